@@ -109,7 +109,7 @@ impl Appliance {
         let public_url = public_url(&config, &url);
         let setup = SetupLink::new(&entropy, &clock);
         let setup_url = match needs_link {
-            true => Some(claim::write_down(&setup, &public_url, data_dir.path())?),
+            true => Some(claim::write_down(&setup, &public_url, data_dir.path())),
             false => {
                 claim::forget(data_dir.path());
                 None
@@ -185,7 +185,10 @@ impl Appliance {
         };
         let serving = listen::serve(listener, limits, stop_listening.clone(), service);
         let listening = tokio::spawn(serving);
-        write_private(&data_dir.file(SERVER_URL_FILE), &format!("{url}\n"))?;
+        let url_file = data_dir.file(SERVER_URL_FILE);
+        if let Err(error) = write_private(&url_file, &format!("{url}\n")) {
+            tracing::warn!(%error, file = %url_file.display(), "the command line will not find this server by itself");
+        }
         Ok(Self {
             config,
             data_dir,

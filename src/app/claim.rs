@@ -49,16 +49,19 @@ fn refuse_exposure(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Writes the link down, for containers and services whose output nobody reads, until it is used.
-pub(super) fn write_down(link: &SetupLink, base: &str, data_dir: &Path) -> anyhow::Result<String> {
+/// On a full disk it is only printed.
+pub(super) fn write_down(link: &SetupLink, base: &str, data_dir: &Path) -> String {
     let url = format!("{base}{}", link.path());
     let file = data_dir.join(SETUP_URL_FILE);
-    write_private(&file, &format!("{url}\n")).context("the set-up link cannot be written")?;
+    if let Err(error) = write_private(&file, &format!("{url}\n")) {
+        tracing::warn!(%error, file = %file.display(), "the set-up link could not be written to its file");
+    }
     let link = link.clone();
     tokio::spawn(async move {
         link.claimed().await;
         remove(&file);
     });
-    Ok(url)
+    url
 }
 
 /// Removes what an earlier start wrote down.

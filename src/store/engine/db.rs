@@ -610,10 +610,14 @@ fn open_reader(path: &Path) -> Result<Connection, StoreError> {
 /// Opens the connection that writes, creating the file if it is missing.
 pub(in crate::store) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path)?;
-    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
-    // Deleted pages go back to the file system in small batches. Must be set before the first table is
-    // created.
-    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    let pages: u64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+    // Both must be set before the first table is created, and never again: SQLite would write a page, for which
+    // there is no room on a full disk.
+    if pages == 0 {
+        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+        // Deleted pages go back to the file system in small batches.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
     connection.pragma_update(None, "journal_mode", "WAL")?;
     configure(&connection)?;
     Ok(connection)
