@@ -26,6 +26,9 @@ const fn hours(h: u64) -> Duration {
 /// How much jitter may change a delay, as a part of it.
 pub const JITTER: f64 = 0.1;
 
+/// Nothing waits for longer: the longest step, or what a receiver asks for, and the jitter.
+pub const WAIT_MAX: Duration = hours(27);
+
 /// How long and how often a delivery is attempted (rule 3.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {

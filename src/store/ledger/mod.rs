@@ -16,6 +16,7 @@ pub(super) mod fan_out;
 pub(super) mod lease;
 pub(super) mod locks;
 pub(super) mod notices;
+mod pull_in;
 pub(super) mod resubmit;
 pub(super) mod settle;
 pub(super) mod traffic;
@@ -441,15 +442,20 @@ impl Ledger {
     }
 
     /// Deletes up to `limit` rows of each kind that are not needed any more at `now`: marks of publish requests
-    /// and notices, names of blobs, counters, which are also rolled up. Returns whether there may be more.
+    /// and notices, names of blobs, counters, which are also rolled up. Makes due what a wrong clock has planned
+    /// too late. Returns whether there may be more.
     pub async fn tidy(&self, now: Timestamp, limit: usize) -> Result<bool, StoreError> {
         // Searched for outside the writer: the last search of a round reads the whole index.
-        let periods = self.db.read(move |tx| rollups::find(tx, now)).await?;
+        let find = move |tx: &_| Ok((rollups::find(tx, now)?, pull_in::find(tx, now)?));
+        let (periods, too_late) = self.db.read(find).await?;
         self.db
             .write(move |tx| {
                 notices::tidy(tx, now)?;
                 for period in &periods {
                     rollups::roll_up(tx, period)?;
+                }
+                if let Some(queue) = too_late.first() {
+                    pull_in::pull_in(tx, *queue, now, limit)?;
                 }
                 // The oldest come first, so no index by age is needed.
                 let marks = "DELETE FROM publish_request WHERE received_at < ?1 AND id IN \
@@ -459,7 +465,7 @@ impl Ledger {
                     exports::tidy(tx, now - BLOB_NAMES_KEPT, limit)?,
                     rollups::delete(tx, now, limit)?,
                 ];
-                Ok(!periods.is_empty() || deleted.contains(&limit))
+                Ok(!periods.is_empty() || !too_late.is_empty() || deleted.contains(&limit))
             })
             .await
     }

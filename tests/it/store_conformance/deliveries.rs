@@ -127,6 +127,25 @@ pub(super) async fn a_repeated_request_is_stored_once(f: Fixture) {
     assert_eq!(f.store.ledger.tidy(tidy_at, 2).await, Ok(false));
 }
 
+/// A clock that was years ahead planned two attempts; a third one waits as long as anything may.
+pub(super) async fn what_a_wrong_clock_put_off_is_due_again(f: Fixture) {
+    let (years, longest) = (94_608_000_000, 97_200_000);
+    for id in ["far", "farther", "long"] {
+        f.publish(id, &[f.billing], 0).await;
+    }
+    let put_off = ids(&f.lease(f.billing, 0, 9).await);
+    for (id, until) in put_off.iter().zip([years, years + 1, longest + 5]) {
+        let retry = Settlement::Retry { at: at(until) };
+        f.settle(*id, 1, retry, 1).await;
+    }
+    for more in [true, true, false] {
+        assert_eq!(f.store.ledger.tidy(at(5), 1).await, Ok(more));
+    }
+    let due = f.lease(f.billing, 5, 9).await;
+    assert_eq!(ids(&due), put_off[..2]);
+    assert_eq!(due.next_due, Some(at(longest + 5)));
+}
+
 pub(super) async fn a_deleted_subscription_leaves_a_record(f: Fixture) {
     for id in ["a", "b", "c"] {
         f.publish(id, &[f.billing, f.audit], 0).await;
