@@ -277,6 +277,7 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Full => Self::unavailable("The disk is full; nothing was stored."),
+            StoreError::Locked => Self::unavailable(format!("Nothing was stored: {error}.")),
             StoreError::Closed | StoreError::Failed(_) => {
                 Self::unavailable("The appliance is stopping; try again in a moment.")
             }

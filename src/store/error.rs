@@ -18,6 +18,9 @@ pub enum StoreError {
     /// The disk is full. Nothing of the change was stored; try again when there is room.
     #[error("the disk is full")]
     Full,
+    /// Another program holds the lock on the file. Nothing of the change was stored; try again when it is gone.
+    #[error("another program, such as sqlite3 or a backup tool, holds a lock on everpost.db")]
+    Locked,
     /// The store is closing, or has failed. A change under way may or may not have been stored.
     #[error("the store is closed")]
     Closed,
@@ -99,6 +102,9 @@ impl From<rusqlite::Error> for StoreError {
         let code = failure.code;
         if code == ErrorCode::DiskFull || failure.extended_code == IOERR_SHMSIZE {
             return Self::Full;
+        }
+        if code == ErrorCode::DatabaseBusy {
+            return Self::Locked;
         }
         if code == ErrorCode::OperationInterrupted {
             return Self::TooSlow;

@@ -86,6 +86,9 @@ struct Ran {
     failure: Option<StoreError>,
 }
 
+/// How long the lock of another program is waited for before it is told: publishers wait meanwhile.
+const LOCK_TOLD_AFTER: Duration = Duration::from_secs(1);
+
 /// A handle on the database. Cheap to clone; the threads end with the last one.
 #[derive(Clone)]
 pub(in crate::store) struct Db {
@@ -101,6 +104,8 @@ enum Backend {
         queries: mpsc::Sender<Query>,
         log: Arc<Log>,
         write_times: Arc<WriteTimes>,
+        /// See [`WriterConnection::locked_out`].
+        locked_out: Arc<AtomicBool>,
     },
     /// Runs on the caller's thread, so that a simulation is deterministic.
     Inline(InlineDatabase),
@@ -110,6 +115,8 @@ enum Backend {
 pub(super) struct WriterConnection {
     tx: WriteTx,
     write_times: Arc<WriteTimes>,
+    /// Whether another program holds the lock on the file.
+    locked_out: Arc<AtomicBool>,
 }
 
 /// The connection that writes, as changes use it: within a group, which commits or undoes all of them.
@@ -179,7 +186,11 @@ impl Db {
             to_truncate: AtomicBool::new(false),
         });
         let writer_connection = WriterConnection::new(open_writer(path)?);
+        writer_connection
+            .connection()
+            .busy_timeout(LOCK_TOLD_AFTER)?;
         let write_times = Arc::clone(&writer_connection.write_times);
+        let locked_out = Arc::clone(&writer_connection.locked_out);
         let writer = Writer {
             committed: commits.clone(),
             writer_connection,
@@ -208,6 +219,7 @@ impl Db {
                 queries,
                 log,
                 write_times,
+                locked_out,
             },
             commits,
         })
@@ -334,6 +346,12 @@ impl Db {
 
     async fn submit(&self, lane: Lane, change: Change) -> Result<(), StoreError> {
         match &self.backend {
+            // What was delivered waits for the lock, what is new is told at once.
+            Backend::Threads { locked_out, .. }
+                if lane == Lane::Other && locked_out.load(Ordering::Relaxed) =>
+            {
+                Err(StoreError::Locked)
+            }
             Backend::Threads { changes, .. } => changes.send(lane, change).await,
             Backend::Inline(database) => {
                 database.pause().await;
@@ -379,6 +397,7 @@ impl WriterConnection {
                 counts: RefCell::default(),
             },
             write_times: Arc::default(),
+            locked_out: Arc::default(),
         }
     }
 
@@ -460,9 +479,11 @@ fn run_group(
     mut next: impl FnMut(Lane) -> Option<Change>,
     replies: &mut Vec<Reply>,
 ) -> Result<(), StoreError> {
-    let WriterConnection { tx, write_times } = writer;
+    let WriterConnection {
+        tx, write_times, ..
+    } = writer;
     tx.counts.take(); // of a group that was undone
-    let group = Transaction::new_unchecked(tx, TransactionBehavior::Immediate)?;
+    let group = begin(writer)?;
     let (begun, rows_before) = (Stopwatch::begin(), tx.total_changes());
     let mut change = Some(first);
     while let Some(run) = change.take() {
@@ -492,12 +513,31 @@ fn run_group(
     Ok(())
 }
 
+/// Begins a group. While another program holds the lock on the file, the group waits for it: what is in it may
+/// have been delivered already.
+fn begin(writer: &WriterConnection) -> Result<Transaction<'_>, StoreError> {
+    loop {
+        let begun = Transaction::new_unchecked(&writer.tx, TransactionBehavior::Immediate);
+        let begun = begun.map_err(StoreError::from);
+        let is_locked_out = matches!(begun, Err(StoreError::Locked));
+        let was_locked_out = writer.locked_out.swap(is_locked_out, Ordering::Relaxed);
+        match (was_locked_out, is_locked_out) {
+            (_, false) => return begun,
+            (true, true) => {}
+            (false, true) => tracing::error!(
+                "another program holds a lock on the database; nothing is stored until it is gone"
+            ),
+        }
+    }
+}
+
 /// The error for the other callers of a group after one change failed: its cause where they can do something
 /// about it, else that nothing was stored.
 fn undone(cause: StoreError) -> StoreError {
     match cause {
         StoreError::Other(reason) | StoreError::Unreadable(reason) => StoreError::Undone(reason),
         StoreError::Full
+        | StoreError::Locked
         | StoreError::Closed
         | StoreError::TooSlow
         | StoreError::Undone(_)

@@ -18,6 +18,30 @@ fn with_clock(clock: &Clock) -> (tempfile::TempDir, Db) {
     (dir, db)
 }
 
+/// A change that waited is stored once the lock is gone, and new ones hear of the lock meanwhile.
+#[tokio::test]
+async fn the_lock_of_another_program_is_waited_for_and_told() {
+    let (dir, db) = threaded();
+    let other = Connection::open(dir.path().join("test.db")).expect("another connection");
+    other.execute_batch("BEGIN IMMEDIATE").expect("its lock");
+    let waiting = {
+        let db = db.clone();
+        let insert = |tx: &WriteTx| Ok(tx.run("INSERT INTO t VALUES (1)", [])?);
+        tokio::spawn(async move { db.write_in_group(insert).await })
+    };
+    let nothing = || db.write_in_group(|_| Ok(()));
+    // Once the writer has met the lock, which takes it a moment.
+    let told = loop {
+        if let Ok(told) = tokio::time::timeout(Duration::from_millis(50), nothing()).await {
+            break told;
+        }
+    };
+    assert_eq!(told, Err(StoreError::Locked));
+    other.execute_batch("ROLLBACK").expect("its end");
+    assert_eq!(waiting.await.expect("no panic"), Ok(1));
+    assert_eq!(nothing().await, Ok(()));
+}
+
 /// A database that was damaged while it was closed, and the errors that its fatal handler gets.
 fn damaged() -> (tempfile::TempDir, Db, std::sync::mpsc::Receiver<StoreError>) {
     let dir = tempfile::tempdir().expect("a temporary directory");
