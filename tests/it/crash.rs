@@ -19,6 +19,7 @@ use ledger::Ledger;
 use load::Load;
 use receiver::Receiver;
 
+/// Unless `EVERPOST_KILLS` says otherwise.
 const KILLS: u32 = 20;
 
 /// How many more events are acknowledged before a kill, at most. A count and not a time, so that a slow
@@ -41,7 +42,7 @@ async fn what_was_acknowledged_survives_every_kill() {
     let ledger = Ledger::default();
     let load = Load::start(&appliance, &receiver, &ledger, &dice).await;
 
-    for _ in 0..KILLS {
+    for _ in 0..kills() {
         let growth = 1 + up_to(&dice, EVENTS_BETWEEN_KILLS);
         ledger.grow_by(growth).await;
         load.point_at(None);
@@ -68,6 +69,13 @@ async fn break_a_start(folder: &Path, dice: &Entropy) {
     let mut unlucky = Appliance::spawn(folder);
     tokio::time::sleep(Duration::from_millis(up_to(dice, BROKEN_START_MS))).await;
     unlucky.kill();
+}
+
+fn kills() -> u32 {
+    let given = std::env::var("EVERPOST_KILLS").ok();
+    given.map_or(KILLS, |text| {
+        text.parse().expect("EVERPOST_KILLS is a number")
+    })
 }
 
 /// The dice of this run, by a seed that is printed and can be given.

@@ -69,6 +69,7 @@ impl Appliance {
             // What tells the test how to go about it is no setting.
             .env_remove("EVERPOST_BINARY")
             .env_remove("EVERPOST_DEAD_LETTERS")
+            .env_remove("EVERPOST_KILLS")
             .env_remove("EVERPOST_SEED")
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("the log once more"))
