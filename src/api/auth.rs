@@ -258,7 +258,7 @@ impl Principal {
 
     /// In a few words for people.
     pub(super) fn sought(&self, text: Option<String>) -> Option<TextSearch> {
-        let in_data = self.role >= Role::Operator;
+        let in_data = self.role.sees_data();
         text.map(|text| TextSearch { text, in_data })
     }
 

@@ -36,6 +36,14 @@ impl Explanation {
         }
     }
 
+    /// The same for those who may not see what events carry.
+    pub fn without_data(self) -> Self {
+        Self {
+            verdict: self.verdict.without_data(),
+            ..self
+        }
+    }
+
     /// Whether the subscription gets the event.
     pub fn matched(&self) -> bool {
         self.abstains.is_none() && self.verdict.matched()

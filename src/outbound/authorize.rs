@@ -14,9 +14,11 @@ use http::{HeaderMap, HeaderValue, Method};
 use crate::base::Timestamp;
 use crate::model::access::Secret;
 use crate::model::credentials::{Authentication, ClientCredentials, Credentials, TlsMaterial};
+use crate::model::destination::WebHook;
 use crate::model::limits::{TOKEN_DEADLINE, TOKEN_LIFE, TOKEN_MARGIN, TOKEN_PAUSE};
 use crate::model::subscription::SubscriptionId;
 use crate::outbound::Outbound;
+use crate::outbound::mask::Mask;
 use crate::outbound::transport::{TransportError, TransportRequest, TransportResponse};
 use crate::wire::client_credentials::{self as wire, Grant};
 
@@ -68,12 +70,26 @@ impl TokenBook {
 }
 
 impl Outbound {
-    /// Sends a request with the credentials of the subscription's webhook.
+    /// Sends a request with the credentials of the subscription's webhook. Also returns what hides its secrets
+    /// in whatever came back.
     pub(super) async fn send(
+        &self,
+        id: SubscriptionId,
+        webhook: &WebHook,
+        request: TransportRequest,
+    ) -> (Result<TransportResponse, TransportError>, Mask) {
+        let mut mask = Mask::of(webhook);
+        let credentials = &webhook.credentials;
+        let sent = self.send_with(id, credentials, request, &mut mask).await;
+        (sent, mask)
+    }
+
+    async fn send_with(
         &self,
         id: SubscriptionId,
         credentials: &Credentials,
         mut request: TransportRequest,
+        mask: &mut Mask,
     ) -> Result<TransportResponse, TransportError> {
         request.tls.clone_from(&credentials.tls);
         match &credentials.authentication {
@@ -85,7 +101,7 @@ impl Outbound {
                 authorize(&mut request, &wire::bearer(token));
             }
             Some(Authentication::ClientCredentials(client)) => {
-                return self.send_with_token(id, client, request).await;
+                return self.send_with_token(id, client, request, mask).await;
             }
         }
         self.transport.send(request).await
@@ -98,8 +114,10 @@ impl Outbound {
         id: SubscriptionId,
         client: &ClientCredentials,
         request: TransportRequest,
+        mask: &mut Mask,
     ) -> Result<TransportResponse, TransportError> {
         let token = self.token(id, client, request.tls.as_ref()).await?;
+        mask.add(token.value.reveal());
         let response = self.transport.send(with(&request, &token)).await?;
         if response.status != UNAUTHORIZED {
             return Ok(response);
@@ -109,6 +127,7 @@ impl Outbound {
             return Ok(response);
         }
         let token = self.token(id, client, request.tls.as_ref()).await?;
+        mask.add(token.value.reveal());
         self.transport.send(with(&request, &token)).await
     }
 

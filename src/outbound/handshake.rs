@@ -59,6 +59,24 @@ pub enum HandshakeResult {
     Denied { reason: String },
 }
 
+impl HandshakeResult {
+    /// The same with its reason, if it has one, in other words.
+    fn map_reason(self, change: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Agreed { .. } => self,
+            Self::AwaitingManualAction { reason } => Self::AwaitingManualAction {
+                reason: change(reason),
+            },
+            Self::Rejected { reason } => Self::Rejected {
+                reason: change(reason),
+            },
+            Self::Denied { reason } => Self::Denied {
+                reason: change(reason),
+            },
+        }
+    }
+}
+
 impl Outbound {
     /// Makes one request, in the form of the delivery schema.
     pub async fn shake(&self, request: HandshakeRequest<'_>) -> HandshakeResult {
@@ -115,12 +133,13 @@ impl Outbound {
         request: TransportRequest,
         evaluate: impl FnOnce(TransportResponse) -> HandshakeResult,
     ) -> HandshakeResult {
-        match self.send(id, &webhook.credentials, request).await {
-            Ok(response) => evaluate(response),
+        let (sent, mask) = self.send(id, webhook, request).await;
+        match sent {
+            Ok(response) => evaluate(response).map_reason(|reason| mask.text(reason)),
             Err(TransportError::Denied(denied)) => HandshakeResult::Denied {
                 reason: format!("the webhook was not called: {denied}"),
             },
-            Err(error) => refused(format!("the handshake failed: {error}")),
+            Err(error) => refused(mask.text(format!("the handshake failed: {error}"))),
         }
     }
 
@@ -135,7 +154,7 @@ impl Outbound {
         let body = deletion_event(topic, &subscription, request.event_id, request.now);
         let said = system_request(webhook, &request, "SubscriptionDeletion", body);
         let id = request.subscription.id;
-        let result = self.send(id, &webhook.credentials, said).await;
+        let (result, _) = self.send(id, webhook, said).await;
         tracing::debug!(subscription = %request.subscription.name, responded = result.is_ok(), "the receiver of a deleted subscription was notified");
     }
 }

@@ -12,6 +12,7 @@ pub mod egress;
 pub mod evaluate;
 mod handshake;
 mod late_response;
+mod mask;
 mod resolver;
 mod retry_after;
 mod storage;

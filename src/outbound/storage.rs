@@ -22,6 +22,7 @@ use url::Url;
 use crate::model::blob_storage::{AzureAccess, AzureAccount, BlobStorage, S3Account};
 use crate::model::limits::BLOB_DEADLINE;
 use crate::outbound::Outbound;
+use crate::outbound::mask::Mask;
 use crate::outbound::transport::{HttpTransport, TransportError, TransportRequest, innermost};
 
 /// A blob to store. It replaces one of the same name.
@@ -53,7 +54,7 @@ impl Outbound {
                 url: self.blob_url(&blob),
                 e_tag,
             }),
-            Ok(Err(error)) => Err(innermost(&error)),
+            Ok(Err(error)) => Err(Mask::of_storage(blob.storage).text(innermost(&error))),
             Err(_) => Err(format!("it took longer than {} s", BLOB_DEADLINE.as_secs())),
         }
     }

@@ -53,7 +53,8 @@ pub(super) async fn deliver(
         ..request
     };
     let id = delivery_request.subscription.id;
-    let result = match outbound.send(id, &webhook.credentials, request).await {
+    let (sent, mask) = outbound.send(id, webhook, request).await;
+    let result = match mask.hide(sent) {
         Ok(response) => attempt_result(response, outbound.clock.now()),
         Err(error) => unanswered(&error),
     };

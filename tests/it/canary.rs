@@ -2,6 +2,8 @@
 //! that comes out of it: answers, pages of metrics, the log, the command line's output, and every file
 //! that it keeps.
 
+mod roles;
+
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::Path;

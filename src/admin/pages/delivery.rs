@@ -88,6 +88,7 @@ pub(crate) static RETRY_NOW: Action<Delivery> = Action {
 #[template(path = "pages/delivery.html")]
 pub(crate) struct DeliveryCard {
     detail: DeliveryDetail,
+    sees_data: bool,
     /// `None` once the subscription is deleted.
     subscription: Option<Arc<EventSubscription>>,
     standing: Arc<Standing>,
@@ -120,6 +121,7 @@ enum Next {
 
 impl DeliveryCard {
     pub(crate) fn new(detail: DeliveryDetail, visitor: &Visitor) -> Self {
+        let detail = detail.seen_by(visitor.role);
         let registry = &visitor.standing.registry;
         let known = registry.subscription(detail.row.subscription_id);
         let subscription = known.map(|(_, subscription)| Arc::clone(subscription));
@@ -128,6 +130,7 @@ impl DeliveryCard {
             resubmissions: Resubmitted::all(&detail),
             subscription,
             detail,
+            sees_data: visitor.sees_data(),
             standing: Arc::clone(&visitor.standing),
             now: visitor.now,
             is_own_page: false,

@@ -110,7 +110,7 @@ pub(crate) struct Visitor {
 impl Visitor {
     /// Whether the visitor may see what events carry.
     pub(crate) fn sees_data(&self) -> bool {
-        self.role >= Role::Operator
+        self.role.sees_data()
     }
 
     /// Whether the visitor may look at the page at `path`.

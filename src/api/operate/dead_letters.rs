@@ -64,8 +64,9 @@ pub(crate) async fn list(
     };
     let page = state.views.dead_letters(query).await?;
     let next_before = page.next_before.map(|id| id.0);
+    let rows = page.rows.into_iter().map(|row| row.seen_by(principal.role));
     Ok(Json(Page::new(
-        page.rows.iter().map(ShownRow::from),
+        rows.map(|row| ShownRow::from(&row)),
         next_before,
     )))
 }

@@ -11,6 +11,7 @@ use crate::broker::Counts;
 use crate::broker::diagnostics::{Diagnostics, IntegrityStatus, OutboundCheck, Report};
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::clock_skew::ClockSkew;
+use crate::model::destination::EndpointUrl;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::outbound::evaluate::EgressVerdict;
@@ -22,6 +23,8 @@ const FORMAT: u32 = 1;
 
 /// Property names in resources.
 const ENDPOINT: &str = "endpointBaseUrl";
+const TOKEN_URL: &str = "tokenUrl";
+const STORAGE_URL: &str = "endpointUrl";
 const HEADERS: &str = "deliveryAttributeMappings";
 const HEADER_KEPT: [&str; 2] = ["name", "type"];
 
@@ -107,6 +110,7 @@ fn withhold(value: &mut Value, receiver: &str) {
             for (name, member) in members {
                 match name.as_str() {
                     ENDPOINT => *member = json!(receiver),
+                    TOKEN_URL | STORAGE_URL => *member = host(member),
                     HEADERS => withhold_headers(member),
                     _ => withhold(member, receiver),
                 }
@@ -117,6 +121,12 @@ fn withhold(value: &mut Value, receiver: &str) {
             .for_each(|member| withhold(member, receiver)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// Host and port of a URL.
+fn host(url: &Value) -> Value {
+    let parsed = url.as_str().and_then(|url| EndpointUrl::parse(url).ok());
+    json!(parsed.as_ref().map(EndpointUrl::authority))
 }
 
 /// Removes the values of headers.
@@ -213,6 +223,7 @@ mod tests {
     fn of_receivers_no_more_than_their_host_and_names_of_headers_are_left() {
         let mut subscription = json!({"properties": {"destination": {"properties": {
         "endpointBaseUrl": "https://hooks.example.com/services/T0/B0/secret",
+        "authentication": {"tokenUrl": "https://login.example.com:8443/tenant/secret"},
         "maxEventsPerBatch": 3,
         "deliveryAttributeMappings": [
             {"name": "X-Team", "type": "Static", "properties": {"value": "secret"}},
@@ -223,6 +234,7 @@ mod tests {
             subscription["properties"]["destination"]["properties"],
             json!({
                 "endpointBaseUrl": "hooks.example.com",
+                "authentication": {"tokenUrl": "login.example.com:8443"},
                 "maxEventsPerBatch": 3,
                 "deliveryAttributeMappings": [
                     {"name": "X-Team", "type": "Static"}, {"name": "X-Id", "type": "Dynamic"},

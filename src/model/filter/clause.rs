@@ -72,6 +72,7 @@ impl Conditions {
                     Some(found) => clause.remark(found, self.on_arrays),
                     None => clause.key.is_in_data(event).then_some(IS_IN_DATA),
                 },
+                is_of_data: clause.key.reads_data(event),
             }
         })
     }

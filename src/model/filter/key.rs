@@ -42,15 +42,31 @@ impl Key {
 
     /// The value of `event` at the key; `None` if there is none, not even `null`.
     pub(super) fn find<'v, 'a>(&self, event: &'v EventView<'a>) -> Option<&'v Node<'a>> {
-        let (root, rest) = self
-            .path
-            .split_first()
-            .expect("a key has at least one part");
-        if root.folded() == "data" {
+        if let Some(rest) = self.below_data() {
             return event.data()?.at(rest);
         }
         let in_root = event.root().and_then(|root| root.at(&self.path));
         in_root.or_else(|| event.envelope(self.name.folded()))
+    }
+
+    /// The rest of a path that begins with `data`.
+    fn below_data(&self) -> Option<&[Text]> {
+        let (root, rest) = self
+            .path
+            .split_first()
+            .expect("a key has at least one part");
+        (root.folded() == "data").then_some(rest)
+    }
+
+    /// Whether what is found at the key, or told of it, is part of what `event` carries.
+    pub(super) fn reads_data(&self, event: &EventView<'_>) -> bool {
+        let is_in_root = || {
+            event
+                .root()
+                .is_some_and(|root| root.at(&self.path).is_some())
+        };
+        let is_missing = || event.envelope(self.name.folded()).is_none();
+        self.below_data().is_some() || is_in_root() || (is_missing() && self.is_in_data(event))
     }
 
     /// Whether the key would be found with `data.` before it.

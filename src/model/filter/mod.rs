@@ -62,6 +62,8 @@ pub struct PartResult {
     pub holds: bool,
     /// An explanation, if the values alone do not explain the result.
     pub remark: Option<&'static str>,
+    /// Whether it looks into what the event carries, which not everybody may see.
+    pub is_of_data: bool,
 }
 
 /// A part of a filter; written as its path in the filter.
@@ -112,6 +114,20 @@ impl FilterResult {
     /// The first part that does not match.
     pub fn first_failed(&self) -> Option<&PartResult> {
         self.parts.iter().find(|part| !part.holds)
+    }
+}
+
+/// What stands in the place of a value that somebody may not see.
+const UNSEEN: &str = "data that only operators see";
+
+impl FilterResult {
+    /// The same for those who may not see what events carry: neither values, nor whether there are any.
+    pub fn without_data(mut self) -> Self {
+        for part in self.parts.iter_mut().filter(|part| part.is_of_data) {
+            part.saw = Some(UNSEEN.to_owned());
+            part.remark = None;
+        }
+        self
     }
 }
 
@@ -184,6 +200,7 @@ impl Filter {
             saw: Some(show_text(event.event_type())),
             holds: self.type_matches(event.event_type()),
             remark: None,
+            is_of_data: false,
         })
     }
 
@@ -195,6 +212,7 @@ impl Filter {
             saw: event.subject().map(show_text),
             holds: self.subject_begins(event),
             remark: None,
+            is_of_data: false,
         })
     }
 
@@ -206,6 +224,7 @@ impl Filter {
             saw: event.subject().map(show_text),
             holds: self.subject_ends(event),
             remark: None,
+            is_of_data: false,
         })
     }
 

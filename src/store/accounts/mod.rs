@@ -51,6 +51,11 @@ impl Role {
         }
     }
 
+    /// Whether it sees what events carry, and what receivers say of them.
+    pub fn sees_data(self) -> bool {
+        self >= Self::Operator
+    }
+
     /// The role of that name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name() == word)

@@ -32,6 +32,7 @@ use crate::model::event::{EventKey, StoredEvent};
 use crate::model::replay::{ReplayJob, ReplayJobId};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
+use crate::store::accounts::Role;
 use crate::store::engine::db::Db;
 use crate::store::error::StoreError;
 use crate::store::ledger::{Ledger, exports, fan_out};
@@ -149,6 +150,16 @@ pub struct DeliveryRow {
 }
 
 impl DeliveryRow {
+    /// As much of it as `role` sees: a receiver that explains itself may quote what the event carries. Its
+    /// reason stays, as the name of a kind of failure.
+    pub fn seen_by(mut self, role: Role) -> Self {
+        if !role.sees_data() {
+            self.dead_letter.description = None;
+            self.dead_letter.properties.clear();
+        }
+        self
+    }
+
     /// What its dead-letter record says besides the event; `None` if it was never dead-lettered or dropped.
     pub fn dead_letter_facts(&self) -> Option<DeadLetterFacts> {
         Some(DeadLetterFacts {
@@ -184,6 +195,19 @@ pub struct DeliveryDetail {
     pub made_by: Option<LineageRow>,
     /// Its own, oldest first, at most [`LINEAGE_MAX`].
     pub resubmissions: Vec<LineageRow>,
+}
+
+impl DeliveryDetail {
+    /// As much of it as `role` sees: receivers send back what the event carries.
+    pub fn seen_by(mut self, role: Role) -> Self {
+        let attempts = self.attempts.iter_mut().filter(|_| !role.sees_data());
+        for response in attempts.filter_map(|attempt| attempt.result.response.as_mut()) {
+            response.headers.clear();
+            response.body.clear();
+        }
+        let row = self.row.seen_by(role);
+        Self { row, ..self }
+    }
 }
 
 /// The length of a subscription's queues.

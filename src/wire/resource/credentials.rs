@@ -85,9 +85,9 @@ enum AuthenticationDocument {
 #[serde(remote = "ClientCredentials", rename_all = "camelCase")]
 #[schemars(inline)]
 struct ClientCredentialsDocument {
-    #[serde(serialize_with = "show_url")]
+    /// Without its query in answers; given like that, it keeps the query.
     #[schemars(length(min = 1), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
-    #[schemars(extend("x-expected" = "the URL that tokens are fetched from"))]
+    #[schemars(extend("x-expected" = "the URL that tokens are fetched from", "x-keepsQuery" = true))]
     token_url: EndpointUrl,
     #[schemars(length(min = 1), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
     #[schemars(extend("x-expected" = "the id of a client", "x-check" = "headerValue"))]
@@ -226,11 +226,6 @@ mod tls {
         let is_there = tls.client_certificate.is_some() || tls.authorities.is_some();
         Ok(is_there.then(|| Arc::new(tls)))
     }
-}
-
-/// The URL of an authorization server is no secret.
-fn show_url<S: Serializer>(url: &EndpointUrl, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(url.reveal().as_str())
 }
 
 pub(super) fn judge_client_certificate(it: &mut Judged<'_>) {

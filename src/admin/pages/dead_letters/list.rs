@@ -152,6 +152,7 @@ pub(crate) async fn list(
         true => None,
         false => Some(DeadLetterChart::read(&site, traffic_of(asked, registry), since).await?),
     };
+    let rows = found.rows.into_iter().map(|row| row.seen_by(visitor.role));
     Ok(draw(&DeadLettersPage {
         frame: Frame::new(&visitor, "Dead letters"),
         of: of_options(registry, "All topics"),
@@ -174,7 +175,7 @@ pub(crate) async fn list(
         groups: groups(&site, asked, &visitor, &summary).await?,
         chart,
         bulk,
-        rows: found.rows,
+        rows: rows.collect(),
         empty: empty(&list),
         list,
         form,

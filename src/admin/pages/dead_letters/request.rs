@@ -43,26 +43,28 @@ impl RequestPanel {
         let headers = header_texts(&headers).into_iter();
         Some(Self {
             url: webhook.endpoint_url.base(),
-            headers: headers.map(|each| shown(webhook, each)).collect(),
+            headers: headers.map(|each| shown(webhook, visitor, each)).collect(),
             body: visitor.sees_data().then_some(body),
         })
     }
 }
 
-/// A header without what only the receiver may know.
-fn shown(webhook: &WebHook, (name, value): (String, String)) -> (String, String) {
+/// A header without what only the receiver may know, and what comes from the event for those who may not see
+/// its data.
+fn shown(
+    webhook: &WebHook,
+    visitor: &Visitor,
+    (name, value): (String, String),
+) -> (String, String) {
     let mut mappings = webhook.attribute_mappings.iter();
-    let is_secret = mappings.any(|each| {
-        let secret = matches!(
-            each.value,
-            AttributeValue::Static {
-                is_secret: true,
-                ..
-            }
-        );
-        secret && each.name.eq_ignore_ascii_case(&name)
+    let is_hidden = mappings.any(|each| {
+        let hidden = match each.value {
+            AttributeValue::Static { is_secret, .. } => is_secret,
+            AttributeValue::Dynamic { .. } => !visitor.sees_data(),
+        };
+        hidden && each.name.eq_ignore_ascii_case(&name)
     });
-    let value = match is_secret {
+    let value = match is_hidden {
         true => "***".to_owned(),
         false => without_credentials(&name, &print::visible(&value)),
     };

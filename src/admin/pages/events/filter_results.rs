@@ -43,6 +43,10 @@ impl FilterResults {
         let view = topic.view(&event.stored.event);
         let key = event.stored.key.to_string();
         let rows = explained.into_iter().map(|each| {
+            let each = match visitor.sees_data() {
+                true => each,
+                false => each.without_data(),
+            };
             let matched = got_it.contains(&each.subscription.id);
             let now = Explanation::new(&each.subscription, &view, visitor.now);
             let page = send_page(&key, each.subscription.name.as_str());

@@ -11,6 +11,7 @@
 //! - `x-expected`: what the value must be, in words
 //! - `x-formerly`: an older name of the property
 //! - `x-hint`: what else there is to say, behind the problem
+//! - `x-keepsQuery`: a URL that is given as answers show it, without its query, keeps the one it has
 //! - `x-kept`: a secret that need not be given again as long as these properties beside it are the same
 //! - `x-key`: the property by which the elements of a list are told from each other
 //! - `x-maxBytes`: how long a text may be
@@ -34,6 +35,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use super::rules::{self, Context, Judged};
+use crate::model::destination::EndpointUrl;
 use names::{Known, find};
 pub(super) use words::one_of;
 use words::{expected, kind, shown};
@@ -450,8 +452,24 @@ impl Reader<'_> {
     }
 }
 
+/// Takes over the queries of URLs that are given as they are shown.
+fn keep_queries(read: &mut Map<String, Value>, known: &Known<'_>, before: Option<&Value>) {
+    let properties = known.properties.iter();
+    for (name, _) in properties.filter(|(_, property)| property["x-keepsQuery"] == true) {
+        let url = |value: Option<&Value>| EndpointUrl::parse(value?.as_str()?).ok();
+        let stored = before.and_then(|before| before.get(name));
+        let (Some(given), Some(known)) = (url(read.get(*name)), url(stored)) else {
+            continue;
+        };
+        if given.without_query() == Some(known.base().as_str()) {
+            read.extend(stored.map(|stored| ((*name).to_owned(), stored.clone())));
+        }
+    }
+}
+
 /// Takes over the secrets that are left out and whose company stays the same.
 fn keep(read: &mut Map<String, Value>, known: &Known<'_>, before: Option<&Value>) {
+    keep_queries(read, known, before);
     for (name, property) in &known.properties {
         let (Some(Value::Array(company)), Some(before)) = (property.get("x-kept"), before) else {
             continue;
@@ -507,8 +525,8 @@ mod tests {
                     "x-check" => drop(rules::check(name)),
                     "x-rule" => drop(rules::rule(name)),
                     "x-closed" | "x-decimals" | "x-expected" | "x-formerly" | "x-hint"
-                    | "x-kept" | "x-key" | "x-maxBytes" | "x-noun" | "x-null" | "x-prefix"
-                    | "x-refused" | "x-text" | "x-unsupported" => {}
+                    | "x-keepsQuery" | "x-kept" | "x-key" | "x-maxBytes" | "x-noun" | "x-null"
+                    | "x-prefix" | "x-refused" | "x-text" | "x-unsupported" => {}
                     other => assert!(!other.starts_with("x-"), "there is no keyword {other}"),
                 }
                 check_keywords(value);

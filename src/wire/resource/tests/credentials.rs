@@ -29,7 +29,7 @@ fn kinds_of_authentication_are_read_and_shown_without_their_secrets() {
         {'type': 'Basic', 'username': 'ada', 'password': 'p'}     => /password = null
         {'type': 'Bearer', 'token': 't'}                          => /type = 'Bearer'
         {'type': 'Bearer', 'token': 't'}                          => /token = null
-        {'type': 'ClientCredentials', 'tokenUrl': 'https://login.test/t?p=1', 'clientId': 'c', 'clientSecret': 's'} => /tokenUrl = 'https://login.test/t?p=1'
+        {'type': 'ClientCredentials', 'tokenUrl': 'https://login.test/t?p=1', 'clientId': 'c', 'clientSecret': 's'} => /tokenUrl = 'https://login.test/t'
         {'type': 'ClientCredentials', 'tokenUrl': 'https://login.test/t', 'clientId': 'c', 'clientSecret': 's'} => /clientSecret = null
         {'type': 'ClientCredentials', 'tokenUrl': 'https://login.test/t', 'clientId': 'c', 'clientSecret': 's'} => /sentIn = 'Header'
         {'type': 'ClientCredentials', 'tokenUrl': 'https://login.test/t', 'clientId': 'c', 'clientSecret': 's', 'sentIn': 'body'} => /sentIn = 'Body'
@@ -173,9 +173,18 @@ fn signing_secrets_are_shown_by_their_fingerprints() {
 
 /// Credentials after `changes` to a webhook that has all kinds of them; by PATCH, then by PUT.
 fn changed(changes: &Value) -> [Result<Credentials, InvalidResource>; 2] {
+    let basic = json!({"type": "Basic", "username": "ada", "password": "old"});
+    changed_from(&basic, changes)
+}
+
+/// The same, with this `authentication` before.
+fn changed_from(
+    authentication: &Value,
+    changes: &Value,
+) -> [Result<Credentials, InvalidResource>; 2] {
     let (certificate, key) = (certificate(), key());
     let first = json!({
-        "authentication": {"type": "Basic", "username": "ada", "password": "old"},
+        "authentication": authentication,
         "clientCertificate": {"certificate": certificate, "key": key},
         "signingSecrets": [{"secret": SECRET}],
     });
@@ -248,6 +257,44 @@ fn secrets_that_are_not_given_again_are_kept_with_what_they_belong_to() {
             .path
             .clone();
         assert!(target.ends_with("clientCertificate.key"), "{target}");
+    }
+}
+
+#[test]
+fn the_query_of_a_token_url_is_a_secret() {
+    let client = |url: &str, secret: Value| json!({"type": "ClientCredentials", "tokenUrl": url, "clientId": "c", "clientSecret": secret});
+    let before = client("https://login.test/t?key=s3", json!("old"));
+    for (url, expected) in [
+        ("https://login.test/t", Ok("https://login.test/t?key=s3")),
+        (
+            "HTTPS://login.test:443/t",
+            Ok("https://login.test/t?key=s3"),
+        ),
+        (
+            "https://login.test/t?key=s4",
+            Err("clientSecret: it is missing"),
+        ),
+        ("https://login.test/u", Err("clientSecret: it is missing")),
+    ] {
+        let changes = json!({ "authentication": client(url, Value::Null) });
+        for found in changed_from(&before, &changes) {
+            match (found, expected) {
+                (Ok(credentials), Ok(expected)) => {
+                    let Some(Authentication::ClientCredentials(client)) =
+                        credentials.authentication
+                    else {
+                        panic!("{url}: no client");
+                    };
+                    assert_eq!(client.token_url.reveal().as_str(), expected, "{url}");
+                    assert_eq!(client.client_secret.reveal(), "old", "{url}");
+                }
+                (Err(invalid), Err(expected)) => {
+                    let said = invalid.to_string();
+                    assert!(said.contains(expected) && !said.contains("s4"), "{said}");
+                }
+                (found, _) => panic!("{url}: {found:?}"),
+            }
+        }
     }
 }
 
