@@ -118,7 +118,9 @@ fn properties_of<T: JsonSchema>() -> Map<String, Value> {
     let mut schema = T::json_schema(&mut settings.into_generator()).to_value();
     match schema["properties"].take() {
         Value::Object(properties) => properties,
-        _ => Map::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Map::new()
+        }
     }
 }
 
