@@ -97,3 +97,27 @@ async fn what_was_matched_before_and_stored_after_the_deletion_is_ended_by_the_n
     grid.broker.finish().await.expect("done");
     assert_eq!(found(&grid, "state=dropped").await, EVENTS + 1);
 }
+
+#[tokio::test]
+async fn the_series_of_what_is_deleted_end() {
+    let grid = grid().await;
+    grid.post("orders", "not events")
+        .await
+        .error(400, "BadRequest");
+    grid.run_for(SECOND).await;
+    let series = async || {
+        let metrics = grid.manage(Method::GET, "/metrics", Value::Null).await.text;
+        let of = |label: &str| metrics.lines().filter(|line| line.contains(label)).count();
+        (of("topic=\"orders\""), of("subscription=\"billing\""))
+    };
+    let (of_topic, of_subscription) = series().await;
+    assert!(
+        of_topic > of_subscription && of_subscription > 3,
+        "{of_topic} {of_subscription}"
+    );
+    delete(&grid, "/topics/orders/eventSubscriptions/billing").await;
+    assert_eq!(series().await, (of_topic - of_subscription, 0));
+    delete(&grid, "/topics/orders").await;
+    assert_eq!(series().await, (0, 0));
+    grid.leave();
+}

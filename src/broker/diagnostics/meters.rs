@@ -1,9 +1,10 @@
 //! Counters with the meanings of Azure's metrics (rule 10.1), named as Prometheus recommends.
 //!
 //! They count since the start of the process. Labels are names of existing topics and subscriptions and words
-//! of closed lists, so the registry bounds their number.
+//! of closed lists, so the registry bounds their number: the series of what is deleted end.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry as Metrics;
 
+use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{AttemptResult, Outcome, Settlement};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::replay::Progress;
@@ -25,6 +27,9 @@ use crate::store::{Discarded, Longest, Pruned, Sizes};
 const SECONDS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 30.0,
 ];
+
+/// Deleted subscriptions whose series are looked for once more: requests in flight may have counted meanwhile.
+const ENDED_KEPT: usize = 1_000;
 
 type Seconds = Gauge<f64, AtomicU64>;
 
@@ -106,6 +111,10 @@ pub struct Meters {
     longest_commit: Seconds,
     topics: Gauge,
     subscriptions: Gauge,
+    /// The codes of failed publish requests so far.
+    codes: Mutex<BTreeSet<&'static str>>,
+    /// Deleted subscriptions, at most [`ENDED_KEPT`].
+    ended: Mutex<HashSet<OfSubscription>>,
 }
 
 fn of_topic(topic: &TopicEntry) -> OfTopic {
@@ -160,6 +169,8 @@ impl Meters {
             longest_commit: Seconds::default(),
             topics: Gauge::default(),
             subscriptions: Gauge::default(),
+            codes: Mutex::default(),
+            ended: Mutex::default(),
         };
         meters.register();
         meters
@@ -372,16 +383,69 @@ impl Meters {
         self.subscriptions
             .set(gauge(registry.subscriptions().count()));
         self.on_probation.clear();
+        let mut ended = self.ended.lock().unwrap();
         for (topic, subscription) in registry.subscriptions() {
             let labels = of_subscription(topic, subscription);
+            ended.remove(&labels); // there is one of the same name now
             let is_on = on_probation.contains(&subscription.id);
             self.on_probation
                 .get_or_create(&labels)
                 .set(i64::from(is_on));
         }
+        for labels in ended.iter() {
+            self.end(labels);
+        }
         let mut text = String::new();
         encode(&mut text, &self.metrics).expect("writing to a String cannot fail");
         text
+    }
+
+    /// Ends the series of a deleted subscription.
+    pub(in crate::broker) fn forget_subscription(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+    ) {
+        let labels = of_subscription(topic, subscription);
+        self.end(&labels);
+        let mut ended = self.ended.lock().unwrap();
+        if ended.len() == ENDED_KEPT {
+            ended.clear();
+        }
+        ended.insert(labels);
+    }
+
+    fn end(&self, labels: &OfSubscription) {
+        self.matched.remove(labels);
+        self.delivery_success.remove(labels);
+        self.destination_processing.remove(labels);
+        for outcome in Outcome::ALL {
+            let labels = OfSubscriptionError {
+                topic: labels.topic.clone(),
+                subscription: labels.subscription.clone(),
+                error: outcome.name(),
+            };
+            self.delivery_attempt_fail.remove(&labels);
+        }
+        for reason in DeadLetterReason::ALL {
+            let labels = with_reason(labels.clone(), reason.name());
+            self.dead_lettered.remove(&labels);
+            self.dropped.remove(&labels);
+        }
+    }
+
+    /// Ends the series of a deleted topic.
+    pub(in crate::broker) fn forget_topic(&self, topic: &TopicEntry) {
+        let labels = of_topic(topic);
+        self.publish_success.remove(&labels);
+        self.publish_latency.remove(&labels);
+        self.unmatched.remove(&labels);
+        for error in self.codes.lock().unwrap().iter() {
+            self.publish_fail.remove(&OfTopicError {
+                topic: labels.topic.clone(),
+                error,
+            });
+        }
     }
 
     /// A publish request of `events` events was answered 200 after `took`.
@@ -408,6 +472,7 @@ impl Meters {
             error,
         };
         self.publish_fail.get_or_create(&labels).inc();
+        self.codes.lock().unwrap().insert(error);
     }
 
     /// So many dead letters were exported to storage.

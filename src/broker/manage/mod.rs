@@ -259,9 +259,19 @@ impl Broker {
     /// Follow-ups for the subscriptions of a deleted topic.
     pub(super) fn on_deleted(&self, entry: &Arc<TopicEntry>) {
         for subscription in entry.subscriptions.values() {
-            self.health().forget(subscription.id);
-            self.notify_deleted(entry, subscription);
+            self.on_subscription_deleted(entry, subscription);
         }
+        self.meters().forget_topic(entry);
+    }
+
+    fn on_subscription_deleted(
+        &self,
+        entry: &Arc<TopicEntry>,
+        subscription: &Arc<EventSubscription>,
+    ) {
+        self.health().forget(subscription.id);
+        self.meters().forget_subscription(entry, subscription);
+        self.notify_deleted(entry, subscription);
     }
 
     /// Creates an event subscription or replaces the definition of an existing one, and validates the
@@ -501,8 +511,7 @@ impl Broker {
         )
         .await?;
         drop(one_at_a_time);
-        self.health().forget(id);
-        self.notify_deleted(&entry, &subscription);
+        self.on_subscription_deleted(&entry, &subscription);
         self.note_deleted();
         Ok(true)
     }
