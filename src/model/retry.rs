@@ -58,8 +58,8 @@ impl RetryPolicy {
     /// the receiver, whichever is later.
     ///
     /// `jitter` in `-1..1` moves what the schedule says by up to [`JITTER`] of the delay in both directions.
-    /// What the result or the receiver asks for is the least: jitter only adds to it. An attempt that would
-    /// be made before the delivery expires is not moved beyond that.
+    /// What the result or the receiver asks for is the least: jitter only adds to it. It moves no attempt over
+    /// the moment when the delivery expires, so that it does not decide how many there are.
     pub fn next_attempt_at(
         &self,
         delivery: &Delivery,
@@ -79,9 +79,10 @@ impl RetryPolicy {
         let moved = planned.mul_f64(1.0 + JITTER * jitter);
         let at = now + moved.max(least.mul_f64(1.0 + JITTER * jitter.abs()));
         let expires_at = delivery.published_at + scale.shrink(self.time_to_live);
-        match at < expires_at {
+        let unmoved = now + planned.max(least);
+        match (at < expires_at) == (unmoved < expires_at) {
             true => at,
-            false => at.min(now + planned.max(least)),
+            false => unmoved,
         }
     }
 
@@ -456,18 +457,28 @@ mod tests {
         }
     }
 
-    /// With the time to live of a day, the step of 12 h comes, whatever jitter did to all before it.
-    #[test]
-    fn jitter_moves_no_attempt_beyond_the_end_that_was_due_before_it() {
-        let basic = &RetryPolicy::default();
+    /// When the attempt after so many failed ones is made, with the same jitter for all.
+    fn after_failures(policy: &RetryPolicy, failures: u32, jitter: f64) -> Timestamp {
         let start = Timestamp::from_ms(0);
-        let mut now = start;
-        for attempt in 1..=10 {
+        (1..=failures).fold(start, |now, attempt| {
             let failed = failed(attempt, now, AttemptResult::of(Outcome::SocketError));
-            now = basic.next_attempt_at(&delivery(start), &failed, TimeScale::REAL, 0.999_999);
-        }
-        let (least, end) = (start + hours(22), start + basic.time_to_live);
-        assert!(least < now && now < end, "{now}");
+            policy.next_attempt_at(&delivery(start), &failed, TimeScale::REAL, jitter)
+        })
+    }
+
+    #[test]
+    fn jitter_does_not_decide_how_many_attempts_there_are() {
+        // With the time to live of a day, the step of 12 h is made.
+        let basic = &RetryPolicy::default();
+        let expires_at = Timestamp::from_ms(0) + basic.time_to_live;
+        assert!(after_failures(basic, 10, 0.999_999) < expires_at);
+        // The eighth attempt of a namespace topic falls due after 20 minutes, and so is not made.
+        let namespace = &RetryPolicy {
+            time_to_live: minutes(20),
+            ..RetryPolicy::of(DeliveryProfile::Namespace)
+        };
+        let expires_at = Timestamp::from_ms(0) + minutes(20);
+        assert!(after_failures(namespace, 7, -0.999_999) >= expires_at);
     }
 
     /// A failed attempt of either profile, or with waits of one's own.
