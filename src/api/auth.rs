@@ -311,6 +311,7 @@ pub(super) async fn require_role(
 ) -> Result<Response, ApiError> {
     let principal = principal(&state, request.headers(), request.extensions())?;
     principal.check(role)?;
+    state.options.azure.check(request.extensions())?;
     request.extensions_mut().insert(principal);
     Ok(next.run(request).await)
 }

@@ -23,7 +23,7 @@ use crate::wire::resource::{Fault, InvalidResource};
 use crate::wire::{BadInput, BadInputKind};
 
 /// Azure's code for a webhook that has not agreed (rule 5).
-const VALIDATION_FAILED: &str = "Url validation";
+pub(super) const VALIDATION_FAILED: &str = "Url validation";
 
 /// Where clients of namespaces look for the code (rule N3).
 const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
@@ -83,6 +83,35 @@ impl ApiError {
 
     pub(super) fn not_found(explanation: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", explanation)
+    }
+
+    pub(super) fn unknown_subscription(name: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "SubscriptionNotFound",
+            format!(
+                "The subscription '{name}' could not be found; the setting azure.subscription_id names those that are here."
+            ),
+        )
+    }
+
+    pub(super) fn unknown_resource_group(name: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "ResourceGroupNotFound",
+            format!(
+                "Resource group '{name}' could not be found; the setting azure.resource_group names those that are here."
+            ),
+        )
+    }
+
+    /// A type of resource that Azure has and the appliance does not.
+    pub(super) fn not_offered(kind: &str, instead: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "NotOffered",
+            format!("Everpost has no {kind}: {instead}."),
+        )
     }
 
     pub(super) fn too_large(explanation: impl Into<String>) -> Self {

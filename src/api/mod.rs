@@ -33,7 +33,7 @@ use futures_util::FutureExt;
 use tower::ServiceExt;
 use tower_http::catch_panic::CatchPanicLayer;
 
-pub use arm::rewrite as rewrite_arm_path;
+pub use arm::AzureScope;
 pub use auth::ManagementToken;
 pub use intake::{Intake, client_of};
 pub use openapi::document;
@@ -81,6 +81,8 @@ pub struct ApiOptions {
     pub require_https: bool,
     /// Answers `/metrics` without a token.
     pub metrics_public: bool,
+    /// The names that paths of Azure Resource Manager may have.
+    pub azure: AzureScope,
 }
 
 impl ApiState {
@@ -110,7 +112,10 @@ impl Doors {
     ///
     /// A publish request ends with its client: what was handed to the store goes on by itself, and what was not
     /// is not stored. Others are carried out whoever waits.
-    pub async fn answer(self, request: Request) -> Response {
+    pub async fn answer(self, mut request: Request) -> Response {
+        if let Err(error) = arm::enter(&mut request) {
+            return error::render_error(&self.state, error.into_response()).await;
+        }
         let Some(address) = publish::Address::of(&request) else {
             let answer = self.router.oneshot(request).await;
             return answer.unwrap_or_else(|never| match never {});

@@ -1,9 +1,11 @@
 //! The parameters in the query of a request. The struct that they are read into is the one place that names them:
 //! whatever else is asked with is refused with those names, and so is told from what the documentation says.
 
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::{FromRequestParts, Query, Request};
 use axum::http::Uri;
 use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::Response;
 use serde::de::value::Error as NoValue;
 use serde::de::{DeserializeOwned, Deserializer, Error, Visitor};
 use url::form_urlencoded;
@@ -39,12 +41,21 @@ impl<A: DeserializeOwned, B: DeserializeOwned, S: Sync> FromRequestParts<S>
     }
 }
 
+/// Rejects all parameters, for routes that take none.
+pub(super) async fn refuse_all(request: Request, next: Next) -> Result<Response, ApiError> {
+    refuse_unknown(request.uri(), &[])?;
+    Ok(next.run(request).await)
+}
+
 fn refuse_unknown(uri: &Uri, known: &[&str]) -> Result<(), ApiError> {
     let query = uri.query().unwrap_or_default();
     let mut asked = form_urlencoded::parse(query.as_bytes());
     let is_unknown = |name: &str| name != API_VERSION && !known.contains(&name);
     match asked.find(|(name, _)| is_unknown(name)) {
         None => Ok(()),
+        Some((name, _)) if known.is_empty() => Err(ApiError::bad_request(format!(
+            "There is no parameter {name:?} here, nor any other."
+        ))),
         Some((name, _)) => Err(ApiError::bad_request(format!(
             "There is no parameter {name:?} here; there are: {}.",
             known.join(", ")

@@ -13,7 +13,7 @@ use axum::http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use crate::api::{ApiOptions, ApiParts, Doors, Intake, ManagementToken, routes};
+use crate::api::{ApiOptions, ApiParts, AzureScope, Doors, Intake, ManagementToken, routes};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo, Tasks};
 use crate::broker::people::People;
@@ -37,6 +37,7 @@ const OPTIONS: ApiOptions = ApiOptions {
     publish_bytes_max: PUBLISH_BYTES_MAX,
     require_https: false,
     metrics_public: false,
+    azure: AzureScope::ANY,
 };
 
 struct Nobody;

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::OwnHosts;
 use crate::admin::{self, AdminState, SetupLink};
-use crate::api::{self, ApiOptions, ApiParts, Doors, Intake};
+use crate::api::{self, ApiOptions, ApiParts, AzureScope, Doors, Intake};
 use crate::app::config::Config;
 use crate::app::interrupt::interrupted;
 use crate::app::{claim, facts, listen, management_token, telemetry};
@@ -120,6 +120,7 @@ impl Appliance {
             publish_bytes_max: config.publish_bytes_max,
             require_https: config.egress_require_https,
             metrics_public: config.metrics_public,
+            azure: azure_scope(&config),
         };
         let api_document = Arc::new(api::document(&api_options, &public_url));
         let facts = facts::gather(&config, &data_dir, &url, clock.now());
@@ -292,10 +293,24 @@ fn give_up(task: &'static str) {
     std::process::exit(EXIT_FAILED);
 }
 
+/// The first names are those in resource ids.
 fn scope(config: &Config) -> ResourceScope {
+    let AzureScope {
+        subscriptions,
+        resource_groups,
+    } = azure_scope(config);
+    let first = |names: Vec<String>| names.into_iter().next().unwrap_or_default();
     ResourceScope {
-        subscription: config.azure_subscription_id.to_string(),
-        resource_group: config.azure_resource_group.clone(),
+        subscription: first(subscriptions),
+        resource_group: first(resource_groups),
+    }
+}
+
+fn azure_scope(config: &Config) -> AzureScope {
+    let subscriptions = config.azure_subscription_id.iter();
+    AzureScope {
+        subscriptions: subscriptions.map(ToString::to_string).collect(),
+        resource_groups: config.azure_resource_group.clone(),
     }
 }
 

@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{client_of, rewrite_arm_path};
+use crate::api::client_of;
 use crate::app::paced_body::PacedBody;
 use crate::broker::diagnostics::Connections;
 
@@ -158,9 +158,6 @@ impl Drop for OfClient {
 }
 
 fn prepared(mut request: Request<Incoming>, address: SocketAddr) -> Request<axum::body::Body> {
-    if let Some(short) = rewrite_arm_path(request.uri()) {
-        *request.uri_mut() = short;
-    }
     request.extensions_mut().insert(ConnectInfo(address));
     request.map(|body| axum::body::Body::new(PacedBody::new(body)))
 }

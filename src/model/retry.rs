@@ -26,8 +26,9 @@ const fn hours(h: u64) -> Duration {
 /// How much jitter may change a delay, as a part of it.
 pub const JITTER: f64 = 0.1;
 
-/// Nothing waits for longer: the longest step, or what a receiver asks for, and the jitter.
-pub const WAIT_MAX: Duration = hours(27);
+/// Nothing waits for longer: what a receiver asks for is at most `RETRY_AFTER_MAX` and the jitter; as long again is for
+/// clocks that are set back.
+pub const WAIT_MAX: Duration = hours(48);
 
 /// How long and how often a delivery is attempted (rule 3.3).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use axum::http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use everpost::api::{ApiOptions, ApiParts, Doors, Intake, ManagementToken};
+use everpost::api::{ApiOptions, ApiParts, AzureScope, Doors, Intake, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale};
 use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
@@ -115,6 +115,7 @@ impl Appliance {
                 publish_bytes_max: limits::PUBLISH_BYTES_MAX,
                 require_https: false,
                 metrics_public: false,
+                azure: AzureScope::ANY,
             },
         };
         let doors = Doors::new(parts.into(), Router::new());

@@ -17,6 +17,8 @@ export class Receiver {
   }
 
   deliveries = [];
+  /** What a handshake is answered instead of the proof: `{ status }`. */
+  handshake;
   #script = [];
   #server = createServer((request, response) => this.#answer(request, response));
 
@@ -42,7 +44,10 @@ export class Receiver {
 
   async #answer(request, response) {
     const body = await text(request);
-    if (request.method === "OPTIONS") {
+    const isHandshake = request.method === "OPTIONS" || request.headers["aeg-event-type"] === "SubscriptionValidation";
+    if (isHandshake && this.handshake) {
+      response.writeHead(this.handshake.status).end();
+    } else if (request.method === "OPTIONS") {
       const origin = request.headers["webhook-request-origin"];
       response.writeHead(200, { "WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": "*" });
       response.end();

@@ -36,6 +36,7 @@ class Receiver:
         self.deliveries = []
         self.handshakes = []
         self.handshake_answer = None
+        self.handshake_delay_s = 0
         self._script = []
         self._lock = threading.Lock()
         self._server = None
@@ -95,6 +96,7 @@ class Receiver:
     def _answer_handshake(self, headers, body):
         event = json.loads(body)[0]
         self.handshakes.append({"headers": headers, "event": event})
+        time.sleep(self.handshake_delay_s)
         if self.handshake_answer is not None:
             return self.handshake_answer
         proof = {"validationResponse": event["data"]["validationCode"]}

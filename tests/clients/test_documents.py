@@ -21,7 +21,7 @@ README = "README.md"
 FOLDERS = (REPOSITORY, REPOSITORY / "docs")
 
 # They build and test the program and are run by doing so: `tests/run` has run them to come here.
-BUILD = ("cargo ", "tests/run", "python3 tests/", "UPDATE=", "LOOKS=", "SCREENSHOTS=", "EVERPOST_SIM_")
+BUILD = re.compile(r"([A-Z_]+=\S+ )*(cargo|tests/run|python3 tests/)")
 
 # They go on until they are interrupted.
 ENDLESS = ("everpost --egress-allow", "everpost receive --listen")
@@ -92,7 +92,7 @@ class Reader:
     def shell(self, text):
         kept = self.folder / "variables"
         before = f". {kept}\n" if kept.exists() else ""
-        commands = "".join(f"{line}\n" for line in text.splitlines() if not line.startswith(BUILD))
+        commands = "".join(f"{line}\n" for line in text.splitlines() if not BUILD.match(line))
         script = f"set -ea\n{before}set -x\n{commands}\nset +x\nexport -p > {kept}"
         self.run(["bash", "-o", "pipefail", "-c", script], None)
 

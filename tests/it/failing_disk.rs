@@ -160,7 +160,7 @@ impl Running {
             stored.extend(ids.filter_map(|event| Some(event["id"].as_str()?.to_owned())));
             match events["nextBefore"].as_u64() {
                 Some(before) => {
-                    page = format!("{}/everpost/events?limit=100&before={before}", self.url)
+                    page = format!("{}/everpost/events?limit=100&before={before}", self.url);
                 }
                 None => break,
             }

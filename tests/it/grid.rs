@@ -20,7 +20,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use everpost::api::{self, ApiOptions, ApiParts, ApiState, Doors, Intake, ManagementToken};
+use everpost::api::{ApiOptions, ApiParts, ApiState, AzureScope, Doors, Intake, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
 use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
@@ -87,6 +87,7 @@ pub(crate) fn api_state(broker: &Broker, store: &Store, people: People) -> ApiSt
             publish_bytes_max: limits::PUBLISH_BYTES_MAX,
             require_https: false,
             metrics_public: false,
+            azure: AzureScope::ANY,
         },
     };
     parts.into()
@@ -412,11 +413,7 @@ impl Grid {
     }
 
     /// Sends any request to the appliance.
-    pub(crate) async fn send(&self, mut request: Request<Body>) -> SendResult {
-        // What the accept loop does in front of the doors.
-        if let Some(short) = api::rewrite_arm_path(request.uri()) {
-            *request.uri_mut() = short;
-        }
+    pub(crate) async fn send(&self, request: Request<Body>) -> SendResult {
         let response = self.doors.clone().answer(request).await;
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.expect("a body").to_bytes();

@@ -1,6 +1,6 @@
 //! The words that people read: those that everybody uses, and one for one thing.
 
-use everpost::api::{self, ApiOptions};
+use everpost::api::{self, ApiOptions, AzureScope};
 use serde_json::Value;
 
 use crate::documents::{documents, read};
@@ -119,6 +119,7 @@ fn texts() -> Vec<(String, String)> {
         publish_bytes_max: 1,
         require_https: false,
         metrics_public: false,
+        azure: AzureScope::ANY,
     };
     let mut found: Vec<(String, String)> = Vec::new();
     prose("openapi.json", &api::document(&options, ""), &mut found);

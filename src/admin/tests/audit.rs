@@ -10,7 +10,7 @@ use super::deliver::settle;
 use super::{Appliance, PASSWORD, Person};
 use crate::admin::registry::SITE_MAP;
 use crate::api::tests::audit::{furniture, session};
-use crate::api::{ApiOptions, ApiParts, Doors, Intake, ManagementToken};
+use crate::api::{ApiOptions, ApiParts, AzureScope, Doors, Intake, ManagementToken};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use crate::model::access::Secret;
 use crate::model::audit::Caller;
@@ -188,6 +188,7 @@ impl Appliance {
                 publish_bytes_max: PUBLISH_BYTES_MAX,
                 require_https: false,
                 metrics_public: false,
+                azure: AzureScope::ANY,
             },
         };
         let api = Doors::new(state.into(), Router::new());

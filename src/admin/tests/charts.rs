@@ -84,7 +84,7 @@ async fn the_overview_says_how_things_stand() {
     person
         .open("/admin")
         .await
-        .expect(&["The oldest due delivery has waited 8 s."]);
+        .expect(&["The oldest due delivery has waited 9 s."]);
 }
 
 /// Waits until the first delivery has been tried.

@@ -50,7 +50,7 @@ use crate::admin::tests::person::Person;
 use crate::admin::tests::settings::settings;
 use crate::admin::tests::system::facts;
 use crate::admin::{AdminState, SetupLink, routes};
-use crate::api::{self, ApiOptions};
+use crate::api::{self, ApiOptions, AzureScope};
 use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
@@ -75,6 +75,7 @@ static API_DOCUMENT: LazyLock<Arc<Value>> = LazyLock::new(|| {
         publish_bytes_max: PUBLISH_BYTES_MAX,
         require_https: false,
         metrics_public: false,
+        azure: AzureScope::ANY,
     };
     Arc::new(api::document(&options, "http://127.0.0.1:8080"))
 });

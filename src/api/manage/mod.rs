@@ -1,5 +1,6 @@
 //! Topics and event subscriptions (rule 3), in namespaces or not (rule N1).
 
+pub(crate) mod azure;
 pub(crate) mod inspectors;
 pub(crate) mod namespaces;
 pub(crate) mod people;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -17,6 +18,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::ApiState;
+use crate::api::arm::ArmPath;
+use crate::api::arm::listing::Listing;
 use crate::api::error::ApiError;
 use crate::api::parameters::Parameters;
 use crate::broker::ManageError;
@@ -24,7 +27,6 @@ use crate::model::audit::{Caller, SecretKind};
 use crate::model::name::{InvalidName, NamespaceName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, OnDelete};
-use crate::wire::resource::bodies::ResourceList;
 use crate::wire::resource::{self, Observed, SubscriptionContext};
 
 pub(crate) type ApiResult = Result<Response, ApiError>;
@@ -67,13 +69,16 @@ impl SubscriptionPath {
 }
 
 /// `GET /topics`
-pub(crate) async fn list_topics(State(state): State<ApiState>) -> Response {
+pub(crate) async fn list_topics(State(state): State<ApiState>, listing: Listing) -> Response {
     let registry = state.broker.registry();
-    let topics = registry
-        .custom_topics()
-        .map(|entry| show_topic(&state, entry))
-        .collect::<ResourceList<_>>();
-    Json(topics).into_response()
+    // Whoever deletes all topics of a resource group does not mean the built-in ones.
+    let is_shown = |entry: &&Arc<TopicEntry>| !listing.is_arm() || !entry.topic.is_built_in();
+    Json(listing.page(
+        registry.custom_topics().filter(is_shown),
+        |entry| entry.topic.name.to_string(),
+        |entry| show_topic(&state, entry),
+    ))
+    .into_response()
 }
 
 /// `GET /topics/{topic}`
@@ -163,13 +168,15 @@ pub(crate) async fn regenerate_key(
 pub(crate) async fn list_subscriptions(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
+    listing: Listing,
 ) -> ApiResult {
     let entry = state.broker.topic(&topic.name()?)?;
-    let all = entry.subscriptions.values();
-    let all = all
-        .map(|each| show_subscription(&state, &entry, each))
-        .collect::<ResourceList<_>>();
-    Ok(Json(all).into_response())
+    let page = listing.page(
+        entry.subscriptions.values(),
+        |each| each.name.to_string(),
+        |each| show_subscription(&state, &entry, each),
+    );
+    Ok(Json(page).into_response())
 }
 
 /// `GET /topics/{topic}/eventSubscriptions/{name}`
@@ -187,6 +194,7 @@ pub(crate) async fn put_subscription(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
+    arm: Option<Extension<ArmPath>>,
     body: Bytes,
 ) -> ApiResult {
     let (topic, name) = path.names()?;
@@ -202,7 +210,8 @@ pub(crate) async fn put_subscription(
         .put_subscription(&by, &topic, name, definition)
         .await?;
     let shown = show_subscription(&state, &entry, &subscription);
-    Ok((StatusCode::CREATED, Json(shown)).into_response())
+    let (arm, status) = (arm.as_ref(), StatusCode::CREATED);
+    Ok(azure::answer(&state, arm, status, &subscription, shown))
 }
 
 /// `PATCH /topics/{topic}/eventSubscriptions/{name}`: 201 (rule 3.1); in namespaces 200, because the
@@ -211,6 +220,7 @@ pub(crate) async fn patch_subscription(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
+    arm: Option<Extension<ArmPath>>,
     body: Bytes,
 ) -> ApiResult {
     let (topic, name) = path.names()?;
@@ -229,7 +239,13 @@ pub(crate) async fn patch_subscription(
         None => StatusCode::CREATED,
         Some(_) => StatusCode::OK,
     };
-    Ok((status, Json(shown)).into_response())
+    Ok(azure::answer(
+        &state,
+        arm.as_ref(),
+        status,
+        &subscription,
+        shown,
+    ))
 }
 
 /// `DELETE /topics/{topic}/eventSubscriptions/{name}`

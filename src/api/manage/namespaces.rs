@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
 use crate::api::ApiState;
+use crate::api::arm::listing::Listing;
 use crate::api::error::ApiError;
 use crate::api::manage::{ApiResult, Deletion, json, show_topic};
 use crate::api::parameters::Parameters;
@@ -16,14 +17,16 @@ use crate::model::name::NamespaceName;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::registry::NamespaceEntry;
 use crate::wire::resource;
-use crate::wire::resource::bodies::ResourceList;
 
 /// `GET /namespaces`
-pub(crate) async fn list(State(state): State<ApiState>) -> Response {
+pub(crate) async fn list(State(state): State<ApiState>, listing: Listing) -> Response {
     let registry = state.broker.registry();
-    let all = registry.namespaces();
-    let all: ResourceList<_> = all.map(|entry| show(&state, entry)).collect();
-    Json(all).into_response()
+    Json(listing.page(
+        registry.namespaces(),
+        |entry| entry.namespace.name.to_string(),
+        |entry| show(&state, entry),
+    ))
+    .into_response()
 }
 
 /// `GET /namespaces/{namespace}`
@@ -104,12 +107,16 @@ pub(crate) async fn regenerate_key(
 pub(crate) async fn list_topics(
     State(state): State<ApiState>,
     Path(name): Path<String>,
+    listing: Listing,
 ) -> ApiResult {
     let entry = state.broker.namespace(&NamespaceName::parse(&name)?)?;
     let registry = state.broker.registry();
-    let topics = registry.topics_of(&entry.namespace.name);
-    let topics = topics.map(|topic| show_topic(&state, topic));
-    Ok(Json(topics.collect::<ResourceList<_>>()).into_response())
+    let page = listing.page(
+        registry.topics_of(&entry.namespace.name),
+        |topic| topic.topic.name.to_string(),
+        |topic| show_topic(&state, topic),
+    );
+    Ok(Json(page).into_response())
 }
 
 fn show(state: &ApiState, entry: &NamespaceEntry) -> Value {

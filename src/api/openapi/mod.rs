@@ -223,10 +223,13 @@ mod tests {
     use super::*;
     use crate::model::limits::PUBLISH_BYTES_MAX;
 
+    use crate::api::AzureScope;
+
     const OPTIONS: ApiOptions = ApiOptions {
         publish_bytes_max: PUBLISH_BYTES_MAX,
         require_https: false,
         metrics_public: false,
+        azure: AzureScope::ANY,
     };
 
     fn operations(document: &Value) -> impl Iterator<Item = (String, &Value)> {
@@ -304,6 +307,7 @@ mod tests {
         assert_eq!(role("/metrics", "get"), "viewer");
         let open = ApiOptions {
             metrics_public: true,
+            azure: AzureScope::ANY,
             ..OPTIONS
         };
         let document = super::document(&open, "http://127.0.0.1:8080");

@@ -63,9 +63,23 @@ fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
         (_, "subscriptionId") => (
             text(),
             json!("00000000-0000-0000-0000-000000000000"),
-            "An Azure subscription; any will do.",
+            "An Azure subscription that azure.subscription_id names.",
         ),
-        (_, "resourceGroupName") => (text(), json!("everpost"), "A resource group; any will do."),
+        (_, "resourceGroupName") => (
+            text(),
+            json!("everpost"),
+            "A resource group that azure.resource_group names.",
+        ),
+        (_, "location") => (
+            text(),
+            json!("local"),
+            "The location of topics, with or without its spaces.",
+        ),
+        (_, "topic_type") => (
+            text(),
+            json!("Microsoft.EventGrid.Topics"),
+            "A type of topics.",
+        ),
         ("inspectors", "name") => (
             named(&NAME_CHARACTERS),
             json!("bin"),

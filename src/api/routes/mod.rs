@@ -55,6 +55,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::api::AzureScope;
     use crate::api::publish::Address;
     use crate::model::limits::PUBLISH_BYTES_MAX;
     use crate::wire::{pull, service_bus};
@@ -65,6 +66,7 @@ mod tests {
             publish_bytes_max: PUBLISH_BYTES_MAX,
             require_https: false,
             metrics_public: false,
+            azure: AzureScope::ANY,
         };
         let before_others = all(&options).filter(Route::is_before_others);
         let told: BTreeSet<String> = before_others

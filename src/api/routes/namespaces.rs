@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::api::arm::listing::ListParameters;
 use crate::api::manage::{self, namespaces};
 use crate::api::routes::route::{ADMIN, Area, VIEWER, get, patch, put};
 use crate::api::routes::topics::{UPDATES, deletion, list_keys, regenerate_key};
@@ -21,7 +22,8 @@ pub(crate) fn area() -> Area {
             get("/namespaces", VIEWER, namespaces::list)
                 .doc("listNamespaces", "List namespaces")
                 .says("All namespaces.")
-                .answers::<ResourceList<ShownNamespace>>(200, "The namespaces."),
+                .query::<ListParameters>()
+            .answers::<ResourceList<ShownNamespace>>(200, "The namespaces."),
             get(path, VIEWER, namespaces::get)
                 .doc("getNamespace", "Get a namespace")
                 .says("The namespace with the host that publishers find it at.")
@@ -47,7 +49,8 @@ pub(crate) fn area() -> Area {
             get(topics, VIEWER, namespaces::list_topics)
                 .doc("listNamespaceTopics", "List the topics of a namespace")
                 .says("All topics of the namespace.")
-                .answers::<ResourceList<ShownNamespaceTopic>>(200, "The topics."),
+                .query::<ListParameters>()
+            .answers::<ResourceList<ShownNamespaceTopic>>(200, "The topics."),
             get(topic, VIEWER, manage::get_topic)
                 .doc("getNamespaceTopic", "Get a topic of a namespace")
                 .says("The topic with the URL to publish to.")

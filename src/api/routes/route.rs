@@ -4,14 +4,14 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
 use axum::http::Method;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
 use crate::api::openapi::Schemas;
 use crate::api::routes::bodies::ServiceBusError;
-use crate::api::{ApiState, auth};
+use crate::api::{ApiState, auth, parameters};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::store::accounts::Role;
 use crate::wire::error_body::ErrorBody;
@@ -342,7 +342,15 @@ impl Route {
             Some(bytes_max) => DefaultBodyLimit::max(bytes_max),
             None => DefaultBodyLimit::disable(),
         };
-        let handler = handler.route_layer(limit);
+        let mut handler = handler.route_layer(limit);
+        // Handlers that read parameters reject others themselves.
+        let takes_parameters = self
+            .parameters
+            .iter()
+            .any(|each| matches!(each, Parameters::Query(_)));
+        if matches!(self.access, Access::Role(_)) && !takes_parameters {
+            handler = handler.route_layer(from_fn(parameters::refuse_all));
+        }
         let handler = match self.access {
             Access::Role(role) => handler.route_layer(from_fn_with_state(
                 (state.clone(), role),

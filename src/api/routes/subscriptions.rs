@@ -3,6 +3,8 @@
 use axum::handler::Handler;
 use serde_json::{Value, json};
 
+use crate::api::arm::listing::ListParameters;
+use crate::api::manage::azure::{self, OperationStatus};
 use crate::api::routes::route::{
     ADMIN, Access, Area, OPERATOR, Route, VIEWER, get, patch, post, put,
 };
@@ -29,7 +31,8 @@ fn of_topics() -> Vec<Route> {
     let one = &*format!("{topic}/eventSubscriptions/{{name}}");
     let [get, put, patch] = resource(one, "");
     let mut routes = vec![
-        list(topic, "").answers::<ResourceList<ShownSubscription>>(200, "The event subscriptions."),
+        list(topic, "").query::<ListParameters>()
+            .answers::<ResourceList<ShownSubscription>>(200, "The event subscriptions."),
         get.answers::<ShownSubscription>(200, SHOWN),
         put.says(put_says(
             "The webhook is asked whether it agrees, and gets nothing before it has; `provisioningState` \
@@ -43,10 +46,38 @@ fn of_topics() -> Vec<Route> {
             )
             .answers::<ShownSubscription>(201, SHOWN),
     ];
+    routes.extend(over_all_topics());
     let commands = commands(one, "").map(|each| each.answers::<ShownSubscription>(200, SHOWN));
     routes.extend(commands);
     routes.extend(others(one, ""));
     routes
+}
+
+/// Lists over all topics, by where they are and what type they have.
+fn over_all_topics() -> impl Iterator<Item = Route> {
+    let lists = [
+        ("", ""),
+        ("/locations/{location}", "ByLocation"),
+        ("/topicTypes/{topic_type}", "ByTopicType"),
+        (
+            "/locations/{location}/topicTypes/{topic_type}",
+            "ByLocationAndTopicType",
+        ),
+    ];
+    lists.into_iter().map(|(narrowed, word)| {
+        get(
+            format!("{narrowed}/eventSubscriptions"),
+            VIEWER,
+            azure::list_subscriptions,
+        )
+        .doc(
+            format!("listAllEventSubscriptions{word}"),
+            "List event subscriptions over all topics",
+        )
+        .says("Those of topics that belong to no namespace.")
+        .query::<ListParameters>()
+        .answers::<ResourceList<ShownSubscription>>(200, "The event subscriptions.")
+    })
 }
 
 fn of_namespaces() -> Vec<Route> {
@@ -56,6 +87,7 @@ fn of_namespaces() -> Vec<Route> {
     let [get, put, patch] = resource(one, word);
     let mut routes = vec![
         list(topic, word)
+            .query::<ListParameters>()
             .answers::<ResourceList<ShownNamespaceSubscription>>(200, "The event subscriptions."),
         get.answers::<ShownNamespaceSubscription>(200, SHOWN),
         put.says(put_says(
@@ -151,8 +183,12 @@ fn commands(one: &str, word: &str) -> [Route; 3] {
     ]
 }
 
-fn others(one: &str, word: &str) -> [Route; 5] {
+fn others(one: &str, word: &str) -> [Route; 6] {
     [
+        get(format!("{one}/operationStatus"), VIEWER, azure::operation_status)
+            .doc(format!("get{word}OperationStatus"), "Get the state of the newest change")
+            .says("As Azure's clients ask for it while a webhook is asked whether it agrees.")
+            .answers::<OperationStatus>(200, "The state."),
         deletion(one, manage::delete_subscription)
             .doc(format!("delete{word}EventSubscription"), "Delete an event subscription")
             .says("Nothing happens if it is not there."),

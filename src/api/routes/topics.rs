@@ -4,6 +4,8 @@ use axum::handler::Handler;
 use serde_json::json;
 
 use crate::api::ApiState;
+use crate::api::arm::listing::ListParameters;
+use crate::api::manage::azure::{self, EventType, Operation, TopicType};
 use crate::api::manage::{self, Deletion};
 use crate::api::routes::route::{ADMIN, Area, Route, VIEWER, delete, get, patch, post, put};
 use crate::wire::resource::bodies::{
@@ -24,7 +26,8 @@ pub(crate) fn area() -> Area {
             get("/topics", VIEWER, manage::list_topics)
                 .doc("listTopics", "List topics")
                 .says("All topics that belong to no namespace.")
-                .answers::<ResourceList<ShownTopic>>(200, "The topics."),
+                .query::<ListParameters>()
+            .answers::<ResourceList<ShownTopic>>(200, "The topics."),
             get(path, VIEWER, manage::get_topic)
                 .doc("getTopic", "Get a topic")
                 .says("The topic with the URL to publish to.")
@@ -41,6 +44,26 @@ pub(crate) fn area() -> Area {
                 .says(UPDATES)
                 .updates::<TopicRequest>(json!({ "tags": { "team": "shop" } }))
                 .answers::<ShownTopic>(200, "The topic."),
+            get(format!("{path}/eventTypes"), VIEWER, azure::list_event_types_of_topic)
+                .doc("listEventTypesOfTopic", "List the event types of a topic")
+                .says("Those that its `eventTypeInfo` describes.")
+                .answers::<ResourceList<EventType>>(200, "The event types."),
+            get("/topicTypes", VIEWER, azure::list_topic_types)
+                .doc("listTopicTypes", "List the types of topics")
+                .says("There is one: topics that applications publish to.")
+                .answers::<ResourceList<TopicType>>(200, "The types."),
+            get("/topicTypes/{topic_type}", VIEWER, azure::get_topic_type)
+                .doc("getTopicType", "Get a type of topics")
+                .says("Its name is `Microsoft.EventGrid.Topics`.")
+                .answers::<TopicType>(200, "The type."),
+            get("/topicTypes/{topic_type}/eventTypes", VIEWER, azure::list_event_types)
+                .doc("listEventTypesOfTopicType", "List the event types of a type of topics")
+                .says("None: applications choose the types of their events.")
+                .answers::<ResourceList<EventType>>(200, "The event types."),
+            get("/operations", VIEWER, azure::list_operations)
+                .doc("listOperations", "List the operations")
+                .says("Those of the management API that Azure has too.")
+                .answers::<ResourceList<Operation>>(200, "The operations."),
             deletion(path, manage::delete_topic)
                 .doc("deleteTopic", "Delete a topic")
                 .says("With its event subscriptions. Nothing happens if it is not there."),

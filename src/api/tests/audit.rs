@@ -332,7 +332,8 @@ impl Door {
 
 #[test]
 fn every_route_that_changes_something_is_audited_or_says_why_not() {
-    let all = routes::all(&OPTIONS);
+    let options = OPTIONS;
+    let all = routes::all(&options);
     let changing = all.filter(|route| !route.method.is_safe());
     // What receivers of dead letters do.
     let changing = changing.filter(|route| route.access != routes::Access::Queue);

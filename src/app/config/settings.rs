@@ -91,11 +91,13 @@ settings! {
          receivers on this machine or 10.0.0.0/8 for a private network.";
     value egress_require_https: bool = "egress.require_https", "Require HTTPS", Switch, "false", switch,
         "Rejects webhooks whose URL is not https.";
-    value azure_subscription_id: Uuid = "azure.subscription_id", "Subscription ID", Text("UUID"), "00000000-0000-0000-0000-000000000000",
+    list azure_subscription_id: Vec<Uuid> = "azure.subscription_id", "Subscription IDs", List("UUID"), "00000000-0000-0000-0000-000000000000",
         uuid,
-        "Azure subscription in the resource ids that clients and receivers see: a UUID.";
-    value azure_resource_group: String = "azure.resource_group", "Resource group", Text("NAME"), "everpost", resource_group,
-        "Azure resource group in the resource ids that clients and receivers see.";
+        "Azure subscription in the resource ids that clients and receivers see: a UUID. Further ones are known in \
+         paths too.";
+    list azure_resource_group: Vec<String> = "azure.resource_group", "Resource groups", List("NAME"), "everpost", resource_group,
+        "Azure resource group in the resource ids that clients and receivers see. Further ones are known in \
+         paths too.";
     value webhook_origin: String = "webhook.origin", "CloudEvents origin", Text("HOST"), "eventgrid.azure.net", host_name,
         "Host name that the appliance sends as its origin to receivers of CloudEvents.";
     value delivery_in_flight_per_subscription: usize = "delivery.in_flight_per_subscription", "Requests per subscription", Number, "32",

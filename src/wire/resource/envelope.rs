@@ -141,21 +141,25 @@ pub(super) fn from_inert<T: DeserializeOwned + Default>(inert: &BTreeMap<String,
     serde_json::from_value(Value::Object(properties)).unwrap_or_default()
 }
 
-/// A list of resources; it is never cut into pages (rule 3.1).
+/// A list of resources, or a page of it (rule 3.1).
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub(crate) struct ResourceList<R> {
     value: Vec<R>,
-    /// Lists are never cut into pages.
-    next_link: (),
+    /// The URL of the next page; `null` at the end.
+    next_link: Option<String>,
+}
+
+impl<R> ResourceList<R> {
+    pub(crate) fn page(resources: impl IntoIterator<Item = R>, next_link: Option<String>) -> Self {
+        let value = resources.into_iter().collect();
+        Self { value, next_link }
+    }
 }
 
 impl<R> FromIterator<R> for ResourceList<R> {
     fn from_iter<I: IntoIterator<Item = R>>(resources: I) -> Self {
-        Self {
-            value: resources.into_iter().collect(),
-            next_link: (),
-        }
+        Self::page(resources, None)
     }
 }

@@ -77,7 +77,9 @@ pub use subscription::{
     render_delivery_attributes, render_full_url, render_subscription, subscription_from_text,
     subscription_to_text,
 };
-pub use topic::{parse_topic, patch_topic, render_topic, topic_from_text, topic_to_text};
+pub use topic::{
+    event_types, parse_topic, patch_topic, render_topic, topic_from_text, topic_to_text,
+};
 
 /// What is wrong with a document, all of it: the answer is 400.
 #[derive(Clone, Debug, PartialEq, Eq)]

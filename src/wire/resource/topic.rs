@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::envelope::{
@@ -91,6 +91,16 @@ struct InertProperties {
     /// Kept and shown without effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     event_type_info: Option<Object>,
+}
+
+/// The types of events that `eventTypeInfo` describes, with what it says of each.
+pub fn event_types(definition: &TopicDefinition) -> Map<String, Value> {
+    let info = definition.inert.get("eventTypeInfo");
+    let info: Option<Value> = info.and_then(|text| serde_json::from_str(text).ok());
+    match info.map(|mut info| info["inlineEventTypes"].take()) {
+        Some(Value::Object(types)) => types,
+        _ => Map::new(),
+    }
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]

@@ -107,6 +107,10 @@ impl Pulled {
 
     pub(super) fn release(&mut self, delay_s: u64, spec: &Spec, now: Timestamp) {
         self.end_turn(Outcome::Released, now);
+        if self.count >= spec.attempts_max {
+            self.dead_letter(DeadLetterReason::MaxDeliveryAttemptsExceeded, spec, now);
+            return;
+        }
         let end_of_life = self.published_at + spec.time_to_live();
         self.due_at = (now + seconds(delay_s)).min(end_of_life).max(now);
     }
@@ -122,13 +126,17 @@ impl Pulled {
 
     pub(super) fn reject(&mut self, spec: &Spec, now: Timestamp) {
         self.end_turn(Outcome::Rejected, now);
+        self.dead_letter(DeadLetterReason::Application, spec, now);
+    }
+
+    fn dead_letter(&mut self, reason: DeadLetterReason, spec: &Spec, now: Timestamp) {
         self.end = Some(End {
             state: match spec.keeps_dead {
                 true => DeliveryState::DeadLettered,
                 false => DeliveryState::Dropped,
             },
             at: now,
-            reason: Some(DeadLetterReason::Application),
+            reason: Some(reason),
         });
     }
 

@@ -1,0 +1,111 @@
+//! Lists in Resource Manager's manner: filtered by name, and in pages where that is asked for.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use url::form_urlencoded;
+
+use crate::api::ApiState;
+use crate::api::arm::ArmPath;
+use crate::api::arm::odata::NameFilter;
+use crate::api::error::ApiError;
+use crate::api::parameters::Parameters;
+use crate::wire::resource::bodies::ResourceList;
+
+/// Resources on one page, as Azure documents it.
+const TOP_MAX: usize = 100;
+
+const SKIP_TOKEN: &str = "$skiptoken";
+
+/// What a list is asked with.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct ListParameters {
+    /// Which names, in OData: `contains(name, 'orders') and name ne 'orders-1'`.
+    #[serde(rename = "$filter")]
+    filter: Option<String>,
+    /// Resources on one page, 1 to 100. Left out, all are on one.
+    #[serde(rename = "$top")]
+    #[schemars(range(min = 1, max = TOP_MAX))]
+    top: Option<usize>,
+    /// From the `nextLink` of the page before.
+    #[serde(rename = "$skiptoken")]
+    skip_token: Option<String>,
+}
+
+/// A list that a client asks for.
+pub(in crate::api) struct Listing {
+    filter: Option<NameFilter>,
+    top: Option<usize>,
+    skip_token: Option<String>,
+    /// The address of the list, without its query.
+    address: String,
+    /// The query but for the token of the page.
+    query: Vec<(String, String)>,
+    /// Whether it is asked for as by Azure's clients.
+    is_arm: bool,
+}
+
+impl FromRequestParts<ApiState> for Listing {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+        let Parameters(asked) =
+            Parameters::<ListParameters>::from_request_parts(parts, state).await?;
+        if asked.top.is_some_and(|top| !(1..=TOP_MAX).contains(&top)) {
+            let problem = format!("The parameter $top must be from 1 to {TOP_MAX}.");
+            return Err(ApiError::of_field("$top", problem));
+        }
+        let arm = parts.extensions.get::<ArmPath>();
+        let uri = arm.map_or(&parts.uri, |arm| &arm.asked);
+        let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+        let query = query.into_owned().filter(|(name, _)| name != SKIP_TOKEN);
+        Ok(Self {
+            filter: asked.filter.as_deref().map(NameFilter::parse).transpose()?,
+            top: asked.top,
+            skip_token: asked.skip_token,
+            address: format!("{}{}", state.broker.options().public_url, uri.path()),
+            query: query.collect(),
+            is_arm: arm.is_some(),
+        })
+    }
+}
+
+impl Listing {
+    /// Whether it is asked for as by Azure's clients.
+    pub(crate) fn is_arm(&self) -> bool {
+        self.is_arm
+    }
+
+    /// The page of `all` that is asked for, in the order of their keys. A key ends with the name of the
+    /// resource, behind a slash if there is more of it.
+    pub(crate) fn page<R>(
+        &self,
+        all: impl Iterator<Item = R>,
+        key: impl Fn(&R) -> String,
+        show: impl Fn(&R) -> Value,
+    ) -> ResourceList<Value> {
+        let is_wanted = |key: &str| {
+            let name = key.rsplit('/').next().unwrap_or(key);
+            self.filter.as_ref().is_none_or(|filter| filter.takes(name))
+                && self.skip_token.as_deref().is_none_or(|last| key > last)
+        };
+        let keyed = all.map(|each| (key(&each).to_lowercase(), each));
+        let mut wanted: Vec<_> = keyed.filter(|(key, _)| is_wanted(key)).collect();
+        wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let top = self.top.unwrap_or(wanted.len());
+        let last = (wanted.len() > top).then(|| wanted[top - 1].0.clone());
+        wanted.truncate(top);
+        let shown = wanted.iter().map(|(_, each)| show(each));
+        ResourceList::page(shown, last.map(|last| self.link_behind(&last)))
+    }
+
+    fn link_behind(&self, last: &str) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        let query = query
+            .extend_pairs(&self.query)
+            .append_pair(SKIP_TOKEN, last);
+        format!("{}?{}", self.address, query.finish())
+    }
+}

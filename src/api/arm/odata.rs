@@ -1,0 +1,265 @@
+//! The filter of lists, as far as Azure documents it: `name` with `eq`, `ne` and `contains`, joined by `not`, `and`
+//! and `or`, with parentheses. Letter case makes no difference, as in names.
+
+use crate::api::error::ApiError;
+
+/// Bytes of a filter. Names have at most 64.
+const BYTES_MAX: usize = 2_000;
+
+/// How deep parentheses and `not` may be nested.
+const DEPTH_MAX: usize = 16;
+
+/// Which names are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NameFilter {
+    Is(String),
+    Contains(String),
+    Not(Box<NameFilter>),
+    All(Vec<NameFilter>),
+    Any(Vec<NameFilter>),
+}
+
+impl NameFilter {
+    /// Reads a filter.
+    pub(super) fn parse(text: &str) -> Result<Self, ApiError> {
+        let mut parser = Parser {
+            text,
+            at: 0,
+            depth: 0,
+        };
+        let parsed = match text.len() > BYTES_MAX {
+            true => Err(format!("it has more than {BYTES_MAX} bytes")),
+            false => parser.whole(),
+        };
+        parsed.map_err(|problem| {
+            ApiError::of_field(
+                "$filter",
+                format!(
+                    "The $filter cannot be read: {problem}. Write it like contains(name, 'orders') and name ne \
+                     'orders-1'; there are eq, ne, contains, not, and, or and parentheses, for the name alone."
+                ),
+            )
+        })
+    }
+
+    /// Whether a name is meant.
+    pub(super) fn takes(&self, name: &str) -> bool {
+        match self {
+            Self::Is(text) => name.eq_ignore_ascii_case(text),
+            Self::Contains(text) => name
+                .to_ascii_lowercase()
+                .contains(&text.to_ascii_lowercase()),
+            Self::Not(inner) => !inner.takes(name),
+            Self::All(all) => all.iter().all(|each| each.takes(name)),
+            Self::Any(any) => any.iter().any(|each| each.takes(name)),
+        }
+    }
+}
+
+type Parsed = Result<NameFilter, String>;
+
+struct Parser<'a> {
+    text: &'a str,
+    /// Bytes that are read.
+    at: usize,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn whole(&mut self) -> Parsed {
+        let filter = self.any()?;
+        match self.rest().is_empty() {
+            true => Ok(filter),
+            false => Err(self.unexpected("\"and\", \"or\" or the end")),
+        }
+    }
+
+    fn any(&mut self) -> Parsed {
+        let mut parts = vec![self.all()?];
+        while self.takes_word("or") {
+            parts.push(self.all()?);
+        }
+        Ok(one_or(parts, NameFilter::Any))
+    }
+
+    fn all(&mut self) -> Parsed {
+        let mut parts = vec![self.one()?];
+        while self.takes_word("and") {
+            parts.push(self.one()?);
+        }
+        Ok(one_or(parts, NameFilter::All))
+    }
+
+    fn one(&mut self) -> Parsed {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(format!("it is nested more than {DEPTH_MAX} levels deep"));
+        }
+        let filter = if self.takes_word("not") {
+            NameFilter::Not(Box::new(self.one()?))
+        } else if self.takes("(") {
+            let inner = self.any()?;
+            self.expect(")")?;
+            inner
+        } else if self.takes_word("contains") {
+            self.expect("(")?;
+            self.name()?;
+            self.expect(",")?;
+            let text = self.string()?;
+            self.expect(")")?;
+            NameFilter::Contains(text)
+        } else {
+            self.comparison()?
+        };
+        self.depth -= 1;
+        Ok(filter)
+    }
+
+    fn comparison(&mut self) -> Parsed {
+        self.name()?;
+        if self.takes_word("eq") {
+            return self.string().map(NameFilter::Is);
+        }
+        if self.takes_word("ne") {
+            let is = NameFilter::Is(self.string()?);
+            return Ok(NameFilter::Not(Box::new(is)));
+        }
+        Err(self.unexpected("eq or ne"))
+    }
+
+    fn name(&mut self) -> Result<(), String> {
+        match self.takes_word("name") {
+            true => Ok(()),
+            false => Err(self.unexpected("name")),
+        }
+    }
+
+    /// A text in single quotes, in which two of them stand for one.
+    fn string(&mut self) -> Result<String, String> {
+        if !self.takes("'") {
+            return Err(self.unexpected("a text in single quotes"));
+        }
+        let mut text = String::new();
+        loop {
+            let rest = &self.text[self.at..];
+            let Some(end) = rest.find('\'') else {
+                return Err("a single quote is missing at its end".to_owned());
+            };
+            text.push_str(&rest[..end]);
+            self.at += end + 1;
+            match self.text[self.at..].starts_with('\'') {
+                true => {
+                    text.push('\'');
+                    self.at += 1;
+                }
+                false => return Ok(text),
+            }
+        }
+    }
+
+    fn expect(&mut self, mark: &str) -> Result<(), String> {
+        match self.takes(mark) {
+            true => Ok(()),
+            false => Err(self.unexpected(&format!("{mark:?}"))),
+        }
+    }
+
+    fn takes(&mut self, mark: &str) -> bool {
+        let is_there = self.rest().starts_with(mark);
+        self.at += if is_there { mark.len() } else { 0 };
+        is_there
+    }
+
+    fn takes_word(&mut self, word: &str) -> bool {
+        let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let rest = self.rest();
+        let end = rest.find(|c| !is_letter(c)).unwrap_or(rest.len());
+        let is_there = rest[..end].eq_ignore_ascii_case(word);
+        self.at += if is_there { end } else { 0 };
+        is_there
+    }
+
+    /// What is still to be read, without the spaces in front of it.
+    fn rest(&mut self) -> &str {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+        &self.text[self.at..]
+    }
+
+    fn unexpected(&mut self, expected: &str) -> String {
+        let place = self.text[..self.at].chars().count() + 1;
+        format!("at character {place}, {expected} is expected")
+    }
+}
+
+fn one_or(mut parts: Vec<NameFilter>, join: fn(Vec<NameFilter>) -> NameFilter) -> NameFilter {
+    match parts.len() {
+        1 => parts.swap_remove(0),
+        _ => join(parts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_take_the_names_that_they_mean() {
+        for (filter, taken) in [
+            ("name eq 'orders'", "orders Orders"),
+            ("NAME EQ 'ORDERS'", "orders Orders"),
+            ("name ne 'orders'", "orders-1 test-a it's"),
+            ("contains(namE, 'ORDER')", "orders Orders orders-1"),
+            (
+                "contains(name,'order') and name ne 'orders-1'",
+                "orders Orders",
+            ),
+            ("not contains(name, 'o')", "test-a it's"),
+            ("name eq 'test-a' or name eq 'it''s'", "test-a it's"),
+            (
+                "name eq 'x' or contains(name, '-') and not (name eq 'test-a')",
+                "orders-1",
+            ),
+            ("not not name eq 'test-a'", "test-a"),
+        ] {
+            let parsed = NameFilter::parse(filter).expect(filter);
+            let names = ["orders", "Orders", "orders-1", "test-a", "it's"];
+            let found: Vec<_> = names
+                .into_iter()
+                .filter(|name| parsed.takes(name))
+                .collect();
+            assert_eq!(found.join(" "), taken, "{filter}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_its_place() {
+        let deep = "(".repeat(17);
+        let long = format!("name eq '{}'", "x".repeat(2_000));
+        for (filter, expected) in [
+            ("", "at character 1, name is expected"),
+            ("location eq 'westus'", "at character 1, name is expected"),
+            ("name gt 'a'", "at character 6, eq or ne is expected"),
+            (
+                "name eq orders",
+                "at character 9, a text in single quotes is expected",
+            ),
+            ("name eq 'orders", "a single quote is missing"),
+            (
+                "name eq 'a' name eq 'b'",
+                "at character 13, \"and\", \"or\" or the end is expected",
+            ),
+            ("contains(name 'a')", "at character 15, \",\" is expected"),
+            ("(name eq 'a'", "at character 13, \")\" is expected"),
+            (&deep, "nested more than 16 levels deep"),
+            (&long, "more than 2000 bytes"),
+        ] {
+            let error = NameFilter::parse(filter).expect_err(filter);
+            assert!(
+                error.explanation.contains(expected),
+                "{filter}: {}",
+                error.explanation
+            );
+        }
+    }
+}

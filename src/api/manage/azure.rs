@@ -1,0 +1,317 @@
+//! What Azure's management clients list besides the resources: event subscriptions over all topics, types of
+//! topics and of events, operations, and how an operation is going.
+
+use axum::Json;
+use axum::extract::{Extension, Path, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::api::ApiState;
+use crate::api::arm::ArmPath;
+use crate::api::arm::listing::Listing;
+use crate::api::error::{ApiError, VALIDATION_FAILED};
+use crate::api::manage::{ApiResult, SubscriptionPath, TopicPath, show_subscription};
+use crate::api::routes;
+use crate::model::subscription::{EventSubscription, ValidationState};
+use crate::store::accounts::Role;
+use crate::wire::resource;
+use crate::wire::resource::bodies::ResourceList;
+
+/// The one type of topics that Azure counts among its own.
+const TOPIC_TYPE: &str = "Microsoft.EventGrid.Topics";
+
+/// Where a client finds out how its operation is going.
+const AZURE_ASYNC_OPERATION: HeaderName = HeaderName::from_static("azure-asyncoperation");
+
+/// Seconds until a client asks again how its operation is going.
+const ASK_AGAIN_S: &str = "1";
+
+/// What the path of a list of event subscriptions narrows it to.
+#[derive(Deserialize)]
+pub(crate) struct Narrowed {
+    location: Option<String>,
+    topic_type: Option<String>,
+}
+
+/// `GET /eventSubscriptions`, of all topics that belong to no namespace; by location or type of topic, too.
+pub(crate) async fn list_subscriptions(
+    State(state): State<ApiState>,
+    Path(narrowed): Path<Narrowed>,
+    listing: Listing,
+) -> Response {
+    let registry = state.broker.registry();
+    let is_type = |word: &str| word.eq_ignore_ascii_case(TOPIC_TYPE);
+    let is_meant = narrowed.topic_type.as_deref().is_none_or(is_type);
+    let topics = registry.custom_topics().filter(|entry| {
+        let location = &entry.topic.definition.location;
+        let is_there = |wanted: &str| plain(location) == plain(wanted);
+        is_meant && narrowed.location.as_deref().is_none_or(is_there)
+    });
+    let all = topics.flat_map(|entry| {
+        let subscriptions = entry.subscriptions.values();
+        subscriptions.map(move |each| (entry, each))
+    });
+    Json(listing.page(
+        all,
+        |(entry, each)| format!("{}/{}", entry.topic.name, each.name),
+        |(entry, each)| show_subscription(&state, entry, each),
+    ))
+    .into_response()
+}
+
+/// A location as Azure compares it: `West Europe` is `westeurope`.
+fn plain(location: &str) -> String {
+    location.replace(' ', "").to_ascii_lowercase()
+}
+
+/// A type of topics.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TopicType {
+    id: String,
+    name: &'static str,
+    r#type: &'static str,
+    properties: TopicTypeProperties,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct TopicTypeProperties {
+    provider: &'static str,
+    display_name: &'static str,
+    description: &'static str,
+    resource_region_type: &'static str,
+    provisioning_state: &'static str,
+    source_resource_format: &'static str,
+}
+
+fn topic_type() -> TopicType {
+    TopicType {
+        id: format!("providers/Microsoft.EventGrid/topicTypes/{TOPIC_TYPE}"),
+        name: TOPIC_TYPE,
+        r#type: "Microsoft.EventGrid/topicTypes",
+        properties: TopicTypeProperties {
+            provider: "Microsoft.EventGrid",
+            display_name: "Event Grid Topics",
+            description: "Topics that applications publish to.",
+            resource_region_type: "RegionalResource",
+            provisioning_state: "Succeeded",
+            source_resource_format: "/subscriptions/{subscriptionId}/resourceGroups/{resourceGroupName}/providers/\
+                Microsoft.EventGrid/topics/{topicName}",
+        },
+    }
+}
+
+/// `GET /topicTypes`
+pub(crate) async fn list_topic_types() -> Json<ResourceList<TopicType>> {
+    Json([topic_type()].into_iter().collect())
+}
+
+/// `GET /topicTypes/{topic_type}`
+pub(crate) async fn get_topic_type(Path(name): Path<String>) -> Result<Json<TopicType>, ApiError> {
+    check_topic_type(&name)?;
+    Ok(Json(topic_type()))
+}
+
+/// `GET /topicTypes/{topic_type}/eventTypes`: none are fixed for topics of applications.
+pub(crate) async fn list_event_types(
+    Path(name): Path<String>,
+) -> Result<Json<ResourceList<EventType>>, ApiError> {
+    check_topic_type(&name)?;
+    Ok(Json(ResourceList::page([], None)))
+}
+
+fn check_topic_type(name: &str) -> Result<(), ApiError> {
+    match name.eq_ignore_ascii_case(TOPIC_TYPE) {
+        true => Ok(()),
+        false => Err(ApiError::not_found(format!(
+            "There is no topic type {name:?}; there is {TOPIC_TYPE}."
+        ))),
+    }
+}
+
+/// A type of events.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct EventType {
+    id: String,
+    name: String,
+    r#type: &'static str,
+    properties: EventTypeProperties,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct EventTypeProperties {
+    display_name: String,
+    description: Option<String>,
+    schema_url: Option<String>,
+    is_in_default_set: bool,
+}
+
+/// `GET /topics/{topic}/eventTypes`: those that its `eventTypeInfo` describes.
+pub(crate) async fn list_event_types_of_topic(
+    State(state): State<ApiState>,
+    Path(topic): Path<TopicPath>,
+) -> Result<Json<ResourceList<EventType>>, ApiError> {
+    let entry = state.broker.topic(&topic.name()?)?;
+    let described = resource::event_types(&entry.topic.definition);
+    let types = described.into_iter().map(|(name, facts)| {
+        let text = |fact: &str| facts[fact].as_str().map(str::to_owned);
+        EventType {
+            id: format!("{}/eventTypes/{name}", entry.resource_id),
+            r#type: "Microsoft.EventGrid/topics/eventTypes",
+            properties: EventTypeProperties {
+                display_name: text("displayName").unwrap_or_else(|| name.clone()),
+                description: text("description"),
+                schema_url: text("dataSchemaUrl").or_else(|| text("documentationUrl")),
+                is_in_default_set: true,
+            },
+            name,
+        }
+    });
+    Ok(Json(types.collect()))
+}
+
+/// An operation of the management API.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ManagementOperation")]
+pub(crate) struct Operation {
+    name: String,
+    is_data_action: bool,
+    display: Display,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Display {
+    provider: &'static str,
+    resource: String,
+    operation: &'static str,
+    description: String,
+}
+
+/// `GET /operations`: those of the table that Azure has a path for.
+pub(crate) async fn list_operations(
+    State(state): State<ApiState>,
+) -> Json<ResourceList<Operation>> {
+    let azures = routes::all(&state.options).filter(|route| {
+        let is_managed = matches!(
+            route.access,
+            routes::Access::Role(Role::Viewer | Role::Operator | Role::Admin)
+        );
+        is_managed && (route.path.starts_with("/topics") || route.path.starts_with("/namespaces"))
+    });
+    let operations = azures.map(|route| {
+        let words = route
+            .path
+            .split('/')
+            .filter(|word| !word.is_empty() && !word.starts_with('{'));
+        let words: Vec<&str> = words.collect();
+        let (resource, verb) = match (route.method.as_str(), &words[..]) {
+            ("POST", [resource @ .., verb]) => (resource.join("/"), format!("{verb}/action")),
+            ("GET", _) => (words.join("/"), "read".to_owned()),
+            ("DELETE", _) => (words.join("/"), "delete".to_owned()),
+            _ => (words.join("/"), "write".to_owned()),
+        };
+        Operation {
+            name: format!("Microsoft.EventGrid/{resource}/{verb}"),
+            is_data_action: false,
+            display: Display {
+                provider: "Microsoft Event Grid",
+                resource,
+                operation: route.summary,
+                description: route.description,
+            },
+        }
+    });
+    let mut operations: Vec<_> = operations.collect();
+    operations.sort_by(|one, other| one.name.cmp(&other.name));
+    operations.dedup_by(|one, other| one.name == other.name);
+    Json(operations.into_iter().collect())
+}
+
+/// How an operation is going.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OperationStatus {
+    /// `InProgress`, `Succeeded` or `Failed`.
+    status: &'static str,
+    /// The reason for a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<OperationError>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct OperationError {
+    code: &'static str,
+    message: String,
+}
+
+/// `GET …/eventSubscriptions/{name}/operationStatus`
+pub(crate) async fn operation_status(
+    State(state): State<ApiState>,
+    Path(path): Path<SubscriptionPath>,
+) -> ApiResult {
+    let (topic, name) = path.names()?;
+    let (_, subscription) = state.broker.subscription(&topic, &name)?;
+    let validation = &subscription.validation;
+    let (status, error) = match validation.state {
+        ValidationState::Succeeded => ("Succeeded", None),
+        ValidationState::Failed => {
+            let reason = validation
+                .failure
+                .as_deref()
+                .unwrap_or("the reason is not known");
+            let error = OperationError {
+                code: VALIDATION_FAILED,
+                message: format!("The endpoint of {name} has not been validated: {reason}"),
+            };
+            ("Failed", Some(error))
+        }
+        ValidationState::Creating
+        | ValidationState::Updating
+        | ValidationState::AwaitingManualAction => ("InProgress", None),
+    };
+    let mut response = Json(OperationStatus { status, error }).into_response();
+    if status == "InProgress" {
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(ASK_AGAIN_S));
+    }
+    Ok(response)
+}
+
+/// Answers a PUT or PATCH of an event subscription. Azure's clients take what they are answered for the
+/// outcome, unless they are told where to ask: so they are told where its endpoint is not validated, or
+/// could not be.
+pub(super) fn answer(
+    state: &ApiState,
+    arm: Option<&Extension<ArmPath>>,
+    status: StatusCode,
+    subscription: &EventSubscription,
+    mut shown: Value,
+) -> Response {
+    let Some(Extension(arm)) = arm.filter(|_| !subscription.has_agreed()) else {
+        return (status, Json(shown)).into_response();
+    };
+    if subscription.validation.state == ValidationState::Failed {
+        shown["properties"]["provisioningState"] = ValidationState::Creating.name().into();
+    }
+    let url = &state.broker.options().public_url;
+    let mut response = (status, Json(shown)).into_response();
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (AZURE_ASYNC_OPERATION, arm.below(url, "operationStatus")),
+        (header::LOCATION, format!("{url}{}", arm.asked)),
+        (header::RETRY_AFTER, ASK_AGAIN_S.to_owned()),
+    ] {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    }
+    response
+}
