@@ -85,6 +85,7 @@ fn check_pair(
         let pair = pair_of(ledger, event, sub);
         // Of what was still to be created, only what is kept is.
         pair.may_be_skipped = pair.seen.is_none() && (pair.maybe || !kept);
+        pair.touched &= !pair.may_be_skipped; // nothing will be seen of it
         return Ok(());
     }
     if deliveries.is_empty() {
