@@ -90,6 +90,8 @@ pub(super) fn answered_late(ledger: &mut Ledger, cargo: &Cargo, asked_at: Timest
         ledger.subs[cargo.sub].deleted.is_some(),
     );
     let success = matches!(status, 200..=204);
+    let specs = ledger.specs_at(cargo.sub, now);
+    let time_to_live = specs.iter().map(|spec| spec.time_to_live()).min();
     ledger.subs[cargo.sub].owes_success |= success && full;
     for event in &cargo.events {
         ledger.live.insert(*event);
@@ -98,7 +100,9 @@ pub(super) fn answered_late(ledger: &mut Ledger, cargo: &Cargo, asked_at: Timest
         let newest = pair.sent.len() - 1;
         let waits = pair.seen.as_ref().is_some_and(|seen| {
             let sent = &pair.sent[newest];
-            seen.state == DeliveryState::Pending && seen.attempts == sent.count + 1
+            // Its end may be on its way to the store already.
+            let lives = time_to_live.is_some_and(|time| now.since(seen.published_at) < time);
+            lives && seen.state == DeliveryState::Pending && seen.attempts == sent.count + 1
         });
         let mut sent = pair.sent.iter();
         // A resubmission may begin in the same moment as the attempt before it.
