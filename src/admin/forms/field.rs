@@ -349,6 +349,23 @@ struct Fault {
 
 part!(Problem);
 
+impl Problem {
+    /// What is wrong, and the name and label of the field at which each of it is told; `None` if nothing is wrong.
+    pub(crate) fn new(
+        refusals: impl Iterator<Item = (Refusal, Option<(String, String)>)>,
+    ) -> Option<Self> {
+        let fault = |(Refusal { target, problem }, field): (_, Option<_>)| {
+            let text = match target.as_str() {
+                target if field.is_none() && !target.is_empty() => format!("{target}: {problem}"),
+                _ => problem,
+            };
+            Fault { text, field }
+        };
+        let faults: Vec<Fault> = refusals.map(fault).collect();
+        (!faults.is_empty()).then_some(Self { faults })
+    }
+}
+
 /// Writes every one of `refusals` to the field at fault, and gives what to say above the form; `None` if nothing
 /// is wrong.
 pub(crate) fn mark<'a>(
@@ -356,14 +373,13 @@ pub(crate) fn mark<'a>(
     refusals: impl IntoIterator<Item = Refusal>,
 ) -> Option<Problem> {
     let mut fields: Vec<&mut Field> = fields.collect();
-    let faults = refusals
-        .into_iter()
-        .map(|refusal| mark_one(&mut fields, refusal));
-    let faults: Vec<Fault> = faults.collect();
-    (!faults.is_empty()).then_some(Problem { faults })
+    let refusals = refusals.into_iter();
+    let placed = refusals.map(|each| (each.clone(), mark_one(&mut fields, each)));
+    Problem::new(placed)
 }
 
-fn mark_one(fields: &mut [&mut Field], refusal: Refusal) -> Fault {
+/// The name and label of the field that has it.
+fn mark_one(fields: &mut [&mut Field], refusal: Refusal) -> Option<(String, String)> {
     // Of equally close ones the first.
     let mut closest: Option<(usize, &mut Field)> = None;
     for field in fields {
@@ -372,19 +388,10 @@ fn mark_one(fields: &mut [&mut Field], refusal: Refusal) -> Fault {
             closest = Some((closeness, field));
         }
     }
-    let Some((_, field)) = closest else {
-        let text = match refusal.target.as_str() {
-            "" => refusal.problem,
-            target => format!("{target}: {}", refusal.problem),
-        };
-        return Fault { text, field: None };
-    };
+    let (_, field) = closest?;
     field.problem = Some(match field.problem.take() {
-        None => refusal.problem.clone(),
+        None => refusal.problem,
         Some(before) => format!("{before} {}", refusal.problem),
     });
-    Fault {
-        text: refusal.problem,
-        field: Some((field.name.clone(), field.full_label())),
-    }
+    Some((field.name.clone(), field.full_label()))
 }

@@ -57,11 +57,7 @@ impl List {
         Self {
             path,
             turns: ("Newest", "Older"),
-            faults: filter
-                .faults()
-                .iter()
-                .map(|each| each.problem.clone())
-                .collect(),
+            faults: filter.faults().problems().map(str::to_owned).collect(),
             is_filtered: pairs.iter().any(|(name, _)| *name != BEFORE),
             newest: (!filter.value(BEFORE).is_empty())
                 .then(|| link(path, &without(&pairs, BEFORE))),

@@ -1,0 +1,45 @@
+//! What is wrong with a form, told at its fields and above them.
+
+use std::sync::OnceLock;
+
+use crate::admin::forms::field::Problem;
+use crate::admin::forms::form::Refusal;
+
+/// What is wrong, and at which field each of it is told. That is found while the fields are drawn: the first that it
+/// fits has it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults(Vec<(Refusal, OnceLock<Place>)>);
+
+/// The name of a field, and what it is called.
+type Place = (String, String);
+
+impl Faults {
+    pub(crate) fn new(refusals: impl IntoIterator<Item = Refusal>) -> Self {
+        let refusals = refusals.into_iter();
+        Self(refusals.map(|each| (each, OnceLock::new())).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn problems(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(refusal, _)| refusal.problem.as_str())
+    }
+
+    /// What is wrong with the property at `path`, which the field `name` fills in; empty for nothing.
+    pub(crate) fn at(&self, path: &str, name: &str, label: &str) -> String {
+        let fits = self.0.iter().filter(|(each, _)| each.closeness(path) > 0);
+        let here = fits.filter(|(_, place)| {
+            place.get_or_init(|| (name.to_owned(), label.to_owned())).0 == name
+        });
+        let here = here.map(|(refusal, _)| refusal.problem.as_str());
+        here.collect::<Vec<_>>().join(" ")
+    }
+
+    /// All of it, to stand above the fields, which are drawn by then; `None` if nothing is wrong.
+    pub(crate) fn told(&self) -> Option<Problem> {
+        let faults = self.0.iter();
+        Problem::new(faults.map(|(refusal, place)| (refusal.clone(), place.get().cloned())))
+    }
+}
