@@ -11,7 +11,7 @@ use crate::store::StoreError;
 use crate::store::accounts::{AccountError, Role};
 
 /// What a handler gives.
-pub(crate) type PageResult = Result<Response, PageError>;
+pub(crate) type PageResult<T = Response> = Result<T, PageError>;
 
 /// Why there is no page to show.
 #[derive(Debug, thiserror::Error)]

@@ -7,6 +7,7 @@ pub(crate) use askama::Template;
 pub(crate) use axum::extract::{Path, Query, State};
 pub(crate) use axum::response::{IntoResponse, Redirect, Response};
 
+pub(crate) use crate::admin::action::{Call, Done, Names, Question, Subject, name_of};
 pub(crate) use crate::admin::bare::draw;
 pub(crate) use crate::admin::error::{PageError, PageResult};
 pub(crate) use crate::admin::forms::form::{Form, Refusal};

@@ -26,6 +26,16 @@ pub(crate) struct PageInfo {
     /// Whether its form takes a password that was typed lately; see
     /// [`password_again`](crate::admin::security::password_again).
     pub(crate) asks_again: bool,
+    /// `None` for what is no action.
+    pub(crate) button: Option<Button>,
+}
+
+/// How pages offer an action.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Button {
+    pub(crate) label: &'static str,
+    /// Whether a question comes before it.
+    pub(crate) asks: bool,
 }
 
 /// Where the navigation has a page, and what it is called there.
@@ -106,14 +116,14 @@ impl SiteMap {
 
     /// Whether the page at `path` is open to `role`.
     pub(crate) fn opens(&self, path: &str, role: Role) -> bool {
-        let access = self.access(path);
-        access.is_some_and(|access| role >= access.reads)
+        let page = self.page(path);
+        page.is_some_and(|page| role >= page.access.reads)
     }
 
     /// Whether `role` may send the form at `path`.
     pub(crate) fn sends(&self, path: &str, role: Role) -> bool {
-        let access = self.access(path);
-        access.is_some_and(|access| role >= access.changes)
+        let page = self.page(path);
+        page.is_some_and(|page| role >= page.access.changes)
     }
 
     /// The closest page above `path` that `role` may look at, if there is one besides the overview.
@@ -150,14 +160,13 @@ impl SiteMap {
         listed.collect()
     }
 
-    /// What the page at `path` takes, `/admin` and a query included; `None` where there is no page.
-    fn access(&self, path: &str) -> Option<Access> {
+    /// The page at `path`, `/admin` and a query included.
+    pub(crate) fn page(&self, path: &str) -> Option<&PageInfo> {
         let path = path.split_once('?').map_or(path, |(path, _)| path);
         let path = path.strip_prefix("/admin")?;
         let fitting = self.pages.iter().filter(|page| fits(&page.path, path));
         // A path that is written out goes before one with a name in it, as it does in the router.
-        let page = fitting.min_by_key(|page| page.path.matches('{').count());
-        Some(page?.access)
+        fitting.min_by_key(|page| page.path.matches('{').count())
     }
 
     /// The page of the navigation that the page at `path` belongs to. Names stand behind what they are names
@@ -209,7 +218,7 @@ mod tests {
             ),
             ("/admin/account/password", Role::Viewer, Role::Viewer),
         ] {
-            let access = SITE_MAP.access(path).expect(path);
+            let access = SITE_MAP.page(path).expect(path).access;
             assert_eq!((access.reads, access.changes), (reads, changes), "{path}");
         }
         for path in [
@@ -217,7 +226,7 @@ mod tests {
             "/admin/events/7/8/9",
             "/admin/topics//publish",
         ] {
-            assert!(SITE_MAP.access(path).is_none(), "{path}");
+            assert!(SITE_MAP.page(path).is_none(), "{path}");
         }
     }
 

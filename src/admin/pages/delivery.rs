@@ -1,6 +1,6 @@
 //! The life of a delivery: where it stands, every attempt so far, and what becomes of it next.
 
-use crate::admin::action::{Action, ActionButton, Done, Names, Subject};
+use crate::admin::action::ActionButton;
 use crate::admin::page::*;
 use crate::admin::pages::lineage::{Origin, Resubmitted};
 use crate::admin::paths::{dead_letter_page, event_page, subscription_page};
@@ -44,44 +44,31 @@ impl Subject for Delivery {
 }
 
 /// Makes a pending delivery due now; on probation, also the one attempt that decides how it goes on.
-pub(crate) static RETRY_NOW: Action<Delivery> = Action {
-    key: "retry-now",
-    label: "Retry now",
-    role: Role::Operator,
-    ask: None,
-    run: |call| {
-        Box::pin(async move {
-            let (site, id) = (call.site, call.of.id);
-            let row = site.views.delivery(id).await?.map(|found| found.row);
-            let standing = &call.visitor.standing;
-            let found = row.and_then(|row| standing.registry.subscription(row.subscription_id));
-            let state = found.map(|(_, each)| standing.of(each));
-            if let Some(state) = state.filter(|state| state.is_stopped()) {
-                let word = state.word().to_lowercase();
-                return Ok(Done::failed(format!("Nothing is sent: {word}.")));
-            }
-            let on_probation = state.filter(|state| state.held_until().is_some());
-            match (
-                site.broker.retry_now(&call.visitor.caller, id).await,
-                on_probation,
-            ) {
-                (Ok(_), None) => Ok(Done::well("The next attempt is made now.")),
-                (Ok(_), Some(state)) => {
-                    let subscription = state.subscription.id;
-                    site.broker
-                        .retry_subscription_now(&call.visitor.caller, subscription)
-                        .await?;
-                    Ok(Done::well(
-                        "The endpoint is on probation: one attempt is made now. If it succeeds, the \
-                         others follow.",
-                    ))
-                }
-                (Err(RetryNowError::Store(error)), _) => Err(error.into()),
-                (Err(error), _) => Ok(Done::failed(sentence(&error.to_string()))),
-            }
-        })
-    },
-};
+pub(crate) async fn retry_now(call: Call<Delivery>) -> PageResult<Done> {
+    let (broker, id) = (&call.broker, call.of.id);
+    let row = call.views.delivery(id).await?.map(|found| found.row);
+    let standing = &call.visitor.standing;
+    let found = row.and_then(|row| standing.registry.subscription(row.subscription_id));
+    let state = found.map(|(_, each)| standing.of(each));
+    if let Some(state) = state.filter(|state| state.is_stopped()) {
+        let word = state.word().to_lowercase();
+        return Ok(Done::failed(format!("Nothing is sent: {word}.")));
+    }
+    match broker.retry_now(call.by(), id).await {
+        Ok(_) => {}
+        Err(RetryNowError::Store(error)) => return Err(error.into()),
+        Err(error) => return Ok(Done::failed(sentence(&error.to_string()))),
+    }
+    let Some(held) = state.filter(|state| state.held_until().is_some()) else {
+        return Ok(Done::well("The next attempt is made now."));
+    };
+    broker
+        .retry_subscription_now(call.by(), held.subscription.id)
+        .await?;
+    Ok(Done::well(
+        "The endpoint is on probation: one attempt is made now. If it succeeds, the others follow.",
+    ))
+}
 
 /// A delivery on a page.
 #[derive(Template)]
@@ -145,7 +132,7 @@ impl DeliveryCard {
             id: row.id,
             event: row.event,
         };
-        let button = RETRY_NOW.button(&delivery).class("tiny");
+        let button = delivery.button("retry-now").class("tiny");
         let button = button.coming_back_to(format!("{back}#delivery-{}", row.id));
         let is_waiting = matches!(self.next(), Next::Held(_) | Next::At(_));
         Self {

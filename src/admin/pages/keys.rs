@@ -2,7 +2,6 @@
 
 use serde::Deserialize;
 
-use crate::admin::action::{Confirm, Names, Of, Sent, Subject, name_of};
 use crate::admin::page::*;
 use crate::model::access::{AccessKeys, KeyName};
 use crate::model::audit::Caller;
@@ -131,35 +130,25 @@ pub(crate) trait Keyed: Subject {
 }
 
 /// Asks before a key is renewed.
-pub(crate) async fn ask_to_regenerate<K: Keyed>(
-    visitor: Visitor,
-    Of(of): Of<K>,
-    Path(names): Path<Names>,
-) -> PageResult {
-    let key = named(name_of(&names, "key"))?;
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Regenerate {key} of {}?", of.name())),
-        consequences: vec![
-            format!("Whoever uses {key}, or signatures made with it, is rejected at once."),
-            "The other key stays as it is: have your clients use it first.".to_owned(),
-        ],
-        button: "Regenerate",
-        dangerous: true,
-        back: of.page(),
-        action: visitor.path.clone(),
-    }))
+pub(crate) async fn ask_to_regenerate<K: Keyed>(call: Call<K>) -> PageResult<Question> {
+    let key = named(name_of(&call.names, "key"))?;
+    Ok(
+        Question::new(format!("Regenerate {key} of {}?", call.of.name()))
+            .would(format!(
+                "Whoever uses {key}, or signatures made with it, is rejected at once."
+            ))
+            .would("The other key stays as it is: have your clients use it first.")
+            .dangerously(),
+    )
 }
 
 /// Renews a key, and leads to it: whoever may renew one has to see it next.
-pub(crate) async fn regenerate<K: Keyed>(
-    State(site): State<Arc<Site>>,
-    Path(names): Path<Names>,
-    Sent { of, visitor, .. }: Sent<K>,
-) -> PageResult {
-    let key = named(name_of(&names, "key"))?;
-    of.regenerate(&site, &visitor.caller, key).await?;
+pub(crate) async fn regenerate<K: Keyed>(call: Call<K>) -> PageResult {
+    let key = named(name_of(&call.names, "key"))?;
+    call.of.regenerate(&call.site, call.by(), key).await?;
     let said = format!("{key} has been regenerated.");
-    visitor.flash(Flash::done(said)).await?;
+    call.visitor.flash(Flash::done(said)).await?;
     // The form goes along, since keys are shown to nothing else.
-    Ok(Redirect::temporary(&format!("{}/keys?only={key}", of.page())).into_response())
+    let page = format!("{}/keys?only={key}", call.of.page());
+    Ok(Redirect::temporary(&page).into_response())
 }

@@ -1,11 +1,11 @@
 //! The first page: what needs attention, and how things stand.
 
-use crate::admin::action::{ActionButton, Subject as _};
+use crate::admin::action::ActionButton;
 use crate::admin::page::*;
 use crate::admin::pages::events::EventTable;
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::rejected_events;
-use crate::admin::pages::subscriptions::{RESUME, RETRY_NOW, Subscription, VALIDATE};
+use crate::admin::pages::subscriptions::Subscription;
 use crate::admin::pages::topics::TopicTable;
 use crate::admin::pages::traffic::{RangeChoice, Traffic, bound};
 use crate::admin::standing::{Standing, State as Stand};
@@ -287,7 +287,7 @@ impl Concern {
                     pending(depth.pending)
                 ),
                 state.health.probation.map(|probation| probation.since),
-                Step::button(RETRY_NOW.button(&of), &of),
+                Step::button(of.button("retry-now"), &of),
             ),
             SubscriptionStatus::NotValidated(_) => (
                 validation
@@ -296,12 +296,12 @@ impl Concern {
                     .map(print::sentence)
                     .unwrap_or_default(),
                 Some(of.subscription.updated_at),
-                Step::button(VALIDATE.button(&of), &of),
+                Step::button(of.button("validate"), &of),
             ),
             SubscriptionStatus::Disabled(_) => (
                 format!("{}. {}", response::of_status(410), pending(depth.pending)),
                 Some(of.subscription.updated_at),
-                Step::button(RESUME.button(&of), &of),
+                Step::button(of.button("resume"), &of),
             ),
             SubscriptionStatus::Gone => (
                 format!("{}. {}", state.reason(), pending(depth.pending)),

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::admin::action::{Action, Call, Done, Names, Of, Question, Subject, name_of};
 use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
 use crate::admin::paths::{dead_letter_page, subscription_page};
@@ -170,9 +169,12 @@ pub(crate) async fn list(
 
 /// One replay job.
 pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Of(job): Of<ReplayJob>,
+    Call {
+        site,
+        visitor,
+        of: job,
+        ..
+    }: Call<ReplayJob>,
 ) -> PageResult {
     let registry = site.broker.registry();
     let waiting = site.broker.replay_blocked_by(job.id);
@@ -282,54 +284,34 @@ impl Subject for ReplayJob {
     }
 }
 
-pub(crate) static PAUSE: Action<ReplayJob> = Action {
-    key: "pause",
-    label: "Pause",
-    role: Role::Operator,
-    ask: None,
-    run: |call| Box::pin(command(call, ReplayCommand::Pause)),
-};
+pub(crate) async fn pause(call: Call<ReplayJob>) -> PageResult<Done> {
+    command(&call, ReplayCommand::Pause).await
+}
 
-pub(crate) static RESUME: Action<ReplayJob> = Action {
-    key: "resume",
-    label: "Resume",
-    role: Role::Operator,
-    ask: None,
-    run: |call| Box::pin(command(call, ReplayCommand::Resume)),
-};
+pub(crate) async fn resume(call: Call<ReplayJob>) -> PageResult<Done> {
+    command(&call, ReplayCommand::Resume).await
+}
 
-/// Ends it for good, after a question.
-pub(crate) static CANCEL: Action<ReplayJob> = Action {
-    key: "cancel",
-    label: "Cancel replay job",
-    role: Role::Operator,
-    ask: Some(|call| {
-        Box::pin(async move {
-            let (done, total) = (call.of.progress.done(), call.of.request.total);
-            let left = total.saturating_sub(done);
-            Ok(Question {
-                title: format!("Cancel replay job {}?", call.of.id),
-                consequences: vec![
-                    format!(
-                        "{} would not be dealt with any more.",
-                        print::plural(left, "delivery", "deliveries")
-                    ),
-                    format!(
-                        "{} of {} have been: what is sent stays sent.",
-                        print::count(done),
-                        print::count(total)
-                    ),
-                ],
-                dangerous: true,
-            })
-        })
-    }),
-    run: |call| Box::pin(command(call, ReplayCommand::Cancel)),
-};
+pub(crate) async fn ask_to_cancel(call: Call<ReplayJob>) -> PageResult<Question> {
+    let (done, total) = (call.of.progress.done(), call.of.request.total);
+    let left = print::plural(total.saturating_sub(done), "delivery", "deliveries");
+    let (done, total) = (print::count(done), print::count(total));
+    Ok(Question::new(format!("Cancel replay job {}?", call.of.id))
+        .would(format!("{left} would not be dealt with any more."))
+        .would(format!(
+            "{done} of {total} have been: what is sent stays sent."
+        ))
+        .dangerously())
+}
 
-async fn command(call: &Call<'_, ReplayJob>, command: ReplayCommand) -> Result<Done, PageError> {
-    let (by, id) = (&call.visitor.caller, call.of.id);
-    let job = call.site.broker.command_replay(by, id, command).await?;
+/// Ends it for good.
+pub(crate) async fn cancel(call: Call<ReplayJob>) -> PageResult<Done> {
+    command(&call, ReplayCommand::Cancel).await
+}
+
+async fn command(call: &Call<ReplayJob>, command: ReplayCommand) -> PageResult<Done> {
+    let id = call.of.id;
+    let job = call.broker.command_replay(call.by(), id, command).await?;
     let word = match job.state {
         ReplayState::Running => "is resumed",
         ReplayState::Paused => "is paused",

@@ -1,6 +1,5 @@
 //! The pages of sessions: who is signed in, from where, and how to end it.
 
-use crate::admin::action::Done;
 use crate::admin::page::*;
 use crate::admin::security::client::browser_words;
 use crate::store::accounts::{SessionRow, UserId};

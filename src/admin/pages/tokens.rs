@@ -1,6 +1,5 @@
 //! The pages of API tokens, for administrators.
 
-use crate::admin::action::{Action, Done, Names, Question, Subject, name_of};
 use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::page::*;
@@ -190,35 +189,22 @@ impl Subject for ApiToken {
     }
 }
 
-/// Deletes it, after a question.
-pub(crate) static DELETE: Action<ApiToken> = Action {
-    key: "delete",
-    label: "Delete",
-    role: Role::Admin,
-    ask: Some(|call| {
-        Box::pin(async move {
-            let used = used(call.of, call.visitor.now);
-            Ok(Question {
-                title: format!("Delete token {}?", call.of.name),
-                consequences: vec![
-                    "Programs that hold it are rejected at once.".to_owned(),
-                    format!("It was used last: {used}."),
-                ],
-                dangerous: true,
-            })
-        })
-    }),
-    run: |call| {
-        Box::pin(async move {
-            let (by, token) = (&call.visitor.caller, call.of);
-            call.site.people.tokens().delete(by, token.id).await?;
-            Ok(Done::well(format!(
-                "Token {} has been deleted.",
-                token.name
-            )))
-        })
-    },
-};
+pub(crate) async fn ask_to_delete(call: Call<ApiToken>) -> PageResult<Question> {
+    let used = used(&call.of, call.visitor.now);
+    Ok(Question::new(format!("Delete token {}?", call.of.name))
+        .would("Programs that hold it are rejected at once.")
+        .would(format!("It was used last: {used}."))
+        .dangerously())
+}
+
+pub(crate) async fn delete(call: Call<ApiToken>) -> PageResult<Done> {
+    let token = &call.of;
+    call.people.tokens().delete(call.by(), token.id).await?;
+    Ok(Done::well(format!(
+        "Token {} has been deleted.",
+        token.name
+    )))
+}
 
 /// When it was used last.
 fn used(token: &ApiToken, now: Timestamp) -> String {

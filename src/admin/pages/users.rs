@@ -1,6 +1,5 @@
 //! The pages of users, for administrators.
 
-use crate::admin::action::{Action, Call, Done, Names, Of, Question, Sent, Subject, name_of};
 use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::lists::recipe::quoted;
@@ -157,9 +156,12 @@ struct UserPage {
 
 /// One user.
 pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Of(user): Of<User>,
+    Call {
+        site,
+        visitor,
+        of: user,
+        ..
+    }: Call<User>,
 ) -> PageResult {
     let role = Form::of([("role", user.role.name().to_owned())]);
     let link_until = user.link_expires_at.filter(|at| *at > visitor.now);
@@ -177,37 +179,19 @@ pub(crate) async fn show(
 }
 
 /// Gives a user another role.
-pub(crate) static CHANGE_ROLE: Action<User> = Action {
-    key: "role",
-    label: "Change role",
-    role: Role::Admin,
-    ask: None,
-    run: |call| {
-        Box::pin(async move {
-            let role = Role::parse(call.form.text("role"));
-            let unknown = || PageError::Unreadable("There is no such role.".to_owned());
-            let role = role.ok_or_else(unknown)?;
-            let patch = UserPatch {
-                role: Some(role),
-                ..UserPatch::default()
-            };
-            let message = format!("{} has the role {} now.", call.of.name, role.name());
-            change(call, patch, message).await
-        })
-    },
-};
+pub(crate) async fn change_role(call: Call<User>) -> PageResult<Done> {
+    let unknown = || PageError::Unreadable("There is no such role.".to_owned());
+    let role = Role::parse(call.form.text("role")).ok_or_else(unknown)?;
+    let patch = UserPatch {
+        role: Some(role),
+        ..UserPatch::default()
+    };
+    let message = format!("{} has the role {} now.", call.of.name, role.name());
+    change(&call, patch, message).await
+}
 
-async fn change(
-    call: &Call<'_, User>,
-    patch: UserPatch<'_>,
-    message: String,
-) -> Result<Done, PageError> {
-    match call
-        .site
-        .people
-        .change(&call.visitor.caller, call.of, patch)
-        .await
-    {
+async fn change(call: &Call<User>, patch: UserPatch<'_>, message: String) -> PageResult<Done> {
+    match call.people.change(call.by(), &call.of, patch).await {
         Ok(()) => Ok(Done::well(message)),
         Err(PeopleError::Account(error @ AccountError::LastAdmin)) => {
             Ok(Done::failed(sentence(&error.to_string())))
@@ -219,7 +203,7 @@ async fn change(
 /// Shows a new link to choose a password by.
 pub(crate) async fn put_link(
     State(site): State<Arc<Site>>,
-    Sent { of, visitor, .. }: Sent<User>,
+    Call { of, visitor, .. }: Call<User>,
 ) -> PageResult {
     let token = site.people.put_link(&visitor.caller, of.id).await?;
     Ok(draw_link(&site, &visitor, of, &token))
@@ -239,89 +223,60 @@ impl Subject for User {
 }
 
 /// Forbids a user to sign in.
-pub(crate) static DISABLE: Action<User> = Action {
-    key: "disable",
-    label: "Disable",
-    role: Role::Admin,
-    ask: None,
-    run: |call| Box::pin(set_disabled(call, true)),
-};
+pub(crate) async fn disable(call: Call<User>) -> PageResult<Done> {
+    let message = format!("{} is disabled, and every session has ended.", call.of.name);
+    set_disabled(&call, true, message).await
+}
 
 /// Lets a user sign in again.
-pub(crate) static ENABLE: Action<User> = Action {
-    key: "enable",
-    label: "Enable",
-    role: Role::Admin,
-    ask: None,
-    run: |call| Box::pin(set_disabled(call, false)),
-};
+pub(crate) async fn enable(call: Call<User>) -> PageResult<Done> {
+    let message = format!("{} may sign in again.", call.of.name);
+    set_disabled(&call, false, message).await
+}
 
-async fn set_disabled(call: &Call<'_, User>, disabled: bool) -> Result<Done, PageError> {
+async fn set_disabled(call: &Call<User>, disabled: bool, message: String) -> PageResult<Done> {
     let patch = UserPatch {
         disabled: Some(disabled),
         ..UserPatch::default()
-    };
-    let message = match disabled {
-        true => format!("{} is disabled, and every session has ended.", call.of.name),
-        false => format!("{} may sign in again.", call.of.name),
     };
     change(call, patch, message).await
 }
 
 /// Removes the second factor of somebody who has lost it.
-pub(crate) static REMOVE_SECOND_FACTOR: Action<User> = Action {
-    key: "remove-second-factor",
-    label: "Remove second factor",
-    role: Role::Admin,
-    ask: None,
-    run: |call| {
-        Box::pin(async move {
-            let (by, user) = (&call.visitor.caller, call.of);
-            call.site.people.remove_second_factor(by, user.id).await?;
-            let said = format!("{} signs in with the password alone.", user.name);
-            Ok(Done::well(said))
-        })
-    },
-};
+pub(crate) async fn remove_second_factor(call: Call<User>) -> PageResult<Done> {
+    let user = &call.of;
+    call.people.remove_second_factor(call.by(), user.id).await?;
+    Ok(Done::well(format!(
+        "{} signs in with the password alone.",
+        user.name
+    )))
+}
 
 /// Ends the sessions of a user.
-pub(crate) static END_SESSIONS: Action<User> = Action {
-    key: "end-sessions",
-    label: "End all sessions",
-    role: Role::Admin,
-    ask: None,
-    run: |call| Box::pin(sessions::end(call.site, call.visitor, Some(call.of.id))),
-};
+pub(crate) async fn end_sessions(call: Call<User>) -> PageResult<Done> {
+    sessions::end(&call.site, &call.visitor, Some(call.of.id)).await
+}
 
-/// Deletes it, after a question.
-pub(crate) static DELETE: Action<User> = Action {
-    key: "delete",
-    label: "Delete",
-    role: Role::Admin,
-    ask: Some(|call| {
-        Box::pin(async move {
-            let (accounts, user) = (call.site.people.accounts(), call.of);
-            let sessions = accounts.count_sessions(user.id, call.visitor.now).await?;
-            let sessions = print::plural(sessions, "session", "sessions");
-            Ok(Question {
-                title: format!("Delete user {}?", user.name),
-                consequences: vec![
-                    format!("{sessions} would end, and nobody could sign in by this name."),
-                    "To keep the account and forbid signing in, disable it instead.".to_owned(),
-                ],
-                dangerous: true,
-            })
-        })
-    }),
-    run: |call| {
-        Box::pin(async move {
-            let (by, user) = (call.visitor.caller.clone(), call.of);
-            call.site.people.accounts().delete_user(user.id, by).await?;
-            let said = format!("User {} has been deleted.", user.name);
-            Ok(Done::well(said).leading_to("/admin/users".to_owned()))
-        })
-    },
-};
+pub(crate) async fn ask_to_delete(call: Call<User>) -> PageResult<Question> {
+    let (accounts, user) = (call.people.accounts(), &call.of);
+    let sessions = accounts.count_sessions(user.id, call.visitor.now).await?;
+    let sessions = print::plural(sessions, "session", "sessions");
+    Ok(Question::new(format!("Delete user {}?", user.name))
+        .would(format!(
+            "{sessions} would end, and nobody could sign in by this name."
+        ))
+        .would("To keep the account and forbid signing in, disable it instead.")
+        .dangerously())
+}
+
+pub(crate) async fn delete(call: Call<User>) -> PageResult<Done> {
+    let user = &call.of;
+    call.people
+        .accounts()
+        .delete_user(user.id, call.by().clone())
+        .await?;
+    Ok(Done::well(format!("User {} has been deleted.", user.name)).leading_to("/admin/users"))
+}
 
 async fn find(site: &Site, id: UserId) -> Result<User, PageError> {
     let user = site.people.accounts().user(id).await?;

@@ -1,6 +1,5 @@
 //! What can be done with single dead letters.
 
-use crate::admin::action::{Action, Done, Names, Question, Subject, name_of};
 use crate::admin::lists::bulk::{Bulk, Selectable};
 use crate::admin::page::*;
 use crate::admin::pages::dead_letters::{find, list, obstacle};
@@ -46,56 +45,41 @@ impl Selectable for DeadLetter {
     }
 }
 
-/// Sends one again.
-pub(crate) static RESUBMIT: Action<DeadLetter> = Action {
-    key: "resubmit",
-    label: "Resubmit",
-    role: Role::Operator,
-    ask: Some(|call| {
-        Box::pin(async move {
-            let row = &call.of.row;
-            if !call.of.obstacle.is_empty() {
-                return Err(PageError::Conflict(call.of.obstacle.clone()));
-            }
-            let published = print::relative(row.published_at, call.visitor.now);
-            Ok(Question {
-                title: format!("Resubmit dead letter {}?", row.id),
-                consequences: vec![
-                    format!(
-                        "Event {} would be sent to {} again, at once.",
-                        print::visible(&row.event_id),
-                        row.subscription
-                    ),
-                    AFRESH.to_owned(),
-                    format!(
-                        "The event was published {published}; no other subscription gets it again."
-                    ),
-                ],
-                dangerous: false,
-            })
-        })
-    }),
-    run: |call| {
-        Box::pin(async move {
-            let row = &call.of.row;
-            let by = &call.visitor.caller;
-            let fresh = call.site.broker.resubmit(by, row.id).await?;
-            let said = format!(
-                "Dead letter {} has been resubmitted as delivery {fresh}.",
-                row.id
-            );
-            let page = format!("{}#delivery-{fresh}", event_page(row.event));
-            Ok(Done::well(said).leading_to(page))
-        })
-    },
-};
+pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Question> {
+    let row = &call.of.row;
+    if !call.of.obstacle.is_empty() {
+        return Err(PageError::Conflict(call.of.obstacle));
+    }
+    let (event, to) = (print::visible(&row.event_id), &row.subscription);
+    let published = print::relative(row.published_at, call.visitor.now);
+    Ok(Question::new(format!("Resubmit dead letter {}?", row.id))
+        .would(format!(
+            "Event {event} would be sent to {to} again, at once."
+        ))
+        .would(
+            "A new delivery takes the place of this one; attempts and time to live start afresh.",
+        )
+        .would(format!(
+            "The event was published {published}; no other subscription gets it again."
+        )))
+}
 
-const AFRESH: &str =
-    "A new delivery takes the place of this one; attempts and time to live start afresh.";
+/// Sends one again.
+pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult<Done> {
+    let row = &call.of.row;
+    let fresh = call.broker.resubmit(call.by(), row.id).await?;
+    let said = format!(
+        "Dead letter {} has been resubmitted as delivery {fresh}.",
+        row.id
+    );
+    let page = format!("{}#delivery-{fresh}", event_page(row.event));
+    Ok(Done::well(said).leading_to(page))
+}
 
 /// Sends those that are selected again.
 pub(crate) static RESUBMIT_SELECTED: Bulk<DeadLetter> = Bulk {
-    action: &RESUBMIT,
+    key: "resubmit",
+    verb: "Resubmit",
     label: "Resubmit selected",
     changes: |each| each.obstacle.is_empty(),
     consequence: "Each is sent to its own subscription again, with attempts and time to live that start afresh.",

@@ -5,7 +5,6 @@ use axum::body::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::admin::action::Confirm;
 use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::lists::download::{Batches, NDJSON, on_one_line, streamed};
@@ -216,20 +215,14 @@ pub(crate) async fn ask_to_purge(
     let filter = filter(&site, &visitor, &asked)?;
     let count = some(site.views.count_dead_letters(filter).await?)?;
     let count = print::plural(count, "dead letter", "dead letters");
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Purge {count}?")),
-        consequences: vec![
-            format!("{count} would be taken out of their queues for good."),
-            "Nobody can receive or resubmit them any more. Those that a receiver holds stay."
-                .to_owned(),
-            "Their events stay where they are, for reading, as long as retention keeps them."
-                .to_owned(),
-        ],
-        button: "Purge",
-        dangerous: true,
-        back: asked.at(LIST),
-        action: asked.at(&visitor.path),
-    }))
+    let question = Question::new(format!("Purge {count}?"))
+        .would(format!(
+            "{count} would be taken out of their queues for good."
+        ))
+        .would("Nobody can receive or resubmit them any more. Those that a receiver holds stay.")
+        .would("Their events stay where they are, for reading, as long as retention keeps them.")
+        .dangerously();
+    Ok(question.draw(&visitor, "Purge", asked.at(&visitor.path), asked.at(LIST)))
 }
 
 /// Takes them away.

@@ -8,7 +8,7 @@ mod groups;
 mod list;
 mod request;
 
-pub(crate) use actions::{RESUBMIT, RESUBMIT_SELECTED};
+pub(crate) use actions::{RESUBMIT_SELECTED, ask_to_resubmit, resubmit};
 pub(crate) use bulk::{ask_to_purge, ask_to_replay, download, purge, replay};
 pub(crate) use edit::{edit, resubmit as resubmit_edited};
 pub(crate) use list::list;

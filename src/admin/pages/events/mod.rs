@@ -12,7 +12,7 @@ pub(crate) use export::export;
 pub(crate) use filter::UNMATCHED;
 pub(crate) use filter_results::FilterResults;
 pub(crate) use list::list;
-pub(crate) use send::SEND;
+pub(crate) use send::{ask_to_send, send};
 pub(crate) use show::{DataPanel, download, find, show};
 pub(crate) use table::EventTable;
 

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::admin::action::{Of, Sent};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::forms::rows::{self, Part, Row, RowSection, part, section};
 use crate::admin::page::*;
@@ -72,7 +71,13 @@ pub(crate) async fn create(
 }
 
 /// The form with the inspector in it.
-pub(crate) async fn edit(visitor: Visitor, Of(inspector): Of<Inspector>) -> PageResult {
+pub(crate) async fn edit(
+    Call {
+        visitor,
+        of: inspector,
+        ..
+    }: Call<Inspector>,
+) -> PageResult {
     let form = rows::form_of(CHANGE, &json!(inspector.definition));
     Ok(draw_form(&visitor, Some(&inspector.name), &form, None))
 }
@@ -80,7 +85,9 @@ pub(crate) async fn edit(visitor: Visitor, Of(inspector): Of<Inspector>) -> Page
 /// Gives the inspector new answers.
 pub(crate) async fn change(
     State(site): State<Arc<Site>>,
-    Sent { of, visitor, form }: Sent<Inspector>,
+    Call {
+        of, visitor, form, ..
+    }: Call<Inspector>,
 ) -> PageResult {
     let name = of.name;
     let definition = match definition(&form) {

@@ -7,13 +7,12 @@ mod request;
 mod show;
 mod subscribe;
 
-pub(crate) use change::{CLEAR, DELETE};
+pub(crate) use change::{ask_to_clear, ask_to_delete, clear, delete};
 pub(crate) use form::{change, create, draft, edit};
 use request::RequestCard;
 pub(crate) use show::{show, show_request};
 pub(crate) use subscribe::{deliver_to, subscribe};
 
-use crate::admin::action::Subject as _;
 use crate::admin::page::*;
 use crate::broker::InspectorError;
 use crate::model::inspector::Inspector;

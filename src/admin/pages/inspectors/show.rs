@@ -2,7 +2,6 @@
 
 use serde::Deserialize;
 
-use crate::admin::action::Of;
 use crate::admin::forms::field::Field;
 use crate::admin::page::*;
 use crate::admin::pages::inspectors::RequestCard;
@@ -54,10 +53,13 @@ pub(crate) struct Asked {
 
 /// One inspector, its requests newest first.
 pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Of(inspector): Of<Inspector>,
     Query(Asked { before }): Query<Asked>,
+    Call {
+        site,
+        visitor,
+        of: inspector,
+        ..
+    }: Call<Inspector>,
 ) -> PageResult {
     let name = &inspector.name;
     let query = InspectedQuery {
@@ -78,7 +80,7 @@ pub(crate) async fn show(
         answers: definition.responses.to_string(),
         per_event: definition.per_event,
         next_answer: next_answer(&inspector),
-        answered: print::plural(inspector.turn.into(), "delivery", "deliveries"),
+        answered: print::plural(inspector.turn, "delivery", "deliveries"),
         delay: Some(definition.delay)
             .filter(|delay| !delay.is_zero())
             .map(print::span),

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::admin::action::Sent;
 use crate::admin::page::*;
 use crate::admin::paths::inspector_page;
 use crate::model::inspector::Inspector;
@@ -12,7 +11,9 @@ use crate::wire::resource::{self, SubscriptionContext};
 /// Subscribes the inspector to the topic of the form, under its own name.
 pub(crate) async fn subscribe(
     State(site): State<Arc<Site>>,
-    Sent { of, visitor, form }: Sent<Inspector>,
+    Call {
+        of, visitor, form, ..
+    }: Call<Inspector>,
 ) -> PageResult {
     let inspector = of.name;
     let topic = site.custom_topic(form.text("topic"))?;

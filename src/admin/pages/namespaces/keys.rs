@@ -1,6 +1,5 @@
 //! Showing and renewing the keys of a namespace.
 
-use crate::admin::action::Sent;
 use crate::admin::page::*;
 use crate::admin::pages::keys::{Keyed, OnlyKey};
 use crate::admin::pages::namespaces::draw_namespace;
@@ -12,7 +11,7 @@ use crate::model::registry::NamespaceEntry;
 pub(crate) async fn reveal_keys(
     State(site): State<Arc<Site>>,
     Query(only): Query<OnlyKey>,
-    Sent { of, visitor, .. }: Sent<Arc<NamespaceEntry>>,
+    Call { of, visitor, .. }: Call<Arc<NamespaceEntry>>,
 ) -> PageResult {
     let shown = only.chosen()?;
     let visitor = visitor.with_flash().await?;

@@ -6,13 +6,12 @@ mod keys;
 mod topic;
 
 pub(crate) use definition::{change, create, draft, edit};
-pub(crate) use delete::DELETE;
+pub(crate) use delete::{ask_to_delete, delete};
 pub(crate) use keys::reveal_keys;
 pub(crate) use topic::{
     change_retention, create as create_topic, draft as draft_topic, edit_retention,
 };
 
-use crate::admin::action::Of;
 use crate::admin::page::*;
 use crate::admin::pages::keys::{Keys, Shown};
 use crate::admin::pages::queue_depths::QueueDepths;
@@ -103,9 +102,12 @@ struct NamespacePage {
 
 /// One namespace, its keys hidden.
 pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Of(entry): Of<Arc<NamespaceEntry>>,
+    Call {
+        site,
+        visitor,
+        of: entry,
+        ..
+    }: Call<Arc<NamespaceEntry>>,
 ) -> PageResult {
     draw_namespace(&site, &visitor, &entry, Shown::None).await
 }

@@ -1,7 +1,6 @@
 //! What the topics of namespaces have forms of their own for: to make one, and to say how long it keeps
 //! events.
 
-use crate::admin::action::{Of, Sent};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::forms::rows::{self, Part, Row, RowSection, part, section};
 use crate::admin::page::*;
@@ -35,7 +34,11 @@ const NEW: &[RowSection] = &[section("Topic", &[NAME, DAYS])];
 const RETAINING: &[RowSection] = &[section("Retention", &[DAYS])];
 
 /// The form for a new topic of a namespace.
-pub(crate) async fn draft(visitor: Visitor, Of(entry): Of<Arc<NamespaceEntry>>) -> PageResult {
+pub(crate) async fn draft(
+    Call {
+        visitor, of: entry, ..
+    }: Call<Arc<NamespaceEntry>>,
+) -> PageResult {
     let form = Form::of([(RETENTION, "1".to_owned())]);
     Ok(draw_new(&visitor, &entry.namespace.name, &form, None))
 }
@@ -43,7 +46,9 @@ pub(crate) async fn draft(visitor: Visitor, Of(entry): Of<Arc<NamespaceEntry>>) 
 /// Makes the topic.
 pub(crate) async fn create(
     State(site): State<Arc<Site>>,
-    Sent { of, visitor, form }: Sent<Arc<NamespaceEntry>>,
+    Call {
+        of, visitor, form, ..
+    }: Call<Arc<NamespaceEntry>>,
 ) -> PageResult {
     let namespace = &of.namespace.name;
     let parse = |name: &str| TopicName::in_namespace(namespace, name);
@@ -74,7 +79,11 @@ pub(crate) async fn create(
 }
 
 /// The form that says how long a topic keeps events.
-pub(crate) async fn edit_retention(visitor: Visitor, Of(topic): Of<Arc<TopicEntry>>) -> PageResult {
+pub(crate) async fn edit_retention(
+    Call {
+        visitor, of: topic, ..
+    }: Call<Arc<TopicEntry>>,
+) -> PageResult {
     let retention = retention(&topic)?;
     let form = Form::of([(RETENTION, print::days(retention).to_string())]);
     Ok(draw_retention(&visitor, &topic, &form, None))
@@ -83,7 +92,9 @@ pub(crate) async fn edit_retention(visitor: Visitor, Of(topic): Of<Arc<TopicEntr
 /// Changes how long.
 pub(crate) async fn change_retention(
     State(site): State<Arc<Site>>,
-    Sent { of, visitor, form }: Sent<Arc<TopicEntry>>,
+    Call {
+        of, visitor, form, ..
+    }: Call<Arc<TopicEntry>>,
 ) -> PageResult {
     let topic = of;
     retention(&topic)?;

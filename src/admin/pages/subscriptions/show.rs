@@ -2,14 +2,11 @@
 
 use serde::Deserialize;
 
-use crate::admin::action::{Names, Of, Subject as _};
 use crate::admin::page::*;
 use crate::admin::pages::events::UNMATCHED;
 use crate::admin::pages::queue_depths;
+use crate::admin::pages::subscriptions::Subscription;
 use crate::admin::pages::subscriptions::definition::{self, Facts, Layout};
-use crate::admin::pages::subscriptions::{
-    DELETE, PAUSE, RESUME, RETRY_NOW, Subscription, VALIDATE,
-};
 use crate::admin::pages::topics::Snippets;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic, bound};
 use crate::admin::paths::{event_page, inspector_page, topic_page};
@@ -96,10 +93,10 @@ struct Defaults {
 
 /// One event subscription.
 pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Of(of): Of<Subscription>,
     Query(shown): Query<Shown>,
+    Call {
+        site, visitor, of, ..
+    }: Call<Subscription>,
 ) -> PageResult {
     draw_subscription(&site, &visitor, &of, &shown, false).await
 }

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::admin::action::{Action, Done, Of, Question, Sent, Subject as _};
 use crate::admin::bare::draw_with;
 use crate::admin::forms::filled::Filled;
 use crate::admin::forms::form::refusals;
@@ -75,7 +74,7 @@ struct SigningPage {
 }
 
 /// The form for the next secret.
-pub(crate) async fn draft(visitor: Visitor, Of(of): Of<Subscription>) -> PageResult {
+pub(crate) async fn draft(Call { visitor, of, .. }: Call<Subscription>) -> PageResult {
     let grace_period = duration::format(SIGNING_GRACE);
     let form = Filled::with(NewSecret {
         grace_period,
@@ -99,7 +98,9 @@ fn draw_form(visitor: &Visitor, of: &Subscription, form: Filled<NewSecret>) -> P
 /// Signs with a new secret from now on.
 pub(crate) async fn rotate(
     State(site): State<Arc<Site>>,
-    Sent { of, visitor, form }: Sent<Subscription>,
+    Call {
+        of, visitor, form, ..
+    }: Call<Subscription>,
 ) -> PageResult {
     let form = Filled::<NewSecret>::sent(&form);
     let typed: HashMap<_, _> = form.pairs().into_iter().collect();
@@ -128,35 +129,22 @@ pub(crate) async fn rotate(
     }
 }
 
-/// Forgets all secrets, after a question.
-pub(crate) static STOP: Action<Subscription> = Action {
-    key: "signing/stop",
-    label: "Stop signing",
-    role: Role::Admin,
-    ask: Some(|call| {
-        Box::pin(async move {
-            let name = &signer(call.of)?.subscription.name;
-            Ok(Question {
-                title: format!("Stop signing for {name}?"),
-                consequences: vec![
-                    "Requests carry no signature from now on; a receiver that checks it rejects them."
-                        .to_owned(),
-                    "The secrets are forgotten; to sign again takes a new one.".to_owned(),
-                ],
-                dangerous: true,
-            })
-        })
-    }),
-    run: |call| {
-        Box::pin(async move {
-            let (of, name) = signer(call.of)?.names();
-            let by = &call.visitor.caller;
-            let broker = &call.site.broker;
-            broker.remove_signing_secrets(by, of, name).await?;
-            Ok(Done::well(format!("{name} signs no more.")))
-        })
-    },
-};
+pub(crate) async fn ask_to_stop(call: Call<Subscription>) -> PageResult<Question> {
+    let name = &signer(&call.of)?.subscription.name;
+    Ok(Question::new(format!("Stop signing for {name}?"))
+        .would("Requests carry no signature from now on; a receiver that checks it rejects them.")
+        .would("The secrets are forgotten; to sign again takes a new one.")
+        .dangerously())
+}
+
+/// Forgets all secrets.
+pub(crate) async fn stop(call: Call<Subscription>) -> PageResult<Done> {
+    let (topic, name) = signer(&call.of)?.names();
+    call.broker
+        .remove_signing_secrets(call.by(), topic, name)
+        .await?;
+    Ok(Done::well(format!("{name} signs no more.")))
+}
 
 /// The same, if it has requests to sign.
 fn signer(of: &Subscription) -> Result<&Subscription, PageError> {

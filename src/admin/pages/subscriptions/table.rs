@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::admin::action::Subject as _;
 use crate::admin::page::*;
 use crate::admin::pages::subscriptions::{Subscription, list};
 use crate::admin::paths::topic_page;

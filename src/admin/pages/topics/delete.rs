@@ -1,6 +1,5 @@
 //! Deleting a topic, after a question.
 
-use crate::admin::action::{Action, Done, Names, Question, Subject, name_of};
 use crate::admin::page::*;
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::paths::topic_page;
@@ -17,40 +16,26 @@ impl Subject for Arc<TopicEntry> {
     }
 }
 
-/// Deletes it, after a question that counts what would be lost.
-pub(crate) static DELETE: Action<Arc<TopicEntry>> = Action {
-    key: "delete",
-    label: "Delete",
-    role: Role::Admin,
-    ask: Some(|call| {
-        Box::pin(async move {
-            let topic = call.of;
-            let depths = QueueDepths::of_topic(call.site, topic).await?;
-            let subscriptions = u64::try_from(topic.subscriptions.size()).unwrap_or(u64::MAX);
-            let subscriptions =
-                print::plural(subscriptions, "event subscription", "event subscriptions");
-            Ok(Question {
-                title: format!("Delete topic {}?", topic.topic.name),
-                consequences: vec![
-                    format!("{subscriptions} would be deleted with it."),
-                    dropped(depths.topic(topic).pending),
-                    "Publishers would be rejected: its keys are gone for good.".to_owned(),
-                    "Events and dead letters stay where they are, for reading.".to_owned(),
-                ],
-                dangerous: true,
-            })
-        })
-    }),
-    run: |call| {
-        Box::pin(async move {
-            let (by, name) = (&call.visitor.caller, &call.of.topic.name);
-            let broker = &call.site.broker;
-            broker.delete_topic(by, name, OnDelete::Discard).await?;
-            let said = format!("Topic {name} has been deleted.");
-            Ok(Done::well(said).leading_to("/admin/topics".to_owned()))
-        })
-    },
-};
+pub(crate) async fn ask_to_delete(call: Call<Arc<TopicEntry>>) -> PageResult<Question> {
+    let topic = &call.of;
+    let depths = QueueDepths::of_topic(&call.site, topic).await?;
+    let (one, many) = ("event subscription", "event subscriptions");
+    let subscriptions = print::plural(topic.subscriptions.size(), one, many);
+    Ok(Question::new(format!("Delete topic {}?", topic.topic.name))
+        .would(format!("{subscriptions} would be deleted with it."))
+        .would(dropped(depths.topic(topic).pending))
+        .would("Publishers would be rejected: its keys are gone for good.")
+        .would("Events and dead letters stay where they are, for reading.")
+        .dangerously())
+}
+
+pub(crate) async fn delete(call: Call<Arc<TopicEntry>>) -> PageResult<Done> {
+    let name = &call.of.topic.name;
+    call.broker
+        .delete_topic(call.by(), name, OnDelete::Discard)
+        .await?;
+    Ok(Done::well(format!("Topic {name} has been deleted.")).leading_to("/admin/topics"))
+}
 
 /// What becomes of pending deliveries.
 pub(crate) fn dropped(pending: u64) -> String {

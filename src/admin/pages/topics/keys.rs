@@ -1,6 +1,5 @@
 //! Showing and renewing the keys of a topic.
 
-use crate::admin::action::Sent;
 use crate::admin::page::*;
 use crate::admin::pages::keys::{Keyed, OnlyKey};
 use crate::admin::pages::topics::draw_topic;
@@ -12,7 +11,7 @@ use crate::model::audit::Caller;
 pub(crate) async fn reveal_keys(
     State(site): State<Arc<Site>>,
     Query(only): Query<OnlyKey>,
-    Sent { of, visitor, .. }: Sent<Arc<TopicEntry>>,
+    Call { of, visitor, .. }: Call<Arc<TopicEntry>>,
 ) -> PageResult {
     let shown = only.chosen()?;
     let visitor = visitor.with_flash().await?;

@@ -10,7 +10,7 @@ mod table;
 mod token;
 
 pub(crate) use definition::{create, draft};
-pub(crate) use delete::{DELETE, dropped};
+pub(crate) use delete::{ask_to_delete, delete, dropped};
 pub(crate) use keys::reveal_keys;
 pub(crate) use publish::{compose, copy_page, publish};
 pub(crate) use snippets::Snippets;

@@ -5,7 +5,6 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 
-use crate::admin::action::{Of, Sent};
 use crate::admin::bare::draw_with;
 use crate::admin::forms::field::{Field, Problem, mark};
 use crate::admin::forms::json_fault;
@@ -40,10 +39,13 @@ pub(crate) struct Asked {
 
 /// The form with a stored event in it, or with an example.
 pub(crate) async fn compose(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Of(topic): Of<Arc<TopicEntry>>,
     Query(asked): Query<Asked>,
+    Call {
+        site,
+        visitor,
+        of: topic,
+        ..
+    }: Call<Arc<TopicEntry>>,
 ) -> PageResult {
     let event = match asked.like.as_str() {
         "" => example(&site, &topic, visitor.now),
@@ -90,7 +92,9 @@ async fn copy_of(
 /// Publishes what was typed, all or nothing.
 pub(crate) async fn publish(
     State(site): State<Arc<Site>>,
-    Sent { of, visitor, form }: Sent<Arc<TopicEntry>>,
+    Call {
+        of, visitor, form, ..
+    }: Call<Arc<TopicEntry>>,
 ) -> PageResult {
     let topic = of;
     let events = match read(&site, &topic, &form, visitor.now) {

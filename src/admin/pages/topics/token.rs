@@ -1,7 +1,6 @@
 //! A token that ends by itself: a shared access signature, made with a key of a topic. To make one is as good
 //! as to see the key.
 
-use crate::admin::action::{Of, Sent};
 use crate::admin::forms::field::{Field, Section};
 use crate::admin::forms::form_page::FormPage;
 use crate::admin::lists::filter::moment;
@@ -35,7 +34,11 @@ struct AccessTokenPage {
 }
 
 /// The form for a token.
-pub(crate) async fn draft_token(visitor: Visitor, Of(topic): Of<Arc<TopicEntry>>) -> PageResult {
+pub(crate) async fn draft_token(
+    Call {
+        visitor, of: topic, ..
+    }: Call<Arc<TopicEntry>>,
+) -> PageResult {
     let ends_at = (visitor.now + LIFE).to_string();
     let form = Form::of([(ENDS_AT, ends_at)]);
     Ok(draw_form(&visitor, &topic, &form, None))
@@ -44,7 +47,9 @@ pub(crate) async fn draft_token(visitor: Visitor, Of(topic): Of<Arc<TopicEntry>>
 /// Makes a token and shows it.
 pub(crate) async fn make_token(
     State(site): State<Arc<Site>>,
-    Sent { of, visitor, form }: Sent<Arc<TopicEntry>>,
+    Call {
+        of, visitor, form, ..
+    }: Call<Arc<TopicEntry>>,
 ) -> PageResult {
     let topic = of;
     let chosen = chosen_key(&form).and_then(|key| Ok((key, end(&form, visitor.now)?)));
