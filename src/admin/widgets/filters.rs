@@ -82,6 +82,12 @@ pub(crate) fn roughly(span: impl Plain<Duration>, _: &dyn Values) -> Result<Stri
     Ok(print::roughly(span.plain()))
 }
 
+/// `0.4 ms`, `25 ms`: a span with tenths of a millisecond below ten.
+#[filter_fn]
+pub(crate) fn lap(lap: impl Plain<Duration>, _: &dyn Values) -> Result<String> {
+    Ok(print::lap(lap.plain()))
+}
+
 /// The text of a stranger with nothing hidden in it.
 #[filter_fn]
 pub(crate) fn visible(text: impl AsRef<str>, _: &dyn Values) -> Result<String> {

@@ -3,7 +3,6 @@
 
 pub(crate) mod badge;
 pub(crate) mod chart;
-pub(crate) mod facts;
 pub(crate) mod figure;
 pub(crate) mod filters;
 pub(crate) mod hint;
