@@ -84,6 +84,7 @@ fn ended(call: &Call) -> Badge {
 mod tests {
     use super::*;
     use crate::base::Timestamp;
+    use crate::outbound::connectivity::{Connectivity, Reached};
     use crate::outbound::egress::{Denied, Permit};
     use crate::outbound::evaluate::EgressVerdict;
     use crate::outbound::transport::TransportError;
