@@ -24,7 +24,7 @@ use crate::admin::sitemap::Group::{Appliance, Home, People, SetUp, Try, Watch};
 use crate::admin::sitemap::{Access, Button, Counted, Group, Listing, PageInfo, SiteMap};
 use crate::model::registry::{NamespaceEntry, TopicEntry};
 use crate::store::accounts::Role;
-use crate::store::accounts::Role::{Admin, Operator};
+use crate::store::accounts::Role::{Admin, Operator, Viewer};
 
 /// A page behind the login.
 struct Page {
@@ -154,8 +154,8 @@ fn pages() -> Vec<Page> {
         admin_only("/activity", get(activity::list)).listed(People, "Activity", "activity"),
         admin_only("/activity/export", get(activity::export)),
         admin_only("/sessions", get(sessions::list)),
-        admin_only("/sessions/end", post(sessions::end_all)),
-        admin_only("/sessions/{session}/end", post(sessions::end_one)),
+        action("/sessions/end", Admin, "End all others", sessions::end_all),
+        action("/sessions/{session}/end", Admin, "End session", sessions::end_one),
         page("/settings", get(settings::show)).listed(Appliance, "Settings", "settings"),
         operator("/settings/try-url", get(settings::show).post(settings::try_url)),
         operator("/system", get(system::show)).listed(Appliance, "System", "system"),
@@ -170,8 +170,8 @@ fn pages() -> Vec<Page> {
             get(second_factor::offer).post(second_factor::set_up)),
         any_user("/account/second-factor/remove",
             get(account::show).post(second_factor::remove)),
-        any_user("/account/sessions/end", post(sessions::end_others)),
-        any_user("/account/sessions/{session}/end", post(sessions::end_own)),
+        action("/account/sessions/end", Viewer, "End all others", sessions::end_others),
+        action("/account/sessions/{session}/end", Viewer, "End session", sessions::end_own),
         any_user("/logout", post(login::log_out)),
     ]
 }

@@ -2,18 +2,10 @@
 //! be done about a clock that is wrong.
 
 use crate::admin::page::*;
-use crate::admin::pages::url_trial::{Judged, UrlTrial};
+use crate::admin::pages::url_trial;
 use crate::broker::diagnostics::OutboundCheck;
 use crate::model::clock_skew::ClockSkew;
 use crate::outbound::connectivity::Call;
-
-/// Where it is tried.
-pub(crate) const TRIAL: UrlTrial = UrlTrial {
-    action: "/admin/system/try-way-out",
-    button: "Test connection",
-    hint: "Its host is looked up, and one HEAD request is made to it, as the rules for webhooks allow. Nothing \
-           of the answer but its status and its time is shown.",
-};
 
 /// What became of the last trial.
 #[derive(Template)]
@@ -23,27 +15,21 @@ pub(crate) struct Tried<'a>(pub(crate) &'a OutboundCheck);
 part!(Tried<'_>);
 
 impl Tried<'_> {
-    fn judged(&self) -> Judged {
-        let OutboundCheck {
-            place,
-            connectivity,
-            ..
-        } = self.0;
-        let judged = Judged::new(place.clone(), &connectivity.verdict);
-        match &connectivity.call {
-            Some(call) => judged.with_badge(ended(call)),
-            None => judged,
+    fn badge(&self) -> Badge {
+        match &self.0.connectivity.call {
+            Some(call) => ended(call),
+            None => url_trial::badge(&self.0.connectivity.verdict),
         }
     }
 
     /// What came of it, in half a sentence.
     pub(crate) fn reached(&self) -> Badge {
+        let badge = self.badge();
         match &self.0.connectivity.call {
-            None => Judged::badge_of(&self.0.connectivity.verdict),
-            Some(call) => {
-                let ended = ended(call);
-                let word = format!("{} by {}.", ended.word, self.0.place);
-                ended.saying(word)
+            None => badge,
+            Some(_) => {
+                let word = format!("{} by {}.", badge.word, self.0.place);
+                badge.saying(word)
             }
         }
     }

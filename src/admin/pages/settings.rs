@@ -4,20 +4,15 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::admin::bare::draw_with;
+use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
-use crate::admin::pages::url_trial::{Judged, Typed, UrlForm, UrlTrial};
+use crate::admin::pages::url_trial::{self, UrlForm, badge};
 use crate::broker::diagnostics::place;
 use crate::broker::{BrokerOptions, StorageStatus};
 use crate::model::retention::Pressure;
 use crate::model::setting::{Setting, SettingOrigin, Settings};
 use crate::outbound::egress::EgressPolicy;
-
-/// Where a URL is tried.
-const TRY_URL: UrlTrial = UrlTrial {
-    action: "/admin/settings/try-url",
-    button: "Check URL",
-    hint: "Its host is looked up, and nothing is called. Path and query make no difference.",
-};
+use crate::outbound::evaluate::EgressVerdict;
 
 /// Settings that belong together, by the beginnings of their names.
 pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
@@ -47,8 +42,9 @@ struct SettingsPage<'a> {
     settings: &'a Settings,
     started_at: Timestamp,
     policy: &'a EgressPolicy,
-    form: Option<UrlForm>,
-    judged: Option<Judged>,
+    form: Filled<UrlForm>,
+    /// Where the URL leads, and what the policy says of it.
+    judged: Option<(String, EgressVerdict)>,
     options: &'a BrokerOptions,
     storage: StorageStatus,
     /// Whether only those are shown that differ from their defaults.
@@ -64,52 +60,40 @@ pub(crate) struct Shown {
 }
 
 /// The page.
-pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Query(shown): Query<Shown>,
-) -> PageResult {
-    draw_page(&site, &visitor, &shown, Typed::default(), None).await
+pub(crate) async fn show(Query(shown): Query<Shown>, call: Call) -> PageResult {
+    draw_page(&call, &shown, UrlForm::empty(), None).await
 }
 
 /// The page with what would become of a request to a URL.
-pub(crate) async fn try_url(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let (typed, url) = Typed::read(form);
+pub(crate) async fn try_url(call: Call) -> PageResult {
+    let (form, url) = url_trial::read(&call.form);
     let judged = match url {
-        Some(url) => {
-            let verdict = site.broker.check_url(&visitor.caller, &url).await?;
-            Some(Judged::new(place(&url), &verdict))
-        }
+        Some(url) => Some((place(&url), call.broker.check_url(call.by(), &url).await?)),
         None => None,
     };
-    draw_page(&site, &visitor, &Shown::default(), typed, judged).await
+    draw_page(&call, &Shown::default(), form, judged).await
 }
 
 async fn draw_page(
-    site: &Site,
-    visitor: &Visitor,
+    call: &Call,
     shown: &Shown,
-    typed: Typed,
-    judged: Option<Judged>,
+    form: Filled<UrlForm>,
+    judged: Option<(String, EgressVerdict)>,
 ) -> PageResult {
-    let status = typed.status();
     let page = SettingsPage {
-        frame: Frame::new(visitor, "Settings"),
-        settings: site.diagnostics.settings(),
-        started_at: site.diagnostics.facts().started_at,
-        policy: &site.egress,
-        form: TRY_URL.form(visitor, typed),
+        frame: Frame::new(&call.visitor, "Settings"),
+        settings: call.diagnostics.settings(),
+        started_at: call.diagnostics.facts().started_at,
+        policy: &call.egress,
+        form,
         judged,
-        options: site.broker.options(),
-        storage: site.broker.storage_status().await?,
+        options: call.broker.options(),
+        storage: call.broker.storage_status().await?,
         only_changed: shown.show == "changed",
         recipe: Recipe::everpost_alone("everpost config show --origin")
             .everpost("everpost storage"),
     };
-    Ok(draw_with(status, &page))
+    Ok(draw_with(page.form.status(), &page))
 }
 
 impl SettingsPage<'_> {

@@ -1,13 +1,12 @@
 //! The page of the system: what runs where, how it stands, and what its log says.
 
-use http::StatusCode;
-use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-
 use crate::admin::bare::draw_with;
+use crate::admin::forms::filled::Filled;
+use crate::admin::lists::download::file;
 use crate::admin::page::*;
 use crate::admin::pages::log_lines::{LogForm, LogLine};
-use crate::admin::pages::outbound_check::{TRIAL, Tried};
-use crate::admin::pages::url_trial::{Typed, UrlForm};
+use crate::admin::pages::outbound_check::Tried;
+use crate::admin::pages::url_trial::{self, UrlForm};
 use crate::base::TimeScale;
 use crate::broker::diagnostics::{Audited, Facts, IntegrityCheck, Report};
 use crate::broker::{Account, Verified};
@@ -16,8 +15,7 @@ use crate::broker::{Account, Verified};
 /// looked through by then.
 const INTEGRITY_WAIT: Duration = Duration::from_secs(2);
 
-/// Where the page is.
-const PATH: &str = "/admin/system";
+const TRY_WAY_OUT: &str = "/admin/system/try-way-out";
 
 #[derive(Template)]
 #[template(path = "pages/system.html")]
@@ -29,110 +27,72 @@ struct SystemPage<'a> {
     bound: Option<u64>,
     /// What a count of the rows has said, if they were counted.
     counted: Option<Vec<Audited>>,
-    /// For whoever may try it.
-    trial: Option<UrlForm>,
-    /// Whether what was typed there is no URL.
-    is_typo: bool,
+    /// For the URL to test.
+    form: Filled<UrlForm>,
     log: Vec<LogLine<'a>>,
     log_form: LogForm,
     recipe: Recipe,
 }
 
-/// What stands on the page besides how things are.
-#[derive(Default)]
-struct Asked {
-    counted: Option<Vec<Audited>>,
-    typed: Typed,
-    log: LogForm,
-}
-
 /// The page.
-pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Query(log): Query<LogForm>,
-) -> PageResult {
-    let asked = Asked {
-        log,
-        ..Asked::default()
-    };
-    draw_page(&site, &visitor, asked).await
+pub(crate) async fn show(Query(log): Query<LogForm>, call: Call) -> PageResult {
+    draw_page(&call, None, UrlForm::empty(), log).await
 }
 
 /// The page with a count of the rows themselves.
-pub(crate) async fn count(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let asked = Asked {
-        counted: Some(site.diagnostics.recount(&visitor.caller).await?),
-        ..Asked::default()
-    };
-    draw_page(&site, &visitor, asked).await
+pub(crate) async fn count(call: Call) -> PageResult {
+    let counted = call.diagnostics.recount(call.by()).await?;
+    draw_page(&call, Some(counted), UrlForm::empty(), LogForm::default()).await
 }
 
 /// The page with what became of a request to a URL.
-pub(crate) async fn try_way_out(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let (typed, url) = Typed::read(form);
+pub(crate) async fn try_way_out(call: Call) -> PageResult {
+    let (form, url) = url_trial::read(&call.form);
     if let Some(url) = url {
-        site.diagnostics.try_way_out(&visitor.caller, &url).await?;
+        call.diagnostics.try_way_out(call.by(), &url).await?;
     }
-    let asked = Asked {
-        typed,
-        ..Asked::default()
-    };
-    draw_page(&site, &visitor, asked).await
+    draw_page(&call, None, form, LogForm::default()).await
 }
 
 /// The support bundle as a file.
-pub(crate) async fn support_bundle(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let bundle = site.diagnostics.bundle(&visitor.caller).await?;
-    let name = "attachment; filename=\"everpost-support.json\"";
-    let headers = [
-        (CONTENT_TYPE, "application/json"),
-        (CONTENT_DISPOSITION, name),
-    ];
-    Ok((headers, format!("{bundle:#}\n")).into_response())
+pub(crate) async fn support_bundle(call: Call) -> PageResult {
+    let bundle = call.diagnostics.bundle(call.by()).await?;
+    let bundle = format!("{bundle:#}\n");
+    Ok(file("everpost-support.json", "application/json", bundle))
 }
 
 /// Has the database looked through.
-pub(crate) async fn check(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let checking = site.diagnostics.check_integrity(&visitor.caller).await?;
+pub(crate) async fn check(call: Call) -> PageResult {
+    let checking = call.diagnostics.check_integrity(call.by()).await?;
     let ended = tokio::time::timeout(INTEGRITY_WAIT, checking).await;
     let flash = Flash::done(match ended {
         Ok(_) => "The integrity check has ended.",
         Err(_) => "The integrity check is running; load this page again.",
     });
-    visitor.leave(flash, &format!("{PATH}#integrity")).await
+    call.visitor.leave(flash, "/admin/system#integrity").await
 }
 
-async fn draw_page(site: &Site, visitor: &Visitor, asked: Asked) -> PageResult {
-    let (report, lines) = (site.diagnostics.report().await?, site.diagnostics.log());
-    let status = asked.typed.status();
+async fn draw_page(
+    call: &Call,
+    counted: Option<Vec<Audited>>,
+    form: Filled<UrlForm>,
+    log_form: LogForm,
+) -> PageResult {
+    let (report, lines) = (call.diagnostics.report().await?, call.diagnostics.log());
     let page = SystemPage {
-        frame: Frame::new(visitor, "System"),
-        facts: site.diagnostics.facts(),
+        frame: Frame::new(&call.visitor, "System"),
+        facts: call.diagnostics.facts(),
         report: &report,
-        bound: site.broker.options().retention.bytes_max,
-        counted: asked.counted,
-        is_typo: status != StatusCode::OK,
-        trial: TRIAL.form(visitor, asked.typed),
-        log: asked.log.chosen(&lines),
-        log_form: asked.log,
+        bound: call.broker.options().retention.bytes_max,
+        counted,
+        form,
+        log: log_form.chosen(&lines),
+        log_form,
         recipe: Recipe::everpost_alone("everpost doctor")
             .everpost("everpost storage")
             .everpost("everpost support-bundle"),
     };
-    Ok(draw_with(status, &page))
+    Ok(draw_with(page.form.status(), &page))
 }
 
 impl SystemPage<'_> {
