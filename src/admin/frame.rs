@@ -69,6 +69,11 @@ impl Frame {
         role_title(self.role)
     }
 
+    /// Whether the reader may see what events carry.
+    pub(crate) fn sees_data(&self) -> bool {
+        self.role.sees_data()
+    }
+
     /// The first letter of the user's name.
     pub(crate) fn initial(&self) -> String {
         let initial = self.user.chars().next();

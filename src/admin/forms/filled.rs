@@ -47,6 +47,17 @@ impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
         Self { faults, ..self }
     }
 
+    /// What `read` makes of the values, or what is wrong with them in the form.
+    pub(crate) fn read<R>(
+        self,
+        read: impl FnOnce(&T) -> Result<R, Vec<Refusal>>,
+    ) -> (Option<R>, Self) {
+        match read(&self.values) {
+            Ok(read) => (Some(read), self),
+            Err(faults) => (None, self.with_faults(faults)),
+        }
+    }
+
     pub(crate) fn faults(&self) -> &Faults {
         &self.faults
     }
@@ -69,6 +80,11 @@ impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
         let mut pairs = self.pairs.iter();
         let found = pairs.find(|(field, _)| field == name);
         found.map_or("", |(_, value)| value)
+    }
+
+    /// Whether any of these fields is filled in, or something is wrong with the form.
+    pub(crate) fn fills(&self, names: &[&str]) -> bool {
+        !self.faults.is_empty() || names.iter().any(|name| !self.value(name).is_empty())
     }
 
     /// The moment that is typed into a field, as the browser's field for it has it.

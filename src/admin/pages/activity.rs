@@ -1,10 +1,9 @@
 //! The page of what anybody has changed.
 
-use axum::body::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::forms::filled::Filled;
-use crate::admin::lists::download::{Batches, NDJSON, line, streamed};
+use crate::admin::lists::download::{NDJSON, line, streamed};
 use crate::admin::lists::filter::{self, Of, given, in_utc};
 use crate::admin::lists::recipe::command;
 use crate::admin::page::*;
@@ -13,7 +12,6 @@ use crate::admin::widgets::json_text;
 use crate::model::audit::{Actor, AuditId, AuditRow, Target, TargetKind};
 use crate::model::name::TopicName;
 use crate::model::registry::Registry;
-use crate::store::StoreError;
 use crate::store::audit::AuditQuery;
 use crate::store::views::Page;
 use crate::wire::audit::AuditEntryBody;
@@ -112,39 +110,28 @@ fn flags(form: &Filled<ActivityForm>) -> Vec<(&str, String)> {
     flags.collect()
 }
 
-/// Entries on their way into a file.
-struct Writing {
-    site: Arc<Site>,
-    query: AuditQuery,
-    written: usize,
-    is_over: bool,
-}
-
 /// The newest entries that are meant, each on a line as the management API shows it.
 pub(crate) async fn export(Query(form): Query<ActivityForm>, call: Call) -> PageResult {
     let query = form.query();
-    let writing = Writing {
-        query: query.map_err(|fault| PageError::Unreadable(fault.problem))?,
-        site: call.site,
-        written: 0,
-        is_over: false,
-    };
-    Ok(streamed("activity.ndjson", NDJSON, writing))
-}
-
-impl Batches for Writing {
-    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
-        if self.is_over {
-            return Ok(None);
-        }
-        let found = self.site.views.audit(self.query.clone()).await?;
-        self.written += found.rows.len();
-        self.query.before = found.next_before;
-        self.is_over = found.next_before.is_none() || self.written >= FILE_ENTRIES_MAX;
-        let lines = found.rows.iter().map(AuditEntryBody::from);
-        let lines: Vec<u8> = lines.flat_map(|body| line(&body)).collect();
-        Ok(Some(lines.into()))
-    }
+    let query = query.map_err(|fault| PageError::Unreadable(fault.problem))?;
+    let first = (query, FILE_ENTRIES_MAX);
+    Ok(streamed(
+        "activity.ndjson",
+        NDJSON,
+        first,
+        move |(mut query, left)| {
+            let views = call.views.clone();
+            async move {
+                let found = views.audit(query.clone()).await?;
+                let bodies = found.rows.iter().map(AuditEntryBody::from);
+                let lines = bodies.flat_map(|body| line(&body)).collect();
+                query.before = found.next_before;
+                let left = left.saturating_sub(found.rows.len());
+                let goes_on = query.before.is_some() && left > 0;
+                Ok((lines, goes_on.then_some((query, left))))
+            }
+        },
+    ))
 }
 
 impl ActivityForm {

@@ -4,10 +4,10 @@ use crate::admin::page::*;
 use crate::admin::pages::events::show::find;
 use crate::admin::paths::event_page;
 use crate::broker::SendError;
-use crate::model::event::StoredEvent;
+use crate::model::event::{EventKey, StoredEvent};
 
 /// The question whether to send an event to a subscription.
-pub(crate) fn send_page(key: &str, subscription: &str) -> String {
+pub(crate) fn send_page(key: EventKey, subscription: &str) -> String {
     format!("/admin/events/{key}/send/{subscription}")
 }
 
@@ -18,7 +18,7 @@ pub(crate) struct Sending {
 }
 
 impl Subject for Sending {
-    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         Ok(Self {
             event: find(site, name_of(names, "key")).await?.stored,
             subscription: name_of(names, "subscription").to_owned(),
@@ -35,14 +35,11 @@ pub(crate) async fn ask_to_send(call: Call<Sending>) -> PageResult<Question> {
     let name = print::visible(&call.of.subscription);
     let id = print::visible(&event.event.id);
     let published = print::relative(event.received_at, call.visitor.now);
+    let others = "no other subscription gets it again";
     Ok(Question::new(format!("Send event {} to {name}?", event.key))
-        .would(format!(
-            "A delivery of event {id} to the event subscription {name} would be made, which is due at once."
-        ))
+        .would(format!("A delivery of event {id} to the event subscription {name} would be made, which is due at once."))
         .would("Its filter is asked again, as it is now; attempts and time to live start now.")
-        .would(format!(
-            "The event was published {published}; no other subscription gets it again."
-        )))
+        .would(format!("The event was published {published}; {others}.")))
 }
 
 pub(crate) async fn send(call: Call<Sending>) -> PageResult<Done> {

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use crate::admin::page::*;
-use crate::admin::pages::events::UNMATCHED;
 use crate::admin::pages::queue_depths;
+use crate::admin::pages::search::UNMATCHED;
 use crate::admin::pages::subscriptions::Subscription;
 use crate::admin::pages::subscriptions::definition::{self, Facts, Layout};
 use crate::admin::pages::topics::Snippets;
