@@ -121,10 +121,8 @@ impl DeliveryCard {
 
     /// `None` once it is deleted.
     pub(crate) fn subscription(&self) -> Option<&EventSubscription> {
-        let found = self
-            .standing
-            .registry
-            .subscription(self.detail.row.subscription_id);
+        let (registry, id) = (&self.standing.registry, self.detail.row.subscription_id);
+        let found = registry.subscription(id);
         found.map(|(_, subscription)| &**subscription)
     }
 
@@ -143,9 +141,8 @@ impl DeliveryCard {
 
     fn next(&self) -> Option<Next> {
         let row = &self.detail.row;
-        let of = self
-            .subscription()
-            .filter(|_| row.state == DeliveryState::Pending)?;
+        let is_pending = row.state == DeliveryState::Pending;
+        let of = self.subscription().filter(|_| is_pending)?;
         let state = self.standing.of(of);
         let is_pulled = of.definition.destination.delivery_mode() == DeliveryMode::Queue;
         Some(match row.locked_until.filter(|until| *until > self.now) {

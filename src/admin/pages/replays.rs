@@ -64,7 +64,7 @@ pub(crate) async fn list(Query(paging): Query<Paging>, call: Call) -> PageResult
     let next = found.next_before.map(|id| id.to_string());
     let mut list = List::new("/admin/replays", &paging).with_older(next, &paging);
     list.recipe = Recipe::list(&call, "replays", "replay list", &[]);
-    list.shown = print::plural(found.rows.len() as u64, "replay job", "replay jobs");
+    list.shown = print::plural(found.rows.len(), "replay job", "replay jobs");
     Ok(draw(&ReplaysPage {
         frame: Frame::new(&call.visitor, "Replay jobs"),
         list,
@@ -124,34 +124,28 @@ pub(crate) fn filters(
 ) -> Vec<(&'static str, String)> {
     let topic = filter.topic.and_then(|id| registry.topic_by_id(id));
     let of = filter.subscription.and_then(|id| registry.subscription(id));
+    let of = of.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
     let in_words = |reason: &String| match DeadLetterReason::from_name(reason) {
         Some(known) => hint::for_reason(known).to_owned(),
         None => reason.clone(),
     };
     let texts = [
         ("Topic", topic.map(|topic| topic.topic.name.to_string())),
-        (
-            SUBSCRIPTION,
-            of.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name)),
-        ),
+        (SUBSCRIPTION, of),
         ("Reason", filter.reason.as_ref().map(in_words)),
         (
             "Last response",
-            filter.outcome.map(|outcome| outcome.name().to_owned()),
+            filter.outcome.map(|it| it.name().to_owned()),
         ),
-        (
-            "Last status",
-            filter.status.map(|status| status.to_string()),
-        ),
+        ("Last status", filter.status.map(|it| it.to_string())),
         ("Event type", filter.event_type.clone()),
         ("Subject", filter.subject.clone()),
         ("Ended from", filter.from.map(|at| at.to_string())),
         ("Ended before", filter.to.map(|at| at.to_string())),
         ("Text", filter.text.as_ref().map(|text| text.text.clone())),
     ];
-    let said = texts.into_iter();
-    said.filter_map(|(label, text)| Some((label, print::visible(&text?))))
-        .collect()
+    let said = |(label, text): (_, Option<String>)| Some((label, print::visible(&text?)));
+    texts.into_iter().filter_map(said).collect()
 }
 
 impl Subject for ReplayJob {

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::admin::bare::draw_with;
@@ -11,7 +10,7 @@ use crate::admin::forms::filled::Filled;
 use crate::admin::lists::download::{NDJSON, on_one_line, streamed};
 use crate::admin::page::*;
 use crate::admin::pages::dead_letters::LIST;
-use crate::admin::pages::dead_letters::edit::{at_fields, other_topics, target};
+use crate::admin::pages::dead_letters::edit::{ResubmitForm, at_fields, other_topics};
 use crate::admin::pages::replays::filters;
 use crate::admin::pages::search::Search;
 use crate::admin::paths::replay_page;
@@ -26,21 +25,11 @@ const PURGE_TIME: Duration = Duration::from_secs(10);
 /// Dead letters read for a file at once: they bound its memory together with the size of an event.
 const FILE_BATCH: usize = 20;
 
-/// Where they are sent, and how fast.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ReplayForm {
-    /// See [`target`].
-    kind: String,
-    url: String,
-    events_per_second: String,
-}
-
 #[derive(Template)]
 #[template(path = "pages/replay_dead_letters.html")]
 struct ReplayFormPage {
     frame: Frame,
-    form: Filled<ReplayForm>,
+    form: Filled<ResubmitForm>,
     count: u64,
     /// What they are chosen by.
     chosen: Vec<(&'static str, String)>,
@@ -62,14 +51,10 @@ fn source(search: &Search, visitor: &Visitor) -> PageResult<ReplaySource> {
 
 /// Shows how many would be sent again, and asks where and how fast.
 pub(crate) async fn ask_to_replay(Query(search): Query<Search>, call: Call) -> PageResult {
-    let form = Filled::with(ReplayForm {
-        kind: "Subscription".to_owned(),
-        ..ReplayForm::default()
-    });
-    draw_form(&call, &search, form).await
+    draw_form(&call, &search, ResubmitForm::with(String::new())).await
 }
 
-async fn draw_form(call: &Call, search: &Search, form: Filled<ReplayForm>) -> PageResult {
+async fn draw_form(call: &Call, search: &Search, form: Filled<ResubmitForm>) -> PageResult {
     let source = source(search, &call.visitor)?;
     let count = some(call.broker.preview_replay(&source).await?.0)?;
     let title = print::plural(count, "dead letter", "dead letters");
@@ -87,7 +72,7 @@ async fn draw_form(call: &Call, search: &Search, form: Filled<ReplayForm>) -> Pa
 /// Starts the replay job.
 pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResult {
     let source = source(&search, &call.visitor)?;
-    let (request, form) = Filled::<ReplayForm>::sent(&call.form).read(|form| read(&call, form));
+    let (request, form) = Filled::<ResubmitForm>::sent(&call.form).read(|form| read(&call, form));
     let Some(ReplayRequest { target, rate, .. }) = request else {
         return draw_form(&call, &search, form).await;
     };
@@ -100,12 +85,12 @@ pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResu
 }
 
 /// Target and rate, by the rules of the management API.
-fn read(call: &Call, form: &ReplayForm) -> Result<ReplayRequest, Vec<Refusal>> {
+fn read(call: &Call, form: &ResubmitForm) -> Result<ReplayRequest, Vec<Refusal>> {
     let context = ReplayContext {
         registry: &call.broker.registry(),
         require_https: call.egress.require_https,
     };
-    let mut body = json!({ "target": target(&form.kind, &form.url) });
+    let mut body = json!({ "target": form.target() });
     let rate = call.form.decimal("eventsPerSecond");
     if !rate.is_null() {
         body["eventsPerSecond"] = rate;

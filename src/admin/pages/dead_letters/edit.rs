@@ -17,33 +17,48 @@ use crate::model::topic::DeliverySchema;
 use crate::wire;
 use crate::wire::resource::{InvalidResource, ReplayContext, parse_target};
 
+/// How dead letters are sent again: with another event in the place of their own, or many of them by a job.
 #[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-struct EditForm {
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ResubmitForm {
     event: String,
-    /// See [`target`].
+    /// `Subscription`, `Topic`, `Topic orders`, or `Url` with the URL.
     kind: String,
     url: String,
+    events_per_second: String,
+}
+
+impl ResubmitForm {
+    /// To its own subscription.
+    pub(crate) fn with(event: String) -> Filled<Self> {
+        let kind = "Subscription".to_owned();
+        Filled::with(Self {
+            event,
+            kind,
+            ..Self::default()
+        })
+    }
+
+    /// What is sent where, for the management API.
+    pub(crate) fn target(&self) -> Value {
+        let kind = self.kind.as_str();
+        match kind.split_once(' ') {
+            Some((kind, topic)) => json!({ "kind": kind, "topic": topic }),
+            None if kind == "Url" => json!({ "kind": kind, "url": self.url.trim() }),
+            None => json!({ "kind": Some(kind).filter(|kind| !kind.is_empty()) }),
+        }
+    }
 }
 
 #[derive(Template)]
 #[template(path = "pages/edit_dead_letter.html")]
 struct EditPage {
     frame: Frame,
-    form: Filled<EditForm>,
+    form: Filled<ResubmitForm>,
     /// Its own.
     topic: String,
     topics: Vec<(String, String)>,
     back: String,
-}
-
-/// The target that a form stands for: `Subscription`, `Topic`, `Topic orders`, or `Url` with the URL.
-pub(crate) fn target(kind: &str, url: &str) -> Value {
-    match kind.split_once(' ') {
-        Some((kind, topic)) => json!({ "kind": kind, "topic": topic }),
-        None if kind == "Url" => json!({ "kind": kind, "url": url.trim() }),
-        None => json!({ "kind": Some(kind).filter(|kind| !kind.is_empty()) }),
-    }
 }
 
 /// What is wrong, at the fields that a target is chosen by.
@@ -76,15 +91,11 @@ pub(crate) async fn edit(call: Call<DeadLetter>) -> PageResult {
     let topic = call.topic(&row.topic)?;
     let schema = DeliverySchema::default_for(&topic.topic.definition.input_schema);
     let written = wire::encode_message(schema, &topic.resource_id, &event.stored);
-    let form = Filled::with(EditForm {
-        event: json_text::laid_out(&String::from_utf8_lossy(&written.body)),
-        kind: "Subscription".to_owned(),
-        url: String::new(),
-    });
-    Ok(draw_form(&call, form))
+    let text = json_text::laid_out(&String::from_utf8_lossy(&written.body));
+    Ok(draw_form(&call, ResubmitForm::with(text)))
 }
 
-fn draw_form(call: &Call<DeadLetter>, form: Filled<EditForm>) -> Response {
+fn draw_form(call: &Call<DeadLetter>, form: Filled<ResubmitForm>) -> Response {
     let row = &call.of.detail.row;
     let title = format!("Edit and resubmit dead letter {}", row.id);
     let page = EditPage {
@@ -100,7 +111,7 @@ fn draw_form(call: &Call<DeadLetter>, form: Filled<EditForm>) -> Response {
 /// Sends what was typed.
 pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult {
     let id = call.of.row()?.id;
-    let form = Filled::<EditForm>::sent(&call.form);
+    let form = Filled::<ResubmitForm>::sent(&call.form);
     match send(&call, id, &form.values).await? {
         Err(faults) => Ok(draw_form(&call, form.with_faults(faults))),
         Ok(done) => {
@@ -114,13 +125,13 @@ pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult {
 async fn send(
     call: &Call<DeadLetter>,
     id: DeliveryId,
-    form: &EditForm,
+    form: &ResubmitForm,
 ) -> PageResult<Result<Resubmitted, Vec<Refusal>>> {
     let context = ReplayContext {
         registry: &call.broker.registry(),
         require_https: call.egress.require_https,
     };
-    let target = json!({ "target": target(&form.kind, &form.url) });
+    let target = json!({ "target": form.target() });
     let target = match parse_target(&target, context) {
         Ok(target) => target,
         Err(invalid) => return Ok(Err(at_fields(&invalid))),

@@ -60,6 +60,7 @@ struct GroupTable {
     is_partial: bool,
 }
 
+#[derive(Default)]
 struct GroupRow {
     name: String,
     /// Whose they are, where they are all of one subscription.
@@ -81,15 +82,12 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     let found = match filter.clone() {
         None => Page::default(),
         Some(filter) => {
-            let before = search.before.parse().ok().map(DeliveryId);
-            let limit = ROWS;
-            call.views
-                .dead_letters(DeadLetterQuery {
-                    filter,
-                    before,
-                    limit,
-                })
-                .await?
+            let query = DeadLetterQuery {
+                filter,
+                before: search.before.parse().ok().map(DeliveryId),
+                limit: ROWS,
+            };
+            call.views.dead_letters(query).await?
         }
     };
     let summary = call.views.dead_letter_groups().await?;
@@ -250,12 +248,11 @@ async fn grouped(
         }
         GroupRow {
             name,
-            of: String::new(),
             hint,
-            code: String::new(),
             count: group.dead_letters,
             query: (by != GroupBy::Source).then(|| meant.query()),
             newest: group.to,
+            ..GroupRow::default()
         }
     });
     Ok(GroupTable {
