@@ -2,7 +2,6 @@
 
 use crate::admin::action::ActionButton;
 use crate::admin::page::*;
-use crate::admin::paths;
 use crate::admin::site::delivery_id;
 use crate::admin::standing::Standing;
 use crate::admin::widgets::{hint, response};

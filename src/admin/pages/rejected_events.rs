@@ -2,10 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::admin::forms::filled::Filled;
 use crate::admin::lists::filter::{Reading, given, topic_options};
 use crate::admin::page::*;
-use crate::admin::paths;
 use crate::admin::widgets::kept_body::KeptBody;
 use crate::model::name::TopicName;
 use crate::model::registry::Registry;

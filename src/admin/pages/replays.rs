@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
-use crate::admin::paths::{self, replay_page};
 use crate::admin::widgets::hint;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::dead_letter_filter::DeadLetterFilter;
@@ -157,7 +155,7 @@ impl Subject for ReplayJob {
     }
 
     fn page(&self) -> String {
-        replay_page(self.id)
+        paths::replay_page(self.id)
     }
 }
 

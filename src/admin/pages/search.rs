@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::admin::forms::filled::Filled;
 use crate::admin::lists::filter::{Reading, given, in_utc, of_flags};
 use crate::admin::page::*;
 use crate::model::dead_letter_filter::DeadLetterFilter;

@@ -5,15 +5,12 @@ use std::collections::HashMap;
 
 use serde_json::json;
 
-use crate::admin::bare::draw_with;
-use crate::admin::forms::filled::Filled;
 use crate::admin::lists::download::{NDJSON, on_one_line, streamed};
 use crate::admin::page::*;
 use crate::admin::pages::dead_letters::LIST;
 use crate::admin::pages::dead_letters::edit::{ResubmitForm, at_fields, other_topics};
 use crate::admin::pages::replays::filters;
 use crate::admin::pages::search::Search;
-use crate::admin::paths::replay_page;
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::replay::{ReplaySource, Replayed};
 use crate::store::views::{DeadLetterQuery, EventDetail, NUMBERS_MAX};
@@ -80,7 +77,7 @@ pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResu
     let job = job.await?;
     let over = print::plural(job.request.total, "dead letter", "dead letters");
     let said = format!("Replay job {} has been started over {over}.", job.id);
-    let page = replay_page(job.id);
+    let page = paths::replay_page(job.id);
     call.visitor.leave(Flash::done(said), &page).await
 }
 

@@ -3,13 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::admin::bare::draw_with;
-use crate::admin::forms::filled::Filled;
 use crate::admin::forms::form::refusals;
 use crate::admin::forms::json_fault;
 use crate::admin::page::*;
 use crate::admin::pages::dead_letters::DeadLetter;
-use crate::admin::paths::event_page;
 use crate::admin::widgets::json_text;
 use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
 use crate::model::delivery::DeliveryId;
@@ -116,7 +113,7 @@ pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult {
         Err(faults) => Ok(draw_form(&call, form.with_faults(faults))),
         Ok(done) => {
             let said = format!("Dead letter {id} has been resubmitted as edited.");
-            let page = event_page(done.event);
+            let page = paths::event_page(done.event);
             call.visitor.leave(Flash::done(said), &page).await
         }
     }

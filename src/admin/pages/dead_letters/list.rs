@@ -3,13 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::admin::forms::filled::Filled;
 use crate::admin::lists::filter::of_options;
 use crate::admin::page::*;
 use crate::admin::pages::dead_letters::{LIST, RESUBMIT_SELECTED};
 use crate::admin::pages::search::Search;
 use crate::admin::pages::traffic::DeadLetterChart;
-use crate::admin::paths;
 use crate::admin::standing::DAY;
 use crate::admin::widgets::{hint, response};
 use crate::model::dead_letter::DeadLetterReason;

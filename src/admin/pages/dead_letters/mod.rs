@@ -11,7 +11,6 @@ pub(crate) use list::list;
 use crate::admin::lists::bulk::{Bulk, Selectable};
 use crate::admin::page::*;
 use crate::admin::pages::delivery::{self, DeliveryCard};
-use crate::admin::paths;
 use crate::admin::site::delivery_id;
 use crate::model::delivery::DeliveryState;
 use crate::model::destination::{AttributeValue, Destination};

@@ -2,7 +2,6 @@
 
 use crate::admin::page::*;
 use crate::admin::pages::events::send::send_page;
-use crate::admin::paths::subscription_page;
 use crate::model::event::Event;
 use crate::model::explanation::Explanation;
 use crate::model::subscription::SkipReason;
@@ -66,7 +65,7 @@ impl FilterResults {
     }
 
     pub(crate) fn page(&self, row: &Row) -> String {
-        subscription_page(&self.topic, row.name())
+        paths::subscription_page(&self.topic, row.name())
     }
 
     /// Those whose filters match, but which took nothing, and why.

@@ -8,7 +8,6 @@ pub(crate) use filter_results::FilterResults;
 pub(crate) use send::{ask_to_send, send};
 pub(crate) use show::{Data, download, find, show};
 
-use crate::admin::forms::filled::Filled;
 use crate::admin::lists::download::{NDJSON, line, streamed};
 use crate::admin::lists::filter::{of_options, whole_topic};
 use crate::admin::lists::recipe::command;
@@ -16,7 +15,6 @@ use crate::admin::page::*;
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::search::{Search, UNMATCHED};
 use crate::admin::pages::{delivery, rejected_events};
-use crate::admin::paths;
 use crate::model::event::EventKey;
 use crate::model::event_filter::DeliveryStage;
 use crate::model::name::TopicName;

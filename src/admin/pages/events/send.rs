@@ -2,7 +2,6 @@
 
 use crate::admin::page::*;
 use crate::admin::pages::events::show::find;
-use crate::admin::paths::event_page;
 use crate::broker::SendError;
 use crate::model::event::{EventKey, StoredEvent};
 
@@ -26,7 +25,7 @@ impl Subject for Sending {
     }
 
     fn page(&self) -> String {
-        event_page(self.event.key)
+        paths::event_page(self.event.key)
     }
 }
 

@@ -7,7 +7,6 @@ use crate::admin::page::*;
 use crate::admin::pages::delivery::{self, DeliveryCard};
 use crate::admin::pages::events::FilterResults;
 use crate::admin::pages::topics::copy_page;
-use crate::admin::paths;
 use crate::admin::site::event_key;
 use crate::model::delivery::DeliveryState;
 use crate::model::event::EventData;
