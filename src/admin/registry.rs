@@ -11,7 +11,12 @@ use axum::routing::{MethodRouter, get, post};
 use crate::admin::action::{Call, Done, Question, Subject, ask, carry_out};
 use crate::admin::error;
 use crate::admin::error::PageResult;
+use crate::admin::forms::sheet::{send, sheet};
 use crate::admin::lists::bulk::{Bulk, Selectable};
+use crate::admin::pages::inspectors::InspectorForm;
+use crate::admin::pages::namespaces::NamespaceForm;
+use crate::admin::pages::playground::Tool;
+use crate::admin::pages::topics::{Events, TokenForm, TopicForm};
 use crate::admin::pages::{
     account, activity, api_reference, dead_letters, delivery, events, first_event, inspectors,
     keys, live, namespaces, overview, playground, rejected_events, replays, second_factor,
@@ -22,6 +27,7 @@ use crate::admin::site::Site;
 use crate::admin::sitemap::Counted::{DeadLetters, NeedingAttention, Rejected};
 use crate::admin::sitemap::Group::{Appliance, Home, People, SetUp, Try, Watch};
 use crate::admin::sitemap::{Access, Button, Counted, Group, Listing, PageInfo, SiteMap};
+use crate::model::inspector::Inspector;
 use crate::model::registry::{NamespaceEntry, TopicEntry};
 use crate::store::accounts::Role;
 use crate::store::accounts::Role::{Admin, Operator, Viewer};
@@ -39,27 +45,27 @@ fn pages() -> Vec<Page> {
     vec![
         page("/", get(overview::show)).listed(Home, "Overview", "overview"),
         page("/topics", get(topics::list)).listed(SetUp, "Topics", "topics"),
-        admin_only("/new-topic", get(topics::draft).post(topics::create)),
+        admin_only("/new-topic", sheet::<TopicForm, ()>()),
         page("/topics/{topic}", get(topics::show)),
-        page("/topics/{topic}/keys", get(topics::show).post(topics::reveal_keys)).guarded(),
+        page("/topics/{topic}/keys", get(topics::show).post(keys::reveal::<Arc<TopicEntry>>)).guarded(),
         admin_only("/topics/{topic}/keys/{key}/regenerate", post(keys::regenerate::<Arc<TopicEntry>>))
             .named("Regenerate").asking(keys::ask_to_regenerate::<Arc<TopicEntry>>).guarded(),
         admin_only("/topics/{topic}/keys/token",
-            get(topics::draft_token).post(topics::make_token)).guarded(),
+            sheet::<TokenForm, Arc<TopicEntry>>()).guarded(),
         action("/topics/{topic}/delete", Admin, "Delete", topics::delete).asking(topics::ask_to_delete),
         admin_only("/topics/{topic}/retention",
-            get(namespaces::edit_retention).post(namespaces::change_retention)),
-        operator("/topics/{topic}/publish", get(topics::compose).post(topics::publish)),
+            sheet::<TopicForm, Arc<TopicEntry>>()),
+        operator("/topics/{topic}/publish", get(topics::compose).post(send::<Events, Arc<TopicEntry>>)),
         page("/namespaces", get(namespaces::list)).listed(SetUp, "Namespaces", "namespaces"),
-        admin_only("/new-namespace", get(namespaces::draft).post(namespaces::create)),
+        admin_only("/new-namespace", sheet::<NamespaceForm, ()>()),
         page("/namespaces/{namespace}", get(namespaces::show)),
-        admin_only("/namespaces/{namespace}/edit", get(namespaces::edit).post(namespaces::change)),
+        admin_only("/namespaces/{namespace}/edit", sheet::<NamespaceForm, Arc<NamespaceEntry>>()),
         page("/namespaces/{namespace}/keys",
-            get(namespaces::show).post(namespaces::reveal_keys)).guarded(),
+            get(namespaces::show).post(keys::reveal::<Arc<NamespaceEntry>>)).guarded(),
         admin_only("/namespaces/{namespace}/keys/{key}/regenerate", post(keys::regenerate::<Arc<NamespaceEntry>>))
             .named("Regenerate").asking(keys::ask_to_regenerate::<Arc<NamespaceEntry>>).guarded(),
         admin_only("/namespaces/{namespace}/new-topic",
-            get(namespaces::draft_topic).post(namespaces::create_topic)),
+            sheet::<TopicForm, Arc<NamespaceEntry>>()),
         action("/namespaces/{namespace}/delete", Admin, "Delete", namespaces::delete).asking(namespaces::ask_to_delete),
         page("/subscriptions", get(subscriptions::list)).listed(SetUp, "Subscriptions", "subscriptions").counting(NeedingAttention),
         bulk("/subscriptions/pause", &subscriptions::PAUSE_SELECTED, subscriptions::pause),
@@ -112,21 +118,18 @@ fn pages() -> Vec<Page> {
         action("/replays/{id}/resume", Operator, "Resume", replays::resume),
         action("/replays/{id}/cancel", Operator, "Cancel replay job", replays::cancel).asking(replays::ask_to_cancel),
         page("/inspectors", get(inspectors::list)).listed(SetUp, "Inspectors", "inspectors"),
-        admin_only("/new-inspector", get(inspectors::draft).post(inspectors::create)),
+        admin_only("/new-inspector", sheet::<InspectorForm, ()>()),
         operator("/inspectors/{name}", get(inspectors::show)),
-        admin_only("/inspectors/{name}/edit", get(inspectors::edit).post(inspectors::change)),
-        admin_only("/inspectors/{name}/subscribe", post(inspectors::subscribe)),
+        admin_only("/inspectors/{name}/edit", sheet::<InspectorForm, Inspector>()),
+        action("/inspectors/{name}/subscribe", Admin, "Subscribe", inspectors::subscribe),
         action("/inspectors/{name}/clear", Operator, "Clear", inspectors::clear).asking(inspectors::ask_to_clear),
         action("/inspectors/{name}/delete", Admin, "Delete", inspectors::delete).asking(inspectors::ask_to_delete),
         operator("/inspectors/{name}/requests/{number}", get(inspectors::show_request)),
         action("/deliveries/{id}/retry-now", Operator, "Retry now", delivery::retry_now),
         page("/playground", get(playground::show)).listed(Try, "Playground", "playground"),
-        any_user("/playground/filter",
-            get(playground::draft_filter).post(playground::try_on_event)),
-        any_user("/playground/convert",
-            get(playground::draft_conversion).post(playground::convert)),
-        any_user("/playground/signature",
-            get(playground::draft_signature).post(playground::check_signature)),
+        any_user("/playground/filter", playground::tool(Tool::Filter)),
+        any_user("/playground/convert", playground::tool(Tool::Convert)),
+        any_user("/playground/signature", playground::tool(Tool::Signature)),
         admin_only("/playground/token", get(playground::choose_topic)),
         page("/api", get(api_reference::list)).listed(Try, "API", "api"),
         page("/api/openapi.json", get(api_reference::download)),

@@ -7,7 +7,6 @@ use http::header::CONTENT_TYPE;
 use serde_json::Value;
 
 use crate::admin::error::PageError;
-use crate::admin::forms::json_fault;
 use crate::admin::widgets::print::sentence;
 use crate::wire::resource::{Fault, InvalidResource};
 
@@ -99,23 +98,10 @@ impl Form {
 }
 
 impl Form {
-    /// The field's text read as JSON; `null` where it was left empty.
-    pub(crate) fn json(&self, name: &str) -> Result<Value, Refusal> {
-        let Some(text) = self.filled(name) else {
-            return Ok(Value::Null);
-        };
-        serde_json::from_str(text).map_err(|error| Refusal::of(name, json_fault::words(&error)))
-    }
-
     /// The field's text as a number where it is one; `null` where it was left empty. Anything else
     /// stays a text, for whoever knows what would be right to refuse.
     pub(crate) fn number(&self, name: &str) -> Value {
-        match self.filled(name) {
-            None => Value::Null,
-            Some(text) => text
-                .parse::<i64>()
-                .map_or_else(|_| text.into(), Value::from),
-        }
+        number(self.text(name))
     }
 }
 
@@ -128,6 +114,16 @@ impl Form {
                 .parse::<f64>()
                 .map_or_else(|_| text.into(), Value::from),
         }
+    }
+}
+
+/// The number that is typed; see [`Form::number`].
+pub(crate) fn number(text: &str) -> Value {
+    match text.trim() {
+        "" => Value::Null,
+        text => text
+            .parse::<i64>()
+            .map_or_else(|_| text.into(), Value::from),
     }
 }
 

@@ -4,6 +4,6 @@ pub(crate) mod faults;
 pub(crate) mod field;
 pub(crate) mod filled;
 pub(crate) mod form;
-pub(crate) mod form_page;
 pub(crate) mod json_fault;
 pub(crate) mod rows;
+pub(crate) mod sheet;

@@ -2,16 +2,12 @@
 //! it come the fields, the document that a form stands for, the form of a document, and what pages say of it. What is
 //! wrong with a document is found by the API's own reader.
 
-use std::fmt::Display;
-
 use serde_json::{Map, Value, json};
 
 use crate::admin::forms::field::{Field, Section};
-use crate::admin::forms::form::{Form, Refusal, refusals};
-use crate::admin::forms::json_fault;
+use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::reader::Reader;
-use crate::admin::widgets::print::{self, sentence};
-use crate::wire::resource::InvalidResource;
+use crate::admin::widgets::print;
 
 /// One property, and what it is filled in with.
 #[derive(Clone, Copy)]
@@ -30,7 +26,6 @@ pub(crate) struct Row {
     /// The id of a list of suggestions; empty for none.
     suggestions: &'static str,
     mono: bool,
-    required: bool,
     /// Whether it is no property of the document.
     apart: bool,
 }
@@ -55,11 +50,6 @@ enum Kind {
     Words,
     /// Texts, one per line.
     Lines(u32),
-    /// A text as it is typed.
-    Text(u32),
-    Json(u32),
-    /// Names and values, one pair per line, with this between them.
-    Pairs(u32, &'static str),
     Pem,
     /// A secret key in PEM.
     Key,
@@ -112,11 +102,8 @@ impl Row {
     pub(crate) const fn pem(name: &'static str, label: &'static str) -> Self { Self::new(name, label, Kind::Pem) }
     pub(crate) const fn key(name: &'static str, label: &'static str) -> Self { Self::new(name, label, Kind::Key) }
     pub(crate) const fn lines(name: &'static str, label: &'static str, rows: u32) -> Self { Self::new(name, label, Kind::Lines(rows)) }
-    pub(crate) const fn text(name: &'static str, label: &'static str, rows: u32) -> Self { Self::new(name, label, Kind::Text(rows)) }
-    pub(crate) const fn json(name: &'static str, label: &'static str, rows: u32) -> Self { Self::new(name, label, Kind::Json(rows)) }
     pub(crate) const fn choice(name: &'static str, label: &'static str, options: &'static [(&'static str, &'static str)]) -> Self { Self::new(name, label, Kind::Choice(options)) }
     pub(crate) const fn hidable(name: &'static str, label: &'static str, by: &'static str) -> Self { Self::new(name, label, Kind::Hidable(by)).mono() }
-    pub(crate) const fn pairs(name: &'static str, label: &'static str, rows: u32, between: &'static str) -> Self { Self::new(name, label, Kind::Pairs(rows, between)) }
 
     pub(crate) const fn hint(self, hint: &'static str) -> Self { Self { hint, ..self } }
     pub(crate) const fn range(self, least: u32, most: u32) -> Self { Self { range: Some((least, most)), ..self } }
@@ -124,12 +111,11 @@ impl Row {
     pub(crate) const fn unset(self, unset: &'static str) -> Self { Self { unset, ..self } }
     pub(crate) const fn suggesting(self, suggestions: &'static str) -> Self { Self { suggestions, ..self } }
     pub(crate) const fn mono(self) -> Self { Self { mono: true, ..self } }
-    pub(crate) const fn required(self) -> Self { Self { required: true, ..self } }
     pub(crate) const fn apart(self) -> Self { Self { apart: true, ..self } }
 
     const fn new(name: &'static str, label: &'static str, kind: Kind) -> Self {
         Self { name, label, kind, hint: "", range: None, only: None, unset: "None", suggestions: "",
-            mono: false, required: false, apart: false }
+            mono: false, apart: false }
     }
 }
 
@@ -159,23 +145,17 @@ impl Row {
             (Kind::Tick, on) => if *on == true { "on" } else { "" }.to_owned(),
             (Kind::Words, _) => texts(", "),
             (Kind::Lines(_), _) => texts("\n"),
-            (Kind::Pairs(_, between), Value::Object(pairs)) => {
-                let line = |(name, value)| format!("{name}{between}{}", text(value));
-                pairs.iter().map(line).collect::<Vec<_>>().join("\n")
-            }
             (_, value) => text(value),
         }
     }
 
     /// What the document has for the field `name`; what only the API's reader can judge stays as it is.
-    fn read(&self, form: &Form, name: &str) -> Result<Value, String> {
+    fn read(&self, form: &Form, name: &str) -> Value {
         let list = |separator: char| {
             let words = words(form.text(name), separator);
             json!((!words.is_empty()).then_some(words))
         };
-        Ok(match self.kind {
-            // Left out, it would be the default.
-            Kind::Line if self.required => json!(form.text(name)),
+        match self.kind {
             Kind::Line | Kind::Url | Kind::Choice(_) | Kind::Secret => json!(form.filled(name)),
             // White space may be a part of it.
             Kind::Password | Kind::Hidable(_) => {
@@ -187,20 +167,11 @@ impl Row {
             Kind::Tick => json!(form.is_on(name)),
             Kind::Words => list(','),
             Kind::Lines(_) => list('\n'),
-            // Browsers end lines as HTTP does.
-            Kind::Text(_) => json!(form.raw(name).replace("\r\n", "\n")),
             Kind::Pem | Kind::Key => {
                 let pem = form.filled(name);
                 json!(pem.map(|text| format!("{}\n", text.replace("\r\n", "\n"))))
             }
-            Kind::Json(_) => match form.filled(name) {
-                None => Value::Null,
-                Some(text) => {
-                    serde_json::from_str(text).map_err(|error| json_fault::words(&error))?
-                }
-            },
-            Kind::Pairs(_, between) => pairs(form.raw(name), between)?,
-        })
+        }
     }
 
     /// The field of the property at `path`. `is_stored` tells of a secret that is kept if it is left empty.
@@ -216,9 +187,7 @@ impl Row {
             Kind::Moment => Field::moment(name, label, form),
             Kind::Tick => Field::tick(name, label, form),
             Kind::Choice(options) => Field::choice(name, label, options, form),
-            Kind::Lines(rows) | Kind::Text(rows) | Kind::Json(rows) | Kind::Pairs(rows, _) => {
-                Field::area(name, label, rows, form)
-            }
+            Kind::Lines(rows) => Field::area(name, label, rows, form),
             Kind::Pem => Field::area(name, label, 3, form),
             Kind::Key => Field::area(name, label, 3, form).masked(),
         };
@@ -238,9 +207,6 @@ impl Row {
         }
         if self.mono {
             field = field.mono();
-        }
-        if self.required {
-            field = field.required();
         }
         if !self.suggestions.is_empty() {
             field = field.suggesting(self.suggestions);
@@ -285,8 +251,8 @@ impl Part {
 
     /// Puts what the form says into the document. What is asked for and left empty is `null`, and so is an object of
     /// which nothing is filled in.
-    pub(crate) fn write(&self, form: &Form, document: &mut Value) -> Vec<Refusal> {
-        write(self.rows, form, ("", self.at), document)
+    pub(crate) fn write(&self, form: &Form, document: &mut Value) {
+        write(self.rows, form, ("", self.at), document);
     }
 
     /// The fields; `stored` is the document that the form changes.
@@ -346,30 +312,22 @@ pub(crate) const fn section(title: &'static str, parts: &'static [Part]) -> RowS
     RowSection { title, parts }
 }
 
-fn write(
-    rows: &[Row],
-    form: &Form,
-    (list, at): (&str, &str),
-    document: &mut Value,
-) -> Vec<Refusal> {
-    let mut refusals = Vec::new();
+fn write(rows: &[Row], form: &Form, (list, at): (&str, &str), document: &mut Value) {
     let asked = rows
         .iter()
         .filter(|row| !row.apart && row.is_asked(form, list));
     for row in asked {
         let path = join(at, row.name);
-        match row.read(form, &format!("{list}{}", row.name)) {
-            Err(problem) => refusals.push(Refusal::of(&path, problem)),
-            Ok(Value::Null) => {
-                let whole = join(at, row.name.split('.').next().unwrap_or(row.name));
-                if lookup(document, &whole).is_none() {
-                    set(document, &whole, Value::Null);
-                }
-            }
-            Ok(value) => set(document, &path, value),
+        let value = row.read(form, &format!("{list}{}", row.name));
+        if !value.is_null() {
+            set(document, &path, value);
+            continue;
+        }
+        let whole = join(at, row.name.split('.').next().unwrap_or(row.name));
+        if lookup(document, &whole).is_none() {
+            set(document, &whole, Value::Null);
         }
     }
-    refusals
 }
 
 impl RowSection {
@@ -380,22 +338,6 @@ impl RowSection {
             fields: parts.flat_map(|part| part.fields(form, stored)).collect(),
         }
     }
-}
-
-/// What `parse` makes of the document that the form stands for, or all that is wrong with it.
-pub(crate) fn read<T>(
-    sections: &[RowSection],
-    form: &Form,
-    parse: impl FnOnce(Value) -> Result<T, InvalidResource>,
-) -> Result<T, Vec<Refusal>> {
-    let mut document = json!({});
-    let parts = sections.iter().flat_map(|section| section.parts);
-    let unread = parts.flat_map(|part| part.write(form, &mut document));
-    let unread = unread.collect();
-    all_of(
-        unread,
-        parse(document).map_err(|invalid| refusals(&invalid)),
-    )
 }
 
 /// What was parsed, or what could not be read with all that is wrong with the rest.
@@ -411,24 +353,6 @@ pub(crate) fn all_of<T>(
     Err(unread)
 }
 
-/// The name that is typed for something new.
-pub(crate) fn new_name<N: Display, E: Display>(
-    form: &Form,
-    noun: &str,
-    parse: impl FnOnce(&str) -> Result<N, E>,
-    is_taken: impl FnOnce(&N) -> bool,
-) -> Result<N, Refusal> {
-    let name = parse(form.text("name"));
-    let name = name.map_err(|error| Refusal::of("name", sentence(&error.to_string())))?;
-    match is_taken(&name) {
-        false => Ok(name),
-        true => Err(Refusal::of(
-            "name",
-            format!("There is {noun} {name} already."),
-        )),
-    }
-}
-
 /// Both, or all that is wrong with either.
 pub(crate) fn both<A, B>(
     name: Result<A, Refusal>,
@@ -440,22 +364,6 @@ pub(crate) fn both<A, B>(
     };
     let second = all_of(refused, second)?;
     name.map(|name| (name, second)).ok_or_else(Vec::new)
-}
-
-/// The fields of a form whose secrets are not stored.
-pub(crate) fn fields(sections: &[RowSection], form: &Form) -> Vec<Section> {
-    let sections = sections.iter();
-    sections
-        .map(|section| section.fields(form, &Value::Null))
-        .collect()
-}
-
-/// The form that is filled in with the document.
-pub(crate) fn form_of(sections: &[RowSection], document: &Value) -> Form {
-    let mut form = Form::default();
-    let parts = sections.iter().flat_map(|section| section.parts);
-    parts.for_each(|part| part.fill(&mut form, document));
-    form
 }
 
 impl RowList {
@@ -587,7 +495,7 @@ pub(crate) fn words(text: &str, separator: char) -> Vec<&str> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
-fn pairs(text: &str, between: &str) -> Result<Value, String> {
+pub(crate) fn pairs(text: &str, between: &str) -> Result<Value, String> {
     let sign = between.trim();
     let pair = |line: &str| {
         let pair = line
@@ -643,7 +551,6 @@ mod tests {
             Row::line("login.user", "User").only("login.type", &["Basic"]),
             Row::password("login.password", "Password").only("login.type", &["Basic"]),
             Row::words("labels", "Labels"),
-            Row::pairs("tags", "Tags", 2, "="),
             Row::tick("open", "Open"),
         ],
     };
@@ -669,15 +576,14 @@ mod tests {
             ("login.type", "Basic"),
             ("login.user", "ann"),
             ("labels", "a, b"),
-            ("tags", "team=a=b"),
             ("open", "on"),
         ];
         let mut document = json!({});
         let typed = [&fields[..], &[("login.password", " hush ")]].concat();
-        assert_eq!(PART.write(&form(&typed), &mut document), []);
+        PART.write(&form(&typed), &mut document);
         let login = json!({ "type": "Basic", "user": "ann", "password": " hush " });
         let expected = json!({ "properties": { "count": 2, "login": login, "labels": ["a", "b"],
-            "tags": { "team": "a=b" }, "open": true } });
+            "open": true } });
         assert_eq!(document, expected);
         let mut filled = Form::default();
         PART.fill(&mut filled, &document);
@@ -690,16 +596,11 @@ mod tests {
     #[test]
     fn what_is_left_empty_is_null_and_what_is_not_asked_for_is_left_out() {
         let mut document = json!({});
-        let typed = [
-            ("login.user", "typed before"),
-            ("count", "many"),
-            ("tags", "team"),
-        ];
-        let refusals = PART.write(&form(&typed), &mut document);
+        let typed = [("login.user", "typed before"), ("count", "many")];
+        PART.write(&form(&typed), &mut document);
         let expected = json!({ "properties": { "count": "many", "login": null, "labels": null,
             "open": false } });
         assert_eq!(document, expected);
-        assert_eq!(refusals[0].target, "properties.tags");
     }
 
     #[test]
@@ -714,7 +615,6 @@ mod tests {
             ("Login", "By password"),
             ("User", "None"),
             ("Labels", "None"),
-            ("Tags", "None"),
             ("Open", "Yes"),
         ];
         assert_eq!(

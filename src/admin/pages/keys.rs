@@ -3,8 +3,11 @@
 use serde::Deserialize;
 
 use crate::admin::page::*;
+use crate::admin::pages::traffic::RangeChoice;
+use crate::admin::pages::{namespaces, topics};
+use crate::broker::ManageError;
 use crate::model::access::{AccessKeys, KeyName};
-use crate::model::audit::Caller;
+use crate::model::registry::NamespaceEntry;
 
 /// Which keys a page shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,12 +124,71 @@ impl Keys {
 pub(crate) trait Keyed: Subject {
     fn name(&self) -> &str;
 
+    /// Records that they are shown to somebody.
+    fn reveal(call: &Call<Self>) -> impl Future<Output = Result<AccessKeys, ManageError>> + Send;
+
     fn regenerate(
-        &self,
-        site: &Site,
-        by: &Caller,
+        call: &Call<Self>,
         key: KeyName,
-    ) -> impl Future<Output = Result<(), PageError>> + Send;
+    ) -> impl Future<Output = Result<(), ManageError>> + Send;
+
+    /// The page.
+    fn draw(call: &Call<Self>, shown: Shown) -> impl Future<Output = PageResult> + Send;
+}
+
+impl Keyed for Arc<TopicEntry> {
+    fn name(&self) -> &str {
+        self.topic.name.as_str()
+    }
+
+    async fn reveal(call: &Call<Self>) -> Result<AccessKeys, ManageError> {
+        call.broker
+            .show_topic_keys(call.by(), &call.of.topic.name)
+            .await
+    }
+
+    async fn regenerate(call: &Call<Self>, key: KeyName) -> Result<(), ManageError> {
+        call.broker
+            .regenerate_key(call.by(), &call.of.topic.name, key)
+            .await?;
+        Ok(())
+    }
+
+    async fn draw(call: &Call<Self>, shown: Shown) -> PageResult {
+        topics::draw_topic(call, &RangeChoice::default(), shown).await
+    }
+}
+
+impl Keyed for Arc<NamespaceEntry> {
+    fn name(&self) -> &str {
+        self.namespace.name.as_str()
+    }
+
+    async fn reveal(call: &Call<Self>) -> Result<AccessKeys, ManageError> {
+        call.broker
+            .show_namespace_keys(call.by(), &call.of.namespace.name)
+            .await
+    }
+
+    async fn regenerate(call: &Call<Self>, key: KeyName) -> Result<(), ManageError> {
+        let name = &call.of.namespace.name;
+        call.broker
+            .regenerate_namespace_key(call.by(), name, key)
+            .await?;
+        Ok(())
+    }
+
+    async fn draw(call: &Call<Self>, shown: Shown) -> PageResult {
+        namespaces::draw_namespace(call, shown).await
+    }
+}
+
+/// The page with the keys on it.
+pub(crate) async fn reveal<K: Keyed>(Query(only): Query<OnlyKey>, mut call: Call<K>) -> PageResult {
+    let shown = only.chosen()?;
+    call.visitor = call.visitor.with_flash().await?;
+    K::reveal(&call).await?;
+    K::draw(&call, shown).await
 }
 
 /// Asks before a key is renewed.
@@ -145,7 +207,7 @@ pub(crate) async fn ask_to_regenerate<K: Keyed>(call: Call<K>) -> PageResult<Que
 /// Renews a key, and leads to it: whoever may renew one has to see it next.
 pub(crate) async fn regenerate<K: Keyed>(call: Call<K>) -> PageResult {
     let key = named(name_of(&call.names, "key"))?;
-    call.of.regenerate(&call.site, call.by(), key).await?;
+    K::regenerate(&call, key).await?;
     let said = format!("{key} has been regenerated.");
     call.visitor.flash(Flash::done(said)).await?;
     // The form goes along, since keys are shown to nothing else.

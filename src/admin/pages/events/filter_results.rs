@@ -12,7 +12,7 @@ use crate::wire::explanation::{cause, why_not};
 #[derive(Template)]
 #[template(path = "pages/filter_results.html")]
 pub(crate) struct FilterResults {
-    topic: String,
+    pub(crate) topic: String,
     pub(crate) rows: Vec<Row>,
 }
 

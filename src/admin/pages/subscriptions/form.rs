@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::admin::forms::rows;
+use crate::admin::forms::sheet::named;
 use crate::admin::page::*;
 use crate::admin::pages::subscriptions::definition::{self, HEADERS, Layout, URL, clauses};
 use crate::admin::pages::subscriptions::sheet::{DO, Sheet, TRY};
@@ -230,7 +231,7 @@ fn new_name(topic: &TopicEntry, form: &Form) -> Result<SubscriptionName, Refusal
         Some(_) => SubscriptionName::of_namespace_topic,
     };
     let is_taken = |name: &SubscriptionName| topic.subscription(name).is_some();
-    rows::new_name(form, "an event subscription", parse, is_taken)
+    named(form.text("name"), "an event subscription", parse, is_taken)
 }
 
 async fn put(

@@ -157,11 +157,10 @@ fn document(form: &Form, layout: &Layout) -> (Value, Vec<Refusal>) {
     for (path, word) in layout.constants {
         set(&mut document, path, json!(word));
     }
-    let parts = layout.parts();
-    let mut refusals: Vec<Refusal> = parts
-        .flat_map(|part| part.write(form, &mut document))
-        .collect();
-    refusals.extend(clauses::write(form, layout.clauses, &mut document).err());
+    layout
+        .parts()
+        .for_each(|part| part.write(form, &mut document));
+    let refused = clauses::write(form, layout.clauses, &mut document).err();
     if let Some(headers) = layout.headers() {
         HEADERS.write(form, &mut document, &headers);
     }
@@ -171,7 +170,7 @@ fn document(form: &Form, layout: &Layout) -> (Value, Vec<Refusal>) {
         set(&mut document, &format!("{webhook}.signingSecrets"), secrets);
     }
     write_storage(form, layout, &mut document);
-    (document, refusals)
+    (document, refused.into_iter().collect())
 }
 
 /// What there is no row for: which kind of storage it is.
