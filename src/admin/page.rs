@@ -12,6 +12,7 @@ pub(crate) use crate::admin::bare::{draw, draw_with};
 pub(crate) use crate::admin::error::{PageError, PageResult};
 pub(crate) use crate::admin::forms::filled::Filled;
 pub(crate) use crate::admin::forms::form::{Form, Refusal};
+pub(crate) use crate::admin::forms::sheet::{Refused, Sheet};
 pub(crate) use crate::admin::frame::Frame;
 pub(crate) use crate::admin::lists::link;
 pub(crate) use crate::admin::lists::list::List;

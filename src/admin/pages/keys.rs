@@ -1,10 +1,9 @@
 //! The two keys of a topic or a namespace, on its page: hidden until asked for, renewed one at a time.
 
-use serde::Deserialize;
-
 use crate::admin::page::*;
 use crate::admin::pages::traffic::RangeChoice;
 use crate::admin::pages::{namespaces, topics};
+use crate::admin::reader::Reader;
 use crate::broker::ManageError;
 use crate::model::access::{AccessKeys, KeyName};
 use crate::model::registry::NamespaceEntry;
@@ -29,95 +28,36 @@ impl Shown {
     }
 }
 
-/// The part of an address that chooses the key to show.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct OnlyKey {
-    only: String,
-}
-
-impl OnlyKey {
-    /// Both where none is named.
-    pub(crate) fn chosen(&self) -> Result<Shown, PageError> {
-        match self.only.as_str() {
-            "" => Ok(Shown::Both),
-            name => Ok(Shown::Only(named(name)?)),
-        }
-    }
-}
-
-/// The keys ready to print.
+/// The keys on their page.
 #[derive(Template)]
 #[template(path = "widgets/keys.html")]
 pub(crate) struct Keys {
-    /// The page that they are on.
-    path: String,
-    csrf: String,
-    rows: [KeyRow; 2],
-    are_shown: bool,
-    /// What the visitor's role allows.
-    may_see: bool,
-    may_renew: bool,
-    /// What is published to has tokens of its own.
-    may_sign: bool,
-    note: &'static str,
-    /// Whether it is known when they were last used.
-    tells_use: bool,
-}
-
-struct KeyRow {
-    name: KeyName,
-    /// `None` for never.
-    used_at: Option<Timestamp>,
-    /// `None` while it is hidden.
-    value: Option<String>,
+    /// That of what has them.
+    pub(crate) page: String,
+    pub(crate) keys: AccessKeys,
+    pub(crate) shown: Shown,
+    /// When each was last used, where that is known: of a topic.
+    pub(crate) used: Option<[Option<Timestamp>; 2]>,
 }
 
 part!(Keys);
 
 impl Keys {
-    /// For the page at `path`.
-    pub(crate) fn new(visitor: &Visitor, path: &str, keys: &AccessKeys, shown: Shown) -> Self {
-        let row = |name| KeyRow {
-            name,
-            used_at: None,
-            value: shown.has(name).then(|| keys.get(name).reveal().to_owned()),
-        };
-        Self {
-            path: path.to_owned(),
-            csrf: visitor.csrf.clone(),
-            rows: [KeyName::Key1, KeyName::Key2].map(row),
-            are_shown: shown != Shown::None,
-            may_see: visitor.may_send(&format!("{path}/keys")),
-            may_renew: visitor.may_open(&format!("{path}/keys/key1/regenerate")),
-            may_sign: visitor.may_open(&format!("{path}/keys/token")),
-            note: "Move your clients to the other key before you regenerate one.",
-            tells_use: false,
-        }
+    /// Whether the page at the end of theirs is open.
+    fn opens(&self, end: &str) -> bool {
+        Reader::current().may_open(&format!("{}/keys{end}", self.page))
+    }
+
+    fn may_see(&self) -> bool {
+        Reader::current().may_send(&format!("{}/keys", self.page))
     }
 }
 
 /// The key that a URL names.
 pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {
-    let mut keys = [KeyName::Key1, KeyName::Key2].into_iter();
+    let mut keys = KeyName::ALL.into_iter();
     let found = keys.find(|key| key.to_string() == text);
     found.ok_or_else(|| PageError::NotFound(format!("key {text}")))
-}
-
-impl Keys {
-    /// The same, last used at these times.
-    pub(crate) fn used(mut self, at: [Option<Timestamp>; 2]) -> Self {
-        for (row, at) in self.rows.iter_mut().zip(at) {
-            row.used_at = at;
-        }
-        self.tells_use = true;
-        self
-    }
-
-    /// The same with another note below.
-    pub(crate) fn noting(self, note: &'static str) -> Self {
-        Self { note, ..self }
-    }
 }
 
 /// What has keys, and a page that shows them.
@@ -184,8 +124,11 @@ impl Keyed for Arc<NamespaceEntry> {
 }
 
 /// The page with the keys on it.
-pub(crate) async fn reveal<K: Keyed>(Query(only): Query<OnlyKey>, mut call: Call<K>) -> PageResult {
-    let shown = only.chosen()?;
+pub(crate) async fn reveal<K: Keyed>(Query(asked): Query<Names>, mut call: Call<K>) -> PageResult {
+    let shown = match name_of(&asked, "only") {
+        "" => Shown::Both,
+        key => Shown::Only(named(key)?),
+    };
     call.visitor = call.visitor.with_flash().await?;
     K::reveal(&call).await?;
     K::draw(&call, shown).await

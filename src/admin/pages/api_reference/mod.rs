@@ -8,7 +8,6 @@ use axum::Json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
 use operation::{Operation, SECOND_PATH};
 use schema::{Kind, Rows, elements, said};
@@ -68,11 +67,10 @@ pub(crate) async fn list(Query(asked): Query<Asked>, call: Call) -> PageResult {
 #[template(path = "pages/api_operation.html")]
 struct OperationPage<'a> {
     frame: Frame,
+    document: &'a Value,
     operation: Operation<'a>,
     /// The same in Azure Resource Manager.
     second: Option<Operation<'a>>,
-    /// What says who is asking.
-    credentials: Vec<String>,
     example: String,
     /// All schemas that it speaks of, and those that they speak of in turn.
     schemas: Vec<(&'a str, &'a Value)>,
@@ -89,7 +87,7 @@ pub(crate) async fn show(call: Call) -> PageResult {
     Ok(draw(&OperationPage {
         frame: Frame::new(&call.visitor, said(&operation.json["summary"])),
         second: find(&format!("{id}{SECOND_PATH}")),
-        credentials: operation.credentials(document),
+        document,
         example: example::curl(document, &operation),
         schemas: schema::named(document, &operation),
         operation,

@@ -65,21 +65,6 @@ impl<'a> Operation<'a> {
         })
     }
 
-    /// How the credentials are sent that open it.
-    pub(super) fn credentials(&self, document: &Value) -> Vec<String> {
-        let names = elements(&self.json["security"]).filter_map(|each| entries(each).next());
-        let credential = |(name, _): (&String, _)| {
-            let scheme = &document["components"]["securitySchemes"][name];
-            let place = match scheme["in"].as_str() {
-                Some("query") => format!("Parameter {}", said(&scheme["name"])),
-                Some(_) => format!("Header {}", said(&scheme["name"])),
-                None => "Header Authorization: Bearer".to_owned(),
-            };
-            format!("{place}. {}", said(&scheme["description"]))
-        };
-        names.map(credential).collect()
-    }
-
     /// What a search looks into.
     pub(super) fn searched(&self) -> String {
         let words = [&self.json["summary"], &self.json["description"]]

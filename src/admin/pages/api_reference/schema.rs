@@ -95,54 +95,15 @@ impl<'a> Kind<'a> {
         types.len() > 1 && types.iter().any(|each| *each == "null")
     }
 
-    fn plain(&self) -> String {
-        let words: Vec<String> = elements(&self.0["enum"])
-            .filter(|word| !word.is_null())
-            .map(shown)
-            .collect();
-        let format = self.0["format"].as_str();
-        match words.as_slice() {
-            [] => {}
-            [only] => return only.clone(),
-            words => return format!("one of {}", words.join(", ")),
-        }
-        let kinds = ["string", "integer", "number", "boolean", "object", "null"];
-        let kind = kinds.into_iter().find(|kind| self.is(kind));
-        match (kind, format) {
-            (Some("string"), Some("date-time")) => "date and time",
-            (Some("string"), Some("duration")) => "duration",
-            (Some("string"), Some("uri")) => "URL",
-            (Some("string"), _) => "text",
-            (Some("integer"), _) => "whole number",
-            (Some("boolean"), _) => "true or false",
-            (Some(kind), _) => kind,
-            (None, _) => "any JSON",
-        }
-        .to_owned()
+    /// What it can be, of a few texts.
+    fn words(&self) -> Vec<String> {
+        let words = elements(&self.0["enum"]).filter(|word| !word.is_null());
+        words.map(shown).collect()
     }
 
-    fn limits(&self) -> String {
-        let range = |least: &str, most: &str| (self.0[least].as_u64(), self.0[most].as_u64());
-        let value = match range("minimum", "maximum") {
-            (Some(least), Some(most)) => Some(format!("from {least} to {most}")),
-            (Some(least), None) if least > 0 => Some(format!("at least {least}")),
-            _ => None,
-        };
-        let length = match range("minLength", "maxLength") {
-            (Some(0), Some(most)) => Some(format!("up to {most} characters")),
-            (Some(least), Some(most)) => Some(format!("{least} to {most} characters")),
-            _ => None,
-        };
-        let items = match range("minItems", "maxItems") {
-            (Some(0), Some(most)) => Some(format!("up to {most}")),
-            (Some(least), Some(most)) if least == most => Some(format!("{most} of them")),
-            (Some(least), Some(most)) => Some(format!("{least} to {most}")),
-            _ => None,
-        };
-        let default = self.0.get("default");
-        let default = default.map(|default| format!("{} unless given", shown(default)));
-        let all = [value, length, items, default].into_iter().flatten();
-        all.map(|limit| format!(", {limit}")).collect()
+    /// One of its limits.
+    fn limit(&self, name: &str) -> Option<u64> {
+        self.0[name].as_u64()
     }
 }
 

@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::admin::forms::filled::Filled;
 use crate::admin::forms::form::number;
 use crate::admin::forms::rows::{all_of, both, pairs};
-use crate::admin::forms::sheet::{Refused, Sheet, named, of_fields};
+use crate::admin::forms::sheet::{named, of_fields};
 use crate::admin::page::*;
 use crate::admin::paths::inspector_page;
 use crate::model::inspector::{Inspector, InspectorDefinition};

@@ -22,7 +22,6 @@ struct InspectorsPage {
     list: List,
     inspectors: Vec<Inspector>,
     site: Arc<Site>,
-    empty: Empty,
 }
 
 /// All inspectors.
@@ -36,13 +35,6 @@ pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
             Recipe::get(&site.management_url("/everpost/inspectors"))
                 .everpost("everpost inspectors list"),
         ),
-        empty: Empty::new(
-            "inspectors",
-            "No inspectors yet.",
-            "An inspector is an endpoint inside this appliance: it shows what it gets and answers as \
-             you tell it, so that you can watch deliveries succeed and fail without writing a receiver.",
-        )
-        .leading_to(visitor.step("/admin/new-inspector", "New inspector")),
         inspectors,
         site,
     }))

@@ -45,22 +45,6 @@ impl RequestCard {
             open: true,
         }
     }
-
-    /// A success, or what a sender takes for a failure.
-    fn answer(&self) -> Badge {
-        let status = self.request.response.parse();
-        let is_good = status.is_ok_and(|status: u16| (200..=204).contains(&status));
-        let tone = if is_good { Tone::Good } else { Tone::Bad };
-        Badge::new(tone, &*self.request.response)
-    }
-
-    fn signature(&self) -> Option<Badge> {
-        let verdict = self.request.signature.as_deref()?;
-        Some(match verdict == SIGNATURE_GOOD {
-            true => Badge::new(Tone::Good, "Signature fits"),
-            false => Badge::new(Tone::Bad, format!("Signature: {verdict}")),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use crate::admin::page::*;
 use crate::admin::pages::inspectors::RequestCard;
-use crate::admin::paths::subscription_page;
 use crate::model::inspector::Inspector;
 use crate::model::registry::Registry;
+use crate::model::subscription::EventSubscription;
 use crate::store::views::InspectedQuery;
 
 /// Requests of one page.
@@ -16,9 +16,8 @@ struct InspectorPage<'a> {
     frame: Frame,
     path: String,
     inspector: &'a Inspector,
-    /// Who delivers to it: names and pages.
-    subscriptions: Vec<(String, String)>,
-    /// Has the topics whose events it could get.
+    /// Who delivers to it.
+    subscriptions: Vec<Arc<EventSubscription>>,
     registry: Arc<Registry>,
     requests: Vec<RequestCard>,
     newest: Option<String>,
@@ -51,7 +50,7 @@ pub(crate) async fn show(Query(asked): Query<Names>, call: Call<Inspector>) -> P
     Ok(draw(&InspectorPage {
         frame: Frame::new(&call.visitor, format!("Inspector {name}")),
         inspector: &call.of,
-        subscriptions: subscriptions(&call),
+        subscriptions: call.broker.subscriptions_of_inspector(name),
         registry: call.broker.registry(),
         requests: found.rows.into_iter().enumerate().map(card).collect(),
         newest: later.then(|| path.clone()),
@@ -61,17 +60,6 @@ pub(crate) async fn show(Query(asked): Query<Names>, call: Call<Inspector>) -> P
         recipe: Recipe::get(&list).everpost(format!("everpost inspectors requests {name}")),
         path,
     }))
-}
-
-fn subscriptions(call: &Call<Inspector>) -> Vec<(String, String)> {
-    let registry = call.broker.registry();
-    let all = call.broker.subscriptions_of_inspector(&call.of.name);
-    let named = |id| {
-        let (topic, each) = registry.subscription(id)?;
-        let (topic, name) = (topic.topic.name.as_str(), each.name.as_str());
-        Some((format!("{topic} / {name}"), subscription_page(topic, name)))
-    };
-    all.iter().filter_map(|each| named(each.id)).collect()
 }
 
 #[derive(Template)]

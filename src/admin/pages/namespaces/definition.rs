@@ -4,10 +4,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::admin::forms::filled::Filled;
 use crate::admin::forms::form::number;
 use crate::admin::forms::rows::{all_of, both, pairs, words};
-use crate::admin::forms::sheet::{Refused, Sheet, named, of_fields};
+use crate::admin::forms::sheet::{named, of_fields};
 use crate::admin::lists::filter::given;
 use crate::admin::page::*;
 use crate::model::name::NamespaceName;

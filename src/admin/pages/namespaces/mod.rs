@@ -8,7 +8,6 @@ use crate::admin::page::*;
 use crate::admin::pages::keys::{Keys, Shown};
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::topics::{TopicTable, dropped};
-use crate::admin::paths;
 use crate::model::registry::{NamespaceEntry, Registry};
 use crate::model::subscription::OnDelete;
 use crate::store::views::QueueDepth;
@@ -37,7 +36,6 @@ struct NamespacesPage {
     frame: Frame,
     list: List,
     rows: Vec<(String, Content)>,
-    empty: Empty,
 }
 
 /// All namespaces.
@@ -57,13 +55,6 @@ pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
             Recipe::get(&site.management_url("/namespaces")).everpost("everpost namespaces list"),
         ),
         rows,
-        empty: Empty::new(
-            "namespaces",
-            "No namespaces yet.",
-            "A namespace holds topics of CloudEvents that share two keys, and whose events receivers \
-             can also come for when it suits them.",
-        )
-        .leading_to(visitor.step("/admin/new-namespace", "New namespace")),
     }))
 }
 
@@ -96,14 +87,17 @@ pub(crate) async fn draw_namespace(call: &Call<Arc<NamespaceEntry>>, shown: Show
     let depths = QueueDepths::of_all(site, &registry).await?;
     let (name, path) = (&entry.namespace.name, entry.page());
     let topics = TopicTable::read(site, visitor, registry.topics_of(name), &depths).await?;
-    let keys = Keys::new(visitor, &path, &entry.namespace.keys, shown);
+    let keys = Keys {
+        page: path.clone(),
+        keys: entry.namespace.keys.clone(),
+        shown,
+        used: None,
+    };
     let endpoint = site.management_url(&format!("/namespaces/{name}"));
     Ok(draw(&NamespacePage {
         frame: Frame::new(visitor, format!("Namespace {name}")),
         entry,
-        keys: keys.noting(
-            "Either opens every topic of the namespace. Each topic has two keys of its own besides.",
-        ),
+        keys,
         topics: topics.beginning_with(visitor.step(format!("{path}/new-topic"), "New topic")),
         recipe: Recipe::get(&endpoint).everpost(format!("everpost namespaces show {name}")),
         endpoint,

@@ -9,8 +9,6 @@ mod signature;
 use axum::routing::{MethodRouter, get};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::bare::draw_with;
-use crate::admin::forms::filled::Filled;
 use crate::admin::lists::filter as lists;
 use crate::admin::page::*;
 use crate::admin::pages::events::FilterResults;

@@ -20,7 +20,6 @@ use crate::admin::pages::queue_depths::{self, QueueDepths};
 use crate::admin::pages::rejected_events;
 use crate::admin::pages::subscriptions::SubscriptionTable;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic};
-use crate::admin::paths;
 use crate::admin::widgets::figure::Figure;
 use crate::model::access::{KeyName, KeyOwner};
 use crate::model::event_filter::EventFilter;
@@ -158,7 +157,12 @@ async fn publishing(
         .await?;
     let first = shown.has(KeyName::Key1).then(|| keys.key1.reveal());
     let snippets = Snippets::new(&call.site, topic, first);
-    let keys = Keys::new(&call.visitor, &topic.page(), keys, shown).used(used);
+    let keys = Keys {
+        page: topic.page(),
+        keys: keys.clone(),
+        shown,
+        used: Some(used),
+    };
     Ok(Some((call.publish_url(topic), keys, snippets)))
 }
 

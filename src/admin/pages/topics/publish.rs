@@ -5,9 +5,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::forms::filled::Filled;
 use crate::admin::forms::json_fault;
-use crate::admin::forms::sheet::{Refused, Sheet, draw_sheet};
+use crate::admin::forms::sheet::draw_sheet;
 use crate::admin::page::*;
 use crate::admin::pages::events::{events_of, find};
 use crate::admin::pages::topics::snippets;

@@ -30,8 +30,9 @@ pub(crate) struct Snippets {
     /// An event as a publisher would send it.
     example: Value,
     curl: String,
-    /// The subscription to receive from; `None` to publish.
+    /// The subscription to receive from, and its URL; `None` to publish.
     from: Option<Value>,
+    received_at: String,
 }
 
 part!(Snippets);
@@ -55,6 +56,7 @@ impl Snippets {
             example: example(site, topic),
             curl: curl(site, topic, &key_header(key)),
             from: None,
+            received_at: String::new(),
         }
     }
 
@@ -64,9 +66,16 @@ impl Snippets {
         topic: &TopicEntry,
         subscription: &SubscriptionName,
     ) -> Option<Self> {
-        let from = Some(json!(subscription.as_str()));
-        let publish = Self::new(site, topic, None);
-        topic.namespace.as_ref().map(|_| Self { from, ..publish })
+        let namespace = &topic.namespace.as_ref()?.namespace.name;
+        let path = format!(
+            "/namespaces/{namespace}/topics/{}/eventsubscriptions/{subscription}",
+            topic.topic.name.own()
+        );
+        Some(Self {
+            from: Some(json!(subscription.as_str())),
+            received_at: site.management_url(&path),
+            ..Self::new(site, topic, None)
+        })
     }
 
     fn header(&self) -> String {
@@ -75,12 +84,9 @@ impl Snippets {
 
     /// What receivers ask at `operation` of the subscription, as one word of a shell.
     fn operation(&self, operation: &str, query: &str) -> String {
-        let text =
-            |json: Option<&Value>| json.and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (url, topic) = (text(Some(&self.url)), text(self.topic.as_ref()));
-        let from = text(self.from.as_ref());
+        let at = &self.received_at;
         quoted(&format!(
-            "{url}/topics/{topic}/eventsubscriptions/{from}:{operation}?api-version={API_VERSION}{query}"
+            "{at}:{operation}?api-version={API_VERSION}{query}"
         ))
     }
 
@@ -148,6 +154,7 @@ mod tests {
             example: json!([{ "number": 1 }]),
             curl: format!("curl {} http://127.0.0.1:8080/somewhere", key_header(key)),
             from: None,
+            received_at: String::new(),
         }
     }
 
@@ -195,6 +202,12 @@ mod tests {
         let from = Some(json!("audit"));
         let parts = ["http://127.0.0.1:8080/somewhere", "orders", "audit"];
         let keys = [&["$KEY"][..], &HIDDEN].concat();
-        check(&Snippets { from, ..publish }, &parts, &keys);
+        let received_at = format!("{}/{}/{}", parts[0], parts[1], parts[2]);
+        let receive = Snippets {
+            from,
+            received_at,
+            ..publish
+        };
+        check(&receive, &parts, &keys);
     }
 }

@@ -3,7 +3,6 @@
 use crate::admin::lists::{self, filter};
 use crate::admin::page::*;
 use crate::admin::pages::queue_depths::QueueDepths;
-use crate::admin::paths;
 use crate::admin::widgets::chart::Spark;
 use crate::model::topic::InputSchema;
 use crate::store::StoreError;
@@ -14,8 +13,8 @@ use crate::store::views::{QueueDepth, TopicDay};
 #[template(path = "pages/topic_table.html")]
 pub(crate) struct TopicTable {
     rows: Vec<Row>,
-    /// While nobody has made a topic.
-    empty: Option<Empty>,
+    /// What to do while nobody has made a topic.
+    step: Option<(String, &'static str)>,
 }
 
 part!(TopicTable);
@@ -42,25 +41,20 @@ impl TopicTable {
         };
         let mut rows: Vec<Row> = topics.map(row).collect();
         rows.sort_by_key(|row| row.topic.topic.is_built_in());
-        let is_begun = rows
-            .first()
-            .is_some_and(|row| !row.topic.topic.is_built_in());
-        Ok(Self {
-            rows,
-            empty: (!is_begun).then(|| empty(visitor.step("/admin/new-topic", "New topic"))),
-        })
+        let step = visitor.step("/admin/new-topic", "New topic");
+        Ok(Self { rows, step })
     }
 
     /// The same with another step while there is none.
     pub(crate) fn beginning_with(self, step: Option<(String, &'static str)>) -> Self {
-        let empty = self.empty.map(|_| empty(step));
-        Self { empty, ..self }
+        Self { step, ..self }
     }
-}
 
-fn empty(step: Option<(String, &'static str)>) -> Empty {
-    let text = "A topic is where publishers send events.";
-    Empty::new("topics", "No topics yet.", text).leading_to(step)
+    /// Whether somebody has made one.
+    fn is_begun(&self) -> bool {
+        let first = self.rows.first();
+        first.is_some_and(|row| !row.topic.topic.is_built_in())
+    }
 }
 
 /// The schema in which publishers send events.

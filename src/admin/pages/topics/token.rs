@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::admin::forms::filled::Filled;
-use crate::admin::forms::sheet::{Refused, Sheet};
 use crate::admin::lists::filter::moment;
 use crate::admin::page::*;
 use crate::admin::pages::keys;
