@@ -12,6 +12,11 @@ use crate::model::event_filter::{DeliveryStage, EventFilter, TextSearch};
 /// Stands among the states of deliveries for events that have none.
 pub(crate) const UNMATCHED: &str = "Unmatched";
 
+/// What some of the fields have in them, as a fault says it.
+const STATES: &str = "delivery status such as Pending";
+const OUTCOMES: &str = "outcome such as TimedOut";
+const STATUSES: &str = "HTTP status such as 503";
+
 /// The fields of both forms; each has some of them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -46,12 +51,7 @@ impl Search {
         let filter = EventFilter {
             topic: of.topic,
             subscription: of.subscription,
-            state: reading.field(
-                "state",
-                self.state(),
-                "delivery status",
-                DeliveryStage::from_name,
-            ),
+            state: reading.field("state", self.state(), STATES, DeliveryStage::from_name),
             id: given(&self.id),
             event_type: given(&self.event_type),
             subject: given(&self.subject),
@@ -73,8 +73,8 @@ impl Search {
             topic: of.topic,
             subscription: of.subscription,
             reason: given(&self.reason),
-            outcome: reading.field("outcome", &self.outcome, "outcome", Outcome::from_name),
-            status: reading.field("status", &self.status, "HTTP status", |it| it.parse().ok()),
+            outcome: reading.field("outcome", &self.outcome, OUTCOMES, Outcome::from_name),
+            status: reading.field("status", &self.status, STATUSES, |it| it.parse().ok()),
             event_type: given(&self.event_type),
             subject: given(&self.subject),
             from: reading.moment("from", &self.from),
