@@ -237,6 +237,7 @@ impl Fixture {
         };
         let settled = SettlementRecord {
             delivery,
+            counted_for: None,
             attempts: attempt.attempt - 1,
             attempt: Some(Arc::new(attempt)),
             late: None,

@@ -295,6 +295,7 @@ fn settle_pending(
     }
     let record = SettlementRecord {
         delivery: lock.delivery,
+        counted_for: None,
         attempts,
         attempt: result.map(|result| Arc::new(lock.attempt(now, result))),
         late: None,

@@ -13,10 +13,12 @@ pub(super) mod append;
 pub(super) mod counters;
 pub(super) mod exports;
 pub(super) mod fan_out;
+pub(super) mod ids;
 pub(super) mod lease;
 pub(super) mod locks;
 pub(super) mod notices;
 mod pull_in;
+pub(super) mod request_marks;
 pub(super) mod resubmit;
 pub(super) mod settle;
 pub(super) mod traffic;
@@ -44,7 +46,6 @@ use crate::store::error::StoreError;
 use crate::store::replay::search::{self, CandidateQuery, Candidates, Counted, IdRange};
 use crate::store::replay::{self, CommandResult};
 use crate::store::retention::{self, PruneRequest, Pruned, rollups};
-use crate::store::sql::Sql;
 use crate::wire::changes::with_changes;
 use append::{AppendRequest, Appended, Effects, HandedOver, Stored};
 use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
@@ -457,11 +458,8 @@ impl Ledger {
                 if let Some(queue) = too_late.first() {
                     pull_in::pull_in(tx, *queue, now, limit)?;
                 }
-                // The oldest come first, so no index by age is needed.
-                let marks = "DELETE FROM publish_request WHERE received_at < ?1 AND id IN \
-                     (SELECT id FROM publish_request ORDER BY id LIMIT ?2)";
                 let deleted = [
-                    tx.run(marks, rusqlite::params![now - REQUEST_ID_WINDOW, limit])?,
+                    tx.marks().tidy(tx, now - REQUEST_ID_WINDOW, limit)?,
                     exports::tidy(tx, now - BLOB_NAMES_KEPT, limit)?,
                     rollups::delete(tx, now, limit)?,
                 ];
