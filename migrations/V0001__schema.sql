@@ -490,6 +490,14 @@ CREATE TABLE login_failure (
 
 CREATE INDEX login_failure_last ON login_failure (last_at);
 
+-- From where each account was signed in to: failures elsewhere do not keep its user waiting there.
+CREATE TABLE known_network (
+    hash    TEXT    PRIMARY KEY, -- SHA-256, in hex: of the account and the network
+    used_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX known_network_used ON known_network (used_at);
+
 ------------------------------------------------------------------------------------------------------------
 -- Audit log: who did what.
 

@@ -11,6 +11,7 @@ CREATE INDEX delivery_unexported ON delivery (subscription_id, next_attempt_at, 
 CREATE INDEX event_subscription_deleted ON event_subscription (id, dead_letters_pending) WHERE deleted_at IS NOT NULL;
 CREATE INDEX event_unmatched ON event (id) WHERE matched = 0;
 CREATE INDEX fan_out_topic ON fan_out (topic_id, first_event_id);
+CREATE INDEX known_network_used ON known_network (used_at);
 CREATE INDEX login_failure_last ON login_failure (last_at);
 CREATE INDEX replay_job_notice ON replay_job (id) WHERE notice_owed = 1;
 CREATE INDEX replay_job_open ON replay_job (id) WHERE state IN ('Running', 'Paused');
@@ -35,6 +36,7 @@ CREATE TABLE fan_out ( first_event_id INTEGER PRIMARY KEY, last_event_id INTEGER
 CREATE TABLE highest_id ( id INTEGER PRIMARY KEY CHECK (id = 1), event INTEGER NOT NULL, delivery INTEGER NOT NULL ) STRICT;
 CREATE TABLE inspected_request ( inspector_id INTEGER NOT NULL REFERENCES inspector (id) ON DELETE CASCADE, number INTEGER NOT NULL, received_at INTEGER NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL, headers TEXT NOT NULL, body_bytes INTEGER NOT NULL, body_start BLOB NOT NULL, handshake TEXT, events INTEGER NOT NULL, event_id TEXT, event_type TEXT, signature TEXT, response TEXT NOT NULL, PRIMARY KEY (inspector_id, number) ) STRICT;
 CREATE TABLE inspector ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL COLLATE NOCASE UNIQUE, definition TEXT NOT NULL, script_step INTEGER NOT NULL, received INTEGER NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL ) STRICT;
+CREATE TABLE known_network ( hash TEXT PRIMARY KEY, used_at INTEGER NOT NULL ) STRICT, WITHOUT ROWID;
 CREATE TABLE latency_bucket ( subscription_id INTEGER NOT NULL, start_at INTEGER NOT NULL, le_ms INTEGER NOT NULL, deliveries INTEGER NOT NULL, PRIMARY KEY (subscription_id, start_at, le_ms), FOREIGN KEY (subscription_id, start_at) REFERENCES subscription_rollup ON DELETE CASCADE ) STRICT, WITHOUT ROWID;
 CREATE TABLE login_failure ( hash TEXT PRIMARY KEY, failures INTEGER NOT NULL, last_at INTEGER NOT NULL, blocked_until INTEGER NOT NULL ) STRICT, WITHOUT ROWID;
 CREATE TABLE namespace ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL COLLATE NOCASE, definition TEXT NOT NULL, key1 TEXT NOT NULL, key2 TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, deleted_at INTEGER, key1_used_at INTEGER, key2_used_at INTEGER ) STRICT;

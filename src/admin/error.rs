@@ -186,6 +186,7 @@ impl From<AccountError> for PageError {
             | AccountError::FirstIsAdmin
             | AccountError::TokenNameTaken
             | AccountError::TooManyTokens
+            | AccountError::DeadLink
             | AccountError::LastAdmin => Self::Conflict(sentence(&error.to_string())),
         }
     }

@@ -69,7 +69,10 @@ pub(crate) const STREAMS_MAX: usize = 64;
 impl Site {
     pub(crate) fn new(state: AdminState, map: &'static SiteMap) -> Self {
         Self {
-            throttle: Throttle::new(state.people.accounts().clone()),
+            throttle: Throttle::new(
+                state.people.accounts().clone(),
+                state.broker.clock().clone(),
+            ),
             state,
             map,
             claimed: AtomicBool::new(false),

@@ -3,17 +3,18 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fmt::Display;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::BoxError;
 use axum::extract::ConnectInfo;
-use axum::http::{Request, Response};
+use axum::http::{Request, Response, StatusCode};
+use axum::response::IntoResponse;
 use futures_util::FutureExt;
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
@@ -25,6 +26,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::client_of;
+use crate::app::forwarded::TrustedProxies;
 use crate::app::paced_body::PacedBody;
 use crate::broker::diagnostics::Connections;
 
@@ -50,6 +52,9 @@ const PING_DEADLINE: Duration = Duration::from_secs(20);
 /// Pause after an accept that failed, so that a process out of file descriptors does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often the log says how many connections were broken: no peer writes a line of its own.
+const BROKEN_TOLD_EVERY: Duration = Duration::from_secs(60);
+
 /// How long open connections may take to end their requests at a stop.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -60,6 +65,8 @@ pub(super) struct ConnectionLimits {
     pub(super) overall: Connections,
     /// From one client address; more of them are closed, so that nobody takes all places.
     pub(super) per_client: usize,
+    /// Those that many clients share, without such a limit.
+    pub(super) proxies: TrustedProxies,
 }
 
 /// Serves on `listener` until `stop`, each connection by a service of its own.
@@ -77,8 +84,17 @@ pub(super) async fn serve<S, B>(
     let clients = Arc::new(Clients::default());
     let server = server();
     let graceful = GracefulShutdown::new();
+    let broken = Arc::new(AtomicU64::new(0));
+    tokio::spawn(
+        stop.clone()
+            .run_until_cancelled_owned(tell_of(Arc::clone(&broken))),
+    );
     while let Some((stream, address)) = accept(&listener, &stop).await {
-        let Some(of_client) = clients.enter(address.ip(), limits.per_client) else {
+        let per_client = match limits.proxies.contain(address.ip()) {
+            true => usize::MAX,
+            false => limits.per_client,
+        };
+        let Some(of_client) = clients.enter(address.ip(), per_client) else {
             tracing::debug!(%address, "a client has too many connections");
             continue;
         };
@@ -94,8 +110,13 @@ pub(super) async fn serve<S, B>(
             .serve_connection(TokioIo::new(stream), service)
             .into_owned();
         let connection = graceful.watch(connection);
+        let broken = Arc::clone(&broken);
         tokio::spawn(async move {
-            attend(connection, &requested, address).await;
+            // A client that hangs up or sends nonsense concerns nobody but itself.
+            if let Err(cause) = attend(connection, &requested).await {
+                tracing::debug!(%cause, %address, "a connection was broken");
+                broken.fetch_add(1, Ordering::Relaxed);
+            }
             drop((slot, of_client));
         });
     }
@@ -106,6 +127,7 @@ pub(super) async fn serve<S, B>(
 pub(super) fn answered<F>(
     answer: impl Fn(Request<axum::body::Body>) -> F + Send + 'static,
     address: SocketAddr,
+    proxies: TrustedProxies,
 ) -> impl Service<
     Request<Incoming>,
     Response = Response<axum::body::Body>,
@@ -116,7 +138,18 @@ pub(super) fn answered<F>(
 where
     F: Future<Output = Response<axum::body::Body>> + Send + 'static,
 {
-    service_fn(move |request| answer(prepared(request, address)).map(Ok))
+    service_fn(move |request: Request<Incoming>| {
+        match proxies.client(address.ip(), request.headers()) {
+            Ok(client) => {
+                let client = SocketAddr::new(client, address.port());
+                answer(prepared(request, client)).map(Ok).left_future()
+            }
+            Err(ambiguous) => {
+                let refused = (StatusCode::BAD_REQUEST, ambiguous.to_string());
+                ready(Ok(refused.into_response())).right_future()
+            }
+        }
+    })
 }
 
 /// Connections by client. It holds nothing of clients that have none.
@@ -165,22 +198,31 @@ fn prepared(mut request: Request<Incoming>, address: SocketAddr) -> Request<axum
 /// Serves a connection to its end, unless its first request is late. The server's own deadline
 /// for heads begins only once it is clear which version of HTTP is spoken, which a silent client leaves
 /// open.
-async fn attend<E: Display>(
+async fn attend<E>(
     connection: impl Future<Output = Result<(), E>>,
     requested: &Notify,
-    address: SocketAddr,
-) {
+) -> Result<(), E> {
     let mut connection = pin!(connection);
-    let ended = tokio::select! {
+    tokio::select! {
         ended = &mut connection => ended,
         requested = tokio::time::timeout(HEADER_DEADLINE, requested.notified()) => match requested {
             Ok(()) => connection.await,
-            Err(_) => return,
+            Err(_) => Ok(()),
         },
-    };
-    // A client that hangs up or sends nonsense concerns nobody but itself.
-    if let Err(cause) = ended {
-        tracing::debug!(%cause, %address, "a connection ended early");
+    }
+}
+
+/// Sums up in the log, now and then, how many connections were broken.
+async fn tell_of(broken: Arc<AtomicU64>) {
+    loop {
+        tokio::time::sleep(BROKEN_TOLD_EVERY).await;
+        let connections = broken.swap(0, Ordering::Relaxed);
+        if connections > 0 {
+            tracing::info!(
+                connections,
+                "connections were broken by their clients in the last minute: reset, or by what is no HTTP"
+            );
+        }
     }
 }
 
@@ -248,7 +290,7 @@ mod tests {
             let router = router.clone();
             async move { router.oneshot(request).await.expect("an answer") }
         };
-        answered(answer, address)
+        answered(answer, address, TrustedProxies::default())
     }
 
     /// Says `said` and then nothing; whether it is still listened to after a minute.
@@ -260,6 +302,7 @@ mod tests {
         let limits = ConnectionLimits {
             overall: Connections::of_at_most(1),
             per_client: 1,
+            proxies: TrustedProxies::default(),
         };
         let service = move |address| routed(router.clone(), address);
         tokio::spawn(serve(listener, limits, stop.clone(), service));
@@ -294,6 +337,7 @@ mod tests {
         let limits = ConnectionLimits {
             overall: Connections::of_at_most(10),
             per_client: 2,
+            proxies: TrustedProxies::default(),
         };
         let service = move |address| routed(router.clone(), address);
         tokio::spawn(serve(listener, limits, stop.clone(), service));

@@ -8,6 +8,7 @@ mod components;
 pub mod config;
 mod facts;
 mod files;
+mod forwarded;
 pub mod interrupt;
 mod listen;
 pub mod management_token;

@@ -17,7 +17,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 
-use everpost::api::{ApiOptions, ApiParts, AzureScope, Doors, Intake, ManagementToken};
+use everpost::api::{ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale};
 use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
@@ -127,6 +127,7 @@ impl Appliance {
             people: people.expect("people"),
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
+            guesses: Guesses::default(),
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
             options: ApiOptions {
                 publish_bytes_max: limits::PUBLISH_BYTES_MAX,

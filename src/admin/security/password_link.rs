@@ -26,9 +26,6 @@ use crate::admin::widgets::print::sentence;
 use crate::broker::people::PeopleError;
 use crate::model::access::Secret;
 
-/// What guesses of tokens are counted under: a token names nobody.
-const GUESSED: &str = "a password link";
-
 pub(crate) fn router() -> Router<Arc<Site>> {
     let page = get(show)
         .post(submit)
@@ -91,16 +88,12 @@ async fn holder(
     client: &Client,
     token: &str,
 ) -> Result<Result<String, Response>, PageError> {
-    let begun = site
-        .throttle
-        .begin(GUESSED, client.address, site.people.now())
-        .await?;
-    if let Some(wait) = begun {
+    if let Some(wait) = site.throttle.begin_link(client.address).await? {
         return Ok(Err(login::wait(wait)));
     }
     match site.people.user_of_link(&Secret::new(token)).await {
         Ok(user) => {
-            site.throttle.succeeded(GUESSED, client.address).await?;
+            site.throttle.link_succeeded(client.address).await?;
             Ok(Ok(user.name))
         }
         Err(PeopleError::DeadLink) => Ok(Err(dead_link())),

@@ -82,8 +82,9 @@ async fn submit(
 async fn welcome(site: &Site, session: &Session, user: UserId, client: Client) -> PageResult {
     let user = site.people.accounts().user(user).await?;
     let user = user.ok_or(PageError::SignedOut)?;
+    let address = client.address;
     session::sign_in(site, session, &user, client).await?;
-    site.setup.note_claim();
+    site.throttle.succeeded(&user.name, address).await?;
     Ok(Redirect::to("/admin").into_response())
 }
 

@@ -250,9 +250,12 @@ impl Ledger {
         &self,
         request: LockChanges,
     ) -> Result<Vec<Result<LockSettled, LockError>>, StoreError> {
-        self.db
-            .write_in_group(move |tx| locks::settle_locks(tx, request))
-            .await
+        if request.audit.is_some() {
+            let change = move |tx: &_| locks::settle_locks(tx, request);
+            return self.db.write_audited(change).await;
+        }
+        let change = move |tx: &_| Ok(locks::settle_locks(tx, request)?.0);
+        self.db.write_in_group(change).await
     }
 }
 
