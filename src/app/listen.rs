@@ -18,7 +18,7 @@ use axum::response::IntoResponse;
 use futures_util::FutureExt;
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::client_of;
 use crate::app::forwarded::TrustedProxies;
 use crate::app::paced_body::PacedBody;
+use crate::app::unread::{Streams, watched};
 use crate::broker::diagnostics::Connections;
 
 /// How long a client may take to send the head of a request.
@@ -142,7 +143,8 @@ where
         match proxies.client(address.ip(), request.headers()) {
             Ok(client) => {
                 let client = SocketAddr::new(client, address.port());
-                answer(prepared(request, client)).map(Ok).left_future()
+                let answer = answer(prepared(request, client));
+                answer.map(|answer| Ok(answer.map(watched))).left_future()
             }
             Err(ambiguous) => {
                 let refused = (StatusCode::BAD_REQUEST, ambiguous.to_string());
@@ -226,8 +228,8 @@ async fn tell_of(broken: Arc<AtomicU64>) {
     }
 }
 
-fn server() -> Builder<TokioExecutor> {
-    let mut server = Builder::new(TokioExecutor::new());
+fn server() -> Builder<Streams> {
+    let mut server = Builder::new(Streams);
     server
         .http1()
         .timer(TokioTimer::new())

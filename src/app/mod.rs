@@ -15,3 +15,4 @@ pub mod management_token;
 mod paced_body;
 pub mod receive;
 mod telemetry;
+mod unread;
