@@ -36,7 +36,7 @@ const OVERLOAD_SHOWN: Duration = Duration::from_secs(10);
 const CLIENT_PREFIX_BITS: u32 = 64;
 
 /// Bytes for which memory is taken at once, as a body comes in: what is announced and not sent holds little.
-const STEP: usize = 64 * 1_024;
+const STEP: usize = 4 * 1_024;
 
 /// Bounds the memory that request bodies take. What publishers send and what all others send have memory of their
 /// own.
