@@ -40,7 +40,9 @@ impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
         let text = text.extend_pairs(form.fields()).finish();
         Self::with(serde_html_form::from_str(&text).unwrap_or_default())
     }
+}
 
+impl<T> Filled<T> {
     /// The same with what is wrong with it.
     pub(crate) fn with_faults(self, faults: impl IntoIterator<Item = Refusal>) -> Self {
         let faults = Faults::new(faults);

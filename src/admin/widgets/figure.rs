@@ -51,11 +51,12 @@ impl Look {
 
     /// Of a share in per cent, which is well from 99 on.
     pub(crate) fn of_share(part: u64, whole: u64) -> Self {
-        match whole {
-            0 => Self::Plain,
-            _ if part * 100 >= whole * 99 => Self::Plain,
-            _ if part * 100 >= whole * 50 => Self::Note,
-            _ => Self::Bad,
+        if part * 100 >= whole * 99 {
+            Self::Plain
+        } else if part * 100 >= whole * 50 {
+            Self::Note
+        } else {
+            Self::Bad
         }
     }
 }

@@ -6,7 +6,6 @@ pub(crate) mod chart;
 pub(crate) mod figure;
 pub(crate) mod filters;
 pub(crate) mod hint;
-pub(crate) mod json_code;
 pub(crate) mod json_text;
 pub(crate) mod kept_body;
 pub(crate) mod ladder;
