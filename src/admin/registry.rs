@@ -1,10 +1,10 @@
 //! All pages behind the login: what they are called, who may read and who may send them, and what serves
 //! them. The router, the navigation and every check of a link are made from it.
 
-use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
 
@@ -20,9 +20,10 @@ use crate::admin::pages::topics::{Events, TokenForm, TopicForm};
 use crate::admin::pages::{
     account, activity, api_reference, dead_letters, delivery, events, first_event, inspectors,
     keys, live, namespaces, overview, playground, rejected_events, replays, second_factor,
-    sessions, settings, subscriptions, system, tokens, topics, users,
+    sessions, settings, subscriptions, system, theme, tokens, topics, users,
 };
-use crate::admin::security::{gate, login, password_again};
+use crate::admin::security::open_form::OPEN_FORM_BYTES_MAX;
+use crate::admin::security::{gate, login, login_code, password_again, password_link, setup};
 use crate::admin::site::Site;
 use crate::admin::sitemap::Counted::{DeadLetters, NeedingAttention, Rejected};
 use crate::admin::sitemap::Group::{Appliance, Home, People, SetUp, Try, Watch};
@@ -274,7 +275,7 @@ fn bulk<S: Selectable, R: Future<Output = PageResult<Done>> + Send + 'static>(
 fn for_roles(path: &'static str, reads: Role, changes: Role, handler: Handler) -> Page {
     Page {
         info: PageInfo {
-            path: Cow::Borrowed(path),
+            path,
             nav: None,
             access: Access { reads, changes },
             asks_again: false,
@@ -290,21 +291,33 @@ pub(crate) static SITE_MAP: LazyLock<SiteMap> =
 
 /// All pages by their paths.
 pub(crate) fn router(site: &Arc<Site>) -> Router<Arc<Site>> {
-    let pages = pages().into_iter().map(|page| {
-        let handler = match page.info.asks_again {
-            true => {
-                let ask = from_fn_with_state(site.clone(), password_again::ask);
-                page.handler.layer(ask)
-            }
-            false => page.handler,
-        };
-        let guard = from_fn_with_state(page.info.access, gate::authorize);
-        (page.info.path, handler.layer(guard))
-    });
-    pages
-        .fold(Router::new(), |router, (path, handler)| {
-            router.route(&path, handler)
-        })
+    let mut router = Router::new();
+    for Page { info, mut handler } in pages() {
+        if info.asks_again {
+            handler = handler.layer(from_fn_with_state(site.clone(), password_again::ask));
+        }
+        let guard = from_fn_with_state(info.access, gate::authorize);
+        router = router.route(info.path, handler.layer(guard));
+    }
+    router
         .fallback(error::no_such_page)
+        .method_not_allowed_fallback(error::no_such_action)
+}
+
+/// What is open to whoever is not signed in.
+pub(crate) fn open_forms() -> Router<Arc<Site>> {
+    Router::new()
+        .route("/login", get(login::show).post(login::submit))
+        .route(
+            "/login/code",
+            get(login_code::show).post(login_code::submit),
+        )
+        .route("/setup", get(setup::show).post(setup::submit))
+        .route(
+            "/password",
+            get(password_link::show).post(password_link::submit),
+        )
+        .route("/theme", post(theme::choose))
+        .layer(DefaultBodyLimit::max(OPEN_FORM_BYTES_MAX))
         .method_not_allowed_fallback(error::no_such_action)
 }

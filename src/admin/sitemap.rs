@@ -1,17 +1,13 @@
 //! Which pages there are behind the login, who may do what on them, and where the navigation has them: what
 //! the frame, the gate and every link ask, without knowing the pages themselves.
 
-use std::borrow::Cow;
-
 use crate::store::accounts::Role;
 use Group::{Appliance, Home, People, SetUp, Try, Watch};
 
-/// What a page takes.
+/// What a page takes: who may look at it, and who may send its form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
-    /// Who may look at it.
     pub(crate) reads: Role,
-    /// Who may send its form.
     pub(crate) changes: Role,
 }
 
@@ -19,7 +15,7 @@ pub(crate) struct Access {
 #[derive(Clone, Debug)]
 pub(crate) struct PageInfo {
     /// Below `/admin`.
-    pub(crate) path: Cow<'static, str>,
+    pub(crate) path: &'static str,
     /// `None` keeps it out of the navigation.
     pub(crate) nav: Option<Listing>,
     pub(crate) access: Access,
@@ -70,22 +66,15 @@ pub(crate) enum Group {
     Appliance,
 }
 
-impl Group {
-    /// All of them in their order.
-    const ALL: [Group; 6] = [Home, SetUp, Watch, Try, People, Appliance];
-
-    /// What stands above it; empty for nothing.
-    fn title(self) -> &'static str {
-        match self {
-            Home => "",
-            SetUp => "Set up",
-            Watch => "Watch",
-            Try => "Try",
-            People => "People",
-            Appliance => "Appliance",
-        }
-    }
-}
+/// All of them in their order, with what stands above each; empty for nothing.
+const GROUPS: [(Group, &str); 6] = [
+    (Home, ""),
+    (SetUp, "Set up"),
+    (Watch, "Watch"),
+    (Try, "Try"),
+    (People, "People"),
+    (Appliance, "Appliance"),
+];
 
 /// Links of the navigation that belong together.
 pub(crate) struct NavGroup {
@@ -109,9 +98,8 @@ pub(crate) struct SiteMap {
 
 impl SiteMap {
     pub(crate) fn new(pages: impl IntoIterator<Item = PageInfo>) -> Self {
-        Self {
-            pages: pages.into_iter().collect(),
-        }
+        let pages = pages.into_iter().collect();
+        Self { pages }
     }
 
     /// Whether the page at `path` is open to `role`.
@@ -137,62 +125,53 @@ impl SiteMap {
     /// for the role are left out.
     pub(crate) fn nav(&self, path: &str, role: Role) -> Vec<NavGroup> {
         let current = self.listed_at(path);
-        let groups = Group::ALL.map(|group| NavGroup {
-            title: group.title(),
-            links: self.links(group, current, role),
-        });
-        groups
-            .into_iter()
-            .filter(|group| !group.links.is_empty())
-            .collect()
-    }
-
-    fn links(&self, group: Group, current: Option<&str>, role: Role) -> Vec<NavLink> {
-        let open = self.pages.iter().filter(|page| page.access.reads <= role);
-        let listed = open.filter_map(|page| {
-            let listing = page.nav.filter(|listing| listing.group == group)?;
+        let link = |page: &PageInfo, of: Group| {
+            let listing = page.nav.filter(|listing| listing.group == of)?;
             Some(NavLink {
                 href: format!("/admin{}", page.path.trim_end_matches('/')),
                 listing,
-                current: current == Some(page.path.as_ref()),
+                current: current == Some(page.path),
             })
+        };
+        let open = || self.pages.iter().filter(|page| page.access.reads <= role);
+        let groups = GROUPS.into_iter().map(|(group, title)| NavGroup {
+            title,
+            links: open().filter_map(|page| link(page, group)).collect(),
         });
-        listed.collect()
+        groups.filter(|group| !group.links.is_empty()).collect()
     }
 
     /// The page at `path`, `/admin` and a query included.
     pub(crate) fn page(&self, path: &str) -> Option<&PageInfo> {
         let path = path.split_once('?').map_or(path, |(path, _)| path);
         let path = path.strip_prefix("/admin")?;
-        let fitting = self.pages.iter().filter(|page| fits(&page.path, path));
+        let fitting = self.pages.iter().filter(|page| fits(page.path, path));
         // A path that is written out goes before one with a name in it, as it does in the router.
         fitting.min_by_key(|page| page.path.matches('{').count())
     }
 
     /// The page of the navigation that the page at `path` belongs to. Names stand behind what they are names
     /// of, so every other part of a path is one: `/topics/orders/subscriptions/billing`.
-    fn listed_at(&self, path: &str) -> Option<&str> {
+    fn listed_at(&self, path: &str) -> Option<&'static str> {
         let path = path.strip_prefix("/admin")?;
-        let listed = |part: &str| {
+        let listed = |part: &&str| {
             let mut pages = self.pages.iter().filter(|page| page.nav.is_some());
-            let found = pages.find(|page| page.path.strip_prefix('/') == Some(part));
-            found.map(|page| page.path.as_ref())
+            let found = pages.find(|page| page.path.strip_prefix('/') == Some(*part));
+            found.map(|page| page.path)
         };
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-        let kinds = parts.iter().step_by(2);
-        kinds.rev().find_map(|part| listed(part))
+        parts.iter().step_by(2).rev().find_map(listed)
     }
 }
 
 /// Whether `path` is that of the page registered as `pattern`.
 fn fits(pattern: &str, path: &str) -> bool {
-    let path = path.trim_end_matches('/');
-    let pattern = pattern.trim_end_matches('/');
-    let is_same = |(pattern, part): (&str, &str)| {
-        pattern == part || (pattern.starts_with('{') && !part.is_empty())
-    };
-    pattern.split('/').count() == path.split('/').count()
-        && pattern.split('/').zip(path.split('/')).all(is_same)
+    let parts = path.trim_end_matches('/').split('/');
+    let patterns = pattern.trim_end_matches('/').split('/');
+    parts.clone().count() == patterns.clone().count()
+        && patterns.zip(parts).all(|(pattern, part)| {
+            pattern == part || (pattern.starts_with('{') && !part.is_empty())
+        })
 }
 
 #[cfg(test)]

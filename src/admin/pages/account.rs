@@ -6,12 +6,9 @@ use crate::admin::bare::draw_with;
 use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
 use crate::admin::pages::sessions::SessionTable;
-use crate::admin::pages::users::fault;
-use crate::admin::security::client::Client;
-use crate::admin::security::own_password::{own_user, too_often};
+use crate::admin::security::open_form::fault;
 use crate::admin::zone::Zone;
 use crate::broker::people::PeopleError;
-use crate::store::accounts::User;
 
 const PATH: &str = "/admin/account";
 
@@ -19,7 +16,6 @@ const PATH: &str = "/admin/account";
 #[template(path = "pages/account.html")]
 struct AccountPage {
     frame: Frame,
-    user: User,
     /// Recovery codes that are left.
     recovery_codes: u64,
     /// Of all forms of the page.
@@ -47,48 +43,42 @@ pub(crate) async fn draw_account(
     visitor: &Visitor,
     refusal: Option<Refusal>,
 ) -> PageResult {
-    let user = own_user(site, visitor).await?;
-    let zone = user.time_zone.clone().unwrap_or_default();
+    let zone = visitor.time_zone.clone().unwrap_or_default();
     let form = Filled::with(AccountForm { zone }).with_faults(refusal);
     let zones = Zone::names()
         .iter()
         .map(|name| (name.as_str(), name.as_str()));
     let page = AccountPage {
         frame: Frame::new(visitor, "Your account"),
-        recovery_codes: site.people.accounts().recovery_codes(user.id).await?,
+        recovery_codes: site.people.accounts().recovery_codes(visitor.id).await?,
         zones: std::iter::once(("", "The browser's zone"))
             .chain(zones)
             .collect(),
         sessions: SessionTable::read(site, visitor, Some(visitor.id)).await?,
-        user,
         form,
     };
     Ok(draw_with(page.form.status(), &page))
 }
 
 /// Changes the password; every other session ends.
-pub(crate) async fn change_password(client: Client, call: Call) -> PageResult {
+pub(crate) async fn change_password(call: Call) -> PageResult {
     let Call {
         site,
         visitor,
         form,
         ..
     } = &call;
-    let user = own_user(site, visitor).await?;
-    if let Some(refusal) = too_often(site, visitor, &client).await? {
-        return Ok(refusal);
-    }
+    let (name, address) = (&visitor.name, visitor.caller.address);
+    site.throttle.begin(name, address, visitor.now).await?;
     let (present, password) = (form.raw("present"), form.raw("password"));
     let kept = visitor.session_key();
     let changed = site
         .people
-        .change_password(call.by(), &user, present, password, kept);
+        .change_password(call.by(), &visitor.user, present, password, kept);
     let changed = changed.await;
     if matches!(changed, Ok(()) | Err(PeopleError::Password(_))) {
         // The present one was right.
-        site.throttle
-            .succeeded(&visitor.name, client.address)
-            .await?;
+        site.throttle.succeeded(name, address).await?;
     }
     match changed {
         Ok(()) => {

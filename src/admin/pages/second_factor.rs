@@ -4,9 +4,8 @@ use crate::admin::bare::draw_with;
 use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
 use crate::admin::pages::account::draw_account;
-use crate::admin::pages::users::fault;
-use crate::admin::security::client::Client;
-use crate::admin::security::own_password::{Denied, PASSWORD_FIELD, knows_password};
+use crate::admin::security::open_form::fault;
+use crate::admin::security::password_again::wrong_password;
 use crate::admin::widgets::qr::Qr;
 use crate::model::access::Secret;
 use crate::model::one_time_code::Seed;
@@ -49,7 +48,7 @@ struct CodesPage {
 }
 
 /// Sets the second factor up, and shows the recovery codes.
-pub(crate) async fn set_up(client: Client, call: Call) -> PageResult {
+pub(crate) async fn set_up(call: Call) -> PageResult {
     let Call {
         site,
         visitor,
@@ -58,10 +57,8 @@ pub(crate) async fn set_up(client: Client, call: Call) -> PageResult {
     } = &call;
     let damaged = || PageError::Unreadable("The form holds no seed.".to_owned());
     let seed = Seed::parse(form.raw("seed")).ok_or_else(damaged)?;
-    match knows_password(site, visitor, &client, form.raw(PASSWORD_FIELD)).await? {
-        Ok(()) => {}
-        Err(Denied::TooOften(answer)) => return Ok(answer),
-        Err(Denied::Wrong(refusal)) => return Ok(draw_offer(visitor, &seed, Some(refusal))),
+    if let Some(refusal) = wrong_password(site, visitor, form).await? {
+        return Ok(draw_offer(visitor, &seed, Some(refusal)));
     }
     let (by, code) = (call.by(), form.text("code"));
     let codes = site
@@ -77,17 +74,15 @@ pub(crate) async fn set_up(client: Client, call: Call) -> PageResult {
 }
 
 /// Switches the second factor off.
-pub(crate) async fn remove(client: Client, call: Call) -> PageResult {
+pub(crate) async fn remove(call: Call) -> PageResult {
     let Call {
         site,
         visitor,
         form,
         ..
     } = &call;
-    match knows_password(site, visitor, &client, form.raw(PASSWORD_FIELD)).await? {
-        Ok(()) => {}
-        Err(Denied::TooOften(answer)) => return Ok(answer),
-        Err(Denied::Wrong(refusal)) => return draw_account(site, visitor, Some(refusal)).await,
+    if let Some(refusal) = wrong_password(site, visitor, form).await? {
+        return draw_account(site, visitor, Some(refusal)).await;
     }
     site.people
         .remove_second_factor(call.by(), visitor.id)

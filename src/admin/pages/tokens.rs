@@ -6,7 +6,7 @@ use crate::admin::bare::draw_with;
 use crate::admin::forms::filled::Filled;
 use crate::admin::lists::filter::given;
 use crate::admin::page::*;
-use crate::admin::pages::users::fault;
+use crate::admin::security::open_form::fault;
 use crate::broker::people::{NewTokenRequest, TOKEN_DAYS_MAX};
 use crate::model::access::Secret;
 use crate::store::accounts::{ApiToken, TokenId};

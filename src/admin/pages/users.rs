@@ -7,6 +7,7 @@ use crate::admin::forms::filled::Filled;
 use crate::admin::lists::recipe::quoted;
 use crate::admin::page::*;
 use crate::admin::pages::sessions::{self, SessionTable};
+use crate::admin::security::open_form::fault;
 use crate::broker::people::{PeopleError, UserPatch};
 use crate::model::access::Secret;
 use crate::store::accounts::{AccountError, User, UserId};
@@ -95,25 +96,6 @@ pub(crate) async fn create(call: Call) -> PageResult {
         },
     };
     Ok(draw_form(&call.visitor, form.with_faults([fault])))
-}
-
-/// What is told at a field of a form about a user or a token.
-pub(crate) fn fault(error: PeopleError) -> PageResult<Refusal> {
-    let (field, problem) = match &error {
-        PeopleError::Name(problem) => ("name", problem.clone()),
-        PeopleError::Account(AccountError::NameTaken | AccountError::TokenNameTaken) => {
-            ("name", error.to_string())
-        }
-        PeopleError::Days => ("days", error.to_string()),
-        PeopleError::Password(problem) => ("password", problem.clone()),
-        PeopleError::WrongPassword => ("present", "this is not your password".to_owned()),
-        PeopleError::WrongCode => {
-            let problem = "this is not the code that the app shows now";
-            ("code", problem.to_owned())
-        }
-        PeopleError::DeadLink | PeopleError::Account(_) => return Err(error.into()),
-    };
-    Ok(Refusal::of(field, sentence(&problem)))
 }
 
 #[derive(Template)]

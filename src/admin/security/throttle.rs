@@ -2,12 +2,11 @@
 
 use std::fmt::Display;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::admin::error::{PageError, PageResult};
 use crate::base::{Clock, Timestamp, sha256_hex};
-use crate::store::StoreError;
 use crate::store::accounts::{Accounts, Guessers};
 
 /// Networks are counted, not addresses, because one guesser has many of them (docs/security.md B3).
@@ -32,41 +31,34 @@ impl Throttle {
         account: &str,
         address: Option<IpAddr>,
         now: Timestamp,
-    ) -> Result<Option<Duration>, StoreError> {
-        let guessers = guessers(Some(account), address);
-        self.accounts.begin_login_attempt(guessers, now).await
+    ) -> PageResult<()> {
+        self.count(guessers(Some(account), address), now).await
     }
 
     /// Takes back the failure counted by [`Throttle::begin`]; the account starts afresh, and is known to be used
     /// from there.
-    pub(crate) async fn succeeded(
-        &self,
-        account: &str,
-        address: Option<IpAddr>,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn succeeded(&self, account: &str, address: Option<IpAddr>) -> PageResult<()> {
         self.clear(guessers(Some(account), address)).await
     }
 
     /// [`Throttle::begin`] for a link, which names nobody.
-    pub(crate) async fn begin_link(
-        &self,
-        address: Option<IpAddr>,
-    ) -> Result<Option<Duration>, StoreError> {
-        let guessers = guessers(None, address);
-        let begun = self
-            .accounts
-            .begin_login_attempt(guessers, self.clock.now());
-        begun.await
+    pub(crate) async fn begin_link(&self, address: Option<IpAddr>) -> PageResult<()> {
+        self.count(guessers(None, address), self.clock.now()).await
     }
 
     /// Takes back the failure counted by [`Throttle::begin_link`].
-    pub(crate) async fn link_succeeded(&self, address: Option<IpAddr>) -> Result<(), StoreError> {
+    pub(crate) async fn link_succeeded(&self, address: Option<IpAddr>) -> PageResult<()> {
         self.clear(guessers(None, address)).await
     }
 
-    async fn clear(&self, guessers: Guessers) -> Result<(), StoreError> {
+    async fn count(&self, guessers: Guessers, now: Timestamp) -> PageResult<()> {
+        let wait = self.accounts.begin_login_attempt(guessers, now).await?;
+        wait.map_or(Ok(()), |wait| Err(PageError::TooOften(wait)))
+    }
+
+    async fn clear(&self, guessers: Guessers) -> PageResult<()> {
         let now = self.clock.now();
-        self.accounts.clear_login_failures(guessers, now).await
+        Ok(self.accounts.clear_login_failures(guessers, now).await?)
     }
 }
 
@@ -124,8 +116,11 @@ mod tests {
     impl Throttle {
         /// Seconds to wait; `None` for a try that was let pass, and failed.
         async fn fail(&self, account: &str, address: Option<IpAddr>) -> Option<u64> {
-            let wait = self.begin(account, address, START).await;
-            wait.expect("an answer").map(|wait| wait.as_secs())
+            match self.begin(account, address, START).await {
+                Ok(()) => None,
+                Err(PageError::TooOften(wait)) => Some(wait.as_secs()),
+                Err(error) => panic!("{error}"),
+            }
         }
 
         async fn succeed(&self, account: &str, address: Option<IpAddr>) {

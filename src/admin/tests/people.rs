@@ -21,7 +21,7 @@ async fn every_page_keeps_to_its_roles() {
     for role in Role::ALL {
         let mut person = appliance.signed_in(role).await;
         for page in SITE_MAP.pages.iter().filter(|page| page.path != "/logout") {
-            let path = sample(&page.path);
+            let path = sample(page.path);
             let access = page.access;
             if page.path != "/live" {
                 let read = person.open(&path).await;
