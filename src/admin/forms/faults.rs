@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use http::StatusCode;
+
 use crate::admin::forms::field::Problem;
 use crate::admin::forms::form::Refusal;
 
@@ -23,13 +25,24 @@ impl Faults {
         self.0.is_empty()
     }
 
+    /// What the page with the form is answered with.
+    pub(crate) fn status(&self) -> StatusCode {
+        match self.is_empty() {
+            true => StatusCode::OK,
+            false => StatusCode::UNPROCESSABLE_ENTITY,
+        }
+    }
+
     pub(crate) fn problems(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(refusal, _)| refusal.problem.as_str())
     }
 
     /// What is wrong with the property at `path`, which the field `name` fills in; empty for nothing.
     pub(crate) fn at(&self, path: &str, name: &str, label: &str) -> String {
-        let fits = self.0.iter().filter(|(each, _)| each.closeness(path) > 0);
+        let fits = self
+            .0
+            .iter()
+            .filter(|(each, _)| each.closeness(path).max(each.closeness(name)) > 0);
         let here = fits.filter(|(_, place)| {
             place.get_or_init(|| (name.to_owned(), label.to_owned())).0 == name
         });

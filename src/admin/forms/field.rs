@@ -14,23 +14,12 @@ pub(crate) struct Field {
     /// The path of the property that it fills in.
     path: String,
     label: &'static str,
-    /// What it is a part of, where there are several of its label; empty for the form itself.
-    within: String,
     hint: String,
-    /// Where the hint leads, and what it says there.
-    leads_to: Option<&'static Link>,
     problem: Option<String>,
     required: bool,
     /// Classes by which the stylesheet shows it for some choices alone; empty for always.
     only_for: String,
     control: Control,
-}
-
-/// A link behind the explanation of a field.
-#[derive(Debug)]
-pub(crate) struct Link {
-    pub(crate) href: &'static str,
-    pub(crate) text: &'static str,
 }
 
 /// What it is filled in with.
@@ -43,14 +32,10 @@ enum Control {
         /// Whether it holds code rather than prose.
         mono: bool,
         autocomplete: &'static str,
-        /// The id of the list of what could be filled in; empty for none.
-        list: &'static str,
     },
     Area {
         rows: u32,
         value: String,
-        /// Whether what is typed is not to be read over a shoulder.
-        masked: bool,
     },
     Choice {
         /// Under titles; the only group may have none.
@@ -129,16 +114,7 @@ impl Field {
     /// Several lines.
     pub(crate) fn area(name: &str, label: &'static str, rows: u32, form: &Form) -> Self {
         let value = form.raw(name).to_owned();
-        let masked = false;
-        Self::new(
-            name,
-            label,
-            Control::Area {
-                rows,
-                value,
-                masked,
-            },
-        )
+        Self::new(name, label, Control::Area { rows, value })
     }
 
     /// One of a few: values and their texts.
@@ -173,23 +149,6 @@ impl Field {
         Self::new(name, label, Control::Choice { groups })
     }
 
-    /// Makes it a choice of these.
-    pub(crate) fn offer(
-        &mut self,
-        groups: Vec<(&'static str, Vec<(String, String)>)>,
-        form: &Form,
-    ) {
-        self.control = Self::grouped_choice(&self.name, self.label, groups, form).control;
-    }
-
-    /// Takes the options out of a choice that do not fit.
-    pub(crate) fn offer_only(&mut self, fits: impl Fn(&str) -> bool) {
-        if let Control::Choice { groups } = &mut self.control {
-            let options = groups.iter_mut().map(|group| &mut group.options);
-            options.for_each(|options| options.retain(|option| fits(&option.value)));
-        }
-    }
-
     /// A box to tick.
     pub(crate) fn tick(name: &str, label: &'static str, form: &Form) -> Self {
         let on = form.is_on(name);
@@ -200,14 +159,6 @@ impl Field {
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: hint.into(),
-            ..self
-        }
-    }
-
-    /// The same with a link behind its explanation.
-    pub(crate) fn leading_to(self, link: &'static Link) -> Self {
-        Self {
-            leads_to: Some(link),
             ..self
         }
     }
@@ -224,22 +175,6 @@ impl Field {
     pub(crate) fn mono(mut self) -> Self {
         if let Control::Line { mono, .. } = &mut self.control {
             *mono = true;
-        }
-        self
-    }
-
-    /// The same as a part of something that a form has several of.
-    pub(crate) fn within(self, whole: impl Into<String>) -> Self {
-        Self {
-            within: whole.into(),
-            ..self
-        }
-    }
-
-    /// The same with suggestions from the list of that id.
-    pub(crate) fn suggesting(mut self, id: &'static str) -> Self {
-        if let Control::Line { list, .. } = &mut self.control {
-            *list = id;
         }
         self
     }
@@ -261,38 +196,12 @@ impl Field {
         }
     }
 
-    /// The same, without showing what is typed.
-    pub(crate) fn masked(mut self) -> Self {
-        if let Control::Area { masked, .. } = &mut self.control {
-            *masked = true;
-        }
-        self
-    }
-
     /// The same with what the browser may fill in.
     pub(crate) fn autocomplete(mut self, with: &'static str) -> Self {
         if let Control::Line { autocomplete, .. } = &mut self.control {
             *autocomplete = with;
         }
         self
-    }
-
-    /// By what the form knows it.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Whether something is wrong with it.
-    pub(crate) fn is_at_fault(&self) -> bool {
-        self.problem.is_some()
-    }
-
-    /// Its label, with what it is a part of.
-    fn full_label(&self) -> String {
-        match self.within.as_str() {
-            "" => self.label.to_owned(),
-            whole => format!("{whole}, {}", self.label),
-        }
     }
 
     fn has_notes(&self) -> bool {
@@ -305,7 +214,6 @@ impl Field {
             value: form.raw(name).to_owned(),
             mono: false,
             autocomplete: "off",
-            list: "",
         };
         Self::new(name, label, control)
     }
@@ -315,9 +223,7 @@ impl Field {
             name: name.to_owned(),
             path: name.to_owned(),
             label,
-            within: String::new(),
             hint: String::new(),
-            leads_to: None,
             problem: None,
             required: false,
             only_for: String::new(),
@@ -393,5 +299,5 @@ fn mark_one(fields: &mut [&mut Field], refusal: Refusal) -> Option<(String, Stri
         None => refusal.problem,
         Some(before) => format!("{before} {}", refusal.problem),
     });
-    Some((field.name.clone(), field.full_label()))
+    Some((field.name.clone(), field.label.to_owned()))
 }

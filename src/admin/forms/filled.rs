@@ -66,10 +66,7 @@ impl<T> Filled<T> {
 
     /// What the page with the form is answered with.
     pub(crate) fn status(&self) -> StatusCode {
-        match self.faults.is_empty() {
-            true => StatusCode::OK,
-            false => StatusCode::UNPROCESSABLE_ENTITY,
-        }
+        self.faults.status()
     }
 
     /// All that is wrong, to stand above the fields: to be asked for when they are drawn, which tells where they are.
@@ -97,8 +94,17 @@ impl<T> Filled<T> {
     }
 
     /// Begins to draw a field: what is wrong with it; empty for nothing.
-    pub(crate) fn field(&self, name: &str, label: impl Display) -> String {
+    pub(crate) fn field(&self, name: &str, label: impl Display, _: &str, _: &str) -> String {
         self.faults.at(name, name, &label.to_string())
+    }
+
+    /// It has no more to say of its fields than their templates, and of choices neither.
+    pub(crate) fn help(&self, _: &str) -> &'static str {
+        ""
+    }
+
+    pub(crate) fn chose(&self, _: impl Display) -> &'static str {
+        ""
     }
 
     /// Whether this is typed or chosen in a field.
@@ -144,7 +150,10 @@ mod tests {
         assert_eq!(form.pairs().len(), 3, "{form:?}");
         let form = form.with_faults([Refusal::of("type", "no"), Refusal::whole("never")]);
         assert_eq!(
-            (form.field("type", "Type"), form.field("name", "Name")),
+            (
+                form.field("type", "Type", "", ""),
+                form.field("name", "Name", "", "")
+            ),
             ("no".to_owned(), String::new())
         );
         let problem = form.problem().expect("something is wrong").to_string();

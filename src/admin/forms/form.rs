@@ -13,6 +13,9 @@ use crate::wire::resource::{Fault, InvalidResource};
 /// Fields of one form; ours have far fewer.
 const FIELDS_MAX: usize = 200;
 
+/// Elements of a list in a form, each of which has a few fields.
+pub(crate) const ELEMENTS_MAX: usize = FIELDS_MAX;
+
 /// The fields of a form. Whether it came from one of our pages is not said; see
 /// [`Submitted`](crate::admin::security::csrf::Submitted).
 #[derive(Clone, Debug, Default)]
@@ -67,6 +70,25 @@ impl Form {
     /// Takes the field out of the form.
     pub(crate) fn remove(&mut self, name: &str) {
         self.fields.retain(|(field, _)| field != name);
+    }
+
+    /// Takes an element out of a list, with all of its fields; later ones move up.
+    pub(crate) fn remove_element(&mut self, list: &str, at: usize) {
+        let place = |name: &str| {
+            let (index, rest) = name
+                .strip_prefix(list)?
+                .strip_prefix('[')?
+                .split_once(']')?;
+            Some((index.parse::<usize>().ok()?, rest.to_owned()))
+        };
+        self.fields.retain_mut(|(name, _)| match place(name) {
+            Some((index, rest)) if index > at => {
+                *name = format!("{list}[{}]{rest}", index - 1);
+                true
+            }
+            Some((index, _)) => index < at,
+            None => true,
+        });
     }
 
     /// Whether the form has the field, filled in or not.

@@ -1,5 +1,6 @@
 //! Forms: their fields, what was typed, and what is wrong with it.
 
+pub(crate) mod document;
 pub(crate) mod faults;
 pub(crate) mod field;
 pub(crate) mod filled;

@@ -1,10 +1,10 @@
 //! The pages of event subscriptions.
 
 mod actions;
+mod clauses;
 mod definition;
 mod form;
 mod list;
-mod sheet;
 mod show;
 mod signing;
 mod table;
@@ -13,7 +13,7 @@ mod trial;
 pub(crate) use actions::{
     PAUSE_SELECTED, RESUME_SELECTED, ask_to_delete, delete, pause, resume, retry_now, validate,
 };
-pub(crate) use form::{change, create, draft, edit, re_edit, redraft};
+pub(crate) use form::{open, redraw, save};
 pub(crate) use list::{choose_topic, list};
 pub(crate) use show::{reveal_url, show};
 pub(crate) use signing::{
