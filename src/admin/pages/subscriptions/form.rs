@@ -252,7 +252,8 @@ pub(crate) async fn save(
             None => of.tell(&site, &visitor, &subscription).await,
         },
         Err(fault) => {
-            let draft = draft.sent(form).with_faults(fault.refusals()?);
+            let refusals = fault.refusals(&draft)?;
+            let draft = draft.sent(form).with_faults(refusals);
             of.draw(&site, &visitor, draft, None).await
         }
     }
@@ -272,15 +273,16 @@ impl From<ManageError> for Fault {
 
 impl Fault {
     /// What the form can tell apart from what ends in an error page.
-    fn refusals(self) -> Result<Vec<Refusal>, PageError> {
+    fn refusals(self, draft: &Draft) -> Result<Vec<Refusal>, PageError> {
         match self {
             Self::Form(refusals) => Ok(refusals),
             Self::Manage(error @ ManageError::TooManySubscriptions(_)) => {
                 Ok(vec![Refusal::whole(sentence(&error.to_string()))])
             }
-            Self::Manage(error @ ManageError::NotValidated { .. }) => {
-                Ok(vec![Refusal::of(URL, sentence(&error.to_string()))])
-            }
+            Self::Manage(error @ ManageError::NotValidated { .. }) => Ok(vec![Refusal::of(
+                &draft.path(URL),
+                sentence(&error.to_string()),
+            )]),
             Self::Manage(error) => Err(error.into()),
         }
     }

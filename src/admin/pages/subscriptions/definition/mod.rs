@@ -341,6 +341,13 @@ impl Draft {
         if let DIRECTORY | S3 | AZURE = fate {
             *slot(&mut document, &at("endpointType")) = json!("StorageBlob");
         }
+        for at in 0..HEADERS.count(form) {
+            // Left out, a value that was secret would be kept.
+            let name = format!("{}[{at}].properties.isSecret", HEADERS.list);
+            if let Some((path, _)) = shape.find(&name) {
+                *slot(&mut document, &path) = json!(form.is_on(&name));
+            }
+        }
         shape.write(form, &mut document);
         let advanced = clauses::read(form);
         let advanced = advanced.map_err(|problem| Refusal::of(CLAUSES.list, problem));
@@ -418,6 +425,16 @@ impl Draft {
         zone.moment(&text).map_or(text, |at| zone.typed(at))
     }
 
+    /// Where faults are told that are those of a field.
+    pub(crate) fn path(&self, name: &str) -> String {
+        match self.kind.shape().find(name) {
+            // What is wrong with the object lies in other fields.
+            _ if name == DEAD_LETTERS => String::new(),
+            Some((path, _)) if !name.starts_with(CLAUSES.list) => path,
+            _ => name.to_owned(),
+        }
+    }
+
     /// Elements of a list.
     pub(crate) fn count(&self, rows: &Rows) -> usize {
         if self.is_sent || rows.list == CLAUSES.list {
@@ -436,8 +453,7 @@ impl Draft {
     pub(crate) fn field(&self, name: &str, label: impl Display, only: &str, unset: &str) -> String {
         let (label, value) = (label.to_string(), self.value(name));
         let found = self.kind.shape().find(name);
-        let path = found.as_ref().map_or(name, |(path, _)| path);
-        let fault = self.faults.at(path, name, &label);
+        let fault = self.faults.at(&self.path(name), name, &label);
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         let is_chosen = |class: &str| {
             let word = class.trim_start_matches("only-");
