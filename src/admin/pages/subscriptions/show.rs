@@ -272,10 +272,6 @@ async fn figures(
 }
 
 impl SubscriptionPage<'_> {
-    fn topic_page(&self) -> String {
-        topic_page(self.of.topic.topic.name.as_str())
-    }
-
     fn event_page(&self, key: &EventKey) -> String {
         event_page(*key)
     }
@@ -307,19 +303,6 @@ impl SubscriptionPage<'_> {
     fn inspector(&self, url: &EndpointUrl) -> Option<(String, String)> {
         let inspector = InspectorName::of_url(url.reveal())?;
         Some((inspector.to_string(), inspector_page(&inspector)))
-    }
-
-    /// The events of the topic that nobody took.
-    fn unmatched(&self) -> String {
-        let of = self.of.topic.topic.name.to_string();
-        link(
-            "/admin/events",
-            &[("of", of), ("state", UNMATCHED.to_owned())],
-        )
-    }
-
-    fn failed_only(&self) -> String {
-        link(&self.path, &[("attempts", "failed".to_owned())])
     }
 
     /// What signs requests, newest first.
