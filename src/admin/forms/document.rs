@@ -126,6 +126,19 @@ pub(crate) fn words(text: &str, separator: char) -> Vec<&str> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
+/// Names and values, one pair per line.
+pub(crate) fn pairs(text: &str, between: &str) -> Result<Value, String> {
+    let sign = between.trim();
+    let pair = |line: &str| {
+        let pair = line.split_once(sign);
+        let (name, value) = pair
+            .ok_or_else(|| format!("{line:?} is incomplete: write a name, {sign} and a value."))?;
+        Ok((name.trim().to_owned(), json!(value.trim())))
+    };
+    let pairs: Result<Map<_, _>, String> = words(text, '\n').into_iter().map(pair).collect();
+    pairs.map(Value::Object)
+}
+
 /// What was typed by the clocks of the reader, in UTC; what is no moment stays as it is.
 fn in_utc(text: &str) -> String {
     let at = Reader::current().zone.moment(text);

@@ -2,10 +2,11 @@
 
 use std::sync::OnceLock;
 
+use askama::Template;
 use http::StatusCode;
 
-use crate::admin::forms::field::Problem;
 use crate::admin::forms::form::Refusal;
+use crate::admin::widgets::part;
 
 /// What is wrong, and at which field each of it is told. That is found while the fields are drawn: the first that it
 /// fits has it.
@@ -51,5 +52,37 @@ impl Faults {
     pub(crate) fn told(&self) -> Option<Problem> {
         let faults = self.0.iter();
         Problem::new(faults.map(|(refusal, place)| (refusal.clone(), place.get().cloned())))
+    }
+}
+
+/// What is wrong with a form, above it.
+#[derive(Clone, Debug, Template)]
+#[template(path = "widgets/problem.html")]
+pub(crate) struct Problem {
+    faults: Vec<Fault>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug)]
+struct Fault {
+    text: String,
+    /// Field and label to go to.
+    field: Option<Place>,
+}
+
+part!(Problem);
+
+impl Problem {
+    /// What is wrong, and the field at which each of it is told; `None` if nothing is wrong.
+    pub(crate) fn new(refusals: impl Iterator<Item = (Refusal, Option<Place>)>) -> Option<Self> {
+        let fault = |(Refusal { target, problem }, field): (_, Option<_>)| {
+            let text = match target.as_str() {
+                target if field.is_none() && !target.is_empty() => format!("{target}: {problem}"),
+                _ => problem,
+            };
+            Fault { text, field }
+        };
+        let faults: Vec<Fault> = refusals.map(fault).collect();
+        (!faults.is_empty()).then_some(Self { faults })
     }
 }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use http::StatusCode;
 
 use crate::admin::forms::faults::Faults;
-use crate::admin::forms::field::Problem;
+use crate::admin::forms::faults::Problem;
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::reader::Reader;
 

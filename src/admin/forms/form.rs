@@ -199,6 +199,32 @@ fn lies_in(inner: &str, outer: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
+/// What was parsed, or what could not be read with all that is wrong with the rest.
+pub(crate) fn all_of<T>(
+    mut unread: Vec<Refusal>,
+    parsed: Result<T, Vec<Refusal>>,
+) -> Result<T, Vec<Refusal>> {
+    match parsed {
+        Ok(parsed) if unread.is_empty() => return Ok(parsed),
+        Ok(_) => {}
+        Err(refusals) => unread.extend(refusals),
+    }
+    Err(unread)
+}
+
+/// Both, or all that is wrong with either.
+pub(crate) fn both<A, B>(
+    name: Result<A, Refusal>,
+    second: Result<B, Vec<Refusal>>,
+) -> Result<(A, B), Vec<Refusal>> {
+    let (name, refused) = match name {
+        Ok(name) => (Some(name), Vec::new()),
+        Err(refusal) => (None, vec![refusal]),
+    };
+    let second = all_of(refused, second)?;
+    name.map(|name| (name, second)).ok_or_else(Vec::new)
+}
+
 /// All that the management API has against a document.
 pub(crate) fn refusals(invalid: &InvalidResource) -> Vec<Refusal> {
     let faults = invalid.faults.iter();

@@ -6,5 +6,4 @@ pub(crate) mod field;
 pub(crate) mod filled;
 pub(crate) mod form;
 pub(crate) mod json_fault;
-pub(crate) mod rows;
 pub(crate) mod sheet;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::admin::forms::form::number;
-use crate::admin::forms::rows::{all_of, both, pairs};
+use crate::admin::forms::document::pairs;
+use crate::admin::forms::form::{all_of, both, number};
 use crate::admin::forms::sheet::{named, of_fields};
 use crate::admin::page::*;
 use crate::admin::paths::inspector_page;

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::admin::forms::form::number;
-use crate::admin::forms::rows::{all_of, both, pairs, words};
+use crate::admin::forms::document::{pairs, words};
+use crate::admin::forms::form::{all_of, both, number};
 use crate::admin::forms::sheet::{named, of_fields};
 use crate::admin::lists::filter::given;
 use crate::admin::page::*;

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::admin::action::{Names, Of, Sent, Subject, name_of};
-use crate::admin::bare::draw_with;
+use crate::admin::forms::form::both;
+use crate::admin::forms::sheet::named;
 use crate::admin::page::*;
 use crate::admin::pages::subscriptions::definition::{CLAUSES, Draft, HEADERS, Kind, URL};
 use crate::admin::pages::subscriptions::trial::{self, TrialText};
@@ -16,7 +16,7 @@ use crate::model::filter::{Operator, SeenKeys, Takes};
 use crate::model::name::{
     InspectorName, NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS, SubscriptionName,
 };
-use crate::model::subscription::{EventSubscription, SubscriptionDefinition, ValidationState};
+use crate::model::subscription::{EventSubscription, ValidationState};
 use crate::model::topic::DeliverySchema;
 use crate::outbound::evaluate::EgressVerdict;
 use crate::store::views::ReadBack;
@@ -117,56 +117,51 @@ impl Target {
             Kind::of(&self.topic, chosen.unwrap_or(DeliveryMode::Push)),
         )
     }
+}
 
-    async fn draw(
-        &self,
-        site: &Site,
-        visitor: &Visitor,
-        form: Draft,
-        trial: Option<TrialText>,
-    ) -> PageResult {
-        let of = &self.topic.topic.name;
-        let inspectors = match form.kind.is_pushed() {
-            true => site.views.inspectors().await?,
-            false => Vec::new(),
-        };
-        let (title, page, button) = match (&self.current, form.kind) {
-            (Some(current), _) => (
-                format!("Edit event subscription {}", current.name),
-                format!("{}/edit", self.page()),
-                "Save changes",
-            ),
-            (None, kind) => (
-                match kind {
-                    Kind::Queue => format!("New pull subscription of {of}"),
-                    Kind::Custom | Kind::Push => format!("New event subscription of {of}"),
-                },
-                format!("{}/new-subscription", self.page()),
-                "Create event subscription",
-            ),
-        };
-        let query = match (&self.current, form.kind) {
-            (None, Kind::Queue) => "?deliveryMode=Queue",
-            _ => "",
-        };
-        let status = form.status();
-        let page = SubscriptionForm {
-            frame: Frame::new(visitor, title),
-            topic: &self.topic,
-            current: self.current.as_deref(),
-            keys: seen_keys(site, &self.topic).await?,
-            inspectors: inspectors.into_iter().map(|each| each.name).collect(),
-            shuts_out_this_machine: site.egress.shuts_out_this_machine(),
-            trial,
-            action: format!("{page}{query}"),
-            draft: format!("{page}/draft{query}"),
-            page,
-            button,
-            back: self.page(),
-            form,
-        };
-        Ok(draw_with(status, &page))
-    }
+async fn draw_form(call: &Call<Target>, form: Draft, trial: Option<TrialText>) -> PageResult {
+    let Target { topic, current } = &call.of;
+    let of = &topic.topic.name;
+    let inspectors = match form.kind.is_pushed() {
+        true => call.views.inspectors().await?,
+        false => Vec::new(),
+    };
+    let back = call.of.page();
+    let (title, page, button) = match (current, form.kind) {
+        (Some(current), _) => (
+            format!("Edit event subscription {}", current.name),
+            format!("{back}/edit"),
+            "Save changes",
+        ),
+        (None, kind) => (
+            match kind {
+                Kind::Queue => format!("New pull subscription of {of}"),
+                Kind::Custom | Kind::Push => format!("New event subscription of {of}"),
+            },
+            format!("{back}/new-subscription"),
+            "Create event subscription",
+        ),
+    };
+    let query = match (current, form.kind) {
+        (None, Kind::Queue) => "?deliveryMode=Queue",
+        _ => "",
+    };
+    let page = SubscriptionForm {
+        frame: Frame::new(&call.visitor, title),
+        topic,
+        current: current.as_deref(),
+        keys: seen_keys(call, topic).await?,
+        inspectors: inspectors.into_iter().map(|each| each.name).collect(),
+        shuts_out_this_machine: call.egress.shuts_out_this_machine(),
+        trial,
+        action: format!("{page}{query}"),
+        draft: format!("{page}/draft{query}"),
+        page,
+        button,
+        back,
+        form,
+    };
+    Ok(draw_with(page.form.status(), &page))
 }
 
 /// The keys of the newest events of `topic`.
@@ -186,36 +181,24 @@ async fn seen_keys(site: &Site, topic: &TopicEntry) -> Result<Vec<String>, PageE
 }
 
 /// The form for a new subscription, or with the present definition in it.
-pub(crate) async fn open(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Query(choice): Query<ModeChoice>,
-    Of(of): Of<Target>,
-) -> PageResult {
-    of.draw(&site, &visitor, of.draft(&choice), None).await
+pub(crate) async fn open(Query(choice): Query<ModeChoice>, call: Call<Target>) -> PageResult {
+    draw_form(&call, call.of.draft(&choice), None).await
 }
 
 /// The form again, as one of its buttons wants it. Nothing is saved by it, and what was typed stays.
-pub(crate) async fn redraw(
-    State(site): State<Arc<Site>>,
-    Query(choice): Query<ModeChoice>,
-    Sent {
-        of,
-        visitor,
-        mut form,
-    }: Sent<Target>,
-) -> PageResult {
+pub(crate) async fn redraw(Query(choice): Query<ModeChoice>, call: Call<Target>) -> PageResult {
+    let mut form = call.form.clone();
     let button = form.text("do").to_owned();
     let pressed = match HEADERS.press(&button, &mut form) {
         Some(()) => Some(Ok(())),
         None => clauses::press(&button, &mut form),
     };
-    let draft = of.draft(&choice).sent(form);
+    let draft = call.of.draft(&choice).sent(form);
     let (trial, refusals) = match pressed {
         Some(done) => (None, done.err().into_iter().collect()),
         None if button == "try" => {
-            let current = of.current.as_deref();
-            match trial::try_typed(&site, &of.topic, current, &draft).await? {
+            let current = call.of.current.as_deref();
+            match trial::try_typed(&call, &call.of.topic, current, &draft).await? {
                 Ok(trial) => (Some(trial), Vec::new()),
                 Err(refusals) => (None, refusals),
             }
@@ -225,36 +208,27 @@ pub(crate) async fn redraw(
             return Err(PageError::Unreadable(problem));
         }
     };
-    of.draw(&site, &visitor, draft.with_faults(refusals), trial)
-        .await
+    draw_form(&call, draft.with_faults(refusals), trial).await
 }
 
 /// Makes the subscription, or changes it.
-pub(crate) async fn save(
-    State(site): State<Arc<Site>>,
-    Query(choice): Query<ModeChoice>,
-    Sent { of, visitor, form }: Sent<Target>,
-) -> PageResult {
-    let mut signed = form.clone();
-    let secret = match of.current {
-        None => signing::make_first(&site, &mut signed),
+pub(crate) async fn save(Query(choice): Query<ModeChoice>, call: Call<Target>) -> PageResult {
+    let mut signed = call.form.clone();
+    let secret = match call.of.current {
+        None => signing::make_first(&call, &mut signed),
         Some(_) => None,
     };
-    let draft = of.draft(&choice).sent(signed);
-    match of.put(&site, &visitor, &draft).await {
-        Ok(subscription) => match secret {
-            Some(secret) => Ok(signing::show_once(
-                &visitor,
-                &of.topic,
-                &subscription,
-                &secret,
-            )),
-            None => of.tell(&site, &visitor, &subscription).await,
-        },
-        Err(fault) => {
+    let draft = call.of.draft(&choice).sent(signed);
+    match (put(&call, &draft).await, secret) {
+        (Ok(saved), Some(secret)) => {
+            let topic = &call.of.topic;
+            Ok(signing::show_once(&call.visitor, topic, &saved, &secret))
+        }
+        (Ok(saved), None) => tell(&call, &saved).await,
+        (Err(fault), _) => {
             let refusals = fault.refusals(&draft)?;
-            let draft = draft.sent(form).with_faults(refusals);
-            of.draw(&site, &visitor, draft, None).await
+            let draft = draft.sent(call.form.clone()).with_faults(refusals);
+            draw_form(&call, draft, None).await
         }
     }
 }
@@ -288,120 +262,88 @@ impl Fault {
     }
 }
 
-impl Target {
-    async fn put(
-        &self,
-        site: &Site,
-        visitor: &Visitor,
-        draft: &Draft,
-    ) -> Result<Arc<EventSubscription>, Fault> {
-        let (by, topic) = (&visitor.caller, &self.topic.topic.name);
-        let (now, https) = (visitor.now, site.egress.require_https);
-        let (_, subscription) = match &self.current {
-            Some(current) => {
-                let change = |topic: &TopicEntry, current: &EventSubscription| {
-                    let changed = draft.define(
-                        Some(&current.definition),
-                        &SubscriptionContext::of(topic, now, https),
-                    );
-                    changed.map_err(Fault::Form)
-                };
-                let name = current.name.clone();
-                site.broker
-                    .patch_subscription(by, topic, name, change)
-                    .await?
-            }
-            None => {
-                let defined = draft.define(None, &SubscriptionContext::of(&self.topic, now, https));
-                let (name, definition) = self.named(&draft.form, defined)?;
-                site.broker
-                    .put_subscription(by, topic, name, definition)
-                    .await?
-            }
-        };
-        Ok(subscription)
-    }
-
-    /// What is new with its name, or all that is wrong with either.
-    fn named(
-        &self,
-        form: &Form,
-        defined: Result<SubscriptionDefinition, Vec<Refusal>>,
-    ) -> Result<(SubscriptionName, SubscriptionDefinition), Fault> {
-        let typed = form.text("name");
-        let name = match self.topic.namespace {
-            None => SubscriptionName::parse(typed),
-            Some(_) => SubscriptionName::of_namespace_topic(typed),
-        };
-        let name = name.map_err(|error| sentence(&error.to_string()));
-        let name = name.and_then(|name| match self.topic.subscription(&name) {
-            None => Ok(name),
-            Some(_) => Err(format!("There is an event subscription {name} already.")),
-        });
-        match (name, defined) {
-            (Ok(name), Ok(definition)) => Ok((name, definition)),
-            (name, defined) => {
-                let name = name.err().map(|problem| Refusal::of("name", problem));
-                let others = defined.err().into_iter().flatten();
-                Err(Fault::Form(name.into_iter().chain(others).collect()))
-            }
+async fn put(call: &Call<Target>, draft: &Draft) -> Result<Arc<EventSubscription>, Fault> {
+    let Target { topic, current } = &call.of;
+    let (now, https) = (call.visitor.now, call.egress.require_https);
+    let (by, of) = (call.by(), &topic.topic.name);
+    let (_, subscription) = match current {
+        Some(current) => {
+            let change = |topic: &TopicEntry, current: &EventSubscription| {
+                let context = SubscriptionContext::of(topic, now, https);
+                let changed = draft.define(Some(&current.definition), &context);
+                changed.map_err(Fault::Form)
+            };
+            let name = current.name.clone();
+            call.broker.patch_subscription(by, of, name, change).await?
         }
-    }
-
-    /// Leads to what was saved, and says whether its webhook agrees and may be called.
-    async fn tell(&self, site: &Site, visitor: &Visitor, saved: &EventSubscription) -> PageResult {
-        let what = if self.current.is_some() {
-            "changed"
-        } else {
-            "created"
-        };
-        let done = format!("Event subscription {} has been {what}", saved.name);
-        let has_failed = saved.validation.state == ValidationState::Failed;
-        let flash = match (self.blocked(site, saved).await, saved.validation.state) {
-            (Some(why), _) => {
-                // The page tells why.
-                let why = match has_failed {
-                    true => ". The reason is below.".to_owned(),
-                    false => format!(": {why}"),
-                };
-                Flash::failed(format!("{done}, but its webhook cannot be called yet{why}"))
-            }
-            (None, ValidationState::Succeeded) => Flash::done(format!("{done}.")),
-            (None, ValidationState::Failed) => Flash::failed(format!(
-                "{done}, but validation failed. The reason is below."
-            )),
-            (
-                None,
-                ValidationState::Creating
-                | ValidationState::Updating
-                | ValidationState::AwaitingManualAction,
-            ) => Flash::done(format!(
-                "{done}. Its webhook has been asked whether it wants events."
-            )),
-        };
-        let page = subscription_page(self.topic.topic.name.as_str(), saved.name.as_str());
-        visitor.leave(flash, &page).await
-    }
-
-    /// Why the webhook of `saved` may not be called; `None` if it may, or is the one that it was before.
-    async fn blocked(&self, site: &Site, saved: &EventSubscription) -> Option<String> {
-        let destination = &saved.definition.destination;
-        let before = self
-            .current
-            .as_ref()
-            .map(|current| &current.definition.destination);
-        if before.is_some_and(|before| before.is_same_receiver(destination)) {
-            return None;
+        None => {
+            let parse = match topic.namespace {
+                None => SubscriptionName::parse,
+                Some(_) => SubscriptionName::of_namespace_topic,
+            };
+            let is_taken = |name: &SubscriptionName| topic.subscription(name).is_some();
+            let typed = draft.form.text("name");
+            let name = named(typed, "an event subscription", parse, is_taken);
+            let defined = draft.define(None, &SubscriptionContext::of(topic, now, https));
+            let (name, definition) = both(name, defined).map_err(Fault::Form)?;
+            call.broker
+                .put_subscription(by, of, name, definition)
+                .await?
         }
-        match site
-            .broker
-            .evaluate_url(destination.endpoint_url()?.reveal())
-            .await
-        {
-            EgressVerdict::Denied(denied) => Some(denied_words(&denied)),
-            EgressVerdict::Allowed(_) | EgressVerdict::Inside | EgressVerdict::Unresolved(_) => {
-                None
-            }
-        }
+    };
+    Ok(subscription)
+}
+
+/// Leads to what was saved, and says whether its webhook agrees and may be called.
+async fn tell(call: &Call<Target>, saved: &EventSubscription) -> PageResult {
+    let what = if call.of.current.is_some() {
+        "changed"
+    } else {
+        "created"
+    };
+    let done = format!("Event subscription {} has been {what}", saved.name);
+    let flash = match (saved.validation.state, blocked(call, saved).await) {
+        // The page tells why.
+        (ValidationState::Failed, Some(_)) => Flash::failed(format!(
+            "{done}, but its webhook cannot be called yet. The reason is below."
+        )),
+        (_, Some(why)) => Flash::failed(format!(
+            "{done}, but its webhook cannot be called yet: {why}"
+        )),
+        (ValidationState::Failed, None) => Flash::failed(format!(
+            "{done}, but validation failed. The reason is below."
+        )),
+        (ValidationState::Succeeded, None) => Flash::done(format!("{done}.")),
+        (
+            ValidationState::Creating
+            | ValidationState::Updating
+            | ValidationState::AwaitingManualAction,
+            None,
+        ) => Flash::done(format!(
+            "{done}. Its webhook has been asked whether it wants events."
+        )),
+    };
+    let page = subscription_page(call.of.topic.topic.name.as_str(), saved.name.as_str());
+    call.visitor.leave(flash, &page).await
+}
+
+/// Why the webhook of `saved` may not be called; `None` if it may, or is the one that it was before.
+async fn blocked(call: &Call<Target>, saved: &EventSubscription) -> Option<String> {
+    let destination = &saved.definition.destination;
+    let before = call
+        .of
+        .current
+        .as_ref()
+        .map(|current| &current.definition.destination);
+    if before.is_some_and(|before| before.is_same_receiver(destination)) {
+        return None;
+    }
+    match call
+        .broker
+        .evaluate_url(destination.endpoint_url()?.reveal())
+        .await
+    {
+        EgressVerdict::Denied(denied) => Some(denied_words(&denied)),
+        EgressVerdict::Allowed(_) | EgressVerdict::Inside | EgressVerdict::Unresolved(_) => None,
     }
 }

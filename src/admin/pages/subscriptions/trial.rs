@@ -6,8 +6,6 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::admin::bare::draw_with;
-use crate::admin::forms::filled::Filled;
 use crate::admin::forms::form::refusals;
 use crate::admin::lists::recipe::quoted;
 use crate::admin::page::*;

@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::admin::forms::form::number;
+use crate::admin::forms::form::{both, number};
 use crate::admin::forms::json_fault;
-use crate::admin::forms::rows::both;
 use crate::admin::forms::sheet::{named, of_fields};
 use crate::admin::lists::filter::given;
 use crate::admin::page::*;

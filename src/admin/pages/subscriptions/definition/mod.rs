@@ -8,8 +8,8 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::admin::forms::document::{Rows, Shape, is_kept, lookup, slot, words};
-use crate::admin::forms::faults::Faults;
-use crate::admin::forms::field::Problem;
+use crate::admin::forms::faults::{Faults, Problem};
+use crate::admin::forms::form::all_of;
 use crate::admin::page::*;
 use crate::admin::pages::subscriptions::clauses;
 use crate::admin::reader::Reader;
@@ -304,13 +304,8 @@ impl Draft {
             Some(current) => resource::patch_subscription(current, &body, context),
         };
         let parsed = parsed.map_err(|invalid| self.refusals(&invalid));
-        match (parsed, unread) {
-            (Ok(definition), None) => Ok(self.settle(definition, current)),
-            (parsed, unread) => {
-                let refusals = parsed.err().into_iter().flatten();
-                Err(unread.into_iter().chain(refusals).collect())
-            }
-        }
+        let definition = all_of(unread.into_iter().collect(), parsed)?;
+        Ok(self.settle(definition, current))
     }
 
     /// The filter, as the document of a subscription has it.
