@@ -113,16 +113,6 @@ impl Frame {
         self.may_open(&path.to_string())
     }
 
-    /// The next step at `path`, for those to whom it is open.
-    pub(crate) fn step(
-        &self,
-        path: impl Into<String>,
-        title: &'static str,
-    ) -> Option<(String, &'static str)> {
-        let path = path.into();
-        self.opens(&path).then_some((path, title))
-    }
-
     /// Whether the form that is sent to `path` would be taken.
     pub(crate) fn sends(&self, path: impl Display) -> bool {
         self.may_send(&path.to_string())

@@ -60,6 +60,12 @@ impl Reader {
         READER.scope(Arc::new(self), next).await
     }
 
+    /// Whether a link to the page at `path` leads somewhere.
+    pub(crate) fn may_open(&self, path: &str) -> bool {
+        let user = self.user.as_ref();
+        user.is_some_and(|user| user.map.opens(path, user.role))
+    }
+
     /// Whether the form at `path` would be taken.
     pub(crate) fn may_send(&self, path: &str) -> bool {
         let user = self.user.as_ref();

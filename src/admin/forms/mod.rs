@@ -2,7 +2,6 @@
 
 pub(crate) mod document;
 pub(crate) mod faults;
-pub(crate) mod field;
 pub(crate) mod filled;
 pub(crate) mod form;
 pub(crate) mod json_fault;

@@ -88,7 +88,7 @@ pub(crate) async fn end_one(call: Call) -> PageResult<Done> {
 
 /// Ends one of the visitor's own sessions.
 pub(crate) async fn end_own(call: Call) -> PageResult<Done> {
-    let Visitor { id, now, .. } = call.visitor;
+    let (id, now) = (call.visitor.id, call.visitor.now);
     let own = call
         .people
         .accounts()
