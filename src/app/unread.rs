@@ -3,7 +3,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::rt::Executor;
-use tokio::time::{Instant, sleep};
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 /// How long a client may take nothing of an answer; then its stream is reset.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,22 +48,25 @@ where
 
 #[derive(Debug, Default)]
 struct Watch {
-    /// Since when the client has not taken what there is; `None` while there is nothing.
-    since: Mutex<Option<Instant>>,
+    /// Whether there is something that the client has not taken.
+    is_clients_turn: AtomicBool,
+    turned: Notify,
 }
 
 impl Watch {
     fn set(&self, is_clients_turn: bool) {
-        *self.since.lock().unwrap() = is_clients_turn.then(Instant::now);
+        self.is_clients_turn
+            .store(is_clients_turn, Ordering::Relaxed);
+        self.turned.notify_one();
     }
 
     async fn given_up(self: Arc<Self>) {
         loop {
-            let since = *self.since.lock().unwrap();
-            let waited = since.map_or(Duration::ZERO, |since| since.elapsed());
-            match PATIENCE.checked_sub(waited) {
-                Some(left) if !left.is_zero() => sleep(left).await,
-                _ => return,
+            let turned = self.turned.notified();
+            if !self.is_clients_turn.load(Ordering::Relaxed) {
+                turned.await;
+            } else if timeout(PATIENCE, turned).await.is_err() {
+                return;
             }
         }
     }
@@ -132,6 +137,7 @@ impl HttpBody for Watched {
 mod tests {
     use http_body_util::BodyExt;
     use tokio::sync::oneshot;
+    use tokio::time::sleep;
 
     use super::*;
 

@@ -155,7 +155,7 @@ fn prune(value: &mut Value, schema: &Value) -> bool {
             });
             return true;
         }
-        _ => return true,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return true,
     };
     let kinds = schema["oneOf"].as_array().map_or(&[][..], Vec::as_slice);
     let is_tag = |(_, schema): &(&str, &Value)| schema.get("const").is_some();

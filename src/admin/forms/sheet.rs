@@ -78,10 +78,10 @@ impl From<Vec<Refusal>> for Refused {
 /// What stands in the way may change, so the form stays.
 impl From<PageError> for Refused {
     fn from(error: PageError) -> Self {
-        match error {
-            PageError::Conflict(problem) => Refusal::whole(problem).into(),
-            error => Self::Page(error),
+        if let PageError::Conflict(problem) = error {
+            return Refusal::whole(problem).into();
         }
+        Self::Page(error)
     }
 }
 

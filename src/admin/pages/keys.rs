@@ -1,12 +1,9 @@
 //! The two keys of a topic or a namespace, on its page: hidden until asked for, renewed one at a time.
 
 use crate::admin::page::*;
-use crate::admin::pages::traffic::RangeChoice;
-use crate::admin::pages::{namespaces, topics};
 use crate::admin::reader::Reader;
 use crate::broker::ManageError;
 use crate::model::access::{AccessKeys, KeyName};
-use crate::model::registry::NamespaceEntry;
 
 /// Which keys a page shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,53 +71,6 @@ pub(crate) trait Keyed: Subject {
 
     /// The page.
     fn draw(call: &Call<Self>, shown: Shown) -> impl Future<Output = PageResult> + Send;
-}
-
-impl Keyed for Arc<TopicEntry> {
-    fn name(&self) -> &str {
-        self.topic.name.as_str()
-    }
-
-    async fn reveal(call: &Call<Self>) -> Result<AccessKeys, ManageError> {
-        call.broker
-            .show_topic_keys(call.by(), &call.of.topic.name)
-            .await
-    }
-
-    async fn regenerate(call: &Call<Self>, key: KeyName) -> Result<(), ManageError> {
-        call.broker
-            .regenerate_key(call.by(), &call.of.topic.name, key)
-            .await?;
-        Ok(())
-    }
-
-    async fn draw(call: &Call<Self>, shown: Shown) -> PageResult {
-        topics::draw_topic(call, &RangeChoice::default(), shown).await
-    }
-}
-
-impl Keyed for Arc<NamespaceEntry> {
-    fn name(&self) -> &str {
-        self.namespace.name.as_str()
-    }
-
-    async fn reveal(call: &Call<Self>) -> Result<AccessKeys, ManageError> {
-        call.broker
-            .show_namespace_keys(call.by(), &call.of.namespace.name)
-            .await
-    }
-
-    async fn regenerate(call: &Call<Self>, key: KeyName) -> Result<(), ManageError> {
-        let name = &call.of.namespace.name;
-        call.broker
-            .regenerate_namespace_key(call.by(), name, key)
-            .await?;
-        Ok(())
-    }
-
-    async fn draw(call: &Call<Self>, shown: Shown) -> PageResult {
-        namespaces::draw_namespace(call, shown).await
-    }
 }
 
 /// The page with the keys on it.

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use futures_util::stream;
-use tokio::time::{Instant, sleep, sleep_until};
+use futures_util::{StreamExt, stream};
+use tokio::time::sleep;
 
 use crate::admin::page::*;
 
@@ -22,7 +22,6 @@ pub(crate) async fn stream(_: Visitor, State(site): State<Arc<Site>>) -> Respons
         let busy = "Too many pages are live already.";
         return (StatusCode::SERVICE_UNAVAILABLE, busy).into_response();
     };
-    let end = Instant::now() + LIFE_MAX;
     let live = (site.views.changes(), site, permit);
     let notices = stream::unfold(live, move |(mut changes, site, permit)| async move {
         let change = async {
@@ -32,11 +31,11 @@ pub(crate) async fn stream(_: Visitor, State(site): State<Arc<Site>>) -> Respons
         };
         let notice = tokio::select! {
             notice = change => notice?,
-            () = sleep_until(end) => return None,
             () = site.broker.stopping() => return None,
         };
         Some((Ok::<_, Infallible>(notice), (changes, site, permit)))
     });
+    let notices = notices.take_until(Box::pin(sleep(LIFE_MAX)));
     Sse::new(notices)
         .keep_alive(KeepAlive::default())
         .into_response()

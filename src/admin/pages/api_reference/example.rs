@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::admin::pages::api_reference::operation;
 
-    fn check(path: &str, method: &str, described: Value, expected: &str) {
+    fn check(path: &str, method: &str, described: &Value, expected: &str) {
         let item = json!({ method: described });
         let document = json!({ "servers": [{ "url": "http://h" }], "paths": { path: item } });
         let operation = operation::all(&document).next().expect("an operation");
@@ -102,11 +102,11 @@ mod tests {
             -H \"Authorization: Bearer $TOKEN\" \\\n  \
             -H \"Content-Type: application/json\" \\\n  \
             -d '{\n  \"a\": \"it'\\''s\"\n}'";
-        check("/topics/{topic}", "put", described, expected);
+        check("/topics/{topic}", "put", &described, expected);
     }
 
     #[test]
     fn what_is_open_takes_nothing() {
-        check("/healthz", "get", json!({}), "curl 'http://h/healthz'");
+        check("/healthz", "get", &json!({}), "curl 'http://h/healthz'");
     }
 }

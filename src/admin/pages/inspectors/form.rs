@@ -103,11 +103,10 @@ impl InspectorForm {
         let retry_after = definition.retry_after_s;
         Self {
             answers: definition.responses.to_string(),
-            per_event: definition
-                .per_event
-                .then(|| "on".to_owned())
-                .unwrap_or_default(),
-            delay_in_milliseconds: (delay > 0).then(|| delay.to_string()).unwrap_or_default(),
+            per_event: if definition.per_event { "on" } else { "" }.to_owned(),
+            delay_in_milliseconds: Some(delay)
+                .filter(|delay| *delay > 0)
+                .map_or_else(String::new, |delay| delay.to_string()),
             retry_after_in_seconds: retry_after.map_or_else(String::new, |it| it.to_string()),
             response_headers: headers.join("\n"),
             response_body: definition.body.clone(),

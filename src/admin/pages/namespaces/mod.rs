@@ -5,9 +5,11 @@ mod definition;
 pub(crate) use definition::NamespaceForm;
 
 use crate::admin::page::*;
-use crate::admin::pages::keys::{Keys, Shown};
+use crate::admin::pages::keys::{Keyed, Keys, Shown};
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::topics::{TopicTable, dropped};
+use crate::broker::ManageError;
+use crate::model::access::{AccessKeys, KeyName};
 use crate::model::registry::{NamespaceEntry, Registry};
 use crate::model::subscription::OnDelete;
 use crate::store::views::QueueDepth;
@@ -144,4 +146,28 @@ pub(crate) async fn delete(call: Call<Arc<NamespaceEntry>>) -> PageResult<Done> 
         .delete_namespace(call.by(), name, OnDelete::Discard);
     deleted.await?;
     Ok(Done::well(format!("Namespace {name} has been deleted.")).leading_to("/admin/namespaces"))
+}
+
+impl Keyed for Arc<NamespaceEntry> {
+    fn name(&self) -> &str {
+        self.namespace.name.as_str()
+    }
+
+    async fn reveal(call: &Call<Self>) -> Result<AccessKeys, ManageError> {
+        call.broker
+            .show_namespace_keys(call.by(), &call.of.namespace.name)
+            .await
+    }
+
+    async fn regenerate(call: &Call<Self>, key: KeyName) -> Result<(), ManageError> {
+        let name = &call.of.namespace.name;
+        call.broker
+            .regenerate_namespace_key(call.by(), name, key)
+            .await?;
+        Ok(())
+    }
+
+    async fn draw(call: &Call<Self>, shown: Shown) -> PageResult {
+        draw_namespace(call, shown).await
+    }
 }

@@ -1,7 +1,6 @@
 //! The pages of event subscriptions.
 
 mod actions;
-mod clauses;
 mod definition;
 mod form;
 mod list;

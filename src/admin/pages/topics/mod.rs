@@ -15,12 +15,14 @@ pub(crate) use token::TokenForm;
 use crate::admin::lists::filter::whole_topic;
 use crate::admin::page::*;
 use crate::admin::pages::events::{EventTable, events_of};
-use crate::admin::pages::keys::{Keys, Shown};
+use crate::admin::pages::keys::{Keyed, Keys, Shown};
 use crate::admin::pages::queue_depths::{self, QueueDepths};
 use crate::admin::pages::rejected_events;
 use crate::admin::pages::subscriptions::SubscriptionTable;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic};
 use crate::admin::widgets::figure::Figure;
+use crate::broker::ManageError;
+use crate::model::access::AccessKeys;
 use crate::model::access::{KeyName, KeyOwner};
 use crate::model::event_filter::EventFilter;
 use crate::model::subscription::OnDelete;
@@ -202,4 +204,27 @@ pub(crate) async fn delete(call: Call<Arc<TopicEntry>>) -> PageResult<Done> {
 pub(crate) fn dropped(pending: u64) -> String {
     let pending = print::plural(pending, "pending delivery", "pending deliveries");
     format!("{pending} would be dropped, with a record.")
+}
+
+impl Keyed for Arc<TopicEntry> {
+    fn name(&self) -> &str {
+        self.topic.name.as_str()
+    }
+
+    async fn reveal(call: &Call<Self>) -> Result<AccessKeys, ManageError> {
+        call.broker
+            .show_topic_keys(call.by(), &call.of.topic.name)
+            .await
+    }
+
+    async fn regenerate(call: &Call<Self>, key: KeyName) -> Result<(), ManageError> {
+        call.broker
+            .regenerate_key(call.by(), &call.of.topic.name, key)
+            .await?;
+        Ok(())
+    }
+
+    async fn draw(call: &Call<Self>, shown: Shown) -> PageResult {
+        draw_topic(call, &RangeChoice::default(), shown).await
+    }
 }

@@ -1,5 +1,7 @@
 //! The form of an event subscription, to and from the document of the management API.
 
+pub(crate) mod clauses;
+
 use std::fmt::Display;
 use std::mem;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +13,6 @@ use crate::admin::forms::document::{Rows, Shape, is_kept, lookup, slot, words};
 use crate::admin::forms::faults::{Faults, Problem};
 use crate::admin::forms::form::all_of;
 use crate::admin::page::*;
-use crate::admin::pages::subscriptions::clauses;
 use crate::admin::reader::Reader;
 use crate::model::blob_storage::BlobStorage;
 use crate::model::destination::DeliveryMode;
@@ -312,10 +313,10 @@ impl Draft {
     pub(crate) fn filter(&self) -> Result<Value, Refusal> {
         match self.document() {
             (_, Some(unread)) => Err(unread),
-            (mut document, None) => Ok(match document[self.kind.filter().0].take() {
-                Value::Null => json!({}),
-                filter => filter,
-            }),
+            (mut document, None) => {
+                let filter = document[self.kind.filter().0].take();
+                Ok(if filter.is_null() { json!({}) } else { filter })
+            }
         }
     }
 

@@ -114,7 +114,7 @@ fn line(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(ends) => ends.iter().map(line).collect::<Vec<_>>().join(", "),
-        value => value.to_string(),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
     }
 }
 
