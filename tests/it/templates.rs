@@ -55,7 +55,10 @@ fn printed_as_they_are(dense: &str) -> impl Iterator<Item = &str> {
 /// Whether a name is only ever output of this template, escaped when it was captured (`{% let name %}`), or what
 /// stands on one side of a space in it. A macro's parameter has to be captured under the same name.
 fn is_captured(dense: &str, name: &str) -> bool {
-    let captured = |name: &str| !name.is_empty() && dense.contains(&format!("{{%let{name}%}}"));
+    let captured = |name: &str| {
+        let begins = |dash| dense.contains(&format!("{{%{dash}let{name}%}}"));
+        !name.is_empty() && (begins("") || begins("-"))
+    };
     let halves = "Some((number,unit))=text.split_once('')";
     captured(name)
         || (["number", "unit"].contains(&name) && dense.contains(halves) && captured("text"))
