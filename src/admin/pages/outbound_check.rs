@@ -1,5 +1,5 @@
-//! The way out as the page of the system shows it: what became of the last trial, step by step, and what is to
-//! be done about a clock that is wrong.
+//! Outbound connectivity on the system page: the last test, step by step, and what to do about a clock that is
+//! wrong.
 
 use crate::admin::page::*;
 use crate::admin::pages::url_trial;

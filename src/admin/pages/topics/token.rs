@@ -1,5 +1,4 @@
-//! A token that ends by itself: a shared access signature, made with a key of a topic. To make one is as good
-//! as to see the key.
+//! SAS tokens, made with a key of a topic. Whoever creates one gets as much as whoever sees the key.
 
 use serde::{Deserialize, Serialize};
 
