@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// Prefixes that Azure keeps for its own topics (rule 3.2).
 const RESERVED_PREFIXES: [&str; 3] = ["microsoft", "eventgrid", "system"];
@@ -25,12 +26,17 @@ macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// The name as it was written.
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+
+            /// The same text, shared.
+            pub fn shared(&self) -> Arc<str> {
+                Arc::clone(&self.0)
             }
 
             /// The form by which names are compared and looked up.
@@ -109,13 +115,13 @@ impl TopicName {
     /// The name of the topic `text` of a namespace.
     pub fn in_namespace(namespace: &NamespaceName, text: &str) -> Result<Self, InvalidName> {
         let topic = Self::custom(text)?;
-        Ok(Self(format!("{namespace}{IN_NAMESPACE}{topic}")))
+        Ok(Self(format!("{namespace}{IN_NAMESPACE}{topic}").into()))
     }
 
     /// The namespace that it belongs to; `None` for a custom topic.
     pub fn namespace(&self) -> Option<NamespaceName> {
         let (namespace, _) = self.0.split_once(IN_NAMESPACE)?;
-        Some(NamespaceName(namespace.to_owned()))
+        Some(NamespaceName(namespace.into()))
     }
 
     /// The path of the topic in the management API: `/topics/orders`, `/namespaces/shop/topics/orders`.
@@ -161,9 +167,9 @@ fn checked(
     what: &'static str,
     length: RangeInclusive<usize>,
     reserved: &[&str],
-) -> Result<String, InvalidName> {
+) -> Result<Arc<str>, InvalidName> {
     match problem(text, &length, reserved) {
-        None => Ok(text.to_owned()),
+        None => Ok(text.into()),
         Some(problem) => Err(InvalidName {
             what,
             text: text.to_owned(),

@@ -6,10 +6,6 @@ import { join } from "node:path";
 import axe from "axe-core";
 import { chromium } from "playwright-core";
 
-// Whether pages are searched for every barrier in dark colours and on a small screen too. It takes three times as
-// long, and finds what a change of the style sheet alone can break.
-const IN_EVERY_LOOK = process.env.LOOKS === "all";
-
 // No window may scroll sideways: that of a phone, and those among which lists change their shape.
 const WIDTHS = [320, 480, 800, 1000, 1060, 1150, 1600];
 
@@ -43,6 +39,7 @@ export class Visitor {
   }
 
   #problems = [];
+  #seen = new Set();
   #allowed = [];
 
   constructor(page) {
@@ -60,37 +57,73 @@ export class Visitor {
   }
 
   /**
-   * What axe finds against WCAG 2.2 AA and its own best practices, or against these rules alone: one line for
-   * each element. Axe is a script itself and needs a browser that runs scripts; the same pages are judged there.
+   * What axe finds against WCAG 2.2 AA and its own best practices: one line for each element. Axe is a script
+   * itself and needs a browser that runs scripts; the same pages are judged there.
    */
-  async barriers(...rules) {
-    if (!this.isScripted) {
-      return [];
-    }
-    const options = { resultTypes: ["violations"], ...(rules.length > 0 && { runOnly: rules }) };
-    await this.page.evaluate(axe.source);
-    const { violations } = await this.page.evaluate((it) => window.axe.run(it), options);
-    return violations.flatMap(({ id, help, impact, nodes }) =>
-      nodes.map(({ target }) => `${id}: ${help} (${impact}, ${target.join(" ")})`),
-    );
+  async barriers() {
+    const [, found] = await this.#axe();
+    return found;
   }
 
   /** What keeps people from using the page, whatever colours and window they have. */
   async faults() {
     const size = this.page.viewportSize();
-    const found = await this.barriers();
-    await this.page.emulateMedia({ colorScheme: "dark" });
-    found.push(...(await this.barriers(...(IN_EVERY_LOOK ? [] : ["color-contrast"]))));
-    await this.page.emulateMedia({ colorScheme: "light" });
+    const [, found] = await this.#axe({ rules: { "color-contrast": { enabled: false } } });
+    for (const colorScheme of ["dark", "light"]) {
+      await this.page.emulateMedia({ colorScheme });
+      found.push(...(await this.#dim()));
+    }
     for (const width of WIDTHS) {
       await this.page.setViewportSize({ ...size, width });
       found.push(...(await this.overhang()));
-      if (IN_EVERY_LOOK && width === WIDTHS[0]) {
-        found.push(...(await this.barriers()));
-      }
     }
     await this.page.setViewportSize(size);
     return found;
+  }
+
+  /**
+   * Text that is too dim for its background. Axe takes a second to find that out for a page, so text is left out
+   * that looks like some that this visitor has seen on another page: same colours, size and class.
+   */
+  async #dim() {
+    const [looks, found] = await this.#axe({ runOnly: ["color-contrast"] }, [...this.#seen]);
+    looks.forEach((look) => this.#seen.add(look));
+    return found;
+  }
+
+  /** Judges text that has none of the looks in `seen`, or the whole page. Returns the new looks, and the faults. */
+  async #axe(options, seen) {
+    if (!this.isScripted) {
+      return [[], []];
+    }
+    await this.page.evaluate(`window.axe || ${axe.source}`);
+    const judge = async ([options, seen]) => {
+      const lookOf = (text) => {
+        const { color, fontSize, fontWeight } = getComputedStyle(text);
+        const look = [text.className, color, fontSize, fontWeight];
+        for (let it = text; it; it = it.parentElement) {
+          const { backgroundColor, backgroundImage, opacity } = getComputedStyle(it);
+          look.push(`${backgroundColor}${backgroundImage}${opacity}`);
+        }
+        return look.filter((it, at) => it !== look[at - 1]).join();
+      };
+      const isText = (it) =>
+        it.matches("input, select, textarea") ||
+        [...it.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+      const texts = seen ? [...document.body.querySelectorAll("*")].filter(isText) : [];
+      const fresh = new Map(texts.map((text) => [lookOf(text), text]));
+      seen?.forEach((look) => fresh.delete(look));
+      if (seen && fresh.size === 0) {
+        return [[], []];
+      }
+      const context = seen ? { include: [...fresh.values()] } : document;
+      const { violations } = await window.axe.run(context, { resultTypes: ["violations"], ...options });
+      const lines = violations.flatMap(({ id, help, impact, nodes }) =>
+        nodes.map(({ target }) => `${id}: ${help} (${impact}, ${target.join(" ")})`),
+      );
+      return [[...fresh.keys()], lines];
+    };
+    return this.page.evaluate(judge, [options, seen]);
   }
 
   /** What makes the page wider than its window, so that people have to scroll sideways. */

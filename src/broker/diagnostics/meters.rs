@@ -4,8 +4,8 @@
 //! of closed lists, so the registry bounds their number: the series of what is deleted end.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -35,12 +35,12 @@ type Seconds = Gauge<f64, AtomicU64>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfTopic {
-    topic: String,
+    topic: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfTopicError {
-    topic: String,
+    topic: Arc<str>,
     error: &'static str,
 }
 
@@ -51,14 +51,14 @@ struct OfReason {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfSubscription {
-    topic: String,
-    subscription: String,
+    topic: Arc<str>,
+    subscription: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfSubscriptionError {
-    topic: String,
-    subscription: String,
+    topic: Arc<str>,
+    subscription: Arc<str>,
     error: &'static str,
 }
 
@@ -69,8 +69,8 @@ struct OfResult {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfSubscriptionReason {
-    topic: String,
-    subscription: String,
+    topic: Arc<str>,
+    subscription: Arc<str>,
     reason: &'static str,
 }
 
@@ -119,14 +119,14 @@ pub struct Meters {
 
 fn of_topic(topic: &TopicEntry) -> OfTopic {
     OfTopic {
-        topic: topic.topic.name.to_string(),
+        topic: topic.topic.name.shared(),
     }
 }
 
 fn of_subscription(topic: &TopicEntry, subscription: &EventSubscription) -> OfSubscription {
     OfSubscription {
-        topic: topic.topic.name.to_string(),
-        subscription: subscription.name.to_string(),
+        topic: topic.topic.name.shared(),
+        subscription: subscription.name.shared(),
     }
 }
 
@@ -468,7 +468,7 @@ impl Meters {
     /// A publish request was rejected; `error` is Azure's code.
     pub fn publish_failed(&self, topic: &TopicEntry, error: &'static str) {
         let labels = OfTopicError {
-            topic: topic.topic.name.to_string(),
+            topic: topic.topic.name.shared(),
             error,
         };
         self.publish_fail.get_or_create(&labels).inc();

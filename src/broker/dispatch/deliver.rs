@@ -344,8 +344,11 @@ impl Broker {
     ) -> Vec<SettlementRecord> {
         let definition = &batch.subscription.definition;
         let duration = now.since(started_at);
-        // One result for the whole batch.
-        let jitter = self.entropy().jitter();
+        // One result for the whole batch. What succeeded is not tried again, and randomness costs.
+        let jitter = match result.outcome {
+            Outcome::Delivered => 0.0,
+            _ => self.entropy().jitter(),
+        };
         let settle_one = |delivery: &Delivery, result: AttemptResult| {
             let attempt = DeliveryAttempt {
                 attempt: delivery.attempts + 1,
