@@ -345,9 +345,10 @@ impl Broker {
         let definition = &batch.subscription.definition;
         let duration = now.since(started_at);
         // One result for the whole batch. What succeeded is not tried again, and randomness costs.
-        let jitter = match result.outcome {
-            Outcome::Delivered => 0.0,
-            _ => self.entropy().jitter(),
+        let jitter = if result.outcome == Outcome::Delivered {
+            0.0
+        } else {
+            self.entropy().jitter()
         };
         let settle_one = |delivery: &Delivery, result: AttemptResult| {
             let attempt = DeliveryAttempt {
