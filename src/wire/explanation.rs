@@ -227,7 +227,7 @@ pub fn why_not(explanation: &Explanation) -> Option<String> {
         None => failed,
         Some(abstention) => {
             let cause = cause(&explanation.subscription, abstention);
-            let filter = failed.unwrap_or_else(|| "Its filter wants the event.".to_owned());
+            let filter = failed.unwrap_or_else(|| "Its filter matches the event.".to_owned());
             Some(format!("{cause} {filter}"))
         }
     }
@@ -258,7 +258,7 @@ pub fn cause(subscription: &EventSubscription, abstention: SkipReason) -> String
 pub fn unmet(failed: &PartResult) -> String {
     let remark = failed.remark.map(|remark| format!(" ({remark})"));
     format!(
-        "The filter wants {} ({}), but the event has {}{}.",
+        "The filter requires that {} ({}), but the event has {}{}.",
         failed.wanted,
         failed.part,
         failed.saw_or_nothing(),

@@ -35,7 +35,7 @@ testBothWays("a filter is tried before and after it is saved", async (t, options
   await ann.press("Try on stored events");
   await ann.sees("The filter matches 1 of the newest 3 events of orders");
   await ann.sees("Would match: 1", "Would not match: 2", "dear");
-  await ann.sees('The filter wants subject begins with "/orders/d"', 'the event has "/orders/cheap"');
+  await ann.sees('The filter requires that subject begins with "/orders/d"', 'the event has "/orders/cheap"');
   assert.equal(await ann.page.getByLabel("Name", { exact: true }).inputValue(), "billing");
 
   await ann.type("Endpoint URL", receiver.url);

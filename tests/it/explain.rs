@@ -56,12 +56,12 @@ async fn every_clause_says_what_it_wanted_and_saw() {
         "topic": "orders", "eventSubscription": "billing", "eventKey": 1, "eventId": "cheap",
         "eventType": "Order.Paid", "subject": "/orders/7", "matched": false,
         "reason": {"code": "FilterNotMatched", "message":
-            "The filter wants NumberGreaterThan data.total 100 (advancedFilters[0]), but the event has 99."},
+            "The filter requires that data.total is greater than 100 (advancedFilters[0]), but the event has 99."},
         "clauses": [
             {"clause": "subjectBeginsWith", "key": "subject", "value": "/orders/",
              "wanted": "subject begins with \"/orders/\"", "saw": "\"/orders/7\"", "held": true},
             {"clause": "advancedFilters[0]", "operatorType": "NumberGreaterThan",
-             "key": "data.total", "value": 100, "wanted": "NumberGreaterThan data.total 100",
+             "key": "data.total", "value": 100, "wanted": "data.total is greater than 100",
              "saw": "99", "held": false},
         ],
         "changedSinceEvent": false, "deliveries": [],

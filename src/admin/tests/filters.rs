@@ -23,7 +23,7 @@ async fn a_filter_is_tried_in_the_form_before_anything_is_saved() {
         "Would match: 0",
         "Would not match: 1",
         &format!("href=\"{event}\""),
-        "The filter wants subject begins with &#34;/nowhere&#34; (subjectBeginsWith), but the event has",
+        "The filter requires that subject begins with &#34;/nowhere&#34; (subjectBeginsWith), but the event has",
         "everpost topics try-filter orders --file -",
         "value=\"audit\"",
         "value=\"kept\"",
@@ -45,7 +45,7 @@ async fn a_changed_filter_is_compared_with_the_one_in_force() {
         "The filter that billing has now matches 1 of them.",
         "Newly matched: 0",
         "No longer matched: 1",
-        "eventType in [&#34;Other&#34;] (includedEventTypes), but the event has &#34;Example.Created&#34;",
+        "eventType is one of &#34;Other&#34; (includedEventTypes), but the event has &#34;Example.Created&#34;",
         "--compare billing",
     ]);
     assert_eq!(page.body.matches(&format!("href=\"{event}\"")).count(), 1);

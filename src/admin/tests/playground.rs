@@ -35,8 +35,8 @@ async fn a_pasted_filter_tells_which_clause_fails() {
         assert_eq!(page.status, StatusCode::OK, "{}", page.body);
         page.expect(&[
             "Does not match",
-            "The filter wants NumberGreaterThan data.total 100 (advancedFilters[0]), but the event has 12.5.",
-            "eventType in [&#34;Order.Paid&#34;]",
+            "The filter requires that data.total is greater than 100 (advancedFilters[0]), but the event has 12.5.",
+            "eventType is one of &#34;Order.Paid&#34;",
             "Holds",
             "Fails",
         ]);

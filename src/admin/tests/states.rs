@@ -64,7 +64,7 @@ async fn an_event_tells_who_passed_it_over_and_what_to_do() {
     person.open(&event).await.expect(&[
         "/admin/topics/orders/subscriptions/barred\"",
         "takes no events",
-        "Its filter wants the event.",
+        "Its filter matches the event.",
         "alidate it again or correct its URL",
     ]);
     change(&mut person, EDIT, "https://shop.example/events", "").await;
@@ -79,7 +79,7 @@ async fn an_event_tells_that_the_filter_would_not_have_wanted_it_either() {
     let page = person.open(&event).await;
     page.expect(&[
         "its validation stands at Failed.",
-        "The filter wants subject begins with",
+        "The filter requires that subject begins with",
         "alidate it again or correct its URL",
     ]);
 }

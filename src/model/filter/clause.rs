@@ -208,17 +208,14 @@ impl Operand {
     }
 }
 
-/// `NumberGreaterThan data.total 100`.
+/// `data.total is greater than 100`.
 impl fmt::Display for Clause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.operator.name(), self.key.as_str())?;
-        let values = self.operand.values().join(",");
-        match self.operand {
-            Operand::Nothing => Ok(()),
-            Operand::Number(_) | Operand::Bool(_) => write!(f, " {values}"),
-            Operand::Numbers(_) | Operand::Ranges(_) | Operand::Texts(_) => {
-                write!(f, " [{values}]")
-            }
+        write!(f, "{} {}", self.key.as_str(), self.operator.row().meaning)?;
+        let values = self.operand.values();
+        match values.is_empty() {
+            true => Ok(()),
+            false => write!(f, " {}", values.join(", ")),
         }
     }
 }

@@ -55,7 +55,7 @@ pub struct FilterResult {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartResult {
     pub part: FilterPart,
-    /// The condition: `NumberGreaterThan data.total 100`.
+    /// The condition: `data.total is greater than 100`.
     pub wanted: String,
     /// The event's value, as JSON, shortened if it is long; `None` if there is none.
     pub saw: Option<String>,
@@ -196,7 +196,7 @@ impl Filter {
         let shown: Vec<String> = types.iter().map(|each| show_text(each)).collect();
         Some(PartResult {
             part: FilterPart::IncludedEventTypes,
-            wanted: format!("eventType in [{}]", shown.join(",")),
+            wanted: format!("eventType is one of {}", shown.join(", ")),
             saw: Some(show_text(event.event_type())),
             holds: self.type_matches(event.event_type()),
             remark: None,

@@ -52,7 +52,7 @@ pub struct OperatorRow {
     pub negated: bool,
     /// Whether an event passes that has no value at the key, `null`, or a value of another type.
     pub passes_without_key: bool,
-    /// Completes "passes if the value …".
+    /// Stands between a key and the values: `data.total` … `100`.
     pub meaning: &'static str,
 }
 
@@ -60,25 +60,25 @@ impl Operator {
     /// All operators, in the order of the variants.
     #[rustfmt::skip] // one row, one line
     pub const ALL: &'static [OperatorRow; 19] = &[
-        row(Self::NumberIn, "NumberIn", Takes::Numbers, "is one of the numbers"),
-        row(Self::NumberNotIn, "NumberNotIn", Takes::Numbers, "is none of the numbers").negated().passes_without_key(),
-        row(Self::NumberLessThan, "NumberLessThan", Takes::Number, "is less than the number"),
-        row(Self::NumberGreaterThan, "NumberGreaterThan", Takes::Number, "is greater than the number"),
-        row(Self::NumberLessThanOrEquals, "NumberLessThanOrEquals", Takes::Number, "is the number or less"),
-        row(Self::NumberGreaterThanOrEquals, "NumberGreaterThanOrEquals", Takes::Number, "is the number or greater"),
-        row(Self::NumberInRange, "NumberInRange", Takes::Ranges, "lies in one of the ranges"),
-        row(Self::NumberNotInRange, "NumberNotInRange", Takes::Ranges, "lies in none of the ranges").negated().passes_without_key(),
-        row(Self::BoolEquals, "BoolEquals", Takes::Bool, "is the boolean"),
-        row(Self::StringContains, "StringContains", Takes::Texts, "contains one of the strings"),
-        row(Self::StringBeginsWith, "StringBeginsWith", Takes::Texts, "begins with one of the strings"),
-        row(Self::StringEndsWith, "StringEndsWith", Takes::Texts, "ends with one of the strings"),
-        row(Self::StringIn, "StringIn", Takes::Texts, "is one of the strings"),
-        row(Self::StringNotContains, "StringNotContains", Takes::Texts, "contains none of the strings").negated(),
-        row(Self::StringNotBeginsWith, "StringNotBeginsWith", Takes::Texts, "begins with none of the strings").negated(),
-        row(Self::StringNotEndsWith, "StringNotEndsWith", Takes::Texts, "ends with none of the strings").negated(),
-        row(Self::StringNotIn, "StringNotIn", Takes::Texts, "is none of the strings").negated().passes_without_key(),
+        row(Self::NumberIn, "NumberIn", Takes::Numbers, "is one of"),
+        row(Self::NumberNotIn, "NumberNotIn", Takes::Numbers, "is none of").negated().passes_without_key(),
+        row(Self::NumberLessThan, "NumberLessThan", Takes::Number, "is less than"),
+        row(Self::NumberGreaterThan, "NumberGreaterThan", Takes::Number, "is greater than"),
+        row(Self::NumberLessThanOrEquals, "NumberLessThanOrEquals", Takes::Number, "is at most"),
+        row(Self::NumberGreaterThanOrEquals, "NumberGreaterThanOrEquals", Takes::Number, "is at least"),
+        row(Self::NumberInRange, "NumberInRange", Takes::Ranges, "is in one of"),
+        row(Self::NumberNotInRange, "NumberNotInRange", Takes::Ranges, "is in none of").negated().passes_without_key(),
+        row(Self::BoolEquals, "BoolEquals", Takes::Bool, "is"),
+        row(Self::StringContains, "StringContains", Takes::Texts, "contains one of"),
+        row(Self::StringBeginsWith, "StringBeginsWith", Takes::Texts, "begins with one of"),
+        row(Self::StringEndsWith, "StringEndsWith", Takes::Texts, "ends with one of"),
+        row(Self::StringIn, "StringIn", Takes::Texts, "is one of"),
+        row(Self::StringNotContains, "StringNotContains", Takes::Texts, "contains none of").negated(),
+        row(Self::StringNotBeginsWith, "StringNotBeginsWith", Takes::Texts, "begins with none of").negated(),
+        row(Self::StringNotEndsWith, "StringNotEndsWith", Takes::Texts, "ends with none of").negated(),
+        row(Self::StringNotIn, "StringNotIn", Takes::Texts, "is none of").negated().passes_without_key(),
         row(Self::IsNullOrUndefined, "IsNullOrUndefined", Takes::Nothing, "is null or missing").passes_without_key(),
-        row(Self::IsNotNull, "IsNotNull", Takes::Nothing, "is there and not null"),
+        row(Self::IsNotNull, "IsNotNull", Takes::Nothing, "exists and is not null"),
     ];
 
     /// Its properties.

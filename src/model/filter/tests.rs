@@ -317,13 +317,13 @@ fn explanations_name_every_part_and_what_it_saw() {
     check(
         &filter,
         &[
-            "+ advancedFilters[0]: IsNotNull data.total <- 99.50",
-            "- advancedFilters[1]: NumberGreaterThan total 1 <- missing; its data has one of that \
+            "+ advancedFilters[0]: data.total exists and is not null <- 99.50",
+            "- advancedFilters[1]: total is greater than 1 <- missing; its data has one of that \
              name: write `data.` before the key",
-            "- advancedFilters[2]: NumberGreaterThan data.total 100 <- 99.50",
-            r#"- advancedFilters[3]: StringNotIn data.country ["DE","\"x\""] <- "DE""#,
-            "- advancedFilters[4]: NumberInRange data.totals [[1,2],[3,4.5]] <- missing",
-            "+ advancedFilters[5]: NumberIn data.total [99.5] <- 99.50",
+            "- advancedFilters[2]: data.total is greater than 100 <- 99.50",
+            r#"- advancedFilters[3]: data.country is none of "DE", "\"x\"" <- "DE""#,
+            "- advancedFilters[4]: data.totals is in one of [1,2], [3,4.5] <- missing",
+            "+ advancedFilters[5]: data.total is one of 99.5 <- 99.50",
         ],
     );
     filter.advanced = clauses(&[
@@ -338,13 +338,13 @@ fn explanations_name_every_part_and_what_it_saw() {
     check(
         &filter,
         &[
-            &format!("- advancedFilters[0]: BoolEquals data.long true <- \"xyz\"; {other_type}"),
-            &format!("+ advancedFilters[1]: NumberNotIn data.long [1] <- \"xyz\"; {other_type}"),
-            "- advancedFilters[2]: NumberIn data.list [1] <- [1]; an array fails unless \
+            &format!("- advancedFilters[0]: data.long is true <- \"xyz\"; {other_type}"),
+            &format!("+ advancedFilters[1]: data.long is none of 1 <- \"xyz\"; {other_type}"),
+            "- advancedFilters[2]: data.list is one of 1 <- [1]; an array fails unless \
              enableAdvancedFilteringOnArrays is true",
-            "- advancedFilters[3]: IsNullOrUndefined data.list <- [1]",
-            "+ advancedFilters[4]: IsNullOrUndefined data.gone <- null",
-            r#"- advancedFilters[5]: StringIn data.gone ["x"] <- null; null counts as missing"#,
+            "- advancedFilters[3]: data.list is null or missing <- [1]",
+            "+ advancedFilters[4]: data.gone is null or missing <- null",
+            r#"- advancedFilters[5]: data.gone is one of "x" <- null; null counts as missing"#,
         ],
     );
     filter.advanced = Conditions::default();
@@ -354,7 +354,7 @@ fn explanations_name_every_part_and_what_it_saw() {
     check(
         &filter,
         &[
-            r#"- includedEventTypes: eventType in ["A","B"] <- "Order.Paid""#,
+            r#"- includedEventTypes: eventType is one of "A", "B" <- "Order.Paid""#,
             r#"+ subjectBeginsWith: subject begins with "/orders" <- "/Orders/1""#,
             r#"- subjectEndsWith: subject ends with "/2" <- "/Orders/1""#,
         ],
