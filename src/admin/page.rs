@@ -6,6 +6,9 @@ pub(crate) use std::time::Duration;
 pub(crate) use askama::Template;
 pub(crate) use axum::extract::{Path, Query, State};
 pub(crate) use axum::response::{IntoResponse, Redirect, Response};
+pub(crate) use http::HeaderMap;
+pub(crate) use serde::{Deserialize, Serialize};
+pub(crate) use serde_json::{Value, json};
 
 pub(crate) use crate::admin::action::{Call, Done, Names, Question, Subject, name_of};
 pub(crate) use crate::admin::bare::{draw, draw_with};
@@ -26,5 +29,6 @@ pub(crate) use crate::admin::widgets::{
     Badge, Empty, Flash, Icon, Time, Tone, filters, part, print,
 };
 pub(crate) use crate::base::Timestamp;
-pub(crate) use crate::model::registry::TopicEntry;
+pub(crate) use crate::broker::ManageError;
+pub(crate) use crate::model::registry::{NamespaceEntry, TopicEntry};
 pub(crate) use crate::store::accounts::Role;

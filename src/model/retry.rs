@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use crate::base::{TimeScale, Timestamp};
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::{AttemptResult, Delivery, DeliveryAttempt, Outcome};
+use crate::model::delivery::{
+    AttemptResult, Delivery, DeliveryAttempt, DeliveryId, Outcome, admit,
+};
+use crate::model::event::EventKey;
 use crate::model::limits::{
     ATTEMPTS_MAX, NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RETRY_AFTER_MAX,
     TIME_TO_LIVE_MINUTES_MAX,
@@ -84,6 +87,40 @@ impl RetryPolicy {
         match (at < expires_at) == (unmoved < expires_at) {
             true => at,
             false => unmoved,
+        }
+    }
+
+    /// When each attempt is made since the publishing, if all of them fail, the first one at once; last when the delivery
+    /// is given up; and the reason. Requests themselves take no time here.
+    pub fn played_through(&self, scale: TimeScale) -> (Vec<Duration>, DeadLetterReason) {
+        let start = Timestamp::from_ms(0);
+        let mut delivery = Delivery {
+            id: DeliveryId(0),
+            event: EventKey(0),
+            attempts: 0,
+            published_at: start,
+            first_attempt_at: Some(start),
+        };
+        let (mut times, mut at) = (Vec::new(), start);
+        loop {
+            delivery.attempts += 1;
+            times.push(at.since(start));
+            if delivery.attempts >= self.attempts_max {
+                times.push(at.since(start));
+                return (times, DeadLetterReason::MaxDeliveryAttemptsExceeded);
+            }
+            let failed = DeliveryAttempt {
+                attempt: delivery.attempts,
+                started_at: at,
+                duration: Duration::ZERO,
+                result: AttemptResult::of(Outcome::GenericError),
+                late: None,
+            };
+            at = self.next_attempt_at(&delivery, &failed, scale, 0.0);
+            if let Err(reason) = admit(&delivery, self, at, scale) {
+                times.push(at.since(start));
+                return (times, reason);
+            }
         }
     }
 
@@ -296,7 +333,6 @@ mod tests {
 
     use super::*;
     use crate::model::delivery::{DeliveryId, HttpResponse};
-    use crate::model::event::EventKey;
 
     /// An attempt that takes no time.
     fn failed(attempt: u32, at: Timestamp, result: AttemptResult) -> DeliveryAttempt {
@@ -480,6 +516,36 @@ mod tests {
         };
         let expires_at = Timestamp::from_ms(0) + minutes(20);
         assert!(after_failures(namespace, 7, -0.999_999) >= expires_at);
+    }
+
+    fn check_played_through(attempts_max: u32, minutes: u64, expected: &str) {
+        let policy = RetryPolicy {
+            attempts_max,
+            time_to_live: Duration::from_secs(minutes * 60),
+            ..RetryPolicy::default()
+        };
+        let (times, reason) = policy.played_through(TimeScale::REAL);
+        let times: Vec<String> = times
+            .iter()
+            .map(|time| time.as_secs().to_string())
+            .collect();
+        assert_eq!(
+            format!("{} {}", times.join(" "), reason.name()),
+            expected,
+            "{attempts_max} attempts, {minutes} min"
+        );
+    }
+
+    #[test]
+    fn a_policy_is_played_through() {
+        check_played_through(1, 1_440, "0 0 MaxDeliveryAttemptsExceeded");
+        check_played_through(3, 1_440, "0 10 40 40 MaxDeliveryAttemptsExceeded");
+        check_played_through(30, 1, "0 10 40 100 TimeToLiveExceeded");
+        check_played_through(
+            30,
+            1_440,
+            "0 10 40 100 400 1000 2800 6400 17200 38800 82000 125200 TimeToLiveExceeded",
+        );
     }
 
     /// A failed attempt of either profile, or with waits of one's own.

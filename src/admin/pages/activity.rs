@@ -1,26 +1,18 @@
 //! The page of what anybody has changed.
 
-use serde::{Deserialize, Serialize};
-
-use crate::admin::forms::filled::Filled;
 use crate::admin::lists::download::{NDJSON, line, streamed};
-use crate::admin::lists::filter::{self, Of, given, in_utc};
-use crate::admin::lists::recipe::command;
+use crate::admin::lists::filter::{Of, Reading, given, in_utc};
 use crate::admin::page::*;
 use crate::admin::paths::{subscription_page, topic_page};
 use crate::admin::widgets::json_text;
 use crate::model::audit::{Actor, AuditId, AuditRow, Target, TargetKind};
 use crate::model::name::TopicName;
 use crate::model::registry::Registry;
+use crate::store::StoreError;
 use crate::store::audit::AuditQuery;
-use crate::store::views::Page;
 use crate::wire::audit::AuditEntryBody;
 
-/// The list.
 const PATH: &str = "/admin/activity";
-
-/// The file of it.
-const EXPORT: &str = "/admin/activity/export";
 
 /// Entries of one page, and of one batch of a file.
 const SHOWN: usize = 50;
@@ -28,7 +20,6 @@ const SHOWN: usize = 50;
 /// Entries that one file has at most: as many as an editor still opens.
 const FILE_ENTRIES_MAX: usize = 10_000;
 
-/// What the URL asks for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct ActivityForm {
@@ -67,28 +58,26 @@ pub(crate) struct Opened {
 pub(crate) async fn list(
     Query(form): Query<ActivityForm>,
     Query(Opened { open }): Query<Opened>,
-    Call { site, visitor, .. }: Call,
+    call: Call,
 ) -> PageResult {
-    let form = Filled::with(form);
-    let (found, form) = match form.values.query() {
-        Ok(query) => (site.views.audit(query).await?, form),
-        Err(fault) => (Page::default(), form.with_faults([fault])),
-    };
-    let next = found.next_before.map(|id| id.0.to_string());
+    let (query, form) = Filled::with(form).read(ActivityForm::query);
+    let (mut rows, mut next) = (Vec::new(), None);
+    if let Some(query) = query {
+        let found = call.views.audit(query).await?;
+        (rows, next) = (found.rows, found.next_before.map(|id| id.0.to_string()));
+    }
     let mut list = List::new(PATH, &form).with_older(next, &form);
-    let flags = flags(&form);
-    let url = site.management_url(&link("/everpost/audit", &flags));
-    list.recipe = Recipe::get(&url).everpost(command("everpost audit", &flags));
-    if !found.rows.is_empty() {
-        list.export = Some(link(EXPORT, &form.pairs()));
+    list.recipe = Recipe::list(&call, "audit", "audit", &flags(&form));
+    if !rows.is_empty() {
+        list.export = Some(link(&format!("{PATH}/export"), &form.pairs()));
         let most = print::count(FILE_ENTRIES_MAX as u64);
         list.export_note = format!("The newest {most} at most");
     }
-    list.shown = print::plural(found.rows.len() as u64, "entry", "entries");
+    list.shown = print::plural(rows.len(), "entry", "entries");
     Ok(draw(&ActivityPage {
-        frame: Frame::new(&visitor, "Activity"),
-        rows: found.rows,
-        registry: visitor.standing.registry.clone(),
+        frame: Frame::new(&call.visitor, "Activity"),
+        rows,
+        registry: call.visitor.standing.registry.clone(),
         empty: match list.is_whole() {
             true => Empty::new("activity", "Nothing has been changed yet.", ""),
             false => Empty::no_match("No activity matches this filter.", PATH),
@@ -112,60 +101,46 @@ fn flags(form: &Filled<ActivityForm>) -> Vec<(&str, String)> {
 
 /// The newest entries that are meant, each on a line as the management API shows it.
 pub(crate) async fn export(Query(form): Query<ActivityForm>, call: Call) -> PageResult {
-    let query = form.query();
-    let query = query.map_err(|fault| PageError::Unreadable(fault.problem))?;
-    let first = (query, FILE_ENTRIES_MAX);
-    Ok(streamed(
-        "activity.ndjson",
-        NDJSON,
-        first,
-        move |(mut query, left)| {
-            let views = call.views.clone();
-            async move {
-                let found = views.audit(query.clone()).await?;
-                let bodies = found.rows.iter().map(AuditEntryBody::from);
-                let lines = bodies.flat_map(|body| line(&body)).collect();
-                query.before = found.next_before;
-                let left = left.saturating_sub(found.rows.len());
-                let goes_on = query.before.is_some() && left > 0;
-                Ok((lines, goes_on.then_some((query, left))))
-            }
-        },
-    ))
+    let first = (form.query()?, FILE_ENTRIES_MAX);
+    let next = move |(mut query, left): (AuditQuery, usize)| {
+        let views = call.views.clone();
+        async move {
+            let found = views.audit(query.clone()).await?;
+            let bodies = found.rows.iter().map(AuditEntryBody::from);
+            let lines = bodies.flat_map(|body| line(&body)).collect();
+            query.before = found.next_before;
+            let left = left.saturating_sub(found.rows.len());
+            let goes_on = query.before.is_some() && left > 0;
+            Ok::<_, StoreError>((lines, goes_on.then_some((query, left))))
+        }
+    };
+    Ok(streamed("activity.ndjson", NDJSON, first, next))
 }
 
 impl ActivityForm {
-    fn query(&self) -> Result<AuditQuery, Refusal> {
-        let moment = |name: &str, text: &str| {
-            let read = |text: String| {
-                let problem = format!("{text:?} is no moment such as 2026-11-21T06:40.");
-                filter::moment(&text).ok_or_else(|| Refusal::of(name, problem))
-            };
-            given(text).map(read).transpose()
-        };
-        Ok(AuditQuery {
+    fn query(&self) -> Result<AuditQuery, Vec<Refusal>> {
+        let mut read = Reading::default();
+        let query = AuditQuery {
             actor: given(&self.actor),
             action: given(&self.action),
             target_kind: given(&self.target_kind),
             target: given(&self.target),
-            from: moment("from", &self.from)?,
-            to: moment("to", &self.to)?,
+            from: read.moment("from", &self.from),
+            to: read.moment("to", &self.to),
             before: self.before.parse().ok().map(AuditId),
             limit: SHOWN,
-        })
+        };
+        read.end(query)
     }
 }
 
 impl ActivityPage {
-    /// Whether anything of what is folded away is filled in.
+    /// Whether anything of what is folded away is filled in, or wrong.
     fn asks_for_more(&self) -> bool {
-        let pairs = self.form.pairs();
-        pairs
-            .iter()
-            .any(|(name, _)| !["actor", "before"].contains(name))
+        let folded = ["target", "action", "targetKind", "from", "to"];
+        self.form.fills(&folded)
     }
 
-    /// The rows of each day.
     fn days(&self) -> Vec<(String, &[AuditRow])> {
         let day = |row: &AuditRow| Time::by("%A, %-d %B %Y", row.entry.caller.at).text();
         let days = self.rows.chunk_by(|a, b| day(a) == day(b));
@@ -176,13 +151,10 @@ impl ActivityPage {
     fn whole(row: &AuditRow) -> Option<String> {
         let mut changes = row.entry.action.changes().iter();
         let change = changes.find(|change| change.property.is_empty())?;
-        let is_gone = change.after.is_null();
-        let whole = if is_gone {
-            &change.before
-        } else {
-            &change.after
-        };
-        Some(print::visible(&json_text::laid_out(&whole.to_string())))
+        let whole = [&change.after, &change.before];
+        let whole = whole.into_iter().find(|whole| !whole.is_null());
+        let whole = whole.unwrap_or(&Value::Null).to_string();
+        Some(print::visible(&json_text::laid_out(&whole)))
     }
 
     /// The same page with the whole of this entry.
@@ -196,7 +168,7 @@ impl ActivityPage {
     fn sentence(&self, row: &AuditRow) -> (String, String, Option<String>, String) {
         let (text, target) = (row.entry.describe(), row.entry.target.to_string());
         let first: String = text.chars().take(1).flat_map(char::to_lowercase).collect();
-        let rest = text.chars().skip(1).collect::<String>();
+        let rest: String = text.chars().skip(1).collect();
         let text = print::visible(&(first + &rest));
         match text.split_once(&target).filter(|_| !target.is_empty()) {
             Some((before, after)) => {

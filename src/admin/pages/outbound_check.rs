@@ -5,7 +5,6 @@ use crate::admin::page::*;
 use crate::admin::pages::url_trial;
 use crate::broker::diagnostics::OutboundCheck;
 use crate::model::clock_skew::ClockSkew;
-use crate::outbound::connectivity::Call;
 
 /// What became of the last trial.
 #[derive(Template)]
@@ -16,8 +15,10 @@ part!(Tried<'_>);
 
 impl Tried<'_> {
     fn badge(&self) -> Badge {
-        match &self.0.connectivity.call {
-            Some(call) => ended(call),
+        let call = self.0.connectivity.call.as_ref();
+        match call.map(|call| &call.response) {
+            Some(Ok(reached)) => Badge::new(Tone::Good, format!("Answered {}", reached.status)),
+            Some(Err(_)) => Badge::new(Tone::Bad, "No answer"),
             None => url_trial::badge(&self.0.connectivity.verdict),
         }
     }
@@ -25,31 +26,23 @@ impl Tried<'_> {
     /// What came of it, in half a sentence.
     pub(crate) fn reached(&self) -> Badge {
         let badge = self.badge();
-        match &self.0.connectivity.call {
-            None => badge,
-            Some(_) => {
-                let word = format!("{} by {}.", badge.word, self.0.place);
-                badge.saying(word)
-            }
-        }
+        let by = format!("{} by {}.", badge.word, self.0.place);
+        let word = self.0.connectivity.call.as_ref().map(|_| by);
+        Badge::new(badge.tone, word.unwrap_or(badge.word))
     }
 
     /// The same about the clock.
     pub(crate) fn clock(&self) -> Badge {
-        let other = &self.0.place;
-        match self.skew() {
-            None => Badge::new(Tone::Rest, format!("Not told by {other}.")),
-            Some(ClockSkew::None) => {
-                Badge::new(Tone::Good, format!("The same as that of {other}."))
+        let (place, skew) = (&self.0.place, self.skew());
+        let is_wrong = skew.is_some_and(ClockSkew::is_too_much);
+        let tone = if is_wrong { Tone::Bad } else { Tone::Good };
+        match skew {
+            None => Badge::new(Tone::Rest, format!("Not told by {place}.")),
+            Some(ClockSkew::None) => Badge::new(tone, format!("The same as that of {place}.")),
+            Some(ClockSkew::Ahead(by) | ClockSkew::Behind(by)) => {
+                let by = print::span(by);
+                Badge::new(tone, format!("Differs by {by} from that of {place}."))
             }
-            Some(skew @ (ClockSkew::Ahead(by) | ClockSkew::Behind(by))) => Badge::new(
-                if skew.is_too_much() {
-                    Tone::Bad
-                } else {
-                    Tone::Good
-                },
-                format!("Differs by {} from that of {other}.", print::span(by)),
-            ),
         }
     }
 
@@ -59,18 +52,11 @@ impl Tried<'_> {
     }
 }
 
-fn ended(call: &Call) -> Badge {
-    match &call.response {
-        Ok(reached) => Badge::new(Tone::Good, format!("Answered {}", reached.status)),
-        Err(_) => Badge::new(Tone::Bad, "No answer"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::Timestamp;
-    use crate::outbound::connectivity::{Connectivity, Reached};
+    use crate::outbound::connectivity::{Call, Connectivity, Reached};
     use crate::outbound::egress::{Denied, Permit};
     use crate::outbound::evaluate::EgressVerdict;
     use crate::outbound::transport::TransportError;

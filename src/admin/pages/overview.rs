@@ -44,52 +44,50 @@ struct OverviewPage<'a> {
     recipe: Recipe,
 }
 
-/// The overview.
-pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Query(range): Query<RangeChoice>,
-) -> PageResult {
-    let (standing, now) = (&visitor.standing, visitor.now);
+pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageResult {
+    let (standing, now) = (&call.visitor.standing, call.visitor.now);
     let registry = &standing.registry;
-    let depths = &QueueDepths::of_all(&site, registry).await?;
+    let depths = &QueueDepths::of_all(&call, registry).await?;
     let recent = EventQuery {
         limit: EVENTS_SHOWN,
         ..EventQuery::default()
     };
-    let recent = site.views.events(recent).await?;
-    let made = registry.made_topics();
-    let since = made.map(|each| each.topic.created_at).min();
+    let since = registry.made_topics().map(|each| each.topic.created_at);
+    let since = since.min();
     let page = ("/admin", since.unwrap_or(now));
-    let traffic = &Traffic::read(&site, TrafficOf::Everything, &range, page).await?;
+    let traffic = &Traffic::read(&call, TrafficOf::Everything, &range, page).await?;
     let sending = standing.all().filter(|(_, it)| it.subscription.may_send());
     let due = sending.filter_map(|(_, it)| depths.subscription(it.subscription.id).next_attempt_at);
     let overdue = due.filter(|at| *at <= now).min();
     let all = registry.subscriptions().map(|(topic, each)| {
         let (topic, subscription) = (Arc::clone(topic), Arc::clone(each));
-        (
-            Subscription {
-                topic,
-                subscription,
-            },
-            standing.of(each),
-        )
+        let of = Subscription {
+            topic,
+            subscription,
+        };
+        (of, standing.of(each))
     });
     let mut concerns: Vec<_> = all.filter(|(_, it)| it.needs_attention()).collect();
     concerns.sort_by_key(|(_, state)| std::cmp::Reverse(state.tone()));
     let topics = registry.made_topics().take(TOPICS_SHOWN);
-    let first_event = visitor.step("/admin/first-event", "Deliver the first event");
+    let first_event = call
+        .visitor
+        .step("/admin/first-event", "Deliver the first event");
+    let recipe = Recipe::get(&call.management_url("/everpost/counts"));
     Ok(draw(&OverviewPage {
-        frame: Frame::new(&visitor, "Overview"),
+        frame: Frame::new(&call.visitor, "Overview"),
         is_new: first_event.is_some() && since.is_none(),
         total: depths.total(),
         overdue: overdue.map(|at| now.since(at)),
         concerns,
         sum: Sum::of(&traffic.slots),
         range: range.chosen().title,
-        topics: TopicTable::read(&site, &visitor, topics, depths).await?,
-        events: EventTable::new(recent.rows, EventTable::none_yet(first_event)),
-        recipe: Recipe::get(&site.management_url("/everpost/counts")).everpost("everpost doctor"),
+        topics: TopicTable::read(&call, &call.visitor, topics, depths).await?,
+        events: EventTable::new(
+            call.views.events(recent).await?.rows,
+            EventTable::none_yet(first_event),
+        ),
+        recipe: recipe.everpost("everpost doctor"),
         standing,
         depths,
         traffic,
@@ -132,11 +130,8 @@ impl OverviewPage<'_> {
     }
 
     fn dead_letter_look(&self) -> Look {
-        let look = if self.sum.dead_lettered == 0 {
-            Look::Hot
-        } else {
-            Look::Bad
-        };
+        let is_new = self.sum.dead_lettered > 0;
+        let look = if is_new { Look::Bad } else { Look::Hot };
         look.when(self.total.dead_letters > 0)
     }
 }

@@ -1,10 +1,5 @@
 //! The page of settings: what is in force and by whom, what is kept, and which webhooks may be called.
 
-use serde::Deserialize;
-use serde_json::Value;
-
-use crate::admin::bare::draw_with;
-use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
 use crate::admin::pages::url_trial::{self, UrlForm, badge};
 use crate::broker::diagnostics::place;
@@ -15,20 +10,12 @@ use crate::outbound::egress::EgressPolicy;
 use crate::outbound::evaluate::EgressVerdict;
 
 /// Settings that belong together, by the beginnings of their names.
+#[rustfmt::skip] // a table
 pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
-    (
-        "Server",
-        &["data_dir", "listen", "public_url", "http.", "shutdown."],
-    ),
+    ("Server", &["data_dir", "listen", "public_url", "http.", "shutdown."]),
     ("Publishing", &["publish."]),
-    (
-        "Delivery",
-        &["delivery.", "probation.", "replay.", "webhook.", "egress."],
-    ),
-    (
-        "Storage and retention",
-        &["storage.", "retention.", "dead_letter.", "master_key"],
-    ),
+    ("Delivery", &["delivery.", "probation.", "replay.", "webhook.", "egress."]),
+    ("Storage and retention", &["storage.", "retention.", "dead_letter.", "master_key"]),
     ("Access", &["admin.", "management.", "metrics."]),
     ("Log", &["log."]),
     ("Azure compatibility", &["azure."]),
@@ -59,7 +46,6 @@ pub(crate) struct Shown {
     show: String,
 }
 
-/// The page.
 pub(crate) async fn show(Query(shown): Query<Shown>, call: Call) -> PageResult {
     draw_page(&call, &shown, UrlForm::empty(), None).await
 }
@@ -80,6 +66,7 @@ async fn draw_page(
     form: Filled<UrlForm>,
     judged: Option<(String, EgressVerdict)>,
 ) -> PageResult {
+    let recipe = Recipe::everpost_alone("everpost config show --origin");
     let page = SettingsPage {
         frame: Frame::new(&call.visitor, "Settings"),
         settings: call.diagnostics.settings(),
@@ -90,8 +77,7 @@ async fn draw_page(
         options: call.broker.options(),
         storage: call.broker.storage_status().await?,
         only_changed: shown.show == "changed",
-        recipe: Recipe::everpost_alone("everpost config show --origin")
-            .everpost("everpost storage"),
+        recipe: recipe.everpost("everpost storage"),
     };
     Ok(draw_with(page.form.status(), &page))
 }
@@ -104,12 +90,14 @@ impl SettingsPage<'_> {
     /// The settings to show, under the titles of their groups.
     fn groups(&self) -> Vec<(&'static str, Vec<&Setting>)> {
         let groups = GROUPS.iter().map(|(title, beginnings)| {
-            let all = self.settings.all.iter();
-            let group = all.filter(|each| belongs(each.name, beginnings));
-            let shown = group.filter(|each| !self.only_changed || is_set(each));
-            (*title, shown.collect::<Vec<_>>())
+            let is_shown = |each: &&Setting| {
+                belongs(each.name, beginnings) && (!self.only_changed || is_set(each))
+            };
+            (*title, self.settings.all.iter().filter(is_shown).collect())
         });
-        groups.filter(|(_, shown)| !shown.is_empty()).collect()
+        groups
+            .filter(|(_, shown): &(_, Vec<_>)| !shown.is_empty())
+            .collect()
     }
 }
 
@@ -124,30 +112,29 @@ pub(crate) fn belongs(name: &str, beginnings: &[&str]) -> bool {
 
 /// A value in the notation of the file as people write it: `10,000`, `30 s`, `On`.
 fn said(name: &str, written: &str) -> String {
-    match serde_json::from_str(written) {
-        Ok(Value::Bool(is_on)) => (if is_on { "On" } else { "Off" }).to_owned(),
-        Ok(Value::Number(number)) => {
-            let whole = number.as_u64();
-            whole.map_or_else(|| written.to_owned(), |number| with_unit(name, number))
+    match serde_json::from_str(written).unwrap_or_default() {
+        Value::Bool(is_on) => (if is_on { "On" } else { "Off" }).to_owned(),
+        Value::Number(number) if number.is_u64() => {
+            with_unit(name, number.as_u64().unwrap_or_default())
         }
-        Ok(Value::String(text)) => text,
-        Ok(Value::Array(all)) if all.is_empty() => "None".to_owned(),
-        Ok(Value::Array(all)) => {
-            let all = all.iter().flat_map(Value::as_str);
-            all.collect::<Vec<_>>().join(", ")
+        Value::String(text) => text,
+        Value::Array(all) if all.is_empty() => "None".to_owned(),
+        Value::Array(all) => {
+            let all: Vec<_> = all.iter().flat_map(Value::as_str).collect();
+            all.join(", ")
         }
-        Ok(Value::Null | Value::Object(_)) | Err(_) => written.to_owned(),
+        Value::Number(_) | Value::Null | Value::Object(_) => written.to_owned(),
     }
 }
 
 /// The unit stands last in the name.
 fn with_unit(name: &str, number: u64) -> String {
     let seconds = |each: u64| print::span(Duration::from_secs(number.saturating_mul(each)));
-    match name {
-        name if name.ends_with("_s") => seconds(1),
-        name if name.ends_with("hours") => seconds(3_600),
-        name if name.ends_with("_mb") => print::bytes(number.saturating_mul(1 << 20)),
-        name if name.ends_with("bytes_max") => print::bytes(number),
+    match name.rsplit(['_', '.']).next() {
+        Some("s") => seconds(1),
+        Some("hours") => seconds(3_600),
+        Some("mb") => print::bytes(number.saturating_mul(1 << 20)),
+        Some("max") if name.ends_with("bytes_max") => print::bytes(number),
         _ => print::count(number),
     }
 }

@@ -1,7 +1,5 @@
 //! The page of the system: what runs where, how it stands, and what its log says.
 
-use crate::admin::bare::draw_with;
-use crate::admin::forms::filled::Filled;
 use crate::admin::lists::download::file;
 use crate::admin::page::*;
 use crate::admin::pages::log_lines::{LogForm, LogLine};
@@ -34,7 +32,6 @@ struct SystemPage<'a> {
     recipe: Recipe,
 }
 
-/// The page.
 pub(crate) async fn show(Query(log): Query<LogForm>, call: Call) -> PageResult {
     draw_page(&call, None, UrlForm::empty(), log).await
 }
@@ -54,7 +51,6 @@ pub(crate) async fn try_way_out(call: Call) -> PageResult {
     draw_page(&call, None, form, LogForm::default()).await
 }
 
-/// The support bundle as a file.
 pub(crate) async fn support_bundle(call: Call) -> PageResult {
     let bundle = call.diagnostics.bundle(call.by()).await?;
     let bundle = format!("{bundle:#}\n");
@@ -79,6 +75,7 @@ async fn draw_page(
     log_form: LogForm,
 ) -> PageResult {
     let (report, lines) = (call.diagnostics.report().await?, call.diagnostics.log());
+    let recipe = Recipe::everpost_alone("everpost doctor").everpost("everpost storage");
     let page = SystemPage {
         frame: Frame::new(&call.visitor, "System"),
         facts: call.diagnostics.facts(),
@@ -88,9 +85,7 @@ async fn draw_page(
         form,
         log: log_form.chosen(&lines),
         log_form,
-        recipe: Recipe::everpost_alone("everpost doctor")
-            .everpost("everpost storage")
-            .everpost("everpost support-bundle"),
+        recipe: recipe.everpost("everpost support-bundle"),
     };
     Ok(draw_with(page.form.status(), &page))
 }
@@ -103,14 +98,8 @@ impl SystemPage<'_> {
 
     /// Of the storage, the delivery counts, the database, the clock and the way out.
     fn checks(&self) -> [Badge; 5] {
-        let Report {
-            outbound_check,
-            storage,
-            disk_is_low,
-            ..
-        } = self.report;
-        let disk = match storage.pressure {
-            _ if *disk_is_low => Badge::new(Tone::Bad, "Full"),
+        let disk = match self.report.storage.pressure {
+            _ if self.report.disk_is_low => Badge::new(Tone::Bad, "Full"),
             Some(_) => Badge::new(Tone::Warn, "At the limit"),
             None => Badge::new(Tone::Good, "Enough space"),
         };
@@ -118,15 +107,13 @@ impl SystemPage<'_> {
             true => Badge::new(Tone::Good, "Consistent"),
             false => Badge::new(Tone::Bad, "Inconsistent"),
         };
-        let tried = outbound_check.as_ref().map(Tried);
-        let (clock, connectivity) = match tried {
-            Some(tried) => (tried.clock(), tried.reached()),
-            None => (
-                Badge::new(Tone::Rest, "Not compared since the start."),
-                Badge::new(Tone::Rest, "Not tested since the start."),
-            ),
-        };
-        [disk, counts, self.integrity(), clock, connectivity]
+        let tried = self.report.outbound_check.as_ref().map(Tried);
+        let unknown = |what: &str| Badge::new(Tone::Rest, format!("Not {what} since the start."));
+        let clock = tried.as_ref().map(Tried::clock);
+        let reached = tried.as_ref().map(Tried::reached);
+        let clock = clock.unwrap_or_else(|| unknown("compared"));
+        let reached = reached.unwrap_or_else(|| unknown("tested"));
+        [disk, counts, self.integrity(), clock, reached]
     }
 
     fn failed(&self) -> usize {
@@ -140,33 +127,25 @@ impl SystemPage<'_> {
         let Some(counted) = &self.counted else {
             return self.report.unbalanced().map(|it| (it, None)).collect();
         };
-        let agrees = |it: &Audited| it.verified.as_ref().is_some_and(|found| found.agrees);
-        let uneven = counted
-            .iter()
-            .filter(|it| !it.account.totals.balance() || !agrees(it));
-        uneven
-            .map(|it| (&it.account, it.verified.as_ref()))
+        let all = counted.iter().map(|it| (&it.account, it.verified.as_ref()));
+        let agrees = |found: Option<&Verified>| found.is_some_and(|found| found.agrees);
+        all.filter(|(account, found)| !account.totals.balance() || !agrees(*found))
             .collect()
     }
 
+    #[rustfmt::skip] // a table
     fn integrity(&self) -> Badge {
-        let (tone, word) = match &self.report.integrity {
-            IntegrityCheck::Never => (Tone::Rest, "Not checked since the start"),
-            IntegrityCheck::Running { .. } => (Tone::Warn, "Being checked"),
-            IntegrityCheck::Done { found, .. } => match found {
-                Err(_) => (Tone::Bad, "Could not be checked"),
-                Ok(it) if !it.faults.is_empty() => (
-                    Tone::Bad,
-                    "Damaged: restore a back-up, or run everpost salvage",
-                ),
-                Ok(it) if it.is_complete() => (Tone::Good, "Sound"),
-                Ok(_) => (Tone::Warn, "Sound as far as was checked"),
-            },
-        };
-        Badge::new(tone, word)
+        match &self.report.integrity {
+            IntegrityCheck::Never => Badge::new(Tone::Rest, "Not checked since the start"),
+            IntegrityCheck::Running { .. } => Badge::new(Tone::Warn, "Being checked"),
+            IntegrityCheck::Done { found: Err(_), .. } => Badge::new(Tone::Bad, "Could not be checked"),
+            IntegrityCheck::Done { found: Ok(it), .. } if !it.faults.is_empty() =>
+                Badge::new(Tone::Bad, "Damaged: restore a back-up, or run everpost salvage"),
+            IntegrityCheck::Done { found: Ok(it), .. } if it.is_complete() => Badge::new(Tone::Good, "Sound"),
+            IntegrityCheck::Done { found: Ok(_), .. } => Badge::new(Tone::Warn, "Sound as far as was checked"),
+        }
     }
 
-    /// How busy the threads are.
     fn busy(&self) -> String {
         let busy = self.report.busy;
         busy.map_or_else(|| "–".to_owned(), |share| format!("{:.0} %", share * 100.0))

@@ -1,10 +1,8 @@
 //! What happened when: charts of the traffic of a topic, of an event subscription or of everything, with a table
 //! of the same numbers.
 
-use serde::Deserialize;
-
 use crate::admin::page::*;
-use crate::admin::widgets::chart::{Chart, Key, Scale};
+use crate::admin::widgets::chart::{Chart, Scale, Series};
 use crate::store::StoreError;
 use crate::store::views::{Bound, Latency, TrafficOf, TrafficQuery, TrafficSlot};
 
@@ -27,29 +25,14 @@ pub(crate) struct Range {
     step: &'static str,
 }
 
+#[rustfmt::skip] // a table
 const RANGES: [Range; 5] = [
-    range("1h", "1 h", MINUTE_MS, 60, "minute"),
-    range("6h", "6 h", 10 * MINUTE_MS, 36, "10 minutes"),
-    range("24h", "24 h", HOUR_MS, 24, "hour"),
-    range("7d", "7 d", 4 * HOUR_MS, 42, "4 hours"),
-    range("30d", "30 d", DAY_MS, 30, "day"),
+    Range { name: "1h", title: "1 h", step_ms: MINUTE_MS, slots: 60, step: "minute" },
+    Range { name: "6h", title: "6 h", step_ms: 10 * MINUTE_MS, slots: 36, step: "10 minutes" },
+    Range { name: "24h", title: "24 h", step_ms: HOUR_MS, slots: 24, step: "hour" },
+    Range { name: "7d", title: "7 d", step_ms: 4 * HOUR_MS, slots: 42, step: "4 hours" },
+    Range { name: "30d", title: "30 d", step_ms: DAY_MS, slots: 30, step: "day" },
 ];
-
-const fn range(
-    name: &'static str,
-    title: &'static str,
-    step_ms: i64,
-    slots: i64,
-    step: &'static str,
-) -> Range {
-    Range {
-        name,
-        title,
-        step_ms,
-        slots,
-        step,
-    }
-}
 
 impl Range {
     /// As much of it as there has been since `since`, in finer steps where that is little.
@@ -76,14 +59,9 @@ impl Range {
 
     /// `21:00–22:00`; for a day its date.
     fn slot(self, slot: &TrafficSlot) -> String {
-        let (at, end) = (slot.start_at, slot.start_at.as_ms() + self.step_ms);
-        match self.step_ms {
-            DAY_MS.. => self.text(at),
-            _ => {
-                let end = Time::by("%H:%M", Timestamp::from_ms(end)).text();
-                format!("{}–{end}", self.text(at))
-            }
-        }
+        let (at, end_ms) = (slot.start_at, slot.start_at.as_ms() + self.step_ms);
+        let end = Time::by("–%H:%M", Timestamp::from_ms(end_ms)).text();
+        self.text(at) + if self.step_ms < DAY_MS { &end } else { "" }
     }
 }
 
@@ -101,27 +79,21 @@ impl RangeChoice {
     }
 }
 
-/// The charts with everything around them.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/traffic.html")]
 pub(crate) struct Traffic {
     path: String,
-    /// Whether the page has the choice of the range in its head.
-    is_chosen_above: bool,
-    counts_events: bool,
+    of: TrafficOf,
     chosen: Range,
     range: Range,
     now: Timestamp,
-    /// Oldest first.
     pub(crate) slots: Vec<TrafficSlot>,
 }
 
 /// How many dead letters there were, hour by hour of the last day.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/dead_letter_chart.html")]
-pub(crate) struct DeadLetterChart {
-    traffic: Traffic,
-}
+pub(crate) struct DeadLetterChart(Traffic);
 
 part!(Traffic, DeadLetterChart);
 
@@ -132,9 +104,93 @@ impl DeadLetterChart {
         of: TrafficOf,
         since: Timestamp,
     ) -> Result<Self, StoreError> {
-        let traffic = Traffic::read(site, of, &RangeChoice::default(), ("", since)).await?;
-        Ok(Self { traffic })
+        let choice = RangeChoice::default();
+        Ok(Self(Traffic::read(site, of, &choice, ("", since)).await?))
     }
+}
+
+/// A colour, a shape and a name of something that is drawn, and its value in a slot.
+type Drawn = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&TrafficSlot) -> Option<f64>,
+);
+
+/// A chart: what is drawn; its unit, its axis and what is most remarkable; and what is said of each slot.
+struct Plan {
+    id: &'static str,
+    title: &'static str,
+    drawn: &'static [Drawn],
+    head: fn(&Traffic) -> (String, Scale, String),
+    say: fn(&TrafficSlot) -> String,
+}
+
+/// How attempts ended, which share succeeded, how long deliveries took, and what is left.
+#[rustfmt::skip] // a table
+const CHARTS: [Plan; 4] = [
+    Plan {
+        id: "chart-attempts",
+        title: "Delivery attempts",
+        drawn: &[
+            ("good", "", "Succeeded", |slot| Some(slot.delivered as f64)),
+            ("bad", "", "Failed", |slot| Some(failed(slot) as f64)),
+        ],
+        head: |it| counted(format!("per {}", it.range.step), it.most(TrafficSlot::tried)),
+        say: |slot| format!("{} succeeded, {} failed", print::count(slot.delivered), print::count(failed(slot))),
+    },
+    Plan {
+        id: "chart-success",
+        title: "Success rate",
+        drawn: &[("good", "line", "Succeeded", share)],
+        head: |it| {
+            let lowest = it.slots.iter().filter_map(share).reduce(f64::min);
+            let peak = lowest.map(|lowest| format!("lowest {lowest:.1} %")).unwrap_or_default();
+            ("% of attempts".to_owned(), Scale::percent(lowest.unwrap_or(100.0)), peak)
+        },
+        say: |slot| match slot.tried() { 0 => "no attempts".to_owned(), tried => print::share(slot.delivered, tried) },
+    },
+    Plan {
+        id: "chart-latency",
+        title: "Delivery time",
+        drawn: &[
+            ("accent", "line", "p50", |slot| drawn_ms(slot, 0.5)),
+            ("second", "line dash", "p95", |slot| drawn_ms(slot, 0.95)),
+        ],
+        head: |it| {
+            let fastest = it.slots.iter().filter_map(|slot| drawn_ms(slot, 0.5)).reduce(f64::min);
+            let slowest = it.slots.iter().filter_map(|slot| slot.latency.within_ms(0.95)).max();
+            let peak = slowest.map(|_| format!("p95 up to {}", bound(slowest))).unwrap_or_default();
+            let scale = Scale::milliseconds(fastest.unwrap_or(1.0), slowest.map_or(0.0, in_ms));
+            ("publish to delivered, log scale".to_owned(), scale, peak)
+        },
+        say: |slot| format!("p50 {}, p95 {}", within(slot, 0.5), within(slot, 0.95)),
+    },
+    Plan {
+        id: "chart-pending",
+        title: "Pending deliveries",
+        drawn: &[("warn", "line", "Pending", |slot| Some(slot.pending as f64))],
+        head: |it| counted(format!("at the end of each {}", it.range.step), it.most(|slot| slot.pending)),
+        say: |slot| format!("{} pending", print::count(slot.pending)),
+    },
+];
+
+#[rustfmt::skip] // as those above
+const DEAD_LETTERS: Plan = Plan {
+    id: "chart-dead-letters",
+    title: "New dead letters",
+    drawn: &[("bad", "", "Dead-lettered", |slot| Some(slot.dead_lettered as f64))],
+    head: |it| {
+        let (step, title, all) = (it.range.step, it.range.title, print::count(Sum::of(&it.slots).dead_lettered));
+        let scale = Scale::counts(it.most(|slot| slot.dead_lettered));
+        (format!("per {step}, {title}"), scale, format!("{all} in {title}"))
+    },
+    say: |slot| print::count(slot.dead_lettered),
+};
+
+fn counted(unit: String, most: u64) -> (String, Scale, String) {
+    let peak = format!("peak {}", print::count(most));
+    (unit, Scale::counts(most), peak)
 }
 
 impl Traffic {
@@ -150,8 +206,7 @@ impl Traffic {
         let query = TrafficQuery::until(now, of, range.step_ms, count);
         Ok(Self {
             path: path.to_owned(),
-            is_chosen_above: of == TrafficOf::Everything,
-            counts_events: !matches!(of, TrafficOf::Subscription(_)),
+            of,
             chosen: choice.chosen(),
             range,
             now,
@@ -169,13 +224,8 @@ impl Traffic {
 
     /// How long the slowest took but for one in twenty, slot by slot.
     pub(crate) fn slowest(&self) -> Vec<f64> {
-        let slowest = self.within(0.95).into_iter();
+        let slowest = self.slots.iter().map(|slot| drawn_ms(slot, 0.95));
         slowest.map(Option::unwrap_or_default).collect()
-    }
-
-    fn within(&self, share: f64) -> Vec<Option<f64>> {
-        let within = |slot: &TrafficSlot| slot.latency.within_ms(share).map(drawn_ms);
-        self.slots.iter().map(within).collect()
     }
 
     fn most(&self, count: fn(&TrafficSlot) -> u64) -> u64 {
@@ -194,105 +244,36 @@ impl Traffic {
         starts.chain([(100.0, range.text(self.now))]).collect()
     }
 
-    /// The chart with its times, what is most remarkable, and `say` of each slot.
-    fn said(&self, chart: Chart, peak: String, say: impl Fn(&TrafficSlot) -> String) -> Chart {
-        let said = |slot| format!("{}: {}", self.range.slot(slot), say(slot));
-        chart.saying(self.slots.iter().map(said).collect(), self.times(), peak)
-    }
-
-    /// Bars of counts.
-    fn bars<const N: usize>(
-        &self,
-        (id, title, unit): (&'static str, &'static str, &str),
-        keys: [Key; N],
-        counts: fn(&TrafficSlot) -> [u64; N],
-    ) -> Chart {
-        let counts = self.slots.iter().map(|slot| counts(slot).to_vec());
-        let counts: Vec<_> = counts.collect();
-        let most = counts.iter().map(|each| each.iter().sum()).max();
-        Chart::new(id, title, unit, Scale::counts(most.unwrap_or(0))).stacked(&keys, &counts)
-    }
-
-    /// How attempts ended, which share succeeded, how long deliveries took, and what is left.
     fn charts(&self) -> [Chart; 4] {
-        let step = self.range.step;
-        let unit = format!("per {step}");
-        let attempts = ("chart-attempts", "Delivery attempts", unit.as_str());
-        let keys = [Key("good", "", "Succeeded"), Key("bad", "", "Failed")];
-        let attempts = self.bars(attempts, keys, |slot| [slot.delivered, failed(slot)]);
-        let peak = format!("peak {}", print::count(self.most(TrafficSlot::tried)));
-        let attempts = self.said(attempts, peak, |slot| {
-            let (delivered, failed) = (print::count(slot.delivered), print::count(failed(slot)));
-            format!("{delivered} succeeded, {failed} failed")
-        });
-
-        let tried = |slot: &TrafficSlot| Some(slot.tried() as f64).filter(|tried| *tried > 0.0);
-        let share = |slot| tried(slot).map(|tried| slot.delivered as f64 * 100.0 / tried);
-        let shares: Vec<_> = self.slots.iter().map(share).collect();
-        let lowest = shares.iter().flatten().copied().fold(100.0, f64::min);
-        let is_any = shares.iter().any(Option::is_some);
-        let scale = Scale::percent(lowest);
-        let success = Chart::new("chart-success", "Success rate", "% of attempts", scale)
-            .line(Key("good", "line", "Succeeded"), &shares);
-        let peak = if is_any {
-            format!("lowest {lowest:.1} %")
-        } else {
-            String::new()
-        };
-        let success = self.said(success, peak, |slot| match slot.tried() {
-            0 => "no attempts".to_owned(),
-            tried => print::share(slot.delivered, tried),
-        });
-
-        let (half, most) = (self.within(0.5), self.within(0.95));
-        let least = half
-            .iter()
-            .flatten()
-            .copied()
-            .reduce(f64::min)
-            .unwrap_or(1.0);
-        let longest = most.iter().flatten().copied().fold(0.0, f64::max);
-        let unit = "publish to delivered, log scale";
-        let scale = Scale::milliseconds(least, longest);
-        let latency = Chart::new("chart-latency", "Delivery time", unit, scale)
-            .line(Key("accent", "line", "p50"), &half)
-            .line(Key("second", "line dash", "p95"), &most);
-        let slowest = self
-            .slots
-            .iter()
-            .flat_map(|slot| slot.latency.within_ms(0.95));
-        let slowest = slowest.max_by(|a, b| drawn_ms(*a).total_cmp(&drawn_ms(*b)));
-        let peak = slowest.map(|it| format!("p95 up to {}", bound(Some(it))));
-        let latency = self.said(latency, peak.unwrap_or_default(), |slot| {
-            format!("p50 {}, p95 {}", within(slot, 0.5), within(slot, 0.95))
-        });
-
-        let most = self.most(|slot| slot.pending);
-        let left: Vec<_> = self
-            .slots
-            .iter()
-            .map(|slot| Some(slot.pending as f64))
-            .collect();
-        let (unit, scale) = (format!("at the end of each {step}"), Scale::counts(most));
-        let pending = Chart::new("chart-pending", "Pending deliveries", &unit, scale)
-            .line(Key("warn", "line", "Pending"), &left);
-        let peak = format!("peak {}", print::count(most));
-        let pending = self.said(pending, peak, |slot| {
-            format!("{} pending", print::count(slot.pending))
-        });
-        [attempts, success, latency, pending]
+        CHARTS.map(|plan| self.chart(&plan))
     }
 
     fn dead_letters(&self) -> Chart {
-        let unit = format!("per {}, {}", self.range.step, self.range.title);
-        let all = self.slots.iter().map(|slot| slot.dead_lettered).sum();
-        let head = ("chart-dead-letters", "New dead letters", unit.as_str());
-        let chart = self.bars(head, [Key("bad", "", "Dead-lettered")], |slot| {
-            [slot.dead_lettered]
-        });
-        let peak = format!("{} in {}", print::count(all), self.range.title);
-        self.said(chart, peak, |slot| print::count(slot.dead_lettered))
+        self.chart(&DEAD_LETTERS)
     }
+
+    fn chart(&self, plan: &Plan) -> Chart {
+        let series = plan.drawn.iter().map(|(class, shape, label, value)| {
+            Series(class, shape, label, self.slots.iter().map(value).collect())
+        });
+        let said = |slot| format!("{}: {}", self.range.slot(slot), (plan.say)(slot));
+        let (unit, scale, peak) = (plan.head)(self);
+        Chart {
+            id: plan.id,
+            title: plan.title,
+            unit,
+            scale,
+            series: series.collect(),
+            said: self.slots.iter().map(said).collect(),
+            times: self.times(),
+            peak,
+        }
+    }
+}
+
+/// How many of a hundred attempts succeeded, if there were any.
+fn share(slot: &TrafficSlot) -> Option<f64> {
+    (slot.tried() > 0).then(|| slot.delivered as f64 * 100.0 / slot.tried() as f64)
 }
 
 fn failed(slot: &TrafficSlot) -> u64 {
@@ -303,9 +284,12 @@ fn within(slot: &TrafficSlot, share: f64) -> String {
     bound(slot.latency.within_ms(share))
 }
 
-/// Where a bound is drawn. What took longer than is told apart is drawn at a week, which is as long as a delivery
-/// lives (rule N9).
-fn drawn_ms(bound: Bound) -> f64 {
+fn drawn_ms(slot: &TrafficSlot, share: f64) -> Option<f64> {
+    slot.latency.within_ms(share).map(in_ms)
+}
+
+/// What took longer than is told apart is drawn at a week, which is as long as a delivery lives (rule N9).
+fn in_ms(bound: Bound) -> f64 {
     match bound {
         Bound::Within(ms) => ms as f64,
         Bound::Longer => 604_800_000.0,
@@ -321,11 +305,8 @@ pub(crate) fn bound(bound: Option<Bound>) -> String {
     }
 }
 
-/// All slots together.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum {
-    pub(crate) published: u64,
-    pub(crate) unmatched: u64,
     pub(crate) delivered: u64,
     pub(crate) dead_lettered: u64,
     pub(crate) dropped: u64,
@@ -336,8 +317,6 @@ pub(crate) struct Sum {
 impl Sum {
     pub(crate) fn of(slots: &[TrafficSlot]) -> Self {
         slots.iter().fold(Self::default(), |sum, slot| Self {
-            published: sum.published + slot.published,
-            unmatched: sum.unmatched + slot.unmatched,
             delivered: sum.delivered + slot.delivered,
             dead_lettered: sum.dead_lettered + slot.dead_lettered,
             dropped: sum.dropped + slot.dropped,
@@ -403,8 +382,7 @@ mod tests {
         let now = Timestamp::from_ms(90_000);
         let drawn = Traffic {
             path: "/admin".to_owned(),
-            is_chosen_above: true,
-            counts_events: true,
+            of: TrafficOf::Everything,
             chosen: RANGES[0],
             range: RANGES[0],
             now,

@@ -2,15 +2,12 @@
 //! told by `templates/url_trial.html`.
 
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
 use crate::outbound::egress::Denied;
 use crate::outbound::evaluate::EgressVerdict;
 
-/// What is typed.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct UrlForm {
@@ -43,17 +40,13 @@ pub(crate) fn badge(verdict: &EgressVerdict) -> Badge {
 
 /// Why an address may not be called, and what would open it.
 pub(crate) fn denied_words(denied: &Denied) -> String {
-    match denied {
-        Denied::NotPublic { address, what, .. } => format!(
-            "{address} is {what}, and only public addresses are called unless the appliance is told \
-             otherwise. To allow it, start the appliance with --egress-allow {0} (the setting \
-             egress.allow, or EVERPOST_EGRESS_ALLOW={0}).",
-            IpNet::from(*address)
-        ),
-        Denied::ByOperator { .. }
-        | Denied::PlainHttp
-        | Denied::Scheme
-        | Denied::NoHost
-        | Denied::UserInfo => sentence(&denied.to_string()),
-    }
+    let Denied::NotPublic { address, what, .. } = denied else {
+        return sentence(&denied.to_string());
+    };
+    format!(
+        "{address} is {what}, and only public addresses are called unless the appliance is told \
+         otherwise. To allow it, start the appliance with --egress-allow {0} (the setting \
+         egress.allow, or EVERPOST_EGRESS_ALLOW={0}).",
+        IpNet::from(*address)
+    )
 }

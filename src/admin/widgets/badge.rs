@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::admin::widgets::part;
 
-/// How good news is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Tone {
     Good,
@@ -18,24 +17,22 @@ pub(crate) enum Tone {
 impl Tone {
     pub(crate) const ALL: [Self; 4] = [Self::Good, Self::Rest, Self::Warn, Self::Bad];
 
-    /// Its class in the stylesheet.
-    pub(crate) fn name(self) -> &'static str {
+    /// Its class in the stylesheet, and the icon where the state has none of its own.
+    fn look(self) -> (&'static str, &'static str) {
         match self {
-            Self::Good => "good",
-            Self::Rest => "rest",
-            Self::Warn => "warn",
-            Self::Bad => "bad",
+            Self::Good => ("good", "ok"),
+            Self::Rest => ("rest", "none"),
+            Self::Warn => ("warn", "wait"),
+            Self::Bad => ("bad", "x"),
         }
     }
 
-    /// The icon where the state has none of its own.
+    pub(crate) fn name(self) -> &'static str {
+        self.look().0
+    }
+
     pub(crate) fn icon(self) -> Icon {
-        Icon(match self {
-            Self::Good => "ok",
-            Self::Rest => "none",
-            Self::Warn => "wait",
-            Self::Bad => "x",
-        })
+        Icon(self.look().1)
     }
 }
 
@@ -61,7 +58,6 @@ pub(crate) struct Badge {
 part!(Icon, Badge);
 
 impl Badge {
-    /// The word in that tone.
     pub(crate) fn new(tone: Tone, word: impl Into<String>) -> Self {
         Self {
             tone,
@@ -82,14 +78,13 @@ impl Badge {
         Self { word, ..self }
     }
 
+    pub(crate) fn icon(&self) -> Icon {
+        self.icon
+    }
+
     /// The same as tables have it.
     pub(crate) fn bare(self) -> Self {
         Self { bare: true, ..self }
-    }
-
-    /// The icon with its colour alone, for rows that say the word elsewhere.
-    pub(crate) fn icon(&self) -> Icon {
-        self.icon
     }
 }
 

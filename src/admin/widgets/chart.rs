@@ -7,63 +7,39 @@ use askama::Template;
 
 use crate::admin::widgets::part;
 
-/// Where the drawing begins below the line of words, and how much room the times have below it.
+/// How high a chart is, where the drawing begins below the line of words, and where it stands above the times.
+const HEIGHT: f64 = 140.0;
 const TOP: f64 = 18.0;
-const FOOT: f64 = 18.0;
+const BASE: f64 = 122.0;
 
 /// Bars are never lower than this: what happened must be seen, however much more happened elsewhere.
 const LOWEST_BAR: f64 = 1.0;
 
-/// How high a chart is.
-const HEIGHT: f64 = 140.0;
-
-/// A chart, ready to be drawn.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/chart.html")]
 pub(crate) struct Chart {
-    id: &'static str,
-    title: &'static str,
-    unit: String,
-    scale: Scale,
-    keys: Vec<Key>,
-    bars: Vec<Bar>,
-    curves: Vec<Curve>,
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) unit: String,
+    pub(crate) scale: Scale,
+    pub(crate) series: Vec<Series>,
+    /// Each slot in words; the last one has not ended.
+    pub(crate) said: Vec<String>,
     /// Words below, and where they stand.
-    times: Vec<(f64, String)>,
+    pub(crate) times: Vec<(f64, String)>,
     /// What is most remarkable.
-    peak: String,
-    /// Each slot in words.
-    said: Vec<String>,
+    pub(crate) peak: String,
 }
 
-part!(Chart);
-
-/// What is drawn how: a colour of the stylesheet; `line dash`, `line`, or nothing for a bar; what it is called.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Key(
+/// A colour of the stylesheet; `line dash`, `line`, or nothing for bars, which stand upon each other; what it is called;
+/// and the value of each slot, where it is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Series(
     pub(crate) &'static str,
     pub(crate) &'static str,
     pub(crate) &'static str,
+    pub(crate) Vec<Option<f64>>,
 );
-
-#[derive(Clone, Debug)]
-struct Bar {
-    class: &'static str,
-    x: f64,
-    width: f64,
-    y: f64,
-    height: f64,
-    /// Its slot has not ended.
-    is_part: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Curve {
-    key: Key,
-    line: String,
-    /// What lies below it; empty for an axis that does not begin at nothing.
-    area: String,
-}
 
 /// From the value at the foot of the axis to the one at its top.
 #[derive(Clone, Debug)]
@@ -72,26 +48,29 @@ pub(crate) struct Scale {
     is_logarithmic: bool,
 }
 
+part!(Chart, Spark);
+
 impl Scale {
-    /// Counts from 0 to at least `most`, in three round steps.
-    pub(crate) fn counts(most: u64) -> Self {
-        let step = round_up(most as f64 / 3.0);
-        let ticks = (0..=3).map(|tick| f64::from(tick) * step);
+    fn new(values: impl IntoIterator<Item = f64>, word: impl Fn(f64) -> String) -> Self {
+        let ticks = values.into_iter().map(|value| (value, word(value)));
         Self {
-            ticks: ticks.map(|value| (value, short(value))).collect(),
+            ticks: ticks.collect(),
             is_logarithmic: false,
         }
     }
 
+    /// Counts from 0 to at least `most`, in three round steps.
+    pub(crate) fn counts(most: u64) -> Self {
+        let step = round_up(most as f64 / 3.0);
+        Self::new([0.0, step, 2.0 * step, 3.0 * step], short)
+    }
+
     /// Per cent up to 100, from as high as leaves `lowest` in sight.
     pub(crate) fn percent(lowest: f64) -> Self {
-        let from = [99.0, 90.0, 80.0, 60.0].into_iter();
-        let from = from.into_iter().find(|from| *from < lowest).unwrap_or(0.0);
-        let ticks = [from, (from + 100.0) / 2.0, 100.0];
-        Self {
-            ticks: ticks.map(|value| (value, format!("{value} %"))).to_vec(),
-            is_logarithmic: false,
-        }
+        let mut from = [99.0, 90.0, 80.0, 60.0].into_iter();
+        let from = from.find(|from| *from < lowest).unwrap_or(0.0);
+        let word = |value| format!("{value} %");
+        Self::new([from, (from + 100.0) / 2.0, 100.0], word)
     }
 
     /// Milliseconds by powers of ten: from a disk's time to hours of retries, nothing else would show both.
@@ -107,22 +86,14 @@ impl Scale {
             false => format!("{} s", short(ms / 1_000.0)),
         };
         Self {
-            ticks: ticks.map(|value| (value, word(value))).collect(),
             is_logarithmic: true,
+            ..Self::new(ticks, word)
         }
-    }
-
-    fn foot(&self) -> f64 {
-        self.ticks.first().map_or(0.0, |(value, _)| *value)
-    }
-
-    fn top(&self) -> f64 {
-        self.ticks.last().map_or(1.0, |(value, _)| *value)
     }
 
     /// What part of the axis lies below a value.
     fn share(&self, value: f64) -> f64 {
-        let (foot, top) = (self.foot(), self.top());
+        let (foot, top) = (self.ticks[0].0, self.ticks[self.ticks.len() - 1].0);
         let share = match self.is_logarithmic {
             true => (value.max(foot) / foot).log10() / (top / foot).log10(),
             false => (value - foot) / (top - foot),
@@ -132,11 +103,10 @@ impl Scale {
 
     /// What its head says of an axis that does not begin at nothing.
     pub(crate) fn remark(&self) -> String {
-        match self.ticks.first() {
-            Some((value, label)) if !self.is_logarithmic && *value > 0.0 => {
-                format!(", axis from {label}")
-            }
-            Some(_) | None => String::new(),
+        let (foot, label) = &self.ticks[0];
+        match *foot > 0.0 && !self.is_logarithmic {
+            true => format!(", axis from {label}"),
+            false => String::new(),
         }
     }
 }
@@ -160,112 +130,58 @@ fn short(value: f64) -> String {
 }
 
 impl Chart {
-    /// A chart with nothing but its axis.
-    pub(crate) fn new(id: &'static str, title: &'static str, unit: &str, scale: Scale) -> Self {
-        Self {
-            id,
-            title,
-            unit: format!("{unit}{}", scale.remark()),
-            scale,
-            keys: Vec::new(),
-            bars: Vec::new(),
-            curves: Vec::new(),
-            times: Vec::new(),
-            peak: String::new(),
-            said: Vec::new(),
-        }
-    }
-
-    /// The same with a stack of bars for each slot, of which the last has not ended.
-    pub(crate) fn stacked(mut self, keys: &[Key], slots: &[Vec<u64>]) -> Self {
-        let width = 100.0 / slots.len().max(1) as f64;
-        for (index, counts) in slots.iter().enumerate() {
-            let mut below = 0;
-            for (key, count) in keys.iter().zip(counts).filter(|(_, count)| **count > 0) {
-                let from = self.y(below as f64);
-                below += count;
-                let y = self.y(below as f64).min(from - LOWEST_BAR);
-                self.bars.push(Bar {
-                    class: key.0,
-                    x: (index as f64 + 0.14) * width,
-                    width: 0.72 * width,
-                    y,
-                    height: from - y,
-                    is_part: index + 1 == slots.len(),
-                });
-            }
-        }
-        self.keys = keys.to_vec();
-        self
-    }
-
-    /// The same with a line through the middle of each slot, broken where nothing is known.
-    pub(crate) fn line(mut self, key: Key, values: &[Option<f64>]) -> Self {
-        let (mut line, mut area) = (String::new(), String::new());
-        let at = |index: f64| index * 100.0 / values.len() as f64;
-        for mut run in runs(values) {
-            // A line through one point has no length, so half of the slot is drawn.
-            if let [(index, value)] = run[..] {
-                run = vec![(index - 0.25, value), (index + 0.25, value)];
-            }
-            let point =
-                |(index, value): &(f64, f64)| format!("{:.2} {:.1}", at(*index), self.y(*value));
-            let points = run.iter().map(point).collect::<Vec<_>>().join("L");
-            let (first, last) = (at(run[0].0), at(run[run.len() - 1].0));
-            let foot = self.base();
-            let _ = write!(line, "M{points}");
-            let _ = write!(area, "M{first:.2} {foot}L{points}L{last:.2} {foot}z");
-        }
-        if self.scale.is_logarithmic || self.scale.foot() > 0.0 {
-            area.clear();
-        }
-        self.curves.push(Curve { key, line, area });
-        self.keys.push(key);
-        self
-    }
-
-    /// The same with the words of each slot, the times below, and what is most remarkable.
-    pub(crate) fn saying(
-        self,
-        said: Vec<String>,
-        times: Vec<(f64, String)>,
-        peak: impl Into<String>,
-    ) -> Self {
-        Self {
-            said,
-            times,
-            peak: peak.into(),
-            ..self
-        }
-    }
-
-    /// How wide a slot is.
     fn width(&self) -> f64 {
         100.0 / self.said.len().max(1) as f64
     }
 
-    /// The foot of the axis.
-    fn base(&self) -> f64 {
-        HEIGHT - FOOT
-    }
-
     fn y(&self, value: f64) -> f64 {
-        let y = self.base() - self.scale.share(value) * (self.base() - TOP);
+        let y = BASE - self.scale.share(value) * (BASE - TOP);
         (y * 10.0).round() / 10.0
     }
+
+    /// Bars by their colour and slot: from where down, and how far.
+    fn bars(&self) -> Vec<(&'static str, usize, f64, f64)> {
+        let mut below = vec![0.0; self.said.len()];
+        let mut bars = Vec::new();
+        for Series(class, _, _, values) in self.series.iter().filter(|each| each.1.is_empty()) {
+            let counts = values.iter().map(|count| count.unwrap_or(0.0));
+            for (slot, count) in counts.enumerate().filter(|(_, count)| *count > 0.0) {
+                let from = self.y(below[slot]);
+                below[slot] += count;
+                let y = self.y(below[slot]).min(from - LOWEST_BAR);
+                bars.push((*class, slot, y, from - y));
+            }
+        }
+        bars
+    }
+
+    /// A line through the middle of each slot, broken where nothing is known, and what lies below it; that is nothing
+    /// for an axis that does not begin at nothing.
+    fn curve(&self, values: &[Option<f64>]) -> (String, String) {
+        let (mut line, mut area) = (String::new(), String::new());
+        let point = |(slot, value): (usize, &Option<f64>)| Some((slot as f64 + 0.5, (*value)?));
+        let points: Vec<_> = values.iter().enumerate().map(point).collect();
+        for run in points.split(Option::is_none).filter(|run| !run.is_empty()) {
+            let mut run: Vec<_> = run.iter().flatten().copied().collect();
+            // A line through one point has no length, so half of the slot is drawn.
+            if let [(at, value)] = run[..] {
+                run = vec![(at - 0.25, value), (at + 0.25, value)];
+            }
+            let at = |index: usize| run[index].0 * self.width();
+            let point = |index| format!("{:.2} {:.1}", at(index), self.y(run[index].1));
+            let points: Vec<String> = (0..run.len()).map(point).collect();
+            let (points, first, last) = (points.join("L"), at(0), at(run.len() - 1));
+            let _ = write!(line, "M{points}");
+            let _ = write!(area, "M{first:.2} {BASE}L{points}L{last:.2} {BASE}z");
+        }
+        if self.scale.is_logarithmic || self.scale.ticks[0].0 > 0.0 {
+            area.clear();
+        }
+        (line, area)
+    }
 }
 
-/// The middles of slots with values that follow each other.
-fn runs(values: &[Option<f64>]) -> Vec<Vec<(f64, f64)>> {
-    let points = values.iter().enumerate();
-    let points = points.map(|(index, value)| value.map(|value| (index as f64 + 0.5, value)));
-    let points: Vec<_> = points.collect();
-    let runs = points.split(Option::is_none).filter(|run| !run.is_empty());
-    runs.map(|run| run.iter().flatten().copied().collect())
-        .collect()
-}
-
-/// A small chart without words, beside a figure that says what it draws.
+/// A small chart without words, beside a figure that says what it draws. The page stretches it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Template)]
 #[template(path = "widgets/spark.html")]
 pub(crate) struct Spark {
@@ -274,35 +190,28 @@ pub(crate) struct Spark {
     is_line: bool,
 }
 
-part!(Spark);
-
-/// Its size in its own units; the page stretches it.
 const SPARK_WIDTH: f64 = 120.0;
 const SPARK_HEIGHT: f64 = 28.0;
 
 impl Spark {
-    /// A bar for each count.
     pub(crate) fn bars(class: &'static str, counts: &[u64]) -> Self {
         let most = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
         let width = SPARK_WIDTH / counts.len().max(1) as f64;
-        let mut path = String::new();
-        for (index, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let bar = |(index, count): (usize, &u64)| {
             let height = (*count as f64 / most * SPARK_HEIGHT).max(1.5);
-            let (x, y) = (index as f64 * width, SPARK_HEIGHT - height);
-            let bar = 0.7 * width;
-            let _ = write!(path, "M{x:.1} {y:.1}h{bar:.1}v{height:.1}h-{bar:.1}z");
-        }
-        let is_line = false;
+            let (x, y, bar) = (index as f64 * width, SPARK_HEIGHT - height, 0.7 * width);
+            format!("M{x:.1} {y:.1}h{bar:.1}v{height:.1}h-{bar:.1}z")
+        };
+        let counts = counts.iter().enumerate().filter(|(_, count)| **count > 0);
         Self {
             class,
-            path,
-            is_line,
+            path: counts.map(bar).collect(),
+            is_line: false,
         }
     }
 
-    /// A line through all values.
     pub(crate) fn line(class: &'static str, values: &[f64]) -> Self {
-        let most = values.iter().copied().fold(0.0, f64::max).max(f64::EPSILON);
+        let most = values.iter().copied().fold(f64::EPSILON, f64::max);
         let distance = SPARK_WIDTH / values.len().saturating_sub(1).max(1) as f64;
         let point = |(index, value): (usize, &f64)| {
             let y = SPARK_HEIGHT - 2.0 - value / most * (SPARK_HEIGHT - 4.0);
@@ -315,15 +224,24 @@ impl Spark {
             is_line: true,
         }
     }
-
-    fn is_empty(&self) -> bool {
-        self.path.len() < 2
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn chart(scale: Scale, series: Vec<Series>, slots: usize) -> Chart {
+        Chart {
+            id: "c",
+            title: "t",
+            unit: String::new(),
+            scale,
+            series,
+            said: vec![String::new(); slots],
+            times: Vec::new(),
+            peak: String::new(),
+        }
+    }
 
     fn labels(scale: &Scale) -> String {
         let labels = scale.ticks.iter().map(|(_, label)| label.as_str());
@@ -367,43 +285,32 @@ mod tests {
 
     #[test]
     fn bars_stand_on_each_other_and_are_never_too_low_to_be_seen() {
-        let chart = Chart::new("c", "t", "", Scale::counts(3_000)).stacked(
-            &[Key("good", "", ""), Key("bad", "", "")],
-            &[vec![1_500, 1], vec![0, 3_000]],
-        );
-        let drawn: Vec<_> = chart
-            .bars
-            .iter()
-            .map(|bar| (bar.class, bar.y, bar.height))
-            .collect();
+        let good = Series("good", "", "", vec![Some(1_500.0), Some(0.0)]);
+        let bad = Series("bad", "", "", vec![Some(1.0), Some(3_000.0)]);
+        let chart = chart(Scale::counts(3_000), vec![good, bad], 2);
         let expected = [
-            ("good", 70.0, 52.0),
-            ("bad", 69.0, 1.0),
-            ("bad", 18.0, 104.0),
+            ("good", 0, 70.0, 52.0),
+            ("bad", 0, 69.0, 1.0),
+            ("bad", 1, 18.0, 104.0),
         ];
-        assert_eq!(drawn, expected);
-        assert!(chart.bars[2].is_part && !chart.bars[0].is_part);
+        assert_eq!(chart.bars(), expected);
+        let html = chart.to_string();
+        let parts = html.matches("fill-bad part\"").count();
+        assert_eq!((parts, html.matches(" part\"").count()), (1, 1), "{html}");
     }
 
     #[test]
     fn lines_are_broken_where_nothing_is_known() {
         let values = [Some(100.0), Some(50.0), None, Some(0.0)];
-        let chart = Chart::new("c", "t", "", Scale::percent(50.0));
-        let chart = chart.line(Key("good", "line", ""), &values);
-        assert_eq!(
-            chart.curves[0].line,
-            "M12.50 18.0L37.50 70.0M81.25 122.0L93.75 122.0"
-        );
-        assert!(
-            chart.curves[0]
-                .area
-                .starts_with("M12.50 122L12.50 18.0L37.50 70.0L37.50 122z")
-        );
+        let chart = chart(Scale::percent(50.0), Vec::new(), values.len());
+        let (line, area) = chart.curve(&values);
+        assert_eq!(line, "M12.50 18.0L37.50 70.0M81.25 122.0L93.75 122.0");
+        assert!(area.starts_with("M12.50 122L12.50 18.0L37.50 70.0L37.50 122z"));
     }
 
     #[test]
     fn sparks_draw_what_there_is() {
-        assert!(Spark::bars("bad", &[0, 0]).is_empty());
+        assert!(Spark::bars("bad", &[0, 0]).to_string().is_empty());
         assert_eq!(
             Spark::bars("bad", &[1, 2]).path,
             "M0.0 14.0h42.0v14.0h-42.0zM60.0 0.0h42.0v28.0h-42.0z"

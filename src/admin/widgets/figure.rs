@@ -1,25 +1,6 @@
-//! Figures: a number with what it counts, coloured by whether somebody has to look at it.
+//! Figures: numbers with what they count, coloured by whether somebody has to look at them. The macro `figure` of
+//! `templates/ui.html` draws them.
 
-use askama::Template;
-
-use crate::admin::widgets::part;
-
-/// A figure, ready to print.
-#[derive(Clone, Debug, Template)]
-#[template(path = "widgets/figure.html")]
-pub(crate) struct Figure {
-    /// By which tests know it.
-    key: &'static str,
-    label: &'static str,
-    value: String,
-    sub: String,
-    /// Empty for none.
-    href: String,
-    look: Look,
-    icon: &'static str,
-}
-
-/// How loud a figure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     Plain,
@@ -30,8 +11,6 @@ pub(crate) enum Look {
     Warn,
     Bad,
 }
-
-part!(Figure);
 
 impl Look {
     pub(crate) fn class(self) -> &'static str {
@@ -58,35 +37,5 @@ impl Look {
         } else {
             Self::Bad
         }
-    }
-}
-
-impl Figure {
-    pub(crate) fn new(key: &'static str, label: &'static str, value: impl Into<String>) -> Self {
-        Self {
-            key,
-            label,
-            value: value.into(),
-            sub: String::new(),
-            href: String::new(),
-            look: Look::Plain,
-            icon: "",
-        }
-    }
-
-    /// The same with half a sentence below.
-    pub(crate) fn sub(self, sub: impl Into<String>) -> Self {
-        let sub = sub.into();
-        Self { sub, ..self }
-    }
-
-    /// The same, coloured, with an icon where it is.
-    pub(crate) fn look(self, look: Look, icon: &'static str) -> Self {
-        Self { look, icon, ..self }
-    }
-
-    pub(crate) fn leading_to(self, href: impl Into<String>) -> Self {
-        let href = href.into();
-        Self { href, ..self }
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use askama::{Result, Values, filter_fn};
 
-use crate::admin::widgets::time::Said;
 use crate::admin::widgets::{Time, print};
 use crate::base::Timestamp;
 
@@ -19,25 +18,20 @@ pub(crate) trait Plain<T> {
 macro_rules! plain {
     ($($name:ty => $as:ty, $by:expr;)+) => { $(
         impl Plain<$as> for $name {
-            #[allow(clippy::useless_conversion)]
             fn plain(&self) -> $as {
-                $by(*self)
+                ($by)(*self)
             }
         }
     )+ };
 }
 
-fn whole(count: usize) -> u64 {
-    count.try_into().unwrap_or(u64::MAX)
-}
-
 plain! {
-    u64 => u64, u64::from;
+    u64 => u64, std::convert::identity;
     u32 => u64, u64::from;
     u16 => u64, u64::from;
-    usize => u64, whole;
-    Timestamp => Timestamp, Timestamp::from;
-    Duration => Duration, Duration::from;
+    usize => u64, |count| count as u64;
+    Timestamp => Timestamp, std::convert::identity;
+    Duration => Duration, std::convert::identity;
 }
 
 impl<T, U: Plain<T> + ?Sized> Plain<T> for &U {
@@ -46,17 +40,13 @@ impl<T, U: Plain<T> + ?Sized> Plain<T> for &U {
     }
 }
 
-fn until_then(at: Timestamp) -> String {
-    Time::relative(at).text()
-}
-
 /// Filters of one value.
 macro_rules! filters {
     ($($(#[$says:meta])* $name:ident: $of:ty => $gives:ty, $by:expr;)+) => { $(
         $(#[$says])*
         #[filter_fn]
         pub(crate) fn $name(value: impl Plain<$of>, _: &dyn Values) -> Result<$gives> {
-            Ok($by(value.plain()))
+            Ok(($by)(value.plain()))
         }
     )+ };
 }
@@ -75,15 +65,15 @@ filters! {
     /// `3 min ago`, `in 9 min`.
     relative: Timestamp => Time, Time::relative;
     /// How long until then, without a `title` of its own: `in 9 min`.
-    until: Timestamp => String, until_then;
+    until: Timestamp => String, |at| Time::relative(at).text();
     /// Date and time of day.
     moment: Timestamp => Time, Time::at;
     /// The same to the millisecond.
-    exactly: Timestamp => Time, Time::exactly;
+    exactly: Timestamp => Time, |at| Time::by("%Y-%m-%d %H:%M:%S.%3f", at);
     /// The time of day to the minute.
     minute: Timestamp => Time, Time::minute;
     /// The time of day to the millisecond.
-    clock: Timestamp => Time, Time::clock;
+    clock: Timestamp => Time, |at| Time::by("%H:%M:%S.%3f", at);
 }
 
 /// `1 topic`, `2 topics`.
@@ -105,11 +95,8 @@ pub(crate) fn visible(text: impl AsRef<str>, _: &dyn Values) -> Result<String> {
 
 /// These words for a moment that the title tells.
 #[filter_fn]
-pub(crate) fn saying(at: impl Plain<Timestamp>, _: &dyn Values, words: &str) -> Result<Said> {
-    Ok(Said {
-        at: at.plain(),
-        words: words.to_owned(),
-    })
+pub(crate) fn saying(at: impl Plain<Timestamp>, _: &dyn Values, words: &str) -> Result<Time> {
+    Ok(Time::saying(at.plain(), words))
 }
 
 /// With a capital letter and a full stop.

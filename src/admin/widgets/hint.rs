@@ -3,97 +3,75 @@
 use askama::Template;
 
 use crate::admin::widgets::part;
-use crate::model::dead_letter::DeadLetterReason;
+use crate::model::dead_letter::DeadLetterReason as Reason;
 use crate::model::delivery::{AttemptResult, Outcome};
 
-/// What a failed attempt means, in plain language, and what to look at.
+/// What a failed attempt with this answer means, in plain language, and what to look at.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "widgets/hint.html")]
-pub(crate) struct Hint {
-    outcome: Outcome,
-    status: Option<u16>,
-    is_tls: bool,
-}
+pub(crate) struct Hint<'a>(&'a AttemptResult);
 
-part!(Hint);
+part!(Hint<'_>);
 
 /// The hint for an attempt with this answer; `None` when nothing went wrong.
-pub(crate) fn for_answer(answer: &AttemptResult) -> Option<Hint> {
-    for_attempt(answer.outcome, answer.status(), answer.error.as_deref())
+pub(crate) fn for_answer(answer: &AttemptResult) -> Option<Hint<'_>> {
+    (answer.outcome != Outcome::Delivered).then_some(Hint(answer))
 }
 
-fn for_attempt(outcome: Outcome, status: Option<u16>, error: Option<&str>) -> Option<Hint> {
-    let is_tls = error.is_some_and(|error| error.contains("TLS"));
-    (outcome != Outcome::Delivered).then_some(Hint {
-        outcome,
-        status,
-        is_tls,
-    })
-}
-
-impl Hint {
-    fn is_status(&self, from: u16, to: u16) -> bool {
-        self.status
-            .is_some_and(|status| (from..=to).contains(&status))
+impl Hint<'_> {
+    fn is(&self, outcome: Outcome, from: u16, to: u16) -> bool {
+        let status = self.0.status().unwrap_or(0);
+        self.0.outcome == outcome && (from..=to).contains(&status)
     }
 }
 
-/// Why a delivery was given up, in few words.
-pub(crate) fn for_reason(reason: DeadLetterReason) -> &'static str {
+/// A reason in few words, what to mend before what was given up for it is sent again, and the status that it stands for.
+#[rustfmt::skip] // a table
+fn row(reason: Reason) -> (&'static str, &'static str, Option<u16>) {
+    const CREDENTIALS: &str = "Check the credentials of the subscription, then resubmit.";
+    const WAIT: &str = "Have the endpoint answer again, then resubmit.";
+    const MEND: &str = "See what the receiver answered, mend that, then resubmit.";
+    const ASK: &str = "The receiver may have given a reason of its own.";
+    const CONTENT: &str = "The receiver rejected the content. Compare it with the delivery schema.";
+    const SIZE: &str = "Make batches smaller, or raise the receiver's limit.";
     match reason {
-        DeadLetterReason::MaxDeliveryAttemptsExceeded => "All attempts failed",
-        DeadLetterReason::TimeToLiveExceeded => "Its time to live was over",
-        DeadLetterReason::UndeliverableDueToHttpBadRequest => "Rejected as a bad request",
-        DeadLetterReason::UndeliverableDueToHttpUnauthorized => "Rejected as unauthorized",
-        DeadLetterReason::UndeliverableDueToHttpForbidden => "Rejected as forbidden",
-        DeadLetterReason::UndeliverableDueToHttpRequestEntityTooLarge => "Rejected as too large",
-        DeadLetterReason::UndeliverableDueToProbationCausedByClientError => {
-            "Not sent to a failing webhook"
-        }
-        DeadLetterReason::UndeliverableDueToClientError => "Rejected by the webhook",
-        DeadLetterReason::SubscriptionDeleted => "The subscription was deleted",
-        DeadLetterReason::EventUnreadable => "The stored event is damaged",
-        DeadLetterReason::Manual => "Dead-lettered by hand",
-        DeadLetterReason::Application => "Dead-lettered by the receiver",
+        Reason::MaxDeliveryAttemptsExceeded => ("All attempts failed", WAIT, None),
+        Reason::TimeToLiveExceeded => ("Its time to live was over", WAIT, None),
+        Reason::UndeliverableDueToHttpBadRequest => ("Rejected as a bad request", CONTENT, Some(400)),
+        Reason::UndeliverableDueToHttpUnauthorized => ("Rejected as unauthorized", CREDENTIALS, Some(401)),
+        Reason::UndeliverableDueToHttpForbidden => ("Rejected as forbidden", CREDENTIALS, Some(403)),
+        Reason::UndeliverableDueToHttpRequestEntityTooLarge => ("Rejected as too large", SIZE, Some(413)),
+        Reason::UndeliverableDueToProbationCausedByClientError => ("Not sent to a failing webhook", MEND, None),
+        Reason::UndeliverableDueToClientError => ("Rejected by the webhook", MEND, None),
+        Reason::SubscriptionDeleted => ("The subscription was deleted", "Nobody gets them any more.", None),
+        Reason::EventUnreadable => ("The stored event is damaged", "They cannot be sent any more.", None),
+        Reason::Manual => ("Dead-lettered by hand", ASK, None),
+        Reason::Application => ("Dead-lettered by the receiver", ASK, None),
     }
 }
 
-/// What to mend before dead letters with this reason are sent again.
-pub(crate) fn before_resubmitting(reason: DeadLetterReason) -> &'static str {
-    match reason {
-        DeadLetterReason::MaxDeliveryAttemptsExceeded | DeadLetterReason::TimeToLiveExceeded => {
-            "Have the endpoint answer again, then resubmit."
-        }
-        DeadLetterReason::UndeliverableDueToHttpBadRequest => {
-            "The receiver rejected the content. Compare it with the delivery schema."
-        }
-        DeadLetterReason::UndeliverableDueToHttpUnauthorized
-        | DeadLetterReason::UndeliverableDueToHttpForbidden => {
-            "Check the credentials of the subscription, then resubmit."
-        }
-        DeadLetterReason::UndeliverableDueToHttpRequestEntityTooLarge => {
-            "Make batches smaller, or raise the receiver's limit."
-        }
-        DeadLetterReason::UndeliverableDueToProbationCausedByClientError
-        | DeadLetterReason::UndeliverableDueToClientError => {
-            "See what the receiver answered, mend that, then resubmit."
-        }
-        DeadLetterReason::SubscriptionDeleted => "Nobody gets them any more.",
-        DeadLetterReason::EventUnreadable => "They cannot be sent any more.",
-        DeadLetterReason::Manual | DeadLetterReason::Application => {
-            "The receiver may have given a reason of its own."
-        }
-    }
+pub(crate) fn for_reason(reason: Reason) -> &'static str {
+    row(reason).0
+}
+
+pub(crate) fn before_resubmitting(reason: Reason) -> &'static str {
+    row(reason).1
+}
+
+pub(crate) fn status_of(reason: Reason) -> Option<u16> {
+    row(reason).2
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::delivery::HttpResponse;
 
     #[test]
     fn every_failure_has_a_hint_and_success_none() {
         for outcome in Outcome::ALL {
-            let hint = for_attempt(outcome, None, None);
+            let answer = AttemptResult::of(outcome);
+            let hint = for_answer(&answer);
             let says_nothing = hint.is_none_or(|hint| hint.to_string().is_empty());
             assert_eq!(says_nothing, outcome == Outcome::Delivered, "{outcome:?}");
         }
@@ -120,9 +98,12 @@ mod tests {
                 "running",
             ),
         ] {
-            let hint = for_attempt(outcome, status, error)
-                .expect("a hint")
-                .to_string();
+            let answer = AttemptResult {
+                response: status.map(HttpResponse::bare),
+                error: error.map(str::to_owned),
+                ..AttemptResult::of(outcome)
+            };
+            let hint = for_answer(&answer).expect("a hint").to_string();
             assert!(hint.contains(word), "{outcome:?} {status:?}: {hint}");
         }
     }

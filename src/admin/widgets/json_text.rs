@@ -11,16 +11,14 @@ pub(crate) fn laid_out(text: &str) -> String {
     let break_line = |depth: usize| format!("\n{}", "  ".repeat(depth));
     for token in tokens(text).filter(|token| !token.trim_ascii().is_empty()) {
         let closes = token.starts_with(['}', ']']);
-        match (is_opened, closes) {
-            (true, false) => {
-                depth += 1;
-                out.push_str(&break_line(depth));
-            }
-            (false, true) => {
-                depth = depth.saturating_sub(1);
-                out.push_str(&break_line(depth));
-            }
-            (true, true) | (false, false) => {} // what has nothing in it stays on its line
+        // What has nothing in it stays on its line.
+        if is_opened != closes {
+            depth = if closes {
+                depth.saturating_sub(1)
+            } else {
+                depth + 1
+            };
+            out.push_str(&break_line(depth));
         }
         out.push_str(token);
         match token {
@@ -65,61 +63,36 @@ fn string_length(text: &str) -> usize {
 /// A JSON text, ready to print: lines with the break behind each, so that what is copied is the whole text.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/json.html")]
-pub(crate) struct JsonCode {
-    lines: Vec<Vec<Piece>>,
-}
+pub(crate) struct JsonCode(Vec<Line>);
 
 part!(JsonCode);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Piece {
-    /// A name `k`, a text `s`, another value `n`; empty for what stands between them.
-    class: &'static str,
-    text: String,
-}
+/// Whether something that can be folded ends before the line, and whether something begins behind it; then its parts,
+/// each with its class: a name `k`, a text `s`, another value `n`, or nothing for what stands between them.
+type Line = (bool, bool, Vec<(&'static str, String)>);
 
 impl JsonCode {
     /// Of `text`, which must be JSON.
     pub(crate) fn new(text: &str) -> Self {
         let laid_out = laid_out(text);
-        let lines = laid_out.split_inclusive('\n').map(line);
-        Self {
-            lines: lines.collect(),
-        }
-    }
-
-    /// Whether an object or an array begins behind the line, which can be folded.
-    fn opens(line: &[Piece]) -> bool {
-        let text: String = line.iter().map(|piece| piece.text.as_str()).collect();
-        text.trim_end().ends_with(['{', '['])
-    }
-
-    fn closes(line: &[Piece]) -> bool {
-        let mut pieces = line.iter().map(|piece| piece.text.trim_start());
-        let first = pieces.find(|text| !text.is_empty());
-        first.is_some_and(|text| text.starts_with(['}', ']']))
+        Self(laid_out.split_inclusive('\n').map(line).collect())
     }
 }
 
-fn line(text: &str) -> Vec<Piece> {
+fn line(text: &str) -> Line {
     let mut tokens = tokens(text).peekable();
-    let mut pieces = Vec::new();
+    let mut parts = Vec::new();
     while let Some(token) = tokens.next() {
-        let is_string = token.starts_with('"');
-        let class = match tokens.peek() {
-            Some(&":") if is_string => "k",
-            _ if is_string => "s",
-            _ if token.starts_with(|c: char| c.is_ascii_alphanumeric() || "+-.".contains(c)) => "n",
-            _ => "",
-        };
-        let text = if is_string {
-            readable(token)
-        } else {
-            print::visible(token)
-        };
-        pieces.push(Piece { class, text });
+        let is_value = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+        parts.push(match tokens.peek() {
+            Some(&":") if token.starts_with('"') => ("k", readable(token)),
+            _ if token.starts_with('"') => ("s", readable(token)),
+            _ if token.starts_with(is_value) => ("n", print::visible(token)),
+            _ => ("", print::visible(token)),
+        });
     }
-    pieces
+    let closes = text.trim_start().starts_with(['}', ']']);
+    (closes, text.trim_end().ends_with(['{', '[']), parts)
 }
 
 /// A JSON string with no more escapes than it needs.
@@ -133,8 +106,8 @@ fn readable(text: &str) -> String {
 impl JsonCode {
     /// The same as plain text.
     pub(crate) fn text(&self) -> String {
-        let pieces = self.lines.iter().flatten();
-        pieces.map(|piece| piece.text.as_str()).collect()
+        let parts = self.0.iter().flat_map(|(_, _, parts)| parts);
+        parts.map(|(_, text)| text.as_str()).collect()
     }
 }
 
@@ -174,12 +147,8 @@ mod tests {
             JsonCode::new(r#"{"name":"Zo\u00eb M\u00fcller","n":1.50E+3,"ok":true,"q":"a\"b\\"}"#);
         let text = "{\n  \"name\": \"Zoë Müller\",\n  \"n\": 1.50E+3,\n  \"ok\": true,\n  \"q\": \"a\\\"b\\\\\"\n}";
         assert_eq!(code.text(), text);
-        let classes: String = code
-            .lines
-            .iter()
-            .flatten()
-            .map(|piece| piece.class)
-            .collect();
+        let parts = code.0.iter().flat_map(|(_, _, parts)| parts);
+        let classes: String = parts.map(|(class, _)| *class).collect();
         assert_eq!(classes, "ksknknks");
     }
 

@@ -1,5 +1,7 @@
 //! The body of a request, of which perhaps only the beginning is kept, ready to print.
 
+use serde::de::IgnoredAny;
+
 use crate::admin::widgets::{json_text, print};
 use crate::wire::text_beginning;
 
@@ -12,29 +14,22 @@ pub(crate) struct KeptBody {
 }
 
 impl KeptBody {
-    /// `shown` is what there is to show of a body of so many bytes.
+    /// `shown` is what there is to show of a body of so many bytes. A whole JSON body is laid out; what is cut would
+    /// lose its shape.
     pub(crate) fn new(shown: &[u8], bytes: u64) -> Self {
-        let is_whole = u64::try_from(shown.len()).is_ok_and(|shown| shown == bytes);
-        let size = print::bytes(bytes);
+        let is_whole = shown.len() as u64 == bytes;
+        let text = match text_beginning(shown) {
+            Some(json) if is_whole && serde_json::from_str::<IgnoredAny>(json).is_ok() => {
+                json_text::laid_out(json)
+            }
+            Some(text) => text.to_owned(),
+            None => String::from_utf8_lossy(shown).into_owned(),
+        };
+        let cut = ", of which this is the beginning";
         Self {
-            text: readable(shown, is_whole),
-            note: match is_whole {
-                true => size,
-                false => format!("{size}, of which this is the beginning"),
-            },
+            text: print::visible(&text),
+            note: print::bytes(bytes) + if is_whole { "" } else { cut },
         }
-    }
-}
-
-/// A whole JSON body is laid out; what is cut would lose its shape.
-fn readable(bytes: &[u8], is_whole: bool) -> String {
-    let Some(text) = text_beginning(bytes) else {
-        return print::visible(&String::from_utf8_lossy(bytes));
-    };
-    let is_json = is_whole && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-    match is_json {
-        true => print::visible(&json_text::laid_out(text)),
-        false => print::visible(text),
     }
 }
 

@@ -28,13 +28,11 @@ pub(crate) struct Empty {
 part!(Flash, Empty);
 
 impl Flash {
-    /// It worked.
     pub(crate) fn done(text: impl Into<String>) -> Self {
         let (tone, text) = (Tone::Good, text.into());
         Self { tone, text }
     }
 
-    /// It did not work.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
         let (tone, text) = (Tone::Bad, text.into());
         Self { tone, text }

@@ -13,13 +13,12 @@ pub(crate) mod message;
 pub(crate) mod print;
 pub(crate) mod qr;
 pub(crate) mod response;
-
 pub(crate) mod strip;
 pub(crate) mod time;
 
 pub(crate) use badge::{Badge, Icon, Tone};
 pub(crate) use message::{Empty, Flash};
-pub(crate) use time::{Due, Time};
+pub(crate) use time::Time;
 
 macro_rules! part {
     ($($name:ty),+ $(,)?) => { $(

@@ -9,14 +9,9 @@ pub(crate) use crate::base::human::{bytes, span};
 /// A count with commas: `999`, `10,000`.
 pub(crate) fn count(count: u64) -> String {
     let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
 /// `1 topic`, `2 topics`.
@@ -81,9 +76,8 @@ pub(crate) fn visible(text: &str) -> String {
 /// An error's text with a capital letter and a full stop.
 pub(crate) fn sentence(text: &str) -> String {
     let mut characters = text.trim_end_matches('.').chars();
-    let first = characters
-        .next()
-        .map(|first| first.to_uppercase().to_string());
+    let first = characters.next();
+    let first = first.map(|first| first.to_uppercase().to_string());
     format!("{}{}.", first.unwrap_or_default(), characters.as_str())
 }
 

@@ -8,7 +8,6 @@ use crate::admin::widgets::part;
 /// Modules around the picture that stay empty, as readers expect (ISO/IEC 18004).
 const QUIET_ZONE: usize = 4;
 
-/// A QR code, as a path of squares.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/qr.html")]
 pub(crate) struct Qr {

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use crate::admin::widgets::{hint, print};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{DeliveryAttempt, Outcome};
 
@@ -10,8 +11,7 @@ pub(crate) fn of_attempt(attempt: &DeliveryAttempt) -> String {
     let answer = &attempt.result;
     match (answer.outcome, answer.status()) {
         (Outcome::TimedOut, None) => {
-            let deadline = super::print::span(attempt.duration);
-            format!("No response within {deadline}")
+            format!("No response within {}", print::span(attempt.duration))
         }
         (outcome, status) => words(outcome, status, answer.error.as_deref()),
     }
@@ -28,10 +28,10 @@ pub(crate) fn words(outcome: Outcome, status: Option<u16>, error: Option<&str>) 
 /// `503 Service Unavailable`.
 pub(crate) fn of_status(status: u16) -> String {
     let known = StatusCode::from_u16(status).ok();
-    match known.and_then(|status| status.canonical_reason()) {
-        Some(reason) => format!("{status} {reason}"),
-        None => status.to_string(),
-    }
+    let reason = known.and_then(|status| status.canonical_reason());
+    format!("{status} {}", reason.unwrap_or_default())
+        .trim_end()
+        .to_owned()
 }
 
 fn without_status(outcome: Outcome, error: &str) -> &'static str {
@@ -64,20 +64,8 @@ fn without_status(outcome: Outcome, error: &str) -> &'static str {
 
 /// Why a delivery was given up: `401 Unauthorized`, `All attempts failed`.
 pub(crate) fn of_reason(reason: DeadLetterReason) -> String {
-    match reason {
-        DeadLetterReason::UndeliverableDueToHttpBadRequest => of_status(400),
-        DeadLetterReason::UndeliverableDueToHttpUnauthorized => of_status(401),
-        DeadLetterReason::UndeliverableDueToHttpForbidden => of_status(403),
-        DeadLetterReason::UndeliverableDueToHttpRequestEntityTooLarge => of_status(413),
-        DeadLetterReason::MaxDeliveryAttemptsExceeded
-        | DeadLetterReason::TimeToLiveExceeded
-        | DeadLetterReason::UndeliverableDueToProbationCausedByClientError
-        | DeadLetterReason::UndeliverableDueToClientError
-        | DeadLetterReason::SubscriptionDeleted
-        | DeadLetterReason::EventUnreadable
-        | DeadLetterReason::Manual
-        | DeadLetterReason::Application => super::hint::for_reason(reason).to_owned(),
-    }
+    let words = || hint::for_reason(reason).to_owned();
+    hint::status_of(reason).map_or_else(words, of_status)
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use crate::admin::widgets::{Time, part, print, response};
 use crate::model::delivery::Outcome;
 use crate::store::views::RecentAttempt;
 
-/// The bars of one subscription.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/strip.html")]
 pub(crate) struct Strip {
@@ -27,27 +26,23 @@ impl Strip {
     /// Of what came of the newest `slots` attempts, newest first, for a row of a list.
     pub(crate) fn row(outcomes: &[Outcome], slots: usize) -> Self {
         let shown = outcomes.iter().take(slots).rev();
+        let bars = shown.map(|each| (succeeded(*each), String::new()));
         Self {
             slots,
-            bars: shown
-                .map(|each| (succeeded(*each), String::new()))
-                .collect(),
+            bars: bars.collect(),
             is_wide: false,
         }
     }
 
     /// The same over the width of a page, with every attempt in words.
     pub(crate) fn wide(attempts: &[RecentAttempt], slots: usize) -> Self {
-        let bars = attempts
-            .iter()
-            .take(slots)
-            .rev()
-            .map(|RecentAttempt { attempt, .. }| {
-                let at = Time::seconds(attempt.started_at).text();
-                let (came, took) = (response::of_attempt(attempt), print::span(attempt.duration));
-                let said = format!("{at}  {came}, {took}");
-                (succeeded(attempt.result.outcome), said)
-            });
+        let bar = |RecentAttempt { attempt, .. }: &RecentAttempt| {
+            let at = Time::seconds(attempt.started_at).text();
+            let (came, took) = (response::of_attempt(attempt), print::span(attempt.duration));
+            let said = format!("{at}  {came}, {took}");
+            (succeeded(attempt.result.outcome), said)
+        };
+        let bars = attempts.iter().take(slots).rev().map(bar);
         Self {
             slots,
             bars: bars.collect(),

@@ -4,30 +4,37 @@ use askama::Template;
 
 use crate::admin::reader::Reader;
 use crate::admin::widgets::{part, print};
-use crate::base::Timestamp;
+use crate::base::{Timestamp, human};
 
-/// A moment on a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Template)]
+/// A moment on a page, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Template)]
 #[template(
     ext = "html",
-    source = "<time datetime=\"{{ at }}\" title=\"{{ self.title() }}\">{{ self.text() }}</time>"
+    source = "<time datetime=\"{{ at }}\" title=\"{{ self.title() }}\">{{ words }}</time>"
 )]
 pub(crate) struct Time {
     at: Timestamp,
-    /// Of `strftime`; `None` for how far away it is.
-    pattern: Option<&'static str>,
+    words: String,
 }
 
 part!(Time);
 
 const SECONDS: &str = "%Y-%m-%d %H:%M:%S";
-const MILLISECONDS: &str = "%Y-%m-%d %H:%M:%S.%3f";
 
 impl Time {
+    pub(crate) fn saying(at: Timestamp, words: impl Into<String>) -> Self {
+        let words = words.into();
+        Self { at, words }
+    }
+
+    pub(crate) fn by(pattern: &str, at: Timestamp) -> Self {
+        let local = Reader::current().zone.local(at);
+        Self::saying(at, local.strftime(pattern).to_string())
+    }
+
     /// How far away it is: `3 min ago`, `in 9 min`.
     pub(crate) fn relative(at: Timestamp) -> Self {
-        let pattern = None;
-        Self { at, pattern }
+        Self::saying(at, print::relative(at, Reader::current().now))
     }
 
     /// Date and time of day, to the second.
@@ -35,12 +42,6 @@ impl Time {
         Self::by(SECONDS, at)
     }
 
-    /// The same to the millisecond.
-    pub(crate) fn exactly(at: Timestamp) -> Self {
-        Self::by(MILLISECONDS, at)
-    }
-
-    /// The day alone.
     pub(crate) fn day(at: Timestamp) -> Self {
         Self::by("%Y-%m-%d", at)
     }
@@ -48,81 +49,28 @@ impl Time {
     /// The time of day to the minute, with the day where it is not today's.
     pub(crate) fn minute(at: Timestamp) -> Self {
         let reader = Reader::current();
-        let today = reader.zone.local(reader.now).date();
-        match reader.zone.local(at).date() == today {
+        let day = |at| reader.zone.local(at).date();
+        match day(at) == day(reader.now) {
             true => Self::by("%H:%M", at),
             false => Self::by("%Y-%m-%d %H:%M", at),
         }
     }
 
-    /// The time of day to the second.
     pub(crate) fn seconds(at: Timestamp) -> Self {
         Self::by("%H:%M:%S", at)
     }
 
-    /// The time of day to the millisecond.
-    pub(crate) fn clock(at: Timestamp) -> Self {
-        Self::by("%H:%M:%S.%3f", at)
-    }
-
-    /// By a pattern of `strftime`.
-    pub(crate) fn by(pattern: &'static str, at: Timestamp) -> Self {
-        let pattern = Some(pattern);
-        Self { at, pattern }
-    }
-
-    /// What the page says.
     pub(crate) fn text(self) -> String {
-        let reader = Reader::current();
-        match self.pattern {
-            None => print::relative(self.at, reader.now),
-            Some(pattern) => reader.zone.local(self.at).strftime(pattern).to_string(),
-        }
+        self.words
     }
 
-    fn title(self) -> String {
+    fn title(&self) -> String {
         let zone = &Reader::current().zone;
         let local = zone.local(self.at).strftime(SECONDS).to_string();
         match zone.name() {
             "UTC" => format!("{local} UTC"),
-            name => {
-                let utc = self.at.to_string();
-                let utc = utc[..utc.len().min(19)].replace('T', " ");
-                format!("{local} {name} · {utc} UTC")
-            }
+            name => format!("{local} {name} · {} UTC", human::date_time(self.at)),
         }
-    }
-}
-
-/// A moment in other words.
-#[derive(Clone, Debug, Template)]
-#[template(
-    ext = "html",
-    source = "<time datetime=\"{{ at }}\" title=\"{{ Time::at(*at).title() }}\">{{ words }}</time>"
-)]
-pub(crate) struct Said {
-    pub(crate) at: Timestamp,
-    pub(crate) words: String,
-}
-
-part!(Said);
-
-/// A moment to come, with how far away it is.
-#[derive(Clone, Debug, Template)]
-#[template(
-    ext = "html",
-    source = "{{ Time::minute(*at) }} <span class=\"muted\">({{ Time::relative(*at).text() }})</span>"
-)]
-pub(crate) struct Due {
-    at: Timestamp,
-}
-
-part!(Due);
-
-impl Due {
-    /// What is late is due at `now`.
-    pub(crate) fn new(at: Timestamp, now: Timestamp) -> Self {
-        Self { at: at.max(now) }
     }
 }
 
@@ -143,7 +91,8 @@ mod tests {
         let at = moment("2026-11-21T22:00:53.138Z");
         let drawn = reader.reads(async {
             let whole = Time::relative(at).to_string();
-            let texts = [Time::exactly(at), Time::minute(at), Time::clock(at)];
+            let exactly = Time::by("%Y-%m-%d %H:%M:%S.%3f", at);
+            let texts = [exactly, Time::minute(at), Time::by("%H:%M:%S.%3f", at)];
             (whole, texts.map(Time::text))
         });
         let (whole, texts) = drawn.await;

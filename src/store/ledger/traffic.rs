@@ -173,7 +173,7 @@ impl Latency {
 }
 
 /// An upper bound of a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bound {
     /// At most so many milliseconds.
     Within(u64),

@@ -1,20 +1,16 @@
 //! The pages about the API: the document that the API itself serves, for people.
 
-mod example;
 mod operation;
 mod schema;
 
 use axum::Json;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::admin::page::*;
-use operation::{Operation, SECOND_PATH};
-use schema::{Kind, Rows, elements, said};
+use operation::{Operation, SECOND_PATH, curl};
+use schema::{Kind, Rows, elements, entries, said, shown};
 
 const PATH: &str = "/admin/api";
 
-/// What the URL asks for.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Asked {
@@ -38,13 +34,11 @@ struct ApiPage<'a> {
 pub(crate) async fn list(Query(asked): Query<Asked>, call: Call) -> PageResult {
     let document = &*call.api_document;
     let words: Vec<String> = asked.q.split_whitespace().map(str::to_lowercase).collect();
-    let found: Vec<Operation<'_>> = operation::all(document)
-        .filter(|each| !each.id().ends_with(SECOND_PATH))
-        .filter(|each| {
-            let text = each.searched();
-            words.iter().all(|word| text.contains(word))
-        })
-        .collect();
+    let is_found = |each: &Operation<'_>| {
+        let text = each.searched();
+        !each.id().ends_with(SECOND_PATH) && words.iter().all(|word| text.contains(word))
+    };
+    let found: Vec<_> = operation::all(document).filter(is_found).collect();
     let areas = elements(&document["tags"]).map(|tag| {
         let own = found.iter().filter(|each| tag["name"] == each.area());
         (tag, own.copied().collect::<Vec<_>>())
@@ -81,20 +75,18 @@ pub(crate) async fn show(call: Call) -> PageResult {
     let (document, id) = (&*call.api_document, name_of(&call.names, "operation"));
     let find = |id: &str| operation::all(document).find(|each| each.id() == id);
     let missing = || PageError::NotFound(format!("operation {id} in the API"));
-    let operation = find(id)
-        .filter(|_| !id.ends_with(SECOND_PATH))
-        .ok_or_else(missing)?;
+    let operation = find(id).filter(|_| !id.ends_with(SECOND_PATH));
+    let operation = operation.ok_or_else(missing)?;
     Ok(draw(&OperationPage {
         frame: Frame::new(&call.visitor, said(&operation.json["summary"])),
         second: find(&format!("{id}{SECOND_PATH}")),
         document,
-        example: example::curl(document, &operation),
+        example: curl(document, &operation),
         schemas: schema::named(document, &operation),
         operation,
     }))
 }
 
-/// The document itself.
-pub(crate) async fn download(State(site): State<Arc<Site>>) -> Response {
-    Json(&*site.api_document).into_response()
+pub(crate) async fn download(call: Call) -> Response {
+    Json(&*call.api_document).into_response()
 }

@@ -1,14 +1,23 @@
-//! What one method at one path is for.
+//! What one method at one path is for, and how it is asked.
 
-use serde_json::Value;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::admin::pages::api_reference::schema::{elements, entries, said};
+use super::*;
+use crate::admin::lists::recipe::quoted;
 
 /// The methods of a path, in the order in which people think of them.
 const METHODS: [&str; 6] = ["get", "put", "patch", "post", "delete", "options"];
 
 /// What the ids of operations end with that stand at a second path, that of Azure Resource Manager.
 pub(super) const SECOND_PATH: &str = "ByResourceId";
+
+/// What stands in a query as it is.
+const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b':')
+    .remove(b'/');
 
 /// An operation where it stands in the document.
 #[derive(Clone, Copy)]
@@ -19,19 +28,17 @@ pub(super) struct Operation<'a> {
     pub(super) json: &'a Value,
 }
 
-/// All of the document.
 pub(super) fn all(document: &Value) -> impl Iterator<Item = Operation<'_>> {
-    entries(&document["paths"]).flat_map(|(path, item)| {
-        let of = move |method| {
-            let json = item.get(method)?;
-            Some(Operation {
-                path,
-                item,
-                method,
-                json,
-            })
-        };
-        METHODS.into_iter().filter_map(of)
+    let paths = entries(&document["paths"]);
+    let all = paths.flat_map(|path| METHODS.into_iter().map(move |method| (path, method)));
+    all.filter_map(|((path, item), method)| {
+        let json = item.get(method)?;
+        Some(Operation {
+            path,
+            item,
+            method,
+            json,
+        })
     })
 }
 
@@ -54,23 +61,102 @@ impl<'a> Operation<'a> {
 
     /// Who may ask, in words.
     pub(super) fn takes(&self) -> &'a str {
-        let is_open = || elements(&self.json["security"]).next().is_none();
         let role = self.json["x-everpost-role"].as_str();
-        role.unwrap_or_else(|| {
-            if is_open() {
-                "nothing"
-            } else {
-                "key or operator"
-            }
-        })
+        let is_open = elements(&self.json["security"]).next().is_none();
+        let keyed = "key or operator";
+        role.unwrap_or(if is_open { "nothing" } else { keyed })
     }
 
     /// What a search looks into.
     pub(super) fn searched(&self) -> String {
-        let words = [&self.json["summary"], &self.json["description"]]
-            .map(said)
-            .join(" ");
+        let [summary, description] = ["summary", "description"].map(|name| said(&self.json[name]));
         let names = [self.method, self.path, self.id(), self.area(), self.takes()].join(" ");
-        format!("{names} {words}").to_lowercase()
+        format!("{names} {summary} {description}").to_lowercase()
+    }
+
+    /// Path and query, with an example for every parameter that must be there.
+    fn target(&self) -> String {
+        let (mut path, mut query) = (self.path.to_owned(), String::new());
+        for parameter in self.parameters() {
+            let name = parameter["name"].as_str().unwrap_or_default();
+            let given = [&parameter["example"], &parameter["schema"]["examples"][0]];
+            let given = given.into_iter().find(|given| !given.is_null());
+            let value = given.map_or_else(|| name.to_uppercase(), shown);
+            match parameter["in"].as_str() {
+                Some("path") => path = path.replace(&format!("{{{name}}}"), &value),
+                Some("query") if parameter["required"] == true => {
+                    let mark = if query.is_empty() { "?" } else { "&" };
+                    let value = utf8_percent_encode(&value, IN_QUERY);
+                    query += &format!("{mark}{name}={value}");
+                }
+                _ => {}
+            }
+        }
+        path + &query
+    }
+}
+
+pub(super) fn curl(document: &Value, operation: &Operation<'_>) -> String {
+    let server = document["servers"][0]["url"].as_str().unwrap_or_default();
+    let url = quoted(&format!("{server}{}", operation.target()));
+    let mut command = match &*operation.method() {
+        "GET" => format!("curl {url}"),
+        method => format!("curl -X {method} {url}"),
+    };
+    let mut add = |flag: &str| command += &format!(" \\\n  {flag}");
+    // The first of the credentials that open it.
+    if let Some((name, _)) = entries(&operation.json["security"][0]).next() {
+        add(match name.as_str() {
+            "token" => "-H \"Authorization: Bearer $TOKEN\"",
+            "accessKey" => "-H \"aeg-sas-key: $KEY\"",
+            _ => "-H \"Authorization: $SIGNATURE\"",
+        });
+    }
+    // JSON needs least to be said.
+    let contents = || entries(&operation.json["requestBody"]["content"]);
+    let json = contents().find(|(kind, _)| *kind == "application/json");
+    if let Some((kind, content)) = json.or_else(|| contents().next()) {
+        add(&format!("-H \"Content-Type: {kind}\""));
+        let example = format!("{:#}", content["example"]);
+        add(&format!("-d {}", quoted(&example)));
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, method: &str, described: &Value, expected: &str) {
+        let item = json!({ method: described });
+        let document = json!({ "servers": [{ "url": "http://h" }], "paths": { path: item } });
+        let operation = all(&document).next().expect("an operation");
+        assert_eq!(curl(&document, &operation), expected);
+    }
+
+    #[test]
+    fn requests_are_commands() {
+        let described = json!({
+            "parameters": [
+                { "in": "path", "name": "topic", "example": "orders" },
+                { "in": "query", "name": "code", "required": true, "schema": {} },
+                { "in": "query", "name": "limit", "schema": {} },
+            ],
+            "security": [{ "token": [] }],
+            "requestBody": { "content": {
+                "application/cloudevents+json": { "example": 1 },
+                "application/json": { "example": { "a": "it's" } },
+            } },
+        });
+        let expected = "curl -X PUT 'http://h/topics/orders?code=CODE' \\\n  \
+            -H \"Authorization: Bearer $TOKEN\" \\\n  \
+            -H \"Content-Type: application/json\" \\\n  \
+            -d '{\n  \"a\": \"it'\\''s\"\n}'";
+        check("/topics/{topic}", "put", &described, expected);
+    }
+
+    #[test]
+    fn what_is_open_takes_nothing() {
+        check("/healthz", "get", &json!({}), "curl 'http://h/healthz'");
     }
 }

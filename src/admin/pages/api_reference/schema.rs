@@ -1,9 +1,6 @@
 //! JSON Schemas in words.
 
-use serde_json::Value;
-
-use crate::admin::page::*;
-use crate::admin::pages::api_reference::operation::Operation;
+use super::*;
 
 /// Where schemas stand in the document.
 const SCHEMAS: &str = "#/components/schemas/";
@@ -44,13 +41,13 @@ pub(super) fn named<'a>(
     document: &'a Value,
     operation: &Operation<'a>,
 ) -> Vec<(&'a str, &'a Value)> {
-    let all = &document["components"]["schemas"];
+    let (all, json) = (&document["components"]["schemas"], operation.json);
     let mut found = Vec::new();
-    note(&operation.json["requestBody"], all, &mut found);
-    operation
-        .parameters()
-        .for_each(|each| note(each, all, &mut found));
-    note(&operation.json["responses"], all, &mut found);
+    let body = std::iter::once(&json["requestBody"]);
+    let first = body
+        .chain(operation.parameters())
+        .chain([&json["responses"]]);
+    first.for_each(|each| note(each, all, &mut found));
     let mut read = 0;
     while let Some((_, schema)) = found.get(read).copied() {
         note(schema, all, &mut found);
@@ -71,15 +68,15 @@ fn note<'a>(json: &'a Value, all: &'a Value, found: &mut Vec<(&'a str, &'a Value
 
 /// The objects with properties of their own that a value of a named schema can be.
 pub(super) fn forms(schema: &Value) -> Vec<&Value> {
-    let any_of = elements(&schema["anyOf"]);
-    let forms = any_of.chain([schema]);
-    forms
-        .filter(|form| form["properties"].is_object())
-        .collect()
+    let forms = elements(&schema["anyOf"]).chain([schema]);
+    forms.filter(has_own).collect()
+}
+
+fn has_own(object: &&Value) -> bool {
+    object["properties"].is_object()
 }
 
 impl<'a> Kind<'a> {
-    /// The schema that it refers to.
     fn name(&self) -> Option<&'a str> {
         self.0["$ref"].as_str()?.strip_prefix(SCHEMAS)
     }
@@ -87,12 +84,12 @@ impl<'a> Kind<'a> {
     /// What it is, apart from `null`.
     fn is(&self, kind: &str) -> bool {
         let types = &self.0["type"];
-        types == kind || elements(types).next().is_some_and(|first| first == kind)
+        types == kind || types[0] == kind
     }
 
     fn or_null(&self) -> bool {
-        let types: Vec<&Value> = elements(&self.0["type"]).collect();
-        types.len() > 1 && types.iter().any(|each| *each == "null")
+        let types = || elements(&self.0["type"]);
+        types().count() > 1 && types().any(|each| each == "null")
     }
 
     /// What it can be, of a few texts.
@@ -101,7 +98,6 @@ impl<'a> Kind<'a> {
         words.map(shown).collect()
     }
 
-    /// One of its limits.
     fn limit(&self, name: &str) -> Option<u64> {
         self.0[name].as_u64()
     }
@@ -119,14 +115,13 @@ impl<'a> Rows<'a> {
 
     /// Those of the object with properties of its own that a property holds, or holds a list of.
     fn within(&self, name: &str, schema: &'a Value) -> Option<Rows<'a>> {
-        let has_own = |object: &&Value| object["properties"].is_object();
-        let mut forms = elements(&schema["anyOf"]).filter(|form| form["type"] != "null");
-        let (only, another) = (forms.next(), forms.next());
-        let only = only.filter(|_| another.is_none());
-        let items = &schema["items"];
-        let (object, mark) = match Some(schema).filter(has_own).or(only.filter(has_own)) {
+        let forms = elements(&schema["anyOf"]).filter(|form| form["type"] != "null");
+        let forms: Vec<_> = forms.collect();
+        let only = forms.first().copied().filter(|_| forms.len() == 1);
+        let object = [Some(schema), only].into_iter().flatten().find(has_own);
+        let (object, mark) = match object {
             Some(object) => (object, "."),
-            None => (Some(items).filter(has_own)?, "[]."),
+            None => (Some(&schema["items"]).filter(has_own)?, "[]."),
         };
         let above = format!("{}{name}{mark}", self.above);
         Some(Rows { object, above })
@@ -134,17 +129,14 @@ impl<'a> Rows<'a> {
 }
 
 /// A value of JSON as people read it: texts without their quotes.
-fn shown(json: &Value) -> String {
+pub(super) fn shown(json: &Value) -> String {
     json.as_str()
         .map_or_else(|| json.to_string(), str::to_owned)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::admin::pages::api_reference::operation;
 
     #[test]
     fn kinds_are_told_in_words() {

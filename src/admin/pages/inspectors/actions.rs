@@ -1,15 +1,12 @@
 //! What is done to an inspector: its requests are forgotten, it is deleted, or subscribed to a topic.
 
-use serde_json::json;
-
-use crate::admin::page::*;
+use super::*;
 use crate::admin::paths::inspector_page;
-use crate::model::inspector::Inspector;
 use crate::model::name::{InspectorName, SubscriptionName};
 use crate::wire::resource::{self, SubscriptionContext};
 
 impl Subject for Inspector {
-    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         site.inspector(name_of(names, "name")).await
     }
 
@@ -23,12 +20,9 @@ pub(crate) async fn ask_to_clear(call: Call<Inspector>) -> PageResult<Question> 
     Ok(question("Clear", &call.of).would(then))
 }
 
-/// Forgets its requests.
 pub(crate) async fn clear(call: Call<Inspector>) -> PageResult<Done> {
-    let cleared = call
-        .broker
-        .clear_inspector(call.by(), &call.of.name)
-        .await?;
+    let cleared = call.broker.clear_inspector(call.by(), &call.of.name);
+    let cleared = cleared.await?;
     let said = print::plural(cleared, "request has been", "requests have been");
     Ok(Done::well(format!("{said} forgotten.")))
 }
@@ -63,42 +57,38 @@ pub(crate) async fn subscribe(call: Call<Inspector>) -> PageResult<Done> {
     let of = &topic.topic.name;
     let name = SubscriptionName::parse(inspector.as_str())
         .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
-    let is_new = deliver_to(&call.site, &call.visitor, &topic, name, inspector, None).await?;
-    Ok(if is_new {
-        Done::well(format!(
-            "The events of {of} are delivered to this inspector now."
-        ))
-    } else {
-        Done::failed(format!(
-            "The topic {of} has an event subscription {inspector} already."
-        ))
-    })
+    let well = format!("The events of {of} are delivered to this inspector now.");
+    let failed = format!("The topic {of} has an event subscription {inspector} already.");
+    match deliver_to(&call, &topic, name, inspector, None).await? {
+        true => Ok(Done::well(well)),
+        false => Ok(Done::failed(failed)),
+    }
 }
 
 /// Has every event of `topic` delivered to `inspector` by a subscription of that name. `false` where there
 /// is one already; it stays as it is.
-pub(crate) async fn deliver_to(
-    site: &Site,
-    visitor: &Visitor,
+pub(crate) async fn deliver_to<S>(
+    call: &Call<S>,
     topic: &TopicEntry,
     name: SubscriptionName,
     inspector: &InspectorName,
     event_type: Option<&str>,
-) -> Result<bool, PageError> {
+) -> PageResult<bool> {
     if topic.subscription(&name).is_some() {
         return Ok(false);
     }
-    let destination = json!({ "endpointType": "WebHook",
-        "properties": { "endpointUrl": inspector.url() } });
-    let event_types = event_type.map(|event_type| [event_type]);
-    let body = json!({ "properties": { "destination": destination,
-        "filter": { "includedEventTypes": event_types } } });
-    let context = SubscriptionContext::of(topic, visitor.now, site.egress.require_https);
+    let body = json!({ "properties": {
+        "destination": {
+            "endpointType": "WebHook",
+            "properties": { "endpointUrl": inspector.url() },
+        },
+        "filter": { "includedEventTypes": event_type.map(|event_type| [event_type]) },
+    } });
+    let context = SubscriptionContext::of(topic, call.visitor.now, call.egress.require_https);
     let definition = resource::parse_subscription(&body, &context)
         .map_err(|error| PageError::Conflict(error.to_string()))?;
-    let put = site
-        .broker
-        .put_subscription(&visitor.caller, &topic.topic.name, name, definition);
+    let (broker, topic) = (&call.broker, &topic.topic.name);
+    let put = broker.put_subscription(call.by(), topic, name, definition);
     put.await?;
     Ok(true)
 }

@@ -3,12 +3,10 @@
 
 mod actions;
 mod form;
-mod request;
 mod show;
 
 pub(crate) use actions::{ask_to_clear, ask_to_delete, clear, delete, deliver_to, subscribe};
 pub(crate) use form::InspectorForm;
-use request::RequestCard;
 pub(crate) use show::{show, show_request};
 
 use crate::admin::page::*;
@@ -24,19 +22,15 @@ struct InspectorsPage {
     site: Arc<Site>,
 }
 
-/// All inspectors.
-pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
-    let inspectors = site.views.inspectors().await?;
+pub(crate) async fn list(call: Call) -> PageResult {
+    let inspectors = call.views.inspectors().await?;
+    let shown = print::plural(inspectors.len(), "inspector", "inspectors");
+    let recipe = Recipe::list(&call, "inspectors", "inspectors list", &[]);
     Ok(draw(&InspectorsPage {
-        frame: Frame::new(&visitor, "Inspectors"),
-        list: List::whole(
-            "/admin/inspectors",
-            print::plural(inspectors.len(), "inspector", "inspectors"),
-            Recipe::get(&site.management_url("/everpost/inspectors"))
-                .everpost("everpost inspectors list"),
-        ),
+        frame: Frame::new(&call.visitor, "Inspectors"),
+        list: List::whole("/admin/inspectors", shown, recipe),
         inspectors,
-        site,
+        site: call.site,
     }))
 }
 

@@ -1,14 +1,19 @@
 //! The page of one inspector with what it got, and that of one request.
 
-use crate::admin::page::*;
-use crate::admin::pages::inspectors::RequestCard;
-use crate::model::inspector::Inspector;
+use super::*;
+use crate::admin::paths::inspected_page;
+use crate::admin::widgets::kept_body::KeptBody;
+use crate::model::inspector::InspectedRequest;
+use crate::model::name::InspectorName;
 use crate::model::registry::Registry;
 use crate::model::subscription::EventSubscription;
 use crate::store::views::InspectedQuery;
+use crate::wire::received::SIGNATURE_GOOD;
 
-/// Requests of one page.
 const ROWS: usize = 20;
+
+/// Bytes of a body that are shown among others.
+const BODY_SHOWN: usize = 4_096;
 
 #[derive(Template)]
 #[template(path = "pages/inspector.html")]
@@ -16,7 +21,6 @@ struct InspectorPage<'a> {
     frame: Frame,
     path: String,
     inspector: &'a Inspector,
-    /// Who delivers to it.
     subscriptions: Vec<Arc<EventSubscription>>,
     registry: Arc<Registry>,
     requests: Vec<RequestCard>,
@@ -25,17 +29,6 @@ struct InspectorPage<'a> {
     recipe: Recipe,
 }
 
-impl InspectorPage<'_> {
-    /// Topics to subscribe to.
-    fn topics(&self, built_in: bool) -> Vec<&Arc<TopicEntry>> {
-        let topics = self.registry.custom_topics();
-        topics
-            .filter(|each| each.topic.is_built_in() == built_in)
-            .collect()
-    }
-}
-
-/// One inspector, its requests newest first.
 pub(crate) async fn show(Query(asked): Query<Names>, call: Call<Inspector>) -> PageResult {
     let (name, before) = (&call.of.name, name_of(&asked, "before"));
     let query = InspectedQuery {
@@ -46,6 +39,7 @@ pub(crate) async fn show(Query(asked): Query<Names>, call: Call<Inspector>) -> P
     let path = call.of.page();
     let later = !before.is_empty();
     let card = |(at, request)| RequestCard::new(name, request, at == 0 && !later);
+    let older = |next: u64| link(&path, &[("before", next.to_string())]);
     let list = call.management_url(&format!("/everpost/inspectors/{name}/requests"));
     Ok(draw(&InspectorPage {
         frame: Frame::new(&call.visitor, format!("Inspector {name}")),
@@ -54,9 +48,7 @@ pub(crate) async fn show(Query(asked): Query<Names>, call: Call<Inspector>) -> P
         registry: call.broker.registry(),
         requests: found.rows.into_iter().enumerate().map(card).collect(),
         newest: later.then(|| path.clone()),
-        older: found
-            .next_before
-            .map(|next| link(&path, &[("before", next.to_string())])),
+        older: found.next_before.map(older),
         recipe: Recipe::get(&list).everpost(format!("everpost inspectors requests {name}")),
         path,
     }))
@@ -78,12 +70,131 @@ pub(crate) async fn show_request(call: Call<Inspector>) -> PageResult {
     let parsed = number.parse().map_err(|_| missing())?;
     let request = call.views.inspected_request(name.clone(), parsed).await?;
     let request = request.ok_or_else(missing)?;
-    let api = format!("/everpost/inspectors/{name}/requests/{number}");
+    let api = call.management_url(&format!("/everpost/inspectors/{name}/requests/{number}"));
+    let command = format!("everpost inspectors request {name} {number}");
     Ok(draw(&RequestPage {
         frame: Frame::new(&call.visitor, format!("Request {number}")),
         inspector: &call.of,
         card: RequestCard::whole(request),
-        recipe: Recipe::get(&call.management_url(&api))
-            .everpost(format!("everpost inspectors request {name} {number}")),
+        recipe: Recipe::get(&api).everpost(command),
     }))
+}
+
+/// A request, folded up or not.
+#[derive(Template)]
+#[template(path = "widgets/inspected.html")]
+struct RequestCard {
+    body: KeptBody,
+    request: InspectedRequest,
+    /// The page of the request alone, if more is kept than is shown.
+    more: Option<String>,
+    open: bool,
+}
+
+part!(RequestCard);
+
+impl RequestCard {
+    /// Among others, its body cut short.
+    fn new(inspector: &InspectorName, request: InspectedRequest, open: bool) -> Self {
+        let shown = request.body_start.len().min(BODY_SHOWN);
+        let is_cut = shown < request.body_start.len();
+        Self {
+            body: KeptBody::new(&request.body_start[..shown], request.bytes),
+            more: is_cut.then(|| inspected_page(inspector, request.number)),
+            request,
+            open,
+        }
+    }
+
+    /// With as much of its body as is kept.
+    fn whole(request: InspectedRequest) -> Self {
+        Self {
+            body: KeptBody::new(&request.body_start, request.bytes),
+            request,
+            more: None,
+            open: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(body: &str, bytes: u64) -> InspectedRequest {
+        InspectedRequest {
+            number: 7,
+            received_at: "2026-11-21T06:40:53.138Z".parse().expect("RFC 3339"),
+            method: "POST".to_owned(),
+            path: "/bin?***".to_owned(),
+            headers: vec![("x-a".to_owned(), "<b>\u{202e}".to_owned())],
+            bytes,
+            body_start: body.into(),
+            handshake: None,
+            events: 3,
+            event_id: Some("a-1".to_owned()),
+            event_type: Some("Order.Paid".to_owned()),
+            signature: Some("good".to_owned()),
+            response: "503".to_owned(),
+        }
+    }
+
+    fn check(card: &RequestCard, texts: &[&str]) {
+        let html = card.to_string();
+        for text in texts {
+            assert!(html.contains(text), "{text:?} is missing:\n{html}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_shown_with_what_it_carries() {
+        let name = InspectorName::parse("bin").expect("a name");
+        let card = RequestCard::new(&name, request("[{\"id\":1}]", 10), true);
+        check(
+            &card,
+            &[
+                "Order.Paid a-1 and 2 more",
+                "badge bad",
+                "503",
+                "Signature fits",
+                " open",
+                "x-a: &#60;b&#62;\\u{202e}",
+                "  {\n    &#34;id&#34;: 1\n  }",
+                "10 B",
+            ],
+        );
+        let long = "x".repeat(BODY_SHOWN + 1);
+        let card = RequestCard::new(&name, request(&long, 9_999), false);
+        check(
+            &card,
+            &[
+                "href=\"/admin/inspectors/bin/requests/7\"",
+                "9.8 KiB, of which",
+            ],
+        );
+        assert!(!card.to_string().contains(" open"), "{card}");
+        assert!(!card.to_string().contains(&long));
+        assert!(
+            RequestCard::whole(request(&long, 9_999))
+                .to_string()
+                .contains(&long)
+        );
+    }
+
+    #[test]
+    fn what_is_no_delivery_is_named() {
+        let mut handshake = request("", 0);
+        handshake.handshake = Some("abuseProtection".to_owned());
+        check(
+            &RequestCard::whole(handshake),
+            &["Handshake of CloudEvents, agreed to"],
+        );
+        let mut unread = request("hello", 5);
+        unread.events = 0;
+        unread.signature = Some("no signature fits the secret".to_owned());
+        check(
+            &RequestCard::whole(unread),
+            &["No event that could be read", "no signature fits"],
+        );
+    }
 }

@@ -8,26 +8,26 @@ use crate::admin::page::*;
 use crate::admin::pages::keys::{Keyed, Keys, Shown};
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::topics::{TopicTable, dropped};
-use crate::broker::ManageError;
 use crate::model::access::{AccessKeys, KeyName};
-use crate::model::registry::{NamespaceEntry, Registry};
 use crate::model::subscription::OnDelete;
 use crate::store::views::QueueDepth;
 
-/// How much is in a namespace.
-struct Content {
+struct Row {
+    name: String,
     topics: usize,
     subscriptions: usize,
     depth: QueueDepth,
 }
 
-impl Content {
-    fn of(entry: &NamespaceEntry, registry: &Registry, depths: &QueueDepths) -> Self {
-        let topics = || registry.topics_of(&entry.namespace.name);
+impl Row {
+    fn of(site: &Site, entry: &NamespaceEntry, depths: &QueueDepths) -> Self {
+        let (registry, name) = (site.broker.registry(), &entry.namespace.name);
+        let topics: Vec<_> = registry.topics_of(name).collect();
         Self {
-            topics: topics().count(),
-            subscriptions: topics().map(|topic| topic.subscriptions.size()).sum(),
-            depth: depths.topics(topics()),
+            name: name.to_string(),
+            topics: topics.len(),
+            subscriptions: topics.iter().map(|topic| topic.subscriptions.size()).sum(),
+            depth: depths.topics(topics),
         }
     }
 }
@@ -37,25 +37,20 @@ impl Content {
 struct NamespacesPage {
     frame: Frame,
     list: List,
-    rows: Vec<(String, Content)>,
+    rows: Vec<Row>,
 }
 
-/// All namespaces.
-pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
-    let registry = site.broker.registry();
-    let depths = QueueDepths::of_all(&site, &registry).await?;
-    let row = |entry: &Arc<NamespaceEntry>| {
-        let content = Content::of(entry, &registry, &depths);
-        (entry.namespace.name.to_string(), content)
-    };
+pub(crate) async fn list(call: Call) -> PageResult {
+    let registry = call.broker.registry();
+    let depths = QueueDepths::of_all(&call, &registry).await?;
+    let row = |entry: &Arc<NamespaceEntry>| Row::of(&call, entry, &depths);
     let rows: Vec<_> = registry.namespaces().map(row).collect();
+    let shown = print::plural(rows.len(), "namespace", "namespaces");
+    let recipe = Recipe::get(&call.management_url("/namespaces"));
+    let recipe = recipe.everpost("everpost namespaces list");
     Ok(draw(&NamespacesPage {
-        frame: Frame::new(&visitor, "Namespaces"),
-        list: List::whole(
-            "/admin/namespaces",
-            print::plural(rows.len(), "namespace", "namespaces"),
-            Recipe::get(&site.management_url("/namespaces")).everpost("everpost namespaces list"),
-        ),
+        frame: Frame::new(&call.visitor, "Namespaces"),
+        list: List::whole("/admin/namespaces", shown, recipe),
         rows,
     }))
 }
@@ -78,24 +73,18 @@ pub(crate) async fn show(call: Call<Arc<NamespaceEntry>>) -> PageResult {
     draw_namespace(&call, Shown::None).await
 }
 
-pub(crate) async fn draw_namespace(call: &Call<Arc<NamespaceEntry>>, shown: Shown) -> PageResult {
-    let Call {
-        site,
-        visitor,
-        of: entry,
-        ..
-    } = call;
-    let registry = site.broker.registry();
-    let depths = QueueDepths::of_all(site, &registry).await?;
+async fn draw_namespace(call: &Call<Arc<NamespaceEntry>>, shown: Shown) -> PageResult {
+    let (visitor, entry, registry) = (&call.visitor, &call.of, call.broker.registry());
+    let depths = QueueDepths::of_all(call, &registry).await?;
     let (name, path) = (&entry.namespace.name, entry.page());
-    let topics = TopicTable::read(site, visitor, registry.topics_of(name), &depths).await?;
+    let topics = TopicTable::read(call, visitor, registry.topics_of(name), &depths).await?;
     let keys = Keys {
         page: path.clone(),
         keys: entry.namespace.keys.clone(),
         shown,
         used: None,
     };
-    let endpoint = site.management_url(&format!("/namespaces/{name}"));
+    let endpoint = call.management_url(&format!("/namespaces/{name}"));
     Ok(draw(&NamespacePage {
         frame: Frame::new(visitor, format!("Namespace {name}")),
         entry,
@@ -108,7 +97,7 @@ pub(crate) async fn draw_namespace(call: &Call<Arc<NamespaceEntry>>, shown: Show
 }
 
 impl Subject for Arc<NamespaceEntry> {
-    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         site.namespace(name_of(names, "namespace"))
     }
 
@@ -118,32 +107,26 @@ impl Subject for Arc<NamespaceEntry> {
 }
 
 pub(crate) async fn ask_to_delete(call: Call<Arc<NamespaceEntry>>) -> PageResult<Question> {
-    let registry = call.broker.registry();
-    let depths = QueueDepths::of_all(&call.site, &registry).await?;
-    let content = Content::of(&call.of, &registry, &depths);
-    let topics = print::plural(content.topics, "topic", "topics");
+    let depths = QueueDepths::of_all(&call, &call.broker.registry()).await?;
+    let row = Row::of(&call, &call.of, &depths);
+    let topics = print::plural(row.topics, "topic", "topics");
     let (one, many) = ("event subscription", "event subscriptions");
-    let subscriptions = print::plural(content.subscriptions, one, many);
-    let dead = print::plural(content.depth.dead_letters, "dead letter", "dead letters");
-    Ok(
-        Question::new(format!("Delete namespace {}?", call.of.namespace.name))
-            .would(format!(
-                "{topics} with {subscriptions} would be deleted with it."
-            ))
-            .would(dropped(content.depth.pending))
-            .would(format!(
-                "{dead} would stay readable, but could not be resubmitted."
-            ))
-            .would("Publishers and receivers would be rejected: all of its keys are gone for good.")
-            .dangerously(),
-    )
+    let subscriptions = print::plural(row.subscriptions, one, many);
+    let dead = print::plural(row.depth.dead_letters, "dead letter", "dead letters");
+    let deleted = format!("{topics} with {subscriptions} would be deleted with it.");
+    let kept = format!("{dead} would stay readable, but could not be resubmitted.");
+    let question = Question::new(format!("Delete namespace {}?", row.name));
+    Ok(question
+        .would(deleted)
+        .would(dropped(row.depth.pending))
+        .would(kept)
+        .would("Publishers and receivers would be rejected: all of its keys are gone for good.")
+        .dangerously())
 }
 
 pub(crate) async fn delete(call: Call<Arc<NamespaceEntry>>) -> PageResult<Done> {
-    let name = &call.of.namespace.name;
-    let deleted = call
-        .broker
-        .delete_namespace(call.by(), name, OnDelete::Discard);
+    let (broker, name) = (&call.broker, &call.of.namespace.name);
+    let deleted = broker.delete_namespace(call.by(), name, OnDelete::Discard);
     deleted.await?;
     Ok(Done::well(format!("Namespace {name} has been deleted.")).leading_to("/admin/namespaces"))
 }
@@ -154,16 +137,14 @@ impl Keyed for Arc<NamespaceEntry> {
     }
 
     async fn reveal(call: &Call<Self>) -> Result<AccessKeys, ManageError> {
-        call.broker
-            .show_namespace_keys(call.by(), &call.of.namespace.name)
-            .await
+        let name = &call.of.namespace.name;
+        call.broker.show_namespace_keys(call.by(), name).await
     }
 
     async fn regenerate(call: &Call<Self>, key: KeyName) -> Result<(), ManageError> {
-        let name = &call.of.namespace.name;
-        call.broker
-            .regenerate_namespace_key(call.by(), name, key)
-            .await?;
+        let (broker, name) = (&call.broker, &call.of.namespace.name);
+        let regenerated = broker.regenerate_namespace_key(call.by(), name, key);
+        regenerated.await?;
         Ok(())
     }
 

@@ -1,14 +1,9 @@
 //! What a webhook would be sent for an event: written by the code that delivers.
 
-use serde_json::json;
-
-use crate::admin::lists::filter;
-use crate::admin::page::*;
-use crate::admin::pages::playground::Pasted;
-use crate::admin::pages::playground::pasted::PastedEvent;
+use super::pasted::PastedEvent;
+use super::*;
 use crate::model::event::{EventKey, StoredEvent};
-use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
-use crate::model::topic::InputSchema;
+use crate::model::subscription::EventSubscription;
 use crate::outbound::DeliveryRequest;
 use crate::wire::received::header_texts;
 use crate::wire::resource::{SubscriptionContext, parse_subscription};
@@ -19,7 +14,6 @@ const WEBHOOK: &str = "https://receiver.example/";
 /// Events per request of a subscription that takes batches.
 const BATCHED: u32 = 10;
 
-/// A request to look at.
 pub(super) struct RequestText {
     /// The schemas from which and into which.
     pub(super) from: &'static str,
@@ -28,19 +22,35 @@ pub(super) struct RequestText {
     pub(super) body: Vec<u8>,
 }
 
-/// The request for the event.
-pub(super) fn write(call: &Call, pasted: &Pasted) -> Result<RequestText, Refusal> {
+/// The request for the event, by a subscription that takes what is published like it in the way that the form chooses,
+/// if there could be one.
+pub(super) fn write(call: &Call, pasted: &Pasted) -> Result<Option<Outcome>, Refusal> {
     let registry = call.broker.registry();
-    let topic = filter::topic(&registry, &pasted.topic)
+    let topic = lists::topic(&registry, &pasted.topic)
         .map_err(|_| Refusal::of("topic", "There is no such topic any more."))?;
     let topic = topic.and_then(|id| registry.topic_by_id(id)).cloned();
     let read = PastedEvent::read(call, &pasted.event, topic)?;
-    let now = call.visitor.now;
-    let definition = definition(pasted, &read.schema, now)?;
-    let subscription = EventSubscription::unstored(definition, now);
+    let batched = (!pasted.batch.is_empty()).then_some(BATCHED);
+    let webhook = json!({ "endpointUrl": WEBHOOK, "maxEventsPerBatch": batched });
+    let document = json!({ "properties": {
+        "eventDeliverySchema": lists::given(&pasted.event_delivery_schema),
+        "destination": { "endpointType": "WebHook", "properties": webhook },
+    } });
+    let context = SubscriptionContext {
+        input_schema: &read.schema,
+        event_retention: None,
+        now: call.visitor.now,
+        replaces: None,
+        require_https: false,
+    };
+    let definition = parse_subscription(&document, &context).map_err(|invalid| {
+        let problem = sentence(&invalid.first().problem);
+        Refusal::of("eventDeliverySchema", problem)
+    })?;
+    let subscription = EventSubscription::unstored(definition, call.visitor.now);
     let stored = StoredEvent {
         key: EventKey(1),
-        received_at: now,
+        received_at: call.visitor.now,
         event: read.event,
     };
     let request = call.broker.draft_request(&DeliveryRequest {
@@ -53,38 +63,10 @@ pub(super) fn write(call: &Call, pasted: &Pasted) -> Result<RequestText, Refusal
     let (headers, body) = request.expect("its destination is a webhook");
     let mut headers = header_texts(&headers);
     headers.sort();
-    Ok(RequestText {
+    Ok(Some(Outcome::Request(RequestText {
         from: read.schema.name(),
         into: subscription.definition.delivery_schema.name(),
         headers,
         body: body.to_vec(),
-    })
-}
-
-/// What a subscription says that takes events which are published as `input` in the way that the form chooses,
-/// if there could be one.
-fn definition(
-    pasted: &Pasted,
-    input: &InputSchema,
-    now: Timestamp,
-) -> Result<SubscriptionDefinition, Refusal> {
-    let batched = (!pasted.batch.is_empty()).then_some(BATCHED);
-    let document = json!({ "properties": {
-        "eventDeliverySchema": filter::given(&pasted.event_delivery_schema),
-        "destination": {
-            "endpointType": "WebHook",
-            "properties": { "endpointUrl": WEBHOOK, "maxEventsPerBatch": batched },
-        },
-    } });
-    let context = SubscriptionContext {
-        input_schema: input,
-        event_retention: None,
-        now,
-        replaces: None,
-        require_https: false,
-    };
-    parse_subscription(&document, &context).map_err(|invalid| {
-        let problem = sentence(&invalid.first().problem);
-        Refusal::of("eventDeliverySchema", problem)
-    })
+    })))
 }

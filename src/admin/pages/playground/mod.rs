@@ -7,17 +7,15 @@ mod pasted;
 mod signature;
 
 use axum::routing::{MethodRouter, get};
-use serde::{Deserialize, Serialize};
 
 use crate::admin::lists::filter as lists;
 use crate::admin::page::*;
 use crate::admin::pages::events::FilterResults;
+use crate::model::filter::FilterResult;
 use crate::model::topic::DeliverySchema;
 use convert::RequestText;
-use filter::Verdict;
 use signature::SignatureVerdict;
 
-/// What there is to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
     Filter,
@@ -48,10 +46,10 @@ struct Pasted {
     r#do: String,
 }
 
-/// What it comes to.
 enum Outcome {
-    /// Of a filter, or of an event subscription with the question for the command line.
-    Verdict(Verdict, Option<Recipe>),
+    /// How an event fares with a filter that belongs to nobody, or with that of an event subscription, clause by
+    /// clause; why it does not match; and the question for the command line.
+    Filter(FilterResult, Option<String>, Option<String>, Recipe),
     /// Of all subscriptions of a topic.
     Everybody(FilterResults, Recipe),
     Request(RequestText),
@@ -69,48 +67,35 @@ struct ToolPage {
     outcome: Option<Outcome>,
 }
 
-impl ToolPage {
-    /// Values and texts of a choice.
-    fn schemas() -> Vec<(&'static str, &'static str)> {
-        let all = DeliverySchema::ALL.map(|schema| (schema.name(), schema.name()));
-        [&[("", "As published")], &all[..]].concat()
-    }
-}
-
-/// What serves the page of a tool.
+/// What serves the page of a tool: the form with an event to begin with, and the form with what it comes to.
 pub(crate) fn tool(tool: Tool) -> MethodRouter<Arc<Site>> {
-    get(move |Query(pasted): Query<Pasted>, call: Call| async move { open(tool, pasted, &call) })
-        .post(move |call: Call| async move { use_it(tool, &call) })
-}
-
-/// The form with an event to begin with.
-fn open(tool: Tool, chosen: Pasted, call: &Call) -> Response {
-    let pasted = Pasted {
-        event: pasted::example(call),
-        of: chosen.of,
-        event_delivery_schema: DeliverySchema::CloudEventSchemaV1_0.name().to_owned(),
-        ..Pasted::default()
+    let open = move |Query(chosen): Query<Pasted>, call: Call| async move {
+        let pasted = Pasted {
+            event: pasted::example(&call),
+            of: chosen.of,
+            event_delivery_schema: DeliverySchema::CloudEventSchemaV1_0.name().to_owned(),
+            ..Pasted::default()
+        };
+        draw_tool(tool, &call, pasted, Ok(None))
     };
-    draw_tool(tool, call, Filled::with(pasted), None)
-}
-
-/// The form with what it comes to.
-fn use_it(tool: Tool, call: &Call) -> Response {
-    let mut pasted = Filled::<Pasted>::sent(&call.form).values;
-    let outcome = match tool {
-        Tool::Filter => filter::use_it(call, &mut pasted),
-        Tool::Convert => convert::write(call, &pasted).map(|text| Some(Outcome::Request(text))),
-        Tool::Signature => signature::check(&pasted, call.visitor.now)
-            .map(|verdict| Some(Outcome::Signature(verdict))),
+    let send = move |call: Call| async move {
+        let mut pasted = Filled::<Pasted>::sent(&call.form).values;
+        let outcome = match tool {
+            Tool::Filter => filter::use_it(&call, &mut pasted),
+            Tool::Convert => convert::write(&call, &pasted),
+            Tool::Signature => signature::check(&pasted, call.visitor.now),
+        };
+        draw_tool(tool, &call, pasted, outcome)
     };
-    let form = Filled::with(pasted);
-    match outcome {
-        Ok(outcome) => draw_tool(tool, call, form, outcome),
-        Err(refusal) => draw_tool(tool, call, form.with_faults([refusal]), None),
-    }
+    get(open).post(send)
 }
 
-fn draw_tool(tool: Tool, call: &Call, form: Filled<Pasted>, outcome: Option<Outcome>) -> Response {
+fn draw_tool(
+    tool: Tool,
+    call: &Call,
+    pasted: Pasted,
+    outcome: Result<Option<Outcome>, Refusal>,
+) -> Response {
     let registry = call.broker.registry();
     let none = "None: recognize the event by itself";
     let (title, topics) = match tool {
@@ -118,10 +103,11 @@ fn draw_tool(tool: Tool, call: &Call, form: Filled<Pasted>, outcome: Option<Outc
         Tool::Convert => ("Convert an event", lists::topic_options(&registry, none)),
         Tool::Signature => ("Check a signature", Vec::new()),
     };
+    let (outcome, fault) = outcome.map_or_else(|fault| (None, Some(fault)), |it| (it, None));
     let page = ToolPage {
         frame: Frame::new(&call.visitor, title),
         tool,
-        form,
+        form: Filled::with(pasted).with_faults(fault),
         topics,
         outcome,
     };
@@ -136,13 +122,12 @@ struct PlaygroundPage {
     topics: Vec<String>,
 }
 
-/// What there is to try.
-pub(crate) async fn show(Call { site, visitor, .. }: Call) -> PageResult {
-    let registry = site.broker.registry();
+pub(crate) async fn show(call: Call) -> PageResult {
+    let registry = call.broker.registry();
     let topics = registry.made_topics();
     Ok(draw(&PlaygroundPage {
         topics: topics.map(|each| each.topic.name.to_string()).collect(),
-        frame: Frame::new(&visitor, "Playground"),
+        frame: Frame::new(&call.visitor, "Playground"),
     }))
 }
 

@@ -1,7 +1,7 @@
 //! A pasted event, read as its topic would read it.
 
+use super::*;
 use crate::admin::forms::json_fault;
-use crate::admin::page::*;
 use crate::admin::widgets::json_text;
 use crate::model::event::Event;
 use crate::model::filter::EventView;
@@ -19,7 +19,6 @@ pub(super) struct PastedEvent {
     /// `None` for no topic in particular.
     topic: Option<Arc<TopicEntry>>,
     pub(super) schema: InputSchema,
-    /// The resource id of the topic.
     pub(super) resource_id: Arc<str>,
 }
 
@@ -36,12 +35,14 @@ impl PastedEvent {
         let (schema, resource_id) = match &topic {
             Some(topic) => {
                 let schema = topic.topic.definition.input_schema.clone();
-                (schema, Arc::clone(&topic.resource_id))
+                (schema, topic.resource_id.clone())
             }
             None => {
                 let recognized = recognize(&json);
-                let named = recognized.topic.map(Arc::from);
-                (recognized.schema, named.unwrap_or_else(|| nowhere(call)))
+                let name = TopicName::parse(NOWHERE).expect("it is a name");
+                let nowhere = || call.broker.registry().resource_id(&name);
+                let resource_id = recognized.topic.unwrap_or_else(nowhere);
+                (recognized.schema, resource_id.into())
             }
         };
         let (now, entropy) = (call.visitor.now, call.broker.entropy());
@@ -54,7 +55,6 @@ impl PastedEvent {
         })
     }
 
-    /// The event as filters see it.
     pub(super) fn view(&self) -> EventView<'_> {
         match &self.topic {
             Some(topic) => topic.view(&self.event),
@@ -63,12 +63,6 @@ impl PastedEvent {
     }
 }
 
-fn nowhere(site: &Site) -> Arc<str> {
-    let name = TopicName::parse(NOWHERE).expect("it is a name");
-    site.broker.registry().resource_id(&name).into()
-}
-
-/// An event to begin with.
 pub(super) fn example(call: &Call) -> String {
     let (entropy, now) = (call.broker.entropy(), call.visitor.now);
     let example = wire::example(&InputSchema::EventGridSchema, entropy, now);
@@ -80,7 +74,7 @@ pub(super) fn check_size(name: &str, text: &str, bytes_max: usize) -> Result<(),
     if text.len() <= bytes_max {
         return Ok(());
     }
-    let most = print::bytes(u64::try_from(bytes_max).unwrap_or(u64::MAX));
+    let most = print::bytes(bytes_max as u64);
     let problem = format!("This is more than the {most} that are taken here.");
     Err(Refusal::of(name, problem))
 }

@@ -1,9 +1,8 @@
 //! Checks a signature as a receiver does (Standard Webhooks 1.0.0). The secret is used and forgotten: it is
 //! neither logged nor drawn again.
 
-use crate::admin::page::*;
-use crate::admin::pages::playground::Pasted;
-use crate::admin::pages::playground::pasted::check_size;
+use super::pasted::check_size;
+use super::*;
 use crate::model::limits::PUBLISH_BYTES_MAX;
 use crate::model::signing::SigningSecret;
 use crate::wire::signature::{ID, NotSigned, SIGNATURE, TIMESTAMP, TOLERANCE, verify};
@@ -28,23 +27,26 @@ pub(super) struct SignatureVerdict {
 
 part!(SignatureVerdict);
 
-pub(super) fn check(pasted: &Pasted, now: Timestamp) -> Result<SignatureVerdict, Refusal> {
+impl Pasted {
+    fn headers(&self) -> [(&'static str, &str); 3] {
+        let texts = [&self.id, &self.timestamp, &self.signature].map(|text| text.trim());
+        [(ID, texts[0]), (TIMESTAMP, texts[1]), (SIGNATURE, texts[2])]
+    }
+}
+
+pub(super) fn check(pasted: &Pasted, now: Timestamp) -> Result<Option<Outcome>, Refusal> {
     let secret = SigningSecret::parse(pasted.secret.trim())
         .map_err(|error| Refusal::of("secret", sentence(&error.to_string())))?;
-    let headers = [
-        (ID, &pasted.id),
-        (TIMESTAMP, &pasted.timestamp),
-        (SIGNATURE, &pasted.signature),
-    ];
-    for (name, text) in headers {
+    for (name, text) in pasted.headers() {
         check_size(name, text, HEADER_BYTES_MAX)?;
-        if text.trim().is_empty() {
+        if text.is_empty() {
             let problem = format!("It is missing; paste the value of the header {name}.");
             return Err(Refusal::of(name, problem));
         }
     }
     check_size("body", &pasted.body, BODY_BYTES_MAX)?;
-    Ok(evaluate(pasted, &[secret], now))
+    let verdict = evaluate(pasted, &[secret], now);
+    Ok(Some(Outcome::Signature(verdict)))
 }
 
 fn evaluate(pasted: &Pasted, secrets: &[SigningSecret], now: Timestamp) -> SignatureVerdict {
@@ -65,13 +67,10 @@ fn verify_either(
     secrets: &[SigningSecret],
     now: Timestamp,
 ) -> Result<(), NotSigned> {
-    let header = |name: &'static str| {
-        let text = match name {
-            ID => &pasted.id,
-            TIMESTAMP => &pasted.timestamp,
-            _ => &pasted.signature,
-        };
-        Some(text.trim())
+    let headers = pasted.headers();
+    let header = |wanted: &'static str| {
+        let found = headers.iter().find(|(name, _)| *name == wanted);
+        found.map(|(_, text)| *text)
     };
     let check = |body: &str| verify(secrets, header, body.as_bytes(), now);
     check(&pasted.body).or_else(|_| check(&pasted.body.replace("\r\n", "\n")))

@@ -11,7 +11,7 @@ use crate::admin::pages::topics::Snippets;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic, bound};
 use crate::admin::paths::{event_page, inspector_page, topic_page};
 use crate::admin::standing::State as Stand;
-use crate::admin::widgets::figure::{Figure, Look};
+use crate::admin::widgets::figure::Look;
 use crate::admin::widgets::ladder::RetryLadder;
 use crate::admin::widgets::strip::{Strip, succeeded};
 use crate::admin::widgets::{json_text, response};
@@ -59,7 +59,9 @@ struct SubscriptionPage<'a> {
     state: Stand<'a>,
     depth: QueueDepth,
     now: Timestamp,
-    figures: Vec<Figure>,
+    /// What became of its deliveries in the last day and hour.
+    day: Sum,
+    hour: Sum,
     attempts: Attempts,
     /// `None` for what is pushed.
     pull: Option<Pull>,
@@ -139,6 +141,12 @@ async fn draw_subscription(
             default(options.in_flight_per_subscription.to_string()),
         ),
     ];
+    let of_it = TrafficOf::Subscription(id);
+    let read = |step_ms, slots| {
+        let query = TrafficQuery::until(visitor.now, of_it, step_ms, slots);
+        site.views.traffic(query)
+    };
+    let (day, hour) = (read(3_600_000, 24).await?, read(60_000, 60).await?);
     let since = of.subscription.created_at;
     let traffic = Traffic::read(
         site,
@@ -148,7 +156,8 @@ async fn draw_subscription(
     );
     let page = SubscriptionPage {
         frame: Frame::new(visitor, name.to_string()),
-        figures: figures(site, of, depth, visitor.now).await?,
+        day: Sum::of(&day),
+        hour: Sum::of(&hour),
         attempts: Attempts::read(site, of, shown).await?,
         pull: Pull::read(site, of, visitor.now).await?,
         traffic: traffic.await?,
@@ -231,44 +240,6 @@ impl Pull {
         });
         words.collect::<Vec<_>>().join(", ")
     }
-}
-
-/// How the last day and hour went.
-async fn figures(
-    site: &Site,
-    of: &Subscription,
-    depth: QueueDepth,
-    now: Timestamp,
-) -> Result<Vec<Figure>, StoreError> {
-    let of_it = TrafficOf::Subscription(of.subscription.id);
-    let read = |step_ms, slots| {
-        site.views
-            .traffic(TrafficQuery::until(now, of_it, step_ms, slots))
-    };
-    let (day, hour) = (read(3_600_000, 24).await?, read(60_000, 60).await?);
-    let (day, hour) = (Sum::of(&day), Sum::of(&hour));
-    let [delivered, pending, dead_letters] = queue_depths::figures(&day, depth, &of.filter(), now);
-    Ok(vec![
-        delivered,
-        Figure::new(
-            "success",
-            "Success rate, 1 h",
-            print::share(hour.delivered, hour.tried),
-        )
-        .look(Look::of_share(hour.delivered, hour.tried), "x")
-        .sub(format!(
-            "{} in 24 h",
-            print::share(day.delivered, day.tried)
-        )),
-        pending,
-        dead_letters,
-        Figure::new(
-            "latency",
-            "Delivery time p95",
-            bound(day.latency.within_ms(0.95)),
-        )
-        .sub(format!("p50 {}", bound(day.latency.within_ms(0.5)))),
-    ])
 }
 
 impl SubscriptionPage<'_> {

@@ -16,14 +16,11 @@ use crate::admin::lists::filter::whole_topic;
 use crate::admin::page::*;
 use crate::admin::pages::events::{EventTable, events_of};
 use crate::admin::pages::keys::{Keyed, Keys, Shown};
-use crate::admin::pages::queue_depths::{self, QueueDepths};
+use crate::admin::pages::queue_depths::{self, Figure, QueueDepths};
 use crate::admin::pages::rejected_events;
 use crate::admin::pages::subscriptions::SubscriptionTable;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic};
-use crate::admin::widgets::figure::Figure;
-use crate::broker::ManageError;
-use crate::model::access::AccessKeys;
-use crate::model::access::{KeyName, KeyOwner};
+use crate::model::access::{AccessKeys, KeyName, KeyOwner};
 use crate::model::event_filter::EventFilter;
 use crate::model::subscription::OnDelete;
 use crate::store::views::{EventQuery, RecentTypes, TopicDay, TrafficOf, TrafficQuery};
@@ -39,31 +36,28 @@ struct TopicsPage {
     table: TopicTable,
 }
 
-/// All topics.
-pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
-    let registry = &visitor.standing.registry;
-    let depths = QueueDepths::of_all(&site, registry).await?;
+pub(crate) async fn list(call: Call) -> PageResult {
+    let registry = &call.visitor.standing.registry;
+    let depths = QueueDepths::of_all(&call, registry).await?;
+    let shown = print::plural(registry.topics().count(), "topic", "topics");
+    let recipe = Recipe::get(&call.management_url("/topics")).everpost("everpost topics list");
     Ok(draw(&TopicsPage {
-        frame: Frame::new(&visitor, "Topics"),
-        list: List::whole(
-            "/admin/topics",
-            print::plural(registry.topics().count(), "topic", "topics"),
-            Recipe::get(&site.management_url("/topics")).everpost("everpost topics list"),
-        ),
-        table: TopicTable::read(&site, &visitor, registry.topics(), &depths).await?,
+        frame: Frame::new(&call.visitor, "Topics"),
+        list: List::whole("/admin/topics", shown, recipe),
+        table: TopicTable::read(&call, &call.visitor, registry.topics(), &depths).await?,
     }))
 }
 
 #[derive(Template)]
 #[template(path = "pages/topic.html")]
-struct TopicPage {
+struct TopicPage<'a> {
     frame: Frame,
     path: String,
-    topic: Arc<TopicEntry>,
+    topic: &'a TopicEntry,
     day: TopicDay,
     /// Of its subscriptions.
     needing_attention: usize,
-    figures: Vec<Figure>,
+    figures: [Figure; 3],
     traffic: Traffic,
     subscriptions: SubscriptionTable,
     types: RecentTypes,
@@ -74,7 +68,7 @@ struct TopicPage {
     recipe: Recipe,
 }
 
-impl TopicPage {
+impl TopicPage<'_> {
     /// Its events of that type.
     fn events_of_type(&self, event_type: &str) -> String {
         let of = ("type", event_type.to_owned());
@@ -88,14 +82,9 @@ pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageRe
     draw_topic(&call.about(topic), &range, Shown::None).await
 }
 
-pub(crate) async fn draw_topic(
-    call: &Call<Arc<TopicEntry>>,
-    range: &RangeChoice,
-    shown: Shown,
-) -> PageResult {
-    let (visitor, topic) = (&call.visitor, &call.of);
-    let (id, name) = (topic.topic.id, &topic.topic.name);
-    let path = topic.page();
+async fn draw_topic(call: &Call<Arc<TopicEntry>>, range: &RangeChoice, shown: Shown) -> PageResult {
+    let (visitor, views, topic) = (&call.visitor, &call.views, &call.of);
+    let (id, name, path) = (topic.topic.id, &topic.topic.name, topic.page());
     let recent = EventQuery {
         filter: EventFilter {
             topic: Some(id),
@@ -104,43 +93,31 @@ pub(crate) async fn draw_topic(
         limit: EVENTS_SHOWN,
         ..EventQuery::default()
     };
-    let recent = call.views.events(recent).await?.rows;
-    let may_publish = !topic.topic.is_built_in();
-    let first_event = visitor
-        .step(format!("{path}/publish"), "Publish event")
-        .filter(|_| may_publish);
-    let days = call.views.topic_days(visitor.now).await?;
-    let day = days.get(&id).copied().unwrap_or_default();
-    let depth = QueueDepths::of_topic(&call.site, topic).await?.topic(topic);
+    let first_event = visitor.step(format!("{path}/publish"), "Publish event");
+    let first_event = first_event.filter(|_| !topic.topic.is_built_in());
+    let days = views.topic_days(visitor.now).await?;
     let hours = TrafficQuery::until(visitor.now, TrafficOf::Topic(id), 3_600_000, 24);
-    let sum = Sum::of(&call.views.traffic(hours).await?);
-    let published = print::count(day.published.iter().sum());
-    let mut figures = vec![Figure::new("published", "Published, 24 h", published)];
-    figures.extend(queue_depths::figures(
-        &sum,
-        depth,
-        &whole_topic(name),
-        visitor.now,
-    ));
-    let standing = visitor.standing.all();
-    let needing_attention = standing
-        .filter(|(entry, state)| entry.topic.id == id && state.needs_attention())
-        .count();
+    let day = Sum::of(&views.traffic(hours).await?);
+    let depth = queue_depths::of_topic(call, topic).await?;
+    let own = visitor.standing.all().filter(|(of, _)| of.topic.id == id);
     let born = (&*path, topic.topic.created_at);
+    let recipe = Recipe::get(&call.management_url(&name.path()));
     Ok(draw(&TopicPage {
         frame: Frame::new(visitor, format!("Topic {name}")),
-        traffic: Traffic::read(&call.site, TrafficOf::Topic(id), range, born).await?,
-        topic: Arc::clone(topic),
-        day,
-        needing_attention,
-        figures,
+        traffic: Traffic::read(call, TrafficOf::Topic(id), range, born).await?,
+        topic,
+        day: days.get(&id).copied().unwrap_or_default(),
+        needing_attention: own.filter(|(_, state)| state.needs_attention()).count(),
+        figures: queue_depths::figures(&day, depth, &whole_topic(name), visitor.now),
         publishing: publishing(call, shown).await?,
-        subscriptions: SubscriptionTable::of_topic(&call.site, visitor, topic).await?,
-        types: call.views.recent_types(id).await?,
-        events: EventTable::new(recent, EventTable::none_yet(first_event)),
+        subscriptions: SubscriptionTable::of_topic(call, visitor, topic).await?,
+        types: views.recent_types(id).await?,
+        events: EventTable::new(
+            views.events(recent).await?.rows,
+            EventTable::none_yet(first_event),
+        ),
         events_href: events_of(name),
-        recipe: Recipe::get(&call.management_url(&name.path()))
-            .everpost(format!("everpost topics show {name}")),
+        recipe: recipe.everpost(format!("everpost topics show {name}")),
         path,
     }))
 }
@@ -153,24 +130,21 @@ async fn publishing(
     let Some(keys) = &topic.topic.keys else {
         return Ok(None);
     };
-    let used = call
-        .broker
-        .key_uses(KeyOwner::Topic(topic.topic.id))
-        .await?;
+    let owner = KeyOwner::Topic(topic.topic.id);
     let first = shown.has(KeyName::Key1).then(|| keys.key1.reveal());
-    let snippets = Snippets::new(&call.site, topic, first);
+    let snippets = Snippets::new(call, topic, first);
     let keys = Keys {
         page: topic.page(),
         keys: keys.clone(),
         shown,
-        used: Some(used),
+        used: Some(call.broker.key_uses(owner).await?),
     };
     Ok(Some((call.publish_url(topic), keys, snippets)))
 }
 
 /// A topic that somebody has made.
 impl Subject for Arc<TopicEntry> {
-    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         site.made_topic(name_of(names, "topic"))
     }
 
@@ -180,23 +154,22 @@ impl Subject for Arc<TopicEntry> {
 }
 
 pub(crate) async fn ask_to_delete(call: Call<Arc<TopicEntry>>) -> PageResult<Question> {
-    let topic = &call.of;
-    let depths = QueueDepths::of_topic(&call.site, topic).await?;
+    let depth = queue_depths::of_topic(&call, &call.of).await?;
     let (one, many) = ("event subscription", "event subscriptions");
-    let subscriptions = print::plural(topic.subscriptions.size(), one, many);
-    Ok(Question::new(format!("Delete topic {}?", topic.topic.name))
+    let subscriptions = print::plural(call.of.subscriptions.size(), one, many);
+    let question = Question::new(format!("Delete topic {}?", call.of.topic.name));
+    Ok(question
         .would(format!("{subscriptions} would be deleted with it."))
-        .would(dropped(depths.topic(topic).pending))
+        .would(dropped(depth.pending))
         .would("Publishers would be rejected: its keys are gone for good.")
         .would("Events and dead letters stay where they are, for reading.")
         .dangerously())
 }
 
 pub(crate) async fn delete(call: Call<Arc<TopicEntry>>) -> PageResult<Done> {
-    let name = &call.of.topic.name;
-    call.broker
-        .delete_topic(call.by(), name, OnDelete::Discard)
-        .await?;
+    let (broker, name) = (&call.broker, &call.of.topic.name);
+    let deleted = broker.delete_topic(call.by(), name, OnDelete::Discard);
+    deleted.await?;
     Ok(Done::well(format!("Topic {name} has been deleted.")).leading_to("/admin/topics"))
 }
 
@@ -212,15 +185,13 @@ impl Keyed for Arc<TopicEntry> {
     }
 
     async fn reveal(call: &Call<Self>) -> Result<AccessKeys, ManageError> {
-        call.broker
-            .show_topic_keys(call.by(), &call.of.topic.name)
-            .await
+        let name = &call.of.topic.name;
+        call.broker.show_topic_keys(call.by(), name).await
     }
 
     async fn regenerate(call: &Call<Self>, key: KeyName) -> Result<(), ManageError> {
-        call.broker
-            .regenerate_key(call.by(), &call.of.topic.name, key)
-            .await?;
+        let name = &call.of.topic.name;
+        call.broker.regenerate_key(call.by(), name, key).await?;
         Ok(())
     }
 

@@ -1,15 +1,14 @@
 //! Publishing by hand: a form with an example in the topic's own schema, or with a copy of a stored event, and
 //! the command that does the same.
 
+use http::HeaderValue;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue};
-use serde::{Deserialize, Serialize};
 
 use crate::admin::forms::json_fault;
-use crate::admin::forms::sheet::draw_sheet;
+use crate::admin::forms::sheet::{Refused, Sheet, draw_sheet};
 use crate::admin::page::*;
 use crate::admin::pages::events::{events_of, find};
-use crate::admin::pages::topics::snippets;
+use crate::admin::pages::topics::snippets::{curl, example, key_header};
 use crate::admin::paths::event_page;
 use crate::admin::widgets::json_text;
 use crate::model::event::{Event, EventKey};
@@ -50,10 +49,8 @@ pub(crate) fn copy_page(topic_path: &str, key: EventKey) -> String {
 async fn copy_of(call: &Call<Arc<TopicEntry>>, key: &str) -> PageResult<String> {
     let (topic, found) = (&call.of, find(&call.site, key).await?);
     if found.topic_id != topic.topic.id {
-        let of = &topic.topic.name;
-        return Err(PageError::NotFound(format!(
-            "event {key} of the topic {of}"
-        )));
+        let missing = format!("event {key} of the topic {}", topic.topic.name);
+        return Err(PageError::NotFound(missing));
     }
     let mut stored = found.stored;
     stored.event.id = call.broker.entropy().uuid().to_string();
@@ -72,9 +69,7 @@ impl Events {
 
 impl Sheet<Arc<TopicEntry>> for Events {
     fn begin(call: &Call<Arc<TopicEntry>>) -> PageResult<Self> {
-        Ok(Self::of(
-            &snippets::example(&call.site, &call.of).to_string(),
-        ))
+        Ok(Self::of(&example(call, &call.of).to_string()))
     }
 
     fn page(call: &Call<Arc<TopicEntry>>, form: Filled<Self>) -> impl Template {
@@ -82,7 +77,7 @@ impl Sheet<Arc<TopicEntry>> for Events {
         PublishPage {
             frame: Frame::new(&call.visitor, format!("Publish to {}", topic.topic.name)),
             form,
-            command: snippets::command(&call.site, &topic),
+            command: curl(call, &topic, &key_header(None)),
             topic,
         }
     }
@@ -91,11 +86,8 @@ impl Sheet<Arc<TopicEntry>> for Events {
     async fn save(&self, call: &Call<Arc<TopicEntry>>) -> Result<Response, Refused> {
         let events = read(call, &self.events);
         let events = events.map_err(|problem| Refusal::of("events", problem))?;
-        let keys = call
-            .broker
-            .publish_by_hand(call.by(), &call.of, events)
-            .await
-            .map_err(PageError::from)?;
+        let keys = call.broker.publish_by_hand(call.by(), &call.of, events);
+        let keys = keys.await.map_err(PageError::from)?;
         let (one, many) = ("event has been accepted.", "events have been accepted.");
         let said = Flash::done(print::plural(keys.len(), one, many));
         let page = match keys.as_slice() {
@@ -108,10 +100,9 @@ impl Sheet<Arc<TopicEntry>> for Events {
 
 fn read(call: &Call<Arc<TopicEntry>>, text: &str) -> Result<Vec<Event>, String> {
     if text.len() > call.publish_bytes_max {
-        let most = print::bytes(u64::try_from(call.publish_bytes_max).unwrap_or(u64::MAX));
-        return Err(format!(
-            "This is more than the {most} that one request may have."
-        ));
+        let most = print::bytes(call.publish_bytes_max as u64);
+        let problem = format!("This is more than the {most} that one request may have.");
+        return Err(problem);
     }
     // The content type by which a client would send this.
     let schema = &call.of.topic.definition.input_schema;

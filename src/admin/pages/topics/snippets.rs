@@ -4,8 +4,6 @@
 //! They hold the address and, while the keys are shown, the first key; otherwise they take it from the environment.
 //! The tests of the clients run them as they stand on the page.
 
-use serde_json::{Value, json};
-
 use crate::admin::lists::recipe::quoted;
 use crate::admin::page::*;
 use crate::model::name::SubscriptionName;
@@ -40,18 +38,12 @@ part!(Snippets);
 impl Snippets {
     /// For publishers to `topic`, with its first key where that is shown.
     pub(crate) fn new(site: &Site, topic: &TopicEntry, key: Option<&str>) -> Self {
-        let namespace = topic.namespace.as_ref();
-        let namespace = namespace.map(|entry| format!("/namespaces/{}", entry.namespace.name));
+        let of = topic.namespace.as_ref().map(|entry| &entry.namespace.name);
+        let namespace = |name| site.management_url(&format!("/namespaces/{name}"));
         Self {
             schema: topic.topic.definition.input_schema.clone(),
-            url: json!(namespace.map_or_else(
-                || site.publish_url(topic),
-                |namespace| site.management_url(&namespace)
-            )),
-            topic: topic
-                .namespace
-                .as_ref()
-                .map(|_| json!(topic.topic.name.own())),
+            url: json!(of.map_or_else(|| site.publish_url(topic), namespace)),
+            topic: of.map(|_| json!(topic.topic.name.own())),
             key: key.map(|key| json!(key)),
             example: example(site, topic),
             curl: curl(site, topic, &key_header(key)),
@@ -66,15 +58,13 @@ impl Snippets {
         topic: &TopicEntry,
         subscription: &SubscriptionName,
     ) -> Option<Self> {
-        let namespace = &topic.namespace.as_ref()?.namespace.name;
-        let path = format!(
-            "/namespaces/{namespace}/topics/{}/eventsubscriptions/{subscription}",
-            topic.topic.name.own()
-        );
+        let publish = Self::new(site, topic, None);
+        let (namespace, name) = (publish.url.as_str()?, topic.topic.name.own());
+        topic.namespace.as_ref()?;
         Some(Self {
             from: Some(json!(subscription.as_str())),
-            received_at: site.management_url(&path),
-            ..Self::new(site, topic, None)
+            received_at: format!("{namespace}/topics/{name}/eventsubscriptions/{subscription}"),
+            ..publish
         })
     }
 
@@ -85,9 +75,8 @@ impl Snippets {
     /// What receivers ask at `operation` of the subscription, as one word of a shell.
     fn operation(&self, operation: &str, query: &str) -> String {
         let at = &self.received_at;
-        quoted(&format!(
-            "{at}:{operation}?api-version={API_VERSION}{query}"
-        ))
+        let url = format!("{at}:{operation}?api-version={API_VERSION}{query}");
+        quoted(&url)
     }
 
     /// Without TLS, which the clients for JavaScript want to hear before they speak.
@@ -98,30 +87,19 @@ impl Snippets {
 }
 
 /// An event as publishers of `topic` send it.
-pub(crate) fn example(site: &Site, topic: &TopicEntry) -> Value {
+pub(super) fn example(site: &Site, topic: &TopicEntry) -> Value {
     let schema = &topic.topic.definition.input_schema;
     wire::example(schema, site.broker.entropy(), site.broker.clock().now())
 }
 
 /// The header with the key, or with `$KEY` while that is hidden, as one word of a shell.
-fn key_header(key: Option<&str>) -> String {
-    key.map_or("\"aeg-sas-key: $KEY\"".to_owned(), |key| {
-        quoted(&format!("aeg-sas-key: {key}"))
-    })
+pub(super) fn key_header(key: Option<&str>) -> String {
+    let shown = key.map(|key| quoted(&format!("aeg-sas-key: {key}")));
+    shown.unwrap_or_else(|| "\"aeg-sas-key: $KEY\"".to_owned())
 }
 
-/// The command that publishes an example with `$KEY`.
-pub(crate) fn command(site: &Site, topic: &TopicEntry) -> String {
-    curl(site, topic, &key_header(None))
-}
-
-/// The command that publishes an example with a shared access signature.
-pub(crate) fn command_with_token(site: &Site, topic: &TopicEntry, token: &str) -> String {
-    curl(site, topic, &quoted(&format!("aeg-sas-token: {token}")))
-}
-
-/// With a header that opens the topic, as one word of a shell.
-fn curl(site: &Site, topic: &TopicEntry, header: &str) -> String {
+/// The command that publishes an example with a header that opens the topic, as one word of a shell.
+pub(super) fn curl(site: &Site, topic: &TopicEntry, header: &str) -> String {
     let example = example(site, topic);
     let kind = wire::content_type(&topic.topic.definition.input_schema, example.is_array());
     format!(

@@ -26,7 +26,6 @@ struct Row {
 }
 
 impl TopicTable {
-    /// Of these topics.
     pub(crate) async fn read(
         site: &Site,
         visitor: &Visitor,
@@ -35,7 +34,7 @@ impl TopicTable {
     ) -> Result<Self, StoreError> {
         let days = site.views.topic_days(visitor.now).await?;
         let row = |topic: &Arc<TopicEntry>| Row {
-            depth: depths.topic(topic),
+            depth: depths.topics([topic]),
             day: days.get(&topic.topic.id).copied().unwrap_or_default(),
             topic: Arc::clone(topic),
         };

@@ -1,12 +1,11 @@
 //! SAS tokens, made with a key of a topic. Whoever creates one gets as much as whoever sees the key.
 
-use serde::{Deserialize, Serialize};
-
+use crate::admin::forms::sheet::{Refused, Sheet};
 use crate::admin::lists::filter::moment;
+use crate::admin::lists::recipe::quoted;
 use crate::admin::page::*;
 use crate::admin::pages::keys;
-use crate::admin::pages::topics::snippets;
-use crate::admin::widgets::Due;
+use crate::admin::pages::topics::snippets::curl;
 use crate::model::access::KeyName;
 
 /// When a token ends unless another moment is chosen: a day of work with it, and little to find later.
@@ -27,18 +26,15 @@ struct NewTokenPage {
     topic: Arc<TopicEntry>,
 }
 
-/// A token that is shown.
 #[derive(Template)]
 #[template(path = "pages/access_token.html")]
 struct AccessTokenPage<'a> {
     frame: Frame,
     topic: &'a Arc<TopicEntry>,
     key: KeyName,
-    ends: Due,
-    /// What it is good for.
+    ends_at: Timestamp,
     resource: String,
     token: String,
-    /// Publishes an example with it.
     command: String,
 }
 
@@ -55,20 +51,17 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
         NewTokenPage { frame, form, topic }
     }
 
-    /// Makes a token and shows it.
     async fn save(&self, call: &Call<Arc<TopicEntry>>) -> Result<Response, Refused> {
         let (key, ends_at) = self.read(call.visitor.now)?;
         let (topic, name) = (&call.of, &call.of.topic.name);
-        let token = call
-            .broker
-            .create_sas_token(call.by(), name, key, ends_at)
-            .await?;
+        let token = call.broker.create_sas_token(call.by(), name, key, ends_at);
+        let token = token.await?;
         Ok(draw(&AccessTokenPage {
             frame: Frame::new(&call.visitor, format!("Token for {name}")),
             topic,
             key,
-            ends: Due::new(ends_at, call.visitor.now),
-            command: snippets::command_with_token(&call.site, topic, &token),
+            ends_at,
+            command: curl(call, topic, &quoted(&format!("aeg-sas-token: {token}"))),
             resource: call.publish_url(topic),
             token,
         }))
@@ -76,7 +69,6 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
 }
 
 impl TokenForm {
-    /// The key to sign with, and when the token ends.
     fn read(&self, now: Timestamp) -> Result<(KeyName, Timestamp), Refusal> {
         let key = keys::named(self.key.trim());
         let key = key.map_err(|_| Refusal::of("key", "It must be key1 or key2."))?;
