@@ -21,7 +21,6 @@ pub(crate) use crate::admin::lists::link;
 pub(crate) use crate::admin::lists::list::List;
 pub(crate) use crate::admin::lists::recipe::Recipe;
 pub(in crate::admin) use crate::admin::paths;
-pub(crate) use crate::admin::security::csrf::Submitted;
 pub(crate) use crate::admin::security::session::Visitor;
 pub(crate) use crate::admin::site::Site;
 pub(crate) use crate::admin::widgets::print::sentence;

@@ -16,6 +16,7 @@ use crate::admin::lists::bulk::{Bulk, Selectable};
 use crate::admin::pages::inspectors::InspectorForm;
 use crate::admin::pages::namespaces::NamespaceForm;
 use crate::admin::pages::playground::Tool;
+use crate::admin::pages::subscriptions::{NewSecret, Subscription};
 use crate::admin::pages::topics::{Events, TokenForm, TopicForm};
 use crate::admin::pages::{
     account, activity, api_reference, dead_letters, delivery, events, first_event, inspectors,
@@ -84,7 +85,7 @@ fn pages() -> Vec<Page> {
         operator("/topics/{topic}/subscriptions/{name}/try-filter",
             get(subscriptions::try_filter)),
         admin_only("/topics/{topic}/subscriptions/{name}/signing",
-            get(subscriptions::draft_secret).post(subscriptions::rotate_secret)),
+            sheet::<NewSecret, Subscription>()),
         action("/topics/{topic}/subscriptions/{name}/signing/stop", Admin, "Stop signing", subscriptions::stop_signing)
             .asking(subscriptions::ask_to_stop_signing),
         page("/topics/{topic}/subscriptions/{name}/url",

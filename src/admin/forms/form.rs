@@ -120,15 +120,8 @@ impl Form {
 }
 
 impl Form {
-    /// The field's text as a number where it is one; `null` where it was left empty. Anything else
-    /// stays a text, for whoever knows what would be right to refuse.
-    pub(crate) fn number(&self, name: &str) -> Value {
-        number(self.text(name))
-    }
-}
-
-impl Form {
-    /// The same for a number with decimals.
+    /// The field's text as a number with decimals where it is one; `null` where it was left empty. Anything
+    /// else stays a text, for whoever knows what would be right to refuse.
     pub(crate) fn decimal(&self, name: &str) -> Value {
         match self.filled(name) {
             None => Value::Null,
@@ -139,7 +132,7 @@ impl Form {
     }
 }
 
-/// The number that is typed; see [`Form::number`].
+/// The same for a number without, as it is typed.
 pub(crate) fn number(text: &str) -> Value {
     match text.trim() {
         "" => Value::Null,

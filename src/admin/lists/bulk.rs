@@ -1,5 +1,6 @@
 //! Doing something with many rows of a list at once: those that are ticked.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::RawQuery;
@@ -16,18 +17,13 @@ const SELECTED_MAX: usize = 100;
 /// Of those, the ones that a question names.
 const NAMED_MAX: usize = 10;
 
-/// The parameter that names a row.
-const OF: &str = "of";
-
-/// A row that can be ticked.
 pub(crate) trait Selectable: Subject {
-    /// The list.
     const LIST: &'static str;
     /// What one of them is called, and several.
     const NOUN: (&'static str, &'static str);
 
     /// What a ticked box names.
-    fn select(site: &Site, text: &str) -> impl Future<Output = Result<Self, PageError>> + Send;
+    fn select(site: &Site, text: &str) -> impl Future<Output = PageResult<Self>> + Send;
 
     fn title(&self) -> String;
 }
@@ -38,30 +34,26 @@ pub(crate) struct Bulk<S: 'static> {
     pub(crate) key: &'static str,
     /// What it does to each.
     pub(crate) verb: &'static str,
-    /// On the button.
-    pub(crate) label: &'static str,
     /// Whether it makes a difference to this one.
     pub(crate) changes: fn(&S) -> bool,
     pub(crate) consequence: &'static str,
 }
 
 impl<S: Selectable> Bulk<S> {
-    /// Its key and what its button says.
+    /// Its key and its verb.
     pub(crate) fn offer(&self) -> (&'static str, &'static str) {
-        (self.key, self.label)
+        (self.key, self.verb)
     }
 
     pub(crate) fn handler<R>(&'static self, run: fn(Call<S>) -> R) -> MethodRouter<Arc<Site>>
     where
         R: Future<Output = PageResult<Done>> + Send + 'static,
     {
-        let ask = move |RawQuery(query), call: Call| async move { self.ask(&call, query).await };
-        let run =
-            move |RawQuery(query), call: Call| async move { self.run(call, query, run).await };
-        get(ask).post(run)
+        get(|RawQuery(query), call: Call| self.ask(call, query))
+            .post(move |RawQuery(query), call: Call| self.run(call, query, run))
     }
 
-    async fn ask(&self, call: &Call, query: Option<String>) -> PageResult {
+    async fn ask(&self, call: Call, query: Option<String>) -> PageResult {
         let visitor = &call.visitor;
         let selected = selected::<S>(&call.site, query).await?;
         let (changed, unchanged): (Vec<_>, Vec<_>) =
@@ -101,20 +93,16 @@ impl<S: Selectable> Bulk<S> {
 /// What a query names: `of=orders/billing&of=orders/crm`.
 async fn selected<S: Selectable>(site: &Site, query: Option<String>) -> PageResult<Vec<S>> {
     let pairs = url::form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
-    let mut names: Vec<String> = pairs
-        .filter(|(name, _)| name == OF)
-        .map(|(_, value)| value.into_owned())
-        .collect();
-    names.sort();
-    names.dedup();
+    let names = pairs.filter(|(name, _)| name == "of");
+    let names: BTreeSet<_> = names.map(|(_, value)| value).collect();
     if names.len() > SELECTED_MAX {
         let count = counted::<S>(names.len());
         let problem = format!("{count} are selected; {SELECTED_MAX} at once are possible.");
         return Err(PageError::Unreadable(problem));
     }
     let mut selected = Vec::new();
-    for name in &names {
-        selected.push(S::select(site, name).await?);
+    for name in names {
+        selected.push(S::select(site, &name).await?);
     }
     Ok(selected)
 }
@@ -131,5 +119,5 @@ fn named<S: Selectable>(all: &[&S]) -> String {
 
 fn counted<S: Selectable>(count: usize) -> String {
     let (one, many) = S::NOUN;
-    print::plural(u64::try_from(count).unwrap_or(u64::MAX), one, many)
+    print::plural(count, one, many)
 }

@@ -2,14 +2,17 @@
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use futures_util::future::OptionFuture;
+use futures_util::{FutureExt, stream};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use serde::Serialize;
 
 use crate::store::StoreError;
 
-/// The content type of one JSON value on each line.
 pub(crate) const NDJSON: &str = "application/x-ndjson";
+
+/// Events read at once for a file: they bound its memory together with the size of an event.
+pub(crate) const FILE_BATCH: usize = 20;
 
 /// A file of this name, which has nothing in it that a header could not have.
 pub(crate) fn file(name: &str, content_type: &str, body: impl Into<Body>) -> Response {
@@ -34,31 +37,21 @@ where
     F: Future<Output = Result<(Vec<u8>, Option<S>), StoreError>> + Send + 'static,
 {
     let batches = stream::try_unfold(Some(first), move |rest| {
-        let batch = rest.map(&mut next);
-        async move {
-            match batch {
-                None => Ok(None),
-                Some(batch) => batch.await.map(Some),
-            }
-        }
+        OptionFuture::from(rest.map(&mut next)).map(Option::transpose)
     });
     file(name, content_type, Body::from_stream(batches))
 }
 
-/// One line of a file.
 pub(crate) fn line(body: &impl Serialize) -> Vec<u8> {
-    let json = serde_json::to_vec(body).expect("texts, numbers and what was JSON before");
-    let mut line = on_one_line(json);
+    let mut line = serde_json::to_vec(body).expect("texts, numbers and what was JSON before");
+    line = on_one_line(line);
     line.push(b'\n');
     line
 }
 
 /// Data is kept as it was published, and may have line breaks between its parts; in texts there are none.
 pub(crate) fn on_one_line(mut json: Vec<u8>) -> Vec<u8> {
-    for byte in &mut json {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
-        }
-    }
+    let breaks = json.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r'));
+    breaks.for_each(|byte| *byte = b' ');
     json
 }

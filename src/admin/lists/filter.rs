@@ -9,26 +9,28 @@ use crate::model::registry::Registry;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 
-/// An address names a topic that there is not.
-pub(crate) struct NoSuchTopic;
-
-/// The topic that a filter names, if it names one.
-pub(crate) fn topic(registry: &Registry, name: &str) -> Result<Option<TopicId>, NoSuchTopic> {
+/// The topic that a filter names, if it names one; an error where there is none of that name.
+pub(crate) fn topic(registry: &Registry, name: &str) -> Result<Option<TopicId>, ()> {
     let Some(name) = given(name) else {
         return Ok(None);
     };
-    let name = TopicName::parse(&name).map_err(|_| NoSuchTopic)?;
-    let entry = registry.topic(&name).ok_or(NoSuchTopic)?;
-    Ok(Some(entry.topic.id))
+    let name = TopicName::parse(&name).map_err(|_| ())?;
+    registry.topic(&name).map(|it| Some(it.topic.id)).ok_or(())
 }
 
-/// All topics to choose from, or `none` of them: values and their texts.
+/// One of these values to choose, or `none`: values and their texts.
+pub(crate) fn options(
+    none: &str,
+    values: impl IntoIterator<Item = String>,
+) -> Vec<(String, String)> {
+    let none = (String::new(), none.to_owned());
+    let options = values.into_iter().map(|value| (value.clone(), value));
+    std::iter::once(none).chain(options).collect()
+}
+
 pub(crate) fn topic_options(registry: &Registry, none: &str) -> Vec<(String, String)> {
     let topics = registry.topics_to_choose();
-    let topics = topics.map(|each| each.topic.name.to_string());
-    let none = (String::new(), none.to_owned());
-    let options = topics.map(|name| (name.clone(), name));
-    std::iter::once(none).chain(options).collect()
+    options(none, topics.map(|each| each.topic.name.to_string()))
 }
 
 /// What was typed; `None` for nothing.
@@ -37,7 +39,6 @@ pub(crate) fn given(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// Reads the fields of a filter, and collects what is wrong with them.
 #[derive(Default)]
 pub(crate) struct Reading {
     faults: Vec<Refusal>,
@@ -53,19 +54,17 @@ impl Reading {
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Option<T> {
         let text = given(text)?;
-        let read = parse(&text);
-        if read.is_none() {
+        parse(&text).or_else(|| {
             let problem = format!("{text:?} is no {noun}.");
             self.faults.push(Refusal::of(name, problem));
-        }
-        read
+            None
+        })
     }
 
     pub(crate) fn moment(&mut self, name: &str, text: &str) -> Option<Timestamp> {
         self.field(name, text, "moment such as 2026-11-21T06:40", moment)
     }
 
-    /// Whose rows the field `of` asks for.
     pub(crate) fn of(&mut self, text: &str, registry: &Registry) -> Of {
         let noun = "topic or event subscription";
         let of = self.field("of", text, noun, |text| Of::named(text, registry));
@@ -89,7 +88,6 @@ impl From<Vec<Refusal>> for PageError {
     }
 }
 
-/// Whose rows are asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Of {
     pub(crate) topic: Option<TopicId>,
@@ -119,11 +117,9 @@ impl Of {
 
 /// The same for `everpost` and the management API.
 pub(crate) fn of_flags(of: &str) -> [(&'static str, String); 2] {
-    let (topic, subscription) = taken_apart(of);
-    [
-        ("topic", topic.to_owned()),
-        ("subscription", subscription.unwrap_or_default().to_owned()),
-    ]
+    let (topic, name) = taken_apart(of);
+    [("topic", topic), ("subscription", name.unwrap_or_default())]
+        .map(|(flag, of)| (flag, of.to_owned()))
 }
 
 /// How the filter names all of a topic: behind that of a namespace topic stands a slash, since
@@ -144,30 +140,15 @@ fn taken_apart(of: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// All topics and subscriptions to choose from, or `none` of them: values and their texts.
 pub(crate) fn of_options(registry: &Registry, none: &str) -> Vec<(String, String)> {
     let mut options = vec![(String::new(), none.to_owned())];
     for topic in registry.topics_to_choose() {
-        let name = topic.topic.name.as_str();
-        options.push((whole_topic(&topic.topic.name), name.to_owned()));
-        let subscriptions = topic.subscriptions.values().map(|each| {
-            let subscription = each.name.as_str();
-            (
-                format!("{name}/{subscription}"),
-                format!("{name} / {subscription}"),
-            )
-        });
-        options.extend(subscriptions);
+        let name = &topic.topic.name;
+        options.push((whole_topic(name), name.to_string()));
+        let subscriptions = topic.subscriptions.values().map(|each| &each.name);
+        options.extend(subscriptions.map(|of| (format!("{name}/{of}"), format!("{name} / {of}"))));
     }
     options
-}
-
-/// What the field for a text to look for is called.
-pub(crate) fn search_label(sees_data: bool) -> &'static str {
-    match sees_data {
-        true => "ID, type, subject or data",
-        false => "ID, type or subject",
-    }
 }
 
 /// A moment as the reader writes it, or RFC 3339; `None` for what is no moment.

@@ -1,14 +1,17 @@
 //! What every list has around its rows; `templates/list.html` draws it.
 
+use std::fmt::Display;
+
 use crate::admin::forms::filled::Filled;
 use crate::admin::lists::link;
 use crate::admin::lists::recipe::Recipe;
 use crate::admin::widgets::{Tone, print};
 
+pub(crate) const ROWS: usize = 50;
+
 /// The parameter that names where a page of a list begins.
 const BEFORE: &str = "before";
 
-/// A list without its rows.
 #[derive(Default)]
 pub(crate) struct List {
     pub(crate) path: &'static str,
@@ -20,7 +23,7 @@ pub(crate) struct List {
     pub(crate) is_filtered: bool,
     /// What is wrong with what was asked, one sentence each.
     pub(crate) faults: Vec<String>,
-    /// Ends of addresses and labels of what can be done with the rows that are ticked.
+    /// Ends of addresses and verbs of what can be done with the rows that are ticked.
     pub(crate) bulk: Vec<(&'static str, &'static str)>,
     /// What can be done with all rows that match, those of other pages too: the link, and what it says.
     pub(crate) all: Option<(String, String)>,
@@ -45,7 +48,6 @@ pub(crate) struct Tab {
 }
 
 impl List {
-    /// The list at `path`, as `filter` asks for it.
     pub(crate) fn new<T>(path: &'static str, filter: &Filled<T>) -> Self {
         let is_first = filter.value(BEFORE).is_empty();
         Self {
@@ -68,7 +70,6 @@ impl List {
         }
     }
 
-    /// The same with tabs that set the parameter `name`: its values, titles, and what is in each.
     pub(crate) fn with_tabs<T>(
         mut self,
         (label, name): (&'static str, &'static str),
@@ -96,9 +97,8 @@ impl List {
         self
     }
 
-    /// The same where rows before `next` follow.
-    pub(crate) fn with_older<T>(mut self, next: Option<String>, filter: &Filled<T>) -> Self {
-        self.older = next.map(|next| changed(self.path, filter, BEFORE, &next));
+    pub(crate) fn with_older<T>(mut self, next: Option<impl Display>, of: &Filled<T>) -> Self {
+        self.older = next.map(|next| changed(self.path, of, BEFORE, &next.to_string()));
         self
     }
 

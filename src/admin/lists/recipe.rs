@@ -20,12 +20,9 @@ pub(crate) struct Recipe {
 part!(Recipe);
 
 impl Recipe {
-    /// Asks the management API at `url`.
     pub(crate) fn get(url: &str) -> Self {
-        Self::default().and(
-            "curl",
-            format!("curl -H \"Authorization: Bearer $TOKEN\" {}", quoted(url)),
-        )
+        let header = "-H \"Authorization: Bearer $TOKEN\"";
+        Self::default().and("curl", format!("curl {header} {}", quoted(url)))
     }
 
     /// Asks for the list at `path` with these parameters, which are the flags of the command, too.
@@ -41,7 +38,6 @@ impl Recipe {
         Self::get(&url).everpost(format!("everpost {words} {id}"))
     }
 
-    /// Sends `body` to the management API at `url`.
     pub(crate) fn post(url: &str, body: &Value) -> Self {
         let headers = "-H \"Authorization: Bearer $TOKEN\" -H \"Content-Type: application/json\"";
         let body = quoted(&body.to_string());
@@ -53,11 +49,8 @@ impl Recipe {
         Self::default().everpost(command)
     }
 
-    /// The same by another command as well.
     pub(crate) fn everpost(self, command: impl Into<String>) -> Self {
-        let mut commands = self.commands;
-        commands.push(("everpost", command.into()));
-        Self { commands, ..self }
+        self.and("everpost", command.into())
     }
 
     fn and(mut self, with: &'static str, command: String) -> Self {

@@ -1,15 +1,8 @@
 //! The life of a delivery: where it stands, every attempt so far, and what becomes of it next.
 
 use crate::admin::action::ActionButton;
-use crate::admin::page::*;
-use crate::admin::site::delivery_id;
-use crate::admin::standing::Standing;
-use crate::admin::widgets::{hint, response};
+use crate::admin::pages::*;
 use crate::broker::RetryNowError;
-use crate::model::delivery::{DeliveryAttempt, DeliveryState, Outcome};
-use crate::model::destination::DeliveryMode;
-use crate::model::subscription::EventSubscription;
-use crate::store::views::{DeliveryDetail, DeliveryRow};
 
 /// A delivery of an event, of which an address tells the number.
 pub(crate) struct Delivery(DeliveryRow);
@@ -35,8 +28,8 @@ impl Subject for Delivery {
 /// Makes a pending delivery due now; on probation, also the one attempt that decides how it goes on.
 pub(crate) async fn retry_now(call: Call<Delivery>) -> PageResult<Done> {
     let (broker, Delivery(row)) = (&call.broker, &call.of);
-    let standing = &call.visitor.standing;
-    let found = standing.registry.subscription(row.subscription_id);
+    let (standing, of) = (&call.visitor.standing, row.subscription_id);
+    let found = standing.registry.subscription(of);
     let state = found.map(|(_, each)| standing.of(each));
     if let Some(state) = state.filter(|state| state.is_stopped()) {
         let word = state.word().to_lowercase();
@@ -47,24 +40,19 @@ pub(crate) async fn retry_now(call: Call<Delivery>) -> PageResult<Done> {
         Err(RetryNowError::Store(error)) => return Err(error.into()),
         Err(error) => return Ok(Done::failed(sentence(&error.to_string()))),
     }
-    if state.is_none_or(|state| state.held_until().is_none()) {
-        return Ok(Done::well("The next attempt is made now."));
+    let mut said = "The next attempt is made now.";
+    if state.is_some_and(|state| state.held_until().is_some()) {
+        broker.retry_subscription_now(call.by(), of).await?;
+        said = "The endpoint is on probation: one attempt is made now. If it succeeds, the others follow.";
     }
-    let of = row.subscription_id;
-    broker.retry_subscription_now(call.by(), of).await?;
-    Ok(Done::well(
-        "The endpoint is on probation: one attempt is made now. If it succeeds, the others follow.",
-    ))
+    Ok(Done::well(said))
 }
 
-/// A delivery on a page.
 #[derive(Template)]
 #[template(path = "pages/delivery.html")]
 pub(crate) struct DeliveryCard {
     pub(crate) detail: DeliveryDetail,
-    standing: Arc<Standing>,
-    sees_data: bool,
-    now: Timestamp,
+    visitor: Visitor,
     /// Whether it stands on the page of the dead letter itself, which says the rest above.
     is_own_page: bool,
     retry: Option<ActionButton>,
@@ -80,9 +68,7 @@ enum Next {
     Held(Timestamp),
     /// A receiver holds it.
     Locked(Timestamp),
-    /// Receivers come for it.
     Available,
-    /// It waits for its turn.
     Due,
     At(Timestamp),
 }
@@ -91,9 +77,7 @@ impl DeliveryCard {
     pub(crate) fn new(detail: DeliveryDetail, visitor: &Visitor) -> Self {
         Self {
             detail: detail.seen_by(visitor.role),
-            standing: Arc::clone(&visitor.standing),
-            sees_data: visitor.sees_data(),
-            now: visitor.now,
+            visitor: visitor.clone(),
             is_own_page: false,
             retry: None,
         }
@@ -110,19 +94,16 @@ impl DeliveryCard {
         self
     }
 
-    /// The same on the page of the dead letter itself.
-    pub(crate) fn on_its_own_page(self) -> Self {
-        Self {
-            is_own_page: true,
-            ..self
-        }
+    pub(crate) fn on_its_own_page(mut self) -> Self {
+        self.is_own_page = true;
+        self
     }
 
     /// `None` once it is deleted.
     pub(crate) fn subscription(&self) -> Option<&EventSubscription> {
-        let (registry, id) = (&self.standing.registry, self.detail.row.subscription_id);
-        let found = registry.subscription(id);
-        found.map(|(_, subscription)| &**subscription)
+        let id = self.detail.row.subscription_id;
+        let found = self.visitor.standing.registry.subscription(id);
+        found.map(|(_, found)| &**found)
     }
 
     /// Why it was given up, in people's words; Azure's stand beside.
@@ -142,15 +123,15 @@ impl DeliveryCard {
         let row = &self.detail.row;
         let is_pending = row.state == DeliveryState::Pending;
         let of = self.subscription().filter(|_| is_pending)?;
-        let state = self.standing.of(of);
+        let (state, now) = (self.visitor.standing.of(of), self.visitor.now);
         let is_pulled = of.definition.destination.delivery_mode() == DeliveryMode::Queue;
-        Some(match row.locked_until.filter(|until| *until > self.now) {
+        Some(match row.locked_until.filter(|until| *until > now) {
             _ if state.is_stopped() => Next::Stopped(state.word()),
             Some(until) => Next::Locked(until),
             None if is_pulled => Next::Available,
             None => match (state.held_until(), row.next_attempt_at) {
                 (Some(until), _) => Next::Held(until),
-                (None, Some(at)) if at > self.now => Next::At(at),
+                (None, Some(at)) if at > now => Next::At(at),
                 (None, _) => Next::Due,
             },
         })

@@ -1,4 +1,5 @@
-//! The pages, one file or folder for each family of them.
+//! The pages, one file or folder for each family of them. `use crate::admin::pages::*` has in scope what every page is
+//! made of: the parts of the floor, the nouns of the model, what the store's views answer, and JSON.
 
 pub(crate) mod account;
 pub(crate) mod activity;
@@ -9,7 +10,6 @@ pub(crate) mod events;
 pub(crate) mod first_event;
 pub(crate) mod inspectors;
 pub(crate) mod keys;
-
 pub(crate) mod live;
 pub(crate) mod log_lines;
 pub(crate) mod namespaces;
@@ -31,3 +31,46 @@ pub(crate) mod topics;
 pub(crate) mod traffic;
 pub(crate) mod url_trial;
 pub(crate) mod users;
+
+pub(crate) use serde::{Deserialize, Serialize};
+pub(crate) use serde_json::{Value, json};
+
+pub(crate) use crate::admin::forms::form::{both, refusals};
+pub(crate) use crate::admin::forms::json_fault;
+pub(crate) use crate::admin::forms::sheet::named;
+pub(crate) use crate::admin::lists::bulk::{Bulk, Selectable};
+pub(crate) use crate::admin::lists::download::{FILE_BATCH, NDJSON, file, line, streamed};
+pub(crate) use crate::admin::lists::filter::{Reading, given, of_options, topic_options};
+pub(crate) use crate::admin::lists::list::ROWS;
+pub(crate) use crate::admin::lists::recipe::{command, quoted};
+pub(crate) use crate::admin::page::*;
+pub(crate) use crate::admin::reader::Reader;
+pub(crate) use crate::admin::site::delivery_id;
+pub(crate) use crate::admin::standing::{Standing, State as Stand};
+pub(crate) use crate::admin::widgets::{hint, json_text, response};
+pub(crate) use crate::broker::ManageError;
+pub(crate) use crate::model::{
+    audit::*, blob_storage::*, dead_letter::*, dead_letter_filter::*, delivery::*, destination::*,
+    event::*, event_filter::*, explanation::*, filter::*, filter_trial::*, name::*, registry::*,
+    rejection::*, replay::*, retry::*, signing::*, subscription::*, topic::*,
+};
+pub(crate) use crate::store::StoreError;
+pub(crate) use crate::store::views::{PullQueue, *};
+pub(crate) use crate::wire::resource::{self, InvalidResource, SubscriptionContext};
+
+/// A page for whoever visits it: its template, its title, and the types and values of what else the template has.
+macro_rules! page {
+    ($template:tt, $visitor:expr, $title:expr, { $($name:ident: $type:ty = $value:expr,)* }) => {{
+        #[derive(Template)]
+        #[template(path = $template)]
+        struct Drawn {
+            frame: Frame,
+            $($name: $type,)*
+        }
+        Drawn {
+            frame: Frame::new($visitor, $title),
+            $($name: $value,)*
+        }
+    }};
+}
+pub(crate) use page;

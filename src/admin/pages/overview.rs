@@ -1,6 +1,7 @@
 //! The first page: what needs attention, and how things stand.
 
 use crate::admin::action::{ActionButton, Subject as _};
+use crate::admin::lists::bulk::Selectable as _;
 use crate::admin::page::*;
 use crate::admin::pages::events::EventTable;
 use crate::admin::pages::queue_depths::QueueDepths;

@@ -1,22 +1,10 @@
 //! Publish requests that were rejected: the list, and one with its reason and how its body begins.
 
-use serde::{Deserialize, Serialize};
-
-use crate::admin::lists::filter::{Reading, given, topic_options};
-use crate::admin::page::*;
+use crate::admin::pages::*;
 use crate::admin::widgets::kept_body::KeptBody;
-use crate::model::name::TopicName;
-use crate::model::registry::Registry;
-use crate::model::rejection::{RejectionId, StoredRejection};
-use crate::store::views::{Page, RejectionQuery};
 
-/// The list.
 pub(crate) const PATH: &str = "/admin/rejected-events";
 
-/// Rows of one page.
-const ROWS: usize = 50;
-
-/// What the address of the list asks for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RejectionForm {
@@ -40,33 +28,10 @@ impl RejectionForm {
     }
 }
 
-#[derive(Template)]
-#[template(path = "pages/rejected_events.html")]
-struct RejectedEventsPage {
-    frame: Frame,
-    list: List,
-    form: Filled<RejectionForm>,
-    topics: Vec<(String, String)>,
-    rows: Vec<StoredRejection>,
-}
-
-#[derive(Template)]
-#[template(path = "pages/rejected_event.html")]
-struct RejectedEventPage {
-    frame: Frame,
-    found: StoredRejection,
-    /// `None` once it is deleted.
-    topic: Option<Arc<TopicEntry>>,
-    body: KeptBody,
-    recipe: Recipe,
-}
-
-/// The list for one topic.
 pub(crate) fn of_topic(topic: &str) -> String {
     link(PATH, &[("topic", topic.to_owned())])
 }
 
-/// Rejected requests, newest first.
 pub(crate) async fn list(Query(form): Query<RejectionForm>, call: Call) -> PageResult {
     let registry = &call.visitor.standing.registry;
     let (query, form) = Filled::with(form).read(|form| form.query(registry));
@@ -74,31 +39,30 @@ pub(crate) async fn list(Query(form): Query<RejectionForm>, call: Call) -> PageR
         Some(query) => call.views.rejections(query).await?,
         None => Page::default(),
     };
-    let next = found.next_before.map(|id| id.to_string());
-    let mut list = List::new(PATH, &form).with_older(next, &form);
+    let mut list = List::new(PATH, &form).with_older(found.next_before, &form);
     let flags = ["topic", "reason"].map(|name| (name, form.value(name).trim().to_owned()));
     list.recipe = Recipe::list(&call, "rejectedEvents", "rejected list", &flags);
     list.shown = print::plural(found.rows.len(), "request", "requests");
-    Ok(draw(&RejectedEventsPage {
-        frame: Frame::new(&call.visitor, "Rejected events"),
-        topics: topic_options(registry, "All topics"),
-        rows: found.rows,
-        list,
-        form,
-    }))
+    Ok(draw(
+        &page!("pages/rejected_events.html", &call.visitor, "Rejected events", {
+            list: List = list,
+            form: Filled<RejectionForm> = form,
+            rows: Vec<StoredRejection> = found.rows,
+        }),
+    ))
 }
 
-/// One rejected request.
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> PageResult {
     let missing = || PageError::NotFound(format!("rejected request {id}"));
     let number = id.parse().map(RejectionId).map_err(|_| missing())?;
     let found = call.views.rejection(number).await?.ok_or_else(missing)?;
     let rejection = &found.rejection;
-    Ok(draw(&RejectedEventPage {
-        frame: Frame::new(&call.visitor, format!("Rejected request {number}")),
-        topic: call.broker.registry().topic_by_id(rejection.topic).cloned(),
-        body: KeptBody::new(&rejection.body_start, rejection.bytes as u64),
-        recipe: Recipe::one(&call, "rejectedEvents", "rejected show", number),
-        found,
-    }))
+    let title = format!("Rejected request {number}");
+    Ok(draw(
+        &page!("pages/rejected_event.html", &call.visitor, title, {
+            body: KeptBody = KeptBody::new(&rejection.body_start, rejection.bytes as u64),
+            recipe: Recipe = Recipe::one(&call, "rejectedEvents", "rejected show", number),
+            found: StoredRejection = found,
+        }),
+    ))
 }

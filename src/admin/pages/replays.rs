@@ -1,52 +1,8 @@
 //! The pages of replay jobs: how far each has come, and how to pause, resume and end it.
 
-use serde::{Deserialize, Serialize};
-
-use crate::admin::page::*;
-use crate::admin::widgets::hint;
-use crate::model::dead_letter::DeadLetterReason;
-use crate::model::dead_letter_filter::DeadLetterFilter;
-use crate::model::registry::Registry;
-use crate::model::replay::{
-    ReplayCommand, ReplayJob, ReplayJobId, ReplayState, ReplayTarget, Replayed,
-};
-use crate::model::subscription::EventSubscription;
-use crate::store::views::{REPLAY_RESULTS_MAX, ReplayResults};
-
-/// Rows of one page.
-const ROWS: usize = 50;
+use crate::admin::pages::*;
 
 const SUBSCRIPTION: &str = "Event subscription";
-
-#[derive(Template)]
-#[template(path = "pages/replays.html")]
-struct ReplaysPage {
-    frame: Frame,
-    list: List,
-    jobs: Vec<ReplayJob>,
-    registry: Arc<Registry>,
-}
-
-#[derive(Template)]
-#[template(path = "pages/replay.html")]
-struct ReplayPage {
-    frame: Frame,
-    job: ReplayJob,
-    registry: Arc<Registry>,
-    /// Whose backlog it waits for.
-    waits_for: Option<(Arc<TopicEntry>, Arc<EventSubscription>)>,
-    /// What became of the deliveries that it has made, if it makes any.
-    fates: Option<ReplayResults>,
-    recipe: Recipe,
-}
-
-impl ReplaysPage {
-    fn none_yet() -> Empty {
-        let text = "A replay job resubmits dead letters, as many as there are.";
-        let step = ("/admin/dead-letters".to_owned(), "Dead letters");
-        Empty::new("replay", "No replay jobs yet.", text).leading_to(Some(step))
-    }
-}
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -54,36 +10,32 @@ pub(crate) struct Paging {
     before: String,
 }
 
-/// Replay jobs, newest first.
 pub(crate) async fn list(Query(paging): Query<Paging>, call: Call) -> PageResult {
     let before = paging.before.parse().ok().map(ReplayJobId);
     let found = call.views.replay_jobs(before, ROWS).await?;
     let paging = Filled::with(paging);
-    let next = found.next_before.map(|id| id.to_string());
-    let mut list = List::new("/admin/replays", &paging).with_older(next, &paging);
+    let mut list = List::new("/admin/replays", &paging).with_older(found.next_before, &paging);
     list.recipe = Recipe::list(&call, "replays", "replay list", &[]);
     list.shown = print::plural(found.rows.len(), "replay job", "replay jobs");
-    Ok(draw(&ReplaysPage {
-        frame: Frame::new(&call.visitor, "Replay jobs"),
-        list,
-        jobs: found.rows,
-        registry: call.broker.registry(),
-    }))
+    Ok(draw(
+        &page!("pages/replays.html", &call.visitor, "Replay jobs", {
+            list: List = list,
+            jobs: Vec<ReplayJob> = found.rows,
+        }),
+    ))
 }
 
-/// One replay job.
 pub(crate) async fn show(call: Call<ReplayJob>) -> PageResult {
-    let (id, registry) = (call.of.id, call.broker.registry());
-    let waits_for = call.broker.replay_blocked_by(id);
-    let waits_for = waits_for.and_then(|id| registry.subscription(id));
-    Ok(draw(&ReplayPage {
-        frame: Frame::new(&call.visitor, format!("Replay job {id}")),
-        waits_for: waits_for.map(|(topic, each)| (Arc::clone(topic), Arc::clone(each))),
-        fates: call.views.replay_results(&call.of).await?,
-        recipe: Recipe::one(&call, "replays", "replay show --follow", id),
-        registry,
-        job: call.of,
-    }))
+    let id = call.of.id;
+    let title = format!("Replay job {id}");
+    Ok(draw(&page!("pages/replay.html", &call.visitor, title, {
+        // Whose backlog it waits for.
+        waits_for: Option<SubscriptionId> = call.broker.replay_blocked_by(id),
+        // What became of the deliveries that it has made, if it makes any.
+        fates: Option<ReplayResults> = call.views.replay_results(&call.of).await?,
+        recipe: Recipe = Recipe::one(&call, "replays", "replay show --follow", id),
+        job: ReplayJob = call.of,
+    })))
 }
 
 fn badge(state: ReplayState) -> Badge {
@@ -104,15 +56,10 @@ fn skipped(job: &ReplayJob) -> u64 {
     job.progress.skipped.values().sum()
 }
 
-impl ReplayPage {
-    /// Of the subscription that its filter names, beside that label.
-    fn subscription_page(&self, label: &str) -> Option<String> {
-        let named = self.job.request.source.filter.subscription;
-        let id = named.filter(|_| label == SUBSCRIPTION)?;
-        let (topic, each) = self.registry.subscription(id)?;
-        let (topic, name) = (topic.topic.name.as_str(), each.name.as_str());
-        Some(paths::subscription_page(topic, name))
-    }
+/// Of the subscription that a filter chooses by.
+fn page_of(label: &str, text: &str) -> Option<String> {
+    let (topic, name) = text.split_once(" / ").filter(|_| label == SUBSCRIPTION)?;
+    Some(paths::subscription_page(topic, name))
 }
 
 /// What a filter chooses by, in words; nothing for everything. A reason that receivers give stands for itself.
@@ -122,14 +69,19 @@ pub(crate) fn filters(
 ) -> Vec<(&'static str, String)> {
     let topic = filter.topic.and_then(|id| registry.topic_by_id(id));
     let of = filter.subscription.and_then(|id| registry.subscription(id));
-    let of = of.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
-    let in_words = |reason: &String| match DeadLetterReason::from_name(reason) {
-        Some(known) => hint::for_reason(known).to_owned(),
-        None => reason.clone(),
+    let in_words = |reason: &String| {
+        let known = DeadLetterReason::from_name(reason);
+        known.map_or_else(
+            || reason.clone(),
+            |known| hint::for_reason(known).to_owned(),
+        )
     };
     let texts = [
         ("Topic", topic.map(|topic| topic.topic.name.to_string())),
-        (SUBSCRIPTION, of),
+        (
+            SUBSCRIPTION,
+            of.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name)),
+        ),
         ("Reason", filter.reason.as_ref().map(in_words)),
         (
             "Last response",
@@ -167,6 +119,10 @@ pub(crate) async fn resume(call: Call<ReplayJob>) -> PageResult<Done> {
     command(&call, ReplayCommand::Resume).await
 }
 
+pub(crate) async fn cancel(call: Call<ReplayJob>) -> PageResult<Done> {
+    command(&call, ReplayCommand::Cancel).await
+}
+
 pub(crate) async fn ask_to_cancel(call: Call<ReplayJob>) -> PageResult<Question> {
     let (done, total) = (call.of.progress.done(), call.of.request.total);
     let left = print::plural(total.saturating_sub(done), "delivery", "deliveries");
@@ -177,11 +133,6 @@ pub(crate) async fn ask_to_cancel(call: Call<ReplayJob>) -> PageResult<Question>
             "{done} of {total} have been: what is sent stays sent."
         ))
         .dangerously())
-}
-
-/// Ends it for good.
-pub(crate) async fn cancel(call: Call<ReplayJob>) -> PageResult<Done> {
-    command(&call, ReplayCommand::Cancel).await
 }
 
 async fn command(call: &Call<ReplayJob>, command: ReplayCommand) -> PageResult<Done> {

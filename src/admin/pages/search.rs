@@ -1,13 +1,8 @@
 //! What the addresses of events and of dead letters ask for: of the lists, of their files, and of what is done with
 //! all that is found.
 
-use serde::{Deserialize, Serialize};
-
-use crate::admin::lists::filter::{Reading, given, in_utc, of_flags};
-use crate::admin::page::*;
-use crate::model::dead_letter_filter::DeadLetterFilter;
-use crate::model::delivery::Outcome;
-use crate::model::event_filter::{DeliveryStage, EventFilter, TextSearch};
+use crate::admin::lists::filter::{in_utc, of_flags};
+use crate::admin::pages::*;
 
 /// Stands among the states of deliveries for events that have none.
 pub(crate) const UNMATCHED: &str = "Unmatched";
@@ -46,7 +41,7 @@ pub(crate) struct Search {
 impl Search {
     /// The events that are meant, or every field that means none.
     pub(crate) fn events(&self, visitor: &Visitor) -> Result<EventFilter, Vec<Refusal>> {
-        let mut reading = Reading::default();
+        let (mut reading, since) = (Reading::default(), self.since(visitor.now));
         let of = reading.of(&self.of, &visitor.standing.registry);
         let filter = EventFilter {
             topic: of.topic,
@@ -56,9 +51,7 @@ impl Search {
             event_type: given(&self.event_type),
             subject: given(&self.subject),
             unmatched: self.is_for_unmatched(),
-            from: self
-                .since(visitor.now)
-                .max(reading.moment("from", &self.from)),
+            from: since.max(reading.moment("from", &self.from)),
             to: reading.moment("to", &self.to),
             text: self.text(visitor),
         };
@@ -84,18 +77,14 @@ impl Search {
         reading.end(filter)
     }
 
-    /// Whether only what nobody wanted is asked for.
     pub(crate) fn is_for_unmatched(&self) -> bool {
         self.state == UNMATCHED
     }
 
-    /// Of a delivery; empty for any, or none.
     fn state(&self) -> &str {
-        if self.is_for_unmatched() {
-            ""
-        } else {
-            &self.state
-        }
+        Some(self.state.as_str())
+            .filter(|it| *it != UNMATCHED)
+            .unwrap_or_default()
     }
 
     /// The query of an address for the same rows, from the first one on and not put together; empty for all of them.
@@ -109,7 +98,6 @@ impl Search {
     pub(crate) fn flags(&self, now: Timestamp) -> Vec<(&'static str, String)> {
         let since = self.since(now).filter(|_| self.from.is_empty());
         let from = since.map_or_else(|| in_utc(&self.from), |since| since.to_string());
-        let to = in_utc(&self.to);
         let others = [
             ("state", self.state()),
             ("reason", &self.reason),
@@ -120,7 +108,7 @@ impl Search {
             ("text", &self.text),
             ("id", &self.id),
             ("from", &from),
-            ("to", &to),
+            ("to", &in_utc(&self.to)),
         ];
         let others = others.map(|(name, value)| (name, value.trim().to_owned()));
         of_flags(self.of.trim()).into_iter().chain(others).collect()

@@ -1,43 +1,22 @@
 //! What is done with all dead letters that a filter means: send them again as a replay job, take them out of
 //! their queues, or keep them as a file. Each says first how many there are.
 
-use std::collections::HashMap;
-
-use serde_json::json;
-
-use crate::admin::lists::download::{NDJSON, on_one_line, streamed};
-use crate::admin::page::*;
-use crate::admin::pages::dead_letters::LIST;
-use crate::admin::pages::dead_letters::edit::{ResubmitForm, at_fields, other_topics};
+use super::*;
+use crate::admin::lists::download::on_one_line;
 use crate::admin::pages::replays::filters;
-use crate::admin::pages::search::Search;
-use crate::model::dead_letter_filter::DeadLetterFilter;
-use crate::model::replay::{ReplaySource, Replayed};
-use crate::store::views::{DeadLetterQuery, EventDetail, NUMBERS_MAX};
-use crate::wire::resource::{ReplayContext, ReplayRequest, parse_replay};
+use crate::wire::resource::{ReplayRequest, parse_replay};
 
 /// How long one request removes dead letters; whoever sent it may send it again.
 const PURGE_TIME: Duration = Duration::from_secs(10);
 
-/// Dead letters read for a file at once: they bound its memory together with the size of an event.
-const FILE_BATCH: usize = 20;
-
-#[derive(Template)]
-#[template(path = "pages/replay_dead_letters.html")]
-struct ReplayFormPage {
-    frame: Frame,
-    form: Filled<ResubmitForm>,
-    count: u64,
-    /// What they are chosen by.
-    chosen: Vec<(&'static str, String)>,
-    topics: Vec<(String, String)>,
-    back: String,
-}
-
-/// How many there are, if any.
-fn some(count: u64) -> PageResult<u64> {
-    let none = || PageError::Conflict("No dead letters match this filter.".to_owned());
-    Some(count).filter(|count| *count > 0).ok_or_else(none)
+/// How many there are, if any, in words as well.
+fn some(count: u64) -> PageResult<(u64, String)> {
+    match count {
+        0 => Err(PageError::Conflict(
+            "No dead letters match this filter.".to_owned(),
+        )),
+        _ => Ok((count, print::plural(count, "dead letter", "dead letters"))),
+    }
 }
 
 fn source(search: &Search, visitor: &Visitor) -> PageResult<ReplaySource> {
@@ -53,20 +32,18 @@ pub(crate) async fn ask_to_replay(Query(search): Query<Search>, call: Call) -> P
 
 async fn draw_form(call: &Call, search: &Search, form: Filled<ResubmitForm>) -> PageResult {
     let source = source(search, &call.visitor)?;
-    let count = some(call.broker.preview_replay(&source).await?.0)?;
-    let title = print::plural(count, "dead letter", "dead letters");
-    let page = ReplayFormPage {
-        frame: Frame::new(&call.visitor, format!("Resubmit {title}?")),
-        chosen: filters(&source.filter, &call.broker.registry()),
-        topics: other_topics(call, ""),
-        back: format!("{LIST}{}", search.query()),
-        count,
-        form,
-    };
+    let (count, title) = some(call.broker.preview_replay(&source).await?.0)?;
+    let title = format!("Resubmit {title}?");
+    let page = page!("pages/replay_dead_letters.html", &call.visitor, title, {
+        form: Filled<ResubmitForm> = form,
+        count: u64 = count,
+        // What they are chosen by.
+        chosen: Vec<(&'static str, String)> = filters(&source.filter, &call.broker.registry()),
+        back: String = format!("{LIST}{}", search.query()),
+    });
     Ok(draw_with(page.form.status(), &page))
 }
 
-/// Starts the replay job.
 pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResult {
     let source = source(&search, &call.visitor)?;
     let (request, form) = Filled::<ResubmitForm>::sent(&call.form).read(|form| read(&call, form));
@@ -77,15 +54,15 @@ pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResu
     let job = job.await?;
     let over = print::plural(job.request.total, "dead letter", "dead letters");
     let said = format!("Replay job {} has been started over {over}.", job.id);
-    let page = paths::replay_page(job.id);
-    call.visitor.leave(Flash::done(said), &page).await
+    call.visitor.leave(Flash::done(said), &job.page()).await
 }
 
 /// Target and rate, by the rules of the management API.
 fn read(call: &Call, form: &ResubmitForm) -> Result<ReplayRequest, Vec<Refusal>> {
+    let (registry, require_https) = (&call.broker.registry(), call.egress.require_https);
     let context = ReplayContext {
-        registry: &call.broker.registry(),
-        require_https: call.egress.require_https,
+        registry,
+        require_https,
     };
     let mut body = json!({ "target": form.target() });
     let rate = call.form.decimal("eventsPerSecond");
@@ -98,8 +75,7 @@ fn read(call: &Call, form: &ResubmitForm) -> Result<ReplayRequest, Vec<Refusal>>
 /// Asks before dead letters are taken away, with their exact number.
 pub(crate) async fn ask_to_purge(Query(search): Query<Search>, call: Call) -> PageResult {
     let filter = search.dead_letters(&call.visitor)?;
-    let count = some(call.views.count_dead_letters(filter).await?)?;
-    let count = print::plural(count, "dead letter", "dead letters");
+    let (_, count) = some(call.views.count_dead_letters(filter).await?)?;
     let question = Question::new(format!("Purge {count}?"))
         .would(format!(
             "{count} would be taken out of their queues for good."
@@ -111,7 +87,6 @@ pub(crate) async fn ask_to_purge(Query(search): Query<Search>, call: Call) -> Pa
     Ok(question.draw(&call.visitor, "Purge", action, back))
 }
 
-/// Takes them away.
 pub(crate) async fn purge(Query(search): Query<Search>, call: Call) -> PageResult {
     let (clock, started_at) = (call.broker.clock(), call.broker.clock().now());
     let mut query = all(search.dead_letters(&call.visitor)?, NUMBERS_MAX);
@@ -140,7 +115,7 @@ pub(crate) async fn purge(Query(search): Query<Search>, call: Call) -> PageResul
     call.visitor.leave(flash, &back).await
 }
 
-fn all(filter: DeadLetterFilter, limit: usize) -> DeadLetterQuery {
+pub(super) fn all(filter: DeadLetterFilter, limit: usize) -> DeadLetterQuery {
     DeadLetterQuery {
         filter,
         limit,
@@ -151,18 +126,16 @@ fn all(filter: DeadLetterFilter, limit: usize) -> DeadLetterQuery {
 /// The records of all that are meant, as Azure writes them: one on a line, or as one array.
 pub(crate) async fn download(
     Query(search): Query<Search>,
-    Query(asked): Query<HashMap<String, String>>,
+    Query(asked): Query<Names>,
     call: Call,
 ) -> PageResult {
-    let (kind, name, [opening, between, end]) = match asked.get("form").map(String::as_str) {
-        Some("json") => ("application/json", "dead-letters.json", ["[", ",", "]\n"]),
-        _ => (NDJSON, "dead-letters.ndjson", [""; 3]),
+    let is_array = name_of(&asked, "form") == "json";
+    let (kind, name) = match is_array {
+        true => ("application/json", "dead-letters.json"),
+        false => (NDJSON, "dead-letters.ndjson"),
     };
-    let first = (
-        all(search.dead_letters(&call.visitor)?, FILE_BATCH),
-        opening,
-    );
-    Ok(streamed(name, kind, first, move |(mut query, mut sign)| {
+    let query = all(search.dead_letters(&call.visitor)?, FILE_BATCH);
+    let next = move |(mut query, mut is_empty): (DeadLetterQuery, bool)| {
         let site = Arc::clone(&call.site);
         async move {
             let page = site.views.dead_letters(query.clone()).await?;
@@ -172,18 +145,19 @@ pub(crate) async fn download(
                 let record = |event: EventDetail| row.record(&event.stored, &registry);
                 // What went meanwhile is left out.
                 if let Some(record) = event.and_then(record) {
+                    let sign = if is_empty { "[" } else { "," };
+                    let sign = if is_array { sign } else { "" };
                     out.extend([sign.as_bytes(), &on_one_line(record), b"\n"].concat());
-                    sign = between;
+                    is_empty = false;
                 }
             }
             query.before = page.next_before;
-            let rest = query.before.is_some().then_some((query, sign));
-            if rest.is_none() {
-                // Nothing at all is an empty array.
-                let opened = if sign == opening { opening } else { "" };
-                out.extend([opened, end].concat().bytes());
+            let rest = query.before.is_some().then_some((query, is_empty));
+            if is_array && rest.is_none() {
+                out.extend(if is_empty { "[]\n" } else { "]\n" }.bytes());
             }
             Ok((out, rest))
         }
-    }))
+    };
+    Ok(streamed(name, kind, (query, true), next))
 }

@@ -3,24 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::admin::lists::filter::of_options;
-use crate::admin::page::*;
-use crate::admin::pages::dead_letters::{LIST, RESUBMIT_SELECTED};
-use crate::admin::pages::search::Search;
+use super::*;
+use crate::admin::pages::subscriptions::Subscription;
 use crate::admin::pages::traffic::DeadLetterChart;
 use crate::admin::standing::DAY;
-use crate::admin::widgets::{hint, response};
-use crate::model::dead_letter::DeadLetterReason;
-use crate::model::dead_letter_filter::DeadLetterFilter;
-use crate::model::delivery::{DeliveryId, Outcome};
-use crate::model::registry::Registry;
-use crate::store::StoreError;
-use crate::store::views::{
-    DeadLetterGroup, DeadLetterQuery, DeliveryRow, GroupBy, Page, TrafficOf,
-};
-
-/// Rows of one page.
-const ROWS: usize = 50;
 
 /// Groups told above them; the rest is counted.
 const GROUPS_SHOWN: usize = 12;
@@ -29,28 +15,9 @@ const GROUPS_SHOWN: usize = 12;
 /// rest is folded away, unless somebody has asked for groups.
 const GROUPS_FIRST: usize = 3;
 
-#[derive(Template)]
-#[template(path = "pages/dead_letters.html")]
-struct DeadLettersPage {
-    frame: Frame,
-    list: List,
-    form: Filled<Search>,
-    of: Vec<(String, String)>,
-    /// How many there are, whatever is asked for.
-    all: u64,
-    /// Chooses all that are meant.
-    query: String,
-    groups: GroupTable,
-    /// New ones over the last day; `None` where the page is about others.
-    chart: Option<DeadLetterChart>,
-    rows: Vec<DeliveryRow>,
-}
-
-/// What dead letters have in common.
 #[derive(Default)]
 struct GroupTable {
     rows: Vec<GroupRow>,
-    /// Those that are folded away.
     folded: Vec<GroupRow>,
     /// Groups beyond those that are shown.
     more: usize,
@@ -71,7 +38,6 @@ struct GroupRow {
     newest: Timestamp,
 }
 
-/// Dead letters, newest first.
 pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult {
     let visitor = &call.visitor;
     let registry = &visitor.standing.registry;
@@ -80,11 +46,8 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     let found = match filter.clone() {
         None => Page::default(),
         Some(filter) => {
-            let query = DeadLetterQuery {
-                filter,
-                before: search.before.parse().ok().map(DeliveryId),
-                limit: ROWS,
-            };
+            let mut query = all(filter, ROWS);
+            query.before = search.before.parse().ok().map(DeliveryId);
             call.views.dead_letters(query).await?
         }
     };
@@ -92,8 +55,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     let matching = filter
         .as_ref()
         .and_then(|filter| count(filter, &summary, registry));
-    let mut list = List::new(LIST, &form);
-    list = list.with_older(found.next_before.map(|id| id.to_string()), &form);
+    let mut list = List::new(LIST, &form).with_older(found.next_before, &form);
     let rows = found.rows.len() as u64;
     list.shown = match matching.filter(|all| *all > rows) {
         Some(all) => format!("{} of {}", print::count(rows), print::count(all)),
@@ -103,7 +65,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     list.recipe = Recipe::list(&call, "deadLetters", "dead-letters list", &flags);
     let resubmit = format!("{LIST}/resubmit-all{}", search.query());
     if visitor.may_open(&resubmit) && rows > 0 {
-        list.export = Some(export(&search.query(), "ndjson"));
+        list.export = Some(export(search, "ndjson"));
         list.bulk = vec![RESUBMIT_SELECTED.offer()];
         let all = matching.map_or_else(String::new, |count| format!(" {}", print::count(count)));
         list.all = Some((resubmit, format!("Resubmit all{all} that match…")));
@@ -116,30 +78,29 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         (Some(_) | None, _) => GroupTable::default(),
     };
     let chart = match list.newest.is_none() && by.is_none() {
-        true => Some(chart(&call, filter.unwrap_or_default()).await?),
+        true => Some(chart(&call, &filter.unwrap_or_default()).await?),
         false => None,
     };
     let rows = found.rows.into_iter().map(|row| row.seen_by(visitor.role));
-    Ok(draw(&DeadLettersPage {
-        frame: Frame::new(visitor, "Dead letters"),
-        of: of_options(registry, "All topics"),
-        all: visitor.standing.dead_letters(),
-        query: search.query(),
-        rows: rows.collect(),
-        groups,
-        chart,
-        list,
-        form,
-    }))
+    Ok(draw(
+        &page!("pages/dead_letters.html", visitor, "Dead letters", {
+            rows: Vec<DeliveryRow> = rows.collect(),
+            groups: GroupTable = groups,
+            // New ones over the last day; `None` where the page is about others.
+            chart: Option<DeadLetterChart> = chart,
+            list: List = list,
+            form: Filled<Search> = form,
+        }),
+    ))
 }
 
-/// The file of what `query` chooses.
-fn export(query: &str, form: &str) -> String {
+fn export(search: &Search, form: &str) -> String {
+    let query = search.query();
     let sign = if query.is_empty() { '?' } else { '&' };
     format!("{LIST}/export{query}{sign}form={form}")
 }
 
-async fn chart(call: &Call, filter: DeadLetterFilter) -> Result<DeadLetterChart, StoreError> {
+async fn chart(call: &Call, filter: &DeadLetterFilter) -> Result<DeadLetterChart, StoreError> {
     let topics = &call.visitor.standing.registry;
     let since = topics.made_topics().map(|each| each.topic.created_at).min();
     let of = match (filter.topic, filter.subscription) {
@@ -152,25 +113,19 @@ async fn chart(call: &Call, filter: DeadLetterFilter) -> Result<DeadLetterChart,
 
 /// How many a filter means, where that is known without looking for them.
 fn count(filter: &DeadLetterFilter, all: &[DeadLetterGroup], registry: &Registry) -> Option<u64> {
+    let (topic, subscription, reason) = (filter.topic, filter.subscription, &filter.reason);
     let plain = DeadLetterFilter {
-        topic: filter.topic,
-        subscription: filter.subscription,
-        reason: filter.reason.clone(),
+        topic,
+        subscription,
+        reason: reason.clone(),
         ..DeadLetterFilter::default()
     };
-    let is_meant = |group: &&DeadLetterGroup| {
+    let meant = all.iter().filter(|group| {
         let of = registry.subscription(group.subscription);
-        let topic = of.map(|(topic, _)| topic.topic.id);
-        filter
-            .subscription
-            .is_none_or(|id| id == group.subscription)
-            && (filter.topic.is_none() || filter.topic == topic)
-            && filter
-                .reason
-                .as_ref()
-                .is_none_or(|reason| *reason == group.reason)
-    };
-    let meant = all.iter().filter(is_meant);
+        subscription.is_none_or(|id| id == group.subscription)
+            && (topic.is_none() || topic == of.map(|(topic, _)| topic.topic.id))
+            && reason.as_ref().is_none_or(|reason| *reason == group.reason)
+    });
     (*filter == plain).then(|| meant.map(|group| group.dead_letters).sum())
 }
 
@@ -186,24 +141,19 @@ fn by_subscription(summary: &[DeadLetterGroup], registry: &Registry) -> GroupTab
     let rows = sums
         .into_iter()
         .filter_map(|((id, reason), (count, newest))| {
-            let (topic, subscription) = registry.subscription(id)?;
-            let (topic, name) = (&topic.topic.name, &subscription.name);
+            let of = Subscription::of(registry.subscription(id)?);
             let known = DeadLetterReason::from_name(reason);
-            let (of, code) = (format!("{topic}/{name}"), reason.to_owned());
-            let reason = code.clone();
+            let meant = Search {
+                of: of.filter(),
+                reason: reason.to_owned(),
+                ..Search::default()
+            };
             Some(GroupRow {
-                name: known.map_or_else(|| print::visible(&code), response::of_reason),
-                of: format!("{topic} / {name}"),
+                name: known.map_or_else(|| print::visible(reason), response::of_reason),
+                of: of.title(),
                 hint: known.map_or("", hint::before_resubmitting),
-                query: Some(
-                    Search {
-                        of,
-                        reason,
-                        ..Search::default()
-                    }
-                    .query(),
-                ),
-                code,
+                query: Some(meant.query()),
+                code: meant.reason,
                 count,
                 newest,
             })
@@ -212,10 +162,9 @@ fn by_subscription(summary: &[DeadLetterGroup], registry: &Registry) -> GroupTab
     rows.sort_by_key(|row| Reverse(row.count));
     let more = rows.len().saturating_sub(GROUPS_SHOWN);
     rows.truncate(GROUPS_SHOWN);
-    let folded = rows.split_off(rows.len().min(GROUPS_FIRST));
     GroupTable {
+        folded: rows.split_off(rows.len().min(GROUPS_FIRST)),
         rows,
-        folded,
         more,
         is_partial: false,
     }
@@ -260,24 +209,22 @@ async fn grouped(
     })
 }
 
-impl DeadLettersPage {
-    fn grouped_by(&self) -> &'static str {
-        match GroupBy::from_name(&self.form.values.group) {
-            None | Some(GroupBy::Reason) => "Reason",
-            Some(GroupBy::Source) => "Source",
-            Some(GroupBy::EventType) => "Event type",
-            Some(GroupBy::Day) => "Day",
-        }
+fn grouped_by(search: &Search) -> &'static str {
+    match GroupBy::from_name(&search.group) {
+        None | Some(GroupBy::Reason) => "Reason",
+        Some(GroupBy::Source) => "Source",
+        Some(GroupBy::EventType) => "Event type",
+        Some(GroupBy::Day) => "Day",
     }
+}
 
-    /// What the receiver said about it, or what the last attempt came to and what the reason means.
-    fn reason(row: &DeliveryRow) -> String {
-        let own = row.dead_letter.description.as_deref().map(print::visible);
-        let reason = own.or_else(|| row.dead_letter_reason.map(response::of_reason));
-        let reason = reason.unwrap_or_default();
-        match row.last_status.map(response::of_status) {
-            Some(status) if status != reason => format!("{reason}: {status}"),
-            Some(_) | None => reason,
-        }
+/// What the receiver said about it, or what the last attempt came to and what the reason means.
+fn reason(row: &DeliveryRow) -> String {
+    let own = row.dead_letter.description.as_deref().map(print::visible);
+    let reason = own.or_else(|| row.dead_letter_reason.map(response::of_reason));
+    let reason = reason.unwrap_or_default();
+    match row.last_status.map(response::of_status) {
+        Some(status) if status != reason => format!("{reason}: {status}"),
+        Some(_) | None => reason,
     }
 }

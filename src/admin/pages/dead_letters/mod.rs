@@ -4,24 +4,16 @@ mod bulk;
 mod edit;
 mod list;
 
-pub(crate) use bulk::{ask_to_purge, ask_to_replay, download, purge, replay};
-pub(crate) use edit::{edit, resubmit as resubmit_edited};
-pub(crate) use list::list;
+pub(crate) use {bulk::*, edit::*, list::*};
 
-use crate::admin::lists::bulk::{Bulk, Selectable};
-use crate::admin::page::*;
 use crate::admin::pages::delivery::{self, DeliveryCard};
-use crate::admin::site::delivery_id;
-use crate::model::delivery::DeliveryState;
-use crate::model::destination::{AttributeValue, Destination};
-use crate::model::event::StoredEvent;
+use crate::admin::pages::search::Search;
+use crate::admin::pages::*;
 use crate::outbound::DeliveryRequest;
-use crate::store::views::{DeliveryDetail, DeliveryRow};
 use crate::wire::received::shown_headers;
+use crate::wire::resource::ReplayContext;
 
 const LIST: &str = "/admin/dead-letters";
-
-const DAMAGED: &str = "Its event is damaged and cannot be read, so it cannot be resubmitted.";
 
 /// A delivery that is a dead letter, or was one.
 pub(crate) struct DeadLetter {
@@ -65,8 +57,9 @@ fn obstacle(site: &Site, row: &DeliveryRow) -> Option<String> {
         Some(format!("Dead letter {id} has been resubmitted already."))
     } else if row.state != DeliveryState::DeadLettered {
         let word = delivery::badge(row.state).word.to_lowercase();
-        let only = "only a dead letter can be resubmitted";
-        Some(format!("This delivery is {word}; {only}."))
+        Some(format!(
+            "This delivery is {word}; only a dead letter can be resubmitted."
+        ))
     } else {
         let is_gone = registry.subscription(row.subscription_id).is_none();
         is_gone.then(|| format!("Its event subscription {to} has been deleted."))
@@ -83,18 +76,6 @@ impl DeadLetter {
     }
 }
 
-#[derive(Template)]
-#[template(path = "pages/dead_letter.html")]
-struct DeadLetterPage {
-    frame: Frame,
-    /// `None` if it is gone, or cannot be read.
-    event: Option<StoredEvent>,
-    request: Option<Request>,
-    obstacle: Option<String>,
-    delivery: DeliveryCard,
-    recipe: Recipe,
-}
-
 /// The request by which it is sent, without its secrets.
 struct Request {
     url: String,
@@ -105,21 +86,25 @@ struct Request {
 /// One dead letter; its page stays when it has been resubmitted.
 pub(crate) async fn show(call: Call<DeadLetter>) -> PageResult {
     let row = &call.of.detail.row;
+    let damage = "Its event is damaged and cannot be read, so it cannot be resubmitted.";
     let (event, damage) = match call.views.event(row.event).await {
         Ok(event) => (event.map(|event| event.stored), None),
         // That may be why it was given up, which the page is there to tell.
-        Err(error) if error.is_unreadable() => (None, Some(DAMAGED.to_owned())),
+        Err(error) if error.is_unreadable() => (None, Some(damage.to_owned())),
         Err(error) => return Err(error.into()),
     };
     let request = event.as_ref().and_then(|event| request_of(&call, event));
-    Ok(draw(&DeadLetterPage {
-        frame: Frame::new(&call.visitor, format!("Dead letter {}", row.id)),
-        recipe: Recipe::one(&call, "deadLetters", "dead-letters show", row.id),
-        request,
-        event,
-        obstacle: damage.or(call.of.obstacle),
-        delivery: DeliveryCard::new(call.of.detail, &call.visitor).on_its_own_page(),
-    }))
+    let title = format!("Dead letter {}", row.id);
+    Ok(draw(
+        &page!("pages/dead_letter.html", &call.visitor, title, {
+            recipe: Recipe = Recipe::one(&call, "deadLetters", "dead-letters show", row.id),
+            request: Option<Request> = request,
+            // `None` if it is gone, or cannot be read.
+            event: Option<StoredEvent> = event,
+            obstacle: Option<String> = damage.or(call.of.obstacle),
+            delivery: DeliveryCard = DeliveryCard::new(call.of.detail, &call.visitor).on_its_own_page(),
+        }),
+    ))
 }
 
 /// As the code that delivers writes it; `None` where nobody is called, or the subscription is gone.
@@ -153,19 +138,21 @@ fn request_of(call: &Call<DeadLetter>, event: &StoredEvent) -> Option<Request> {
 pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Question> {
     let row = call.of.row()?;
     let (event, to) = (print::visible(&row.event_id), &row.subscription);
-    let published = print::relative(row.published_at, call.visitor.now);
-    let others = "no other subscription gets it again";
+    let again = format!("Event {event} would be sent to {to} again, at once.");
+    let afresh =
+        "A new delivery takes the place of this one; attempts and time to live start afresh.";
     Ok(Question::new(format!("Resubmit dead letter {}?", row.id))
-        .would(format!(
-            "Event {event} would be sent to {to} again, at once."
-        ))
-        .would(
-            "A new delivery takes the place of this one; attempts and time to live start afresh.",
-        )
-        .would(format!("The event was published {published}; {others}.")))
+        .would(again)
+        .would(afresh)
+        .would(to_nobody_else(row.published_at, call.visitor.now)))
 }
 
-/// Sends one again.
+/// What is sent to one subscription alone.
+pub(crate) fn to_nobody_else(published_at: Timestamp, now: Timestamp) -> String {
+    let published = print::relative(published_at, now);
+    format!("The event was published {published}; no other subscription gets it again.")
+}
+
 pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult<Done> {
     let (id, event) = (call.of.detail.row.id, call.of.detail.row.event);
     let fresh = call.broker.resubmit(call.by(), id).await?;
@@ -174,11 +161,9 @@ pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult<Done> {
     Ok(Done::well(said).leading_to(page))
 }
 
-/// Sends those that are selected again.
 pub(crate) static RESUBMIT_SELECTED: Bulk<DeadLetter> = Bulk {
     key: "resubmit",
     verb: "Resubmit",
-    label: "Resubmit selected",
     changes: |each| each.obstacle.is_none(),
     consequence: "Each is sent to its own subscription again, with attempts and time to live that start afresh.",
 };

@@ -1,14 +1,8 @@
 //! Which event subscriptions of the topic matched an event, and why the others did not.
 
-use crate::admin::page::*;
-use crate::admin::pages::events::send::send_page;
-use crate::model::event::Event;
-use crate::model::explanation::Explanation;
-use crate::model::subscription::SkipReason;
-use crate::store::views::EventDetail;
+use super::*;
 use crate::wire::explanation::{cause, why_not};
 
-/// The answer, subscription by subscription.
 #[derive(Template)]
 #[template(path = "pages/filter_results.html")]
 pub(crate) struct FilterResults {
@@ -52,14 +46,14 @@ impl FilterResults {
 
     /// What they would make of `event` if it were published at `at`.
     pub(crate) fn of_pasted(event: &Event, topic: &TopicEntry, at: Timestamp) -> Self {
-        let rows = topic.explain(event, at).into_iter().map(|each| Row {
-            matched: each.matched(),
-            explanation: each,
+        let row = |explanation: Explanation| Row {
+            matched: explanation.matched(),
+            explanation,
             now: None,
             send: None,
-        });
+        };
         Self {
-            rows: rows.collect(),
+            rows: topic.explain(event, at).into_iter().map(row).collect(),
             topic: topic.topic.name.to_string(),
         }
     }
@@ -70,15 +64,14 @@ impl FilterResults {
 
     /// Those whose filters match, but which took nothing, and why.
     pub(crate) fn passed_over(&self) -> Vec<(&Row, String)> {
-        let rows = self
-            .rows
-            .iter()
-            .filter(|row| !row.matched && row.explanation.verdict.matched());
-        let skipped = rows.filter_map(|row| Some((row, row.explanation.abstains?)));
-        let skipped = skipped.filter(|(_, reason)| *reason != SkipReason::CreatedLater);
-        skipped
-            .map(|(row, reason)| (row, cause(&row.explanation.subscription, reason)))
-            .collect()
+        let cause = |row: &Row| {
+            let reason = row.explanation.abstains;
+            let reason = reason.filter(|it| *it != SkipReason::CreatedLater)?;
+            Some(cause(&row.explanation.subscription, reason))
+        };
+        let would = |row: &&Row| !row.matched && row.explanation.verdict.matched();
+        let rows = self.rows.iter().filter(would);
+        rows.filter_map(|row| Some((row, cause(row)?))).collect()
     }
 }
 
@@ -97,7 +90,7 @@ impl Row {
     /// What the filter asks for, all of which the event has; empty for nothing.
     fn wanted(&self) -> String {
         let parts = self.explanation.verdict.parts.iter();
-        let wanted: Vec<&str> = parts.map(|part| part.wanted.as_str()).collect();
-        wanted.join(" and ")
+        let wanted = parts.map(|part| part.wanted.as_str());
+        wanted.collect::<Vec<_>>().join(" and ")
     }
 }

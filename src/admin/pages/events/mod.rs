@@ -4,27 +4,15 @@ mod filter_results;
 mod send;
 mod show;
 
-pub(crate) use filter_results::FilterResults;
-pub(crate) use send::{ask_to_send, send};
-pub(crate) use show::{Data, download, find, show};
+pub(crate) use {filter_results::FilterResults, send::*, show::*};
 
-use crate::admin::lists::download::{NDJSON, line, streamed};
-use crate::admin::lists::filter::{of_options, whole_topic};
-use crate::admin::lists::recipe::command;
-use crate::admin::page::*;
+use crate::admin::lists::filter::whole_topic;
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::search::{Search, UNMATCHED};
-use crate::admin::pages::{delivery, rejected_events};
-use crate::model::event::EventKey;
-use crate::model::event_filter::DeliveryStage;
-use crate::model::name::TopicName;
-use crate::store::views::{EventQuery, EventRow, EventSearch, SearchProgress};
+use crate::admin::pages::*;
 use crate::wire::stored_event::StoredEventBody;
 
 const PATH: &str = "/admin/events";
-
-/// Rows of one page.
-const ROWS: usize = 50;
 
 /// Icons that one row shows; of more deliveries the words tell.
 const ICONS_MAX: usize = 4;
@@ -35,15 +23,10 @@ const FILE_EVENTS_MAX: usize = 10_000;
 /// Searches without a full page after which a file ends: a million events looked at, some seconds of reading.
 const BARREN_SEARCHES_MAX: usize = 50;
 
-/// Events read at once for a file: they bound the memory together with the size of an event.
-const FILE_BATCH: usize = 20;
-
-/// The list of all events of a topic.
 pub(crate) fn events_of(topic: &TopicName) -> String {
     link(PATH, &[("of", whole_topic(topic))])
 }
 
-/// A list of events, newest first.
 #[derive(Template)]
 #[template(path = "pages/event_table.html")]
 pub(crate) struct EventTable {
@@ -58,40 +41,20 @@ impl EventTable {
         Self { rows, empty }
     }
 
-    /// Where none has been published yet.
     pub(crate) fn none_yet(step: Option<(String, &'static str)>) -> Empty {
         let text = "What publishers send is listed here, with what became of it.";
         Empty::new("events", "No events yet.", text).leading_to(step)
     }
 
-    /// An icon for each delivery.
-    fn icons(row: &EventRow) -> Vec<Badge> {
+    fn icons(row: &EventRow) -> impl Iterator<Item = Badge> {
         let states = row.deliveries.iter();
-        let icons =
-            states.flat_map(|(state, number)| (0..*number).map(|_| delivery::badge(*state)));
-        icons.take(ICONS_MAX).collect()
+        let each = states.flat_map(|(state, number)| (0..*number).map(|_| *state));
+        each.take(ICONS_MAX).map(delivery::badge)
     }
 }
 
-#[derive(Template)]
-#[template(path = "pages/events.html")]
-struct EventsPage {
-    frame: Frame,
-    list: List,
-    form: Filled<Search>,
-    of: Vec<(String, String)>,
-    published: u64,
-    kept_for: Duration,
-    rejected: u64,
-    table: EventTable,
-    /// A search that ended before the oldest event.
-    cut: Option<SearchProgress>,
-}
-
-/// Events, newest first.
 pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult {
-    let visitor = &call.visitor;
-    let standing = &visitor.standing;
+    let (visitor, standing) = (&call.visitor, &call.visitor.standing);
     let (query, form) = Filled::with(search).read(|search| query(search, visitor, ROWS));
     let found = match query {
         Some(query) => call.views.events(query).await?,
@@ -108,7 +71,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     ];
     let mut list = List::new(PATH, &form)
         .with_tabs(("Delivery status", "state"), tabs, &form)
-        .with_older(found.next_before.map(|key| key.to_string()), &form);
+        .with_older(found.next_before, &form);
     list.kept = Vec::new(); // the form has the state itself
     list.shown = print::plural(found.rows.len(), "event", "events");
     let export = link(&format!("{PATH}/export"), &form.pairs());
@@ -122,17 +85,15 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         (true, None) => EventTable::none_yet(visitor.step("/admin/topics", "Go to the topics")),
     };
     let days = call.views.topic_days(visitor.now).await?;
-    Ok(draw(&EventsPage {
-        frame: Frame::new(visitor, "Events"),
-        of: of_options(&standing.registry, "All topics"),
-        published: days.values().flat_map(|day| day.published).sum(),
-        kept_for: call.broker.options().retention.delivered,
-        rejected: standing.rejected,
-        table: EventTable::new(found.rows, empty),
-        cut: found.progress,
-        list,
-        form,
-    }))
+    Ok(draw(&page!("pages/events.html", visitor, "Events", {
+        list: List = list,
+        form: Filled<Search> = form,
+        published: u64 = days.values().flat_map(|day| day.published).sum(),
+        kept_for: Duration = call.broker.options().retention.delivered,
+        table: EventTable = EventTable::new(found.rows, empty),
+        // A search that ended before the oldest event.
+        cut: Option<SearchProgress> = found.progress,
+    })))
 }
 
 fn query(search: &Search, visitor: &Visitor, limit: usize) -> Result<EventQuery, Vec<Refusal>> {

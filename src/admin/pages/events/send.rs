@@ -1,49 +1,47 @@
 //! Sending an event to an event subscription that has not got it.
 
-use crate::admin::page::*;
-use crate::admin::pages::events::show::find;
+use super::*;
+use crate::admin::pages::dead_letters::to_nobody_else;
 use crate::broker::SendError;
-use crate::model::event::{EventKey, StoredEvent};
 
-/// The question whether to send an event to a subscription.
 pub(crate) fn send_page(key: EventKey, subscription: &str) -> String {
-    format!("/admin/events/{key}/send/{subscription}")
+    format!("{}/send/{subscription}", paths::event_page(key))
 }
 
 /// An event, and the subscription that it may be sent to.
-pub(crate) struct Sending {
-    event: StoredEvent,
-    subscription: String,
-}
+pub(crate) struct Sending(StoredEvent, String);
 
 impl Subject for Sending {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
-        Ok(Self {
-            event: find(site, name_of(names, "key")).await?.stored,
-            subscription: name_of(names, "subscription").to_owned(),
-        })
+        let event = find(site, name_of(names, "key")).await?;
+        let subscription = name_of(names, "subscription").to_owned();
+        Ok(Self(event.stored, subscription))
     }
 
     fn page(&self) -> String {
-        paths::event_page(self.event.key)
+        paths::event_page(self.0.key)
     }
 }
 
 pub(crate) async fn ask_to_send(call: Call<Sending>) -> PageResult<Question> {
-    let event = &call.of.event;
-    let name = print::visible(&call.of.subscription);
-    let id = print::visible(&event.event.id);
-    let published = print::relative(event.received_at, call.visitor.now);
-    let others = "no other subscription gets it again";
-    Ok(Question::new(format!("Send event {} to {name}?", event.key))
+    let Sending(
+        StoredEvent {
+            key,
+            event,
+            received_at,
+        },
+        name,
+    ) = &call.of;
+    let (name, id) = (print::visible(name), print::visible(&event.id));
+    Ok(Question::new(format!("Send event {key} to {name}?"))
         .would(format!("A delivery of event {id} to the event subscription {name} would be made, which is due at once."))
         .would("Its filter is asked again, as it is now; attempts and time to live start now.")
-        .would(format!("The event was published {published}; {others}.")))
+        .would(to_nobody_else(*received_at, call.visitor.now)))
 }
 
 pub(crate) async fn send(call: Call<Sending>) -> PageResult<Done> {
-    let (key, name) = (call.of.event.key, &call.of.subscription);
-    let delivery = call.broker.send_stored(call.by(), key, name).await?;
+    let Sending(StoredEvent { key, .. }, name) = &call.of;
+    let delivery = call.broker.send_stored(call.by(), *key, name).await?;
     let said = format!("Delivery {delivery} of event {key} to {name} has been made.");
     Ok(Done::well(said).leading_to(format!("{}#delivery-{delivery}", call.of.page())))
 }
@@ -56,7 +54,7 @@ impl From<SendError> for PageError {
                 Self::NotFound(format!("event subscription {name} of its topic"))
             }
             SendError::Already(..) | SendError::TooEarly(_) | SendError::Unmatched(..) => {
-                Self::Conflict(sentence(&error.to_string()))
+                Self::refused(error)
             }
             SendError::Stopping | SendError::DiskLow => Self::Unavailable(error.to_string()),
             SendError::Store(error) => error.into(),

@@ -1,18 +1,12 @@
 //! The page of one event: what it is, what it carries, and what became of it.
 
-use std::collections::HashMap;
-
-use crate::admin::lists::download::file;
-use crate::admin::page::*;
-use crate::admin::pages::delivery::{self, DeliveryCard};
-use crate::admin::pages::events::FilterResults;
-use crate::admin::pages::topics::copy_page;
-use crate::admin::site::event_key;
-use crate::model::delivery::DeliveryState;
-use crate::model::event::EventData;
-use crate::store::views::{DeliveryDetail, EventDetail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+
+use super::*;
+use crate::admin::pages::delivery::DeliveryCard;
+use crate::admin::pages::topics::copy_page;
+use crate::admin::site::event_key;
 
 /// Bytes of data that are laid out: beyond, nobody reads, and indentation multiplies it.
 const LAID_OUT_MAX: usize = 65_536;
@@ -25,18 +19,14 @@ const SHOWN_MAX: usize = 262_144;
 struct EventPage {
     frame: Frame,
     event: EventDetail,
-    /// `None` once the topic is deleted.
     topic: Option<Arc<TopicEntry>>,
     /// Whether the data is to be shown as it was published.
     is_raw: bool,
-    /// How many of the deliveries stand where.
-    badges: Vec<Badge>,
     results: Option<FilterResults>,
     deliveries: Vec<DeliveryCard>,
     recipe: Recipe,
 }
 
-/// The data of an event as it is shown.
 pub(crate) struct Data<'a> {
     pub(crate) kind: &'static str,
     pub(crate) text: &'a str,
@@ -45,58 +35,50 @@ pub(crate) struct Data<'a> {
     pub(crate) is_raw: bool,
 }
 
-/// One event.
 pub(crate) async fn show(
     Path(key): Path<String>,
-    Query(asked): Query<HashMap<String, String>>,
+    Query(asked): Query<Names>,
     call: Call,
 ) -> PageResult {
     let visitor = &call.visitor;
     let mut event = find(&call, &key).await?;
     let topic = visitor.standing.registry.topic_by_id(event.topic_id);
     let results = topic.map(|topic| FilterResults::new(&event, topic, visitor));
-    let badges = badges(&event.deliveries);
-    let back = paths::event_page(event.stored.key);
+    let (key, event_type) = (event.stored.key, &event.stored.event.event_type);
+    let frame = Frame::new(visitor, print::visible(event_type));
     let deliveries = std::mem::take(&mut event.deliveries).into_iter();
-    let card = |each| DeliveryCard::new(each, visitor).with_retry(&back);
-    let event_type = print::visible(&event.stored.event.event_type);
+    let card = |each| DeliveryCard::new(each, visitor).with_retry(&paths::event_page(key));
     Ok(draw(&EventPage {
-        frame: Frame::new(visitor, event_type),
+        frame,
         results: results.filter(|results| !results.rows.is_empty()),
         deliveries: deliveries.map(card).collect(),
-        recipe: Recipe::one(&call, "events", "events show", event.stored.key),
-        is_raw: asked.get("data").is_some_and(|data| data == "raw"),
+        recipe: Recipe::one(&call, "events", "events show", key),
+        is_raw: name_of(&asked, "data") == "raw",
         topic: topic.cloned(),
-        badges,
         event,
     }))
 }
 
-fn badges(deliveries: &[DeliveryDetail]) -> Vec<Badge> {
-    let badge = |state| {
-        let count = deliveries
-            .iter()
-            .filter(|each| each.row.state == state)
-            .count();
-        let badge = delivery::badge(state);
-        let said = format!("{count} {}", badge.word.to_lowercase());
-        (count > 0).then(|| badge.saying(said))
-    };
-    DeliveryState::ALL.into_iter().filter_map(badge).collect()
-}
-
 impl EventPage {
+    /// How many of the deliveries stand where.
+    fn badges(&self) -> Vec<Badge> {
+        let states = self.deliveries.iter().map(|each| each.detail.row.state);
+        let badge = |state| {
+            let badge = delivery::badge(state);
+            let count = states.clone().filter(|each| *each == state).count();
+            let said = format!("{count} {}", badge.word.to_lowercase());
+            (count > 0).then(|| badge.saying(said))
+        };
+        DeliveryState::ALL.into_iter().filter_map(badge).collect()
+    }
+
     /// When it says that it happened, if that is a moment.
     fn event_time(&self) -> Option<Timestamp> {
         self.event.stored.event.time.as_deref()?.parse().ok()
     }
 
-    /// Where to publish another one like it.
-    fn copy(&self, topic: &TopicEntry) -> String {
-        copy_page(
-            &paths::topic_page(topic.topic.name.as_str()),
-            self.event.stored.key,
-        )
+    fn copy(&self, topic: &Arc<TopicEntry>) -> String {
+        copy_page(&topic.page(), self.event.stored.key)
     }
 
     /// A value that is written as JSON, without the quotes of a text.
@@ -105,15 +87,13 @@ impl EventPage {
     }
 }
 
-/// The data of an event as a file.
 pub(crate) async fn download(Path(key): Path<String>, call: Call) -> PageResult {
     let event = find(&call, &key).await?.stored;
     let (bytes, ending, kind) = as_file(event.event.data);
     Ok(file(&format!("event-{}.{ending}", event.key), kind, bytes))
 }
 
-/// The event that a URL names by its key.
-pub(crate) async fn find(site: &Site, key: &str) -> Result<EventDetail, PageError> {
+pub(crate) async fn find(site: &Site, key: &str) -> PageResult<EventDetail> {
     let event = site.views.event(event_key(key)?).await?;
     event.ok_or_else(|| PageError::NotFound(format!("event {key}")))
 }

@@ -1,27 +1,8 @@
 //! The form that makes and changes event subscriptions.
 
-use serde::Deserialize;
-
-use crate::admin::forms::form::both;
-use crate::admin::forms::sheet::named;
-use crate::admin::page::*;
-use crate::admin::pages::subscriptions::definition::clauses;
-use crate::admin::pages::subscriptions::definition::{CLAUSES, Draft, HEADERS, Kind, URL};
-use crate::admin::pages::subscriptions::signing;
-use crate::admin::pages::subscriptions::trial::{self, TrialText};
+use super::*;
 use crate::admin::pages::url_trial::denied_words;
-use crate::admin::paths::{subscription_page, topic_page};
-use crate::broker::ManageError;
-use crate::model::destination::DeliveryMode;
-use crate::model::filter::{Operator, SeenKeys, Takes};
-use crate::model::name::{
-    InspectorName, NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS, SubscriptionName,
-};
-use crate::model::subscription::{EventSubscription, ValidationState};
-use crate::model::topic::DeliverySchema;
 use crate::outbound::evaluate::EgressVerdict;
-use crate::store::views::ReadBack;
-use crate::wire::resource::SubscriptionContext;
 
 /// Newest events whose keys are suggested, and the bytes of them that are read: enough to see what a topic is
 /// about, and read in no time.
@@ -36,137 +17,83 @@ const OPERATORS: [(&str, &[Takes]); 4] = [
     ("There or not", &[Takes::Nothing]),
 ];
 
-/// The part of an address that chooses how a new subscription of a namespace topic delivers.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ModeChoice {
-    #[serde(rename = "deliveryMode")]
-    delivery_mode: String,
-}
-
 /// What the form is for: a new subscription of a topic, or a change of one.
-pub(crate) struct Target {
-    topic: Arc<TopicEntry>,
-    current: Option<Arc<EventSubscription>>,
+#[derive(Clone)]
+pub(crate) struct Editing {
+    pub(super) topic: Arc<TopicEntry>,
+    pub(super) current: Option<Arc<EventSubscription>>,
 }
 
-impl Subject for Target {
-    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
-        let topic = name_of(names, "topic");
-        let (topic, current) = match names.get("name") {
-            None => (site.topic(topic)?, None),
-            Some(name) => {
-                let (topic, current) = site.subscription(topic, name)?;
-                (topic, Some(current))
-            }
-        };
-        Ok(Self { topic, current })
+impl Subject for Editing {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
+        if !names.contains_key("name") {
+            let topic = site.topic(name_of(names, "topic"))?;
+            let current = None;
+            return Ok(Self { topic, current });
+        }
+        let found = Subscription::find(site, names).await?;
+        Ok(Self {
+            topic: found.topic,
+            current: Some(found.subscription),
+        })
     }
 
     fn page(&self) -> String {
         let topic = self.topic.topic.name.as_str();
         match &self.current {
-            None => topic_page(topic),
-            Some(current) => subscription_page(topic, current.name.as_str()),
+            None => paths::topic_page(topic),
+            Some(current) => paths::subscription_page(topic, current.name.as_str()),
         }
     }
 }
 
-#[derive(Template)]
-#[template(path = "pages/subscription_form.html")]
-struct SubscriptionForm<'a> {
-    frame: Frame,
-    form: Draft,
-    topic: &'a TopicEntry,
-    current: Option<&'a EventSubscription>,
-    /// What filters could name in the newest events.
-    keys: Vec<String>,
-    /// Receivers inside the appliance, for what is sent to a webhook.
-    inspectors: Vec<InspectorName>,
-    shuts_out_this_machine: bool,
-    trial: Option<TrialText>,
-    /// Its own address.
-    page: String,
-    /// Where it is sent to be saved, and to be drawn again.
-    action: String,
-    draft: String,
-    button: &'static str,
-    back: String,
-}
-
-impl SubscriptionForm<'_> {
-    fn name_hint(&self) -> String {
-        let range = match self.topic.namespace {
-            None => SUBSCRIPTION_NAME_CHARACTERS,
-            Some(_) => NAME_CHARACTERS,
-        };
-        let (least, most) = range.into_inner();
-        format!("{least} to {most} letters, digits and hyphens, such as billing.")
+impl Editing {
+    /// Where the form is sent to be saved, or with `/draft` to be drawn again.
+    fn address(&self, kind: Kind, end: &str) -> String {
+        let page = self.page();
+        match (&self.current, kind) {
+            (Some(_), _) => format!("{page}/edit{end}"),
+            (None, Kind::Queue) => format!("{page}/new-subscription{end}?deliveryMode=Queue"),
+            (None, Kind::Custom | Kind::Push) => format!("{page}/new-subscription{end}"),
+        }
     }
-}
 
-impl Target {
-    /// The form before anybody has sent it.
-    fn draft(&self, ModeChoice { delivery_mode }: &ModeChoice) -> Draft {
+    /// The form before anybody has sent it; the address chooses how a new one of a namespace topic delivers.
+    fn draft(&self, asked: &Names) -> Draft {
         if let Some(current) = &self.current {
             return Draft::of(&self.topic, current);
         }
         let mut modes = DeliveryMode::ALL.into_iter();
-        let chosen = modes.find(|mode| mode.name() == delivery_mode);
-        Draft::new(
-            &self.topic,
-            Kind::of(&self.topic, chosen.unwrap_or(DeliveryMode::Push)),
-        )
+        let mode = modes.find(|mode| mode.name() == name_of(asked, "deliveryMode"));
+        let kind = Kind::of(&self.topic, mode.unwrap_or(DeliveryMode::Push));
+        Draft::new(&self.topic, kind)
     }
 }
 
-async fn draw_form(call: &Call<Target>, form: Draft, trial: Option<TrialText>) -> PageResult {
-    let Target { topic, current } = &call.of;
-    let of = &topic.topic.name;
+async fn draw_form(call: &Call<Editing>, form: Draft, trial: Option<TrialText>) -> PageResult {
+    let (topic, of) = (&call.of.topic, &call.of.topic.topic.name);
     let inspectors = match form.kind.is_pushed() {
         true => call.views.inspectors().await?,
         false => Vec::new(),
     };
-    let back = call.of.page();
-    let (title, page, button) = match (current, form.kind) {
-        (Some(current), _) => (
-            format!("Edit event subscription {}", current.name),
-            format!("{back}/edit"),
-            "Save changes",
-        ),
-        (None, kind) => (
-            match kind {
-                Kind::Queue => format!("New pull subscription of {of}"),
-                Kind::Custom | Kind::Push => format!("New event subscription of {of}"),
-            },
-            format!("{back}/new-subscription"),
-            "Create event subscription",
-        ),
+    let title = match (&call.of.current, form.kind) {
+        (Some(current), _) => format!("Edit event subscription {}", current.name),
+        (None, Kind::Queue) => format!("New pull subscription of {of}"),
+        (None, Kind::Custom | Kind::Push) => format!("New event subscription of {of}"),
     };
-    let query = match (current, form.kind) {
-        (None, Kind::Queue) => "?deliveryMode=Queue",
-        _ => "",
-    };
-    let page = SubscriptionForm {
-        frame: Frame::new(&call.visitor, title),
-        topic,
-        current: current.as_deref(),
-        keys: seen_keys(call, topic).await?,
-        inspectors: inspectors.into_iter().map(|each| each.name).collect(),
-        shuts_out_this_machine: call.egress.shuts_out_this_machine(),
-        trial,
-        action: format!("{page}{query}"),
-        draft: format!("{page}/draft{query}"),
-        page,
-        button,
-        back,
-        form,
-    };
+    let page = page!("pages/subscription_form.html", &call.visitor, title, {
+        of: Editing = call.of.clone(),
+        // What filters could name in the newest events.
+        keys: Vec<String> = seen_keys(call, topic).await?,
+        inspectors: Vec<InspectorName> = inspectors.into_iter().map(|each| each.name).collect(),
+        shuts_out_this_machine: bool = call.egress.shuts_out_this_machine(),
+        trial: Option<TrialText> = trial,
+        form: Draft = form,
+    });
     Ok(draw_with(page.form.status(), &page))
 }
 
-/// The keys of the newest events of `topic`.
-async fn seen_keys(site: &Site, topic: &TopicEntry) -> Result<Vec<String>, PageError> {
+async fn seen_keys(site: &Site, topic: &TopicEntry) -> PageResult<Vec<String>> {
     let batch = ReadBack {
         topic: topic.topic.id,
         before: None,
@@ -175,56 +102,48 @@ async fn seen_keys(site: &Site, topic: &TopicEntry) -> Result<Vec<String>, PageE
     };
     let page = site.views.read_back(batch).await?;
     let mut seen = SeenKeys::default();
-    for stored in &page.rows {
-        seen.add(&topic.view(&stored.event));
-    }
+    let events = page.rows.iter();
+    events.for_each(|stored| seen.add(&topic.view(&stored.event)));
     Ok(seen.into_keys().collect())
 }
 
 /// The form for a new subscription, or with the present definition in it.
-pub(crate) async fn open(Query(choice): Query<ModeChoice>, call: Call<Target>) -> PageResult {
-    draw_form(&call, call.of.draft(&choice), None).await
+pub(crate) async fn open(Query(asked): Query<Names>, call: Call<Editing>) -> PageResult {
+    draw_form(&call, call.of.draft(&asked), None).await
 }
 
 /// The form again, as one of its buttons wants it. Nothing is saved by it, and what was typed stays.
-pub(crate) async fn redraw(Query(choice): Query<ModeChoice>, call: Call<Target>) -> PageResult {
+pub(crate) async fn redraw(Query(asked): Query<Names>, call: Call<Editing>) -> PageResult {
     let mut form = call.form.clone();
     let button = form.text("do").to_owned();
     let pressed = match HEADERS.press(&button, &mut form) {
         Some(()) => Some(Ok(())),
         None => clauses::press(&button, &mut form),
     };
-    let draft = call.of.draft(&choice).sent(form);
-    let (trial, refusals) = match pressed {
-        Some(done) => (None, done.err().into_iter().collect()),
-        None if button == "try" => {
-            let current = call.of.current.as_deref();
-            match trial::try_typed(&call, &call.of.topic, current, &draft).await? {
-                Ok(trial) => (Some(trial), Vec::new()),
-                Err(refusals) => (None, refusals),
-            }
-        }
+    let draft = call.of.draft(&asked).sent(form);
+    let tried = match pressed {
+        Some(done) => done.map(|()| None).map_err(|refusal| vec![refusal]),
+        None if button == "try" => trial::try_typed(&call, &call.of, &draft).await?.map(Some),
         None => {
             let problem = format!("The form has no button {button:?}.");
             return Err(PageError::Unreadable(problem));
         }
     };
-    draw_form(&call, draft.with_faults(refusals), trial).await
+    match tried {
+        Ok(trial) => draw_form(&call, draft, trial).await,
+        Err(refusals) => draw_form(&call, draft.with_faults(refusals), None).await,
+    }
 }
 
-/// Makes the subscription, or changes it.
-pub(crate) async fn save(Query(choice): Query<ModeChoice>, call: Call<Target>) -> PageResult {
+pub(crate) async fn save(Query(asked): Query<Names>, call: Call<Editing>) -> PageResult {
     let mut signed = call.form.clone();
     let secret = match call.of.current {
-        None => signing::make_first(&call, &mut signed),
+        None => make_first(&call, &mut signed),
         Some(_) => None,
     };
-    let draft = call.of.draft(&choice).sent(signed);
+    let draft = call.of.draft(&asked).sent(signed);
     match (put(&call, &draft).await, secret) {
-        (Ok(saved), Some(secret)) => {
-            let topic = &call.of.topic;
-            Ok(signing::show_once(&call.visitor, topic, &saved, &secret))
-        }
+        (Ok(saved), Some(secret)) => Ok(show_once(&call.visitor, &saved, &secret)),
         (Ok(saved), None) => tell(&call, &saved).await,
         (Err(fault), _) => {
             let refusals = fault.refusals(&draft)?;
@@ -234,7 +153,6 @@ pub(crate) async fn save(Query(choice): Query<ModeChoice>, call: Call<Target>) -
     }
 }
 
-/// Why nothing is saved.
 enum Fault {
     Form(Vec<Refusal>),
     Manage(ManageError),
@@ -248,102 +166,84 @@ impl From<ManageError> for Fault {
 
 impl Fault {
     /// What the form can tell apart from what ends in an error page.
-    fn refusals(self, draft: &Draft) -> Result<Vec<Refusal>, PageError> {
-        match self {
-            Self::Form(refusals) => Ok(refusals),
-            Self::Manage(error @ ManageError::TooManySubscriptions(_)) => {
-                Ok(vec![Refusal::whole(sentence(&error.to_string()))])
-            }
-            Self::Manage(error @ ManageError::NotValidated { .. }) => Ok(vec![Refusal::of(
-                &draft.path(URL),
-                sentence(&error.to_string()),
-            )]),
-            Self::Manage(error) => Err(error.into()),
-        }
+    fn refusals(self, draft: &Draft) -> PageResult<Vec<Refusal>> {
+        let (field, error) = match self {
+            Self::Form(refusals) => return Ok(refusals),
+            Self::Manage(error @ ManageError::TooManySubscriptions(_)) => (String::new(), error),
+            Self::Manage(error @ ManageError::NotValidated { .. }) => (draft.path(URL), error),
+            Self::Manage(error) => return Err(error.into()),
+        };
+        Ok(vec![Refusal::of(&field, sentence(&error.to_string()))])
     }
 }
 
-async fn put(call: &Call<Target>, draft: &Draft) -> Result<Arc<EventSubscription>, Fault> {
-    let Target { topic, current } = &call.of;
+async fn put(call: &Call<Editing>, draft: &Draft) -> Result<Subscription, Fault> {
+    let Editing { topic, current } = &call.of;
     let (now, https) = (call.visitor.now, call.egress.require_https);
-    let (by, of) = (call.by(), &topic.topic.name);
-    let (_, subscription) = match current {
-        Some(current) => {
-            let change = |topic: &TopicEntry, current: &EventSubscription| {
-                let context = SubscriptionContext::of(topic, now, https);
-                let changed = draft.define(Some(&current.definition), &context);
-                changed.map_err(Fault::Form)
-            };
-            let name = current.name.clone();
-            call.broker.patch_subscription(by, of, name, change).await?
-        }
-        None => {
-            let parse = match topic.namespace {
-                None => SubscriptionName::parse,
-                Some(_) => SubscriptionName::of_namespace_topic,
-            };
-            let is_taken = |name: &SubscriptionName| topic.subscription(name).is_some();
-            let typed = draft.form.text("name");
-            let name = named(typed, "an event subscription", parse, is_taken);
-            let defined = draft.define(None, &SubscriptionContext::of(topic, now, https));
-            let (name, definition) = both(name, defined).map_err(Fault::Form)?;
-            call.broker
-                .put_subscription(by, of, name, definition)
-                .await?
-        }
+    let (by, of, broker) = (call.by(), &topic.topic.name, &call.broker);
+    let define = |topic: &TopicEntry, current: Option<&SubscriptionDefinition>| {
+        draft.define(current, &SubscriptionContext::of(topic, now, https))
     };
-    Ok(subscription)
+    let (topic, saved) = if let Some(current) = current {
+        let change = |topic: &TopicEntry, current: &EventSubscription| {
+            define(topic, Some(&current.definition)).map_err(Fault::Form)
+        };
+        let changed = broker.patch_subscription(by, of, current.name.clone(), change);
+        changed.await?
+    } else {
+        let parse = match topic.namespace {
+            None => SubscriptionName::parse,
+            Some(_) => SubscriptionName::of_namespace_topic,
+        };
+        let is_taken = |name: &SubscriptionName| topic.subscription(name).is_some();
+        let typed = draft.form.text("name");
+        let name = named(typed, "an event subscription", parse, is_taken);
+        let (name, new) = both(name, define(topic, None)).map_err(Fault::Form)?;
+        broker.put_subscription(by, of, name, new).await?
+    };
+    Ok(Subscription::of((&topic, &saved)))
 }
 
 /// Leads to what was saved, and says whether its webhook agrees and may be called.
-async fn tell(call: &Call<Target>, saved: &EventSubscription) -> PageResult {
-    let what = if call.of.current.is_some() {
-        "changed"
-    } else {
-        "created"
+async fn tell(call: &Call<Editing>, saved: &Subscription) -> PageResult {
+    let of = &saved.subscription;
+    let what = match call.of.current {
+        Some(_) => "changed",
+        None => "created",
     };
-    let done = format!("Event subscription {} has been {what}", saved.name);
-    let flash = match (saved.validation.state, blocked(call, saved).await) {
+    let done = format!("Event subscription {} has been {what}", of.name);
+    let is_failed = of.validation.state == ValidationState::Failed;
+    let trouble = match (is_failed, blocked(call, of).await) {
         // The page tells why.
-        (ValidationState::Failed, Some(_)) => Flash::failed(format!(
-            "{done}, but its webhook cannot be called yet. The reason is below."
-        )),
-        (_, Some(why)) => Flash::failed(format!(
-            "{done}, but its webhook cannot be called yet: {why}"
-        )),
-        (ValidationState::Failed, None) => Flash::failed(format!(
-            "{done}, but validation failed. The reason is below."
-        )),
-        (ValidationState::Succeeded, None) => Flash::done(format!("{done}.")),
-        (
-            ValidationState::Creating
-            | ValidationState::Updating
-            | ValidationState::AwaitingManualAction,
-            None,
-        ) => Flash::done(format!(
-            "{done}. Its webhook has been asked whether it wants events."
-        )),
+        (true, Some(_)) => "its webhook cannot be called yet. The reason is below.".to_owned(),
+        (true, None) => "validation failed. The reason is below.".to_owned(),
+        (false, Some(why)) => format!("its webhook cannot be called yet: {why}"),
+        (false, None) => {
+            let asked = match of.validation.state {
+                ValidationState::Succeeded | ValidationState::Failed => "",
+                ValidationState::Creating
+                | ValidationState::Updating
+                | ValidationState::AwaitingManualAction => {
+                    " Its webhook has been asked whether it wants events."
+                }
+            };
+            let flash = Flash::done(format!("{done}.{asked}"));
+            return call.visitor.leave(flash, &saved.page()).await;
+        }
     };
-    let page = subscription_page(call.of.topic.topic.name.as_str(), saved.name.as_str());
-    call.visitor.leave(flash, &page).await
+    let flash = Flash::failed(format!("{done}, but {trouble}"));
+    call.visitor.leave(flash, &saved.page()).await
 }
 
 /// Why the webhook of `saved` may not be called; `None` if it may, or is the one that it was before.
-async fn blocked(call: &Call<Target>, saved: &EventSubscription) -> Option<String> {
+async fn blocked(call: &Call<Editing>, saved: &EventSubscription) -> Option<String> {
     let destination = &saved.definition.destination;
-    let before = call
-        .of
-        .current
-        .as_ref()
-        .map(|current| &current.definition.destination);
-    if before.is_some_and(|before| before.is_same_receiver(destination)) {
+    let before = call.of.current.as_ref();
+    if before.is_some_and(|it| it.definition.destination.is_same_receiver(destination)) {
         return None;
     }
-    match call
-        .broker
-        .evaluate_url(destination.endpoint_url()?.reveal())
-        .await
-    {
+    let url = destination.endpoint_url()?.reveal();
+    match call.broker.evaluate_url(url).await {
         EgressVerdict::Denied(denied) => Some(denied_words(&denied)),
         EgressVerdict::Allowed(_) | EgressVerdict::Inside | EgressVerdict::Unresolved(_) => None,
     }

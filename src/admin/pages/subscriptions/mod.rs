@@ -9,26 +9,11 @@ mod signing;
 mod table;
 mod trial;
 
-pub(crate) use actions::{
-    PAUSE_SELECTED, RESUME_SELECTED, ask_to_delete, delete, pause, resume, retry_now, validate,
-};
-pub(crate) use form::{open, redraw, save};
-pub(crate) use list::{choose_topic, list};
-pub(crate) use show::{reveal_url, show};
-pub(crate) use signing::{
-    ask_to_stop as ask_to_stop_signing, draft as draft_secret, rotate as rotate_secret,
-    stop as stop_signing,
-};
-pub(crate) use table::SubscriptionTable;
-pub(crate) use trial::try_filter;
+pub(crate) use {actions::*, form::*, list::*, show::*, signing::*, table::*, trial::*};
 
-use crate::admin::lists::bulk::Selectable;
-use crate::admin::page::*;
-use crate::admin::paths::subscription_page;
-use crate::model::name::{SubscriptionName, TopicName};
-use crate::model::subscription::EventSubscription;
+use self::definition::{CLAUSES, Draft, HEADERS, Kind, SIGN, SIGNING_SECRET, URL, clauses};
+use crate::admin::pages::*;
 
-/// An event subscription with its topic.
 #[derive(Clone, Debug)]
 pub(crate) struct Subscription {
     pub(crate) topic: Arc<TopicEntry>,
@@ -36,22 +21,20 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    fn named(site: &Site, topic: &str, name: &str) -> Result<Self, PageError> {
-        let (topic, subscription) = site.subscription(topic, name)?;
-        Ok(Self {
-            topic,
-            subscription,
-        })
+    pub(crate) fn of((topic, each): (&Arc<TopicEntry>, &Arc<EventSubscription>)) -> Self {
+        Self {
+            topic: Arc::clone(topic),
+            subscription: Arc::clone(each),
+        }
+    }
+
+    fn named(site: &Site, topic: &str, name: &str) -> PageResult<Self> {
+        let (topic, found) = site.subscription(topic, name)?;
+        Ok(Self::of((&topic, &found)))
     }
 
     pub(crate) fn names(&self) -> (&TopicName, &SubscriptionName) {
         (&self.topic.topic.name, &self.subscription.name)
-    }
-
-    /// `orders / billing`.
-    pub(crate) fn title(&self) -> String {
-        let (topic, name) = self.names();
-        format!("{topic} / {name}")
     }
 
     /// As filters name it: `orders/billing`.
@@ -62,13 +45,13 @@ impl Subscription {
 }
 
 impl Subject for Subscription {
-    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         Self::named(site, name_of(names, "topic"), name_of(names, "name"))
     }
 
     fn page(&self) -> String {
         let (topic, name) = self.names();
-        subscription_page(topic.as_str(), name.as_str())
+        paths::subscription_page(topic.as_str(), name.as_str())
     }
 }
 
@@ -76,13 +59,15 @@ impl Selectable for Subscription {
     const LIST: &'static str = list::PATH;
     const NOUN: (&'static str, &'static str) = ("event subscription", "event subscriptions");
 
-    async fn select(site: &Site, text: &str) -> Result<Self, PageError> {
+    async fn select(site: &Site, text: &str) -> PageResult<Self> {
         let missing = || PageError::NotFound(format!("event subscription {text}"));
         let (topic, name) = text.rsplit_once('/').ok_or_else(missing)?;
         Self::named(site, topic, name)
     }
 
+    /// `orders / billing`.
     fn title(&self) -> String {
-        self.title()
+        let (topic, name) = self.names();
+        format!("{topic} / {name}")
     }
 }

@@ -2,31 +2,19 @@
 
 use std::cmp::Reverse;
 
-use crate::admin::page::*;
-use crate::admin::pages::subscriptions::{Subscription, list};
-use crate::admin::paths::topic_page;
-use crate::admin::standing::{Standing, State};
+use super::*;
 use crate::admin::widgets::strip::Strip;
-use crate::model::destination::Destination;
-use crate::model::subscription::SubscriptionId;
-use crate::store::StoreError;
-use crate::store::views::{QueueDepth, SubscriptionDay};
 
-/// Attempts that a row draws.
 const STRIP: usize = 30;
 
-/// Rows of one page, each of which costs a few reads.
-pub(crate) const ROWS: usize = 50;
-
-/// The rows.
 #[derive(Template)]
 #[template(path = "pages/subscription_table.html")]
 pub(crate) struct SubscriptionTable {
-    pub(crate) rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
     standing: Arc<Standing>,
     now: Timestamp,
     /// Whether rows can be ticked, to do something with all of them.
-    with_boxes: bool,
+    pub(super) with_boxes: bool,
     /// Where all of them are, if there are more.
     all: Option<String>,
     empty: Empty,
@@ -34,7 +22,7 @@ pub(crate) struct SubscriptionTable {
 
 part!(SubscriptionTable);
 
-pub(crate) struct Row {
+pub(super) struct Row {
     of: Subscription,
     depth: QueueDepth,
     day: SubscriptionDay,
@@ -49,10 +37,8 @@ impl SubscriptionTable {
         subscriptions: Vec<Subscription>,
         empty: Empty,
     ) -> Result<Self, StoreError> {
-        let ids: Vec<SubscriptionId> = subscriptions
-            .iter()
-            .map(|each| each.subscription.id)
-            .collect();
+        let ids = subscriptions.iter().map(|each| each.subscription.id);
+        let ids: Vec<SubscriptionId> = ids.collect();
         let depths = site.views.depths(ids.clone()).await?;
         let days = site.views.subscription_days(None, visitor.now).await?;
         let outcomes = site.views.recent_outcomes(ids, STRIP).await?;
@@ -81,34 +67,38 @@ impl SubscriptionTable {
         visitor: &Visitor,
         topic: &Arc<TopicEntry>,
     ) -> Result<Self, StoreError> {
-        let create = format!("{}/new-subscription", topic_page(topic.topic.name.as_str()));
-        let empty = Empty::new(
-            "subscriptions",
-            "No subscriptions yet.",
-            "Events of this topic are delivered nowhere until there is one.",
-        );
-        let subscriptions = topic.subscriptions.values().map(|each| Subscription {
-            topic: topic.clone(),
-            subscription: each.clone(),
-        });
-        let empty = empty.leading_to(visitor.step(create, "New subscription"));
-        let mut subscriptions: Vec<Subscription> = subscriptions.collect();
-        let is_cut = subscriptions.len() > ROWS;
-        subscriptions.sort_by_cached_key(|each| rank(each, &visitor.standing));
-        subscriptions.truncate(ROWS);
-        let name = topic.topic.name.to_string();
+        let name = topic.topic.name.as_str();
+        let create = format!("{}/new-subscription", paths::topic_page(name));
+        let text = "Events of this topic are delivered nowhere until there is one.";
+        let empty = Empty::new("subscriptions", "No subscriptions yet.", text)
+            .leading_to(visitor.step(create, "New subscription"));
+        let all = topic.subscriptions.values();
+        let mut all: Vec<_> = all.map(|each| Subscription::of((topic, each))).collect();
+        let is_cut = all.len() > ROWS;
+        all.sort_by_cached_key(|each| rank(each, &visitor.standing));
+        all.truncate(ROWS);
         Ok(Self {
-            all: is_cut.then(|| link(list::PATH, &[("topic", name)])),
-            ..Self::read(site, visitor, subscriptions, empty).await?
+            all: is_cut.then(|| link(list::PATH, &[("topic", name.to_owned())])),
+            ..Self::read(site, visitor, all, empty).await?
         })
     }
 
-    /// The same with boxes to tick.
-    pub(crate) fn with_boxes(self) -> Self {
-        Self {
-            with_boxes: true,
-            ..self
-        }
+    fn said(state: &Stand<'_>) -> String {
+        let held = state.held_until().map_or_else(String::new, |until| {
+            let (at, wait) = (Time::minute(until).text(), Time::relative(until).text());
+            format!("held until {at} ({wait})")
+        });
+        let parts = [state.reason(), held].into_iter();
+        parts
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join(" · ")
+    }
+
+    /// For how long the oldest delivery has been due.
+    fn overdue(&self, row: &Row) -> Option<Duration> {
+        let due = row.depth.next_attempt_at.map(|at| self.now.since(at));
+        due.filter(|age| age.as_secs() > 0)
     }
 }
 
@@ -119,48 +109,22 @@ pub(crate) fn rank(of: &Subscription, standing: &Standing) -> Rank {
     (Reverse(standing.of(&of.subscription).tone()), of.filter())
 }
 
-impl SubscriptionTable {
-    /// What lies behind a state, and until when deliveries are held.
-    fn said(state: &State<'_>) -> String {
-        let held = state.held_until().map(|until| {
-            let (at, wait) = (Time::minute(until).text(), Time::relative(until).text());
-            format!("held until {at} ({wait})")
-        });
-        let parts = [Some(state.reason()), held].into_iter().flatten();
-        let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
-        parts.join(" · ")
-    }
-
-    /// For how long the oldest delivery has been due.
-    fn overdue(&self, row: &Row) -> Option<Duration> {
-        let due = row.depth.next_attempt_at.map(|at| self.now.since(at));
-        due.filter(|age| age.as_secs() > 0)
-    }
-}
-
 impl Row {
-    /// Deliveries of the last 24 hours, of the attempts that were made for them; none where receivers pull.
-    fn success(&self) -> (u64, u64) {
-        if let Destination::Queue(_) = self.of.subscription.definition.destination {
-            return (0, 0);
-        }
-        let delivered = self.day.delivered.iter().sum();
+    /// Which share of the last day's attempts delivered something, none where receivers pull, and the class of that in
+    /// the stylesheet.
+    fn success(&self) -> (&'static str, String) {
+        let delivered: u64 = self.day.delivered.iter().sum();
         let attempts: u64 = self.day.attempts.iter().sum();
-        (delivered, attempts.max(delivered))
-    }
-
-    fn success_share(&self) -> String {
-        let (delivered, tried) = self.success();
-        print::share(delivered, tried)
-    }
-
-    /// The class of their share in the stylesheet.
-    fn success_class(&self) -> &'static str {
-        match self.success() {
-            (_, 0) => "zero",
-            (delivered, tried) if delivered == tried => "",
-            (delivered, tried) if delivered * 10 >= tried * 9 => "is-warn",
+        let (delivered, tried) = match self.of.subscription.definition.destination {
+            Destination::Queue(_) => (0, 0),
+            Destination::WebHook(_) => (delivered, attempts.max(delivered)),
+        };
+        let class = match tried {
+            0 => "zero",
+            _ if delivered == tried => "",
+            _ if delivered * 10 >= tried * 9 => "is-warn",
             _ => "is-bad",
-        }
+        };
+        (class, print::share(delivered, tried))
     }
 }

@@ -3,13 +3,7 @@
 //! There is one of the two in a form at a time, and what is there is what counts: with a field for JSON there
 //! are no rows. Rows can always be turned into JSON; JSON into rows if it is a filter that they can say.
 
-use serde_json::{Value, json};
-
-use crate::admin::forms::document::words;
-use crate::admin::forms::json_fault;
-use crate::admin::page::*;
-use crate::admin::pages::subscriptions::definition::CLAUSES;
-use crate::model::filter::{Dialect, Operator, Takes};
+use super::*;
 use crate::wire::resource::{parse_filter, render_filter};
 
 /// The field that has them as JSON.
@@ -108,7 +102,6 @@ fn clear(form: &mut Form) {
     }
 }
 
-/// A value as a line.
 fn line(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -7,21 +7,14 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use http::StatusCode;
-use serde_json::{Value, json};
 
+use super::*;
 use crate::admin::forms::document::{Rows, Shape, is_kept, lookup, slot, words};
 use crate::admin::forms::faults::{Faults, Problem};
 use crate::admin::forms::form::all_of;
-use crate::admin::page::*;
-use crate::admin::reader::Reader;
-use crate::model::blob_storage::BlobStorage;
-use crate::model::destination::DeliveryMode;
 use crate::model::limits::{DELIVERY_ATTRIBUTES_MAX, FILTERS_MAX};
 use crate::model::probation::Health;
-use crate::model::subscription::{
-    DeadLetterDestination, EventSubscription, SubscriptionDefinition,
-};
-use crate::wire::resource::{self, InvalidResource, Observed, SubscriptionContext};
+use crate::wire::resource::Observed;
 
 #[cfg(test)]
 mod tests;
@@ -42,18 +35,12 @@ pub(super) const AZURE: &str = "AzureBlob";
 /// The id of a storage account that Azure's form has, and the directory of the server does not need.
 pub(super) const RESOURCE_ID: &str = "everpost";
 
-pub(crate) const HEADERS: &Rows = &Rows {
-    list: "deliveryAttributeMappings",
-    noun: "header",
-    first: "name",
-    most: DELIVERY_ATTRIBUTES_MAX,
-};
-pub(crate) const CLAUSES: &Rows = &Rows {
-    list: "advancedFilters",
-    noun: "clause",
-    first: "key",
-    most: FILTERS_MAX,
-};
+#[rustfmt::skip] // a table
+pub(crate) const HEADERS: &Rows =
+    &Rows { list: "deliveryAttributeMappings", noun: "header", first: "name", most: DELIVERY_ATTRIBUTES_MAX };
+#[rustfmt::skip] // a table
+pub(crate) const CLAUSES: &Rows =
+    &Rows { list: "advancedFilters", noun: "clause", first: "key", most: FILTERS_MAX };
 
 /// The kinds of subscriptions, whose documents have things in different places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +79,16 @@ impl Kind {
         .map(|(id, title, _)| (id, title))
     }
 
+    /// The id and title of every part of the settings.
+    pub(crate) fn sections(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let first = (
+            "first",
+            ["Receiving", "Destination"][usize::from(self.is_pushed())],
+        );
+        let folds = self.folds().filter(|(id, _)| *id != "fold-signing");
+        [first, ("filter", "Filter")].into_iter().chain(folds)
+    }
+
     fn shape(self) -> Shape {
         Shape {
             schema: resource::subscription_schema(self != Self::Custom),
@@ -114,27 +111,20 @@ impl Kind {
     /// The document that leaves everything to the defaults but where events go.
     fn blank(self) -> Value {
         let webhook = json!({ "endpointType": "WebHook", "properties": {} });
-        let policy = json!({ "maxDeliveryCount": null, "eventTimeToLive": null, "schedule": null });
-        let mut document =
-            json!({ "labels": null, "expirationTimeUtc": null, "disableOnGone": null });
-        document[self.filter().0] = Value::Null;
-        match self {
+        let mut document = match self {
             Self::Custom => {
-                document["destination"] = webhook;
-                document["eventDeliverySchema"] = Value::Null;
-                document["retryPolicy"] = Value::Null;
+                json!({ "destination": webhook, "eventDeliverySchema": null, "retryPolicy": null })
             }
-            Self::Push => {
-                document["deliveryConfiguration"] =
-                    json!({ "deliveryMode": "Push", "push": policy });
-                document["deliveryConfiguration"]["push"]["destination"] = webhook;
-            }
-            Self::Queue => {
-                document["deliveryConfiguration"] =
-                    json!({ "deliveryMode": "Queue", "queue": policy });
-                document["deliveryConfiguration"]["queue"]["receiveLockDurationInSeconds"] =
-                    Value::Null;
-            }
+            Self::Push => json!({ "deliveryConfiguration": { "deliveryMode": "Push",
+                "push": { "maxDeliveryCount": null, "eventTimeToLive": null, "schedule": null,
+                    "destination": webhook } } }),
+            Self::Queue => json!({ "deliveryConfiguration": { "deliveryMode": "Queue",
+                "queue": { "maxDeliveryCount": null, "eventTimeToLive": null, "schedule": null,
+                    "receiveLockDurationInSeconds": null } } }),
+        };
+        let own = ["labels", "expirationTimeUtc", "disableOnGone"];
+        for name in own.into_iter().chain([self.filter().0]) {
+            document[name] = Value::Null;
         }
         document
     }
@@ -168,7 +158,6 @@ struct Drawn {
     is_faulty: bool,
 }
 
-/// The fields of a section.
 pub(crate) struct Told(Vec<Drawn>);
 
 impl Told {
@@ -199,13 +188,17 @@ impl Told {
 }
 
 impl Draft {
-    /// For a new subscription.
     pub(crate) fn new(topic: &TopicEntry, kind: Kind) -> Self {
-        let blank = Some(Box::new(Self::blank(topic, kind)));
-        Self {
-            blank,
-            ..Self::blank(topic, kind)
-        }
+        Self::blank(topic, kind).beside_blank(topic)
+    }
+
+    pub(crate) fn of(topic: &TopicEntry, subscription: &EventSubscription) -> Self {
+        Self::filled(topic, subscription).beside_blank(topic)
+    }
+
+    fn beside_blank(self, topic: &TopicEntry) -> Self {
+        let blank = Some(Box::new(Self::blank(topic, self.kind)));
+        Self { blank, ..self }
     }
 
     fn blank(topic: &TopicEntry, kind: Kind) -> Self {
@@ -218,15 +211,6 @@ impl Draft {
         }
         draft.form.set(URL, "");
         draft
-    }
-
-    /// For a change of `subscription`.
-    pub(crate) fn of(topic: &TopicEntry, subscription: &EventSubscription) -> Self {
-        let draft = Self::filled(topic, subscription);
-        Self {
-            blank: Some(Box::new(Self::blank(topic, draft.kind))),
-            ..draft
-        }
     }
 
     fn with(kind: Kind, stored: Value) -> Self {
@@ -251,22 +235,19 @@ impl Draft {
             outage: None,
             now: subscription.updated_at,
         };
-        let shown =
-            resource::render_subscription(topic, subscription, observed)["properties"].take();
+        let mut shown = resource::render_subscription(topic, subscription, observed);
         let kind = Kind::of(topic, definition.destination.delivery_mode());
-        let advanced = lookup(&shown, kind.filter().1).cloned().unwrap_or_default();
-        let mut draft = Self::with(kind, shown);
+        let mut draft = Self::with(kind, shown["properties"].take());
+        let advanced = lookup(&draft.stored, kind.filter().1).cloned();
+        let advanced = advanced.unwrap_or_default();
         clauses::fill(&mut draft.form, &advanced);
         // The query may hold a key.
         let url = definition.destination.endpoint_url();
         let plain = url.and_then(|url| url.without_query());
         draft.kept_url = url.filter(|_| plain.is_none()).map(|url| url.base());
-        draft
-            .form
-            .set(URL, plain.map(|url| url.to_string()).unwrap_or_default());
-        draft
-            .form
-            .set(DEAD_LETTERS, choice_of(&definition.dead_letter));
+        let dead_letters = choice_of(&definition.dead_letter);
+        draft.form.set(URL, plain.unwrap_or_default());
+        draft.form.set(DEAD_LETTERS, dead_letters);
         // It stays as long as the topic's retention, whatever that will be.
         let retention = topic.topic.definition.event_retention;
         if retention.is_some_and(|most| definition.retry_policy.time_to_live >= most) {
@@ -305,8 +286,14 @@ impl Draft {
             Some(current) => resource::patch_subscription(current, &body, context),
         };
         let parsed = parsed.map_err(|invalid| self.refusals(&invalid));
-        let definition = all_of(unread.into_iter().collect(), parsed)?;
-        Ok(self.settle(definition, current))
+        let mut definition = all_of(unread.into_iter().collect(), parsed)?;
+        // In a document, leaving the destination out means one thing in a new subscription and another in a change.
+        match self.form.text(DEAD_LETTERS) {
+            DIRECTORY | S3 | AZURE => {}
+            DROP => definition.dead_letter = DeadLetterDestination::Drop,
+            _ => definition.dead_letter = DeadLetterDestination::BuiltInQueue,
+        }
+        Ok(definition)
     }
 
     /// The filter, as the document of a subscription has it.
@@ -325,17 +312,23 @@ impl Draft {
         let (form, shape) = (&self.form, self.kind.shape());
         let mut document = self.kind.blank();
         let container = shape.find("blobContainerName");
-        let dead_letters =
-            container.map(|(path, _)| path.replace(".properties.blobContainerName", ""));
-        let at = |end: &str| format!("{}.{end}", dead_letters.as_deref().unwrap_or_default());
+        let mut put = |end: &str, value: &str| {
+            let container = container.as_ref().map_or("", |(path, _)| path);
+            let path = container.replace("properties.blobContainerName", end);
+            *slot(&mut document, &path) = json!(value);
+        };
         let fate = form.text(DEAD_LETTERS);
-        match fate {
-            DIRECTORY => *slot(&mut document, &at("properties.resourceId")) = json!(RESOURCE_ID),
-            S3 | AZURE => *slot(&mut document, &at("properties.storage.type")) = json!(fate),
-            _ => {}
-        }
         if let DIRECTORY | S3 | AZURE = fate {
-            *slot(&mut document, &at("endpointType")) = json!("StorageBlob");
+            put("endpointType", "StorageBlob");
+            // One of Azure's stays.
+            match shape.text("resourceId", &self.stored).as_str() {
+                "" if fate == DIRECTORY => put("properties.resourceId", RESOURCE_ID),
+                "" => {}
+                known => put("properties.resourceId", known),
+            }
+            if fate != DIRECTORY {
+                put("properties.storage.type", fate);
+            }
         }
         for at in 0..HEADERS.count(form) {
             // Left out, a value that was secret would be kept.
@@ -353,39 +346,12 @@ impl Draft {
         (document, advanced.err())
     }
 
-    /// In a document, leaving the destination of dead letters out means one thing in a new subscription and another in
-    /// a change, so it is set here for both. An id of Azure's that `current` has stays.
-    fn settle(
-        &self,
-        mut definition: SubscriptionDefinition,
-        current: Option<&SubscriptionDefinition>,
-    ) -> SubscriptionDefinition {
-        use DeadLetterDestination::StorageBlob;
-        let known = current.map(|current| &current.dead_letter);
-        match (self.form.text(DEAD_LETTERS), &mut definition.dead_letter) {
-            (DIRECTORY | S3 | AZURE, StorageBlob { resource_id, .. }) => {
-                if let Some(StorageBlob {
-                    resource_id: known, ..
-                }) = known
-                    && !known.is_empty()
-                {
-                    resource_id.clone_from(known);
-                }
-            }
-            (DROP, dead_letter) => *dead_letter = DeadLetterDestination::Drop,
-            (_, dead_letter) => *dead_letter = DeadLetterDestination::BuiltInQueue,
-        }
-        definition
-    }
-
     /// All that the API has against the document.
     pub(crate) fn refusals(&self, invalid: &InvalidResource) -> Vec<Refusal> {
         let (filter, advanced) = self.kind.filter();
         let faults = invalid.faults.iter().map(|fault| {
-            let path = fault
-                .path
-                .strip_prefix("properties.")
-                .unwrap_or(&fault.path);
+            let path = fault.path.as_str();
+            let path = path.strip_prefix("properties.").unwrap_or(path);
             // A trial calls it the same for all topics.
             let path = match path.strip_prefix("filter.") {
                 Some(inside) => format!("{filter}.{inside}"),
@@ -431,15 +397,12 @@ impl Draft {
         }
     }
 
-    /// Elements of a list.
     pub(crate) fn count(&self, rows: &Rows) -> usize {
         if self.is_sent || rows.list == CLAUSES.list {
             return rows.count(&self.form);
         }
-        let first = self
-            .kind
-            .shape()
-            .find(&format!("{}[0].{}", rows.list, rows.first));
+        let first = format!("{}[0].{}", rows.list, rows.first);
+        let first = self.kind.shape().find(&first);
         let list = first.and_then(|(path, _)| lookup(&self.stored, path.split('[').next()?));
         list.and_then(Value::as_array).map_or(0, Vec::len)
     }
@@ -453,43 +416,29 @@ impl Draft {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         let is_chosen = |class: &str| {
             let word = class.trim_start_matches("only-");
-            drawn
-                .iter()
-                .any(|each| each.is_choice && each.value.eq_ignore_ascii_case(word))
+            let mut choices = drawn.iter().filter(|each| each.is_choice);
+            choices.any(|each| each.value.eq_ignore_ascii_case(word))
         };
         let is_asked = only.is_empty() || only.split(' ').any(is_chosen);
-        let is_secret =
-            name == SIGNING_SECRET || found.as_ref().is_some_and(|(_, schema)| is_kept(schema));
+        let schema = found.as_ref().map_or(&Value::Null, |(_, schema)| schema);
+        let is_secret = name == SIGNING_SECRET || is_kept(schema);
         let in_list = name.contains("].") && name != SIGNING_SECRET;
         let is_told = is_asked && !is_secret && (!in_list || name.ends_with("].name"));
-        let said = || match value.as_str() {
-            "" => match (
-                self.defaults.iter().find(|(field, _)| *field == name),
-                unset,
-            ) {
-                (Some((_, default)), _) => default.clone(),
-                (None, "") => "None".to_owned(),
-                (None, unset) => unset.to_owned(),
-            },
-            pem if pem.contains("-----BEGIN") => "Set".to_owned(),
-            text if found
-                .as_ref()
-                .is_some_and(|(_, schema)| schema["format"] == "date-time") =>
-            {
-                let zone = &Reader::current().zone;
-                zone.moment(text)
-                    .map_or(String::new(), |at| zone.typed(at).replace('T', " "))
-            }
-            text => print::visible(&words(text, '\n').join(", ")),
+        let mut defaults = self.defaults.iter();
+        let default = defaults.find(|(field, _)| *field == name);
+        let said = || match (value.as_str(), default) {
+            ("", Some((_, default))) => default.clone(),
+            ("", None) if unset.is_empty() => "None".to_owned(),
+            ("", None) => unset.to_owned(),
+            (pem, _) if pem.contains("-----BEGIN") => "Set".to_owned(),
+            (_, _) if schema["format"] == "date-time" => self.moment(name).replace('T', " "),
+            (text, _) => print::visible(&words(text, '\n').join(", ")),
         };
+        let blank = self.blank.as_ref();
         drawn.push(Drawn {
             said: is_told.then(said),
             is_choice: in_list,
-            differs: in_list
-                || self
-                    .blank
-                    .as_ref()
-                    .is_some_and(|blank| !blank.is(name, &value)),
+            differs: in_list || blank.is_some_and(|blank| !blank.is(name, &value)),
             is_faulty: !fault.is_empty(),
             label,
             value,
@@ -518,9 +467,8 @@ impl Draft {
         let Some((path, schema)) = self.kind.shape().find(name) else {
             return String::new();
         };
-        let is_hidden = name
-            .strip_suffix(".value")
-            .is_some_and(|header| !self.is(&format!("{header}.isSecret"), ""));
+        let header = name.strip_suffix(".value");
+        let is_hidden = header.is_some_and(|it| !self.is(&format!("{it}.isSecret"), ""));
         let is_stored = is_kept(schema) && lookup(&self.stored, &path).is_some();
         match (schema["type"] == "integer", is_stored || is_hidden) {
             (true, _) => format!("{} to {}. ", schema["minimum"], schema["maximum"]),
