@@ -1,6 +1,5 @@
 //! What the filters of lists have in common: whose rows, with which words, from when to when.
 
-use crate::admin::error::PageError;
 use crate::admin::forms::form::Refusal;
 use crate::admin::reader::Reader;
 use crate::base::Timestamp;
@@ -78,14 +77,6 @@ impl Reading {
             true => Ok(read),
             false => Err(self.faults),
         }
-    }
-}
-
-impl From<Vec<Refusal>> for PageError {
-    /// For whatever has no form to show them in.
-    fn from(faults: Vec<Refusal>) -> Self {
-        let problems = faults.into_iter().map(|fault| fault.problem);
-        Self::Unreadable(problems.collect::<Vec<_>>().join(" "))
     }
 }
 

@@ -98,18 +98,11 @@ pub(crate) async fn show(
 }
 
 /// The page with the whole URL on it.
-pub(crate) async fn reveal_url(
-    State(site): State<Arc<Site>>,
-    Path(names): Path<Names>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let of = Subscription::find(&site, &names).await?;
-    let (topic, name) = of.names();
-    let by = &visitor.caller;
-    site.broker
-        .show_secrets(by, SecretKind::Url, topic, name)
-        .await?;
-    draw_subscription(&site, &visitor, &of, &Shown::default(), true).await
+pub(crate) async fn reveal_url(call: Call<Subscription>) -> PageResult {
+    let (by, (topic, name)) = (call.by(), call.of.names());
+    let url = SecretKind::Url;
+    call.broker.show_secrets(by, url, topic, name).await?;
+    draw_subscription(&call, &call.visitor, &call.of, &Shown::default(), true).await
 }
 
 async fn draw_subscription(

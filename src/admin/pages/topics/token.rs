@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::admin::forms::sheet::Sheet;
 use crate::admin::lists::filter::moment;
 use crate::admin::page::*;
 use crate::admin::pages::keys;
@@ -56,7 +57,7 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
     }
 
     /// Makes a token and shows it.
-    async fn save(&self, call: &Call<Arc<TopicEntry>>) -> Result<Response, Refused> {
+    async fn save(&self, call: &Call<Arc<TopicEntry>>) -> PageResult {
         let (key, ends_at) = self.read(call.visitor.now)?;
         let (topic, name) = (&call.of, &call.of.topic.name);
         let token = call
