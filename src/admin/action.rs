@@ -3,36 +3,21 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::Arc;
 
-use askama::Template;
-use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::response::Response;
+use axum::extract::{FromRequest, FromRequestParts, Request};
 
-use crate::admin::bare::draw;
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::form::Form;
-use crate::admin::frame::Frame;
-use crate::admin::reader::Reader;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::gate;
-use crate::admin::security::session::Visitor;
-use crate::admin::site::Site;
-use crate::admin::widgets::{Flash, Icon, part};
-use crate::model::audit::Caller;
+use crate::admin::page::*;
+use crate::admin::security::csrf;
 
 /// The field that names the page to come back to.
 const BACK: &str = "back";
 
-/// What an address names: `topic`, `orders`.
 pub(crate) type Names = HashMap<String, String>;
 
-/// The part of an address that has that name.
 pub(crate) fn name_of<'a>(names: &'a Names, name: &str) -> &'a str {
     names.get(name).map_or("", String::as_str)
 }
 
-/// Something with a page, of which an address tells the names.
 pub(crate) trait Subject: Send + Sync + Sized + 'static {
     fn find(site: &Site, names: &Names) -> impl Future<Output = PageResult<Self>> + Send;
 
@@ -43,13 +28,12 @@ pub(crate) trait Subject: Send + Sync + Sized + 'static {
         self.page()
     }
 
-    /// The button of the action that stands at `key` below; nothing for whoever may not press it.
+    /// The button of the action that stands at `key` below.
     fn button(&self, key: &str) -> ActionButton {
         ActionButton::to(format!("{}/{key}", self.address()))
     }
 }
 
-/// What belongs to no subject.
 impl Subject for () {
     async fn find(_: &Site, _: &Names) -> PageResult<Self> {
         Ok(())
@@ -73,7 +57,6 @@ pub(crate) struct Call<S = ()> {
 }
 
 impl<S> Call<S> {
-    /// The same for another subject.
     pub(crate) fn about<T>(self, of: T) -> Call<T> {
         Call {
             site: self.site,
@@ -105,14 +88,12 @@ impl<S: Subject> FromRequest<Arc<Site>> for Call<S> {
         let (mut parts, body) = request.into_parts();
         let names = Path::<Names>::from_request_parts(&mut parts, site).await;
         let Path(names) = names.map_err(|error| PageError::Unreadable(error.body_text()))?;
-        let (visitor, form) = if parts.method.is_safe() {
-            let visitor = Visitor::from_request_parts(&mut parts, site).await?;
-            (visitor, Form::default())
-        } else {
-            let request = Request::from_parts(parts, body);
-            let sent = Submitted::from_request(request, site).await?;
-            (sent.visitor, sent.form)
-        };
+        let visitor = Visitor::from_request_parts(&mut parts, site).await?;
+        let mut form = Form::default();
+        if !parts.method.is_safe() {
+            form = Form::from_request(Request::from_parts(parts, body), site).await?;
+            csrf::check(&form, &visitor.csrf)?;
+        }
         Ok(Self {
             of: S::find(site, &names).await?,
             site: Arc::clone(site),
@@ -123,13 +104,10 @@ impl<S: Subject> FromRequest<Arc<Site>> for Call<S> {
     }
 }
 
-/// What a yes would mean.
 #[derive(Default)]
 pub(crate) struct Question {
     title: String,
-    /// One sentence each.
     consequences: Vec<String>,
-    /// Whether something would be lost.
     dangerous: bool,
 }
 
@@ -141,13 +119,11 @@ impl Question {
         }
     }
 
-    /// The same with another consequence, in a sentence.
     pub(crate) fn would(mut self, consequence: impl Into<String>) -> Self {
         self.consequences.push(consequence.into());
         self
     }
 
-    /// The same where something would be lost.
     pub(crate) fn dangerously(mut self) -> Self {
         self.dangerous = true;
         self
@@ -162,9 +138,8 @@ impl Question {
         back: String,
     ) -> Response {
         draw(&Confirm {
-            frame: Frame::new(visitor, self.title),
-            consequences: self.consequences,
-            dangerous: self.dangerous,
+            frame: Frame::new(visitor, self.title.as_str()),
+            question: self,
             button,
             back,
             action,
@@ -176,14 +151,12 @@ impl Question {
 #[template(path = "confirm.html")]
 struct Confirm {
     frame: Frame,
-    consequences: Vec<String>,
+    question: Question,
     button: &'static str,
-    dangerous: bool,
     back: String,
     action: String,
 }
 
-/// What the next page says.
 pub(crate) struct Done {
     pub(crate) flash: Flash,
     /// `None` for the page of the subject.
@@ -191,7 +164,6 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// It worked.
     pub(crate) fn well(text: impl Into<String>) -> Self {
         Flash::done(text).into()
     }
@@ -215,7 +187,6 @@ impl From<Flash> for Done {
     }
 }
 
-/// Asks before an action is done.
 pub(crate) async fn ask<S: Subject>(
     call: Call<S>,
     label: &'static str,
@@ -232,26 +203,21 @@ pub(crate) async fn carry_out<S: Subject>(
     run: impl AsyncFnOnce(Call<S>) -> PageResult<Done>,
 ) -> PageResult {
     let (visitor, page) = (call.visitor.clone(), call.of.page());
-    let back = Some(call.form.raw(BACK)).filter(|back| gate::is_page(back));
-    let back = back.map(str::to_owned);
+    let back = Some(call.form.raw(BACK).to_owned()).filter(|back| paths::is_page(back));
     let done = run(call).await?;
     let leads_to = back.or(done.leads_to).unwrap_or(page);
     visitor.leave(done.flash, &leads_to).await
 }
 
-/// A button of an action: a form of its own, or a link to its question.
+/// A button of an action: a form of its own, or a link to its question; nothing for whoever may not press it.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/action.html")]
 pub(crate) struct ActionButton {
-    is_offered: bool,
     path: String,
-    csrf: Option<String>,
-    label: &'static str,
     /// Told to whoever cannot see what the button stands beside; empty where it is plain.
     about: String,
     /// Where to come back to; empty for where the action itself leads.
     back: String,
-    asks: bool,
     class: &'static str,
     icon: Option<Icon>,
 }
@@ -260,20 +226,21 @@ part!(ActionButton);
 
 impl ActionButton {
     fn to(path: String) -> Self {
-        let reader = Reader::current();
-        let user = reader.user.as_ref();
-        let button = user.and_then(|user| user.map.page(&path)?.button);
         Self {
-            is_offered: reader.may_send(&path),
-            csrf: user.map(|user| user.csrf.clone()),
             path,
-            label: button.map_or("", |button| button.label),
             about: String::new(),
             back: String::new(),
-            asks: button.is_some_and(|button| button.asks),
             class: "quiet",
             icon: None,
         }
+    }
+
+    /// Its label, whether a question comes first, and the token that it sends.
+    fn offer(&self) -> Option<(&'static str, bool, String)> {
+        let user = Reader::current().user.clone()?;
+        let page = user.map.page(&self.path)?;
+        let button = page.button.filter(|_| user.role >= page.access.changes)?;
+        Some((button.label, button.asks, user.csrf))
     }
 
     /// The same in the look of these classes of the stylesheet.

@@ -15,12 +15,10 @@ const HASH_CHARACTERS: usize = 12;
 #[folder = "static/"]
 struct Static;
 
-/// Serves the files below `/static`.
 pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new().route("/static/{file}", get(serve))
 }
 
-/// The URL of a file of `static/`, with the hash of its content in it.
 pub(crate) fn url(file: &str) -> String {
     let found = Static::get(file).expect("pages ask for files that exist");
     let (stem, extension) = file.rsplit_once('.').unwrap_or((file, ""));
@@ -45,7 +43,6 @@ async fn serve(Path(name): Path<String>, headers: HeaderMap) -> Response {
     (kept, file.data).into_response()
 }
 
-/// `everpost.0123456789ab.css` to `everpost.css`.
 fn unhashed(name: &str) -> String {
     let parts: Vec<&str> = name.split('.').collect();
     match parts.as_slice() {

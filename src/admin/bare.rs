@@ -16,21 +16,16 @@ pub(crate) struct Bare {
 }
 
 impl Bare {
-    /// The frame of the page `title`.
     pub(crate) fn new(title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            reader: Reader::current(),
-        }
+        let (title, reader) = (title.into(), Reader::current());
+        Self { title, reader }
     }
 }
 
-/// The page as a response.
 pub(crate) fn draw(page: &impl Template) -> Response {
     draw_with(StatusCode::OK, page)
 }
 
-/// The page as a response with a status of its own.
 pub(crate) fn draw_with(status: StatusCode, page: &impl Template) -> Response {
     let html = page.render().expect("templates only write texts");
     (status, Html(html)).into_response()
@@ -43,7 +38,6 @@ pub(crate) fn draw_with(status: StatusCode, page: &impl Template) -> Response {
 pub(crate) struct Message {
     pub(crate) title: &'static str,
     pub(crate) text: String,
-    /// Where the overview lies.
     pub(crate) overview: String,
 }
 

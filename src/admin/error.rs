@@ -8,13 +8,13 @@ use http::header::RETRY_AFTER;
 use http::{HeaderName, StatusCode};
 
 use crate::admin::bare::Message;
+use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
 use crate::broker::people::PeopleError;
 use crate::broker::{ManageError, PublishError, ReplayError, ResubmitError};
 use crate::store::StoreError;
 use crate::store::accounts::{AccountError, Role};
 
-/// What a handler gives.
 pub(crate) type PageResult<T = Response> = Result<T, PageError>;
 
 /// Why there is no page to show.
@@ -35,7 +35,6 @@ pub(crate) enum PageError {
          admin.hosts (EVERPOST_ADMIN_HOSTS, --admin-hosts), or make it the public_url."
     )]
     WrongHost {
-        /// Empty where the request names none.
         host: String,
         /// Where the pages do answer.
         overview: String,
@@ -47,9 +46,15 @@ pub(crate) enum PageError {
     /// What there is not.
     #[error("There is no {0}.")]
     NotFound(String),
+    /// The same in a sentence.
+    #[error("{0}")]
+    Missing(String),
     /// A page does not know the method.
     #[error("This address is not opened, or not sent to, in this way.")]
     NoSuchAction,
+    /// What is typed is at fault: said by the form, or where there is none by a page.
+    #[error("{}", problems(.0))]
+    Form(Vec<Refusal>),
     #[error("{0}")]
     Unreadable(String),
     #[error("{0}")]
@@ -66,7 +71,6 @@ impl PageError {
         self.kind().0
     }
 
-    /// When it may be tried again.
     pub(crate) fn retry_after(&self) -> Option<[(HeaderName, String); 1]> {
         let Self::TooOften(wait) = self else {
             return None;
@@ -74,7 +78,6 @@ impl PageError {
         Some([(RETRY_AFTER, seconds(*wait).to_string())])
     }
 
-    /// The status, and a title.
     fn kind(&self) -> (StatusCode, &'static str) {
         match self {
             Self::SignedOut => (StatusCode::FORBIDDEN, "Signed out"),
@@ -82,13 +85,24 @@ impl PageError {
             Self::TooOften(_) => (StatusCode::TOO_MANY_REQUESTS, "Not now"),
             Self::WrongHost { .. } => (StatusCode::MISDIRECTED_REQUEST, "Not under this name"),
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "Not allowed"),
-            Self::NotFound(_) => (StatusCode::NOT_FOUND, "Not found"),
+            Self::NotFound(_) | Self::Missing(_) => (StatusCode::NOT_FOUND, "Not found"),
             Self::NoSuchAction => (StatusCode::METHOD_NOT_ALLOWED, "Not possible"),
-            Self::Unreadable(_) => (StatusCode::BAD_REQUEST, "Not understood"),
+            Self::Form(_) | Self::Unreadable(_) => (StatusCode::BAD_REQUEST, "Not understood"),
             Self::Conflict(_) => (StatusCode::CONFLICT, "Not possible any more"),
             Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "Not available now"),
             Self::Damaged(_) => (StatusCode::INTERNAL_SERVER_ERROR, "Not readable"),
         }
+    }
+
+    /// What a form says; anything else is no fault of it. What stands in the way may change, so the form stays.
+    pub(crate) fn in_form(self) -> PageResult<Vec<Refusal>> {
+        if let Self::Form(refusals) = self {
+            return Ok(refusals);
+        }
+        if let Self::Conflict(problem) = self {
+            return Ok(vec![Refusal::whole(problem)]);
+        }
+        Err(self)
     }
 
     /// What an address or a form asks for cannot be done, for this reason.
@@ -133,86 +147,75 @@ impl From<tower_sessions::session::Error> for PageError {
     }
 }
 
-impl From<ManageError> for PageError {
-    fn from(error: ManageError) -> Self {
-        if let ManageError::Store(error) = error {
-            error.into()
-        } else if let ManageError::TopicNotFound(name) = error {
-            Self::NotFound(format!("topic {name}"))
-        } else if let ManageError::NamespaceNotFound(name) = error {
-            Self::NotFound(format!("namespace {name}"))
-        } else if let ManageError::SubscriptionNotFound(topic, name) = error {
-            Self::NotFound(format!("event subscription {name} of the topic {topic}"))
-        } else {
-            Self::refused(error)
+/// Tells an error of the broker: what there is not, what may be tried again, and else what stands in the way.
+macro_rules! tell {
+    ($error:ident $(, missing: $missing:pat)? $(, later: $later:pat)?) => {
+        impl From<$error> for PageError {
+            fn from(error: $error) -> Self {
+                if let $error::Store(error) = error {
+                    return error.into();
+                }
+                $(if matches!(error, $missing) {
+                    return Self::Missing(sentence(&error.to_string()));
+                })?
+                $(if matches!(error, $later) {
+                    return Self::Unavailable(error.to_string());
+                })?
+                Self::refused(error)
+            }
         }
-    }
+    };
 }
+
+tell!(ManageError, missing: ManageError::TopicNotFound(_) | ManageError::NamespaceNotFound(_)
+    | ManageError::SubscriptionNotFound(..));
+tell!(AccountError, missing: AccountError::NotFound | AccountError::TokenNotFound);
+tell!(PublishError, later: PublishError::Stopping | PublishError::DiskLow);
+tell!(ReplayError, missing: ReplayError::NotFound(_));
+tell!(ResubmitError, missing: ResubmitError::NotFound(_),
+    later: ResubmitError::Stopping | ResubmitError::DiskLow);
 
 impl From<PeopleError> for PageError {
     fn from(error: PeopleError) -> Self {
-        if let PeopleError::Account(error) = error {
-            error.into()
-        } else {
-            Self::refused(error)
-        }
+        let (field, problem) = match error {
+            PeopleError::Name(problem) => ("name", problem),
+            PeopleError::Account(AccountError::NameTaken | AccountError::TokenNameTaken) => {
+                ("name", error.to_string())
+            }
+            PeopleError::Days => ("days", error.to_string()),
+            PeopleError::Password(problem) => ("password", problem),
+            PeopleError::WrongCode => {
+                let problem = "this is not the code that the app shows now";
+                ("code", problem.to_owned())
+            }
+            PeopleError::Account(error) => return error.into(),
+            PeopleError::DeadLink => return Self::refused(error),
+        };
+        Refusal::of(field, sentence(&problem)).into()
     }
 }
 
-impl From<AccountError> for PageError {
-    fn from(error: AccountError) -> Self {
-        if let AccountError::Store(error) = error {
-            error.into()
-        } else if matches!(error, AccountError::NotFound) {
-            Self::NotFound("such user".to_owned())
-        } else if matches!(error, AccountError::TokenNotFound) {
-            Self::NotFound("such token".to_owned())
-        } else {
-            Self::refused(error)
-        }
+impl From<Refusal> for PageError {
+    fn from(refusal: Refusal) -> Self {
+        vec![refusal].into()
     }
 }
 
-impl From<PublishError> for PageError {
-    fn from(error: PublishError) -> Self {
-        match error {
-            PublishError::Stopping | PublishError::DiskLow => Self::Unavailable(error.to_string()),
-            PublishError::BuiltIn(_) => Self::refused(error),
-            PublishError::Store(error) => error.into(),
-        }
+impl From<Vec<Refusal>> for PageError {
+    fn from(refusals: Vec<Refusal>) -> Self {
+        Self::Form(refusals)
     }
 }
 
-impl From<ReplayError> for PageError {
-    fn from(error: ReplayError) -> Self {
-        match error {
-            ReplayError::NotFound(id) => Self::NotFound(format!("replay job {id}")),
-            ReplayError::Ended(..) | ReplayError::TooMany => Self::refused(error),
-            ReplayError::Store(error) => error.into(),
-        }
-    }
+fn problems(refusals: &[Refusal]) -> String {
+    let problems = refusals.iter().map(|refusal| &*refusal.problem);
+    problems.collect::<Vec<_>>().join(" ")
 }
 
-impl From<ResubmitError> for PageError {
-    fn from(error: ResubmitError) -> Self {
-        if let ResubmitError::Store(error) = error {
-            error.into()
-        } else if let ResubmitError::NotFound(id) = error {
-            Self::NotFound(format!("delivery {id}"))
-        } else if matches!(error, ResubmitError::Stopping | ResubmitError::DiskLow) {
-            Self::Unavailable(error.to_string())
-        } else {
-            Self::refused(error)
-        }
-    }
-}
-
-/// Answers for a path that is no page.
 pub(crate) async fn no_such_page() -> PageError {
     PageError::NotFound("such page".to_owned())
 }
 
-/// Answers for a method that a page does not know.
 pub(crate) async fn no_such_action() -> PageError {
     PageError::NoSuchAction
 }

@@ -19,6 +19,7 @@ mod page;
 mod pages;
 mod paths;
 mod reader;
+mod refusal;
 mod registry;
 mod security;
 mod site;

@@ -22,7 +22,6 @@ tokio::task_local! {
     static READER: Arc<Reader>;
 }
 
-/// What a request tells of its reader.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader {
     pub(crate) theme: Theme,
@@ -32,11 +31,9 @@ pub(crate) struct Reader {
     pub(crate) user: Option<ReadingUser>,
 }
 
-/// What somebody who is signed in may do.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadingUser {
     pub(crate) role: Role,
-    /// The token for forms.
     pub(crate) csrf: String,
     pub(crate) map: &'static SiteMap,
 }
@@ -50,12 +47,10 @@ impl Reader {
             now: Timestamp::default(),
             user: None,
         };
-        READER
-            .try_with(Arc::clone)
-            .unwrap_or_else(|_| Arc::new(nobody()))
+        let current = READER.try_with(Arc::clone);
+        current.unwrap_or_else(|_| Arc::new(nobody()))
     }
 
-    /// Has what `next` answers drawn for this reader.
     pub(crate) async fn reads<T>(self, next: impl Future<Output = T>) -> T {
         READER.scope(Arc::new(self), next).await
     }
@@ -66,7 +61,6 @@ impl Reader {
         user.is_some_and(|user| user.map.opens(path, user.role))
     }
 
-    /// Whether the form at `path` would be taken.
     pub(crate) fn may_send(&self, path: &str) -> bool {
         let user = self.user.as_ref();
         user.is_some_and(|user| user.map.sends(path, user.role))

@@ -1,18 +1,18 @@
 //! All pages behind the login: what they are called, who may read and who may send them, and what serves
 //! them. The router, the navigation and every check of a link are made from it.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
 
-use crate::admin::action::{Call, Done, Question, Subject, ask, carry_out};
+use crate::admin::action::{ask, carry_out};
 use crate::admin::error;
-use crate::admin::error::PageResult;
 use crate::admin::forms::sheet::{send, sheet};
 use crate::admin::lists::bulk::{Bulk, Selectable};
+use crate::admin::page::*;
 use crate::admin::pages::inspectors::InspectorForm;
 use crate::admin::pages::namespaces::NamespaceForm;
 use crate::admin::pages::playground::Tool;
@@ -24,66 +24,55 @@ use crate::admin::pages::{
     sessions, settings, subscriptions, system, theme, tokens, topics, users,
 };
 use crate::admin::security::open_form::OPEN_FORM_BYTES_MAX;
-use crate::admin::security::{gate, login, login_code, password_again, password_link, setup};
-use crate::admin::site::Site;
+use crate::admin::security::{gate, login, password_again, password_link, setup};
 use crate::admin::sitemap::Counted::{DeadLetters, NeedingAttention, Rejected};
-use crate::admin::sitemap::Group::{Appliance, Home, People, SetUp, Try, Watch};
-use crate::admin::sitemap::{Access, Button, Counted, Group, Listing, PageInfo, SiteMap};
+use crate::admin::sitemap::{Access, Button, Counted, Listing, PageInfo, SiteMap};
 use crate::model::inspector::Inspector;
-use crate::model::registry::{NamespaceEntry, TopicEntry};
-use crate::store::accounts::Role;
 use crate::store::accounts::Role::{Admin, Operator, Viewer};
 
-/// A page behind the login.
 struct Page {
     info: PageInfo,
-    handler: MethodRouter<Arc<Site>>,
+    handler: Handler,
 }
 
-/// All pages; those of a group of the navigation in its order. An address that answers a form with a page is
+type Handler = MethodRouter<Arc<Site>>;
+
+/// All pages; the navigation has them, and its groups, in this order. An address that answers a form with a page is
 /// opened, too: whoever goes back to that page, or reads it again, gets the one with the form.
 #[rustfmt::skip] // a table
 fn pages() -> Vec<Page> {
     vec![
-        page("/", get(overview::show)).listed(Home, "Overview", "overview"),
-        page("/topics", get(topics::list)).listed(SetUp, "Topics", "topics"),
+        page("/", get(overview::show)).listed("", "Overview", "overview"),
+        page("/topics", get(topics::list)).listed("Set up", "Topics", "topics"),
         admin_only("/new-topic", sheet::<TopicForm, ()>()),
         page("/topics/{topic}", get(topics::show)),
         page("/topics/{topic}/keys", get(topics::show).post(keys::reveal::<Arc<TopicEntry>>)).guarded(),
         admin_only("/topics/{topic}/keys/{key}/regenerate", post(keys::regenerate::<Arc<TopicEntry>>))
             .named("Regenerate").asking(keys::ask_to_regenerate::<Arc<TopicEntry>>).guarded(),
-        admin_only("/topics/{topic}/keys/token",
-            sheet::<TokenForm, Arc<TopicEntry>>()).guarded(),
+        admin_only("/topics/{topic}/keys/token", sheet::<TokenForm, Arc<TopicEntry>>()).guarded(),
         action("/topics/{topic}/delete", Admin, "Delete", topics::delete).asking(topics::ask_to_delete),
-        admin_only("/topics/{topic}/retention",
-            sheet::<TopicForm, Arc<TopicEntry>>()),
+        admin_only("/topics/{topic}/retention", sheet::<TopicForm, Arc<TopicEntry>>()),
         operator("/topics/{topic}/publish", get(topics::compose).post(send::<Events, Arc<TopicEntry>>)),
-        page("/namespaces", get(namespaces::list)).listed(SetUp, "Namespaces", "namespaces"),
+        page("/namespaces", get(namespaces::list)).listed("Set up", "Namespaces", "namespaces"),
         admin_only("/new-namespace", sheet::<NamespaceForm, ()>()),
         page("/namespaces/{namespace}", get(namespaces::show)),
         admin_only("/namespaces/{namespace}/edit", sheet::<NamespaceForm, Arc<NamespaceEntry>>()),
-        page("/namespaces/{namespace}/keys",
-            get(namespaces::show).post(keys::reveal::<Arc<NamespaceEntry>>)).guarded(),
+        page("/namespaces/{namespace}/keys", get(namespaces::show).post(keys::reveal::<Arc<NamespaceEntry>>)).guarded(),
         admin_only("/namespaces/{namespace}/keys/{key}/regenerate", post(keys::regenerate::<Arc<NamespaceEntry>>))
             .named("Regenerate").asking(keys::ask_to_regenerate::<Arc<NamespaceEntry>>).guarded(),
-        admin_only("/namespaces/{namespace}/new-topic",
-            sheet::<TopicForm, Arc<NamespaceEntry>>()),
+        admin_only("/namespaces/{namespace}/new-topic", sheet::<TopicForm, Arc<NamespaceEntry>>()),
         action("/namespaces/{namespace}/delete", Admin, "Delete", namespaces::delete).asking(namespaces::ask_to_delete),
-        page("/subscriptions", get(subscriptions::list)).listed(SetUp, "Subscriptions", "subscriptions").counting(NeedingAttention),
+        page("/subscriptions", get(subscriptions::list)).listed("Set up", "Subscriptions", "subscriptions").counting(NeedingAttention),
         bulk("/subscriptions/pause", &subscriptions::PAUSE_SELECTED, subscriptions::pause),
         bulk("/subscriptions/resume", &subscriptions::RESUME_SELECTED, subscriptions::resume),
         admin_only("/new-subscription", get(subscriptions::choose_topic)),
-        admin_only("/topics/{topic}/new-subscription",
-            get(subscriptions::open).post(subscriptions::save)),
-        admin_only("/topics/{topic}/new-subscription/draft",
-            get(subscriptions::open).post(subscriptions::redraw)),
+        admin_only("/topics/{topic}/new-subscription", get(subscriptions::open).post(subscriptions::save)),
+        admin_only("/topics/{topic}/new-subscription/draft", get(subscriptions::open).post(subscriptions::redraw)),
         page("/topics/{topic}/subscriptions/{name}", get(subscriptions::show)),
-        admin_only("/topics/{topic}/subscriptions/{name}/edit",
-            get(subscriptions::open).post(subscriptions::save)),
+        admin_only("/topics/{topic}/subscriptions/{name}/edit", get(subscriptions::open).post(subscriptions::save)),
         admin_only("/topics/{topic}/subscriptions/{name}/edit/draft",
             get(subscriptions::open).post(subscriptions::redraw)),
-        operator("/topics/{topic}/subscriptions/{name}/try-filter",
-            get(subscriptions::try_filter)),
+        operator("/topics/{topic}/subscriptions/{name}/try-filter", get(subscriptions::try_filter)),
         admin_only("/topics/{topic}/subscriptions/{name}/signing",
             sheet::<NewSecret, Subscription>()),
         action("/topics/{topic}/subscriptions/{name}/signing/stop", Admin, "Stop signing", subscriptions::stop_signing)
@@ -96,30 +85,28 @@ fn pages() -> Vec<Page> {
         action("/topics/{topic}/subscriptions/{name}/retry-now", Operator, "Retry now", subscriptions::retry_now),
         action("/topics/{topic}/subscriptions/{name}/delete", Admin, "Delete", subscriptions::delete)
             .asking(subscriptions::ask_to_delete),
-        page("/events", get(events::list)).listed(Watch, "Events", "events"),
+        page("/events", get(events::list)).listed("Watch", "Events", "events"),
         operator("/events/export", get(events::export)),
         page("/events/{key}", get(events::show)),
         operator("/events/{key}/data", get(events::download)),
         action("/events/{key}/send/{subscription}", Operator, "Send", events::send).asking(events::ask_to_send),
-        page("/rejected-events", get(rejected_events::list)).listed(Watch, "Rejected events", "rejected").counting(Rejected),
+        page("/rejected-events", get(rejected_events::list)).listed("Watch", "Rejected events", "rejected").counting(Rejected),
         page("/rejected-events/{id}", get(rejected_events::show)),
-        page("/dead-letters", get(dead_letters::list)).listed(Watch, "Dead letters", "dead").counting(DeadLetters),
+        page("/dead-letters", get(dead_letters::list)).listed("Watch", "Dead letters", "dead").counting(DeadLetters),
         bulk("/dead-letters/resubmit", &dead_letters::RESUBMIT_SELECTED, dead_letters::resubmit),
-        operator("/dead-letters/resubmit-all",
-            get(dead_letters::ask_to_replay).post(dead_letters::replay)),
+        operator("/dead-letters/resubmit-all", get(dead_letters::ask_to_replay).post(dead_letters::replay)),
         operator("/dead-letters/export", get(dead_letters::download)),
         admin_only("/dead-letters/purge", get(dead_letters::ask_to_purge).post(dead_letters::purge)),
         page("/dead-letters/{id}", get(dead_letters::show)),
-        operator("/dead-letters/{id}/edit",
-            get(dead_letters::edit).post(dead_letters::resubmit_edited)),
+        operator("/dead-letters/{id}/edit", get(dead_letters::edit).post(dead_letters::resubmit_edited)),
         action("/dead-letters/{id}/resubmit", Operator, "Resubmit", dead_letters::resubmit)
             .asking(dead_letters::ask_to_resubmit),
-        page("/replays", get(replays::list)).listed(Watch, "Replay jobs", "replay"),
+        page("/replays", get(replays::list)).listed("Watch", "Replay jobs", "replay"),
         page("/replays/{id}", get(replays::show)),
         action("/replays/{id}/pause", Operator, "Pause", replays::pause),
         action("/replays/{id}/resume", Operator, "Resume", replays::resume),
         action("/replays/{id}/cancel", Operator, "Cancel replay job", replays::cancel).asking(replays::ask_to_cancel),
-        page("/inspectors", get(inspectors::list)).listed(SetUp, "Inspectors", "inspectors"),
+        page("/inspectors", get(inspectors::list)).listed("Set up", "Inspectors", "inspectors"),
         admin_only("/new-inspector", sheet::<InspectorForm, ()>()),
         operator("/inspectors/{name}", get(inspectors::show)),
         admin_only("/inspectors/{name}/edit", sheet::<InspectorForm, Inspector>()),
@@ -128,12 +115,12 @@ fn pages() -> Vec<Page> {
         action("/inspectors/{name}/delete", Admin, "Delete", inspectors::delete).asking(inspectors::ask_to_delete),
         operator("/inspectors/{name}/requests/{number}", get(inspectors::show_request)),
         action("/deliveries/{id}/retry-now", Operator, "Retry now", delivery::retry_now),
-        page("/playground", get(playground::show)).listed(Try, "Playground", "playground"),
+        page("/playground", get(playground::show)).listed("Try", "Playground", "playground"),
         any_user("/playground/filter", playground::tool(Tool::Filter)),
         any_user("/playground/convert", playground::tool(Tool::Convert)),
         any_user("/playground/signature", playground::tool(Tool::Signature)),
         admin_only("/playground/token", get(playground::choose_topic)),
-        page("/api", get(api_reference::list)).listed(Try, "API", "api"),
+        page("/api", get(api_reference::list)).listed("Try", "API", "api"),
         page("/api/openapi.json", get(api_reference::download)),
         page("/api/{operation}", get(api_reference::show)),
         admin_only("/first-event", get(first_event::show).post(first_event::prepare)),
@@ -142,8 +129,8 @@ fn pages() -> Vec<Page> {
         admin_only("/first-event/refuse", get(first_event::show).post(first_event::refuse)),
         admin_only("/first-event/repair", get(first_event::show).post(first_event::repair)),
         page("/live", get(live::stream)),
-        admin_only("/users", get(users::list)).listed(People, "Users", "users"),
-        admin_only("/new-user", get(users::draft).post(users::create)).guarded(),
+        admin_only("/users", get(users::list)).listed("People", "Users", "users"),
+        admin_only("/new-user", sheet::<users::UserForm, ()>()).guarded(),
         admin_only("/users/{user}", get(users::show)),
         action("/users/{user}/role", Admin, "Change role", users::change_role).opening(get(users::show)).guarded(),
         action("/users/{user}/disable", Admin, "Disable", users::disable).opening(get(users::show)).guarded(),
@@ -153,17 +140,17 @@ fn pages() -> Vec<Page> {
             .opening(get(users::show)).guarded(),
         action("/users/{user}/end-sessions", Admin, "End all sessions", users::end_sessions),
         action("/users/{user}/delete", Admin, "Delete", users::delete).asking(users::ask_to_delete).guarded(),
-        admin_only("/tokens", get(tokens::list)).listed(People, "API tokens", "tokens"),
-        admin_only("/new-token", get(tokens::draft).post(tokens::create)).guarded(),
+        admin_only("/tokens", get(tokens::list)).listed("People", "API tokens", "tokens"),
+        admin_only("/new-token", sheet::<tokens::TokenForm, ()>()).guarded(),
         action("/tokens/{token}/delete", Admin, "Delete", tokens::delete).asking(tokens::ask_to_delete).guarded(),
-        admin_only("/activity", get(activity::list)).listed(People, "Activity", "activity"),
+        admin_only("/activity", get(activity::list)).listed("People", "Activity", "activity"),
         admin_only("/activity/export", get(activity::export)),
         admin_only("/sessions", get(sessions::list)),
         action("/sessions/end", Admin, "End all others", sessions::end_all),
         action("/sessions/{session}/end", Admin, "End session", sessions::end_one),
-        page("/settings", get(settings::show)).listed(Appliance, "Settings", "settings"),
+        page("/settings", get(settings::show)).listed("Appliance", "Settings", "settings"),
         operator("/settings/try-url", get(settings::show).post(settings::try_url)),
-        operator("/system", get(system::show)).listed(Appliance, "System", "system"),
+        operator("/system", get(system::show)).listed("Appliance", "System", "system"),
         operator("/system/count", get(system::show).post(system::count)),
         admin_only("/system/support-bundle", post(system::support_bundle)),
         operator("/system/check", get(system::show).post(system::check)),
@@ -171,10 +158,8 @@ fn pages() -> Vec<Page> {
         any_user("/account", get(account::show)),
         any_user("/account/time-zone", get(account::show).post(account::change_zone)),
         any_user("/account/password", get(account::show).post(account::change_password)),
-        any_user("/account/second-factor",
-            get(second_factor::offer).post(second_factor::set_up)),
-        any_user("/account/second-factor/remove",
-            get(account::show).post(second_factor::remove)),
+        any_user("/account/second-factor", get(second_factor::offer).post(second_factor::set_up)),
+        any_user("/account/second-factor/remove", get(account::show).post(second_factor::remove)),
         action("/account/sessions/end", Viewer, "End all others", sessions::end_others),
         action("/account/sessions/{session}/end", Viewer, "End session", sessions::end_own),
         any_user("/logout", post(login::log_out)),
@@ -194,13 +179,11 @@ impl Page {
         self
     }
 
-    /// The same with that on its button.
     fn named(mut self, label: &'static str) -> Self {
         self.info.button = Some(Button { label, asks: false });
         self
     }
 
-    /// The same after a question.
     fn asking<S: Subject, Q: Future<Output = PageResult<Question>> + Send + 'static>(
         mut self,
         question: fn(Call<S>) -> Q,
@@ -210,8 +193,7 @@ impl Page {
         self.opening(get(move |call: Call<S>| ask(call, label, question)))
     }
 
-    /// The same in the navigation.
-    fn listed(mut self, group: Group, title: &'static str, icon: &'static str) -> Self {
+    fn listed(mut self, group: &'static str, title: &'static str, icon: &'static str) -> Self {
         self.info.nav = Some(Listing {
             group,
             title,
@@ -221,29 +203,24 @@ impl Page {
         self
     }
 
-    /// The same with a number beside it.
+    /// The same with a number beside it in the navigation.
     fn counting(mut self, counted: Counted) -> Self {
-        self.info.nav = self.info.nav.map(|listing| Listing {
-            counts: Some(counted),
-            ..listing
-        });
+        if let Some(listing) = &mut self.info.nav {
+            listing.counts = Some(counted);
+        }
         self
     }
 }
-
-type Handler = MethodRouter<Arc<Site>>;
 
 /// A page that everybody may look at, and whose form only administrators may send.
 fn page(path: &'static str, handler: Handler) -> Page {
     for_roles(path, Role::Viewer, Role::Admin, handler)
 }
 
-/// A page for administrators alone.
 fn admin_only(path: &'static str, handler: Handler) -> Page {
     for_roles(path, Role::Admin, Role::Admin, handler)
 }
 
-/// A page for operators, too.
 fn operator(path: &'static str, handler: Handler) -> Page {
     for_roles(path, Role::Operator, Role::Operator, handler)
 }
@@ -287,10 +264,10 @@ fn for_roles(path: &'static str, reads: Role, changes: Role, handler: Handler) -
 }
 
 /// What there is, without what serves it.
-pub(crate) static SITE_MAP: LazyLock<SiteMap> =
-    LazyLock::new(|| SiteMap::new(pages().into_iter().map(|page| page.info)));
+pub(crate) static SITE_MAP: LazyLock<SiteMap> = LazyLock::new(|| SiteMap {
+    pages: pages().into_iter().map(|page| page.info).collect(),
+});
 
-/// All pages by their paths.
 pub(crate) fn router(site: &Arc<Site>) -> Router<Arc<Site>> {
     let mut router = Router::new();
     for Page { info, mut handler } in pages() {
@@ -305,19 +282,13 @@ pub(crate) fn router(site: &Arc<Site>) -> Router<Arc<Site>> {
         .method_not_allowed_fallback(error::no_such_action)
 }
 
-/// What is open to whoever is not signed in.
+#[rustfmt::skip] // a table
 pub(crate) fn open_forms() -> Router<Arc<Site>> {
     Router::new()
         .route("/login", get(login::show).post(login::submit))
-        .route(
-            "/login/code",
-            get(login_code::show).post(login_code::submit),
-        )
+        .route("/login/code", get(login::ask_code).post(login::submit_code))
         .route("/setup", get(setup::show).post(setup::submit))
-        .route(
-            "/password",
-            get(password_link::show).post(password_link::submit),
-        )
+        .route("/password", get(password_link::show).post(password_link::submit))
         .route("/theme", post(theme::choose))
         .layer(DefaultBodyLimit::max(OPEN_FORM_BYTES_MAX))
         .method_not_allowed_fallback(error::no_such_action)

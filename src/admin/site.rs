@@ -25,33 +25,26 @@ use crate::outbound::egress::EgressPolicy;
 use crate::store::StoreError;
 use crate::store::views::Views;
 
-/// What the pages work with.
 pub struct AdminState {
     pub broker: Broker,
     pub views: Views,
     pub people: People,
     /// How the first person gets in; see [`SetupLink::new`].
     pub setup: SetupLink,
-    /// Under which hosts browsers may reach the pages.
     pub hosts: OwnHosts,
-    /// Which webhooks may be called.
     pub egress: EgressPolicy,
-    /// What the appliance can tell about itself.
     pub diagnostics: Diagnostics,
-    /// Bytes of one publish request.
     pub publish_bytes_max: usize,
     /// The OpenAPI document of what is served to programs.
     pub api_document: Arc<Value>,
 }
 
-/// What every handler holds.
 pub(crate) struct Site {
     state: AdminState,
     pub(crate) map: &'static SiteMap,
     pub(crate) throttle: Throttle,
     /// Remembers a claim, which is never undone, so that not every request asks for it.
     claimed: AtomicBool,
-    /// Room for live pages.
     pub(crate) streams: Arc<Semaphore>,
 }
 
@@ -68,11 +61,9 @@ pub(crate) const STREAMS_MAX: usize = 64;
 
 impl Site {
     pub(crate) fn new(state: AdminState, map: &'static SiteMap) -> Self {
+        let (accounts, clock) = (state.people.accounts(), state.broker.clock());
         Self {
-            throttle: Throttle::new(
-                state.people.accounts().clone(),
-                state.broker.clock().clone(),
-            ),
+            throttle: Throttle::new(accounts.clone(), clock.clone()),
             state,
             map,
             claimed: AtomicBool::new(false),
@@ -98,7 +89,6 @@ impl Site {
         &self.broker.options().public_url
     }
 
-    /// The topic that a URL names.
     pub(crate) fn topic(&self, name: &str) -> PageResult<Arc<TopicEntry>> {
         let parsed = TopicName::parse(name).map_err(|_| missing("topic", name))?;
         Ok(self.broker.topic(&parsed)?)
@@ -107,10 +97,10 @@ impl Site {
     /// The topic that a URL names, if somebody has made it: what can be published to and deleted.
     pub(crate) fn made_topic(&self, name: &str) -> PageResult<Arc<TopicEntry>> {
         let topic = self.topic(name)?;
-        if topic.topic.is_built_in() {
-            return Err(ManageError::BuiltIn(topic.topic.name.clone()).into());
+        match topic.topic.is_built_in() {
+            true => Err(ManageError::BuiltIn(topic.topic.name.clone()).into()),
+            false => Ok(topic),
         }
-        Ok(topic)
     }
 
     /// The custom topic that a URL names: what inspectors and the first steps subscribe to.
@@ -125,13 +115,11 @@ impl Site {
         Ok(topic)
     }
 
-    /// The namespace that a URL names.
     pub(crate) fn namespace(&self, name: &str) -> PageResult<Arc<NamespaceEntry>> {
         let parsed = NamespaceName::parse(name).map_err(|_| missing("namespace", name))?;
         Ok(self.broker.namespace(&parsed)?)
     }
 
-    /// The event subscription that a URL names, with its topic.
     pub(crate) fn subscription(
         &self,
         topic: &str,
@@ -144,18 +132,15 @@ impl Site {
         Ok(self.broker.subscription(of, &name)?)
     }
 
-    /// The inspector that a URL names.
     pub(crate) async fn inspector(&self, name: &str) -> PageResult<Inspector> {
         let parsed = InspectorName::parse(name).map_err(|_| missing("inspector", name))?;
         Ok(self.broker.inspector(&parsed).await?)
     }
 
-    /// Where publishers of the topic send events.
     pub(crate) fn publish_url(&self, topic: &TopicEntry) -> String {
         topic.publish_url(self.public_url())
     }
 
-    /// A URL of the management API.
     pub(crate) fn management_url(&self, path: &str) -> String {
         format!("{}{path}", self.public_url())
     }
@@ -165,13 +150,11 @@ fn missing(kind: &str, name: &str) -> PageError {
     PageError::NotFound(format!("{kind} {name}"))
 }
 
-/// The number of an event in a URL.
 pub(crate) fn event_key(text: &str) -> PageResult<EventKey> {
     let number = text.parse().map(EventKey);
     number.map_err(|_| missing("event", text))
 }
 
-/// The number of a delivery in a URL.
 pub(crate) fn delivery_id(text: &str) -> PageResult<DeliveryId> {
     let number = text.parse().map(DeliveryId);
     number.map_err(|_| missing("delivery", text))

@@ -2,7 +2,6 @@
 //! the frame, the gate and every link ask, without knowing the pages themselves.
 
 use crate::store::accounts::Role;
-use Group::{Appliance, Home, People, SetUp, Try, Watch};
 
 /// What a page takes: who may look at it, and who may send its form.
 #[derive(Clone, Copy, Debug)]
@@ -11,10 +10,8 @@ pub(crate) struct Access {
     pub(crate) changes: Role,
 }
 
-/// A page, as far as others need to know it.
 #[derive(Clone, Debug)]
 pub(crate) struct PageInfo {
-    /// Below `/admin`.
     pub(crate) path: &'static str,
     /// `None` keeps it out of the navigation.
     pub(crate) nav: Option<Listing>,
@@ -22,68 +19,39 @@ pub(crate) struct PageInfo {
     /// Whether its form takes a password that was typed lately; see
     /// [`password_again`](crate::admin::security::password_again).
     pub(crate) asks_again: bool,
-    /// `None` for what is no action.
     pub(crate) button: Option<Button>,
 }
 
-/// How pages offer an action.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Button {
     pub(crate) label: &'static str,
-    /// Whether a question comes before it.
     pub(crate) asks: bool,
 }
 
 /// Where the navigation has a page, and what it is called there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listing {
-    pub(crate) group: Group,
+    /// What stands above pages that people need for the same; empty where it goes without saying.
+    pub(crate) group: &'static str,
     pub(crate) title: &'static str,
     /// A drawing of `templates/sprite.html`.
     pub(crate) icon: &'static str,
-    /// What is counted beside it.
     pub(crate) counts: Option<Counted>,
 }
 
-/// Something that the navigation counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// Event subscriptions that need attention.
     NeedingAttention,
     /// Publish requests that were rejected in the last 24 hours.
     Rejected,
     DeadLetters,
 }
 
-/// A part of the navigation: pages that people need for the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
-    Home,
-    SetUp,
-    Watch,
-    Try,
-    People,
-    Appliance,
-}
-
-/// All of them in their order, with what stands above each; empty for nothing.
-const GROUPS: [(Group, &str); 6] = [
-    (Home, ""),
-    (SetUp, "Set up"),
-    (Watch, "Watch"),
-    (Try, "Try"),
-    (People, "People"),
-    (Appliance, "Appliance"),
-];
-
-/// Links of the navigation that belong together.
 pub(crate) struct NavGroup {
-    /// Empty where it goes without saying.
     pub(crate) title: &'static str,
     pub(crate) links: Vec<NavLink>,
 }
 
-/// A link in the navigation.
 pub(crate) struct NavLink {
     pub(crate) href: String,
     pub(crate) listing: Listing,
@@ -97,18 +65,11 @@ pub(crate) struct SiteMap {
 }
 
 impl SiteMap {
-    pub(crate) fn new(pages: impl IntoIterator<Item = PageInfo>) -> Self {
-        let pages = pages.into_iter().collect();
-        Self { pages }
-    }
-
-    /// Whether the page at `path` is open to `role`.
     pub(crate) fn opens(&self, path: &str, role: Role) -> bool {
         let page = self.page(path);
         page.is_some_and(|page| role >= page.access.reads)
     }
 
-    /// Whether `role` may send the form at `path`.
     pub(crate) fn sends(&self, path: &str, role: Role) -> bool {
         let page = self.page(path);
         page.is_some_and(|page| role >= page.access.changes)
@@ -121,24 +82,24 @@ impl SiteMap {
         found.map(str::to_owned)
     }
 
-    /// The navigation for `role` as it is shown on the page at `path`, `/admin` included. Groups with nothing
-    /// for the role are left out.
+    /// The navigation for `role` as it is shown on the page at `path`, `/admin` included.
     pub(crate) fn nav(&self, path: &str, role: Role) -> Vec<NavGroup> {
         let current = self.listed_at(path);
-        let link = |page: &PageInfo, of: Group| {
-            let listing = page.nav.filter(|listing| listing.group == of)?;
-            Some(NavLink {
+        let mut groups: Vec<NavGroup> = Vec::new();
+        for page in self.pages.iter().filter(|page| page.access.reads <= role) {
+            let Some(listing) = page.nav else { continue };
+            let (title, links) = (listing.group, Vec::new());
+            if groups.iter().all(|group| group.title != title) {
+                groups.push(NavGroup { title, links });
+            }
+            let group = groups.iter_mut().find(|group| group.title == title);
+            group.expect("there is one").links.push(NavLink {
                 href: format!("/admin{}", page.path.trim_end_matches('/')),
                 listing,
                 current: current == Some(page.path),
-            })
-        };
-        let open = || self.pages.iter().filter(|page| page.access.reads <= role);
-        let groups = GROUPS.into_iter().map(|(group, title)| NavGroup {
-            title,
-            links: open().filter_map(|page| link(page, group)).collect(),
-        });
-        groups.filter(|group| !group.links.is_empty()).collect()
+            });
+        }
+        groups
     }
 
     /// The page at `path`, `/admin` and a query included.
@@ -156,7 +117,7 @@ impl SiteMap {
         let path = path.strip_prefix("/admin")?;
         let listed = |part: &&str| {
             let mut pages = self.pages.iter().filter(|page| page.nav.is_some());
-            let found = pages.find(|page| page.path.strip_prefix('/') == Some(*part));
+            let found = pages.find(|page| page.path[1..] == **part);
             found.map(|page| page.path)
         };
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();

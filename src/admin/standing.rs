@@ -1,7 +1,7 @@
 //! How everything stands now: which event subscriptions need attention, what lies in their dead-letter queues
 //! and what was rejected. It is read once for each page, since the navigation counts it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,10 +17,8 @@ use crate::model::subscription::{
 use crate::store::StoreError;
 use crate::store::views::DeadLetterGroup;
 
-/// What counts as new.
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// The state of the appliance at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Standing {
     pub(crate) registry: Arc<Registry>,
@@ -31,7 +29,6 @@ pub(crate) struct Standing {
     now: Timestamp,
 }
 
-/// What lies in the dead-letter queue of one event subscription.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeadLetters {
     pub(crate) count: u64,
@@ -41,7 +38,6 @@ pub(crate) struct DeadLetters {
     pub(crate) most: Option<(DeadLetterReason, u64)>,
 }
 
-/// Where one event subscription stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State<'a> {
     pub(crate) subscription: &'a EventSubscription,
@@ -63,7 +59,6 @@ impl Standing {
         })
     }
 
-    /// Where `subscription` stands.
     pub(crate) fn of<'a>(&self, subscription: &'a EventSubscription) -> State<'a> {
         let health = self.healths.get(&subscription.id);
         let health = health.copied().unwrap_or_default();
@@ -76,20 +71,16 @@ impl Standing {
         }
     }
 
-    /// All event subscriptions with their topics and states.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<TopicEntry>, State<'_>)> {
         let all = self.registry.subscriptions();
         all.map(|(topic, each)| (topic, self.of(each)))
     }
 
-    /// The event subscriptions that need somebody to look at them.
     pub(crate) fn needing_attention(&self) -> usize {
-        self.all()
-            .filter(|(_, state)| state.needs_attention())
-            .count()
+        let ill = self.all().filter(|(_, state)| state.needs_attention());
+        ill.count()
     }
 
-    /// Everything in the dead-letter queues.
     pub(crate) fn dead_letters(&self) -> u64 {
         self.dead_letters.values().map(|each| each.count).sum()
     }
@@ -99,7 +90,7 @@ fn by_subscription(
     groups: Vec<DeadLetterGroup>,
     now: Timestamp,
 ) -> HashMap<SubscriptionId, DeadLetters> {
-    let mut reasons: HashMap<(SubscriptionId, String), u64> = HashMap::new();
+    let mut reasons: BTreeMap<(SubscriptionId, String), u64> = BTreeMap::new();
     let mut all: HashMap<SubscriptionId, DeadLetters> = HashMap::new();
     for group in groups {
         let of = all.entry(group.subscription).or_default();
@@ -110,13 +101,11 @@ fn by_subscription(
         let key = (group.subscription, group.reason);
         *reasons.entry(key).or_default() += group.dead_letters;
     }
-    let mut reasons: Vec<_> = reasons.into_iter().collect();
-    // The last one stays.
-    reasons.sort_by(|((_, one), few), ((_, other), many)| (few, one).cmp(&(many, other)));
     for ((subscription, reason), count) in reasons {
-        if let Some(reason) = DeadLetterReason::from_name(&reason) {
-            all.entry(subscription).or_default().most = Some((reason, count));
-        }
+        let of = all.entry(subscription).or_default();
+        let is_most = of.most.is_none_or(|(_, most)| count >= most);
+        let reason = DeadLetterReason::from_name(&reason).filter(|_| is_most);
+        of.most = reason.map(|reason| (reason, count)).or(of.most);
     }
     all
 }
@@ -131,7 +120,6 @@ impl State<'_> {
         self.tone() >= Tone::Warn
     }
 
-    /// What it is called, with its icon.
     pub(crate) fn badge(&self) -> Badge {
         let (tone, word) = self.look();
         let badge = Badge::new(tone, word);

@@ -5,36 +5,24 @@ use http::HeaderMap;
 
 use crate::admin::security::client::cookie;
 
-/// Holds the choice.
 pub(crate) const COOKIE: &str = "everpost_theme";
 
-/// The colours of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Theme {
-    /// In forms and in the cookie.
     pub(crate) name: &'static str,
-    /// What the switch calls it.
     pub(crate) label: &'static str,
-    /// What the browser may draw with.
     pub(crate) schemes: &'static str,
 }
 
-/// As the reader's system says.
-pub(crate) const SYSTEM: Theme = theme("system", "System", "light dark");
-
+#[rustfmt::skip] // a table
 pub(crate) const THEMES: [Theme; 3] = [
-    SYSTEM,
-    theme("light", "Light", "light"),
-    theme("dark", "Dark", "dark"),
+    Theme { name: "system", label: "System", schemes: "light dark" },
+    Theme { name: "light", label: "Light", schemes: "light" },
+    Theme { name: "dark", label: "Dark", schemes: "dark" },
 ];
 
-const fn theme(name: &'static str, label: &'static str, schemes: &'static str) -> Theme {
-    Theme {
-        name,
-        label,
-        schemes,
-    }
-}
+/// As the reader's system says.
+pub(crate) const SYSTEM: Theme = THEMES[0];
 
 pub(crate) fn named(name: &str) -> Option<Theme> {
     THEMES.into_iter().find(|theme| theme.name == name)

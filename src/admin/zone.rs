@@ -1,14 +1,11 @@
 //! The time zones of readers, by their names in the IANA database, which is part of the program.
 
-use std::sync::LazyLock;
-
 use jiff::Zoned;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use crate::base::Timestamp;
 
-/// A time zone.
 #[derive(Clone, Debug)]
 pub(crate) struct Zone(TimeZone);
 
@@ -17,7 +14,6 @@ impl Zone {
         Self(TimeZone::UTC)
     }
 
-    /// The zone of that name: `Europe/Berlin`.
     pub(crate) fn named(name: &str) -> Option<Self> {
         TimeZone::get(name).ok().map(Self)
     }
@@ -26,16 +22,11 @@ impl Zone {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// The names of all zones there are.
-    pub(crate) fn names() -> &'static [String] {
-        static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
-            let names = jiff::tz::db().available();
-            names.map(|name| name.as_str().to_owned()).collect()
-        });
-        &NAMES
+    pub(crate) fn names() -> impl Iterator<Item = String> {
+        let names = jiff::tz::db().available();
+        names.map(|name| name.as_str().to_owned())
     }
 
-    /// What clocks of the zone show at `at`.
     pub(crate) fn local(&self, at: Timestamp) -> Zoned {
         let at = jiff::Timestamp::from_millisecond(at.as_ms()).unwrap_or_default();
         at.to_zoned(self.0.clone())
@@ -107,6 +98,6 @@ mod tests {
             assert_eq!(zone.offset(at("2026-11-21T05:40:53Z")), offset);
         }
         assert!(Zone::named("Europe/Nowhere").is_none());
-        assert!(Zone::names().iter().any(|name| name == "Europe/Berlin"));
+        assert!(Zone::names().any(|name| name == "Europe/Berlin"));
     }
 }

@@ -4,13 +4,41 @@
 
 use std::collections::VecDeque;
 
-use serde_json::{Map, Number, Value, json};
+use schemars::JsonSchema;
+use serde_json::{Map, Value, json};
 
-use crate::admin::forms::form::{ELEMENTS_MAX, Form};
+use crate::admin::forms::form::{ELEMENTS_MAX, Form, number};
+use crate::admin::forms::json_fault;
 use crate::admin::reader::Reader;
+use crate::admin::refusal::{Refusal, all_of, of_fields};
+use crate::wire::resource::{InvalidResource, schema_of};
 
-/// Lists of texts that may have commas in them: one stands on each line.
-const LINED: [&str; 1] = ["includedEventTypes"];
+/// How fields are written that are no plain texts, numbers or lists with commas.
+const WRITTEN: [(&str, Written); 5] = [
+    ("includedEventTypes", Written::Lines),
+    ("inboundIpRules", Written::Each("ipMask")),
+    ("responseHeaders", Written::Pairs(": ")),
+    ("tags", Written::Pairs("=")),
+    ("inputSchemaMapping", Written::Json),
+];
+
+const BODY: &str = "responseBody";
+
+#[derive(Clone, Copy)]
+enum Written {
+    /// Texts that may have commas in them, one a line.
+    Lines,
+    /// Elements, of which the lines have one property each.
+    Each(&'static str),
+    /// Names and values, one pair a line, with this between them.
+    Pairs(&'static str),
+    Json,
+}
+
+fn written(name: &str) -> Option<Written> {
+    let found = WRITTEN.iter().find(|(field, _)| *field == name);
+    found.map(|(_, written)| *written)
+}
 
 /// The kinds of documents that a form is for.
 #[derive(Clone, Copy, Debug)]
@@ -49,70 +77,115 @@ impl Shape {
         None
     }
 
-    /// Puts what is filled in into the document.
+    /// Those of documents of the type `T`, whose name stands in the address.
+    pub(crate) fn of<T: JsonSchema + 'static>() -> Self {
+        let (schema, without) = (schema_of::<T>(), "name");
+        Self { schema, without }
+    }
+
+    /// What `parse` makes of the document when the form is filled into it, or all that is wrong with it, at fields that
+    /// are called by the last of their names.
+    pub(crate) fn define<T>(
+        &self,
+        form: &Form,
+        mut document: Value,
+        parse: impl FnOnce(&Value) -> Result<T, InvalidResource>,
+    ) -> Result<T, Vec<Refusal>> {
+        let unread = self.fill(form, &mut document);
+        let parsed = parse(&document).map_err(|invalid| of_fields(&invalid));
+        all_of(unread, parsed)
+    }
+
+    /// Puts what is filled in into the document, as far as objects of the kind have it.
     pub(crate) fn write(&self, form: &Form, document: &mut Value) {
+        self.fill(form, document);
+        prune(document, self.schema);
+    }
+
+    /// Puts what is filled in into the document, and tells what cannot be read.
+    fn fill(&self, form: &Form, document: &mut Value) -> Vec<Refusal> {
+        let mut unread = Vec::new();
         for (name, _) in form.fields() {
-            if let Some((path, schema)) = self.find(name)
-                && let Some(value) = read(form, name, schema)
-            {
-                *slot(document, &path) = value;
+            let Some((path, schema)) = self.find(name) else {
+                continue;
+            };
+            match read(form, name, schema) {
+                Ok(Some(value)) => *slot(document, &path) = value,
+                Ok(None) => {}
+                Err(problem) => unread.push(Refusal::of(name, problem)),
             }
         }
-        prune(document, self.schema);
+        unread
+    }
+
+    /// The form with these fields of the document that the store keeps.
+    pub(crate) fn form<const N: usize>(&self, names: [&str; N], stored: &str) -> Form {
+        let document = serde_json::from_str(stored).unwrap_or_default();
+        Form::of(names.map(|name| (name, self.text(name, &document))))
     }
 
     /// What a field holds where the document is this.
     pub(crate) fn text(&self, name: &str, document: &Value) -> String {
         let found = self.find(name);
-        match found.and_then(|(path, _)| lookup(document, &path)) {
-            Some(Value::Bool(true)) => "on".to_owned(),
-            Some(Value::Array(list)) => {
-                let between = if LINED.contains(&name) { "\n" } else { ", " };
-                let texts: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
-                texts.join(between)
+        let value = found.and_then(|(path, _)| lookup(document, &path));
+        let own = |text: &Value| text.as_str().unwrap_or_default().to_owned();
+        let joined = |texts: Vec<String>, between: &str| texts.join(between);
+        match (value, written(name)) {
+            (Some(Value::Bool(true)), _) => "on".to_owned(),
+            (Some(Value::Array(list)), Some(Written::Each(property))) => {
+                joined(list.iter().map(|each| own(&each[property])).collect(), "\n")
             }
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) => number.to_string(),
-            Some(Value::Bool(false) | Value::Null | Value::Object(_)) | None => String::new(),
+            (Some(Value::Array(list)), written) => {
+                let between = if written.is_some() { "\n" } else { ", " };
+                joined(list.iter().map(own).collect(), between)
+            }
+            (Some(Value::Object(pairs)), Some(Written::Pairs(sign))) => {
+                let line = |(name, value): (&String, _)| format!("{name}{sign}{}", own(value));
+                joined(pairs.iter().map(line).collect(), "\n")
+            }
+            (Some(Value::String(text)), _) => text.clone(),
+            (Some(Value::Number(number)), _) if number.as_u64() != Some(0) => number.to_string(),
+            _ => String::new(),
         }
     }
 }
 
 /// What a field is filled in with; `None` for nothing. What only the API's reader can judge stays as it is.
-fn read(form: &Form, name: &str, schema: &Value) -> Option<Value> {
+fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String> {
     // Browsers end lines as HTTP does.
     let typed = form.raw(name).replace("\r\n", "\n");
     let text = match keeps_space(name, schema) || typed.trim().contains('\n') {
         true => typed.as_str(),
         false => typed.trim(),
     };
-    let number = || match text.parse::<i64>() {
-        Ok(whole) => whole.into(),
-        Err(_) => text
-            .parse::<Number>()
-            .map_or_else(|_| text.into(), Value::Number),
-    };
-    let is_object = properties(schema)
-        .chain(properties(&schema["items"]))
-        .next()
-        .is_some();
-    match schema["type"].as_str() {
-        _ if text.is_empty() || is_object => None,
-        Some("boolean") => Some(json!(true)),
-        Some("integer" | "number") => Some(number()),
-        Some("array") => {
-            let between = if LINED.contains(&name) { '\n' } else { ',' };
-            let texts = words(text, between);
-            (!texts.is_empty()).then(|| json!(texts))
+    let inner = || properties(schema).chain(properties(&schema["items"]));
+    Ok(Some(match (written(name), schema["type"].as_str()) {
+        _ if text.is_empty() => return Ok(None),
+        (Some(Written::Json), _) => {
+            serde_json::from_str(text).map_err(|error| json_fault::words(&error))?
         }
-        _ if schema["format"] == "date-time" => Some(json!(in_utc(text))),
-        _ => Some(json!(text)),
-    }
+        (Some(Written::Pairs(sign)), _) => pairs(text, sign)?,
+        (Some(Written::Each(property)), _) => {
+            let each = |line| json!({ (property): line });
+            words(text, '\n').into_iter().map(each).collect()
+        }
+        (Some(Written::Lines), _) => json!(words(text, '\n')),
+        _ if inner().next().is_some() => return Ok(None),
+        (_, Some("boolean")) => json!(true),
+        (_, Some("integer" | "number")) => number(text),
+        (_, Some("array")) => match words(text, ',') {
+            none if none.is_empty() => return Ok(None),
+            texts => json!(texts),
+        },
+        _ if schema["format"] == "date-time" => json!(in_utc(text)),
+        _ => json!(text),
+    }))
 }
 
-/// Whether white space may be a part of what is typed: of passwords and of the values of headers.
+/// Whether white space may be a part of what is typed: of passwords, bodies and the values of headers.
 fn keeps_space(name: &str, schema: &Value) -> bool {
-    schema["x-check"] == "headerValue" && (is_kept(schema) || name.ends_with(".value"))
+    let is_header = schema["x-check"] == "headerValue";
+    name == BODY || is_header && (is_kept(schema) || name.ends_with(".value"))
 }
 
 /// Whether it is a secret, which is never shown and need not be given again.
@@ -126,13 +199,11 @@ pub(crate) fn words(text: &str, separator: char) -> Vec<&str> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
-/// Names and values, one pair per line.
-pub(crate) fn pairs(text: &str, between: &str) -> Result<Value, String> {
+fn pairs(text: &str, between: &str) -> Result<Value, String> {
     let sign = between.trim();
     let pair = |line: &str| {
-        let pair = line.split_once(sign);
-        let (name, value) = pair
-            .ok_or_else(|| format!("{line:?} is incomplete: write a name, {sign} and a value."))?;
+        let incomplete = || format!("{line:?} is incomplete: write a name, {sign} and a value.");
+        let (name, value) = line.split_once(sign).ok_or_else(incomplete)?;
         Ok((name.trim().to_owned(), json!(value.trim())))
     };
     let pairs: Result<Map<_, _>, String> = words(text, '\n').into_iter().map(pair).collect();
@@ -159,23 +230,18 @@ fn prune(value: &mut Value, schema: &Value) -> bool {
     };
     let kinds = schema["oneOf"].as_array().map_or(&[][..], Vec::as_slice);
     let is_tag = |(_, schema): &(&str, &Value)| schema.get("const").is_some();
-    let tag = kinds
-        .first()
-        .and_then(|kind| own_properties(kind).find(is_tag));
-    let kind = match tag {
-        None => None,
-        Some((tag, _)) => match object.get(tag) {
-            None => return false,
-            Some(word) => {
-                let kind = kinds
-                    .iter()
-                    .find(|kind| kind["properties"][tag]["const"] == *word);
-                // The reader says which words there are.
-                let Some(kind) = kind else { return true };
-                Some(kind)
-            }
-        },
-    };
+    let tag = kinds.iter().take(1).flat_map(own_properties).find(is_tag);
+    let mut kind = None;
+    if let Some((tag, _)) = tag {
+        let Some(word) = object.get(tag) else {
+            return false;
+        };
+        let is_meant = |kind: &&Value| kind["properties"][tag]["const"] == *word;
+        kind = kinds.iter().find(is_meant);
+        if kind.is_none() {
+            return true; // the reader says which words there are
+        }
+    }
     let was_empty = object.is_empty();
     object.retain(|name, inner| {
         let mut parts = [Some(schema), kind].into_iter().flatten();
@@ -204,13 +270,11 @@ fn join(at: &str, name: &str) -> String {
     }
 }
 
-/// What the document has at the path.
 pub(crate) fn lookup<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
     let pointer = path.replace(['.', '['], "/").replace(']', "");
     document.pointer(&format!("/{pointer}"))
 }
 
-/// The place in the document; what leads there is made.
 pub(crate) fn slot<'a>(document: &'a mut Value, path: &str) -> &'a mut Value {
     path.split('.').fold(document, |object, name| {
         let Some((list, at)) = name.trim_end_matches(']').split_once('[') else {
@@ -234,16 +298,18 @@ pub(crate) struct Rows {
     /// The name of the list, and what buttons call an element.
     pub(crate) list: &'static str,
     pub(crate) noun: &'static str,
-    /// A field that every element has.
     pub(crate) first: &'static str,
     pub(crate) most: usize,
 }
 
 impl Rows {
-    /// Elements in the form.
     pub(crate) fn count(&self, form: &Form) -> usize {
-        let has = |at: &usize| form.has(&format!("{}[{at}].{}", self.list, self.first));
+        let has = |at: &usize| form.has(&self.field(*at));
         (0..ELEMENTS_MAX).take_while(has).count()
+    }
+
+    fn field(&self, at: usize) -> String {
+        format!("{}[{at}].{}", self.list, self.first)
     }
 
     /// Does what one of their buttons says: `add-clause`, `remove-clause-2`; `None` if it is none of theirs.
@@ -251,12 +317,7 @@ impl Rows {
         let (verb, rest) = button.split_once('-')?;
         match (verb, rest.strip_prefix(self.noun)?) {
             ("add", "") if self.count(form) >= self.most => {}
-            ("add", "") => {
-                form.set(
-                    format!("{}[{}].{}", self.list, self.count(form), self.first),
-                    "",
-                );
-            }
+            ("add", "") => form.set(self.field(self.count(form)), ""),
             ("remove", rest) => {
                 form.remove_element(self.list, rest.strip_prefix('-')?.parse().ok()?);
             }

@@ -13,7 +13,6 @@ use crate::admin::widgets::part;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Vec<(Refusal, OnceLock<Place>)>);
 
-/// The name of a field, and what it is called.
 type Place = (String, String);
 
 impl Faults {
@@ -26,7 +25,6 @@ impl Faults {
         self.0.is_empty()
     }
 
-    /// What the page with the form is answered with.
     pub(crate) fn status(&self) -> StatusCode {
         match self.is_empty() {
             true => StatusCode::OK,
@@ -50,39 +48,23 @@ impl Faults {
 
     /// All of it, to stand above the fields, which are drawn by then; `None` if nothing is wrong.
     pub(crate) fn told(&self) -> Option<Problem> {
-        let faults = self.0.iter();
-        Problem::new(faults.map(|(refusal, place)| (refusal.clone(), place.get().cloned())))
+        let told = |(Refusal { target, problem }, place): &(_, OnceLock<_>)| {
+            let place = place.get().cloned();
+            let text = match place.is_none() && !target.is_empty() {
+                true => format!("{target}: {problem}"),
+                false => problem.clone(),
+            };
+            (text, place)
+        };
+        let faults: Vec<_> = self.0.iter().map(told).collect();
+        (!faults.is_empty()).then_some(Problem { faults })
     }
 }
 
-/// What is wrong with a form, above it.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/problem.html")]
 pub(crate) struct Problem {
-    faults: Vec<Fault>,
-}
-
-/// One thing that is wrong.
-#[derive(Clone, Debug)]
-struct Fault {
-    text: String,
-    /// Field and label to go to.
-    field: Option<Place>,
+    faults: Vec<(String, Option<Place>)>,
 }
 
 part!(Problem);
-
-impl Problem {
-    /// What is wrong, and the field at which each of it is told; `None` if nothing is wrong.
-    pub(crate) fn new(refusals: impl Iterator<Item = (Refusal, Option<Place>)>) -> Option<Self> {
-        let fault = |(Refusal { target, problem }, field): (_, Option<_>)| {
-            let text = match target.as_str() {
-                target if field.is_none() && !target.is_empty() => format!("{target}: {problem}"),
-                _ => problem,
-            };
-            Fault { text, field }
-        };
-        let faults: Vec<Fault> = refusals.map(fault).collect();
-        (!faults.is_empty()).then_some(Self { faults })
-    }
-}

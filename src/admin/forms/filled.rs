@@ -3,13 +3,11 @@
 
 use std::fmt::Display;
 
+use http::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use http::StatusCode;
-
-use crate::admin::forms::faults::Faults;
-use crate::admin::forms::faults::Problem;
+use crate::admin::forms::faults::{Faults, Problem};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::reader::Reader;
 
@@ -17,7 +15,6 @@ use crate::admin::reader::Reader;
 #[derive(Clone, Debug)]
 pub(crate) struct Filled<T> {
     pub(crate) values: T,
-    /// The same, field by field.
     pairs: Vec<(String, String)>,
     faults: Faults,
 }
@@ -43,7 +40,6 @@ impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
 }
 
 impl<T> Filled<T> {
-    /// The same with what is wrong with it.
     pub(crate) fn with_faults(self, faults: impl IntoIterator<Item = Refusal>) -> Self {
         let faults = Faults::new(faults);
         Self { faults, ..self }
@@ -64,7 +60,6 @@ impl<T> Filled<T> {
         &self.faults
     }
 
-    /// What the page with the form is answered with.
     pub(crate) fn status(&self) -> StatusCode {
         self.faults.status()
     }
@@ -74,7 +69,6 @@ impl<T> Filled<T> {
         self.faults.told()
     }
 
-    /// What is typed into a field.
     pub(crate) fn value(&self, name: &str) -> &str {
         let mut pairs = self.pairs.iter();
         let found = pairs.find(|(field, _)| field == name);
@@ -107,12 +101,10 @@ impl<T> Filled<T> {
         ""
     }
 
-    /// Whether this is typed or chosen in a field.
     pub(crate) fn is(&self, name: &str, value: impl AsRef<str>) -> bool {
         self.value(name) == value.as_ref()
     }
 
-    /// The fields that are filled in.
     pub(crate) fn pairs(&self) -> Vec<(&str, String)> {
         let pairs = self.pairs.iter();
         pairs

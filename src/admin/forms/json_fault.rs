@@ -6,44 +6,18 @@ use serde_json::Error;
 use crate::wire::BadInput;
 
 /// Parts of the parser's messages, and what they come to for somebody who looks at the text.
+#[rustfmt::skip] // a table
 const MEANINGS: [(&str, &str); 9] = [
-    (
-        "EOF",
-        "it ends too early; a bracket, a brace or a quotation mark is still open",
-    ),
-    (
-        "expected `,`",
-        "a comma is missing before this, or the wrong bracket closes here",
-    ),
-    (
-        "expected `:`",
-        "a colon is expected between a name and its value",
-    ),
-    (
-        "key must be",
-        "the name of a property is expected, in double quotation marks; behind the last one there is no comma",
-    ),
-    (
-        "trailing comma",
-        "a comma has nothing behind it; take it out, or add what is missing",
-    ),
-    (
-        "trailing characters",
-        "the text is complete before this; take out what follows, or put all into one list in brackets",
-    ),
-    (
-        "control character",
-        "a text has a line break or a tab in it; write \\n or \\t",
-    ),
-    (
-        "invalid escape",
-        "a backslash in a text is followed by something it cannot stand before; write \\\\ for a backslash",
-    ),
-    (
-        "expected",
-        "a value is expected: a text in double quotation marks, a number, true, false, null, a list in \
-         brackets or an object in braces",
-    ),
+    ("EOF", "it ends too early; a bracket, a brace or a quotation mark is still open"),
+    ("expected `,`", "a comma is missing before this, or the wrong bracket closes here"),
+    ("expected `:`", "a colon is expected between a name and its value"),
+    ("key must be", "the name of a property is expected, in double quotation marks; behind the last one there is no comma"),
+    ("trailing comma", "a comma has nothing behind it; take it out, or add what is missing"),
+    ("trailing characters", "the text is complete before this; take out what follows, or put all into one list in brackets"),
+    ("control character", "a text has a line break or a tab in it; write \\n or \\t"),
+    ("invalid escape", "a backslash in a text is followed by something it cannot stand before; write \\\\ for a backslash"),
+    ("expected", "a value is expected: a text in double quotation marks, a number, true, false, null, a list in \
+        brackets or an object in braces"),
 ];
 
 /// Where a text is no JSON.

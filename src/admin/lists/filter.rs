@@ -1,6 +1,5 @@
 //! What the filters of lists have in common: whose rows, with which words, from when to when.
 
-use crate::admin::error::PageError;
 use crate::admin::forms::form::Refusal;
 use crate::admin::reader::Reader;
 use crate::base::Timestamp;
@@ -80,14 +79,7 @@ impl Reading {
     }
 }
 
-impl From<Vec<Refusal>> for PageError {
-    /// For whatever has no form to show them in.
-    fn from(faults: Vec<Refusal>) -> Self {
-        let problems = faults.into_iter().map(|fault| fault.problem);
-        Self::Unreadable(problems.collect::<Vec<_>>().join(" "))
-    }
-}
-
+/// Whose rows are asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Of {
     pub(crate) topic: Option<TopicId>,

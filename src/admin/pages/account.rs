@@ -1,14 +1,9 @@
 //! The visitor's own account: password, second factor and sessions.
 
-use serde::{Deserialize, Serialize};
-
-use crate::admin::bare::draw_with;
-use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
 use crate::admin::pages::sessions::SessionTable;
-use crate::admin::security::open_form::fault;
+use crate::admin::security::password_again::check_password;
 use crate::admin::zone::Zone;
-use crate::broker::people::PeopleError;
 
 const PATH: &str = "/admin/account";
 
@@ -16,11 +11,9 @@ const PATH: &str = "/admin/account";
 #[template(path = "pages/account.html")]
 struct AccountPage {
     frame: Frame,
-    /// Recovery codes that are left.
     recovery_codes: u64,
-    /// Of all forms of the page.
     form: Filled<AccountForm>,
-    zones: Vec<(&'static str, &'static str)>,
+    zones: Vec<(String, String)>,
     sessions: SessionTable,
 }
 
@@ -32,73 +25,55 @@ struct AccountForm {
     zone: String,
 }
 
-/// The account.
-pub(crate) async fn show(Call { site, visitor, .. }: Call) -> PageResult {
-    draw_account(&site, &visitor, None).await
+pub(crate) async fn show(call: Call) -> PageResult {
+    draw_account(&call, Vec::new()).await
 }
 
-/// The account, with what is wrong with one of its forms.
-pub(crate) async fn draw_account(
-    site: &Site,
-    visitor: &Visitor,
-    refusal: Option<Refusal>,
-) -> PageResult {
+/// Says that it is done, or what is wrong with one of the forms.
+pub(crate) async fn answer(call: &Call, done: PageResult<()>, said: &str) -> PageResult {
+    match done {
+        Ok(()) => call.visitor.leave(Flash::done(said), PATH).await,
+        Err(error) => draw_account(call, error.in_form()?).await,
+    }
+}
+
+async fn draw_account(call: &Call, refusals: Vec<Refusal>) -> PageResult {
+    let (visitor, accounts) = (&call.visitor, call.people.accounts());
     let zone = visitor.time_zone.clone().unwrap_or_default();
-    let form = Filled::with(AccountForm { zone }).with_faults(refusal);
-    let zones = Zone::names()
-        .iter()
-        .map(|name| (name.as_str(), name.as_str()));
+    let zones = Zone::names().map(|name| (name.clone(), name));
+    let browsers = (String::new(), "The browser's zone".to_owned());
     let page = AccountPage {
         frame: Frame::new(visitor, "Your account"),
-        recovery_codes: site.people.accounts().recovery_codes(visitor.id).await?,
-        zones: std::iter::once(("", "The browser's zone"))
-            .chain(zones)
-            .collect(),
-        sessions: SessionTable::read(site, visitor, Some(visitor.id)).await?,
-        form,
+        recovery_codes: accounts.recovery_codes(visitor.id).await?,
+        form: Filled::with(AccountForm { zone }).with_faults(refusals),
+        zones: std::iter::once(browsers).chain(zones).collect(),
+        sessions: SessionTable::read(call, Some(visitor.id)).await?,
     };
     Ok(draw_with(page.form.status(), &page))
 }
 
-/// Changes the password; every other session ends.
 pub(crate) async fn change_password(call: Call) -> PageResult {
-    let Call {
-        site,
-        visitor,
-        form,
-        ..
-    } = &call;
-    let (name, address) = (&visitor.name, visitor.caller.address);
-    site.throttle.begin(name, address, visitor.now).await?;
-    let (present, password) = (form.raw("present"), form.raw("password"));
-    let kept = visitor.session_key();
-    let changed = site
-        .people
-        .change_password(call.by(), &visitor.user, present, password, kept);
-    let changed = changed.await;
-    if matches!(changed, Ok(()) | Err(PeopleError::Password(_))) {
-        // The present one was right.
-        site.throttle.succeeded(name, address).await?;
-    }
-    match changed {
-        Ok(()) => {
-            let message = "Your password has been changed; all other sessions have ended.";
-            visitor.leave(Flash::done(message), PATH).await
-        }
-        Err(error) => draw_account(site, visitor, Some(fault(error)?)).await,
-    }
+    let said = "Your password has been changed; all other sessions have ended.";
+    answer(&call, set_password(&call).await, said).await
 }
 
-/// Chooses the zone in which times are shown.
+async fn set_password(call: &Call) -> PageResult<()> {
+    let (visitor, form, people) = (&call.visitor, &call.form, &call.people);
+    check_password(call, visitor, form, "present").await?;
+    let (password, kept) = (form.raw("password"), visitor.session_key());
+    let set = people.set_password(call.by(), &visitor.user, password, kept);
+    Ok(set.await?)
+}
+
 pub(crate) async fn change_zone(call: Call) -> PageResult {
-    let (visitor, zone) = (&call.visitor, call.form.filled("zone"));
+    answer(&call, set_zone(&call).await, "Time zone changed.").await
+}
+
+async fn set_zone(call: &Call) -> PageResult<()> {
+    let (accounts, zone) = (call.people.accounts(), call.form.filled("zone"));
     if zone.is_some_and(|zone| Zone::named(zone).is_none()) {
-        let refusal = Refusal::of("zone", "There is no such time zone.");
-        return draw_account(&call, visitor, Some(refusal)).await;
+        return Err(Refusal::of("zone", "There is no such time zone.").into());
     }
-    let accounts = call.people.accounts();
-    accounts
-        .set_time_zone(visitor.id, zone.map(str::to_owned))
-        .await?;
-    visitor.leave(Flash::done("Time zone changed."), PATH).await
+    let zone = zone.map(str::to_owned);
+    Ok(accounts.set_time_zone(call.visitor.id, zone).await?)
 }

@@ -1,11 +1,9 @@
 //! The two keys of a topic or a namespace, on its page: hidden until asked for, renewed one at a time.
 
 use crate::admin::page::*;
-use crate::admin::reader::Reader;
 use crate::broker::ManageError;
 use crate::model::access::{AccessKeys, KeyName};
 
-/// Which keys a page shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     None,
@@ -15,7 +13,6 @@ pub(crate) enum Shown {
 }
 
 impl Shown {
-    /// Whether this key is shown.
     pub(crate) fn has(self, key: KeyName) -> bool {
         match self {
             Self::None => false,
@@ -25,7 +22,6 @@ impl Shown {
     }
 }
 
-/// The keys on their page.
 #[derive(Template)]
 #[template(path = "widgets/keys.html")]
 pub(crate) struct Keys {
@@ -50,14 +46,12 @@ impl Keys {
     }
 }
 
-/// The key that a URL names.
 pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {
     let mut keys = KeyName::ALL.into_iter();
     let found = keys.find(|key| key.to_string() == text);
     found.ok_or_else(|| PageError::NotFound(format!("key {text}")))
 }
 
-/// What has keys, and a page that shows them.
 pub(crate) trait Keyed: Subject {
     fn name(&self) -> &str;
 
@@ -69,11 +63,9 @@ pub(crate) trait Keyed: Subject {
         key: KeyName,
     ) -> impl Future<Output = Result<(), ManageError>> + Send;
 
-    /// The page.
     fn draw(call: &Call<Self>, shown: Shown) -> impl Future<Output = PageResult> + Send;
 }
 
-/// The page with the keys on it.
 pub(crate) async fn reveal<K: Keyed>(Query(asked): Query<Names>, mut call: Call<K>) -> PageResult {
     let shown = match name_of(&asked, "only") {
         "" => Shown::Both,
@@ -84,17 +76,14 @@ pub(crate) async fn reveal<K: Keyed>(Query(asked): Query<Names>, mut call: Call<
     K::draw(&call, shown).await
 }
 
-/// Asks before a key is renewed.
 pub(crate) async fn ask_to_regenerate<K: Keyed>(call: Call<K>) -> PageResult<Question> {
     let key = named(name_of(&call.names, "key"))?;
-    Ok(
-        Question::new(format!("Regenerate {key} of {}?", call.of.name()))
-            .would(format!(
-                "Whoever uses {key}, or signatures made with it, is rejected at once."
-            ))
-            .would("The other key stays as it is: have your clients use it first.")
-            .dangerously(),
-    )
+    let title = format!("Regenerate {key} of {}?", call.of.name());
+    let would = format!("Whoever uses {key}, or signatures made with it, is rejected at once.");
+    Ok(Question::new(title)
+        .would(would)
+        .would("The other key stays as it is: have your clients use it first.")
+        .dangerously())
 }
 
 /// Renews a key, and leads to it: whoever may renew one has to see it next.

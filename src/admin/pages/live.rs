@@ -16,7 +16,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long a stream lasts. The browser asks for the next one by itself, if its session still lives.
 const LIFE_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// Tells of changes until somebody stops.
 pub(crate) async fn stream(_: Visitor, State(site): State<Arc<Site>>) -> Response {
     let Ok(permit) = Arc::clone(&site.streams).try_acquire_owned() else {
         let busy = "Too many pages are live already.";
@@ -36,7 +35,6 @@ pub(crate) async fn stream(_: Visitor, State(site): State<Arc<Site>>) -> Respons
         Some((Ok::<_, Infallible>(notice), (changes, site, permit)))
     });
     let notices = notices.take_until(Box::pin(sleep(LIFE_MAX)));
-    Sse::new(notices)
-        .keep_alive(KeepAlive::default())
-        .into_response()
+    let notices = Sse::new(notices).keep_alive(KeepAlive::default());
+    notices.into_response()
 }

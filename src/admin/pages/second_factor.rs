@@ -1,13 +1,9 @@
 //! Setting up the visitor's second factor, and switching it off.
 
-use crate::admin::bare::draw_with;
-use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
-use crate::admin::pages::account::draw_account;
-use crate::admin::security::open_form::fault;
-use crate::admin::security::password_again::wrong_password;
+use crate::admin::pages::account;
+use crate::admin::security::password_again::{PASSWORD_FIELD, check_password};
 use crate::admin::widgets::qr::Qr;
-use crate::model::access::Secret;
 use crate::model::one_time_code::Seed;
 
 #[derive(Template)]
@@ -21,12 +17,11 @@ struct OfferPage {
     form: Filled<()>,
 }
 
-/// Offers a seed.
-pub(crate) async fn offer(Call { site, visitor, .. }: Call) -> Response {
-    draw_offer(&visitor, &site.people.offer_seed(), None)
+pub(crate) async fn offer(call: Call) -> Response {
+    draw_offer(&call.visitor, &call.people.offer_seed(), Vec::new())
 }
 
-fn draw_offer(visitor: &Visitor, seed: &Seed, refusal: Option<Refusal>) -> Response {
+fn draw_offer(visitor: &Visitor, seed: &Seed, refusals: Vec<Refusal>) -> Response {
     let text = seed.to_text();
     let characters: Vec<char> = text.chars().collect();
     let groups: Vec<String> = characters.chunks(4).map(String::from_iter).collect();
@@ -35,7 +30,7 @@ fn draw_offer(visitor: &Visitor, seed: &Seed, refusal: Option<Refusal>) -> Respo
         qr: Qr::new(&seed.url(&visitor.name)),
         seed: text.to_string(),
         spelt: groups.join(" "),
-        form: Filled::with(()).with_faults(refusal),
+        form: Filled::with(()).with_faults(refusals),
     };
     draw_with(page.form.status(), &page)
 }
@@ -47,46 +42,34 @@ struct CodesPage {
     codes: Vec<Secret>,
 }
 
-/// Sets the second factor up, and shows the recovery codes.
+/// Switches it on, and shows the recovery codes.
 pub(crate) async fn set_up(call: Call) -> PageResult {
-    let Call {
-        site,
-        visitor,
-        form,
-        ..
-    } = &call;
     let damaged = || PageError::Unreadable("The form holds no seed.".to_owned());
-    let seed = Seed::parse(form.raw("seed")).ok_or_else(damaged)?;
-    if let Some(refusal) = wrong_password(site, visitor, form).await? {
-        return Ok(draw_offer(visitor, &seed, Some(refusal)));
-    }
-    let (by, code) = (call.by(), form.text("code"));
-    let codes = site
-        .people
-        .set_second_factor(by, visitor.id, seed.clone(), code);
-    match codes.await {
+    let seed = Seed::parse(call.form.raw("seed")).ok_or_else(damaged)?;
+    match switch_on(&call, seed.clone()).await {
         Ok(codes) => {
-            let frame = Frame::new(visitor, "Recovery codes");
+            let frame = Frame::new(&call.visitor, "Recovery codes");
             Ok(draw(&CodesPage { frame, codes }))
         }
-        Err(error) => Ok(draw_offer(visitor, &seed, Some(fault(error)?))),
+        Err(error) => Ok(draw_offer(&call.visitor, &seed, error.in_form()?)),
     }
 }
 
-/// Switches the second factor off.
+async fn switch_on(call: &Call, seed: Seed) -> PageResult<Vec<Secret>> {
+    let (visitor, form, people) = (&call.visitor, &call.form, &call.people);
+    check_password(call, visitor, form, PASSWORD_FIELD).await?;
+    let code = form.text("code");
+    let codes = people.set_second_factor(call.by(), visitor.id, seed, code);
+    Ok(codes.await?)
+}
+
 pub(crate) async fn remove(call: Call) -> PageResult {
-    let Call {
-        site,
-        visitor,
-        form,
-        ..
-    } = &call;
-    if let Some(refusal) = wrong_password(site, visitor, form).await? {
-        return draw_account(site, visitor, Some(refusal)).await;
-    }
-    site.people
-        .remove_second_factor(call.by(), visitor.id)
-        .await?;
-    let message = "The second factor is switched off; the password alone signs you in.";
-    visitor.leave(Flash::done(message), "/admin/account").await
+    let said = "The second factor is switched off; the password alone signs you in.";
+    account::answer(&call, switch_off(&call).await, said).await
+}
+
+async fn switch_off(call: &Call) -> PageResult<()> {
+    let (visitor, form, people) = (&call.visitor, &call.form, &call.people);
+    check_password(call, visitor, form, PASSWORD_FIELD).await?;
+    Ok(people.remove_second_factor(call.by(), visitor.id).await?)
 }

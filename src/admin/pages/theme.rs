@@ -5,7 +5,6 @@ use time::Duration;
 use tower_sessions::cookie::{Cookie, SameSite};
 
 use crate::admin::page::*;
-use crate::admin::security::gate;
 use crate::admin::theme::{COOKIE, SYSTEM, named};
 
 /// How long a choice is remembered: browsers keep no cookie longer (RFC 6265bis, 5.5).
@@ -28,7 +27,6 @@ pub(crate) async fn choose(State(site): State<Arc<Site>>, form: Form) -> PageRes
         .secure(site.is_https())
         .same_site(SameSite::Lax)
         .to_string();
-    let back = Some(form.text("back")).filter(|back| gate::is_page(back));
-    let back = Redirect::to(back.unwrap_or("/admin"));
+    let back = Redirect::to(paths::or_overview(form.text("back")));
     Ok(([(SET_COOKIE, set_cookie)], back).into_response())
 }

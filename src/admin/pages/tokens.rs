@@ -1,14 +1,9 @@
 //! The pages of API tokens, for administrators.
 
-use serde::{Deserialize, Serialize};
-
-use crate::admin::bare::draw_with;
-use crate::admin::forms::filled::Filled;
+use crate::admin::forms::sheet::{Fields, Sheet, SheetPage};
 use crate::admin::lists::filter::given;
 use crate::admin::page::*;
-use crate::admin::security::open_form::fault;
-use crate::broker::people::{NewTokenRequest, TOKEN_DAYS_MAX};
-use crate::model::access::Secret;
+use crate::broker::people::NewTokenRequest;
 use crate::store::accounts::{ApiToken, TokenId};
 
 const PATH: &str = "/admin/tokens";
@@ -23,7 +18,6 @@ struct TokensPage {
     empty: Empty,
 }
 
-/// All tokens.
 pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
     let tokens = site.people.tokens().list();
     let shown = print::plural(tokens.len() as u64, "token", "tokens");
@@ -39,36 +33,13 @@ pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
     }))
 }
 
-/// A token to create.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct TokenForm {
+pub(crate) struct TokenForm {
     name: String,
     role: String,
     /// Empty for a token that never expires.
     days: String,
-}
-
-#[derive(Template)]
-#[template(path = "pages/new_token.html")]
-struct NewTokenPage {
-    frame: Frame,
-    form: Filled<TokenForm>,
-}
-
-/// The form for a new token.
-pub(crate) async fn draft(visitor: Visitor) -> Response {
-    let form = Filled::with(TokenForm {
-        name: String::new(),
-        role: "viewer".to_owned(),
-        days: "90".to_owned(),
-    });
-    draw_form(&visitor, form)
-}
-
-fn draw_form(visitor: &Visitor, form: Filled<TokenForm>) -> Response {
-    let frame = Frame::new(visitor, "New API token");
-    draw_with(form.status(), &NewTokenPage { frame, form })
 }
 
 #[derive(Template)]
@@ -78,45 +49,59 @@ struct TokenPage {
     token: Secret,
 }
 
-/// Makes a token, and shows it this once.
-pub(crate) async fn create(call: Call) -> PageResult {
-    let form = Filled::<TokenForm>::sent(&call.form);
-    let TokenForm { name, role, days } = &form.values;
-    let (name, role) = (name.trim(), Role::parse(role));
-    let days = given(days).map(|days| days.parse()).transpose();
-    let no_role = role
-        .is_none()
-        .then(|| Refusal::of("role", "Choose one of the roles."));
-    let no_number = days
-        .is_err()
-        .then(|| Refusal::of("days", "This is no whole number."));
-    let wish = NewTokenRequest {
-        name: name.to_owned(),
-        role: role.unwrap_or(Role::Viewer),
-        days: days.unwrap_or_default(),
-    };
-    let faults = wish.faults().into_iter().map(fault);
-    let faults = faults.chain(no_role.into_iter().chain(no_number).map(Ok));
-    let mut faults = faults.collect::<PageResult<Vec<_>>>()?;
-    if faults.is_empty() {
-        match call.people.tokens().create(call.by(), wish).await {
-            Ok(token) => {
-                let frame = Frame::new(&call.visitor, format!("Token {name}"));
-                return Ok(draw(&TokenPage { frame, token }));
-            }
-            Err(error) => faults.push(fault(error)?),
+impl Sheet<()> for TokenForm {
+    fn begin(_: &Call) -> PageResult<Self> {
+        Ok(Self {
+            role: Role::Viewer.name().to_owned(),
+            days: "90".to_owned(),
+            ..Self::default()
+        })
+    }
+
+    fn page(call: &Call, form: Filled<Self>) -> impl Template {
+        SheetPage::making(call, Fields::Token, "New API token", PATH, form)
+    }
+
+    async fn save(&self, call: &Call) -> PageResult {
+        let wish = self.read()?;
+        let frame = Frame::new(&call.visitor, format!("Token {}", wish.name));
+        let token = call.people.tokens().create(call.by(), wish).await?;
+        Ok(draw(&TokenPage { frame, token }))
+    }
+}
+
+impl TokenForm {
+    fn read(&self) -> PageResult<NewTokenRequest> {
+        let (role, days) = (Role::parse(&self.role), given(&self.days));
+        let days = days.map(|days| days.parse()).transpose();
+        let wish = NewTokenRequest {
+            name: self.name.trim().to_owned(),
+            role: role.unwrap_or(Role::Viewer),
+            days: days.clone().unwrap_or_default(),
+        };
+        let mut faults = Vec::new();
+        for fault in wish.faults() {
+            faults.extend(PageError::from(fault).in_form()?);
+        }
+        if role.is_none() {
+            faults.push(Refusal::of("role", "Choose one of the roles."));
+        }
+        if days.is_err() {
+            faults.push(Refusal::of("days", "This is no whole number."));
+        }
+        match faults.is_empty() {
+            true => Ok(wish),
+            false => Err(faults.into()),
         }
     }
-    Ok(draw_form(&call.visitor, form.with_faults(faults)))
 }
 
 impl Subject for ApiToken {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         let id = name_of(names, "token");
-        let missing = || PageError::NotFound(format!("token {id}"));
-        let number = id.parse().map(TokenId).map_err(|_| missing())?;
         let mut tokens = site.people.tokens().list().into_iter();
-        tokens.find(|token| token.id == number).ok_or_else(missing)
+        let found = tokens.find(|token| id.parse().map(TokenId) == Ok(token.id));
+        found.ok_or_else(|| PageError::NotFound(format!("token {id}")))
     }
 
     fn page(&self) -> String {
@@ -142,7 +127,6 @@ pub(crate) async fn delete(call: Call<ApiToken>) -> PageResult<Done> {
     Ok(Done::well(format!("Token {name} has been deleted.")))
 }
 
-/// When it was used last.
 fn used(token: &ApiToken, now: Timestamp) -> String {
     let at = token.used_at;
     at.map_or_else(|| "never".to_owned(), |at| print::relative(at, now))

@@ -1,12 +1,10 @@
 //! Who sends a request, as far as the request tells.
 
-use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 
-use axum::extract::{ConnectInfo, FromRequestParts};
-use http::HeaderMap;
+use axum::extract::ConnectInfo;
 use http::header::{COOKIE, USER_AGENT};
-use http::request::Parts;
+use http::{Extensions, HeaderMap};
 use tower_sessions::cookie::Cookie;
 
 use crate::admin::widgets::print;
@@ -14,7 +12,6 @@ use crate::admin::widgets::print;
 /// Characters of what a browser says that it is; real ones say less.
 const BROWSER_CHARACTERS_MAX: usize = 256;
 
-/// The sender of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Client {
     /// Of the connection; behind a reverse proxy, the proxy's.
@@ -22,25 +19,18 @@ pub(crate) struct Client {
     pub(crate) browser: Option<String>,
 }
 
-impl<S: Sync> FromRequestParts<S> for Client {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        let address = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-        let browser = parts.headers.get(USER_AGENT);
-        let browser = browser.map(|value| {
+impl Client {
+    pub(crate) fn of(headers: &HeaderMap, extensions: &Extensions) -> Self {
+        let address = extensions.get::<ConnectInfo<SocketAddr>>();
+        let browser = headers.get(USER_AGENT).map(|value| {
             let text = String::from_utf8_lossy(value.as_bytes());
-            print::visible(
-                &text
-                    .chars()
-                    .take(BROWSER_CHARACTERS_MAX)
-                    .collect::<String>(),
-            )
+            let text: String = text.chars().take(BROWSER_CHARACTERS_MAX).collect();
+            print::visible(&text)
         });
-        Ok(Self {
+        Self {
             address: address.map(|ConnectInfo(address)| address.ip().to_canonical()),
             browser,
-        })
+        }
     }
 }
 
@@ -61,24 +51,20 @@ pub(crate) fn is_refresh(headers: &HeaderMap) -> bool {
     headers.contains_key(REFRESH)
 }
 
+#[rustfmt::skip] // a table
+const BROWSERS: [(&str, &str); 6] = [
+    ("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"),
+    ("Chrome/", "Chrome"), ("Safari/", "Safari"), ("curl/", "curl"),
+];
+
+#[rustfmt::skip] // a table
+const SYSTEMS: [(&str, &str); 6] = [
+    ("Android", "Android"), ("iPhone", "iOS"), ("iPad", "iPadOS"),
+    ("Windows", "Windows"), ("Mac OS X", "macOS"), ("Linux", "Linux"),
+];
+
 /// The browser and the system that a `User-Agent` claims, in a few words.
 pub(crate) fn browser_words(user_agent: &str) -> String {
-    const BROWSERS: [(&str, &str); 6] = [
-        ("Edg/", "Edge"),
-        ("OPR/", "Opera"),
-        ("Firefox/", "Firefox"),
-        ("Chrome/", "Chrome"),
-        ("Safari/", "Safari"),
-        ("curl/", "curl"),
-    ];
-    const SYSTEMS: [(&str, &str); 6] = [
-        ("Android", "Android"),
-        ("iPhone", "iOS"),
-        ("iPad", "iPadOS"),
-        ("Windows", "Windows"),
-        ("Mac OS X", "macOS"),
-        ("Linux", "Linux"),
-    ];
     let named = |names: &[(&str, &'static str)]| {
         let found = names.iter().find(|(mark, _)| user_agent.contains(mark));
         found.map(|(_, name)| *name)

@@ -4,16 +4,14 @@
 use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, Method};
 use url::Url;
 
-use crate::admin::error::PageError;
+use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::form::Form;
-use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 
 /// Refuses what another site makes a browser send.
@@ -21,36 +19,23 @@ pub(crate) async fn refuse_foreign(
     State(site): State<Arc<Site>>,
     request: Request,
     next: Next,
-) -> Result<Response, PageError> {
+) -> PageResult {
     if !is_our_own(request.method(), request.headers(), site.public_url()) {
         return Err(PageError::Foreign);
     }
     Ok(next.run(request).await)
 }
 
-/// Whether `presented` is the token `expected`.
-pub(crate) fn is_token(presented: &str, expected: &str) -> bool {
+fn is_token(presented: &str, expected: &str) -> bool {
     !expected.is_empty()
         && verify_slices_are_equal(presented.as_bytes(), expected.as_bytes()).is_ok()
 }
 
-/// A form from one of our own pages, with the token of the visitor's session in it.
-pub(crate) struct Submitted {
-    pub(crate) visitor: Visitor,
-    pub(crate) form: Form,
-}
-
-impl<S: Send + Sync> FromRequest<S> for Submitted {
-    type Rejection = PageError;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, Self::Rejection> {
-        let visitor = request.extensions().get::<Visitor>().cloned();
-        let visitor = visitor.ok_or(PageError::SignedOut)?;
-        let form = Form::from_request(request, state).await?;
-        if !is_token(form.raw("csrf"), &visitor.csrf) {
-            return Err(PageError::BadToken);
-        }
-        Ok(Self { visitor, form })
+/// Refuses a form that does not carry the token `expected`.
+pub(crate) fn check(form: &Form, expected: &str) -> PageResult<()> {
+    match is_token(form.raw("csrf"), expected) {
+        true => Ok(()),
+        false => Err(PageError::BadToken),
     }
 }
 

@@ -8,20 +8,17 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
-use http::HeaderMap;
-use http::Uri;
 use http::header::HOST;
 use http::uri::Authority;
+use http::{HeaderMap, Uri};
 use url::{Host, Url};
 
-use crate::admin::error::PageError;
+use crate::admin::error::{PageError, PageResult};
 use crate::admin::widgets::print;
 
 /// Characters of a foreign host that the answer repeats; a name of the DNS has at most 253.
 const SHOWN_CHARACTERS_MAX: usize = 253;
 
-/// The hosts that the pages answer to.
 #[derive(Clone, Debug)]
 pub struct OwnHosts {
     hosts: Vec<OwnHost>,
@@ -54,11 +51,8 @@ impl OwnHosts {
     }
 
     fn has(&self, host: &OwnHost) -> bool {
-        let by_number = match host {
-            OwnHost::Name(_) => false,
-            OwnHost::Address(address) => self.any_address || address.is_loopback(),
-        };
-        by_number || self.hosts.contains(host)
+        let any = |address: &IpAddr| self.any_address || address.is_loopback();
+        matches!(host, OwnHost::Address(address) if any(address)) || self.hosts.contains(host)
     }
 }
 
@@ -84,7 +78,7 @@ pub(crate) async fn refuse_unknown(
     State((own, overview)): State<(OwnHosts, String)>,
     request: Request,
     next: Next,
-) -> Result<Response, PageError> {
+) -> PageResult {
     match foreign_host(request.uri(), request.headers(), &own) {
         None => Ok(next.run(request).await),
         Some(host) => Err(PageError::WrongHost { host, overview }),

@@ -1,38 +1,18 @@
-//! Signing in and out.
+//! Signing in, by a password and, with a second factor, by a code; and signing out.
 
-use std::net::IpAddr;
-use std::sync::Arc;
-
-use axum::extract::{Query, State};
-use axum::response::{IntoResponse, Redirect, Response};
-use http::HeaderMap;
 use http::header::SET_COOKIE;
-use serde::Deserialize;
 use tower_sessions::Session;
 use tower_sessions::cookie::{Cookie, SameSite};
 
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::form::{Form, Refusal};
-use crate::admin::lists::link;
-use crate::admin::security::client::{Client, cookie};
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::open_form::Purpose;
-use crate::admin::security::{csrf, gate, session, setup};
-use crate::admin::site::Site;
-use crate::broker::people::NAME_CHARACTERS_MAX;
-use crate::store::accounts::User;
+use crate::admin::page::*;
+use crate::admin::security::client::cookie;
+use crate::admin::security::open_form::{Purpose, Stranger};
+use crate::admin::security::session::Awaited;
+use crate::admin::security::{csrf, session, setup};
+use crate::store::accounts::UserId;
 
 /// Holds the token of the login form: there is no session yet that could.
 const TOKEN_COOKIE: &str = "everpost_login";
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Asked {
-    next: String,
-    news: String,
-    /// Whom the form is filled in for.
-    name: String,
-}
 
 /// To the form, which says these news, and is filled in for somebody of that name.
 pub(crate) fn told(news: &str, name: &str) -> Response {
@@ -40,110 +20,118 @@ pub(crate) fn told(news: &str, name: &str) -> Response {
     Redirect::to(&link("/admin/login", &parameters)).into_response()
 }
 
-pub(crate) async fn show(
-    State(site): State<Arc<Site>>,
-    session: Session,
-    client: Client,
-    headers: HeaderMap,
-    Query(Asked { next, news, name }): Query<Asked>,
-) -> PageResult {
-    if !site.is_claimed().await? {
+pub(crate) async fn show(from: Stranger) -> PageResult {
+    if !from.site.is_claimed().await? {
         return Ok(setup::unclaimed());
     }
-    let visitor = session::visitor(&site, session, String::new(), &client, true);
-    if visitor.await?.is_some() {
-        return Ok(Redirect::to("/admin").into_response());
-    }
-    let name = name.chars().take(NAME_CHARACTERS_MAX).collect();
-    let form = Form::of([("next", next), ("news", news), ("name", name)]);
-    Ok(draw_form(&site, &headers, &form, None))
+    let (session, nowhere) = (from.session.clone(), String::new());
+    let visitor = session::visitor(&from.site, session, nowhere, &from.client, true);
+    Ok(match visitor.await? {
+        Some(_) => Redirect::to("/admin").into_response(),
+        None => draw_form(&from, Vec::new()),
+    })
 }
 
-pub(crate) async fn submit(
-    State(site): State<Arc<Site>>,
-    client: Client,
-    session: Session,
-    headers: HeaderMap,
-    form: Form,
-) -> PageResult {
-    let token = cookie(&headers, TOKEN_COOKIE).ok_or(PageError::BadToken)?;
-    if !csrf::is_token(form.raw("csrf"), &token) {
-        return Err(PageError::BadToken);
-    }
-    match authenticate(&site, &form, client.address).await {
+pub(crate) async fn submit(from: Stranger) -> PageResult {
+    let token = cookie(&from.headers, TOKEN_COOKIE).ok_or(PageError::BadToken)?;
+    csrf::check(&from.form, &token)?;
+    let next = from.form.raw("next");
+    match authenticate(&from).await {
         Ok(Some(user)) if user.has_second_factor => {
-            session::await_code(&site, &session, user.id, form.raw("next")).await?;
+            session::await_code(&from.site, &from.session, user.id, next).await?;
             Ok(Redirect::to("/admin/login/code").into_response())
         }
         Ok(Some(user)) => {
-            session::sign_in(&site, &session, &user, client).await?;
-            Ok(Redirect::to(after_login(form.raw("next"))).into_response())
+            session::sign_in(&from.site, &from.session, &user, &from.client).await?;
+            Ok(Redirect::to(paths::or_overview(next)).into_response())
         }
         // Which of the two is wrong stays our secret.
         Ok(None) => {
             let refusal = Refusal::whole("Name or password is wrong.");
-            Ok(draw_form(&site, &headers, &form, Some(refusal)))
+            Ok(draw_form(&from, vec![refusal]))
         }
         Err(error @ PageError::TooOften(_)) => {
-            let refusal = Refusal::whole(error.to_string());
-            let page = draw_form(&site, &headers, &form, Some(refusal));
+            let page = draw_form(&from, vec![Refusal::whole(error.to_string())]);
             Ok((error.status(), error.retry_after(), page).into_response())
         }
         Err(error) => Err(error),
     }
 }
 
-/// Signs out.
-pub(crate) async fn log_out(
-    State(site): State<Arc<Site>>,
-    session: Session,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    if let Some(key) = visitor.session_key() {
-        let accounts = site.people.accounts();
-        accounts.sign_out(key, visitor.caller).await?;
+pub(crate) async fn log_out(session: Session, call: Call) -> PageResult {
+    if let Some(key) = call.visitor.session_key() {
+        let accounts = call.people.accounts();
+        accounts.sign_out(key, call.by().clone()).await?;
     }
     session.flush().await?;
     Ok(told("signed-out", ""))
 }
 
-/// The user whose name and password are in the form.
-async fn authenticate(
-    site: &Site,
-    form: &Form,
-    address: Option<IpAddr>,
-) -> PageResult<Option<User>> {
-    let (name, now) = (form.text("name"), site.broker.clock().now());
-    site.throttle.begin(name, address, now).await?;
-    let user = site.people.authenticate(name, form.raw("password")).await?;
-    match user {
-        Some(_) => site.throttle.succeeded(name, address).await?,
+async fn authenticate(from: &Stranger) -> PageResult<Option<User>> {
+    let (site, form, address) = (&from.site, &from.form, from.client.address);
+    let (name, password) = (form.text("name"), form.raw("password"));
+    let known = async { Ok(site.people.authenticate(name, password).await?) };
+    let user = site.throttle.guess(Some(name), address, known).await?;
+    if user.is_none() {
+        let address = address.map(tracing::field::display);
         // Without the name: people type their password into the wrong field.
-        None => tracing::warn!(
-            client.address = address.map(tracing::field::display),
-            "a sign-in failed"
-        ),
+        tracing::warn!(client.address = address, "a sign-in failed");
     }
     Ok(user)
 }
 
-pub(crate) fn after_login(next: &str) -> &str {
-    if gate::is_page(next) { next } else { "/admin" }
-}
-
-fn draw_form(site: &Site, headers: &HeaderMap, form: &Form, refusal: Option<Refusal>) -> Response {
+fn draw_form(from: &Stranger, refusals: Vec<Refusal>) -> Response {
+    let Stranger { site, form, .. } = from;
     // A token that is out already stays, so that a second window spoils nothing.
-    let token = cookie(headers, TOKEN_COOKIE).unwrap_or_else(|| site.broker.entropy().secret());
+    let token = cookie(&from.headers, TOKEN_COOKIE);
+    let token = token.unwrap_or_else(|| site.broker.entropy().secret());
     let set_cookie = Cookie::build((TOKEN_COOKIE, token.as_str()))
         .path("/admin/login")
         .http_only(true)
         .secure(site.is_https())
         .same_site(SameSite::Strict)
         .to_string();
-    let purpose = Purpose::SignIn {
-        next: form.raw("next"),
-        news: form.raw("news"),
-    };
-    let page = purpose.draw(&token, form.raw("name"), refusal);
+    let (next, news) = (form.raw("next"), form.raw("news"));
+    let page = Purpose::SignIn { next, news }.draw(&token, form.raw("name"), refusals);
     ([(SET_COOKIE, set_cookie)], page).into_response()
+}
+
+pub(crate) async fn ask_code(Stranger { site, session, .. }: Stranger) -> PageResult {
+    let awaited = session::awaited(&site, &session).await?;
+    Ok(awaited.map_or_else(start_again, |awaited| draw_code(&awaited, Vec::new())))
+}
+
+/// A code from an app, or a recovery code.
+pub(crate) async fn submit_code(from: Stranger) -> PageResult {
+    let (site, session, address) = (from.site, from.session, from.client.address);
+    let Some(awaited) = session::awaited(&site, &session).await? else {
+        return Ok(start_again());
+    };
+    csrf::check(&from.form, &awaited.csrf)?;
+    let user = site.people.accounts().user(UserId(awaited.user)).await?;
+    let Some(user) = user.filter(|user| user.disabled_at.is_none()) else {
+        return Ok(start_again());
+    };
+    // Counted apart from passwords: whoever knows the password must not start these afresh.
+    let account = format!("second factor of {}", user.id.0);
+    let code = from.form.text("code");
+    let passes = site.people.passes_second_factor(&user, code);
+    let passes = async { Ok(passes.await?.then_some(())) };
+    let passed = site.throttle.guess(Some(&account), address, passes);
+    if passed.await?.is_none() {
+        let name = &user.name;
+        tracing::warn!(user.name = name, "a sign-in failed by its second factor");
+        let refusal = Refusal::of("code", "This is not the code, or it was used already.");
+        return Ok(draw_code(&awaited, vec![refusal]));
+    }
+    session::sign_in(&site, &session, &user, &from.client).await?;
+    Ok(Redirect::to(paths::or_overview(&awaited.next)).into_response())
+}
+
+fn start_again() -> Response {
+    Redirect::to("/admin/login").into_response()
+}
+
+fn draw_code(awaited: &Awaited, refusals: Vec<Refusal>) -> Response {
+    Purpose::SecondFactor.draw(&awaited.csrf, "", refusals)
 }

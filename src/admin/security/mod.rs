@@ -6,7 +6,6 @@ pub(crate) mod gate;
 pub(crate) mod headers;
 pub(crate) mod hosts;
 pub(crate) mod login;
-pub(crate) mod login_code;
 pub(crate) mod open_form;
 pub(crate) mod password_again;
 pub(crate) mod password_link;

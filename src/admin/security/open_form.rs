@@ -1,22 +1,43 @@
 //! Forms for whoever is not signed in: signing in, choosing a password, and the first run.
 
-use askama::Template;
-use axum::response::Response;
-use http::StatusCode;
-use serde::{Deserialize, Serialize};
+use axum::extract::{FromRequest, Request};
+use tower_sessions::Session;
 
-use crate::admin::bare::{Bare, draw_with};
-use crate::admin::error::PageResult;
-use crate::admin::forms::filled::Filled;
-use crate::admin::forms::form::Refusal;
-use crate::admin::widgets::print::sentence;
-use crate::broker::people::{NAME_CHARACTERS_MAX, PeopleError};
-use crate::store::accounts::AccountError;
+use crate::admin::page::*;
+use crate::broker::people::NAME_CHARACTERS_MAX;
 
 /// Bytes of a form that anybody may send: a name, a password and a token fit many times over.
 pub(crate) const OPEN_FORM_BYTES_MAX: usize = 16_384;
 
-/// What a form is for.
+/// Somebody who is not signed in, with the request that they make.
+pub(crate) struct Stranger {
+    pub(crate) site: Arc<Site>,
+    pub(crate) session: Session,
+    pub(crate) client: Client,
+    pub(crate) headers: HeaderMap,
+    /// What was sent; of a page that is only read, what its address says.
+    pub(crate) form: Form,
+}
+
+impl FromRequest<Arc<Site>> for Stranger {
+    type Rejection = PageError;
+
+    async fn from_request(request: Request, site: &Arc<Site>) -> PageResult<Self> {
+        let (parts, body) = request.into_parts();
+        let session = parts.extensions.get::<Session>().cloned();
+        Ok(Self {
+            site: Arc::clone(site),
+            session: session.expect("the router has put one there"),
+            client: Client::of(&parts.headers, &parts.extensions),
+            headers: parts.headers.clone(),
+            form: match parts.method.is_safe() {
+                true => Form::parse(parts.uri.query().unwrap_or_default().as_bytes()),
+                false => Form::from_request(Request::from_parts(parts, body), site).await?,
+            },
+        })
+    }
+}
+
 pub(crate) enum Purpose<'a> {
     SignIn {
         next: &'a str,
@@ -48,40 +69,24 @@ struct Typed {
 
 impl Purpose<'_> {
     /// The form with the token that shows that it is ours, or that opens it, and with the name that was typed.
-    pub(crate) fn draw(self, token: &str, name: &str, refusal: Option<Refusal>) -> Response {
+    pub(crate) fn draw(self, token: &str, name: &str, refusals: Vec<Refusal>) -> Response {
         let (title, refused) = match self {
             Self::SignIn { .. } => ("Sign in", StatusCode::UNAUTHORIZED),
             Self::SecondFactor => ("Second factor", StatusCode::UNAUTHORIZED),
             Self::SetUp => ("Set up Everpost", StatusCode::UNPROCESSABLE_ENTITY),
             Self::Password { .. } => ("Choose a password", StatusCode::UNPROCESSABLE_ENTITY),
         };
-        let status = refusal.as_ref().map_or(StatusCode::OK, |_| refused);
-        let name = name.to_owned();
+        let status = match refusals.is_empty() {
+            true => StatusCode::OK,
+            false => refused,
+        };
+        let name = name.chars().take(NAME_CHARACTERS_MAX).collect();
         let page = OpenForm {
             bare: Bare::new(title),
             purpose: self,
             token,
-            form: Filled::with(Typed { name }).with_faults(refusal),
+            form: Filled::with(Typed { name }).with_faults(refusals),
         };
         draw_with(status, &page)
     }
-}
-
-/// What is told at a field of a form about a user or a token; anything else is no fault of the form.
-pub(crate) fn fault(error: PeopleError) -> PageResult<Refusal> {
-    let (field, problem) = match &error {
-        PeopleError::Name(problem) => ("name", problem.clone()),
-        PeopleError::Account(AccountError::NameTaken | AccountError::TokenNameTaken) => {
-            ("name", error.to_string())
-        }
-        PeopleError::Days => ("days", error.to_string()),
-        PeopleError::Password(problem) => ("password", problem.clone()),
-        PeopleError::WrongPassword => ("present", "this is not your password".to_owned()),
-        PeopleError::WrongCode => {
-            let problem = "this is not the code that the app shows now";
-            ("code", problem.to_owned())
-        }
-        PeopleError::DeadLink | PeopleError::Account(_) => return Err(error.into()),
-    };
-    Ok(Refusal::of(field, sentence(&problem)))
 }

@@ -1,73 +1,47 @@
 //! Choosing a password by a link that an administrator has passed on.
 
-use std::sync::Arc;
-
-use axum::extract::{Query, State};
-use axum::response::Response;
-use http::StatusCode;
-use tower_sessions::Session;
-
-use crate::admin::bare::Message;
-use crate::admin::error::PageResult;
-use crate::admin::forms::form::{Form, Refusal};
-use crate::admin::security::client::Client;
+use crate::admin::page::*;
 use crate::admin::security::login;
-use crate::admin::security::open_form::{Purpose, fault};
-use crate::admin::security::setup::Token;
-use crate::admin::site::Site;
+use crate::admin::security::open_form::{Purpose, Stranger};
 use crate::broker::people::PeopleError;
-use crate::model::access::Secret;
 
-pub(crate) async fn show(
-    State(site): State<Arc<Site>>,
-    client: Client,
-    Query(Token { token }): Query<Token>,
-) -> PageResult {
-    let name = holder(&site, &client, &token).await?;
-    Ok(name.map_or_else(dead_link, |name| draw_form(&token, name, None)))
+pub(crate) async fn show(from: Stranger) -> PageResult {
+    let name = holder(&from).await?;
+    Ok(name.map_or_else(dead_link, |name| draw_form(&from.form, name, Vec::new())))
 }
 
-pub(crate) async fn submit(
-    State(site): State<Arc<Site>>,
-    session: Session,
-    client: Client,
-    form: Form,
-) -> PageResult {
-    let token = form.raw("token");
-    let Some(name) = holder(&site, &client, token).await? else {
+pub(crate) async fn submit(from: Stranger) -> PageResult {
+    let Some(name) = holder(&from).await? else {
         return Ok(dead_link());
     };
-    let (secret, password) = (Secret::new(token), form.raw("password"));
-    let chosen = site
-        .people
-        .choose_password(&secret, password, client.address);
-    match chosen.await {
+    let (people, form, address) = (&from.site.people, &from.form, from.client.address);
+    let (secret, password) = (Secret::new(form.raw("token")), form.raw("password"));
+    match people.choose_password(&secret, password, address).await {
         Ok(_) => {
             // Signing in with it shows that it was typed as meant, and asks for a second factor.
-            session.flush().await?;
+            from.session.flush().await?;
             Ok(login::told("password-set", &name))
         }
         Err(PeopleError::DeadLink) => Ok(dead_link()),
-        Err(error) => Ok(draw_form(token, name, Some(fault(error)?))),
+        Err(error) => Ok(draw_form(form, name, PageError::from(error).in_form()?)),
     }
 }
 
 /// The name of whoever the link is for; `None` where it leads nowhere.
-async fn holder(site: &Site, client: &Client, token: &str) -> PageResult<Option<String>> {
-    let (throttle, address) = (&site.throttle, client.address);
-    throttle.begin_link(address).await?;
-    match site.people.user_of_link(&Secret::new(token)).await {
-        Ok(user) => {
-            throttle.link_succeeded(address).await?;
-            Ok(Some(user.name))
+async fn holder(from: &Stranger) -> PageResult<Option<String>> {
+    let (site, secret) = (&from.site, Secret::new(from.form.raw("token")));
+    let user = async {
+        match site.people.user_of_link(&secret).await {
+            Ok(user) => Ok(Some(user.name)),
+            Err(PeopleError::DeadLink) => Ok(None),
+            Err(error) => Err(error.into()),
         }
-        Err(PeopleError::DeadLink) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    };
+    site.throttle.guess(None, from.client.address, user).await
 }
 
-fn draw_form(token: &str, of: String, refusal: Option<Refusal>) -> Response {
-    Purpose::Password { of }.draw(token, "", refusal)
+fn draw_form(form: &Form, of: String, refusals: Vec<Refusal>) -> Response {
+    Purpose::Password { of }.draw(form.raw("token"), "", refusals)
 }
 
 fn dead_link() -> Response {

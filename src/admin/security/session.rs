@@ -3,6 +3,7 @@
 //! A session ends half an hour after the last request and in any case twelve hours after signing in,
 //! by our own clock. The database knows the hash of its id alone (docs/security.md B3).
 
+use std::fmt;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -27,18 +28,19 @@ use crate::admin::sitemap::SiteMap;
 use crate::admin::standing::Standing;
 use crate::admin::widgets::Flash;
 use crate::admin::zone::Zone;
-use crate::base::{Clock, Entropy, Timestamp, sha256_hex};
+use crate::base::{Timestamp, sha256_hex};
 use crate::model::audit::Caller;
 use crate::store::StoreError;
 #[cfg(test)]
 use crate::store::accounts::Role;
 use crate::store::accounts::{Accounts, SessionRecord, User, UserId};
 
-/// How long a session lives without requests (docs/security.md B3).
+/// How long a session lives without requests, and at most (docs/security.md B3).
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
-
-/// How long a session lives at most (docs/security.md B3).
 const LIFE_MAX: Duration = Duration::from_secs(12 * 3_600);
+
+/// How long a second factor may be looked for after the password.
+const CODE_WAIT_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// A session is written down again after this long, so that not every page view is a write.
 const TOUCHED_EVERY: Duration = Duration::from_secs(60);
@@ -59,7 +61,6 @@ struct SignedIn {
     /// Every form carries it; see [`crate::admin::security::csrf`].
     csrf: String,
     started_ms: i64,
-    /// When the password was typed last.
     #[serde(default)]
     confirmed_ms: i64,
     touched_ms: i64,
@@ -72,21 +73,16 @@ struct SignedIn {
 pub(crate) struct Visitor {
     pub(crate) user: Arc<User>,
     pub(crate) csrf: String,
-    /// When the password was typed last.
     pub(crate) confirmed_at: Timestamp,
-    /// When the request came in.
     pub(crate) now: Timestamp,
     /// The path of the request, `/admin` included.
     pub(crate) path: String,
     /// The same with its query.
     pub(crate) address: String,
-    /// What the last action has to say.
     pub(crate) flash: Option<Flash>,
     /// Whether the page can be read again: it answers no form.
     pub(crate) only_reads: bool,
-    /// Which pages there are.
     pub(crate) map: &'static SiteMap,
-    /// For what the visitor does.
     pub(crate) caller: Caller,
     pub(crate) standing: Arc<Standing>,
     session: Session,
@@ -101,17 +97,14 @@ impl Deref for Visitor {
 }
 
 impl Visitor {
-    /// Whether the visitor may see what events carry.
     pub(crate) fn sees_data(&self) -> bool {
         self.role.sees_data()
     }
 
-    /// Whether the visitor may look at the page at `path`.
     pub(crate) fn may_open(&self, path: &str) -> bool {
         self.map.opens(path, self.role)
     }
 
-    /// Whether the visitor may send the form at `path`.
     pub(crate) fn may_send(&self, path: &str) -> bool {
         self.map.sends(path, self.role)
     }
@@ -131,7 +124,6 @@ impl Visitor {
         self.session.id().as_ref().map(key)
     }
 
-    /// Remembers that the password was typed just now.
     pub(crate) async fn confirm(&self) -> PageResult<()> {
         let signed_in = self.session.get::<SignedIn>(SIGNED_IN).await?;
         let mut signed_in = signed_in.ok_or(PageError::SignedOut)?;
@@ -139,13 +131,11 @@ impl Visitor {
         Ok(self.session.insert(SIGNED_IN, signed_in).await?)
     }
 
-    /// Goes to `page`, which shows `flash`.
     pub(crate) async fn leave(&self, flash: Flash, page: &str) -> PageResult {
         self.flash(flash).await?;
         Ok(Redirect::to(page).into_response())
     }
 
-    /// Has `flash` shown on the next page.
     pub(crate) async fn flash(&self, flash: Flash) -> PageResult<()> {
         Ok(self.session.insert(FLASH, flash).await?)
     }
@@ -173,7 +163,6 @@ impl Visitor {
     }
 }
 
-/// The visitor that the gate has let in.
 impl<S: Sync> FromRequestParts<S> for Visitor {
     type Rejection = PageError;
 
@@ -183,15 +172,9 @@ impl<S: Sync> FromRequestParts<S> for Visitor {
     }
 }
 
-/// Puts a session at the handlers' disposal.
 pub(crate) fn layer(site: &Arc<Site>) -> SessionManagerLayer<Sessions> {
-    let sessions = Sessions {
-        accounts: site.people.accounts().clone(),
-        clock: site.broker.clock().clone(),
-        entropy: site.broker.entropy().clone(),
-    };
     let secure = site.is_https();
-    SessionManagerLayer::new(sessions)
+    SessionManagerLayer::new(Sessions(Arc::clone(site)))
         .with_name(if secure { COOKIE_OF_HOST } else { COOKIE })
         .with_secure(secure)
         .with_path(if secure { "/" } else { "/admin" })
@@ -202,28 +185,16 @@ pub(crate) fn layer(site: &Arc<Site>) -> SessionManagerLayer<Sessions> {
 
 /// Whether a browser brings the cookie of a session, which may have ended.
 pub(crate) fn is_brought(headers: &HeaderMap) -> bool {
-    [COOKIE, COOKIE_OF_HOST]
-        .into_iter()
-        .any(|name| cookie(headers, name).is_some())
+    [COOKIE, COOKIE_OF_HOST].map(|name| cookie(headers, name)) != [None, None]
 }
-
-/// How long a second factor may be looked for after the password.
-const CODE_WAIT_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// What a session remembers of somebody whose password was right and whose code is still missing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Awaited {
-    user: i64,
+    pub(crate) user: i64,
     since_ms: i64,
     pub(crate) csrf: String,
-    /// The page that was asked for.
     pub(crate) next: String,
-}
-
-impl Awaited {
-    pub(crate) fn user(&self) -> UserId {
-        UserId(self.user)
-    }
 }
 
 /// Remembers under a new id that the password of `user` was right.
@@ -236,7 +207,7 @@ pub(crate) async fn await_code(
     session.flush().await?;
     let awaited = Awaited {
         user: user.0,
-        since_ms: site.broker.clock().now().as_ms(),
+        since_ms: site.people.now().as_ms(),
         csrf: site.broker.entropy().secret(),
         next: next.to_owned(),
     };
@@ -246,9 +217,8 @@ pub(crate) async fn await_code(
 /// Whose code is awaited, if that was not too long ago.
 pub(crate) async fn awaited(site: &Site, session: &Session) -> PageResult<Option<Awaited>> {
     let awaited = session.get::<Awaited>(AWAITED).await?;
-    let now = site.broker.clock().now();
-    let is_fresh = |each: &Awaited| now.since(Timestamp::from_ms(each.since_ms)) < CODE_WAIT_MAX;
-    Ok(awaited.filter(is_fresh))
+    let waited = |each: &Awaited| site.people.now().since(Timestamp::from_ms(each.since_ms));
+    Ok(awaited.filter(|each| waited(each) < CODE_WAIT_MAX))
 }
 
 /// Signs `user` in, under a new id whatever the browser came with.
@@ -256,10 +226,10 @@ pub(crate) async fn sign_in(
     site: &Site,
     session: &Session,
     user: &User,
-    client: Client,
+    client: &Client,
 ) -> PageResult<()> {
     session.flush().await?;
-    let now = site.broker.clock().now();
+    let now = site.people.now();
     let by = Caller::user(&user.name, client.address, now);
     site.people.accounts().note_sign_in(user.id, by).await?;
     let signed_in = SignedIn {
@@ -269,7 +239,7 @@ pub(crate) async fn sign_in(
         confirmed_ms: now.as_ms(),
         touched_ms: now.as_ms(),
         address: client.address,
-        browser: client.browser,
+        browser: client.browser.clone(),
     };
     Ok(session.insert(SIGNED_IN, signed_in).await?)
 }
@@ -290,7 +260,7 @@ pub(crate) async fn visitor(
     let Some(user) = user.filter(|user| user.disabled_at.is_none()) else {
         return Ok(None);
     };
-    let now = site.broker.clock().now();
+    let now = site.people.now();
     if by_reader && now.since(Timestamp::from_ms(signed_in.touched_ms)) >= TOUCHED_EVERY {
         signed_in.touched_ms = now.as_ms();
         session.insert(SIGNED_IN, &signed_in).await?;
@@ -313,7 +283,6 @@ pub(crate) async fn visitor(
 
 #[cfg(test)]
 impl Visitor {
-    /// Somebody with that role, for whom nothing is remembered.
     pub(crate) fn with_role(role: Role) -> Self {
         let user = User {
             id: UserId(1),
@@ -339,33 +308,33 @@ impl Visitor {
             address: String::new(),
             flash: None,
             only_reads: false,
-            map: Box::leak(Box::new(SiteMap::new([]))),
+            map: Box::leak(Box::new(SiteMap { pages: Vec::new() })),
             standing: Arc::default(),
             session: Session::new(None, nowhere, None),
         }
     }
 }
 
-/// The sessions in the database.
 #[derive(Clone)]
-pub(crate) struct Sessions {
-    accounts: Accounts,
-    clock: Clock,
-    entropy: Entropy,
-}
+pub(crate) struct Sessions(Arc<Site>);
 
 impl Sessions {
-    /// What the book keeps of the session of `record`, used at `now`.
-    fn kept(record: &Record, now: Timestamp) -> Result<SessionRecord> {
+    fn accounts(&self) -> &Accounts {
+        self.0.people.accounts()
+    }
+
+    /// What the book keeps of a session that is used now.
+    fn kept(&self, record: &Record) -> Result<SessionRecord> {
+        let now = self.0.people.now();
         let signed_in = record.data.get(SIGNED_IN);
         let signed_in = signed_in.and_then(|value| SignedIn::deserialize(value).ok());
         let of_user = signed_in.as_ref();
         let moment = |ms: fn(&SignedIn) -> i64| of_user.map(ms).map_or(now, Timestamp::from_ms);
         let started_at = moment(|each| each.started_ms);
+        let data = serde_json::to_string(&record.data);
         Ok(SessionRecord {
             id: key(&record.id),
-            record: serde_json::to_string(&record.data)
-                .map_err(|error| Error::Encode(error.to_string()))?,
+            record: data.map_err(|error| Error::Encode(error.to_string()))?,
             started_at,
             used_at: moment(|each| each.touched_ms),
             expires_at: (now + IDLE_MAX).min(started_at + LIFE_MAX),
@@ -380,25 +349,24 @@ impl Sessions {
 impl SessionStore for Sessions {
     async fn create(&self, record: &mut Record) -> Result<()> {
         let mut id = [0; 16];
-        self.entropy.fill(&mut id);
+        self.0.broker.entropy().fill(&mut id);
         record.id = Id(i128::from_le_bytes(id));
-        let kept = Self::kept(record, self.clock.now())?;
-        self.accounts.add_session(kept).await.map_err(backend)
+        let kept = self.kept(record)?;
+        self.accounts().add_session(kept).await.map_err(backend)
     }
 
     async fn save(&self, record: &Record) -> Result<()> {
-        let kept = Self::kept(record, self.clock.now())?;
-        self.accounts.save_session(kept).await.map_err(backend)
+        let kept = self.kept(record)?;
+        self.accounts().save_session(kept).await.map_err(backend)
     }
 
     async fn load(&self, id: &Id) -> Result<Option<Record>> {
-        let now = self.clock.now();
-        let found = self.accounts.session(key(id), now).await;
-        let Some(text) = found.map_err(backend)? else {
-            return Ok(None);
-        };
-        let data = serde_json::from_str(&text).map_err(|error| Error::Decode(error.to_string()))?;
-        Ok(Some(Record {
+        let now = self.0.people.now();
+        let found = self.accounts().session(key(id), now).await;
+        let data = found.map_err(backend)?.as_deref().map(serde_json::from_str);
+        let data = data.transpose();
+        let data = data.map_err(|error| Error::Decode(error.to_string()))?;
+        Ok(data.map(|data| Record {
             id: *id,
             data,
             expiry_date: (now + IDLE_MAX).to_utc(),
@@ -406,12 +374,13 @@ impl SessionStore for Sessions {
     }
 
     async fn delete(&self, id: &Id) -> Result<()> {
-        self.accounts.delete_session(key(id)).await.map_err(backend)
+        let deleted = self.accounts().delete_session(key(id));
+        deleted.await.map_err(backend)
     }
 }
 
-impl std::fmt::Debug for Sessions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sessions")
     }
 }

@@ -1,72 +1,39 @@
 //! The first run: a link that is printed once, and lets whoever holds it make the first account.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::extract::{Query, State};
-use axum::response::{IntoResponse, Redirect, Response};
-use http::StatusCode;
-use serde::Deserialize;
-use tower_sessions::Session;
-
-use crate::admin::bare::{Bare, draw_with};
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::form::{Form, Refusal};
-use crate::admin::security::client::Client;
-use crate::admin::security::open_form::{Purpose, fault};
+use crate::admin::page::*;
+use crate::admin::security::open_form::{Purpose, Stranger};
 use crate::admin::security::session;
-use crate::admin::site::Site;
-use crate::model::audit::Caller;
 
-/// What a link carries.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Token {
-    pub(crate) token: String,
-}
-
-pub(crate) async fn show(
-    State(site): State<Arc<Site>>,
-    Query(Token { token }): Query<Token>,
-) -> PageResult {
-    Ok(if site.is_claimed().await? {
-        used_link()
-    } else if site.setup.admits(&token) {
-        draw_form(&token, &Form::default(), None)
-    } else {
-        invalid_link()
+pub(crate) async fn show(Stranger { site, form, .. }: Stranger) -> PageResult {
+    Ok(match site.is_claimed().await? {
+        true => used_link(),
+        false if site.setup.admits(form.raw("token")) => draw_form(&form, Vec::new()),
+        false => invalid_link(),
     })
 }
 
-pub(crate) async fn submit(
-    State(site): State<Arc<Site>>,
-    session: Session,
-    client: Client,
-    form: Form,
-) -> PageResult {
-    let token = form.raw("token");
-    if !site.is_claimed().await? && !site.setup.admits(token) {
+pub(crate) async fn submit(from: Stranger) -> PageResult {
+    let (site, form, address) = (from.site, from.form, from.client.address);
+    if !site.is_claimed().await? && !site.setup.admits(form.raw("token")) {
         return Ok(invalid_link());
     }
     let (name, password) = (form.text("name"), form.raw("password"));
-    let by = Caller::user(name, client.address, site.people.now());
+    let by = Caller::user(name, address, site.people.now());
     let user = match site.people.claim(by, name, password).await {
         Ok(Some(user)) => site.people.accounts().user(user).await?,
         Ok(None) => return Ok(used_link()),
-        Err(error) => return Ok(draw_form(token, &form, Some(fault(error)?))),
+        Err(error) => return Ok(draw_form(&form, PageError::from(error).in_form()?)),
     };
     let user = user.ok_or(PageError::SignedOut)?;
-    let address = client.address;
-    session::sign_in(&site, &session, &user, client).await?;
-    site.throttle.succeeded(&user.name, address).await?;
+    session::sign_in(&site, &from.session, &user, &from.client).await?;
+    site.throttle.succeeded(Some(&user.name), address).await?;
     Ok(Redirect::to("/admin").into_response())
 }
 
-fn draw_form(token: &str, form: &Form, refusal: Option<Refusal>) -> Response {
-    Purpose::SetUp.draw(token, form.raw("name"), refusal)
+fn draw_form(form: &Form, refusals: Vec<Refusal>) -> Response {
+    Purpose::SetUp.draw(form.raw("token"), form.raw("name"), refusals)
 }
 
-/// How the link stands.
 #[derive(Template)]
 #[template(path = "pages/setup_link.html")]
 struct LinkPage {

@@ -1,19 +1,19 @@
 //! Whose failures count together when somebody guesses: those at one account, and those from one network.
 
-use std::fmt::Display;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 use crate::admin::error::{PageError, PageResult};
-use crate::base::{Clock, Timestamp, sha256_hex};
+use crate::base::{Clock, sha256_hex};
 use crate::store::accounts::{Accounts, Guessers};
 
 /// Networks are counted, not addresses, because one guesser has many of them (docs/security.md B3).
 const IPV4_PREFIX: u8 = 24;
 const IPV6_PREFIX: u8 = 64;
 
-/// Slows guessers down by what the book of people knows of them.
+/// Slows guessers down by what the book of people knows of them. An account is what was typed, whether there is such
+/// a user or not; a link names nobody.
 pub(crate) struct Throttle {
     accounts: Accounts,
     clock: Clock,
@@ -24,61 +24,51 @@ impl Throttle {
         Self { accounts, clock }
     }
 
-    /// Lets a try pass, counting it as failed until [`Throttle::succeeded`] says otherwise, or tells how
-    /// long to wait. `account` is what was typed, whether there is such a user or not.
-    pub(crate) async fn begin(
+    /// What `tried` comes to, which is `None` for a wrong guess; or tells how long to wait.
+    pub(crate) async fn guess<T>(
         &self,
-        account: &str,
+        account: Option<&str>,
         address: Option<IpAddr>,
-        now: Timestamp,
-    ) -> PageResult<()> {
-        self.count(guessers(Some(account), address), now).await
+        tried: impl Future<Output = PageResult<Option<T>>>,
+    ) -> PageResult<Option<T>> {
+        self.begin(account, address).await?;
+        let found = tried.await?;
+        if found.is_some() {
+            self.succeeded(account, address).await?;
+        }
+        Ok(found)
     }
 
-    /// Takes back the failure counted by [`Throttle::begin`]; the account starts afresh, and is known to be used
-    /// from there.
-    pub(crate) async fn succeeded(&self, account: &str, address: Option<IpAddr>) -> PageResult<()> {
-        self.clear(guessers(Some(account), address)).await
-    }
-
-    /// [`Throttle::begin`] for a link, which names nobody.
-    pub(crate) async fn begin_link(&self, address: Option<IpAddr>) -> PageResult<()> {
-        self.count(guessers(None, address), self.clock.now()).await
-    }
-
-    /// Takes back the failure counted by [`Throttle::begin_link`].
-    pub(crate) async fn link_succeeded(&self, address: Option<IpAddr>) -> PageResult<()> {
-        self.clear(guessers(None, address)).await
-    }
-
-    async fn count(&self, guessers: Guessers, now: Timestamp) -> PageResult<()> {
+    /// Lets a try pass, counting it as failed until [`Throttle::succeeded`] says otherwise.
+    async fn begin(&self, account: Option<&str>, address: Option<IpAddr>) -> PageResult<()> {
+        let (guessers, now) = (guessers(account, address), self.clock.now());
         let wait = self.accounts.begin_login_attempt(guessers, now).await?;
         wait.map_or(Ok(()), |wait| Err(PageError::TooOften(wait)))
     }
 
-    async fn clear(&self, guessers: Guessers) -> PageResult<()> {
-        let now = self.clock.now();
+    /// Takes back the failure that was counted; the account starts afresh, and is known to be used from there.
+    pub(crate) async fn succeeded(
+        &self,
+        account: Option<&str>,
+        address: Option<IpAddr>,
+    ) -> PageResult<()> {
+        let (guessers, now) = (guessers(account, address), self.clock.now());
         Ok(self.accounts.clear_login_failures(guessers, now).await?)
     }
 }
 
 fn guessers(account: Option<&str>, address: Option<IpAddr>) -> Guessers {
+    let hash = |text: String| sha256_hex(text.as_bytes());
     let account = account.map(str::to_lowercase);
     let network = address.map(network);
     let there = account.as_ref().zip(network);
+    let networks = network.iter().map(|it| hash(format!("network {it}")));
     Guessers {
         account_there: there
-            .map(|(account, network)| hash("account there", &format!("{network} {account}"))),
-        account: account.map(|account| hash("account", &account)),
-        networks: network
-            .map(|network| hash("network", &network))
-            .into_iter()
-            .collect(),
+            .map(|(account, network)| hash(format!("account there {network} {account}"))),
+        account: account.map(|account| hash(format!("account {account}"))),
+        networks: networks.collect(),
     }
-}
-
-fn hash(kind: &str, what: &dyn Display) -> String {
-    sha256_hex(format!("{kind} {what}").as_bytes())
 }
 
 fn network(address: IpAddr) -> IpNet {
@@ -87,14 +77,14 @@ fn network(address: IpAddr) -> IpNet {
         IpAddr::V4(_) => IPV4_PREFIX,
         IpAddr::V6(_) => IPV6_PREFIX,
     };
-    IpNet::new(address, prefix)
-        .expect("the prefix fits the family")
-        .trunc()
+    let network = IpNet::new(address, prefix);
+    network.expect("the prefix fits the family").trunc()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::Timestamp;
     use crate::model::registry::ResourceScope;
     use crate::store::Store;
 
@@ -125,11 +115,11 @@ mod tests {
     impl Throttle {
         /// Seconds to wait; `None` for a try that was let pass, and failed.
         async fn fail(&self, account: &str, address: Option<IpAddr>) -> Option<u64> {
-            wait(self.begin(account, address, START).await)
+            wait(self.begin(Some(account), address).await)
         }
 
         async fn succeed(&self, account: &str, address: Option<IpAddr>) {
-            let done = self.succeeded(account, address).await;
+            let done = self.succeeded(Some(account), address).await;
             done.expect("taken back");
         }
     }
@@ -214,7 +204,7 @@ mod tests {
     async fn what_names_nobody_is_counted_by_network_alone() {
         let throttle = throttle();
         let (here, there) = (address("192.0.2.1"), address("198.51.100.1"));
-        let guess = async |from| wait(throttle.begin_link(from).await);
+        let guess = async |from| wait(throttle.begin(None, from).await);
         for _ in 0..5 {
             assert_eq!(guess(here).await, None);
         }

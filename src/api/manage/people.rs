@@ -35,9 +35,7 @@ impl From<PeopleError> for ApiError {
             PeopleError::Password(_) => Self::of_field("password", explanation),
             PeopleError::Days => Self::of_field("days", explanation),
             PeopleError::Account(error) => error.into(),
-            PeopleError::WrongPassword | PeopleError::WrongCode | PeopleError::DeadLink => {
-                Self::conflict(explanation)
-            }
+            PeopleError::WrongCode | PeopleError::DeadLink => Self::conflict(explanation),
         }
     }
 }

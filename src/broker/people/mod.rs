@@ -64,8 +64,6 @@ pub enum PeopleError {
     Days,
     #[error("the code is another one, or was used already")]
     WrongCode,
-    #[error("the current password is wrong")]
-    WrongPassword,
     #[error("the link is older than three days, or it was used, or there is a newer one")]
     DeadLink,
     #[error(transparent)]
@@ -225,22 +223,8 @@ impl People {
         }
     }
 
-    /// Changes the password of somebody who knows the current one; ends all sessions except `kept`.
-    pub async fn change_password(
-        &self,
-        by: &Caller,
-        user: &User,
-        present: &str,
-        password: &str,
-        kept: Option<String>,
-    ) -> Result<(), PeopleError> {
-        if !self.knows_password(user, present).await {
-            return Err(PeopleError::WrongPassword);
-        }
-        self.set_password(by, user, password, kept).await
-    }
-
-    async fn set_password(
+    /// Changes the password of a user; ends all sessions except `kept`.
+    pub async fn set_password(
         &self,
         by: &Caller,
         user: &User,

@@ -65,7 +65,7 @@ fn read(call: &Call, form: &ResubmitForm) -> Result<ReplayRequest, Vec<Refusal>>
         require_https,
     };
     let mut body = json!({ "target": form.target() });
-    let rate = call.form.decimal("eventsPerSecond");
+    let rate = call.form.number("eventsPerSecond");
     if !rate.is_null() {
         body["eventsPerSecond"] = rate;
     }

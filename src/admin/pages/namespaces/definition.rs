@@ -1,72 +1,38 @@
-//! The form that makes and changes namespaces. It is turned into the document that the management API
-//! takes, so both have the same checks.
+//! The form that makes and changes namespaces.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-
-use crate::admin::forms::document::{pairs, words};
-use crate::admin::forms::form::{all_of, both, number};
-use crate::admin::forms::sheet::{named, of_fields};
-use crate::admin::lists::filter::given;
+use crate::admin::forms::document::Shape;
+use crate::admin::forms::form::both;
+use crate::admin::forms::sheet::{Fields, Sheet, SheetPage, named};
 use crate::admin::page::*;
 use crate::model::name::NamespaceName;
 use crate::model::namespace::NamespaceDefinition;
-use crate::model::registry::NamespaceEntry;
-use crate::wire::resource::{InvalidResource, parse_namespace, patch_namespace};
+use crate::wire::resource::bodies::NamespaceRequest;
+use crate::wire::resource::{InvalidResource, namespace_to_text, parse_namespace, patch_namespace};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct NamespaceForm {
-    /// With the location, of a new one alone.
-    name: String,
-    location: String,
-    capacity: String,
-    public_network_access: String,
-    inbound_ip_rules: String,
-    tags: String,
-}
+#[serde(transparent)]
+pub(crate) struct NamespaceForm(Form);
 
-#[derive(Template)]
-#[template(path = "pages/namespace_form.html")]
-struct NamespaceFormPage {
-    frame: Frame,
-    form: Filled<NamespaceForm>,
-    back: String,
-    is_new: bool,
-}
-
-/// A new one.
 impl Sheet<()> for NamespaceForm {
     fn begin(_: &Call) -> PageResult<Self> {
-        Ok(Self {
-            location: "local".to_owned(),
-            capacity: "1".to_owned(),
-            ..Self::default()
-        })
+        Ok(Self(Form::of([("location", "local"), ("capacity", "1")])))
     }
 
     fn page(call: &Call, form: Filled<Self>) -> impl Template {
-        NamespaceFormPage {
-            frame: Frame::new(&call.visitor, "New namespace"),
-            form,
-            back: "/admin/namespaces".to_owned(),
-            is_new: true,
-        }
+        let list = "/admin/namespaces";
+        SheetPage::making(call, Fields::Namespace, "New namespace", list, form)
     }
 
-    async fn save(&self, call: &Call) -> Result<Response, Refused> {
+    async fn save(&self, call: &Call) -> PageResult {
         let is_taken = |name: &NamespaceName| call.broker.registry().namespace(name).is_some();
-        let name = named(&self.name, "a namespace", NamespaceName::parse, is_taken);
+        let name = self.0.text("name");
+        let name = named(name, "a namespace", NamespaceName::parse, is_taken);
         let (name, definition) = both(name, self.read(parse_namespace))?;
-        let entry = call
-            .broker
-            .put_namespace(call.by(), name, definition)
-            .await?;
-        flash_and_show(&call.visitor, &entry, "created").await
+        let put = call.broker.put_namespace(call.by(), name, definition);
+        tell(call, &put.await?, "created").await
     }
 }
 
-/// A change.
 impl Sheet<Arc<NamespaceEntry>> for NamespaceForm {
     fn begin(call: &Call<Arc<NamespaceEntry>>) -> PageResult<Self> {
         Ok(Self::of(&call.of.namespace.definition))
@@ -74,53 +40,29 @@ impl Sheet<Arc<NamespaceEntry>> for NamespaceForm {
 
     fn page(call: &Call<Arc<NamespaceEntry>>, form: Filled<Self>) -> impl Template {
         let title = format!("Edit namespace {}", call.of.namespace.name);
-        NamespaceFormPage {
-            frame: Frame::new(&call.visitor, title),
-            form,
-            back: call.of.page(),
-            is_new: false,
-        }
+        SheetPage::changing(call, Fields::Namespace, title, form)
     }
 
-    async fn save(&self, call: &Call<Arc<NamespaceEntry>>) -> Result<Response, Refused> {
+    async fn save(&self, call: &Call<Arc<NamespaceEntry>>) -> PageResult {
         let name = call.of.namespace.name.clone();
         let patch = |current: &NamespaceDefinition| {
             let patched = self.read(|document| patch_namespace(current, document));
-            patched.map_err(Refused::Form)
+            patched.map_err(PageError::from)
         };
-        let entry = call.broker.patch_namespace(call.by(), name, patch).await?;
-        flash_and_show(&call.visitor, &entry, "changed").await
+        let patched = call.broker.patch_namespace(call.by(), name, patch);
+        tell(call, &patched.await?, "changed").await
     }
 }
 
-async fn flash_and_show(
-    visitor: &Visitor,
-    entry: &Arc<NamespaceEntry>,
-    what: &str,
-) -> Result<Response, Refused> {
+async fn tell<S>(call: &Call<S>, entry: &Arc<NamespaceEntry>, what: &str) -> PageResult {
     let said = format!("Namespace {} has been {what}.", entry.namespace.name);
-    Ok(visitor.leave(Flash::done(said), &entry.page()).await?)
+    call.visitor.leave(Flash::done(said), &entry.page()).await
 }
 
 impl NamespaceForm {
     fn of(definition: &NamespaceDefinition) -> Self {
-        let networks = definition.network_access.allowed.iter();
-        let networks: Vec<String> = networks.map(ToString::to_string).collect();
-        let tags = definition.tags.iter();
-        let tags: Vec<String> = tags
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        let access = match definition.network_access.disabled {
-            true => "Disabled",
-            false => "Enabled",
-        };
-        Self {
-            capacity: definition.capacity.to_string(),
-            public_network_access: access.to_owned(),
-            inbound_ip_rules: networks.join("\n"),
-            tags: tags.join("\n"),
-            ..Self::default()
-        }
+        let fields = ["capacity", "publicNetworkAccess", "inboundIpRules", "tags"];
+        Self(Shape::of::<NamespaceRequest>().form(fields, &namespace_to_text(definition)))
     }
 
     /// What `parse` makes of the document that the form stands for, or all that is wrong with it.
@@ -128,23 +70,13 @@ impl NamespaceForm {
         &self,
         parse: impl FnOnce(&Value) -> Result<NamespaceDefinition, InvalidResource>,
     ) -> Result<NamespaceDefinition, Vec<Refusal>> {
-        let networks = words(&self.inbound_ip_rules, '\n').into_iter();
-        let allow = |mask| json!({ "ipMask": mask, "action": "Allow" });
-        let tags = pairs(&self.tags, "=");
-        let mut document = json!({
-            "tags": tags.as_ref().ok(),
-            "sku": { "name": "Standard", "capacity": number(&self.capacity) },
-            "properties": {
-                "publicNetworkAccess": given(&self.public_network_access),
-                "inboundIpRules": networks.map(allow).collect::<Vec<_>>(),
-            },
+        // What is left empty goes back to nothing.
+        let blank = json!({
+            "tags": {},
+            "sku": { "name": "Standard", "capacity": null },
+            "properties": { "publicNetworkAccess": null, "inboundIpRules": [] },
         });
-        if let Some(location) = given(&self.location) {
-            document["location"] = json!(location);
-        }
-        let unread = tags.err().map(|problem| Refusal::of("tags", problem));
-        let parsed = parse(&document).map_err(|invalid| of_fields(&invalid));
-        all_of(unread.into_iter().collect(), parsed)
+        Shape::of::<NamespaceRequest>().define(&self.0, blank, parse)
     }
 }
 
@@ -162,7 +94,7 @@ mod tests {
             ("inboundIpRules", "10.0.0.0/8\nhome"),
             ("tags", "team"),
         ] {
-            let form = Form::of([("location", "local".to_owned()), (field, value.to_owned())]);
+            let form = Form::of([("location", "local"), (field, value)]);
             let form = Filled::<NamespaceForm>::sent(&form);
             let refusals = form.values.read(parse_namespace).expect_err(value);
             assert!(
@@ -174,14 +106,13 @@ mod tests {
 
     #[test]
     fn a_definition_comes_from_its_form_and_makes_it_again() {
-        let form = NamespaceForm {
-            location: "local".to_owned(),
-            capacity: "3".to_owned(),
-            public_network_access: "Disabled".to_owned(),
-            inbound_ip_rules: " 10.0.0.0/8 \n\n192.0.2.7".to_owned(),
-            tags: "a = b=c\nd=".to_owned(),
-            ..NamespaceForm::default()
-        };
+        let form = NamespaceForm(Form::of([
+            ("location", "local"),
+            ("capacity", "3"),
+            ("publicNetworkAccess", "Disabled"),
+            ("inboundIpRules", " 10.0.0.0/8 \n\n192.0.2.7"),
+            ("tags", "a = b=c\nd="),
+        ]));
         let definition = form.read(parse_namespace).expect("a definition");
         assert_eq!(definition.capacity, 3);
         assert_eq!(

@@ -5,7 +5,7 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 
 use crate::admin::forms::json_fault;
-use crate::admin::forms::sheet::{Refused, Sheet, draw_sheet};
+use crate::admin::forms::sheet::{Sheet, draw_sheet};
 use crate::admin::page::*;
 use crate::admin::pages::events::{events_of, find};
 use crate::admin::pages::topics::snippets::{curl, example, key_header};
@@ -83,18 +83,17 @@ impl Sheet<Arc<TopicEntry>> for Events {
     }
 
     /// Publishes what was typed, all or nothing, and leads to the page of the one event, or to the list of all.
-    async fn save(&self, call: &Call<Arc<TopicEntry>>) -> Result<Response, Refused> {
+    async fn save(&self, call: &Call<Arc<TopicEntry>>) -> PageResult {
         let events = read(call, &self.events);
         let events = events.map_err(|problem| Refusal::of("events", problem))?;
-        let keys = call.broker.publish_by_hand(call.by(), &call.of, events);
-        let keys = keys.await.map_err(PageError::from)?;
+        let keys = call.broker.publish_by_hand(call.by(), &call.of, events).await?;
         let (one, many) = ("event has been accepted.", "events have been accepted.");
         let said = Flash::done(print::plural(keys.len(), one, many));
         let page = match keys.as_slice() {
             [key] => event_page(*key),
             _ => events_of(&call.of.topic.name),
         };
-        Ok(call.visitor.leave(said, &page).await?)
+        call.visitor.leave(said, &page).await
     }
 }
 

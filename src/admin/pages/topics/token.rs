@@ -1,6 +1,6 @@
 //! SAS tokens, made with a key of a topic. Whoever creates one gets as much as whoever sees the key.
 
-use crate::admin::forms::sheet::{Refused, Sheet};
+use crate::admin::forms::sheet::Sheet;
 use crate::admin::lists::filter::moment;
 use crate::admin::lists::recipe::quoted;
 use crate::admin::page::*;
@@ -51,7 +51,8 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
         NewTokenPage { frame, form, topic }
     }
 
-    async fn save(&self, call: &Call<Arc<TopicEntry>>) -> Result<Response, Refused> {
+    /// Makes a token and shows it.
+    async fn save(&self, call: &Call<Arc<TopicEntry>>) -> PageResult {
         let (key, ends_at) = self.read(call.visitor.now)?;
         let (topic, name) = (&call.of, &call.of.topic.name);
         let token = call.broker.create_sas_token(call.by(), name, key, ends_at);

@@ -1,0 +1,88 @@
+//! What is wrong with a form.
+
+use crate::admin::widgets::print::sentence;
+use crate::wire::resource::{Fault, InvalidResource};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The name of the field at fault, or the path of a property that the field is a part of; empty
+    /// for the form as a whole.
+    pub(crate) target: String,
+    pub(crate) problem: String,
+}
+
+impl Refusal {
+    pub(crate) fn of(target: &str, problem: impl Into<String>) -> Self {
+        let (target, problem) = (target.to_owned(), problem.into());
+        Self { target, problem }
+    }
+
+    pub(crate) fn whole(problem: impl Into<String>) -> Self {
+        Self::of("", problem)
+    }
+
+    /// How well the field of the property at `path` fits: most of all the one at fault, then the closest that the
+    /// fault lies in, then one that is a part of what is at fault.
+    pub(crate) fn closeness(&self, path: &str) -> usize {
+        match self.target.as_str() {
+            "" => 0,
+            target if lies_in(target, path) => 1 + path.len(),
+            target => usize::from(lies_in(path, target)),
+        }
+    }
+}
+
+fn lies_in(inner: &str, outer: &str) -> bool {
+    let rest = inner.strip_prefix(outer);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// What was parsed, or what could not be read with all that is wrong with the rest.
+pub(crate) fn all_of<T>(
+    unread: Vec<Refusal>,
+    parsed: Result<T, Vec<Refusal>>,
+) -> Result<T, Vec<Refusal>> {
+    match parsed {
+        Ok(parsed) if unread.is_empty() => Ok(parsed),
+        Ok(_) => Err(unread),
+        Err(refusals) => Err([unread, refusals].concat()),
+    }
+}
+
+/// Both, or all that is wrong with either.
+pub(crate) fn both<A, B>(
+    first: Result<A, Refusal>,
+    second: Result<B, Vec<Refusal>>,
+) -> Result<(A, B), Vec<Refusal>> {
+    match first {
+        Ok(first) => second.map(|second| (first, second)),
+        Err(refusal) => Err([vec![refusal], second.err().unwrap_or_default()].concat()),
+    }
+}
+
+/// All that the management API has against a document.
+pub(crate) fn refusals(invalid: &InvalidResource) -> Vec<Refusal> {
+    let faults = invalid.faults.iter();
+    let refusal = |Fault { path, problem }: &Fault| Refusal::of(path, sentence(problem));
+    faults.map(refusal).collect()
+}
+
+/// The same where fields are called by the last of the names of properties.
+pub(crate) fn of_fields(invalid: &InvalidResource) -> Vec<Refusal> {
+    let mut refusals = refusals(invalid);
+    for Refusal { target, .. } in &mut refusals {
+        let field = target.strip_prefix("properties.");
+        if let Some(field) = field.or_else(|| target.strip_prefix("sku.")) {
+            *target = field.to_owned();
+        }
+    }
+    refusals
+}
+
+impl From<InvalidResource> for Refusal {
+    /// What the management API has against a document; the first of its faults.
+    fn from(invalid: InvalidResource) -> Self {
+        let Fault { path, problem } = invalid.first();
+        Self::of(path, sentence(problem))
+    }
+}
