@@ -3,7 +3,6 @@
 //! Every step is a form. What has been done so far stands in the address alone, so that the page can be
 //! read again, left and come back to.
 
-use crate::admin::forms::sheet::Refused;
 use crate::admin::page::*;
 use crate::admin::pages::delivery::DeliveryCard;
 use crate::admin::pages::inspectors::deliver_to;
@@ -110,9 +109,9 @@ pub(crate) async fn prepare(call: Call) -> PageResult {
     let form = Filled::<TopicForm>::sent(&call.form);
     let topic = match topic_named(&call, form.values.topic.trim()).await {
         Ok(topic) => topic,
-        Err(Refused::Page(error)) => return Err(error),
-        Err(Refused::Form(faults)) => {
-            return draw_page(&call, Progress::default(), form.with_faults(faults)).await;
+        Err(error) => {
+            let form = form.with_faults(error.in_form()?);
+            return draw_page(&call, Progress::default(), form).await;
         }
     };
     TAKING.prepare(&call, &topic, "200").await?;
@@ -127,7 +126,7 @@ pub(crate) async fn prepare(call: Call) -> PageResult {
 }
 
 /// The topic of that name, which is made if there is none.
-async fn topic_named(call: &Call, name: &str) -> Result<Arc<TopicEntry>, Refused> {
+async fn topic_named(call: &Call, name: &str) -> PageResult<Arc<TopicEntry>> {
     let refuse = |problem: &str| Refusal::of("topic", problem);
     let name = TopicName::custom(name).map_err(|error| refuse(&sentence(&error.to_string())))?;
     let inspectors = TAKING.inspector(&name).and(REJECTING.inspector(&name));

@@ -87,8 +87,7 @@ pub(crate) async fn resubmit_edited(call: Call<DeadLetter>) -> PageResult {
     let id = call.of.row()?.id;
     let form = Filled::<ResubmitForm>::sent(&call.form);
     match send(&call, id, &form.values).await {
-        Err(Refused::Page(error)) => Err(error),
-        Err(Refused::Form(faults)) => Ok(draw_form(&call, form.with_faults(faults))),
+        Err(error) => Ok(draw_form(&call, form.with_faults(error.in_form()?))),
         Ok(done) => {
             let said = format!("Dead letter {id} has been resubmitted as edited.");
             let page = paths::event_page(done.event);
@@ -101,7 +100,7 @@ async fn send(
     call: &Call<DeadLetter>,
     id: DeliveryId,
     form: &ResubmitForm,
-) -> Result<Resubmitted, Refused> {
+) -> PageResult<Resubmitted> {
     let (registry, require_https) = (&call.broker.registry(), call.egress.require_https);
     let context = ReplayContext {
         registry,
@@ -124,6 +123,6 @@ async fn send(
         Err(error @ (ResubmitError::Rejected(..) | ResubmitError::EndpointFailed(..))) => {
             Err(Refusal::whole(sentence(&error.to_string())).into())
         }
-        Err(error) => Err(Refused::Page(error.into())),
+        Err(error) => Err(error.into()),
     }
 }

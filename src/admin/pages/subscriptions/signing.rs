@@ -1,6 +1,7 @@
 //! The signing secrets of an event subscription: a new one, with time for the older ones, or none any more.
 
 use super::*;
+use crate::admin::forms::sheet::Sheet;
 use crate::model::limits::SIGNING_GRACE;
 use crate::wire::duration;
 use crate::wire::resource::parse_rotation;
@@ -50,7 +51,7 @@ impl Sheet<Subscription> for NewSecret {
         })
     }
 
-    async fn save(&self, call: &Call<Subscription>) -> Result<Response, Refused> {
+    async fn save(&self, call: &Call<Subscription>) -> PageResult {
         let (topic, name) = signer(&call.of)?.names();
         let rotation = parse_rotation(&json!(self)).map_err(|invalid| refusals(&invalid))?;
         let (by, is_own) = (call.by(), rotation.secret.is_some());
