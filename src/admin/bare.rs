@@ -44,7 +44,7 @@ pub(crate) struct Message {
 #[derive(Template)]
 #[template(path = "pages/message.html")]
 struct BarePage<'a> {
-    bare: Bare,
+    frame: Bare,
     message: &'a Message,
 }
 
@@ -59,7 +59,7 @@ impl Message {
 
     pub(crate) fn draw(self, status: StatusCode) -> Response {
         let page = BarePage {
-            bare: Bare::new(self.title),
+            frame: Bare::new(self.title),
             message: &self,
         };
         let mut response = draw_with(status, &page);

@@ -54,7 +54,7 @@ pub(crate) enum Purpose<'a> {
 #[derive(Template)]
 #[template(path = "pages/open_form.html")]
 struct OpenForm<'a> {
-    bare: Bare,
+    frame: Bare,
     purpose: Purpose<'a>,
     token: &'a str,
     form: Filled<Typed>,
@@ -82,7 +82,7 @@ impl Purpose<'_> {
         };
         let name = name.chars().take(NAME_CHARACTERS_MAX).collect();
         let page = OpenForm {
-            bare: Bare::new(title),
+            frame: Bare::new(title),
             purpose: self,
             token,
             form: Filled::with(Typed { name }).with_faults(refusals),

@@ -37,14 +37,14 @@ fn draw_form(form: &Form, refusals: Vec<Refusal>) -> Response {
 #[derive(Template)]
 #[template(path = "pages/setup_link.html")]
 struct LinkPage {
-    bare: Bare,
+    frame: Bare,
     /// Why there is no account yet; `None` where there is one.
     why: Option<&'static str>,
 }
 
 fn say(status: StatusCode, title: &'static str, why: Option<&'static str>) -> Response {
-    let bare = Bare::new(title);
-    draw_with(status, &LinkPage { bare, why })
+    let frame = Bare::new(title);
+    draw_with(status, &LinkPage { frame, why })
 }
 
 /// What every page says while nobody has an account.
