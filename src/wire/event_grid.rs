@@ -207,7 +207,7 @@ mod tests {
             kept.join(",")
         };
         let missing =
-            |name: &str| format!("event [0], field {name:?}: it is missing; it is required");
+            |name: &str| format!("event [0], field {name:?}: it is required");
         let field = |name: &str, problem: &str| format!("event [0], field {name:?}: {problem}");
 
         check(valid, "");

@@ -138,9 +138,9 @@ async function tellsEverySetting(ann) {
   const labels = await region(ann, "Settings").getByRole("term").allInnerTexts();
   for (const label of [
     ...["Endpoint URL", "Skip validation", "Validation", "Event types", "Subject begins with", "Subject ends with"],
-    ...["Case-sensitive subject", "Delivery schema", "Events per request", "Preferred size of a request in KiB"],
-    ...["Seconds to answer", "Requests at once", "Requests per second", "Attempts", "Time to live in minutes"],
-    ...["Waits between attempts", "Disable it when the webhook answers 410", "Headers", "Authentication", "Signing"],
+    ...["Case-sensitive subject", "Delivery schema", "Max events per batch", "Preferred batch size (KiB)"],
+    ...["Timeout (seconds)", "Concurrent requests", "Rate limit (requests per second)", "Attempts", "Time to live (minutes)"],
+    ...["Retry schedule", "Disable on 410 Gone", "Headers", "Authentication", "Signing"],
     ...["Client certificate (mTLS)", "On final failure", "Labels", "Expires at", "Created", "Changed"],
   ]) {
     assert.ok(labels.includes(label), `${label} is not in ${labels.join(", ")}`);

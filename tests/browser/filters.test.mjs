@@ -155,16 +155,16 @@ for (const javaScriptEnabled of [true, false]) {
     const header = (number) => ann.page.getByRole("group", { name: `Header ${number}`, exact: true });
     await ann.page.goto("/admin/topics/orders/new-subscription");
     assert.equal(await ann.page.locator("details.fold[open]").count(), 0);
-    await ann.sees("Events per request: 1", "Attempts: 30");
+    await ann.sees("Max events per batch: 1", "Attempts: 30");
     await ann.type("Name", "billing");
     await ann.type("Endpoint URL", receiver.url);
     await ann.unfold("Delivery");
-    await ann.type("Events per request", "many");
+    await ann.type("Max events per batch", "many");
     await fold("delivery").locator("summary").click();
     await ann.press("Create event subscription");
-    await ann.page.getByRole("alert").getByRole("link", { name: "Events per request" }).waitFor();
+    await ann.page.getByRole("alert").getByRole("link", { name: "Max events per batch" }).waitFor();
     assert.ok(await isOpen("delivery"));
-    await ann.type("Events per request", "10");
+    await ann.type("Max events per batch", "10");
 
     await ann.unfold("Custom headers");
     await ann.press("Add header");

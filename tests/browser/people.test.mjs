@@ -60,7 +60,7 @@ for (const javaScriptEnabled of [true, false]) {
     const key = await sue.page.locator("input[name=seed]").inputValue();
     await sue.type("Code", code(key));
     await sue.type("Your password", PASSWORD);
-    await sue.press("Switch on");
+    await sue.press("Turn on");
     await sue.isOn("Recovery codes");
     assert.deepEqual(await sue.barriers(), []);
     await sue.press("Sign out");

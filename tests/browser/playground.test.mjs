@@ -109,11 +109,11 @@ for (const [topic, describe] of [["orders", "a topic"], ["shop/orders", "a names
     await appliance.manage("PUT", "/namespaces/shop/topics/orders", { properties: {} });
     await ann.page.goto(`/admin/topics/${encodeURIComponent(topic)}`);
     await ann.follow("Create SAS token");
-    await ann.page.getByLabel("Ends at").fill("2020-01-01T00:00");
+    await ann.page.getByLabel("Expires").fill("2020-01-01T00:00");
     await ann.press("Create SAS token");
     await ann.sees("This has passed; it must lie in the future.");
-    await ann.page.getByLabel("Made with").selectOption("key2");
-    await ann.page.getByLabel("Ends at").fill("2099-01-01T00:00");
+    await ann.page.getByLabel("Key").selectOption("key2");
+    await ann.page.getByLabel("Expires").fill("2099-01-01T00:00");
     await ann.press("Create SAS token");
     await ann.sees("Publish with it", "regenerating key2 ends it at once");
     const token = await ann.page.locator('[data-copy="token"]').textContent();

@@ -4,7 +4,7 @@ use crate::admin::action::{ActionButton, Subject as _};
 use crate::admin::lists::bulk::Selectable as _;
 use crate::admin::page::*;
 use crate::admin::pages::events::EventTable;
-use crate::admin::pages::queue_depths::QueueDepths;
+use crate::admin::pages::queue_depths::{LATE, QueueDepths};
 use crate::admin::pages::subscriptions::Subscription;
 use crate::admin::pages::topics::TopicTable;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic, bound};
@@ -19,9 +19,6 @@ const CONCERNS_SHOWN: usize = 5;
 const TOPICS_SHOWN: usize = 10;
 const EVENTS_SHOWN: usize = 8;
 const STATES_SHOWN: usize = 24;
-
-/// A delivery that has been due for so long is one to look at: retries take minutes by themselves.
-const LATE: Duration = Duration::from_secs(60);
 
 #[derive(Template)]
 #[template(path = "pages/overview.html")]

@@ -10,6 +10,9 @@ use crate::model::subscription::SubscriptionId;
 use crate::store::StoreError;
 use crate::store::views::QueueDepth;
 
+/// A delivery that has been due for so long is one to look at: retries take minutes by themselves.
+pub(crate) const LATE: Duration = Duration::from_secs(60);
+
 pub(crate) struct QueueDepths(HashMap<SubscriptionId, QueueDepth>);
 
 impl QueueDepths {

@@ -258,7 +258,7 @@ async fn pulled_subscriptions_have_a_form() {
     let audit = format!("{topic}/subscriptions/audit");
     assert_eq!(page.path, audit, "{}", page.body);
     page.expect(&[
-        "Seconds that a receiver holds an event 90",
+        "Lock duration (seconds) 90",
         "Attempts 3 Time to live PT4H",
         "IsNotNull",
         "north",
@@ -323,7 +323,7 @@ async fn pushed_subscriptions_have_a_form_that_keeps_what_it_does_not_show() {
     page.expect(&[
         "https://shop.example/refused",
         "Attempts 5",
-        "Events per request 7",
+        "Max events per batch 7",
     ]);
     let archive = format!("{topic}/subscriptions/archive");
     let edit = format!("{archive}/edit");
@@ -336,7 +336,7 @@ async fn pushed_subscriptions_have_a_form_that_keeps_what_it_does_not_show() {
             &[("maxDeliveryCount", "6"), ("skipValidation", "on")],
         )
         .await;
-    page.expect(&["Attempts 6", "Events per request 1"]);
+    page.expect(&["Attempts 6", "Max events per batch 1"]);
     let url = person.send(&format!("{archive}/url"), &[]).await;
     url.expect(&["https://shop.example/refused?code=hush"]);
     assert_eq!(appliance.broker.registry().subscriptions().count(), 2);

@@ -30,8 +30,8 @@ async fn only_what_is_not_as_by_default_is_open() {
         let page = person.open(path).await;
         assert_eq!(open_folds(&page), [""; 0], "{path}");
         page.expect(&[
-            "Event Grid, Events per request: 1",
-            "Attempts: 30, Time to live in minutes: 1440",
+            "Event Grid, Max events per batch: 1",
+            "Attempts: 30, Time to live (minutes): 1440",
             "Keep as dead letter",
         ]);
     }
@@ -53,8 +53,8 @@ async fn only_what_is_not_as_by_default_is_open() {
     ];
     assert_eq!(open_folds(&page), open);
     page.expect(&[
-        "Events per request: 10",
-        "Waits between attempts: PT10S",
+        "Max events per batch: 10",
+        "Retry schedule: PT10S",
         "Bearer token",
         "Labels: north",
     ]);

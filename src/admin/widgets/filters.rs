@@ -64,6 +64,8 @@ filters! {
     lap: Duration => String, print::lap;
     /// `3 min ago`, `in 9 min`.
     relative: Timestamp => Time, Time::relative;
+    /// The same for the beginning of a minute in which something happened.
+    in_minutes: Timestamp => Time, Time::in_minutes;
     /// How long until then, without a `title` of its own: `in 9 min`.
     until: Timestamp => String, |at| Time::relative(at).text();
     /// Date and time of day.

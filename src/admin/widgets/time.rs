@@ -1,5 +1,7 @@
 //! Moments as a reader sees them: by the clocks of the reader's zone, with UTC in the title.
 
+use std::time::Duration;
+
 use askama::Template;
 
 use crate::admin::reader::Reader;
@@ -35,6 +37,15 @@ impl Time {
     /// How far away it is: `3 min ago`, `in 9 min`.
     pub(crate) fn relative(at: Timestamp) -> Self {
         Self::saying(at, print::relative(at, Reader::current().now))
+    }
+
+    /// The same where no more than the minute is known.
+    pub(crate) fn in_minutes(minute: Timestamp) -> Self {
+        let age = Reader::current().now.since(minute);
+        match age < Duration::from_secs(60) {
+            true => Self::saying(minute, "this minute"),
+            false => Self::relative(minute),
+        }
     }
 
     /// Date and time of day, to the second.

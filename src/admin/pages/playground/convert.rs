@@ -11,7 +11,7 @@ use crate::wire::resource::{SubscriptionContext, parse_subscription};
 /// The webhook that nothing is sent to.
 const WEBHOOK: &str = "https://receiver.example/";
 
-/// Events per request of a subscription that takes batches.
+/// Max events per batch of a subscription that takes batches.
 const BATCHED: u32 = 10;
 
 pub(super) struct RequestText {

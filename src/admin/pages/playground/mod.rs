@@ -97,7 +97,7 @@ fn draw_tool(
     outcome: Result<Option<Outcome>, Refusal>,
 ) -> Response {
     let registry = call.broker.registry();
-    let none = "None: recognize the event by itself";
+    let none = "Detect from the event";
     let (title, topics) = match tool {
         Tool::Filter => ("Try a filter", lists::of_options(&registry, none)),
         Tool::Convert => ("Convert an event", lists::topic_options(&registry, none)),

@@ -163,7 +163,8 @@ pub(crate) struct Told(Vec<Drawn>);
 impl Told {
     /// Whether there is something of one's own in it, or something wrong.
     pub(crate) fn is_open(&self) -> bool {
-        self.0.iter().any(|each| each.differs || each.is_faulty)
+        let is_own = |each: &Drawn| each.differs && each.said.is_some();
+        self.0.iter().any(|each| is_own(each) || each.is_faulty)
     }
 
     /// What is filled in, in a few words.
