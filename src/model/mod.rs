@@ -32,6 +32,7 @@ pub mod replay;
 pub mod response_script;
 pub mod retention;
 pub mod retry;
+pub mod rule;
 pub mod setting;
 pub mod signing;
 pub mod subscription;
