@@ -4,6 +4,7 @@
 //! renders the answer; it decides nothing about events. Publish requests are answered by [`Doors`] itself, since
 //! there are more of them than of all others, and a router with its layers costs more than the rest.
 
+pub mod amqp;
 mod arm;
 mod auth;
 mod error;

@@ -34,6 +34,7 @@ pub mod retention;
 pub mod retry;
 pub mod rule;
 pub mod setting;
+pub mod shared_access;
 pub mod signing;
 pub mod subscription;
 pub mod system_topic;

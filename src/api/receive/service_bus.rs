@@ -232,7 +232,7 @@ fn check_token(
         )));
     }
     let now = state.broker.clock().now();
-    let resource = token
+    let (resource, _) = token
         .verify(&state.token.secret(), now)
         .map_err(|error| explain(&error))?;
     let host = host_of(request).unwrap_or_default();

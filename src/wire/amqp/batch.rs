@@ -13,7 +13,7 @@ pub const BATCH_FORMAT: u32 = 0x8001_3700;
 const BATCH_MESSAGES_MAX: usize = 4_500;
 
 /// The messages in a transfer of `format`.
-pub fn messages(format: u32, payload: Bytes) -> Result<Vec<Message>, DecodeError> {
+pub fn messages(format: u32, payload: &Bytes) -> Result<Vec<Message>, DecodeError> {
     if format != BATCH_FORMAT {
         return Ok(vec![Message::parse(payload)?]);
     }
@@ -26,10 +26,11 @@ pub fn messages(format: u32, payload: Bytes) -> Result<Vec<Message>, DecodeError
         }
         let mut section = Decoder::new(sections.raw()?);
         let code = section.descriptor()?;
-        match section.value()? {
-            Value::Binary(message) if code == DATA => messages.push(Message::parse(message)?),
-            other => return Err(unexpected("data sections in a batch", other)),
-        }
+        let value = section.value()?;
+        let (Value::Binary(message), DATA) = (&value, code) else {
+            return Err(unexpected("data sections in a batch", value));
+        };
+        messages.push(Message::parse(message)?);
     }
     match messages.is_empty() {
         true => Err(unexpected("messages in a batch", "none")),

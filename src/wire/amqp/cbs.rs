@@ -8,6 +8,9 @@ use crate::wire::amqp::value::{Value, get};
 /// The node that takes tokens.
 pub const NODE: &str = "$cbs";
 
+/// What a shared access signature begins with.
+pub const SCHEME: &str = "SharedAccessSignature ";
+
 const PUT_TOKEN: &str = "put-token";
 
 /// A token that a peer shows.
@@ -46,9 +49,10 @@ impl PutToken {
         let token = body.as_ref().and_then(Value::as_text);
         let token =
             token.ok_or_else(|| bad("the body has to be the token, a string".to_owned()))?;
-        let (_, form) = kind.rsplit_once(':').unwrap_or(("", kind));
+        // Python's client calls every token a JWT.
+        let is_signature = kind.ends_with(":sastoken") || token.starts_with(SCHEME);
         Ok(Self {
-            kind: match form.eq_ignore_ascii_case("sastoken") {
+            kind: match is_signature {
                 true => TokenKind::SharedAccessSignature,
                 false => TokenKind::Other(kind.to_owned()),
             },

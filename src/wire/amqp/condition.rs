@@ -76,12 +76,11 @@ impl FromValue for AmqpError {
 
 impl From<&AmqpError> for Value {
     fn from(error: &AmqpError) -> Self {
-        let info = (!error.info.is_empty()).then(|| error.info.clone());
-        let description = (!error.description.is_empty()).then_some(error.description.as_str());
+        // All three, even if they are empty: Python's client counts on them.
         let fields = vec![
             Value::symbol(&error.condition),
-            description.into(),
-            info.into(),
+            error.description.as_str().into(),
+            Value::Map(error.info.clone()),
         ];
         Value::composite(DESCRIPTOR, fields)
     }

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::base::Timestamp;
 use crate::model::rule::Rule;
+use crate::model::shared_access::Right;
 use crate::wire::amqp::condition::{
     ARGUMENT_ERROR, AUTH_FAILED, AmqpError, ENTITY_ALREADY_EXISTS, MESSAGE_LOCK_LOST,
     MESSAGE_NOT_FOUND, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED,
@@ -79,6 +80,25 @@ pub enum Operation {
         enqueued_before: Option<Timestamp>,
         session: Option<String>,
     },
+}
+
+impl Operation {
+    /// What has to be allowed.
+    pub fn right(&self) -> Right {
+        match self {
+            Self::RenewLocks(_)
+            | Self::Peek { .. }
+            | Self::ReceiveNumbers { .. }
+            | Self::Settle { .. }
+            | Self::RenewSession(_)
+            | Self::SessionState(_)
+            | Self::SetSessionState { .. }
+            | Self::Sessions { .. }
+            | Self::DeleteMessages { .. } => Right::Listen,
+            Self::Schedule(_) | Self::CancelScheduled(_) => Right::Send,
+            Self::AddRule(_) | Self::RemoveRule(_) | Self::Rules { .. } => Right::Manage,
+        }
+    }
 }
 
 /// What an entity answers.
@@ -221,7 +241,7 @@ impl Arguments {
             let Some(Value::Binary(message)) = get(each, "message") else {
                 return Err(bad("each of the messages needs a message, which is binary"));
             };
-            let parsed = Message::parse(message.clone());
+            let parsed = Message::parse(message);
             parsed.map_err(|error| bad(format!("one of the messages cannot be read: {error}")))
         });
         messages.collect()

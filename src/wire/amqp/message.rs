@@ -90,7 +90,7 @@ pub struct Handout {
 
 impl Message {
     /// Cuts an encoded message into its sections, and checks those that are looked into.
-    pub fn parse(encoded: Bytes) -> Result<Self, DecodeError> {
+    pub fn parse(encoded: &Bytes) -> Result<Self, DecodeError> {
         let mut message = Self::default();
         let mut rest = Decoder::new(encoded.clone());
         let mut from = 0;

@@ -6,6 +6,7 @@
 //! the standard asks for symbols. And it keeps the sections of a message as the bytes that came, because what is
 //! stored has to leave as it was sent.
 
+pub mod address;
 pub mod batch;
 pub mod cbs;
 pub mod condition;

@@ -179,10 +179,10 @@ impl FromValue for Vec<Value> {
     const KIND: &'static str = "a list";
 
     fn from_value(value: Value) -> Option<Self> {
-        Some(match value {
-            Value::List(values) | Value::Array(values) => values,
-            single => vec![single],
-        })
+        let (Value::List(values) | Value::Array(values)) = value else {
+            return Some(vec![value]);
+        };
+        Some(values)
     }
 }
 

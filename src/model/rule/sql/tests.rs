@@ -414,7 +414,11 @@ fn print(expression: &Expression) -> String {
         PropertyValue::Integer(_, number) => number.to_string(),
         PropertyValue::Double(number) => format!("{number:?}"),
         PropertyValue::Text(text) => format!("'{}'", text.replace('\'', "''")),
-        other => unreachable!("no constant: {other:?}"),
+        PropertyValue::Float(_)
+        | PropertyValue::Timestamp(_)
+        | PropertyValue::Uuid(_)
+        | PropertyValue::Binary(_)
+        | PropertyValue::Other => unreachable!("no constant: {value:?}"),
     };
     match expression {
         Expression::Constant(value) => constant(value),
