@@ -107,9 +107,10 @@ impl Memory {
         match (entity.sub_queue, &queue.dead) {
             (SubQueue::DeadLetter, Some(dead)) => Ok(Arc::clone(dead)),
             (SubQueue::Active, _) => Ok(Arc::clone(queue)),
-            (SubQueue::DeadLetter | SubQueue::TransferDeadLetter, _) => {
-                Err(AmqpError::new(NOT_FOUND, "The messaging entity could not be found."))
-            }
+            (SubQueue::DeadLetter | SubQueue::TransferDeadLetter, _) => Err(AmqpError::new(
+                NOT_FOUND,
+                "The messaging entity could not be found.",
+            )),
         }
     }
 }
@@ -207,8 +208,12 @@ fn answer(queue: &mut Queue, operation: Operation, now: Timestamp) -> Result<Rep
             queue.cancel(&numbers)?;
             Reply::Done
         }
-        Operation::RenewSession(session) => Reply::SessionRenewed(queue.renew_session(&session, now)?),
-        Operation::SessionState(session) => Reply::SessionState(queue.session(&session).state.clone()),
+        Operation::RenewSession(session) => {
+            Reply::SessionRenewed(queue.renew_session(&session, now)?)
+        }
+        Operation::SessionState(session) => {
+            Reply::SessionState(queue.session(&session).state.clone())
+        }
         Operation::SetSessionState { session, state } => {
             queue.session(&session).state = state;
             Reply::Done
@@ -248,13 +253,15 @@ async fn accept(
             }
             SessionFilter::Next => {
                 let free = queue.free_session();
-                free.inspect(|id| assert!(queue.lock_session(id, now))).ok_or(())
+                free.inspect(|id| assert!(queue.lock_session(id, now)))
+                    .ok_or(())
             }
         });
         match (found, filter) {
             (Ok(id), _) => return Ok(id),
             (Err(()), SessionFilter::Named(id)) => {
-                let problem = format!("The session {id:?} cannot be locked: another receiver holds it.");
+                let problem =
+                    format!("The session {id:?} cannot be locked: another receiver holds it.");
                 return Err(AmqpError::new(SESSION_CANNOT_BE_LOCKED, problem));
             }
             (Err(()), SessionFilter::Next) => {}
@@ -308,7 +315,9 @@ struct FromQueue {
 impl Receiver for FromQueue {
     fn session(&self) -> Option<HeldSession> {
         let id = self.session.clone()?;
-        let locked_until = self.queue.look(|queue, _| queue.session(&id).locked_until)?;
+        let locked_until = self
+            .queue
+            .look(|queue, _| queue.session(&id).locked_until)?;
         Some(HeldSession { id, locked_until })
     }
 
@@ -348,7 +357,9 @@ impl Receiver for FromQueue {
 
     async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>> {
         self.queue.with(|queue, _| {
-            let each = locks.iter().map(|(token, outcome)| queue.settle(*token, outcome));
+            let each = locks
+                .iter()
+                .map(|(token, outcome)| queue.settle(*token, outcome));
             each.collect()
         })
     }
@@ -380,7 +391,10 @@ async fn main() {
     let port = std::env::args().nth(1).and_then(|port| port.parse().ok());
     let address = ("127.0.0.1", port.unwrap_or(0));
     let listener = TcpListener::bind(address).await.expect("a port");
-    println!("listening on {}", listener.local_addr().expect("its address"));
+    println!(
+        "listening on {}",
+        listener.local_addr().expect("its address")
+    );
     loop {
         let (stream, _) = listener.accept().await.expect("a connection");
         let server = Arc::clone(&server);

@@ -60,6 +60,8 @@ impl Queue {
 
     pub(crate) fn add(&mut self, message: Message, now: Timestamp) -> i64 {
         self.last_number += 1;
+        let new_id = || Entropy::Os.uuid().simple().to_string();
+        let message = message.with_id(new_id).expect("read before");
         let properties = message.properties().expect("read before");
         let scheduled = message.scheduled_enqueue_ms().expect("read before");
         let scheduled = scheduled.map(Timestamp::from_ms).filter(|at| *at > now);
@@ -68,7 +70,11 @@ impl Queue {
             enqueued_at: scheduled.unwrap_or(now),
             session: properties.group_id,
             deliveries: 0,
-            state: if scheduled.is_some() { State::Scheduled } else { State::Active },
+            state: if scheduled.is_some() {
+                State::Scheduled
+            } else {
+                State::Active
+            },
             lock: None,
             changes: Vec::new(),
             message,
@@ -118,7 +124,8 @@ impl Queue {
         let exhausted: Vec<i64> = exhausted.map(|each| each.number).collect();
         for number in exhausted {
             let mut stored = self.messages.remove(&number).expect("just seen");
-            let text = format!("Message could not be consumed after {DELIVERIES_MAX} delivery attempts.");
+            let text =
+                format!("Message could not be consumed after {DELIVERIES_MAX} delivery attempts.");
             stored.set("DeadLetterReason", "MaxDeliveryCountExceeded".into());
             stored.set("DeadLetterErrorDescription", text.as_str().into());
             self.dead.push(stored);
@@ -133,7 +140,9 @@ impl Queue {
     }
 
     pub(crate) fn has_available(&self, session: Option<&str>) -> bool {
-        self.messages.values().any(|each| each.is_available(session))
+        self.messages
+            .values()
+            .any(|each| each.is_available(session))
     }
 
     pub(crate) fn take(
@@ -146,7 +155,9 @@ impl Queue {
         let available = self.messages.values();
         let available = available.filter(|each| each.is_available(session));
         let numbers: Vec<i64> = available.map(|each| each.number).take(limit).collect();
-        let taken = numbers.into_iter().map(|number| self.hand_out(number, lock, now));
+        let taken = numbers
+            .into_iter()
+            .map(|number| self.hand_out(number, lock, now));
         taken.collect()
     }
 
@@ -165,7 +176,10 @@ impl Queue {
     pub(crate) fn peek(&self, from: i64, count: usize, session: Option<&str>) -> Vec<Bytes> {
         let found = self.messages.range(from..).map(|(_, each)| each);
         let found = found.filter(|each| session.is_none() || each.session.as_deref() == session);
-        found.take(count).map(|each| each.encoded().into()).collect()
+        found
+            .take(count)
+            .map(|each| each.encoded().into())
+            .collect()
     }
 
     pub(crate) fn receive_deferred(
@@ -261,8 +275,11 @@ impl Queue {
     }
 
     pub(crate) fn sessions(&self) -> impl Iterator<Item = String> {
-        let mut ids: Vec<String> =
-            self.messages.values().filter_map(|each| each.session.clone()).collect();
+        let mut ids: Vec<String> = self
+            .messages
+            .values()
+            .filter_map(|each| each.session.clone())
+            .collect();
         ids.sort();
         ids.dedup();
         ids.into_iter()
@@ -287,11 +304,18 @@ impl Queue {
         true
     }
 
-    pub(crate) fn renew_session(&mut self, id: &str, now: Timestamp) -> Result<Timestamp, AmqpError> {
+    pub(crate) fn renew_session(
+        &mut self,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Timestamp, AmqpError> {
         let until = now + self.lock_for;
         let session = self.session(id);
         if session.locked_until.is_none() {
-            return Err(AmqpError::new(SESSION_LOCK_LOST, "The session lock has expired."));
+            return Err(AmqpError::new(
+                SESSION_LOCK_LOST,
+                "The session lock has expired.",
+            ));
         }
         session.locked_until = Some(until);
         Ok(until)
@@ -328,7 +352,10 @@ impl Stored {
         let moment = |at: Timestamp| Value::Timestamp(at.as_ms());
         let mut annotations = vec![
             (annotation::SEQUENCE_NUMBER, Value::Long(self.number)),
-            (annotation::ENQUEUED_SEQUENCE_NUMBER, Value::Long(self.number)),
+            (
+                annotation::ENQUEUED_SEQUENCE_NUMBER,
+                Value::Long(self.number),
+            ),
             (annotation::ENQUEUED_TIME, moment(self.enqueued_at)),
             (annotation::MESSAGE_STATE, Value::Int(self.state as i32)),
         ];

@@ -273,9 +273,7 @@ impl Connection {
         loop {
             let read = match self.phase {
                 Phase::Header | Phase::AmqpHeader => self.read_header(),
-                Phase::Sasl | Phase::Opening | Phase::Open | Phase::Closing => {
-                    self.read_frame(now)
-                }
+                Phase::Sasl | Phase::Opening | Phase::Open | Phase::Closing => self.read_frame(now),
                 Phase::Authenticating => false,
                 Phase::Closed => {
                     self.input.clear();
@@ -367,7 +365,11 @@ impl Connection {
     }
 
     fn sasl_outcome(&mut self, is_right: bool) {
-        let outcome = if is_right { Outcome::Ok } else { Outcome::Denied };
+        let outcome = if is_right {
+            Outcome::Ok
+        } else {
+            Outcome::Denied
+        };
         sasl::write_outcome(&mut self.frames.output, outcome);
         match is_right {
             true => self.phase = Phase::AmqpHeader,

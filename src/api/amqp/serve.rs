@@ -30,8 +30,8 @@ use crate::model::shared_access::Right;
 use crate::wire::amqp::address::{Address, EntityAddress};
 use crate::wire::amqp::cbs::{self, PutToken};
 use crate::wire::amqp::condition::{
-    AmqpError, CONNECTION_FORCED, DECODE_ERROR, NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED,
-    UNAUTHORIZED_ACCESS,
+    AmqpError, CONNECTION_FORCED, DECODE_ERROR, NOT_FOUND, NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::management::status_of;
 use crate::wire::amqp::message::Message;
@@ -204,7 +204,8 @@ impl Shell<'_> {
         if is_writing && now >= self.written_at + WRITE_DEADLINE {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.claims.send_modify(|claims| claims.retain(|each| each.are_valid(now)));
+        self.claims
+            .send_modify(|claims| claims.retain(|each| each.are_valid(now)));
         if self.token_deadline.is_some_and(|deadline| now >= deadline) {
             self.token_deadline = None;
             let problem = "no valid token was shown in time";
@@ -416,8 +417,8 @@ impl Shell<'_> {
         let state = match Message::parse(&arrived.payload) {
             Ok(message) => {
                 let properties = message.properties().unwrap_or_default();
-                let granted = PutToken::parse(&message)
-                    .and_then(|request| self.server.nodes.token(&request));
+                let granted =
+                    PutToken::parse(&message).and_then(|request| self.server.nodes.token(&request));
                 let (status, description) = match &granted {
                     Ok(_) => (200, "OK"),
                     Err(error) => (status_of(error), error.description.as_str()),

@@ -6,9 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::api::amqp::event::{Delivery, Event, LinkId};
 use crate::api::amqp::frames::Frames;
-use crate::api::amqp::limits::{
-    INCOMING_CREDIT, INCOMING_WINDOW, LINKS_MAX, PARTIAL_BYTES_MAX,
-};
+use crate::api::amqp::limits::{INCOMING_CREDIT, INCOMING_WINDOW, LINKS_MAX, PARTIAL_BYTES_MAX};
 use crate::api::amqp::link::{End, Incoming, Link, Outgoing, Partial, Pending, Stage};
 use crate::wire::amqp::condition::{
     self, AmqpError, HANDLE_IN_USE, MESSAGE_SIZE_EXCEEDED, RESOURCE_LIMIT_EXCEEDED,

@@ -313,8 +313,14 @@ impl HandingOut {
     /// How many messages the client takes.
     fn wanted(&self) -> usize {
         let credit = self.limit.wrapping_sub(self.sent);
-        let credit = if credit > u32::MAX / 2 { 0 } else { credit as usize };
-        credit.min(UNSETTLED_MAX.saturating_sub(self.unsettled)).min(TAKE_MAX)
+        let credit = if credit > u32::MAX / 2 {
+            0
+        } else {
+            credit as usize
+        };
+        credit
+            .min(UNSETTLED_MAX.saturating_sub(self.unsettled))
+            .min(TAKE_MAX)
     }
 
     /// Hands out what is there, and tells the client that this was all.
@@ -326,8 +332,7 @@ impl HandingOut {
             }
         }
         self.sent = self.limit;
-        self.task
-            .say(Command::Drained(self.task.link, self.limit));
+        self.task.say(Command::Drained(self.task.link, self.limit));
         Ok(())
     }
 
@@ -398,7 +403,8 @@ impl HandingOut {
             })
         });
         let answers = answers.collect();
-        self.task.say(Command::SettleOutgoing(self.task.link, answers));
+        self.task
+            .say(Command::SettleOutgoing(self.task.link, answers));
     }
 }
 

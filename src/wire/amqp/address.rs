@@ -63,7 +63,9 @@ impl Address {
         };
         let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let mut take = |word: &str| {
-            let is_last = parts.last().is_some_and(|last| last.eq_ignore_ascii_case(word));
+            let is_last = parts
+                .last()
+                .is_some_and(|last| last.eq_ignore_ascii_case(word));
             is_last.then(|| parts.pop()).is_some()
         };
         if take(cbs::NODE) {

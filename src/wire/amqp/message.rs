@@ -195,6 +195,19 @@ impl Message {
         })
     }
 
+    /// The same with `id` as its message-id, if it has none: JavaScript's client counts on one.
+    pub fn with_id(self, id: impl FnOnce() -> String) -> Result<Self, DecodeError> {
+        let mut properties = self.properties()?;
+        if properties.message_id.is_some() {
+            return Ok(self);
+        }
+        properties.message_id = Some(Value::String(id()));
+        Ok(Self {
+            properties: section(PROPERTIES, properties.to_value()),
+            ..self
+        })
+    }
+
     /// The properties that the application made up.
     pub fn application_properties(&self) -> Result<Map, DecodeError> {
         map_of(&self.application_properties)

@@ -137,7 +137,10 @@ mod tests {
         let token = Token::parse(KNOWN).expect("a token");
         assert_eq!(token.rule(), "RootManageSharedAccessKey");
         let granted = token.verify(&key(), at(1_899_999_999)).expect("valid");
-        assert_eq!(granted, ("https://host/orders".to_owned(), at(1_900_000_000)));
+        assert_eq!(
+            granted,
+            ("https://host/orders".to_owned(), at(1_900_000_000))
+        );
     }
 
     #[test]
