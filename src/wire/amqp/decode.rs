@@ -107,7 +107,7 @@ impl Decoder {
     /// The numeric descriptor of the described value that comes next.
     pub fn descriptor(&mut self) -> Result<u64, DecodeError> {
         if self.byte()? != 0x00 {
-            return Err(unexpected("a described value", "another"));
+            return Err(unexpected("a described value", format_args!("another")));
         }
         let descriptor = self.nested(1)?;
         numeric(&descriptor).ok_or_else(|| unexpected("a known descriptor", &descriptor))
