@@ -251,6 +251,18 @@ impl Connection {
         self.phase = Phase::Closed;
     }
 
+    /// What the bounds are about: pending, partial and blocked bytes, and links.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> [usize; 4] {
+        let frames = &self.frames;
+        [
+            frames.pending_bytes,
+            frames.partial_bytes,
+            frames.blocked_bytes,
+            frames.links,
+        ]
+    }
+
     fn end_sessions(&mut self) {
         for (_, mut session) in self.sessions.drain() {
             session.end_links(&mut self.frames);

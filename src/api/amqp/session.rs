@@ -10,7 +10,7 @@ use crate::api::amqp::limits::{INCOMING_CREDIT, INCOMING_WINDOW, LINKS_MAX, PART
 use crate::api::amqp::link::{End, Incoming, Link, Outgoing, Partial, Pending, Stage};
 use crate::wire::amqp::condition::{
     self, AmqpError, HANDLE_IN_USE, MESSAGE_SIZE_EXCEEDED, RESOURCE_LIMIT_EXCEEDED,
-    TRANSFER_LIMIT_EXCEEDED, UNATTACHED_HANDLE, WINDOW_VIOLATION,
+    TRANSFER_LIMIT_EXCEEDED, UNATTACHED_HANDLE,
 };
 use crate::wire::amqp::performative::{
     Attach, Begin, Detach, Disposition, Flow, Performative, ReceiverSettles, Role, SenderSettles,
@@ -326,10 +326,7 @@ impl Session {
         transfer: &Transfer,
         frames: &mut Frames,
     ) -> Result<(), Fault> {
-        if self.incoming_window == 0 {
-            let problem = "the session's window is used up";
-            return Err(Fault::Session(AmqpError::new(WINDOW_VIOLATION, problem)));
-        }
+        // It is renewed in time; what bounds a peer is credit, and the bytes that are read.
         self.next_incoming_id = self.next_incoming_id.wrapping_add(1);
         self.incoming_window -= 1;
         let handle = transfer.handle;
@@ -337,7 +334,14 @@ impl Session {
             .links
             .get_mut(&handle)
             .ok_or_else(|| unattached(handle))?;
-        if let (Stage::Attached, End::Incoming(incoming)) = (&link.stage, &mut link.end) {
+        if let Stage::Attaching(_) = link.stage {
+            let problem = "a message came before there was credit for it";
+            self.refuse(
+                handle,
+                AmqpError::new(TRANSFER_LIMIT_EXCEEDED, problem),
+                frames,
+            );
+        } else if let (Stage::Attached, End::Incoming(incoming)) = (&link.stage, &mut link.end) {
             let id = link.id;
             match incoming.take_in(transfer, frames) {
                 Ok(None) => {}

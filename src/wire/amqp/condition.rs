@@ -24,7 +24,6 @@ pub const RESOURCE_LIMIT_EXCEEDED: &str = "amqp:resource-limit-exceeded";
 pub const TRANSFER_LIMIT_EXCEEDED: &str = "amqp:link:transfer-limit-exceeded";
 pub const UNATTACHED_HANDLE: &str = "amqp:session:unattached-handle";
 pub const UNAUTHORIZED_ACCESS: &str = "amqp:unauthorized-access";
-pub const WINDOW_VIOLATION: &str = "amqp:session:window-violation";
 
 pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
 pub const AUTH_FAILED: &str = "com.microsoft:auth-failed";
