@@ -31,6 +31,7 @@ use axum::extract::Request;
 use axum::middleware;
 use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -107,6 +108,18 @@ impl Doors {
     pub fn new(state: ApiState, others: Router) -> Self {
         let router = router(state.clone(), others);
         Self { state, router }
+    }
+
+    /// What serves AMQP connections, until `stop`.
+    pub fn amqp(&self, container_id: String, stop: CancellationToken) -> amqp::Server {
+        let state = self.state.clone();
+        let clock = state.broker.clock().clone();
+        amqp::Server {
+            nodes: Arc::new(amqp::DeadLetterQueues { state }),
+            clock,
+            container_id,
+            stop,
+        }
     }
 
     /// Answers a request.

@@ -23,8 +23,9 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::api::client_of;
+use crate::api::{amqp, client_of};
 use crate::app::paced_body::PacedBody;
 use crate::broker::diagnostics::Connections;
 
@@ -53,6 +54,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long open connections may take to end their requests at a stop.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// What AMQP begins with. No method of HTTP that is served does, nor HTTP/2.
+const AMQP: u8 = b'A';
+
 /// How many connections are served at once.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimits {
@@ -62,12 +66,14 @@ pub(super) struct ConnectionLimits {
     pub(super) per_client: usize,
 }
 
-/// Serves on `listener` until `stop`, each connection by a service of its own.
+/// Serves on `listener` until `stop`: whoever speaks AMQP by `amqp`, if it is there, and every other connection by a service of
+/// its own.
 pub(super) async fn serve<S, B>(
     listener: TcpListener,
     limits: ConnectionLimits,
     stop: CancellationToken,
     service_for: impl Fn(SocketAddr) -> S,
+    amqp: Option<amqp::Server>,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
@@ -77,6 +83,8 @@ pub(super) async fn serve<S, B>(
     let clients = Arc::new(Clients::default());
     let server = server();
     let graceful = GracefulShutdown::new();
+    let amqp = Arc::new(amqp);
+    let connections = TaskTracker::new();
     while let Some((stream, address)) = accept(&listener, &stop).await {
         let Some(of_client) = clients.enter(address.ip(), limits.per_client) else {
             tracing::debug!(%address, "a client has too many connections");
@@ -90,16 +98,32 @@ pub(super) async fn serve<S, B>(
             has_requested.notify_one();
             service.call(request)
         });
-        let connection = server
-            .serve_connection(TokioIo::new(stream), service)
-            .into_owned();
-        let connection = graceful.watch(connection);
-        tokio::spawn(async move {
-            attend(connection, &requested, address).await;
+        let (server, watcher, amqp) = (server.clone(), graceful.watcher(), Arc::clone(&amqp));
+        let serving = async move {
+            match (first_byte(&stream).await, &*amqp) {
+                (None, _) => {}
+                (Some(AMQP), Some(amqp)) => amqp::serve(stream, amqp).await,
+                (Some(_), _) => {
+                    let connection = server.serve_connection(TokioIo::new(stream), service);
+                    let connection = watcher.watch(connection.into_owned());
+                    attend(connection, &requested, address).await;
+                }
+            }
             drop((slot, of_client));
-        });
+        };
+        connections.spawn(serving);
     }
     let _ = tokio::time::timeout(GOODBYE, graceful.shutdown()).await;
+    connections.close();
+    let _ = tokio::time::timeout(GOODBYE, connections.wait()).await;
+}
+
+/// The first byte that a client sends, which stays to be read; `None` if it sends none in time.
+async fn first_byte(stream: &TcpStream) -> Option<u8> {
+    let mut byte = [0];
+    let peeked = tokio::time::timeout(HEADER_DEADLINE, stream.peek(&mut byte)).await;
+    let count = peeked.ok()?.ok()?;
+    (count > 0).then_some(byte[0])
 }
 
 /// Serves one connection, each request by `answer`.
@@ -262,7 +286,7 @@ mod tests {
             per_client: 1,
         };
         let service = move |address| routed(router.clone(), address);
-        tokio::spawn(serve(listener, limits, stop.clone(), service));
+        tokio::spawn(serve(listener, limits, stop.clone(), service, None));
         let mut client = TcpStream::connect(address).await.expect("a connection");
         let said = said.as_ref();
         client.write_all(said).await.expect("sent");
@@ -296,7 +320,7 @@ mod tests {
             per_client: 2,
         };
         let service = move |address| routed(router.clone(), address);
-        tokio::spawn(serve(listener, limits, stop.clone(), service));
+        tokio::spawn(serve(listener, limits, stop.clone(), service, None));
         let connect = async || TcpStream::connect(address).await.expect("a connection");
         let ask = async |client: &mut TcpStream| {
             let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";

@@ -7,6 +7,7 @@
 
 mod claims;
 mod connection;
+mod dead_letters;
 mod event;
 mod frames;
 mod limits;
@@ -19,5 +20,6 @@ mod tasks;
 mod tests;
 
 pub use claims::Claims;
+pub(super) use dead_letters::DeadLetterQueues;
 pub use nodes::{HeldSession, Nodes, Receiver, ReceiverRequest, Sender, Taken};
 pub use serve::{Server, serve};

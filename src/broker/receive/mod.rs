@@ -23,11 +23,17 @@ use crate::model::subscription::{DeadLetterDestination, EventSubscription, Subsc
 use crate::store::views::DeadLetterQuery;
 use crate::store::{
     FreeChange, FreeChanges, FreeSettled, LockBatch, LockChanges, LockRequest, LockSelection,
-    LockSettled, Locked, StoreError,
+    LockSettled, Locked, PeekRequest, Peeked, StoreError,
 };
 
 /// How long a receiver waits before the store is read again: a lock may lapse.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
+
+/// How long a receiver waits at least when what seemed due could not be received.
+const VAIN_PAUSE: Duration = Duration::from_secs(1);
+
+/// Deliveries that are shown at once.
+const PEEK_MAX: usize = 250;
 
 /// Dead letters that one change removes: more would block the writer for too long.
 const REMOVE_BATCH_MAX: usize = 250;
@@ -136,37 +142,71 @@ impl Broker {
         if !found.is_empty() || wait.is_zero() {
             return Ok(found);
         }
-        let waiter = self.shared.arrivals.wait_at(request)?;
+        let waiter = self.shared.arrivals.wait_at(request.of)?;
         let deadline = tokio::time::sleep(wait);
         tokio::pin!(deadline);
+        let mut in_vain = false;
+        loop {
+            tokio::select! {
+                due = self.due(&waiter, in_vain) => due?,
+                () = &mut deadline => return Ok(Vec::new()),
+                () = self.stopping() => return Ok(Vec::new()),
+            }
+            let found = self.receive(request).await?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+            in_vain = true;
+        }
+    }
+
+    /// Waits until something in a queue falls due. `in_vain` says that the caller has just found nothing to
+    /// receive. May be dropped while it waits.
+    pub async fn await_due(&self, of: QueueRef, in_vain: bool) -> Result<(), ReceiveError> {
+        let waiter = self.shared.arrivals.wait_at(of)?;
+        Ok(self.due(&waiter, in_vain).await?)
+    }
+
+    async fn due(&self, waiter: &Waiter<'_>, mut in_vain: bool) -> Result<(), StoreError> {
         loop {
             // Registered before the store is read, so that nothing in between is missed.
             let arrival = waiter.notify.notified();
             tokio::pin!(arrival);
             arrival.as_mut().enable();
-            let pause = match self.time_until_due(request).await? {
-                Duration::ZERO => {
-                    let found = self.receive(request).await?;
-                    if !found.is_empty() {
-                        return Ok(found);
-                    }
-                    LOOK_INTERVAL // somebody was quicker
-                }
-                pause => pause.min(LOOK_INTERVAL),
-            };
+            let mut pause = self.time_until_due(waiter.queue).await?;
+            if std::mem::take(&mut in_vain) {
+                pause = pause.max(VAIN_PAUSE);
+            }
+            if pause.is_zero() {
+                return Ok(());
+            }
             tokio::select! {
                 () = &mut arrival => {}
-                () = tokio::time::sleep(pause) => {}
-                () = &mut deadline => return Ok(Vec::new()),
-                () = self.stopping() => return Ok(Vec::new()),
+                () = tokio::time::sleep(pause.min(LOOK_INTERVAL)) => {}
             }
         }
     }
 
-    async fn time_until_due(&self, request: &ReceiveRequest) -> Result<Duration, StoreError> {
-        let due = self.store().ledger.agenda(vec![request.of]).await?;
+    async fn time_until_due(&self, of: QueueRef) -> Result<Duration, StoreError> {
+        let due = self.store().ledger.agenda(vec![of]).await?;
         let now = self.clock().now();
         Ok(due.first().map_or(LOOK_INTERVAL, |due| due.at.since(now)))
+    }
+
+    /// Dead letters of a subscription from a number on, whoever holds them.
+    pub async fn peek_dead_letters(
+        &self,
+        subscription: SubscriptionId,
+        from: DeliveryId,
+        limit: usize,
+    ) -> Result<Vec<Peeked>, StoreError> {
+        let request = PeekRequest {
+            of: QueueRef::dead_letters(subscription),
+            from,
+            limit: limit.min(PEEK_MAX),
+            bytes_max: LOCK_BYTES_MAX,
+        };
+        self.store().ledger.peek(request).await
     }
 
     /// Keeps the locked deliveries that may be handed out, and ends those that have used up their retry
@@ -333,17 +373,17 @@ struct Waiter<'a> {
 }
 
 impl Arrivals {
-    fn wait_at(&self, request: &ReceiveRequest) -> Result<Waiter<'_>, ReceiveError> {
+    fn wait_at(&self, of: QueueRef) -> Result<Waiter<'_>, ReceiveError> {
         let mut waiting = self.waiting.lock().unwrap();
         let receivers: usize = waiting.values().map(|each| each.receivers).sum();
         if receivers >= RECEIVERS_WAITING_MAX {
             return Err(ReceiveError::TooManyWaiting);
         }
-        let here = waiting.entry(request.of).or_default();
+        let here = waiting.entry(of).or_default();
         here.receivers += 1;
         Ok(Waiter {
             arrivals: self,
-            queue: request.of,
+            queue: of,
             notify: Arc::clone(&here.notify),
         })
     }
@@ -394,21 +434,12 @@ impl Drop for Waiter<'_> {
 mod tests {
     use super::*;
 
-    fn request(subscription: i64) -> ReceiveRequest {
-        ReceiveRequest {
-            of: QueueRef::dead_letters(SubscriptionId(subscription)),
-            which: LockSelection::Due,
-            limit: 1,
-            lock: Duration::from_secs(60),
-        }
-    }
-
     #[test]
     fn seats_are_counted_over_all_queues_and_given_back() {
         let arrivals = Arrivals::default();
         let sit = |number: usize| {
             let queue = i64::try_from(number % 3).expect("few");
-            arrivals.wait_at(&request(queue))
+            arrivals.wait_at(QueueRef::dead_letters(SubscriptionId(queue)))
         };
         let seats: Vec<_> = (0..RECEIVERS_WAITING_MAX)
             .map(|number| sit(number).expect("a seat"))

@@ -125,15 +125,23 @@ impl Message {
         Ok(message)
     }
 
-    /// A message of these sections, as the broker writes its own.
+    /// A message whose body is a value, as the broker writes its own.
     pub fn of(properties: &Properties, application_properties: Map, body: Value) -> Self {
+        Self::with_body(properties, application_properties, section(VALUE, body))
+    }
+
+    /// A message whose body is bytes.
+    pub fn of_data(properties: &Properties, application_properties: Map, body: Vec<u8>) -> Self {
+        let body = section(DATA, Value::Binary(body.into()));
+        Self::with_body(properties, application_properties, body)
+    }
+
+    fn with_body(properties: &Properties, application_properties: Map, body: Bytes) -> Self {
+        let application_properties = Value::Map(application_properties);
         Self {
             properties: section(PROPERTIES, properties.to_value()),
-            application_properties: section(
-                APPLICATION_PROPERTIES,
-                Value::Map(application_properties),
-            ),
-            body: section(VALUE, body),
+            application_properties: section(APPLICATION_PROPERTIES, application_properties),
+            body,
             ..Self::default()
         }
     }
