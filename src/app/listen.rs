@@ -99,8 +99,13 @@ pub(super) async fn serve<S, B>(
             service.call(request)
         });
         let (server, watcher, amqp) = (server.clone(), graceful.watcher(), Arc::clone(&amqp));
+        let stopped = stop.clone();
         let serving = async move {
-            match (first_byte(&stream).await, &*amqp) {
+            let first = tokio::select! {
+                first = first_byte(&stream) => first,
+                () = stopped.cancelled() => None,
+            };
+            match (first, &*amqp) {
                 (None, _) => {}
                 (Some(AMQP), Some(amqp)) => amqp::serve(stream, amqp).await,
                 (Some(_), _) => {

@@ -343,7 +343,7 @@ fn take_step(peer: &mut Peer, step: Step, now: &mut Timestamp) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     /// Whatever a peer does and in whatever order it is answered: nothing panics, counts come back to zero, every
     /// link ends once, and what is written can be read.

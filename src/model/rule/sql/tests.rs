@@ -550,6 +550,8 @@ fn not(inner: Expression) -> Expression {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))] // expressions are slow to make
+
     #[test]
     fn what_is_printed_is_read_back(condition in condition()) {
         let printed = print(&condition);
