@@ -23,7 +23,6 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::api::{amqp, client_of};
 use crate::app::paced_body::PacedBody;
@@ -66,8 +65,8 @@ pub(super) struct ConnectionLimits {
     pub(super) per_client: usize,
 }
 
-/// Serves on `listener` until `stop`: whoever speaks AMQP by `amqp`, if it is there, and every other connection by a service of
-/// its own.
+/// Serves on `listener` until `stop`: whoever speaks AMQP by `amqp`, if it is there, and every other connection by
+/// a service of its own.
 pub(super) async fn serve<S, B>(
     listener: TcpListener,
     limits: ConnectionLimits,
@@ -84,7 +83,6 @@ pub(super) async fn serve<S, B>(
     let server = server();
     let graceful = GracefulShutdown::new();
     let amqp = Arc::new(amqp);
-    let connections = TaskTracker::new();
     while let Some((stream, address)) = accept(&listener, &stop).await {
         let Some(of_client) = clients.enter(address.ip(), limits.per_client) else {
             tracing::debug!(%address, "a client has too many connections");
@@ -98,6 +96,7 @@ pub(super) async fn serve<S, B>(
             has_requested.notify_one();
             service.call(request)
         });
+        // The stop waits for whoever holds a watcher.
         let (server, watcher, amqp) = (server.clone(), graceful.watcher(), Arc::clone(&amqp));
         let stopped = stop.clone();
         let serving = async move {
@@ -116,11 +115,9 @@ pub(super) async fn serve<S, B>(
             }
             drop((slot, of_client));
         };
-        connections.spawn(serving);
+        tokio::spawn(serving);
     }
     let _ = tokio::time::timeout(GOODBYE, graceful.shutdown()).await;
-    connections.close();
-    let _ = tokio::time::timeout(GOODBYE, connections.wait()).await;
 }
 
 /// The first byte that a client sends, which stays to be read; `None` if it sends none in time.
