@@ -44,6 +44,12 @@ pub(super) const REPLIES_WAITING_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 /// Bytes of a request: a batch of messages to schedule is the largest.
 pub(super) const REQUEST_BYTES_MAX: u64 = 1_024 * 1_024;
 
+/// Bytes of a token with its request.
+pub(super) const TOKEN_BYTES_MAX: u64 = 64 * 1_024;
+
+/// Links over which a peer shows tokens. Anybody can attach them, so they are few.
+pub(super) const TOKEN_LINKS_MAX: usize = 8;
+
 /// Tokens that a connection has shown: one for each entity that it uses, and its management.
 pub(super) const CLAIMS_MAX: usize = 2_048;
 

@@ -17,7 +17,7 @@ use crate::api::amqp::connection::Connection;
 use crate::api::amqp::event::{Event, LinkId};
 use crate::api::amqp::limits::{
     CLAIMS_MAX, CLOSE_DEADLINE, OUTPUT_BYTES_MAX, REPLIES_WAITING_BYTES_MAX, REQUEST_BYTES_MAX,
-    TAKES_MAX, TOKEN_DEADLINE, WRITE_DEADLINE,
+    TAKES_MAX, TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
 };
 use crate::api::amqp::nodes::{Nodes, ReceiverRequest};
 use crate::api::amqp::session::{Acceptance, Handout};
@@ -340,7 +340,12 @@ impl Shell<'_> {
         self.check(&address, right)?;
         let end = match (&address, attach.role) {
             (Address::Tokens, Role::Sender) => {
-                self.connection.accept(link, request_acceptance());
+                self.check_token_links()?;
+                let acceptance = Acceptance {
+                    message_bytes_max: Some(TOKEN_BYTES_MAX),
+                    ..Acceptance::default()
+                };
+                self.connection.accept(link, acceptance);
                 End::Tokens
             }
             (Address::Tokens | Address::Management(_), Role::Receiver) => {
@@ -371,6 +376,16 @@ impl Shell<'_> {
         };
         self.links.insert(link, attached);
         Ok(())
+    }
+
+    fn check_token_links(&self) -> Result<(), AmqpError> {
+        let links = self.links.values();
+        let count = links.filter(|link| matches!(link.end, End::Tokens)).count();
+        if count < TOKEN_LINKS_MAX {
+            return Ok(());
+        }
+        let problem = format!("a connection has at most {TOKEN_LINKS_MAX} links to $cbs");
+        Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem))
     }
 
     fn spawn<F>(
@@ -567,13 +582,6 @@ fn receiver_request(entity: &EntityAddress, attach: &Attach) -> ReceiverRequest 
         lock: attach.sender_settles != SenderSettles::Settled,
         session: attach.source.as_ref().and_then(|source| source.session()),
         session_timeout: timeout.map(Duration::from_millis),
-    }
-}
-
-fn request_acceptance() -> Acceptance {
-    Acceptance {
-        message_bytes_max: Some(REQUEST_BYTES_MAX),
-        ..Acceptance::default()
     }
 }
 

@@ -147,6 +147,7 @@ fn ascii(value: &Json) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::amqp::value::get;
 
     #[test]
     fn a_message_has_its_headers() {
@@ -193,5 +194,40 @@ mod tests {
         let headers = without_lock.headers();
         let broker = headers["BrokerProperties"].to_str().expect("ASCII");
         assert!(!broker.contains("Lock"), "{broker}");
+    }
+
+    #[test]
+    fn a_message_has_its_encoding() {
+        let token = LockToken::from_bytes([7; 16]);
+        let properties = [("Order-No".to_owned(), "7".to_owned())];
+        let message = Message {
+            sequence_number: 42,
+            message_id: "größe",
+            enqueued_at: Timestamp::from_ms(1_000),
+            delivery_count: 3,
+            lock: Some((token, Timestamp::from_ms(61_000))),
+            reason: Some("Odd"),
+            description: None,
+            properties: &properties,
+        };
+        let encoded = message.encode("application/json", b"{}".to_vec(), true);
+        let encoded = Encoded::parse(&encoded.into()).expect("a message");
+        assert_eq!(encoded.header().expect("a header").delivery_count, 3);
+        let found = encoded.properties().expect("properties");
+        assert_eq!(found.message_id, Some("größe".into()));
+        assert_eq!(found.content_type.as_deref(), Some("application/json"));
+        let expected = vec![("DeadLetterReason".into(), "Odd".into()), ("Order-No".into(), "7".into())];
+        assert_eq!(encoded.application_properties(), Ok(expected));
+        let annotations = encoded.annotations().expect("annotations");
+        let annotation = |name| get(&annotations, name).cloned();
+        for (name, expected) in [
+            (annotation::SEQUENCE_NUMBER, Value::Long(42)),
+            (annotation::ENQUEUED_TIME, Value::Timestamp(1_000)),
+            (annotation::LOCKED_UNTIL, Value::Timestamp(61_000)),
+            (annotation::MESSAGE_STATE, Value::Int(1)),
+        ] {
+            assert_eq!(annotation(name), Some(expected), "{name}");
+        }
+        assert_eq!(encoded.body().as_ref(), b"\x00\x53\x75\xa0\x02{}");
     }
 }

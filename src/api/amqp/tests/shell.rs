@@ -22,7 +22,7 @@ use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::address::EntityAddress;
 use crate::wire::amqp::cbs::PutToken;
 use crate::wire::amqp::condition::{
-    CONNECTION_FORCED, MESSAGE_LOCK_LOST, NOT_FOUND, UNAUTHORIZED_ACCESS,
+    CONNECTION_FORCED, MESSAGE_LOCK_LOST, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::management::{Reply, Request};
 use crate::wire::amqp::message::{Message, Properties};
@@ -221,18 +221,8 @@ impl Client {
     }
 
     async fn show_token(&mut self, rule: &str, expires_at: Timestamp) -> i128 {
-        let address = |each: &mut Attach| {
-            let address = Some("$cbs".to_owned());
-            each.source = Some(Source {
-                address: address.clone(),
-                ..Source::default()
-            });
-            each.target = Some(Target::Node { address });
-        };
         for (handle, role) in [(100, Role::Receiver), (101, Role::Sender)] {
-            let mut attach = attach(handle, role);
-            address(&mut attach);
-            self.send(&Performative::Attach(Box::new(attach))).await;
+            self.attach_at(handle, role, "$cbs").await;
         }
         self.send(&grant(100, 0, 10)).await;
         for _ in ["attach", "attach", "flow"] {
@@ -291,8 +281,20 @@ impl Client {
     }
 
     async fn attach(&mut self, handle: u32, role: Role) {
-        self.send(&Performative::Attach(Box::new(attach(handle, role))))
-            .await;
+        self.attach_at(handle, role, "orders").await;
+    }
+
+    async fn attach_at(&mut self, handle: u32, role: Role, address: &str) {
+        let address = Some(address.to_owned());
+        let attach = Attach {
+            source: Some(Source {
+                address: address.clone(),
+                ..Source::default()
+            }),
+            target: Some(Target::Node { address }),
+            ..attach(handle, role)
+        };
+        self.send(&Performative::Attach(Box::new(attach))).await;
     }
 
     /// Whether nothing comes until everybody waits.
@@ -549,4 +551,23 @@ async fn requests_are_answered_where_their_answers_are_waited_for() {
         reply.properties().expect("properties").correlation_id,
         Some(Value::Ulong(5))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn links_that_anybody_may_attach_are_few() {
+    let mut client = Client::connected(1 << 20).await;
+    let mut refused = Vec::new();
+    for handle in 0..9 {
+        client.attach_at(handle, Role::Sender, "$cbs").await;
+        assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+        match client.next().await {
+            Some(Performative::Flow(_)) => {}
+            answer => refused.push((handle, answer)),
+        }
+    }
+    let [(8, Some(Performative::Detach(detached)))] = &refused[..] else {
+        panic!("{refused:?}");
+    };
+    let condition = detached.error.as_ref().map(|error| error.condition.as_ref());
+    assert_eq!(condition, Some(RESOURCE_LIMIT_EXCEEDED));
 }
