@@ -216,7 +216,10 @@ mod tests {
         let found = encoded.properties().expect("properties");
         assert_eq!(found.message_id, Some("größe".into()));
         assert_eq!(found.content_type.as_deref(), Some("application/json"));
-        let expected = vec![("DeadLetterReason".into(), "Odd".into()), ("Order-No".into(), "7".into())];
+        let expected = vec![
+            ("DeadLetterReason".into(), "Odd".into()),
+            ("Order-No".into(), "7".into()),
+        ];
         assert_eq!(encoded.application_properties(), Ok(expected));
         let annotations = encoded.annotations().expect("annotations");
         let annotation = |name| get(&annotations, name).cloned();

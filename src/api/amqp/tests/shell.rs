@@ -568,6 +568,9 @@ async fn links_that_anybody_may_attach_are_few() {
     let [(8, Some(Performative::Detach(detached)))] = &refused[..] else {
         panic!("{refused:?}");
     };
-    let condition = detached.error.as_ref().map(|error| error.condition.as_ref());
+    let condition = detached
+        .error
+        .as_ref()
+        .map(|error| error.condition.as_ref());
     assert_eq!(condition, Some(RESOURCE_LIMIT_EXCEEDED));
 }
