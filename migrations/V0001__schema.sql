@@ -3,7 +3,8 @@
 -- Conventions:
 --   * Columns in `_at`, `_until` and `_since` are moments in milliseconds since 1970-01-01 UTC; `_ms` are
 --     milliseconds, `_bytes` are bytes. Booleans are 0 or 1.
---   * Ids ascend and are never reused (AUTOINCREMENT): they appear in URLs, and they order the queues.
+--   * Ids ascend and are never reused (AUTOINCREMENT, or highest_id): they appear in URLs, and they order the
+--     queues.
 --   * States, reasons, outcomes and kinds are stored as the words that the API shows.
 --   * "JSON" and "encrypted" (see src/store/engine/encryption.rs) are said beside the column.
 --   * Nothing is ever changed by hand: tables of counters are written in the transaction that changes what
@@ -81,7 +82,7 @@ CREATE INDEX event_subscription_deleted ON event_subscription (id, dead_letters_
 
 -- One row per accepted event, written once.
 CREATE TABLE event (
-    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    id             INTEGER PRIMARY KEY,
     topic_id       INTEGER NOT NULL,
     received_at    INTEGER NOT NULL,
     event_id       TEXT    NOT NULL, -- the publisher's id
@@ -108,7 +109,7 @@ CREATE INDEX event_unmatched ON event (id) WHERE matched = 0;
 --   Resubmitted   a dead letter that a new delivery replaces
 --   Removed       a dead letter that somebody has taken out of its queue
 CREATE TABLE delivery (
-    id                   INTEGER PRIMARY KEY AUTOINCREMENT,
+    id                   INTEGER PRIMARY KEY,
     event_id             INTEGER NOT NULL REFERENCES event (id),
     subscription_id      INTEGER NOT NULL,
     state                TEXT    NOT NULL DEFAULT 'Pending' -- no IN (...): it costs a temporary table per write
@@ -186,6 +187,14 @@ CREATE TABLE delivery_attempt (
     PRIMARY KEY (delivery_id, attempt)
 ) STRICT, WITHOUT ROWID;
 
+-- The highest ids that were given to events and deliveries, stored whenever some of them are deleted (see
+-- src/store/ledger/ids.rs).
+CREATE TABLE highest_id (
+    id       INTEGER PRIMARY KEY CHECK (id = 1),
+    event    INTEGER NOT NULL,
+    delivery INTEGER NOT NULL
+) STRICT;
+
 -- A publish request whose deliveries are still to be created, since they are too many for one change. Deleted with
 -- the last of them.
 CREATE TABLE fan_out (
@@ -200,15 +209,13 @@ CREATE TABLE fan_out (
 -- What is left to be done for this topic?
 CREATE INDEX fan_out_topic ON fan_out (topic_id, first_event_id);
 
--- Recognises a publish request that a client repeats because it missed the response.
--- The rows stand in the order of arrival, so that only the short index is written at random places.
+-- Recognises publish requests that a client repeats because it missed the response. One row for those of one group
+-- of changes (see src/store/ledger/request_marks.rs).
 CREATE TABLE publish_request (
-    id          INTEGER PRIMARY KEY,
-    fingerprint BLOB    NOT NULL, -- of topic, x-ms-client-request-id and body
-    received_at INTEGER NOT NULL
+    id           INTEGER PRIMARY KEY,
+    received_at  INTEGER NOT NULL, -- when the last of them was received
+    fingerprints BLOB    NOT NULL  -- 16 bytes each, of topic, x-ms-client-request-id and body
 ) STRICT;
-
-CREATE INDEX publish_request_fingerprint ON publish_request (fingerprint);
 
 ------------------------------------------------------------------------------------------------------------
 -- Resubmissions and replay jobs.
@@ -482,6 +489,14 @@ CREATE TABLE login_failure (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX login_failure_last ON login_failure (last_at);
+
+-- From where each account was signed in to: failures elsewhere do not keep its user waiting there.
+CREATE TABLE known_network (
+    hash    TEXT    PRIMARY KEY, -- SHA-256, in hex: of the account and the network
+    used_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX known_network_used ON known_network (used_at);
 
 ------------------------------------------------------------------------------------------------------------
 -- Audit log: who did what.

@@ -1,15 +1,13 @@
-//! What buttons do: each is one value of [`Action`], from which come its button, its question, the address
-//! that it is sent to, and what the next page says.
+//! What pages and buttons work with, and what buttons do: one function each, of which a row of the registry tells
+//! the address, who may send it, its label and the question that comes before it.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::response::Response;
-use axum::routing::{MethodRouter, get, post};
-use futures_util::future::BoxFuture;
-use http::request::Parts;
 
 use crate::admin::bare::draw;
 use crate::admin::error::{PageError, PageResult};
@@ -21,7 +19,7 @@ use crate::admin::security::gate;
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::{Flash, Icon, part};
-use crate::store::accounts::Role;
+use crate::model::audit::Caller;
 
 /// The field that names the page to come back to.
 const BACK: &str = "back";
@@ -36,7 +34,7 @@ pub(crate) fn name_of<'a>(names: &'a Names, name: &str) -> &'a str {
 
 /// Something with a page, of which an address tells the names.
 pub(crate) trait Subject: Send + Sync + Sized + 'static {
-    fn find(site: &Site, names: &Names) -> impl Future<Output = Result<Self, PageError>> + Send;
+    fn find(site: &Site, names: &Names) -> impl Future<Output = PageResult<Self>> + Send;
 
     fn page(&self) -> String;
 
@@ -44,80 +42,145 @@ pub(crate) trait Subject: Send + Sync + Sized + 'static {
     fn address(&self) -> String {
         self.page()
     }
-}
 
-/// The subject of a request: `Of(subscription): Of<Subscription>`.
-pub(crate) struct Of<S>(pub(crate) S);
-
-impl<S: Subject> FromRequestParts<Arc<Site>> for Of<S> {
-    type Rejection = PageError;
-
-    async fn from_request_parts(
-        parts: &mut Parts,
-        site: &Arc<Site>,
-    ) -> Result<Self, Self::Rejection> {
-        let names = names(parts, site).await?;
-        S::find(site, &names).await.map(Self)
+    /// The button of the action that stands at `key` below; nothing for whoever may not press it.
+    fn button(&self, key: &str) -> ActionButton {
+        ActionButton::to(format!("{}/{key}", self.address()))
     }
 }
 
-/// A form that was sent to its subject. Whether there is such a thing is said to whoever sent a form of this
-/// session.
-pub(crate) struct Sent<S> {
-    pub(crate) of: S,
+/// What belongs to no subject.
+impl Subject for () {
+    async fn find(_: &Site, _: &Names) -> PageResult<Self> {
+        Ok(())
+    }
+
+    fn page(&self) -> String {
+        "/admin".to_owned()
+    }
+}
+
+/// What a page or an action works with: `show(call: Call<Topic>)`, and `list(call: Call)` where the address names
+/// nothing. A form has the token of the visitor's session, or there is no call.
+#[derive(Clone)]
+pub(crate) struct Call<S = ()> {
+    pub(crate) site: Arc<Site>,
     pub(crate) visitor: Visitor,
+    pub(crate) of: S,
+    /// What was sent; nothing where a page is only read.
     pub(crate) form: Form,
+    pub(crate) names: Names,
 }
 
-impl<S: Subject> FromRequest<Arc<Site>> for Sent<S> {
-    type Rejection = PageError;
+impl<S> Call<S> {
+    /// The same for another subject.
+    pub(crate) fn about<T>(self, of: T) -> Call<T> {
+        Call {
+            site: self.site,
+            visitor: self.visitor,
+            of,
+            form: self.form,
+            names: self.names,
+        }
+    }
 
-    async fn from_request(request: Request, site: &Arc<Site>) -> Result<Self, Self::Rejection> {
-        let (mut parts, body) = request.into_parts();
-        let names = names(&mut parts, site).await?;
-        let request = Request::from_parts(parts, body);
-        let Submitted { visitor, form } = Submitted::from_request(request, site).await?;
-        let of = S::find(site, &names).await?;
-        Ok(Self { of, visitor, form })
+    pub(crate) fn by(&self) -> &Caller {
+        &self.visitor.caller
     }
 }
 
-async fn names(parts: &mut Parts, site: &Arc<Site>) -> Result<Names, PageError> {
-    let names = Path::<Names>::from_request_parts(parts, site).await;
-    let Path(names) = names.map_err(|error| PageError::Unreadable(error.body_text()))?;
-    Ok(names)
+impl<S> Deref for Call<S> {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
 }
 
-/// What a button does to its subject.
-pub(crate) struct Action<S> {
-    /// The end of its address, behind that of the subject's page.
-    pub(crate) key: &'static str,
-    /// On the button.
-    pub(crate) label: &'static str,
-    pub(crate) role: Role,
-    /// Asks before it is done; `None` does it at once.
-    pub(crate) ask: Option<Step<S, Question>>,
-    pub(crate) run: Step<S, Done>,
-}
+/// Whether there is such a thing is said to whoever sent a form of this session.
+impl<S: Subject> FromRequest<Arc<Site>> for Call<S> {
+    type Rejection = PageError;
 
-type Step<S, T> = for<'a> fn(&'a Call<'a, S>) -> BoxFuture<'a, Result<T, PageError>>;
-
-/// What an action works with.
-pub(crate) struct Call<'a, S> {
-    pub(crate) site: &'a Site,
-    pub(crate) visitor: &'a Visitor,
-    pub(crate) of: &'a S,
-    /// What was sent; nothing yet where it is asked first.
-    pub(crate) form: &'a Form,
+    async fn from_request(request: Request, site: &Arc<Site>) -> PageResult<Self> {
+        let (mut parts, body) = request.into_parts();
+        let names = Path::<Names>::from_request_parts(&mut parts, site).await;
+        let Path(names) = names.map_err(|error| PageError::Unreadable(error.body_text()))?;
+        let (visitor, form) = if parts.method.is_safe() {
+            let visitor = Visitor::from_request_parts(&mut parts, site).await?;
+            (visitor, Form::default())
+        } else {
+            let request = Request::from_parts(parts, body);
+            let sent = Submitted::from_request(request, site).await?;
+            (sent.visitor, sent.form)
+        };
+        Ok(Self {
+            of: S::find(site, &names).await?,
+            site: Arc::clone(site),
+            visitor,
+            form,
+            names,
+        })
+    }
 }
 
 /// What a yes would mean.
+#[derive(Default)]
 pub(crate) struct Question {
-    pub(crate) title: String,
+    title: String,
     /// One sentence each.
-    pub(crate) consequences: Vec<String>,
+    consequences: Vec<String>,
     /// Whether something would be lost.
-    pub(crate) dangerous: bool,
+    dangerous: bool,
+}
+
+impl Question {
+    pub(crate) fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The same with another consequence, in a sentence.
+    pub(crate) fn would(mut self, consequence: impl Into<String>) -> Self {
+        self.consequences.push(consequence.into());
+        self
+    }
+
+    /// The same where something would be lost.
+    pub(crate) fn dangerously(mut self) -> Self {
+        self.dangerous = true;
+        self
+    }
+
+    /// As a page, from which a yes is posted to `action`, and a no leads to `back`.
+    pub(crate) fn draw(
+        self,
+        visitor: &Visitor,
+        button: &'static str,
+        action: String,
+        back: String,
+    ) -> Response {
+        draw(&Confirm {
+            frame: Frame::new(visitor, self.title),
+            consequences: self.consequences,
+            dangerous: self.dangerous,
+            button,
+            back,
+            action,
+        })
+    }
+}
+
+#[derive(Template)]
+#[template(path = "confirm.html")]
+struct Confirm {
+    frame: Frame,
+    consequences: Vec<String>,
+    button: &'static str,
+    dangerous: bool,
+    back: String,
+    action: String,
 }
 
 /// What the next page says.
@@ -130,116 +193,50 @@ pub(crate) struct Done {
 impl Done {
     /// It worked.
     pub(crate) fn well(text: impl Into<String>) -> Self {
-        Self::with(Flash::done(text))
+        Flash::done(text).into()
     }
 
     /// It did not work, for a reason that is no fault of the address.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
-        Self::with(Flash::failed(text))
-    }
-
-    fn with(flash: Flash) -> Self {
-        let leads_to = None;
-        Self { flash, leads_to }
+        Flash::failed(text).into()
     }
 
     /// The same where the subject has no page any more.
-    pub(crate) fn leading_to(self, page: String) -> Self {
-        let leads_to = Some(page);
+    pub(crate) fn leading_to(self, page: impl Into<String>) -> Self {
+        let leads_to = Some(page.into());
         Self { leads_to, ..self }
     }
 }
 
-/// A question before something is done. A yes is posted to `action`.
-#[derive(Template)]
-#[template(path = "confirm.html")]
-pub(crate) struct Confirm {
-    pub(crate) frame: Frame,
-    /// What would happen, one sentence each.
-    pub(crate) consequences: Vec<String>,
-    pub(crate) button: &'static str,
-    /// Whether something would be lost.
-    pub(crate) dangerous: bool,
-    /// Where a no leads to.
-    pub(crate) back: String,
-    pub(crate) action: String,
+impl From<Flash> for Done {
+    fn from(flash: Flash) -> Self {
+        let leads_to = None;
+        Self { flash, leads_to }
+    }
 }
 
-impl<S: Subject> Action<S> {
-    /// What serves its address.
-    pub(crate) fn handler(&'static self) -> MethodRouter<Arc<Site>> {
-        let run = post(
-            move |State(site): State<Arc<Site>>, sent: Sent<S>| async move {
-                self.carry_out(&site, &sent).await
-            },
-        );
-        match self.ask {
-            None => run,
-            Some(ask) => run.merge(get(
-                move |State(site): State<Arc<Site>>, Of(of): Of<S>, visitor: Visitor| async move {
-                    self.put_question(ask, &site, &of, &visitor).await
-                },
-            )),
-        }
-    }
+/// Asks before an action is done.
+pub(crate) async fn ask<S: Subject>(
+    call: Call<S>,
+    label: &'static str,
+    question: impl AsyncFnOnce(Call<S>) -> PageResult<Question>,
+) -> PageResult {
+    let (visitor, back) = (call.visitor.clone(), call.of.page());
+    let question = question(call).await?;
+    Ok(question.draw(&visitor, label, visitor.path.clone(), back))
+}
 
-    async fn carry_out(&self, site: &Site, sent: &Sent<S>) -> PageResult {
-        let Sent { of, visitor, form } = sent;
-        let call = Call {
-            site,
-            visitor,
-            of,
-            form,
-        };
-        let done = (self.run)(&call).await?;
-        let leads_to = match form.raw(BACK) {
-            back if gate::is_page(back) => back.to_owned(),
-            _ => done.leads_to.unwrap_or_else(|| of.page()),
-        };
-        visitor.leave(done.flash, &leads_to).await
-    }
-
-    async fn put_question(
-        &self,
-        ask: Step<S, Question>,
-        site: &Site,
-        of: &S,
-        visitor: &Visitor,
-    ) -> Result<Response, PageError> {
-        let form = &Form::default();
-        let call = Call {
-            site,
-            visitor,
-            of,
-            form,
-        };
-        let question = ask(&call).await?;
-        Ok(draw(&Confirm {
-            frame: Frame::new(visitor, question.title),
-            consequences: question.consequences,
-            button: self.label,
-            dangerous: question.dangerous,
-            back: of.page(),
-            action: visitor.path.clone(),
-        }))
-    }
-
-    /// Its button on a page of `subject`; nothing for whoever may not press it.
-    pub(crate) fn button(&self, subject: &S) -> ActionButton {
-        let path = format!("{}/{}", subject.address(), self.key);
-        let reader = Reader::current();
-        ActionButton {
-            is_offered: reader.may_send(&path),
-            csrf: reader.user.as_ref().map(|user| user.csrf.clone()),
-            path,
-            label: self.label,
-            about: String::new(),
-            back: String::new(),
-            asks: self.ask.is_some(),
-            class: "quiet",
-            icon: None,
-        }
-    }
+/// Does it, and leads to the page that it was sent from, or to that of its subject.
+pub(crate) async fn carry_out<S: Subject>(
+    call: Call<S>,
+    run: impl AsyncFnOnce(Call<S>) -> PageResult<Done>,
+) -> PageResult {
+    let (visitor, page) = (call.visitor.clone(), call.of.page());
+    let back = Some(call.form.raw(BACK)).filter(|back| gate::is_page(back));
+    let back = back.map(str::to_owned);
+    let done = run(call).await?;
+    let leads_to = back.or(done.leads_to).unwrap_or(page);
+    visitor.leave(done.flash, &leads_to).await
 }
 
 /// A button of an action: a form of its own, or a link to its question.
@@ -262,6 +259,23 @@ pub(crate) struct ActionButton {
 part!(ActionButton);
 
 impl ActionButton {
+    fn to(path: String) -> Self {
+        let reader = Reader::current();
+        let user = reader.user.as_ref();
+        let button = user.and_then(|user| user.map.page(&path)?.button);
+        Self {
+            is_offered: reader.may_send(&path),
+            csrf: user.map(|user| user.csrf.clone()),
+            path,
+            label: button.map_or("", |button| button.label),
+            about: String::new(),
+            back: String::new(),
+            asks: button.is_some_and(|button| button.asks),
+            class: "quiet",
+            icon: None,
+        }
+    }
+
     /// The same in the look of these classes of the stylesheet.
     pub(crate) fn class(self, class: &'static str) -> Self {
         Self { class, ..self }

@@ -32,20 +32,15 @@ async fn serve(Path(name): Path<String>, headers: HeaderMap) -> Response {
         return StatusCode::NOT_FOUND.into_response();
     };
     let tag = format!("\"{}\"", hash(&file));
-    if headers
-        .get(IF_NONE_MATCH)
-        .is_some_and(|known| known == tag.as_str())
-    {
+    let known = headers.get(IF_NONE_MATCH);
+    if known.is_some_and(|known| known == tag.as_str()) {
         return (StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response();
     }
     // Whoever asks by a hash gets what belongs to it, or what is newer and just as good.
     let kept = [
-        (
-            CACHE_CONTROL,
-            "public, max-age=31536000, immutable".to_owned(),
-        ),
-        (CONTENT_TYPE, content_type(&name).to_owned()),
-        (ETAG, tag),
+        (CACHE_CONTROL, "public, max-age=31536000, immutable"),
+        (CONTENT_TYPE, content_type(&name)),
+        (ETAG, &tag),
     ];
     (kept, file.data).into_response()
 }

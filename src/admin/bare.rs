@@ -43,8 +43,6 @@ pub(crate) fn draw_with(status: StatusCode, page: &impl Template) -> Response {
 pub(crate) struct Message {
     pub(crate) title: &'static str,
     pub(crate) text: String,
-    /// What to do next, for whoever is signed in; empty where the text says it.
-    pub(crate) advice: &'static str,
     /// Where the overview lies.
     pub(crate) overview: String,
 }
@@ -61,19 +59,8 @@ impl Message {
         Self {
             title,
             text,
-            advice: "",
             overview: "/admin".to_owned(),
         }
-    }
-
-    /// The same with what to do next.
-    pub(crate) fn advising(self, advice: &'static str) -> Self {
-        Self { advice, ..self }
-    }
-
-    /// The same where the overview lies at another URL.
-    pub(crate) fn leading_to(self, overview: String) -> Self {
-        Self { overview, ..self }
     }
 
     pub(crate) fn draw(self, status: StatusCode) -> Response {

@@ -1,7 +1,11 @@
 //! What went wrong, as a page.
 
+use std::fmt::Display;
+use std::time::Duration;
+
 use axum::response::{IntoResponse, Redirect, Response};
-use http::StatusCode;
+use http::header::RETRY_AFTER;
+use http::{HeaderName, StatusCode};
 
 use crate::admin::bare::Message;
 use crate::admin::widgets::print::sentence;
@@ -11,7 +15,7 @@ use crate::store::StoreError;
 use crate::store::accounts::{AccountError, Role};
 
 /// What a handler gives.
-pub(crate) type PageResult = Result<Response, PageError>;
+pub(crate) type PageResult<T = Response> = Result<T, PageError>;
 
 /// Why there is no page to show.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +40,8 @@ pub(crate) enum PageError {
         /// Where the pages do answer.
         overview: String,
     },
+    #[error("Too many tries. Try again in {} s.", seconds(*.0))]
+    TooOften(Duration),
     #[error("This takes the role {role}, which your account does not have.", role = .0.name())]
     Forbidden(Role),
     /// What there is not.
@@ -56,56 +62,43 @@ pub(crate) enum PageError {
 }
 
 impl PageError {
-    fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
+        self.kind().0
+    }
+
+    /// When it may be tried again.
+    pub(crate) fn retry_after(&self) -> Option<[(HeaderName, String); 1]> {
+        let Self::TooOften(wait) = self else {
+            return None;
+        };
+        Some([(RETRY_AFTER, seconds(*wait).to_string())])
+    }
+
+    /// The status, and a title.
+    fn kind(&self) -> (StatusCode, &'static str) {
         match self {
-            Self::SignedOut | Self::Foreign | Self::BadToken | Self::Forbidden(_) => {
-                StatusCode::FORBIDDEN
-            }
-            Self::WrongHost { .. } => StatusCode::MISDIRECTED_REQUEST,
-            Self::NotFound(_) => StatusCode::NOT_FOUND,
-            Self::NoSuchAction => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Unreadable(_) => StatusCode::BAD_REQUEST,
-            Self::Conflict(_) => StatusCode::CONFLICT,
-            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::SignedOut => (StatusCode::FORBIDDEN, "Signed out"),
+            Self::Foreign | Self::BadToken => (StatusCode::FORBIDDEN, "Not carried out"),
+            Self::TooOften(_) => (StatusCode::TOO_MANY_REQUESTS, "Not now"),
+            Self::WrongHost { .. } => (StatusCode::MISDIRECTED_REQUEST, "Not under this name"),
+            Self::Forbidden(_) => (StatusCode::FORBIDDEN, "Not allowed"),
+            Self::NotFound(_) => (StatusCode::NOT_FOUND, "Not found"),
+            Self::NoSuchAction => (StatusCode::METHOD_NOT_ALLOWED, "Not possible"),
+            Self::Unreadable(_) => (StatusCode::BAD_REQUEST, "Not understood"),
+            Self::Conflict(_) => (StatusCode::CONFLICT, "Not possible any more"),
+            Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "Not available now"),
+            Self::Damaged(_) => (StatusCode::INTERNAL_SERVER_ERROR, "Not readable"),
         }
     }
 
-    fn title(&self) -> &'static str {
-        match self {
-            Self::SignedOut => "Signed out",
-            Self::Foreign | Self::BadToken => "Not carried out",
-            Self::WrongHost { .. } => "Not under this name",
-            Self::Forbidden(_) => "Not allowed",
-            Self::NotFound(_) => "Not found",
-            Self::NoSuchAction => "Not possible",
-            Self::Unreadable(_) => "Not understood",
-            Self::Conflict(_) => "Not possible any more",
-            Self::Unavailable(_) => "Not available now",
-            Self::Damaged(_) => "Not readable",
-        }
+    /// What an address or a form asks for cannot be done, for this reason.
+    pub(crate) fn refused(reason: impl Display) -> Self {
+        Self::Conflict(sentence(&reason.to_string()))
     }
+}
 
-    /// What to do next; empty where that is said already.
-    fn advice(&self) -> &'static str {
-        match self {
-            Self::SignedOut | Self::Foreign | Self::BadToken | Self::WrongHost { .. } => "",
-            Self::Forbidden(_) => "An administrator can give it to you, or do this for you.",
-            Self::NotFound(_) => {
-                "It may have been deleted, after its retention too, or the address is not complete."
-            }
-            Self::NoSuchAction => "Open the page that it belongs to, and use what is there.",
-            Self::Unreadable(_) => "Nothing was changed. Go back, mend it and try again.",
-            Self::Conflict(_) => "Nothing was changed. Look at how things stand now.",
-            Self::Unavailable(_) => {
-                "Look first whether it was done all the same. If this lasts, the log of the appliance \
-                 says more."
-            }
-            Self::Damaged(_) => {
-                "Whoever runs the appliance can check the integrity of the database under System."
-            }
-        }
-    }
+fn seconds(wait: Duration) -> u128 {
+    wait.as_millis().div_ceil(1_000)
 }
 
 impl IntoResponse for PageError {
@@ -113,12 +106,13 @@ impl IntoResponse for PageError {
         if matches!(self, Self::SignedOut) {
             return Redirect::to("/admin/login").into_response();
         }
-        let message = Message::new(self.title(), self.to_string()).advising(self.advice());
-        let status = self.status();
+        let (status, title) = self.kind();
+        let mut message = Message::new(title, self.to_string());
+        let retry_after = self.retry_after();
         if let Self::WrongHost { overview, .. } = self {
-            return message.leading_to(overview).draw(status);
+            message.overview = overview;
         }
-        message.draw(status)
+        (retry_after, message.draw(status)).into_response()
     }
 }
 
@@ -141,52 +135,40 @@ impl From<tower_sessions::session::Error> for PageError {
 
 impl From<ManageError> for PageError {
     fn from(error: ManageError) -> Self {
-        match error {
-            ManageError::TopicNotFound(name) => Self::NotFound(format!("topic {name}")),
-            ManageError::SubscriptionNotFound(topic, name) => {
-                Self::NotFound(format!("event subscription {name} of the topic {topic}"))
-            }
-            ManageError::NamespaceNotFound(name) => Self::NotFound(format!("namespace {name}")),
-            ManageError::InputSchemaFixed
-            | ManageError::DeliveryModeFixed(_)
-            | ManageError::NothingSent(_)
-            | ManageError::BuiltIn(_)
-            | ManageError::TooManyNamespaces
-            | ManageError::TooManyTopics(..)
-            | ManageError::NotValidated { .. }
-            | ManageError::TooManySubscriptions(_)
-            | ManageError::TooManySecrets(_) => Self::Conflict(sentence(&error.to_string())),
-            ManageError::Store(error) => error.into(),
+        if let ManageError::Store(error) = error {
+            error.into()
+        } else if let ManageError::TopicNotFound(name) = error {
+            Self::NotFound(format!("topic {name}"))
+        } else if let ManageError::NamespaceNotFound(name) = error {
+            Self::NotFound(format!("namespace {name}"))
+        } else if let ManageError::SubscriptionNotFound(topic, name) = error {
+            Self::NotFound(format!("event subscription {name} of the topic {topic}"))
+        } else {
+            Self::refused(error)
         }
     }
 }
 
 impl From<PeopleError> for PageError {
     fn from(error: PeopleError) -> Self {
-        match error {
-            PeopleError::Account(error) => error.into(),
-            PeopleError::Name(_)
-            | PeopleError::Days
-            | PeopleError::WrongCode
-            | PeopleError::Password(_)
-            | PeopleError::WrongPassword
-            | PeopleError::DeadLink => Self::Conflict(sentence(&error.to_string())),
+        if let PeopleError::Account(error) = error {
+            error.into()
+        } else {
+            Self::refused(error)
         }
     }
 }
 
 impl From<AccountError> for PageError {
     fn from(error: AccountError) -> Self {
-        match error {
-            AccountError::NotFound => Self::NotFound("such user".to_owned()),
-            AccountError::TokenNotFound => Self::NotFound("such token".to_owned()),
-            AccountError::Store(error) => error.into(),
-            AccountError::NameTaken
-            | AccountError::TooMany
-            | AccountError::FirstIsAdmin
-            | AccountError::TokenNameTaken
-            | AccountError::TooManyTokens
-            | AccountError::LastAdmin => Self::Conflict(sentence(&error.to_string())),
+        if let AccountError::Store(error) = error {
+            error.into()
+        } else if matches!(error, AccountError::NotFound) {
+            Self::NotFound("such user".to_owned())
+        } else if matches!(error, AccountError::TokenNotFound) {
+            Self::NotFound("such token".to_owned())
+        } else {
+            Self::refused(error)
         }
     }
 }
@@ -195,7 +177,7 @@ impl From<PublishError> for PageError {
     fn from(error: PublishError) -> Self {
         match error {
             PublishError::Stopping | PublishError::DiskLow => Self::Unavailable(error.to_string()),
-            PublishError::BuiltIn(_) => Self::Conflict(sentence(&error.to_string())),
+            PublishError::BuiltIn(_) => Self::refused(error),
             PublishError::Store(error) => error.into(),
         }
     }
@@ -205,9 +187,7 @@ impl From<ReplayError> for PageError {
     fn from(error: ReplayError) -> Self {
         match error {
             ReplayError::NotFound(id) => Self::NotFound(format!("replay job {id}")),
-            ReplayError::Ended(..) | ReplayError::TooMany => {
-                Self::Conflict(sentence(&error.to_string()))
-            }
+            ReplayError::Ended(..) | ReplayError::TooMany => Self::refused(error),
             ReplayError::Store(error) => error.into(),
         }
     }
@@ -215,17 +195,14 @@ impl From<ReplayError> for PageError {
 
 impl From<ResubmitError> for PageError {
     fn from(error: ResubmitError) -> Self {
-        match error {
-            ResubmitError::NotFound(id) => Self::NotFound(format!("delivery {id}")),
-            ResubmitError::NotDeadLettered(..)
-            | ResubmitError::Locked(..)
-            | ResubmitError::Rejected(..)
-            | ResubmitError::EndpointFailed(..)
-            | ResubmitError::InvalidEvent(_) => Self::Conflict(sentence(&error.to_string())),
-            ResubmitError::Stopping | ResubmitError::DiskLow => {
-                Self::Unavailable(error.to_string())
-            }
-            ResubmitError::Store(error) => error.into(),
+        if let ResubmitError::Store(error) = error {
+            error.into()
+        } else if let ResubmitError::NotFound(id) = error {
+            Self::NotFound(format!("delivery {id}"))
+        } else if matches!(error, ResubmitError::Stopping | ResubmitError::DiskLow) {
+            Self::Unavailable(error.to_string())
+        } else {
+            Self::refused(error)
         }
     }
 }

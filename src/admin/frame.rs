@@ -1,6 +1,7 @@
 //! What stands around every page behind the login: navigation, messages and foot.
 
 use std::fmt::Display;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use askama::Template;
@@ -16,24 +17,23 @@ use crate::admin::bare::{Message, draw_with};
 use crate::admin::reader::Reader;
 use crate::admin::security::session::Visitor;
 use crate::admin::sitemap::{Counted, NavGroup, NavLink};
-use crate::admin::standing::Standing;
-use crate::admin::widgets::{Flash, Time, Tone, print};
+use crate::admin::widgets::{Time, Tone, print};
 use crate::store::accounts::Role;
 
 /// What every page behind the login has around it.
 pub(crate) struct Frame {
     pub(crate) title: String,
     pub(crate) nav: Vec<NavGroup>,
-    pub(crate) user: String,
-    pub(crate) csrf: String,
-    pub(crate) flash: Option<Flash>,
-    /// Whether the page may read itself again when something has changed.
-    pub(crate) live: bool,
-    /// The page to come back to.
-    pub(crate) back: String,
     pub(crate) reader: Arc<Reader>,
-    role: Role,
-    standing: Arc<Standing>,
+    visitor: Visitor,
+}
+
+impl Deref for Frame {
+    type Target = Visitor;
+
+    fn deref(&self) -> &Visitor {
+        &self.visitor
+    }
 }
 
 /// A number beside a link of the navigation, and what it counts.
@@ -49,14 +49,8 @@ impl Frame {
         Self {
             title: title.into(),
             nav: visitor.map.nav(&visitor.path, visitor.role),
-            user: visitor.name.clone(),
-            csrf: visitor.csrf.clone(),
-            flash: visitor.flash.clone(),
-            live: visitor.only_reads,
-            back: back(visitor),
             reader: Reader::current(),
-            role: visitor.role,
-            standing: Arc::clone(&visitor.standing),
+            visitor: visitor.clone(),
         }
     }
 
@@ -64,14 +58,9 @@ impl Frame {
         env!("CARGO_PKG_VERSION")
     }
 
-    /// What the role is called.
-    pub(crate) fn role(&self) -> &'static str {
-        role_title(self.role)
-    }
-
     /// The first letter of the user's name.
     pub(crate) fn initial(&self) -> String {
-        let initial = self.user.chars().next();
+        let initial = self.name.chars().next();
         initial.map_or_else(String::new, |initial| initial.to_uppercase().to_string())
     }
 
@@ -94,17 +83,14 @@ impl Frame {
         let standing = &self.standing;
         let (count, tone, said) = match link.listing.counts? {
             Counted::NeedingAttention => {
-                let count = u64::try_from(standing.needing_attention()).unwrap_or(u64::MAX);
-                (count, Tone::Bad, "need attention")
+                let count = standing.needing_attention().try_into();
+                (count.unwrap_or(u64::MAX), Tone::Bad, "need attention")
             }
             Counted::Rejected => (standing.rejected, Tone::Warn, "in 24 h"),
             Counted::DeadLetters => (standing.dead_letters(), Tone::Bad, "in their queues"),
         };
-        (count > 0).then(|| NavCount {
-            number: print::count(count),
-            tone,
-            said,
-        })
+        let number = print::count(count);
+        (count > 0).then_some(NavCount { number, tone, said })
     }
 
     /// Where in the navigation the page belongs.
@@ -113,14 +99,23 @@ impl Frame {
         links.find(|link| link.current)
     }
 
+    /// Where to come back to, without sending the page's form again.
+    pub(crate) fn back(&self) -> &str {
+        if self.only_reads {
+            &self.address
+        } else {
+            "/admin"
+        }
+    }
+
     /// Whether a link to the page at `path` leads somewhere.
     pub(crate) fn opens(&self, path: impl Display) -> bool {
-        self.reader.may_open(&path.to_string())
+        self.may_open(&path.to_string())
     }
 
     /// Whether the form that is sent to `path` would be taken.
     pub(crate) fn sends(&self, path: impl Display) -> bool {
-        self.reader.may_send(&path.to_string())
+        self.may_send(&path.to_string())
     }
 }
 
@@ -133,14 +128,6 @@ pub(crate) fn role_title(role: Role) -> &'static str {
     }
 }
 
-/// Where to come back to from a page, without sending its form again.
-fn back(visitor: &Visitor) -> String {
-    match visitor.only_reads {
-        true => visitor.address.clone(),
-        false => "/admin".to_owned(),
-    }
-}
-
 /// Bytes of an answer that is no page of ours and is still shown as one; those of the framework have a line.
 const ANSWER_BYTES_MAX: usize = 4_096;
 
@@ -150,30 +137,29 @@ struct FramedPage<'a> {
     frame: Frame,
     message: &'a Message,
     status: StatusCode,
-    /// The page whose form was sent.
-    back: Option<String>,
-    /// The same address, where another try may help.
-    again: Option<String>,
+    /// Whether the framework says it, and not we.
+    is_answer: bool,
 }
 
-fn draw_message(message: &Message, visitor: &Visitor, status: StatusCode) -> Response {
-    let sent = !visitor.only_reads;
-    let page = FramedPage {
-        frame: Frame::new(visitor, message.title),
-        message,
-        status,
-        again: (!sent && status.is_server_error()).then(|| visitor.address.clone()),
-        back: sent
-            .then(|| visitor.map.above(&visitor.path, visitor.role))
-            .flatten(),
-    };
-    draw_with(status, &page)
+impl FramedPage<'_> {
+    /// The page whose form was sent.
+    fn back(&self) -> Option<String> {
+        let above = || self.frame.map.above(&self.frame.path, self.frame.role);
+        (!self.frame.only_reads).then(above).flatten()
+    }
+
+    /// Whether another try may help.
+    fn may_help_again(&self) -> bool {
+        self.frame.only_reads && self.status.is_server_error()
+    }
 }
 
 /// Draws what only says something, and refusals of the framework, for the visitor.
 pub(crate) async fn in_frame(visitor: Visitor, request: Request, next: Next) -> Response {
     let (mut parts, body) = next.run(request).await.into_parts();
-    let message = match parts.extensions.remove::<Message>() {
+    let said = parts.extensions.remove::<Message>();
+    let is_answer = said.is_none();
+    let message = match said {
         Some(message) => message,
         None if is_page(&parts) => return Response::from_parts(parts, body),
         None => {
@@ -181,7 +167,14 @@ pub(crate) async fn in_frame(visitor: Visitor, request: Request, next: Next) -> 
             Message::of_answer(parts.status, &String::from_utf8_lossy(&text))
         }
     };
-    let mut response = draw_message(&message, &visitor, parts.status);
+    let status = parts.status;
+    let page = FramedPage {
+        frame: Frame::new(&visitor, message.title),
+        message: &message,
+        status,
+        is_answer,
+    };
+    let mut response = draw_with(status, &page);
     // Its other headers are those of the refusal.
     parts.headers.remove(CONTENT_LENGTH);
     if let Some(kind) = response.headers_mut().remove(CONTENT_TYPE) {

@@ -4,9 +4,9 @@
 //! `frame.html`, or `list.html` where it is a list: [`lists::list::List`] then has its tabs, pages, export and
 //! commands, and [`forms::filled::Filled`] the filter, a struct with serde. Templates print values of the model by
 //! `widgets::filters` (`{{ at|relative }}`, `{{ bytes|size }}`, and `{{ text|visible }}` for whatever a stranger
-//! wrote) and by the parts of `widgets`. A button is an [`action::Action`] of its [`action::Subject`]: label, role,
-//! question and effect in one value, with a row in `registry`. The broker's verb records it in the audit log. What
-//! nearly every page imports is in `page`.
+//! wrote) and by the parts of `widgets`. What a button does is a function of an [`action::Call`], with a row in
+//! `registry` that has its label, role and question; `subject.button("key")` draws it. Pages may take a `Call`, too.
+//! The broker's verb records what is done in the audit log. What nearly every page imports is in `page`.
 
 mod action;
 mod assets;
@@ -36,10 +36,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 
-use crate::admin::pages::theme as theme_choice;
-use crate::admin::security::{
-    csrf, gate, headers, hosts, login, login_code, password_link, session, setup,
-};
+use crate::admin::security::{csrf, gate, headers, hosts, session};
 use crate::admin::site::Site;
 
 pub use crate::admin::security::hosts::{OwnHost, OwnHosts};
@@ -58,16 +55,10 @@ pub fn routes(state: AdminState) -> Router {
     let behind_login = registry::router(&site)
         .layer(from_fn(frame::in_frame))
         .layer(from_fn_with_state(site.clone(), gate::admit));
-    let public = login::router()
-        .merge(login_code::router())
-        .merge(setup::router())
-        .merge(password_link::router())
-        .merge(theme_choice::router())
-        .method_not_allowed_fallback(error::no_such_action);
     // Every byte of an event may be percent-encoded.
     let form_bytes_max = 3 * site.publish_bytes_max + FORM_BYTES_MAX;
     behind_login
-        .merge(public)
+        .merge(registry::open_forms())
         .layer(session::layer(&site))
         .layer(from_fn_with_state(site.clone(), csrf::refuse_foreign))
         // The files below are no secret, and the page that refuses a host looks like the others by them.

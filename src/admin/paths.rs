@@ -1,7 +1,7 @@
-//! The addresses of pages.
+//! The addresses of pages. Numbers are taken as templates have them: as they are, or by reference.
 
-use crate::model::delivery::DeliveryId;
-use crate::model::event::EventKey;
+use std::fmt::Display;
+
 use crate::model::name::InspectorName;
 
 /// The page of a namespace.
@@ -31,11 +31,16 @@ pub(crate) fn inspected_page(name: &InspectorName, number: u64) -> String {
 }
 
 /// The page of an event.
-pub(crate) fn event_page(key: EventKey) -> String {
+pub(crate) fn event_page(key: impl Display) -> String {
     format!("/admin/events/{key}")
 }
 
 /// The page of a dead letter.
-pub(crate) fn dead_letter_page(id: DeliveryId) -> String {
+pub(crate) fn dead_letter_page(id: impl Display) -> String {
     format!("/admin/dead-letters/{id}")
+}
+
+/// The page of a replay job.
+pub(crate) fn replay_page(id: impl Display) -> String {
+    format!("/admin/replays/{id}")
 }

@@ -10,7 +10,7 @@ use axum::response::Response;
 
 use crate::admin::security::client::cookie;
 use crate::admin::sitemap::SiteMap;
-use crate::admin::theme::Theme;
+use crate::admin::theme::{self, Theme};
 use crate::admin::zone::Zone;
 use crate::base::{Clock, Timestamp};
 use crate::store::accounts::Role;
@@ -45,7 +45,7 @@ impl Reader {
     /// The one of this request.
     pub(crate) fn current() -> Arc<Self> {
         let nobody = || Self {
-            theme: Theme::default(),
+            theme: theme::SYSTEM,
             zone: Zone::utc(),
             now: Timestamp::default(),
             user: None,
@@ -60,16 +60,16 @@ impl Reader {
         READER.scope(Arc::new(self), next).await
     }
 
+    /// Whether a link to the page at `path` leads somewhere.
+    pub(crate) fn may_open(&self, path: &str) -> bool {
+        let user = self.user.as_ref();
+        user.is_some_and(|user| user.map.opens(path, user.role))
+    }
+
     /// Whether the form at `path` would be taken.
     pub(crate) fn may_send(&self, path: &str) -> bool {
         let user = self.user.as_ref();
         user.is_some_and(|user| user.map.sends(path, user.role))
-    }
-
-    /// Whether the page at `path` is open.
-    pub(crate) fn may_open(&self, path: &str) -> bool {
-        let user = self.user.as_ref();
-        user.is_some_and(|user| user.map.opens(path, user.role))
     }
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn know(State(clock): State<Clock>, request: Request, next: Nex
     let headers = request.headers();
     let zone = cookie(headers, ZONE_COOKIE).and_then(|name| Zone::named(&name));
     let reader = Reader {
-        theme: Theme::chosen(headers),
+        theme: theme::chosen(headers),
         zone: zone.unwrap_or_else(Zone::utc),
         now: clock.now(),
         user: None,

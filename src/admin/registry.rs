@@ -1,28 +1,37 @@
 //! All pages behind the login: what they are called, who may read and who may send them, and what serves
 //! them. The router, the navigation and every check of a link are made from it.
 
-use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
 
-use crate::admin::action::{Action, Subject};
+use crate::admin::action::{Call, Done, Question, Subject, ask, carry_out};
 use crate::admin::error;
+use crate::admin::error::PageResult;
+use crate::admin::forms::sheet::{send, sheet};
 use crate::admin::lists::bulk::{Bulk, Selectable};
+use crate::admin::pages::inspectors::InspectorForm;
+use crate::admin::pages::namespaces::NamespaceForm;
+use crate::admin::pages::playground::Tool;
+use crate::admin::pages::topics::{Events, TokenForm, TopicForm};
 use crate::admin::pages::{
     account, activity, api_reference, dead_letters, delivery, events, first_event, inspectors,
     keys, live, namespaces, overview, playground, rejected_events, replays, second_factor,
-    sessions, settings, subscriptions, system, tokens, topics, users,
+    sessions, settings, subscriptions, system, theme, tokens, topics, users,
 };
-use crate::admin::security::{gate, login, password_again};
+use crate::admin::security::open_form::OPEN_FORM_BYTES_MAX;
+use crate::admin::security::{gate, login, login_code, password_again, password_link, setup};
 use crate::admin::site::Site;
 use crate::admin::sitemap::Counted::{DeadLetters, NeedingAttention, Rejected};
 use crate::admin::sitemap::Group::{Appliance, Home, People, SetUp, Try, Watch};
-use crate::admin::sitemap::{Access, Counted, Group, Listing, PageInfo, SiteMap};
+use crate::admin::sitemap::{Access, Button, Counted, Group, Listing, PageInfo, SiteMap};
+use crate::model::inspector::Inspector;
 use crate::model::registry::{NamespaceEntry, TopicEntry};
 use crate::store::accounts::Role;
+use crate::store::accounts::Role::{Admin, Operator, Viewer};
 
 /// A page behind the login.
 struct Page {
@@ -37,62 +46,64 @@ fn pages() -> Vec<Page> {
     vec![
         page("/", get(overview::show)).listed(Home, "Overview", "overview"),
         page("/topics", get(topics::list)).listed(SetUp, "Topics", "topics"),
-        admin_only("/new-topic", get(topics::draft).post(topics::create)),
+        admin_only("/new-topic", sheet::<TopicForm, ()>()),
         page("/topics/{topic}", get(topics::show)),
-        page("/topics/{topic}/keys", get(topics::show).post(topics::reveal_keys)).guarded(),
-        admin_only("/topics/{topic}/keys/{key}/regenerate",
-            get(keys::ask_to_regenerate::<Arc<TopicEntry>>).post(keys::regenerate::<Arc<TopicEntry>>)).guarded(),
+        page("/topics/{topic}/keys", get(topics::show).post(keys::reveal::<Arc<TopicEntry>>)).guarded(),
+        admin_only("/topics/{topic}/keys/{key}/regenerate", post(keys::regenerate::<Arc<TopicEntry>>))
+            .named("Regenerate").asking(keys::ask_to_regenerate::<Arc<TopicEntry>>).guarded(),
         admin_only("/topics/{topic}/keys/token",
-            get(topics::draft_token).post(topics::make_token)).guarded(),
-        action("/topics/{topic}/delete", &topics::DELETE),
+            sheet::<TokenForm, Arc<TopicEntry>>()).guarded(),
+        action("/topics/{topic}/delete", Admin, "Delete", topics::delete).asking(topics::ask_to_delete),
         admin_only("/topics/{topic}/retention",
-            get(namespaces::edit_retention).post(namespaces::change_retention)),
-        operator("/topics/{topic}/publish", get(topics::compose).post(topics::publish)),
+            sheet::<TopicForm, Arc<TopicEntry>>()),
+        operator("/topics/{topic}/publish", get(topics::compose).post(send::<Events, Arc<TopicEntry>>)),
         page("/namespaces", get(namespaces::list)).listed(SetUp, "Namespaces", "namespaces"),
-        admin_only("/new-namespace", get(namespaces::draft).post(namespaces::create)),
+        admin_only("/new-namespace", sheet::<NamespaceForm, ()>()),
         page("/namespaces/{namespace}", get(namespaces::show)),
-        admin_only("/namespaces/{namespace}/edit", get(namespaces::edit).post(namespaces::change)),
+        admin_only("/namespaces/{namespace}/edit", sheet::<NamespaceForm, Arc<NamespaceEntry>>()),
         page("/namespaces/{namespace}/keys",
-            get(namespaces::show).post(namespaces::reveal_keys)).guarded(),
-        admin_only("/namespaces/{namespace}/keys/{key}/regenerate",
-            get(keys::ask_to_regenerate::<Arc<NamespaceEntry>>).post(keys::regenerate::<Arc<NamespaceEntry>>)).guarded(),
+            get(namespaces::show).post(keys::reveal::<Arc<NamespaceEntry>>)).guarded(),
+        admin_only("/namespaces/{namespace}/keys/{key}/regenerate", post(keys::regenerate::<Arc<NamespaceEntry>>))
+            .named("Regenerate").asking(keys::ask_to_regenerate::<Arc<NamespaceEntry>>).guarded(),
         admin_only("/namespaces/{namespace}/new-topic",
-            get(namespaces::draft_topic).post(namespaces::create_topic)),
-        action("/namespaces/{namespace}/delete", &namespaces::DELETE),
+            sheet::<TopicForm, Arc<NamespaceEntry>>()),
+        action("/namespaces/{namespace}/delete", Admin, "Delete", namespaces::delete).asking(namespaces::ask_to_delete),
         page("/subscriptions", get(subscriptions::list)).listed(SetUp, "Subscriptions", "subscriptions").counting(NeedingAttention),
-        bulk("/subscriptions/pause", &subscriptions::PAUSE_SELECTED),
-        bulk("/subscriptions/resume", &subscriptions::RESUME_SELECTED),
+        bulk("/subscriptions/pause", &subscriptions::PAUSE_SELECTED, subscriptions::pause),
+        bulk("/subscriptions/resume", &subscriptions::RESUME_SELECTED, subscriptions::resume),
         admin_only("/new-subscription", get(subscriptions::choose_topic)),
         admin_only("/topics/{topic}/new-subscription",
-            get(subscriptions::draft).post(subscriptions::create)),
+            get(subscriptions::open).post(subscriptions::save)),
         admin_only("/topics/{topic}/new-subscription/draft",
-            get(subscriptions::draft).post(subscriptions::redraft)),
+            get(subscriptions::open).post(subscriptions::redraw)),
         page("/topics/{topic}/subscriptions/{name}", get(subscriptions::show)),
         admin_only("/topics/{topic}/subscriptions/{name}/edit",
-            get(subscriptions::edit).post(subscriptions::change)),
+            get(subscriptions::open).post(subscriptions::save)),
         admin_only("/topics/{topic}/subscriptions/{name}/edit/draft",
-            get(subscriptions::edit).post(subscriptions::re_edit)),
+            get(subscriptions::open).post(subscriptions::redraw)),
         operator("/topics/{topic}/subscriptions/{name}/try-filter",
             get(subscriptions::try_filter)),
         admin_only("/topics/{topic}/subscriptions/{name}/signing",
             get(subscriptions::draft_secret).post(subscriptions::rotate_secret)),
-        action("/topics/{topic}/subscriptions/{name}/signing/stop", &subscriptions::STOP_SIGNING),
+        action("/topics/{topic}/subscriptions/{name}/signing/stop", Admin, "Stop signing", subscriptions::stop_signing)
+            .asking(subscriptions::ask_to_stop_signing),
         page("/topics/{topic}/subscriptions/{name}/url",
             get(subscriptions::show).post(subscriptions::reveal_url)).guarded(),
-        action("/topics/{topic}/subscriptions/{name}/validate", &subscriptions::VALIDATE),
-        action("/topics/{topic}/subscriptions/{name}/pause", &subscriptions::PAUSE),
-        action("/topics/{topic}/subscriptions/{name}/resume", &subscriptions::RESUME),
-        action("/topics/{topic}/subscriptions/{name}/retry-now", &subscriptions::RETRY_NOW),
-        action("/topics/{topic}/subscriptions/{name}/delete", &subscriptions::DELETE),
+        action("/topics/{topic}/subscriptions/{name}/validate", Operator, "Validate again", subscriptions::validate),
+        action("/topics/{topic}/subscriptions/{name}/pause", Operator, "Pause", subscriptions::pause),
+        action("/topics/{topic}/subscriptions/{name}/resume", Operator, "Resume", subscriptions::resume),
+        action("/topics/{topic}/subscriptions/{name}/retry-now", Operator, "Retry now", subscriptions::retry_now),
+        action("/topics/{topic}/subscriptions/{name}/delete", Admin, "Delete", subscriptions::delete)
+            .asking(subscriptions::ask_to_delete),
         page("/events", get(events::list)).listed(Watch, "Events", "events"),
         operator("/events/export", get(events::export)),
         page("/events/{key}", get(events::show)),
         operator("/events/{key}/data", get(events::download)),
-        action("/events/{key}/send/{subscription}", &events::SEND),
+        action("/events/{key}/send/{subscription}", Operator, "Send", events::send).asking(events::ask_to_send),
         page("/rejected-events", get(rejected_events::list)).listed(Watch, "Rejected events", "rejected").counting(Rejected),
         page("/rejected-events/{id}", get(rejected_events::show)),
         page("/dead-letters", get(dead_letters::list)).listed(Watch, "Dead letters", "dead").counting(DeadLetters),
-        bulk("/dead-letters/resubmit", &dead_letters::RESUBMIT_SELECTED),
+        bulk("/dead-letters/resubmit", &dead_letters::RESUBMIT_SELECTED, dead_letters::resubmit),
         operator("/dead-letters/resubmit-all",
             get(dead_letters::ask_to_replay).post(dead_letters::replay)),
         operator("/dead-letters/export", get(dead_letters::download)),
@@ -100,28 +111,26 @@ fn pages() -> Vec<Page> {
         page("/dead-letters/{id}", get(dead_letters::show)),
         operator("/dead-letters/{id}/edit",
             get(dead_letters::edit).post(dead_letters::resubmit_edited)),
-        action("/dead-letters/{id}/resubmit", &dead_letters::RESUBMIT),
+        action("/dead-letters/{id}/resubmit", Operator, "Resubmit", dead_letters::resubmit)
+            .asking(dead_letters::ask_to_resubmit),
         page("/replays", get(replays::list)).listed(Watch, "Replay jobs", "replay"),
         page("/replays/{id}", get(replays::show)),
-        action("/replays/{id}/pause", &replays::PAUSE),
-        action("/replays/{id}/resume", &replays::RESUME),
-        action("/replays/{id}/cancel", &replays::CANCEL),
+        action("/replays/{id}/pause", Operator, "Pause", replays::pause),
+        action("/replays/{id}/resume", Operator, "Resume", replays::resume),
+        action("/replays/{id}/cancel", Operator, "Cancel replay job", replays::cancel).asking(replays::ask_to_cancel),
         page("/inspectors", get(inspectors::list)).listed(SetUp, "Inspectors", "inspectors"),
-        admin_only("/new-inspector", get(inspectors::draft).post(inspectors::create)),
+        admin_only("/new-inspector", sheet::<InspectorForm, ()>()),
         operator("/inspectors/{name}", get(inspectors::show)),
-        admin_only("/inspectors/{name}/edit", get(inspectors::edit).post(inspectors::change)),
-        admin_only("/inspectors/{name}/subscribe", post(inspectors::subscribe)),
-        action("/inspectors/{name}/clear", &inspectors::CLEAR),
-        action("/inspectors/{name}/delete", &inspectors::DELETE),
+        admin_only("/inspectors/{name}/edit", sheet::<InspectorForm, Inspector>()),
+        action("/inspectors/{name}/subscribe", Admin, "Subscribe", inspectors::subscribe),
+        action("/inspectors/{name}/clear", Operator, "Clear", inspectors::clear).asking(inspectors::ask_to_clear),
+        action("/inspectors/{name}/delete", Admin, "Delete", inspectors::delete).asking(inspectors::ask_to_delete),
         operator("/inspectors/{name}/requests/{number}", get(inspectors::show_request)),
-        action("/deliveries/{id}/retry-now", &delivery::RETRY_NOW),
+        action("/deliveries/{id}/retry-now", Operator, "Retry now", delivery::retry_now),
         page("/playground", get(playground::show)).listed(Try, "Playground", "playground"),
-        any_user("/playground/filter",
-            get(playground::draft_filter).post(playground::try_on_event)),
-        any_user("/playground/convert",
-            get(playground::draft_conversion).post(playground::convert)),
-        any_user("/playground/signature",
-            get(playground::draft_signature).post(playground::check_signature)),
+        any_user("/playground/filter", playground::tool(Tool::Filter)),
+        any_user("/playground/convert", playground::tool(Tool::Convert)),
+        any_user("/playground/signature", playground::tool(Tool::Signature)),
         admin_only("/playground/token", get(playground::choose_topic)),
         page("/api", get(api_reference::list)).listed(Try, "API", "api"),
         page("/api/openapi.json", get(api_reference::download)),
@@ -135,21 +144,22 @@ fn pages() -> Vec<Page> {
         admin_only("/users", get(users::list)).listed(People, "Users", "users"),
         admin_only("/new-user", get(users::draft).post(users::create)).guarded(),
         admin_only("/users/{user}", get(users::show)),
-        action("/users/{user}/role", &users::CHANGE_ROLE).opening(get(users::show)).guarded(),
-        action("/users/{user}/disable", &users::DISABLE).opening(get(users::show)).guarded(),
-        action("/users/{user}/enable", &users::ENABLE).opening(get(users::show)).guarded(),
+        action("/users/{user}/role", Admin, "Change role", users::change_role).opening(get(users::show)).guarded(),
+        action("/users/{user}/disable", Admin, "Disable", users::disable).opening(get(users::show)).guarded(),
+        action("/users/{user}/enable", Admin, "Enable", users::enable).opening(get(users::show)).guarded(),
         admin_only("/users/{user}/password-link", get(users::show).post(users::put_link)).guarded(),
-        action("/users/{user}/remove-second-factor", &users::REMOVE_SECOND_FACTOR).opening(get(users::show)).guarded(),
-        action("/users/{user}/end-sessions", &users::END_SESSIONS),
-        action("/users/{user}/delete", &users::DELETE).guarded(),
+        action("/users/{user}/remove-second-factor", Admin, "Remove second factor", users::remove_second_factor)
+            .opening(get(users::show)).guarded(),
+        action("/users/{user}/end-sessions", Admin, "End all sessions", users::end_sessions),
+        action("/users/{user}/delete", Admin, "Delete", users::delete).asking(users::ask_to_delete).guarded(),
         admin_only("/tokens", get(tokens::list)).listed(People, "API tokens", "tokens"),
         admin_only("/new-token", get(tokens::draft).post(tokens::create)).guarded(),
-        action("/tokens/{token}/delete", &tokens::DELETE).guarded(),
+        action("/tokens/{token}/delete", Admin, "Delete", tokens::delete).asking(tokens::ask_to_delete).guarded(),
         admin_only("/activity", get(activity::list)).listed(People, "Activity", "activity"),
         admin_only("/activity/export", get(activity::export)),
         admin_only("/sessions", get(sessions::list)),
-        admin_only("/sessions/end", post(sessions::end_all)),
-        admin_only("/sessions/{session}/end", post(sessions::end_one)),
+        action("/sessions/end", Admin, "End all others", sessions::end_all),
+        action("/sessions/{session}/end", Admin, "End session", sessions::end_one),
         page("/settings", get(settings::show)).listed(Appliance, "Settings", "settings"),
         operator("/settings/try-url", get(settings::show).post(settings::try_url)),
         operator("/system", get(system::show)).listed(Appliance, "System", "system"),
@@ -164,8 +174,8 @@ fn pages() -> Vec<Page> {
             get(second_factor::offer).post(second_factor::set_up)),
         any_user("/account/second-factor/remove",
             get(account::show).post(second_factor::remove)),
-        any_user("/account/sessions/end", post(sessions::end_others)),
-        any_user("/account/sessions/{session}/end", post(sessions::end_own)),
+        action("/account/sessions/end", Viewer, "End all others", sessions::end_others),
+        action("/account/sessions/{session}/end", Viewer, "End session", sessions::end_own),
         any_user("/logout", post(login::log_out)),
     ]
 }
@@ -181,6 +191,22 @@ impl Page {
     fn opening(mut self, page: Handler) -> Self {
         self.handler = self.handler.merge(page);
         self
+    }
+
+    /// The same with that on its button.
+    fn named(mut self, label: &'static str) -> Self {
+        self.info.button = Some(Button { label, asks: false });
+        self
+    }
+
+    /// The same after a question.
+    fn asking<S: Subject, Q: Future<Output = PageResult<Question>> + Send + 'static>(
+        mut self,
+        question: fn(Call<S>) -> Q,
+    ) -> Self {
+        let label = self.info.button.map_or("", |button| button.label);
+        self.info.button = Some(Button { label, asks: true });
+        self.opening(get(move |call: Call<S>| ask(call, label, question)))
     }
 
     /// The same in the navigation.
@@ -227,27 +253,33 @@ fn any_user(path: &'static str, handler: Handler) -> Page {
 }
 
 /// Where a button sends its form.
-fn action<S: Subject>(path: &'static str, action: &'static Action<S>) -> Page {
-    debug_assert!(
-        path.ends_with(action.key),
-        "{path} is not that of {}",
-        action.key
-    );
-    for_roles(path, action.role, action.role, action.handler())
+fn action<S: Subject, R: Future<Output = PageResult<Done>> + Send + 'static>(
+    path: &'static str,
+    role: Role,
+    label: &'static str,
+    run: fn(Call<S>) -> R,
+) -> Page {
+    let handler = post(move |call: Call<S>| carry_out(call, run));
+    for_roles(path, role, role, handler).named(label)
 }
 
 /// The same for all rows of a list that are ticked.
-fn bulk<S: Selectable>(path: &'static str, bulk: &'static Bulk<S>) -> Page {
-    for_roles(path, bulk.action.role, bulk.action.role, bulk.handler())
+fn bulk<S: Selectable, R: Future<Output = PageResult<Done>> + Send + 'static>(
+    path: &'static str,
+    bulk: &'static Bulk<S>,
+    run: fn(Call<S>) -> R,
+) -> Page {
+    operator(path, bulk.handler(run))
 }
 
 fn for_roles(path: &'static str, reads: Role, changes: Role, handler: Handler) -> Page {
     Page {
         info: PageInfo {
-            path: Cow::Borrowed(path),
+            path,
             nav: None,
             access: Access { reads, changes },
             asks_again: false,
+            button: None,
         },
         handler,
     }
@@ -259,21 +291,33 @@ pub(crate) static SITE_MAP: LazyLock<SiteMap> =
 
 /// All pages by their paths.
 pub(crate) fn router(site: &Arc<Site>) -> Router<Arc<Site>> {
-    let pages = pages().into_iter().map(|page| {
-        let handler = match page.info.asks_again {
-            true => {
-                let ask = from_fn_with_state(site.clone(), password_again::ask);
-                page.handler.layer(ask)
-            }
-            false => page.handler,
-        };
-        let guard = from_fn_with_state(page.info.access, gate::authorize);
-        (page.info.path, handler.layer(guard))
-    });
-    pages
-        .fold(Router::new(), |router, (path, handler)| {
-            router.route(&path, handler)
-        })
+    let mut router = Router::new();
+    for Page { info, mut handler } in pages() {
+        if info.asks_again {
+            handler = handler.layer(from_fn_with_state(site.clone(), password_again::ask));
+        }
+        let guard = from_fn_with_state(info.access, gate::authorize);
+        router = router.route(info.path, handler.layer(guard));
+    }
+    router
         .fallback(error::no_such_page)
+        .method_not_allowed_fallback(error::no_such_action)
+}
+
+/// What is open to whoever is not signed in.
+pub(crate) fn open_forms() -> Router<Arc<Site>> {
+    Router::new()
+        .route("/login", get(login::show).post(login::submit))
+        .route(
+            "/login/code",
+            get(login_code::show).post(login_code::submit),
+        )
+        .route("/setup", get(setup::show).post(setup::submit))
+        .route(
+            "/password",
+            get(password_link::show).post(password_link::submit),
+        )
+        .route("/theme", post(theme::choose))
+        .layer(DefaultBodyLimit::max(OPEN_FORM_BYTES_MAX))
         .method_not_allowed_fallback(error::no_such_action)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::admin::error::PageError;
+use crate::admin::error::{PageError, PageResult};
 use crate::admin::security::hosts::OwnHosts;
 use crate::admin::security::setup_link::SetupLink;
 use crate::admin::security::throttle::Throttle;
@@ -69,7 +69,10 @@ pub(crate) const STREAMS_MAX: usize = 64;
 impl Site {
     pub(crate) fn new(state: AdminState, map: &'static SiteMap) -> Self {
         Self {
-            throttle: Throttle::new(state.people.accounts().clone()),
+            throttle: Throttle::new(
+                state.people.accounts().clone(),
+                state.broker.clock().clone(),
+            ),
             state,
             map,
             claimed: AtomicBool::new(false),
@@ -96,38 +99,36 @@ impl Site {
     }
 
     /// The topic that a URL names.
-    pub(crate) fn topic(&self, name: &str) -> Result<Arc<TopicEntry>, PageError> {
-        let missing = || PageError::NotFound(format!("topic {name}"));
-        let name = TopicName::parse(name).map_err(|_| missing())?;
-        Ok(self.broker.topic(&name)?)
+    pub(crate) fn topic(&self, name: &str) -> PageResult<Arc<TopicEntry>> {
+        let parsed = TopicName::parse(name).map_err(|_| missing("topic", name))?;
+        Ok(self.broker.topic(&parsed)?)
     }
 
     /// The topic that a URL names, if somebody has made it: what can be published to and deleted.
-    pub(crate) fn made_topic(&self, name: &str) -> Result<Arc<TopicEntry>, PageError> {
+    pub(crate) fn made_topic(&self, name: &str) -> PageResult<Arc<TopicEntry>> {
         let topic = self.topic(name)?;
-        match topic.topic.is_built_in() {
-            true => Err(ManageError::BuiltIn(topic.topic.name.clone()).into()),
-            false => Ok(topic),
+        if topic.topic.is_built_in() {
+            return Err(ManageError::BuiltIn(topic.topic.name.clone()).into());
         }
+        Ok(topic)
     }
 
     /// The custom topic that a URL names: what inspectors and the first steps subscribe to.
-    pub(crate) fn custom_topic(&self, name: &str) -> Result<Arc<TopicEntry>, PageError> {
+    pub(crate) fn custom_topic(&self, name: &str) -> PageResult<Arc<TopicEntry>> {
         let topic = self.topic(name)?;
-        match topic.namespace {
-            None => Ok(topic),
-            Some(_) => Err(PageError::Conflict(format!(
+        if topic.namespace.is_some() {
+            return Err(PageError::Conflict(format!(
                 "{} is a topic of a namespace; make its event subscriptions on its own page.",
                 topic.topic.name
-            ))),
+            )));
         }
+        Ok(topic)
     }
 
     /// The namespace that a URL names.
-    pub(crate) fn namespace(&self, name: &str) -> Result<Arc<NamespaceEntry>, PageError> {
-        let missing = || PageError::NotFound(format!("namespace {name}"));
-        let name = NamespaceName::parse(name).map_err(|_| missing())?;
-        Ok(self.broker.namespace(&name)?)
+    pub(crate) fn namespace(&self, name: &str) -> PageResult<Arc<NamespaceEntry>> {
+        let parsed = NamespaceName::parse(name).map_err(|_| missing("namespace", name))?;
+        Ok(self.broker.namespace(&parsed)?)
     }
 
     /// The event subscription that a URL names, with its topic.
@@ -135,21 +136,18 @@ impl Site {
         &self,
         topic: &str,
         name: &str,
-    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), PageError> {
-        let topic = self.topic(topic)?;
-        let missing = || {
-            let of = &topic.topic.name;
-            PageError::NotFound(format!("event subscription {name} of the topic {of}"))
-        };
-        let name = SubscriptionName::parse(name).map_err(|_| missing())?;
-        Ok(self.broker.subscription(&topic.topic.name, &name)?)
+    ) -> PageResult<(Arc<TopicEntry>, Arc<EventSubscription>)> {
+        let entry = self.topic(topic)?;
+        let of = &entry.topic.name;
+        let unknown = |_| missing("event subscription", &format!("{name} of the topic {of}"));
+        let name = SubscriptionName::parse(name).map_err(unknown)?;
+        Ok(self.broker.subscription(of, &name)?)
     }
 
     /// The inspector that a URL names.
-    pub(crate) async fn inspector(&self, name: &str) -> Result<Inspector, PageError> {
-        let missing = || PageError::NotFound(format!("inspector {name}"));
-        let name = InspectorName::parse(name).map_err(|_| missing())?;
-        Ok(self.broker.inspector(&name).await?)
+    pub(crate) async fn inspector(&self, name: &str) -> PageResult<Inspector> {
+        let parsed = InspectorName::parse(name).map_err(|_| missing("inspector", name))?;
+        Ok(self.broker.inspector(&parsed).await?)
     }
 
     /// Where publishers of the topic send events.
@@ -163,14 +161,18 @@ impl Site {
     }
 }
 
+fn missing(kind: &str, name: &str) -> PageError {
+    PageError::NotFound(format!("{kind} {name}"))
+}
+
 /// The number of an event in a URL.
-pub(crate) fn event_key(text: &str) -> Result<EventKey, PageError> {
+pub(crate) fn event_key(text: &str) -> PageResult<EventKey> {
     let number = text.parse().map(EventKey);
-    number.map_err(|_| PageError::NotFound(format!("event {text}")))
+    number.map_err(|_| missing("event", text))
 }
 
 /// The number of a delivery in a URL.
-pub(crate) fn delivery_id(text: &str) -> Result<DeliveryId, PageError> {
+pub(crate) fn delivery_id(text: &str) -> PageResult<DeliveryId> {
     let number = text.parse().map(DeliveryId);
-    number.map_err(|_| PageError::NotFound(format!("delivery {text}")))
+    number.map_err(|_| missing("delivery", text))
 }

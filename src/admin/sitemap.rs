@@ -1,17 +1,13 @@
 //! Which pages there are behind the login, who may do what on them, and where the navigation has them: what
 //! the frame, the gate and every link ask, without knowing the pages themselves.
 
-use std::borrow::Cow;
-
 use crate::store::accounts::Role;
 use Group::{Appliance, Home, People, SetUp, Try, Watch};
 
-/// What a page takes.
+/// What a page takes: who may look at it, and who may send its form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
-    /// Who may look at it.
     pub(crate) reads: Role,
-    /// Who may send its form.
     pub(crate) changes: Role,
 }
 
@@ -19,13 +15,23 @@ pub(crate) struct Access {
 #[derive(Clone, Debug)]
 pub(crate) struct PageInfo {
     /// Below `/admin`.
-    pub(crate) path: Cow<'static, str>,
+    pub(crate) path: &'static str,
     /// `None` keeps it out of the navigation.
     pub(crate) nav: Option<Listing>,
     pub(crate) access: Access,
     /// Whether its form takes a password that was typed lately; see
     /// [`password_again`](crate::admin::security::password_again).
     pub(crate) asks_again: bool,
+    /// `None` for what is no action.
+    pub(crate) button: Option<Button>,
+}
+
+/// How pages offer an action.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Button {
+    pub(crate) label: &'static str,
+    /// Whether a question comes before it.
+    pub(crate) asks: bool,
 }
 
 /// Where the navigation has a page, and what it is called there.
@@ -60,22 +66,15 @@ pub(crate) enum Group {
     Appliance,
 }
 
-impl Group {
-    /// All of them in their order.
-    const ALL: [Group; 6] = [Home, SetUp, Watch, Try, People, Appliance];
-
-    /// What stands above it; empty for nothing.
-    fn title(self) -> &'static str {
-        match self {
-            Home => "",
-            SetUp => "Set up",
-            Watch => "Watch",
-            Try => "Try",
-            People => "People",
-            Appliance => "Appliance",
-        }
-    }
-}
+/// All of them in their order, with what stands above each; empty for nothing.
+const GROUPS: [(Group, &str); 6] = [
+    (Home, ""),
+    (SetUp, "Set up"),
+    (Watch, "Watch"),
+    (Try, "Try"),
+    (People, "People"),
+    (Appliance, "Appliance"),
+];
 
 /// Links of the navigation that belong together.
 pub(crate) struct NavGroup {
@@ -99,21 +98,20 @@ pub(crate) struct SiteMap {
 
 impl SiteMap {
     pub(crate) fn new(pages: impl IntoIterator<Item = PageInfo>) -> Self {
-        Self {
-            pages: pages.into_iter().collect(),
-        }
+        let pages = pages.into_iter().collect();
+        Self { pages }
     }
 
     /// Whether the page at `path` is open to `role`.
     pub(crate) fn opens(&self, path: &str, role: Role) -> bool {
-        let access = self.access(path);
-        access.is_some_and(|access| role >= access.reads)
+        let page = self.page(path);
+        page.is_some_and(|page| role >= page.access.reads)
     }
 
     /// Whether `role` may send the form at `path`.
     pub(crate) fn sends(&self, path: &str, role: Role) -> bool {
-        let access = self.access(path);
-        access.is_some_and(|access| role >= access.changes)
+        let page = self.page(path);
+        page.is_some_and(|page| role >= page.access.changes)
     }
 
     /// The closest page above `path` that `role` may look at, if there is one besides the overview.
@@ -127,63 +125,53 @@ impl SiteMap {
     /// for the role are left out.
     pub(crate) fn nav(&self, path: &str, role: Role) -> Vec<NavGroup> {
         let current = self.listed_at(path);
-        let groups = Group::ALL.map(|group| NavGroup {
-            title: group.title(),
-            links: self.links(group, current, role),
-        });
-        groups
-            .into_iter()
-            .filter(|group| !group.links.is_empty())
-            .collect()
-    }
-
-    fn links(&self, group: Group, current: Option<&str>, role: Role) -> Vec<NavLink> {
-        let open = self.pages.iter().filter(|page| page.access.reads <= role);
-        let listed = open.filter_map(|page| {
-            let listing = page.nav.filter(|listing| listing.group == group)?;
+        let link = |page: &PageInfo, of: Group| {
+            let listing = page.nav.filter(|listing| listing.group == of)?;
             Some(NavLink {
                 href: format!("/admin{}", page.path.trim_end_matches('/')),
                 listing,
-                current: current == Some(page.path.as_ref()),
+                current: current == Some(page.path),
             })
+        };
+        let open = || self.pages.iter().filter(|page| page.access.reads <= role);
+        let groups = GROUPS.into_iter().map(|(group, title)| NavGroup {
+            title,
+            links: open().filter_map(|page| link(page, group)).collect(),
         });
-        listed.collect()
+        groups.filter(|group| !group.links.is_empty()).collect()
     }
 
-    /// What the page at `path` takes, `/admin` and a query included; `None` where there is no page.
-    fn access(&self, path: &str) -> Option<Access> {
+    /// The page at `path`, `/admin` and a query included.
+    pub(crate) fn page(&self, path: &str) -> Option<&PageInfo> {
         let path = path.split_once('?').map_or(path, |(path, _)| path);
         let path = path.strip_prefix("/admin")?;
-        let fitting = self.pages.iter().filter(|page| fits(&page.path, path));
+        let fitting = self.pages.iter().filter(|page| fits(page.path, path));
         // A path that is written out goes before one with a name in it, as it does in the router.
-        let page = fitting.min_by_key(|page| page.path.matches('{').count());
-        Some(page?.access)
+        fitting.min_by_key(|page| page.path.matches('{').count())
     }
 
     /// The page of the navigation that the page at `path` belongs to. Names stand behind what they are names
     /// of, so every other part of a path is one: `/topics/orders/subscriptions/billing`.
-    fn listed_at(&self, path: &str) -> Option<&str> {
+    fn listed_at(&self, path: &str) -> Option<&'static str> {
         let path = path.strip_prefix("/admin")?;
-        let listed = |part: &str| {
+        let listed = |part: &&str| {
             let mut pages = self.pages.iter().filter(|page| page.nav.is_some());
-            let found = pages.find(|page| page.path.strip_prefix('/') == Some(part));
-            found.map(|page| page.path.as_ref())
+            let found = pages.find(|page| page.path.strip_prefix('/') == Some(*part));
+            found.map(|page| page.path)
         };
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-        let kinds = parts.iter().step_by(2);
-        kinds.rev().find_map(|part| listed(part))
+        parts.iter().step_by(2).rev().find_map(listed)
     }
 }
 
 /// Whether `path` is that of the page registered as `pattern`.
 fn fits(pattern: &str, path: &str) -> bool {
-    let path = path.trim_end_matches('/');
-    let pattern = pattern.trim_end_matches('/');
-    let is_same = |(pattern, part): (&str, &str)| {
-        pattern == part || (pattern.starts_with('{') && !part.is_empty())
-    };
-    pattern.split('/').count() == path.split('/').count()
-        && pattern.split('/').zip(path.split('/')).all(is_same)
+    let parts = path.trim_end_matches('/').split('/');
+    let patterns = pattern.trim_end_matches('/').split('/');
+    parts.clone().count() == patterns.clone().count()
+        && patterns.zip(parts).all(|(pattern, part)| {
+            pattern == part || (pattern.starts_with('{') && !part.is_empty())
+        })
 }
 
 #[cfg(test)]
@@ -209,7 +197,7 @@ mod tests {
             ),
             ("/admin/account/password", Role::Viewer, Role::Viewer),
         ] {
-            let access = SITE_MAP.access(path).expect(path);
+            let access = SITE_MAP.page(path).expect(path).access;
             assert_eq!((access.reads, access.changes), (reads, changes), "{path}");
         }
         for path in [
@@ -217,7 +205,7 @@ mod tests {
             "/admin/events/7/8/9",
             "/admin/topics//publish",
         ] {
-            assert!(SITE_MAP.access(path).is_none(), "{path}");
+            assert!(SITE_MAP.page(path).is_none(), "{path}");
         }
     }
 

@@ -107,18 +107,15 @@ fn by_subscription(
         if now.since(group.day) < 2 * DAY {
             of.recent += group.dead_letters;
         }
-        *reasons
-            .entry((group.subscription, group.reason))
-            .or_default() += group.dead_letters;
+        let key = (group.subscription, group.reason);
+        *reasons.entry(key).or_default() += group.dead_letters;
     }
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    // The last one stays.
+    reasons.sort_by(|((_, one), few), ((_, other), many)| (few, one).cmp(&(many, other)));
     for ((subscription, reason), count) in reasons {
-        let of = all.entry(subscription).or_default();
-        if let Some(reason) = DeadLetterReason::from_name(&reason)
-            && of
-                .most
-                .is_none_or(|(other, most)| (most, other.name()) < (count, reason.name()))
-        {
-            of.most = Some((reason, count));
+        if let Some(reason) = DeadLetterReason::from_name(&reason) {
+            all.entry(subscription).or_default().most = Some((reason, count));
         }
     }
     all
@@ -136,56 +133,45 @@ impl State<'_> {
 
     /// What it is called, with its icon.
     pub(crate) fn badge(&self) -> Badge {
-        let badge = Badge::new(self.tone(), self.word());
-        match self.status {
-            _ if self.is_dead_lettering() => badge.with("warn"),
-            SubscriptionStatus::Paused => badge.with("pause"),
-            SubscriptionStatus::Expired
-            | SubscriptionStatus::Disabled(_)
-            | SubscriptionStatus::NotValidated(_)
-            | SubscriptionStatus::OnProbation
-            | SubscriptionStatus::Gone
-            | SubscriptionStatus::Active => badge,
+        let (tone, word) = self.look();
+        let badge = Badge::new(tone, word);
+        if self.is_dead_lettering() {
+            badge.with("warn")
+        } else if self.status == SubscriptionStatus::Paused {
+            badge.with("pause")
+        } else {
+            badge
         }
     }
 
     pub(crate) fn tone(&self) -> Tone {
-        match self.status {
-            _ if self.is_dead_lettering() => Tone::Warn,
-            SubscriptionStatus::Active => Tone::Good,
-            SubscriptionStatus::Expired
-            | SubscriptionStatus::Disabled(Disabled::ByOperator)
-            | SubscriptionStatus::Paused => Tone::Rest,
-            SubscriptionStatus::Disabled(Disabled::Gone { .. })
-            | SubscriptionStatus::Gone
-            | SubscriptionStatus::OnProbation
-            | SubscriptionStatus::NotValidated(ValidationState::Failed) => Tone::Bad,
-            SubscriptionStatus::NotValidated(
-                ValidationState::Succeeded
-                | ValidationState::Creating
-                | ValidationState::Updating
-                | ValidationState::AwaitingManualAction,
-            ) => Tone::Warn,
-        }
+        self.look().0
     }
 
     /// Its state in a word or two; Azure's word for it is on its own page.
     pub(crate) fn word(&self) -> &'static str {
+        self.look().1
+    }
+
+    fn look(&self) -> (Tone, &'static str) {
         match self.status {
-            _ if self.is_dead_lettering() => "Dead-lettering",
-            SubscriptionStatus::Expired => "Expired",
-            SubscriptionStatus::Disabled(_) => "Disabled",
-            SubscriptionStatus::Paused => "Paused",
-            SubscriptionStatus::NotValidated(ValidationState::AwaitingManualAction) => {
-                "Awaiting confirmation"
+            _ if self.is_dead_lettering() => (Tone::Warn, "Dead-lettering"),
+            SubscriptionStatus::Active => (Tone::Good, "Active"),
+            SubscriptionStatus::Expired => (Tone::Rest, "Expired"),
+            SubscriptionStatus::Paused => (Tone::Rest, "Paused"),
+            SubscriptionStatus::Disabled(Disabled::ByOperator) => (Tone::Rest, "Disabled"),
+            SubscriptionStatus::Disabled(Disabled::Gone { .. }) => (Tone::Bad, "Disabled"),
+            SubscriptionStatus::Gone => (Tone::Bad, "Gone"),
+            SubscriptionStatus::OnProbation => (Tone::Bad, "On probation"),
+            SubscriptionStatus::NotValidated(ValidationState::Failed) => {
+                (Tone::Bad, "Validation failed")
             }
-            SubscriptionStatus::NotValidated(ValidationState::Failed) => "Validation failed",
+            SubscriptionStatus::NotValidated(ValidationState::AwaitingManualAction) => {
+                (Tone::Warn, "Awaiting confirmation")
+            }
             SubscriptionStatus::NotValidated(
                 ValidationState::Creating | ValidationState::Updating | ValidationState::Succeeded,
-            ) => "Validating",
-            SubscriptionStatus::OnProbation => "On probation",
-            SubscriptionStatus::Gone => "Gone",
-            SubscriptionStatus::Active => "Active",
+            ) => (Tone::Warn, "Validating"),
         }
     }
 
@@ -201,13 +187,13 @@ impl State<'_> {
             SubscriptionStatus::Disabled(Disabled::Gone { .. }) | SubscriptionStatus::Gone => {
                 response::of_status(410)
             }
-            SubscriptionStatus::Active => match self.dead_letters.most {
-                Some((reason, count)) if self.is_dead_lettering() => {
+            SubscriptionStatus::Active => {
+                let most = self.dead_letters.most.filter(|_| self.is_dead_lettering());
+                most.map_or_else(String::new, |(reason, count)| {
                     let dead = print::plural(count, "dead letter", "dead letters");
                     format!("{} ({dead})", response::of_reason(reason))
-                }
-                Some(_) | None => String::new(),
-            },
+                })
+            }
             SubscriptionStatus::Expired
             | SubscriptionStatus::Disabled(Disabled::ByOperator)
             | SubscriptionStatus::Paused => String::new(),

@@ -9,53 +9,39 @@ use crate::admin::security::client::cookie;
 pub(crate) const COOKIE: &str = "everpost_theme";
 
 /// The colours of pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Theme {
-    /// As the reader's system says.
-    #[default]
-    System,
-    Light,
-    Dark,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Theme {
+    /// In forms and in the cookie.
+    pub(crate) name: &'static str,
+    /// What the switch calls it.
+    pub(crate) label: &'static str,
+    /// What the browser may draw with.
+    pub(crate) schemes: &'static str,
 }
 
-impl Theme {
-    pub(crate) const ALL: [Self; 3] = [Self::System, Self::Light, Self::Dark];
+/// As the reader's system says.
+pub(crate) const SYSTEM: Theme = theme("system", "System", "light dark");
 
-    /// Its name in forms and in the cookie.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::Light => "light",
-            Self::Dark => "dark",
-        }
-    }
+pub(crate) const THEMES: [Theme; 3] = [
+    SYSTEM,
+    theme("light", "Light", "light"),
+    theme("dark", "Dark", "dark"),
+];
 
-    /// What the switch calls it.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::System => "System",
-            Self::Light => "Light",
-            Self::Dark => "Dark",
-        }
+const fn theme(name: &'static str, label: &'static str, schemes: &'static str) -> Theme {
+    Theme {
+        name,
+        label,
+        schemes,
     }
+}
 
-    /// What the browser may draw with.
-    pub(crate) fn schemes(self) -> &'static str {
-        match self {
-            Self::System => "light dark",
-            Self::Light => "light",
-            Self::Dark => "dark",
-        }
-    }
+pub(crate) fn named(name: &str) -> Option<Theme> {
+    THEMES.into_iter().find(|theme| theme.name == name)
+}
 
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|theme| theme.name() == name)
-    }
-
-    /// What the browser has chosen that sends `headers`.
-    pub(crate) fn chosen(headers: &HeaderMap) -> Self {
-        let chosen = cookie(headers, COOKIE);
-        let chosen = chosen.and_then(|name| Self::named(&name));
-        chosen.unwrap_or_default()
-    }
+/// What the browser has chosen that sends `headers`.
+pub(crate) fn chosen(headers: &HeaderMap) -> Theme {
+    let chosen = cookie(headers, COOKIE).and_then(|name| named(&name));
+    chosen.unwrap_or(SYSTEM)
 }

@@ -96,9 +96,10 @@ pub(super) fn authorize_publisher(
     credential: &Credential,
     hosts: &[&str],
     uri: &Uri,
+    address: Option<IpAddr>,
 ) -> Result<(), ApiError> {
     if let Credential::Bearer(token) = credential {
-        return check_operator(state, token);
+        return check_operator(state, token, address).map(drop);
     }
     if topic.topic.definition.disable_local_auth {
         return Err(ApiError::unauthorized(format!(
@@ -244,16 +245,29 @@ pub(super) struct Principal {
 }
 
 impl Principal {
-    /// Whose token `presented` is.
-    fn of(state: &ApiState, presented: &Secret, address: Option<IpAddr>) -> Option<Self> {
-        let (actor, role) = match state.people.tokens().holder(presented) {
-            Some(TokenHolder { name, role }) => (Actor::ApiToken(name), role),
-            None if state.token.admits(presented) => (Actor::ManagementToken, Role::Admin),
-            None => return None,
-        };
+    /// Whose token `presented` is; `None` for nobody's.
+    fn of(
+        state: &ApiState,
+        presented: &Secret,
+        address: Option<IpAddr>,
+    ) -> Result<Option<Self>, ApiError> {
         let at = state.broker.clock().now();
-        let caller = Caller { actor, address, at };
-        Some(Self { caller, role })
+        let look = || match state.people.tokens().holder(presented) {
+            Some(TokenHolder { name, role }) => Some((Actor::ApiToken(name), role)),
+            None if state.token.admits(presented) => Some((Actor::ManagementToken, Role::Admin)),
+            None => None,
+        };
+        let found = state.guesses.examine(presented, address, at, look);
+        let found = found.map_err(|wait| {
+            ApiError::too_many_guesses(
+                "Too many wrong bearer tokens came from this address; try again in a moment.",
+                wait,
+            )
+        })?;
+        Ok(found.map(|(actor, role)| Self {
+            caller: Caller { actor, address, at },
+            role,
+        }))
     }
 
     /// In a few words for people.
@@ -295,12 +309,23 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Checks that the bearer of `token` may do what operators may: publish and receive.
-pub(super) fn check_operator(state: &ApiState, token: &Secret) -> Result<(), ApiError> {
-    let principal = Principal::of(state, token, None).ok_or_else(|| {
+/// Who the bearer of `token` is, who must be allowed to do what operators may: publish and receive.
+pub(super) fn check_operator(
+    state: &ApiState,
+    token: &Secret,
+    address: Option<IpAddr>,
+) -> Result<Caller, ApiError> {
+    let principal = Principal::of(state, token, address)?.ok_or_else(|| {
         ApiError::unauthorized("The bearer token is neither the management token nor an API token.")
     })?;
-    principal.check(Role::Operator)
+    principal.check(Role::Operator)?;
+    Ok(principal.caller)
+}
+
+/// The address of the client.
+pub(super) fn address_of(extensions: &Extensions) -> Option<IpAddr> {
+    let address = extensions.get::<ConnectInfo<SocketAddr>>();
+    address.map(|ConnectInfo(address)| address.ip().to_canonical())
 }
 
 /// Lets only those through whose token has the role that the route takes.
@@ -327,9 +352,7 @@ fn principal(
              token.",
         )
     })?;
-    let address = extensions.get::<ConnectInfo<SocketAddr>>();
-    let address = address.map(|ConnectInfo(address)| address.ip().to_canonical());
-    Principal::of(state, &token, address).ok_or_else(|| {
+    Principal::of(state, &token, address_of(extensions))?.ok_or_else(|| {
         ApiError::unauthorized(
             "The bearer token is neither the management token nor an API token that is valid; \
              `everpost token` prints the right one.",

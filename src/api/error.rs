@@ -1,6 +1,7 @@
 //! Every refusal in Azure's shape (rule 1.5).
 
 use std::any::Any;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, to_bytes};
@@ -129,6 +130,13 @@ impl ApiError {
             explanation,
         );
         error.retry_after_s = Some(RETRY_AFTER_BUSY_S);
+        error
+    }
+
+    /// [`ApiError::too_many`], for whoever has to wait so long.
+    pub(super) fn too_many_guesses(explanation: impl Into<String>, wait: Duration) -> Self {
+        let mut error = Self::too_many(explanation);
+        error.retry_after_s = Some(wait.as_secs().max(1));
         error
     }
 

@@ -9,6 +9,7 @@ mod arm;
 mod auth;
 mod error;
 mod filters;
+mod guesses;
 mod intake;
 mod lists;
 mod manage;
@@ -37,6 +38,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 pub use arm::AzureScope;
 pub use auth::ManagementToken;
+pub use guesses::Guesses;
 pub use intake::{Intake, client_of};
 pub use openapi::document;
 
@@ -56,6 +58,7 @@ pub struct ApiParts {
     pub people: People,
     pub token: ManagementToken,
     pub intake: Intake,
+    pub guesses: Guesses,
     pub diagnostics: Diagnostics,
     pub options: ApiOptions,
 }
@@ -131,6 +134,8 @@ impl Doors {
             return error::render_error(&self.state, error.into_response()).await;
         }
         let Some(address) = publish::Address::of(&request) else {
+            let client = auth::address_of(request.extensions());
+            let request = request.map(|body| self.state.intake.held(body, client));
             let answer = self.router.oneshot(request).await;
             return answer.unwrap_or_else(|never| match never {});
         };

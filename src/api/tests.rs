@@ -13,7 +13,9 @@ use axum::http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use crate::api::{ApiOptions, ApiParts, AzureScope, Doors, Intake, ManagementToken, routes};
+use crate::api::{
+    ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake, ManagementToken, routes,
+};
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo, Tasks};
 use crate::broker::people::People;
@@ -100,6 +102,7 @@ impl Door {
             people,
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
+            guesses: Guesses::default(),
             diagnostics: Diagnostics::new(
                 broker.clone(),
                 RuntimeInfo {

@@ -14,8 +14,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::OwnHosts;
 use crate::admin::{self, AdminState, SetupLink};
-use crate::api::{self, ApiOptions, ApiParts, AzureScope, Doors, Intake};
+use crate::api::{self, ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake};
 use crate::app::config::Config;
+use crate::app::forwarded::TrustedProxies;
 use crate::app::interrupt::interrupted;
 use crate::app::{claim, facts, listen, management_token, telemetry};
 use crate::base::{Clock, Entropy, LogTail, TimeScale};
@@ -109,7 +110,12 @@ impl Appliance {
         let public_url = public_url(&config, &url);
         let setup = SetupLink::new(&entropy, &clock);
         let setup_url = match needs_link {
-            true => Some(claim::write_down(&setup, &public_url, data_dir.path())),
+            true => Some(claim::write_down(
+                &setup,
+                &people,
+                &public_url,
+                data_dir.path(),
+            )),
             false => {
                 claim::forget(data_dir.path());
                 None
@@ -160,6 +166,7 @@ impl Appliance {
             people,
             token,
             intake: Intake::default(),
+            guesses: Guesses::default(),
             diagnostics,
             options: api_options,
         };
@@ -180,11 +187,14 @@ impl Appliance {
         let limits = listen::ConnectionLimits {
             overall: connections,
             per_client: config.http_connections_per_client,
+            proxies: TrustedProxies(config.http_trusted_proxies.clone().into()),
         };
         let amqp = doors.amqp(container_id, stop_listening.clone());
+        let proxies = limits.proxies.clone();
         let service = move |address| {
             let doors = doors.clone();
-            listen::answered(move |request| doors.clone().answer(request), address)
+            let answer = move |request| doors.clone().answer(request);
+            listen::answered(answer, address, proxies.clone())
         };
         let serving = listen::serve(
             listener,

@@ -48,17 +48,17 @@ fn refuse_exposure(config: &Config) -> anyhow::Result<()> {
     )
 }
 
-/// Writes the link down, for containers and services whose output nobody reads, until it is used.
+/// Writes the link down, for containers and services whose output nobody reads, until there is an account.
 /// On a full disk it is only printed.
-pub(super) fn write_down(link: &SetupLink, base: &str, data_dir: &Path) -> String {
+pub(super) fn write_down(link: &SetupLink, people: &People, base: &str, data_dir: &Path) -> String {
     let url = format!("{base}{}", link.path());
     let file = data_dir.join(SETUP_URL_FILE);
     if let Err(error) = write_private(&file, &format!("{url}\n")) {
         tracing::warn!(%error, file = %file.display(), "the set-up link could not be written to its file");
     }
-    let link = link.clone();
+    let people = people.clone();
     tokio::spawn(async move {
-        link.claimed().await;
+        people.added().await;
         remove(&file);
     });
     url

@@ -3,21 +3,22 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fmt::Display;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::BoxError;
 use axum::extract::ConnectInfo;
-use axum::http::{Request, Response};
+use axum::http::{Request, Response, StatusCode};
+use axum::response::IntoResponse;
 use futures_util::FutureExt;
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
@@ -25,7 +26,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{amqp, client_of};
+use crate::app::forwarded::TrustedProxies;
 use crate::app::paced_body::PacedBody;
+use crate::app::unread::{Streams, watched};
 use crate::broker::diagnostics::Connections;
 
 /// How long a client may take to send the head of a request.
@@ -50,6 +53,9 @@ const PING_DEADLINE: Duration = Duration::from_secs(20);
 /// Pause after an accept that failed, so that a process out of file descriptors does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often the log says how many connections were broken: no peer writes a line of its own.
+const BROKEN_TOLD_EVERY: Duration = Duration::from_secs(60);
+
 /// How long open connections may take to end their requests at a stop.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -63,6 +69,8 @@ pub(super) struct ConnectionLimits {
     pub(super) overall: Connections,
     /// From one client address; more of them are closed, so that nobody takes all places.
     pub(super) per_client: usize,
+    /// Those that many clients share, without such a limit.
+    pub(super) proxies: TrustedProxies,
 }
 
 /// Serves on `listener` until `stop`: whoever speaks AMQP by `amqp`, if it is there, and every other connection by
@@ -83,8 +91,17 @@ pub(super) async fn serve<S, B>(
     let server = server();
     let graceful = GracefulShutdown::new();
     let amqp = Arc::new(amqp);
+    let broken = Arc::new(AtomicU64::new(0));
+    tokio::spawn(
+        stop.clone()
+            .run_until_cancelled_owned(tell_of(Arc::clone(&broken))),
+    );
     while let Some((stream, address)) = accept(&listener, &stop).await {
-        let Some(of_client) = clients.enter(address.ip(), limits.per_client) else {
+        let per_client = match limits.proxies.contain(address.ip()) {
+            true => usize::MAX,
+            false => limits.per_client,
+        };
+        let Some(of_client) = clients.enter(address.ip(), per_client) else {
             tracing::debug!(%address, "a client has too many connections");
             continue;
         };
@@ -98,7 +115,7 @@ pub(super) async fn serve<S, B>(
         });
         // The stop waits for whoever holds a watcher.
         let (server, watcher, amqp) = (server.clone(), graceful.watcher(), Arc::clone(&amqp));
-        let stopped = stop.clone();
+        let (stopped, broken) = (stop.clone(), Arc::clone(&broken));
         let serving = async move {
             let first = tokio::select! {
                 first = first_byte(&stream) => first,
@@ -110,7 +127,11 @@ pub(super) async fn serve<S, B>(
                 (Some(_), _) => {
                     let connection = server.serve_connection(TokioIo::new(stream), service);
                     let connection = watcher.watch(connection.into_owned());
-                    attend(connection, &requested, address).await;
+                    // A client that hangs up or sends nonsense concerns nobody but itself.
+                    if let Err(cause) = attend(connection, &requested).await {
+                        tracing::debug!(%cause, %address, "a connection was broken");
+                        broken.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
             }
             drop((slot, of_client));
@@ -132,6 +153,7 @@ async fn first_byte(stream: &TcpStream) -> Option<u8> {
 pub(super) fn answered<F>(
     answer: impl Fn(Request<axum::body::Body>) -> F + Send + 'static,
     address: SocketAddr,
+    proxies: TrustedProxies,
 ) -> impl Service<
     Request<Incoming>,
     Response = Response<axum::body::Body>,
@@ -142,7 +164,19 @@ pub(super) fn answered<F>(
 where
     F: Future<Output = Response<axum::body::Body>> + Send + 'static,
 {
-    service_fn(move |request| answer(prepared(request, address)).map(Ok))
+    service_fn(move |request: Request<Incoming>| {
+        match proxies.client(address.ip(), request.headers()) {
+            Ok(client) => {
+                let client = SocketAddr::new(client, address.port());
+                let answer = answer(prepared(request, client));
+                answer.map(|answer| Ok(answer.map(watched))).left_future()
+            }
+            Err(ambiguous) => {
+                let refused = (StatusCode::BAD_REQUEST, ambiguous.to_string());
+                ready(Ok(refused.into_response())).right_future()
+            }
+        }
+    })
 }
 
 /// Connections by client. It holds nothing of clients that have none.
@@ -191,27 +225,36 @@ fn prepared(mut request: Request<Incoming>, address: SocketAddr) -> Request<axum
 /// Serves a connection to its end, unless its first request is late. The server's own deadline
 /// for heads begins only once it is clear which version of HTTP is spoken, which a silent client leaves
 /// open.
-async fn attend<E: Display>(
+async fn attend<E>(
     connection: impl Future<Output = Result<(), E>>,
     requested: &Notify,
-    address: SocketAddr,
-) {
+) -> Result<(), E> {
     let mut connection = pin!(connection);
-    let ended = tokio::select! {
+    tokio::select! {
         ended = &mut connection => ended,
         requested = tokio::time::timeout(HEADER_DEADLINE, requested.notified()) => match requested {
             Ok(()) => connection.await,
-            Err(_) => return,
+            Err(_) => Ok(()),
         },
-    };
-    // A client that hangs up or sends nonsense concerns nobody but itself.
-    if let Err(cause) = ended {
-        tracing::debug!(%cause, %address, "a connection ended early");
     }
 }
 
-fn server() -> Builder<TokioExecutor> {
-    let mut server = Builder::new(TokioExecutor::new());
+/// Sums up in the log, now and then, how many connections were broken.
+async fn tell_of(broken: Arc<AtomicU64>) {
+    loop {
+        tokio::time::sleep(BROKEN_TOLD_EVERY).await;
+        let connections = broken.swap(0, Ordering::Relaxed);
+        if connections > 0 {
+            tracing::info!(
+                connections,
+                "connections were broken by their clients in the last minute: reset, or by what is no HTTP"
+            );
+        }
+    }
+}
+
+fn server() -> Builder<Streams> {
+    let mut server = Builder::new(Streams);
     server
         .http1()
         .timer(TokioTimer::new())
@@ -274,7 +317,7 @@ mod tests {
             let router = router.clone();
             async move { router.oneshot(request).await.expect("an answer") }
         };
-        answered(answer, address)
+        answered(answer, address, TrustedProxies::default())
     }
 
     /// Says `said` and then nothing; whether it is still listened to after a minute.
@@ -286,6 +329,7 @@ mod tests {
         let limits = ConnectionLimits {
             overall: Connections::of_at_most(1),
             per_client: 1,
+            proxies: TrustedProxies::default(),
         };
         let service = move |address| routed(router.clone(), address);
         tokio::spawn(serve(listener, limits, stop.clone(), service, None));
@@ -320,6 +364,7 @@ mod tests {
         let limits = ConnectionLimits {
             overall: Connections::of_at_most(10),
             per_client: 2,
+            proxies: TrustedProxies::default(),
         };
         let service = move |address| routed(router.clone(), address);
         tokio::spawn(serve(listener, limits, stop.clone(), service, None));

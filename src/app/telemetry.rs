@@ -12,8 +12,10 @@ use tracing_subscriber::{Layer, filter, fmt};
 use crate::app::config::LogFormat;
 use crate::base::LogTail;
 
-/// Libraries that log at `info` what nobody needs, or what is logged here in better words.
-const QUIET: &str = "refinery_core=warn,tower_sessions_core=error,tower_sessions=error";
+/// Libraries that log at `info` what nobody needs, what is logged here in better words, or (h2, hyper) what peers make
+/// them say as often as they like.
+const QUIET: &str =
+    "refinery_core=warn,tower_sessions_core=error,tower_sessions=error,h2=error,hyper=error";
 
 /// Starts the log; returns its newest lines. May be called once per process.
 pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<LogTail> {

@@ -320,7 +320,15 @@ impl Broker {
     }
 
     fn agenda(&self) -> MutexGuard<'_, Agenda<Due>> {
-        self.shared.agenda.lock().unwrap()
+        let mut agenda = self.shared.agenda.lock().unwrap();
+        agenda.count_lock();
+        agenda
+    }
+
+    /// How often the agenda has been locked, which everything that is published and delivered waits for: a cost to be
+    /// bounded by a test.
+    pub fn agenda_locks(&self) -> u64 {
+        self.agenda().locks()
     }
 
     fn health(&self) -> MutexGuard<'_, HealthBook> {

@@ -245,6 +245,10 @@ pub enum AuditAction {
     PurgeDeadLetters {
         dead_letters: u64,
     },
+    /// By a receiver that had locked them.
+    CompleteDeadLetters {
+        dead_letters: u64,
+    },
     StartReplay {
         deliveries: u64,
     },
@@ -335,7 +339,8 @@ impl AuditEntry {
     /// The same for as many dead letters as the transaction has found; `None` for none.
     pub fn of_dead_letters(mut self, count: usize) -> Option<Self> {
         if let AuditAction::Resubmit { dead_letters, .. }
-        | AuditAction::PurgeDeadLetters { dead_letters } = &mut self.action
+        | AuditAction::PurgeDeadLetters { dead_letters }
+        | AuditAction::CompleteDeadLetters { dead_letters } = &mut self.action
         {
             *dead_letters = u64::try_from(count).unwrap_or(u64::MAX);
         }
@@ -394,11 +399,13 @@ impl AuditEntry {
                     false => format!("{verb} {}{to}", count(*dead_letters, "dead letter")),
                 }
             }
-            PurgeDeadLetters { dead_letters } => {
-                let purged = format!("Purged {}", count(*dead_letters, "dead letter"));
+            PurgeDeadLetters { dead_letters } | CompleteDeadLetters { dead_letters } => {
+                let is_purge = matches!(self.action, PurgeDeadLetters { .. });
+                let verb = if is_purge { "Purged" } else { "Completed" };
+                let removed = format!("{verb} {}", count(*dead_letters, "dead letter"));
                 match is_everything {
-                    true => purged,
-                    false => format!("{purged} of {target}"),
+                    true => removed,
+                    false => format!("{removed} of {target}"),
                 }
             }
             StartReplay { deliveries } => {

@@ -4,9 +4,10 @@ use crate::model::access::Secret;
 use crate::model::destination::EndpointUrl;
 
 /// Where a container of blobs is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BlobStorage {
     /// In the directory that the operator has configured, if there is one.
+    #[default]
     Directory,
     /// A bucket of S3 or of a compatible service (extension).
     S3(Box<S3Account>),

@@ -13,6 +13,9 @@ const WAIT_MAX: Duration = Duration::from_secs(300);
 /// After this long without a failure the count starts from zero.
 pub const LOGIN_FAILURES_LIFE: Duration = Duration::from_secs(3_600);
 
+/// How long after a sign-in an account is known to be used from that network: whoever is on holiday still is.
+pub const KNOWN_NETWORK_LIFE: Duration = Duration::from_secs(90 * 86_400);
+
 /// The failed logins at one account, or from one network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoginFailures {

@@ -36,7 +36,7 @@ pub use error::StoreError;
 pub use inspectors::{Inspectors, PutOutcome};
 pub use key_uses::KeyUses;
 pub use ledger::Ledger;
-pub use ledger::append::{AppendRequest, Appended, Effects, HandedOver, RequestMark};
+pub use ledger::append::{AppendRequest, Appended, Effects, HandedOver};
 pub use ledger::exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, Exported, PendingBlob};
 pub use ledger::fan_out::{FanOut, FannedOut};
 pub use ledger::lease::{Due, LeaseRequest, Leased};
@@ -45,6 +45,7 @@ pub use ledger::locks::{
     PeekRequest, Peeked,
 };
 pub use ledger::notices::{NoticeMark, OwedNotice};
+pub use ledger::request_marks::RequestMark;
 pub use ledger::resubmit::{
     Candidate, ReplayStep, Resubmission, ResubmitDone, ResubmitOutcome, ResubmitRequest,
     ResubmitTarget, Resubmitted, Sent,
@@ -133,6 +134,7 @@ impl Store {
     /// Opens a store on a database in memory that outlives it, for simulations of a crash.
     pub fn open_on(database: InlineDatabase, scope: ResourceScope) -> Self {
         let encryption = database.encryption.clone();
+        database.open();
         Self::of(Db::inline(database), scope, encryption, None)
     }
 

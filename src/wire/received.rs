@@ -150,6 +150,20 @@ pub fn header_texts(headers: &HeaderMap) -> Vec<(String, String)> {
     pairs.collect()
 }
 
+/// The same for people: without credentials, and without the values of the `hidden` ones.
+pub fn shown_headers(headers: &HeaderMap, hidden: &[&str]) -> Vec<(String, String)> {
+    let texts = header_texts(headers).into_iter();
+    let shown = texts.map(|(name, value)| {
+        let is_hidden = hidden.iter().any(|each| each.eq_ignore_ascii_case(&name));
+        let value = match is_hidden {
+            true => "***".to_owned(),
+            false => without_credentials(&name, &value),
+        };
+        (name, value)
+    });
+    shown.collect()
+}
+
 /// The value of the header `name` for people: of credentials only the scheme is shown.
 pub fn without_credentials(name: &str, value: &str) -> String {
     match (name, value.split_once(' ')) {

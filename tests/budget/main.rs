@@ -6,6 +6,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,8 +15,9 @@ use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
 
-use everpost::api::{ApiOptions, ApiParts, AzureScope, Doors, Intake, ManagementToken};
+use everpost::api::{ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake, ManagementToken};
 use everpost::base::{Clock, Entropy, TimeScale};
 use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
@@ -32,9 +34,19 @@ use everpost::outbound::transport::{
 use everpost::outbound::{Outbound, OutboundOptions};
 use everpost::store::{DataDir, FILE, InlineDatabase, Store, StoreOptions};
 
-/// SQL statements: the event and its delivery; the end of the delivery, a look at it for the counters, and its
-/// attempt. Each of the two groups begins, writes three rows of counters and commits.
-const STATEMENTS_MAX: u64 = 15;
+/// SQL statements: the event and its delivery; the end of the delivery and its attempt. Each of the two groups begins,
+/// writes three rows of counters and commits.
+const STATEMENTS_MAX: u64 = 14;
+
+/// The same with an id of the client for the request: the group of the event has a row of such requests.
+const MARKED_STATEMENTS_MAX: u64 = STATEMENTS_MAX + 1;
+
+/// Locks of the agenda: the delivery is handed over, its turn taken and ended, its request ended, its settlement stored;
+/// and once more nothing is found to be due.
+const AGENDA_LOCKS_MAX: u64 = 6;
+
+/// Tasks: the request to the receiver. It goes on with the next delivery if one waits.
+const TASKS_MAX: u64 = 1;
 
 /// Pages written to the log: of the two groups, each with the tables and indexes above and its counters.
 const PAGES_MAX: u64 = 16;
@@ -55,12 +67,14 @@ const PAGE_IN_LOG_BYTES: u64 = 16_384 + 24;
 
 const TOKEN: &str = "management-token";
 
-/// Answers 200 to everything.
-struct Accepts;
+/// Answers 200 to everything, and counts that.
+#[derive(Default)]
+struct Accepts(AtomicU64);
 
 #[async_trait]
 impl Responder for Accepts {
     async fn respond(&self, _: &TransportRequest) -> Result<TransportResponse, TransportError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
         Ok(TransportResponse {
             status: 200,
             headers: axum::http::HeaderMap::new(),
@@ -75,12 +89,15 @@ struct Appliance {
     broker: Broker,
     doors: Doors,
     key: String,
+    accepts: Arc<Accepts>,
 }
 
 impl Appliance {
     async fn over(store: Store, clock: Clock) -> Self {
+        let accepts = Arc::<Accepts>::default();
+        let receiver: Arc<dyn Responder> = Arc::clone(&accepts) as _;
         let outbound = Outbound::new(OutboundOptions {
-            transport: HttpTransport::Scripted(Arc::new(Accepts)),
+            transport: HttpTransport::Scripted(receiver),
             clock: clock.clone(),
             origin: "eventgrid.azure.net".to_owned(),
             export_dir: None,
@@ -110,6 +127,7 @@ impl Appliance {
             people: people.expect("people"),
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
+            guesses: Guesses::default(),
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
             options: ApiOptions {
                 publish_bytes_max: limits::PUBLISH_BYTES_MAX,
@@ -123,6 +141,7 @@ impl Appliance {
             broker,
             doors,
             key: String::new(),
+            accepts,
         };
         let topic = json!({"location": "local"});
         appliance.manage(Method::PUT, "/topics/orders", topic).await;
@@ -149,18 +168,25 @@ impl Appliance {
         serde_json::from_slice(&body.to_bytes()).expect("JSON")
     }
 
-    fn requests(&self, events: u64) -> Vec<Request<Body>> {
+    /// Requests, with an id of the client for each or without.
+    fn requests(&self, events: u64, are_marked: bool) -> Vec<Request<Body>> {
         let event = json!([{"id": "e1", "subject": "/orders/7", "eventType": "Order.Paid",
             "eventTime": "2026-11-21T06:40:53Z", "dataVersion": "1.0", "data": {"pad": "x".repeat(1_000)}}]);
-        let request = || {
-            Request::post("/topics/orders/api/events")
+        let request = |number: u64| {
+            let request = match are_marked {
+                true => Request::builder().header("x-ms-client-request-id", number),
+                false => Request::builder(),
+            };
+            request
+                .method(Method::POST)
+                .uri("/topics/orders/api/events")
                 .header("host", "127.0.0.1:8080")
                 .header("aeg-sas-key", &self.key)
                 .header("content-type", "application/json")
                 .body(Body::from(event.to_string()))
                 .expect("a request")
         };
-        (0..events).map(|_| request()).collect()
+        (0..events).map(request).collect()
     }
 
     /// Publishes, and delivers what is due.
@@ -169,6 +195,18 @@ impl Appliance {
             let answer = self.doors.clone().answer(request).await;
             assert_eq!(answer.status(), StatusCode::OK);
             self.broker.run_due().await;
+        }
+    }
+
+    /// Publishes, and waits for each delivery of the dispatcher.
+    async fn serve_dispatched(&self, requests: Vec<Request<Body>>) {
+        for request in requests {
+            let accepted = self.accepts.0.load(Ordering::Relaxed);
+            let answer = self.doors.clone().answer(request).await;
+            assert_eq!(answer.status(), StatusCode::OK);
+            while self.accepts.0.load(Ordering::Relaxed) == accepted {
+                tokio::task::yield_now().await;
+            }
         }
     }
 }
@@ -209,17 +247,35 @@ fn in_memory() {
     let (runtime, memory) = (runtime(), InlineDatabase::new().expect("a database"));
     let store = Store::open_on(memory.clone(), scope());
     let appliance = runtime.block_on(Appliance::over(store, clock()));
-    runtime.block_on(appliance.serve(appliance.requests(EVENTS)));
+    runtime.block_on(appliance.serve(appliance.requests(EVENTS, false)));
     memory.count_statements().expect("a watch");
-    let requests = appliance.requests(EVENTS);
-    let (statements, tasks) = (InlineDatabase::statements(), tasks_so_far(&runtime));
+    let requests = appliance.requests(EVENTS, false);
+    let (statements, locks) = (
+        InlineDatabase::statements(),
+        appliance.broker.agenda_locks(),
+    );
     let used = allocation_counter::measure(|| runtime.block_on(appliance.serve(requests)));
     let statements = InlineDatabase::statements() - statements;
-    let tasks = tasks_so_far(&runtime) - tasks - 1; // one was spawned to learn this
+    let locks = appliance.broker.agenda_locks() - locks - 1; // one was needed to learn this
     check("statements", statements, EVENTS, STATEMENTS_MAX);
     check("allocations", used.count_total, EVENTS, ALLOCATIONS_MAX);
     check("bytes", used.bytes_total, EVENTS, BYTES_MAX);
-    check("tasks", tasks, EVENTS, 0);
+    check("locks of the agenda", locks, EVENTS, AGENDA_LOCKS_MAX);
+
+    let requests = appliance.requests(EVENTS, true);
+    let statements = InlineDatabase::statements();
+    runtime.block_on(appliance.serve(requests));
+    let statements = InlineDatabase::statements() - statements;
+    let what = "statements with ids of requests";
+    check(what, statements, EVENTS, MARKED_STATEMENTS_MAX);
+
+    let broker = appliance.broker.clone();
+    runtime.spawn(broker.dispatch(TaskTracker::new()));
+    let requests = appliance.requests(EVENTS, false);
+    let tasks = tasks_so_far(&runtime);
+    runtime.block_on(appliance.serve_dispatched(requests));
+    let tasks = tasks_so_far(&runtime) - tasks - 1; // one was spawned to learn this
+    check("tasks", tasks, EVENTS, TASKS_MAX);
 }
 
 /// How many tasks this process has ever spawned.
@@ -242,7 +298,7 @@ fn on_disk() {
     let appliance = Appliance::over(store.expect("a store"), clock());
     let appliance = runtime.block_on(appliance);
     let before = log_bytes(dir.path());
-    runtime.block_on(appliance.serve(appliance.requests(EVENTS_ON_DISK)));
+    runtime.block_on(appliance.serve(appliance.requests(EVENTS_ON_DISK, false)));
     let pages = (log_bytes(dir.path()) - before) / PAGE_IN_LOG_BYTES;
     check("pages", pages, EVENTS_ON_DISK, PAGES_MAX);
     runtime.shutdown_timeout(Duration::from_secs(10));

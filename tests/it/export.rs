@@ -546,6 +546,11 @@ async fn storage_that_cannot_be_used_is_refused_by_the_name_of_its_property() {
             json!({"type": "AzureBlob", "accountName": "a", "accountKey": "", "sasToken": "s"}),
             "storage.sasToken",
         ),
+        // It might be a secret, and endpoints are shown.
+        (
+            json!({"type": "AzureBlob", "accountName": "a", "sasToken": "sig=s", "endpointUrl": "http://a?sig=hush"}),
+            "storage.endpointUrl",
+        ),
     ] {
         let body = json!({"properties": {
             "destination": {"endpointType": "WebHook", "properties":
@@ -560,6 +565,7 @@ async fn storage_that_cannot_be_used_is_refused_by_the_name_of_its_property() {
             "{property}: {}",
             refused.text
         );
+        assert!(!refused.text.contains("hush"), "{}", refused.text);
     }
 }
 

@@ -20,7 +20,9 @@ use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use everpost::api::{ApiOptions, ApiParts, ApiState, AzureScope, Doors, Intake, ManagementToken};
+use everpost::api::{
+    ApiOptions, ApiParts, ApiState, AzureScope, Doors, Guesses, Intake, ManagementToken,
+};
 use everpost::base::{Clock, Entropy, TimeScale, Timestamp};
 use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
@@ -82,6 +84,7 @@ pub(crate) fn api_state(broker: &Broker, store: &Store, people: People) -> ApiSt
         people,
         token: ManagementToken::configured(Secret::new(TOKEN)),
         intake: Intake::default(),
+        guesses: Guesses::default(),
         diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
         options: ApiOptions {
             publish_bytes_max: limits::PUBLISH_BYTES_MAX,

@@ -413,6 +413,7 @@ impl Trial {
         let request = LockChanges {
             changes: vec![change],
             dropping: HashSet::new(),
+            audit: None,
             now: self.now,
         };
         let settled = self.store.ledger.settle_locks(request).await;

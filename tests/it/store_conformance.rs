@@ -29,7 +29,7 @@ use everpost::model::registry::{Registry, ResourceScope};
 use everpost::model::rejection::{Rejection, RejectionId};
 use everpost::model::subscription::{OnDelete, SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
-use everpost::store::accounts::{SessionRecord, UserId};
+use everpost::store::accounts::{Guessers, SessionRecord, UserId};
 use everpost::store::views::{DeadLetterQuery, EventQuery, ReadBack, RejectionQuery};
 use everpost::store::{
     AppendRequest, Appended, DataDir, DiscardRequest, Discarded, Due, Effects, LeaseRequest,
@@ -237,6 +237,7 @@ impl Fixture {
         };
         let settled = SettlementRecord {
             delivery,
+            counted_for: None,
             attempts: attempt.attempt - 1,
             attempt: Some(Arc::new(attempt)),
             late: None,

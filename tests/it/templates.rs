@@ -5,11 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// What no template may hold, and what to do instead.
-const BANNED: [(&str, &str); 3] = [
-    (
-        "|safe",
-        "texts are escaped; for a part of a page make a struct with a template of its own",
-    ),
+const BANNED: [(&str, &str); 2] = [
     ("javascript:", "links lead to pages"),
     ("<style", "styles belong into static/everpost.css"),
 ];
@@ -24,6 +20,14 @@ fn templates_hold_nothing_inline_and_nothing_unescaped() {
                 faults.push(format!("{path}: {banned}: {instead}"));
             }
         }
+        for name in printed_as_they_are(&dense) {
+            if !is_captured(&dense, name) {
+                faults.push(format!(
+                    "{path}: {name}|safe: texts are escaped; for a part of a page make a struct with a template \
+                     of its own, or capture it in this template"
+                ));
+            }
+        }
         for tag in tags(&text) {
             faults.extend(
                 faults_of(tag)
@@ -36,6 +40,28 @@ fn templates_hold_nothing_inline_and_nothing_unescaped() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What a template without its spaces prints unescaped.
+fn printed_as_they_are(dense: &str) -> impl Iterator<Item = &str> {
+    dense.match_indices("|safe").map(|(end, _)| {
+        let before = &dense[..end];
+        let is_name = |c: char| c.is_alphanumeric() || c == '_';
+        let start = before.rfind(|c| !is_name(c)).map_or(0, |at| at + 1);
+        &before[start..]
+    })
+}
+
+/// Whether a name is only ever output of this template, escaped when it was captured (`{% let name %}`), or what
+/// stands on one side of a space in it. A macro's parameter has to be captured under the same name.
+fn is_captured(dense: &str, name: &str) -> bool {
+    let captured = |name: &str| {
+        let begins = |dash| dense.contains(&format!("{{%{dash}let{name}%}}"));
+        !name.is_empty() && (begins("") || begins("-"))
+    };
+    let halves = "Some((number,unit))=text.split_once('')";
+    captured(name)
+        || (["number", "unit"].contains(&name) && dense.contains(halves) && captured("text"))
 }
 
 /// Only these types are printed unescaped, because their templates escape: parts of pages.
@@ -53,7 +79,8 @@ fn only_parts_are_printed_as_they_are() {
                 .map(str::trim)
                 .filter(|part| is_type_name(part))
             {
-                let item = ["(", " {"].iter().find_map(|after| {
+                let part = part.split('<').next().unwrap_or(part);
+                let item = ["(", " {", "<"].iter().find_map(|after| {
                     let (before, _) = text.split_once(&format!("struct {part}{after}"))?;
                     before.rsplit("\n\n").next()
                 });
@@ -84,6 +111,16 @@ fn the_watch_notices_what_it_watches_for() {
     }
     let sound = "<a href=\"{{ url }}\"{% if a == b %} class=\"x\"{% endif %} data-on=\"1\">";
     assert_eq!(tags(sound).find_map(faults_of), None);
+    let captured = |dense: &str| printed_as_they_are(dense).all(|name| is_captured(dense, name));
+    assert!(captured("{%letx%}{{y}}{%endlet%}{{x|safe}}"));
+    for stolen in [
+        "{{x|safe}}",
+        "{%letx=y%}{{x|safe}}",
+        "{%letx%}{%endlet%}{{y|safe}}",
+        "{{x.y()|safe}}",
+    ] {
+        assert!(!captured(stolen), "{stolen}");
+    }
     assert!(has_content(" defer>1</script>"));
     assert!(!has_content(" src=\"{{ x }}\" defer></script>"));
 }

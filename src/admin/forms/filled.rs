@@ -1,9 +1,15 @@
 //! Typed forms: a struct with serde names the fields, the template's macros (`templates/forms.html`) draw them, and
 //! what is wrong is said at each field, all of it at once.
 
+use std::fmt::Display;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use http::StatusCode;
+
+use crate::admin::forms::faults::Faults;
+use crate::admin::forms::faults::Problem;
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::reader::Reader;
 
@@ -13,7 +19,7 @@ pub(crate) struct Filled<T> {
     pub(crate) values: T,
     /// The same, field by field.
     pairs: Vec<(String, String)>,
-    faults: Vec<Refusal>,
+    faults: Faults,
 }
 
 impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
@@ -24,7 +30,7 @@ impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
         Self {
             values,
             pairs: pairs.filter(|(_, value)| !value.is_empty()).collect(),
-            faults: Vec::new(),
+            faults: Faults::default(),
         }
     }
 
@@ -34,15 +40,38 @@ impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
         let text = text.extend_pairs(form.fields()).finish();
         Self::with(serde_html_form::from_str(&text).unwrap_or_default())
     }
+}
 
+impl<T> Filled<T> {
     /// The same with what is wrong with it.
     pub(crate) fn with_faults(self, faults: impl IntoIterator<Item = Refusal>) -> Self {
-        let faults = faults.into_iter().collect();
+        let faults = Faults::new(faults);
         Self { faults, ..self }
     }
 
-    pub(crate) fn faults(&self) -> &[Refusal] {
+    /// What `read` makes of the values, or what is wrong with them in the form.
+    pub(crate) fn read<R>(
+        self,
+        read: impl FnOnce(&T) -> Result<R, Vec<Refusal>>,
+    ) -> (Option<R>, Self) {
+        match read(&self.values) {
+            Ok(read) => (Some(read), self),
+            Err(faults) => (None, self.with_faults(faults)),
+        }
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
         &self.faults
+    }
+
+    /// What the page with the form is answered with.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.faults.status()
+    }
+
+    /// All that is wrong, to stand above the fields: to be asked for when they are drawn, which tells where they are.
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        self.faults.told()
     }
 
     /// What is typed into a field.
@@ -52,6 +81,11 @@ impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
         found.map_or("", |(_, value)| value)
     }
 
+    /// Whether any of these fields is filled in, or something is wrong with the form.
+    pub(crate) fn fills(&self, names: &[&str]) -> bool {
+        !self.faults.is_empty() || names.iter().any(|name| !self.value(name).is_empty())
+    }
+
     /// The moment that is typed into a field, as the browser's field for it has it.
     pub(crate) fn moment(&self, name: &str) -> String {
         let (zone, text) = (&Reader::current().zone, self.value(name));
@@ -59,11 +93,23 @@ impl<T: Serialize + DeserializeOwned + Default> Filled<T> {
         at.map_or_else(|| text.to_owned(), |at| zone.typed(at))
     }
 
-    /// What is wrong with a field.
-    pub(crate) fn fault(&self, name: &str) -> Option<&str> {
-        let mut faults = self.faults.iter();
-        let found = faults.find(|fault| fault.closeness(name) > 0);
-        found.map(|fault| fault.problem.as_str())
+    /// Begins to draw a field: what is wrong with it; empty for nothing.
+    pub(crate) fn field(&self, name: &str, label: impl Display, _: &str, _: &str) -> String {
+        self.faults.at(name, name, &label.to_string())
+    }
+
+    /// It has no more to say of its fields than their templates, and of choices neither.
+    pub(crate) fn help(&self, _: &str) -> &'static str {
+        ""
+    }
+
+    pub(crate) fn chose(&self, _: impl Display) -> &'static str {
+        ""
+    }
+
+    /// Whether this is typed or chosen in a field.
+    pub(crate) fn is(&self, name: &str, value: impl AsRef<str>) -> bool {
+        self.value(name) == value.as_ref()
     }
 
     /// The fields that are filled in.
@@ -103,6 +149,17 @@ mod tests {
         assert_eq!((form.value("type"), form.value("name")), ("a&b *", ""));
         assert_eq!(form.pairs().len(), 3, "{form:?}");
         let form = form.with_faults([Refusal::of("type", "no"), Refusal::whole("never")]);
-        assert_eq!((form.fault("type"), form.fault("name")), (Some("no"), None));
+        assert_eq!(
+            (
+                form.field("type", "Type", "", ""),
+                form.field("name", "Name", "", "")
+            ),
+            ("no".to_owned(), String::new())
+        );
+        let problem = form.problem().expect("something is wrong").to_string();
+        assert!(
+            problem.contains("<a href=\"#type\">Type</a>: no</li>"),
+            "{problem}"
+        );
     }
 }

@@ -7,12 +7,14 @@ use http::header::CONTENT_TYPE;
 use serde_json::Value;
 
 use crate::admin::error::PageError;
-use crate::admin::forms::json_fault;
 use crate::admin::widgets::print::sentence;
 use crate::wire::resource::{Fault, InvalidResource};
 
 /// Fields of one form; ours have far fewer.
 const FIELDS_MAX: usize = 200;
+
+/// Elements of a list in a form, each of which has a few fields.
+pub(crate) const ELEMENTS_MAX: usize = FIELDS_MAX;
 
 /// The fields of a form. Whether it came from one of our pages is not said; see
 /// [`Submitted`](crate::admin::security::csrf::Submitted).
@@ -70,6 +72,25 @@ impl Form {
         self.fields.retain(|(field, _)| field != name);
     }
 
+    /// Takes an element out of a list, with all of its fields; later ones move up.
+    pub(crate) fn remove_element(&mut self, list: &str, at: usize) {
+        let place = |name: &str| {
+            let (index, rest) = name
+                .strip_prefix(list)?
+                .strip_prefix('[')?
+                .split_once(']')?;
+            Some((index.parse::<usize>().ok()?, rest.to_owned()))
+        };
+        self.fields.retain_mut(|(name, _)| match place(name) {
+            Some((index, rest)) if index > at => {
+                *name = format!("{list}[{}]{rest}", index - 1);
+                true
+            }
+            Some((index, _)) => index < at,
+            None => true,
+        });
+    }
+
     /// Whether the form has the field, filled in or not.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.fields().any(|(field, _)| field == name)
@@ -99,23 +120,10 @@ impl Form {
 }
 
 impl Form {
-    /// The field's text read as JSON; `null` where it was left empty.
-    pub(crate) fn json(&self, name: &str) -> Result<Value, Refusal> {
-        let Some(text) = self.filled(name) else {
-            return Ok(Value::Null);
-        };
-        serde_json::from_str(text).map_err(|error| Refusal::of(name, json_fault::words(&error)))
-    }
-
     /// The field's text as a number where it is one; `null` where it was left empty. Anything else
     /// stays a text, for whoever knows what would be right to refuse.
     pub(crate) fn number(&self, name: &str) -> Value {
-        match self.filled(name) {
-            None => Value::Null,
-            Some(text) => text
-                .parse::<i64>()
-                .map_or_else(|_| text.into(), Value::from),
-        }
+        number(self.text(name))
     }
 }
 
@@ -128,6 +136,16 @@ impl Form {
                 .parse::<f64>()
                 .map_or_else(|_| text.into(), Value::from),
         }
+    }
+}
+
+/// The number that is typed; see [`Form::number`].
+pub(crate) fn number(text: &str) -> Value {
+    match text.trim() {
+        "" => Value::Null,
+        text => text
+            .parse::<i64>()
+            .map_or_else(|_| text.into(), Value::from),
     }
 }
 
@@ -179,6 +197,32 @@ impl Refusal {
 fn lies_in(inner: &str, outer: &str) -> bool {
     let rest = inner.strip_prefix(outer);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// What was parsed, or what could not be read with all that is wrong with the rest.
+pub(crate) fn all_of<T>(
+    mut unread: Vec<Refusal>,
+    parsed: Result<T, Vec<Refusal>>,
+) -> Result<T, Vec<Refusal>> {
+    match parsed {
+        Ok(parsed) if unread.is_empty() => return Ok(parsed),
+        Ok(_) => {}
+        Err(refusals) => unread.extend(refusals),
+    }
+    Err(unread)
+}
+
+/// Both, or all that is wrong with either.
+pub(crate) fn both<A, B>(
+    name: Result<A, Refusal>,
+    second: Result<B, Vec<Refusal>>,
+) -> Result<(A, B), Vec<Refusal>> {
+    let (name, refused) = match name {
+        Ok(name) => (Some(name), Vec::new()),
+        Err(refusal) => (None, vec![refusal]),
+    };
+    let second = all_of(refused, second)?;
+    name.map(|name| (name, second)).ok_or_else(Vec::new)
 }
 
 /// All that the management API has against a document.

@@ -1,8 +1,8 @@
 //! Forms: their fields, what was typed, and what is wrong with it.
 
-pub(crate) mod field;
+pub(crate) mod document;
+pub(crate) mod faults;
 pub(crate) mod filled;
 pub(crate) mod form;
-pub(crate) mod form_page;
 pub(crate) mod json_fault;
-pub(crate) mod rows;
+pub(crate) mod sheet;

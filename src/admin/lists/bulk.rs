@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use axum::routing::{MethodRouter, get};
 
-use crate::admin::action::{Action, Call, Confirm, Subject};
-use crate::admin::bare::draw;
+use crate::admin::action::{Call, Done, Question, Subject};
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::frame::Frame;
-use crate::admin::security::csrf::Submitted;
-use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 use crate::admin::widgets::{Flash, print};
 
@@ -38,7 +34,10 @@ pub(crate) trait Selectable: Subject {
 
 /// An action for all that are ticked, after a question. Its address is that of the action behind the list's.
 pub(crate) struct Bulk<S: 'static> {
-    pub(crate) action: &'static Action<S>,
+    /// The end of its address.
+    pub(crate) key: &'static str,
+    /// What it does to each.
+    pub(crate) verb: &'static str,
     /// On the button.
     pub(crate) label: &'static str,
     /// Whether it makes a difference to this one.
@@ -49,70 +48,59 @@ pub(crate) struct Bulk<S: 'static> {
 impl<S: Selectable> Bulk<S> {
     /// Its key and what its button says.
     pub(crate) fn offer(&self) -> (&'static str, &'static str) {
-        (self.action.key, self.label)
+        (self.key, self.label)
     }
 
-    pub(crate) fn handler(&'static self) -> MethodRouter<Arc<Site>> {
-        let ask = move |State(site): State<Arc<Site>>, RawQuery(query), visitor: Visitor| async move {
-            self.ask(&site, &visitor, query.as_deref()).await
-        };
-        let run = move |State(site): State<Arc<Site>>, RawQuery(query), sent: Submitted| async move {
-            self.run(&site, &sent, query.as_deref()).await
-        };
+    pub(crate) fn handler<R>(&'static self, run: fn(Call<S>) -> R) -> MethodRouter<Arc<Site>>
+    where
+        R: Future<Output = PageResult<Done>> + Send + 'static,
+    {
+        let ask = move |RawQuery(query), call: Call| async move { self.ask(&call, query).await };
+        let run =
+            move |RawQuery(query), call: Call| async move { self.run(call, query, run).await };
         get(ask).post(run)
     }
 
-    async fn ask(&self, site: &Site, visitor: &Visitor, query: Option<&str>) -> PageResult {
-        let selected = selected::<S>(site, query).await?;
+    async fn ask(&self, call: &Call, query: Option<String>) -> PageResult {
+        let visitor = &call.visitor;
+        let selected = selected::<S>(&call.site, query).await?;
         let (changed, unchanged): (Vec<_>, Vec<_>) =
             selected.iter().partition(|each| (self.changes)(each));
         if selected.is_empty() {
-            return visitor
-                .leave(Flash::failed("Nothing is selected."), S::LIST)
-                .await;
+            let nothing = Flash::failed("Nothing is selected.");
+            return visitor.leave(nothing, S::LIST).await;
         }
-        let verb = self.action.label;
-        let mut consequences = Vec::new();
+        let verb = self.verb;
+        let mut question = Question::new(format!("{verb} {}?", counted::<S>(changed.len())));
         if !changed.is_empty() {
-            consequences.push(format!("{verb} {}.", named(&changed)));
-            consequences.push(self.consequence.to_owned());
+            let named = format!("{verb} {}.", named(&changed));
+            question = question.would(named).would(self.consequence);
         }
         if !unchanged.is_empty() {
             let count = counted::<S>(unchanged.len());
-            consequences.push(format!("Nothing changes for {count} of the selection."));
+            question = question.would(format!("Nothing changes for {count} of the selection."));
         }
-        Ok(draw(&Confirm {
-            frame: Frame::new(visitor, format!("{verb} {}?", counted::<S>(changed.len()))),
-            consequences,
-            button: verb,
-            dangerous: false,
-            back: S::LIST.to_owned(),
-            action: visitor.address.clone(),
-        }))
+        let action = visitor.address.clone();
+        Ok(question.draw(visitor, verb, action, S::LIST.to_owned()))
     }
 
-    async fn run(&self, site: &Site, sent: &Submitted, query: Option<&str>) -> PageResult {
-        let Submitted { visitor, form } = sent;
-        let selected = selected::<S>(site, query).await?;
-        let mut changed = 0;
-        for of in selected.iter().filter(|each| (self.changes)(each)) {
-            (self.action.run)(&Call {
-                site,
-                visitor,
-                of,
-                form,
-            })
-            .await?;
-            changed += 1;
+    async fn run<R>(&self, call: Call, query: Option<String>, run: fn(Call<S>) -> R) -> PageResult
+    where
+        R: Future<Output = PageResult<Done>>,
+    {
+        let mut selected = selected::<S>(&call.site, query).await?;
+        selected.retain(|each| (self.changes)(each));
+        let said = format!("{}: {}.", self.verb, counted::<S>(selected.len()));
+        for of in selected {
+            run(call.clone().about(of)).await?;
         }
-        let said = format!("{}: {}.", self.action.label, counted::<S>(changed));
-        visitor.leave(Flash::done(said), S::LIST).await
+        call.visitor.leave(Flash::done(said), S::LIST).await
     }
 }
 
 /// What a query names: `of=orders/billing&of=orders/crm`.
-async fn selected<S: Selectable>(site: &Site, query: Option<&str>) -> Result<Vec<S>, PageError> {
-    let pairs = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+async fn selected<S: Selectable>(site: &Site, query: Option<String>) -> PageResult<Vec<S>> {
+    let pairs = url::form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
     let mut names: Vec<String> = pairs
         .filter(|(name, _)| name == OF)
         .map(|(_, value)| value.into_owned())

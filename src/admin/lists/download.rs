@@ -1,6 +1,6 @@
 //! Downloads.
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -21,18 +21,26 @@ pub(crate) fn file(name: &str, content_type: &str, body: impl Into<Body>) -> Res
     (headers, body.into()).into_response()
 }
 
-/// What a file is written from, a batch at a time.
-pub(crate) trait Batches: Send + 'static {
-    /// `None` at the end.
-    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, StoreError>> + Send;
-}
-
-/// A file that is written while it is read.
-pub(crate) fn streamed(name: &str, content_type: &str, batches: impl Batches) -> Response {
-    let batches = stream::try_unfold(batches, |mut batches| async move {
-        // An error cuts the file off, which the browser tells as a failed download.
-        let batch = batches.next().await.map_err(|error| error.to_string())?;
-        Ok::<_, String>(batch.map(|batch| (batch, batches)))
+/// A file that is written while it is read: `next` gives a batch and from where to go on. An error cuts it off, which
+/// the browser tells as a failed download.
+pub(crate) fn streamed<S, F>(
+    name: &str,
+    content_type: &str,
+    first: S,
+    mut next: impl FnMut(S) -> F + Send + 'static,
+) -> Response
+where
+    S: Send + 'static,
+    F: Future<Output = Result<(Vec<u8>, Option<S>), StoreError>> + Send + 'static,
+{
+    let batches = stream::try_unfold(Some(first), move |rest| {
+        let batch = rest.map(&mut next);
+        async move {
+            match batch {
+                None => Ok(None),
+                Some(batch) => batch.await.map(Some),
+            }
+        }
     });
     file(name, content_type, Body::from_stream(batches))
 }

@@ -1,9 +1,9 @@
 //! What the filters of lists have in common: whose rows, with which words, from when to when.
 
+use crate::admin::error::PageError;
+use crate::admin::forms::form::Refusal;
 use crate::admin::reader::Reader;
-use crate::admin::security::session::Visitor;
 use crate::base::Timestamp;
-use crate::model::event_filter::TextSearch;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::Registry;
 use crate::model::subscription::SubscriptionId;
@@ -35,6 +35,58 @@ pub(crate) fn topic_options(registry: &Registry, none: &str) -> Vec<(String, Str
 pub(crate) fn given(text: &str) -> Option<String> {
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Reads the fields of a filter, and collects what is wrong with them.
+#[derive(Default)]
+pub(crate) struct Reading {
+    faults: Vec<Refusal>,
+}
+
+impl Reading {
+    /// What is typed into a field, which is to be a `noun`.
+    pub(crate) fn field<T>(
+        &mut self,
+        name: &str,
+        text: &str,
+        noun: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let text = given(text)?;
+        let read = parse(&text);
+        if read.is_none() {
+            let problem = format!("{text:?} is no {noun}.");
+            self.faults.push(Refusal::of(name, problem));
+        }
+        read
+    }
+
+    pub(crate) fn moment(&mut self, name: &str, text: &str) -> Option<Timestamp> {
+        self.field(name, text, "moment such as 2026-11-21T06:40", moment)
+    }
+
+    /// Whose rows the field `of` asks for.
+    pub(crate) fn of(&mut self, text: &str, registry: &Registry) -> Of {
+        let noun = "topic or event subscription";
+        let of = self.field("of", text, noun, |text| Of::named(text, registry));
+        of.unwrap_or_default()
+    }
+
+    /// What was read, if nothing is wrong.
+    pub(crate) fn end<T>(self, read: T) -> Result<T, Vec<Refusal>> {
+        match self.faults.is_empty() {
+            true => Ok(read),
+            false => Err(self.faults),
+        }
+    }
+}
+
+impl From<Vec<Refusal>> for PageError {
+    /// For whatever has no form to show them in.
+    fn from(faults: Vec<Refusal>) -> Self {
+        let problems = faults.into_iter().map(|fault| fault.problem);
+        Self::Unreadable(problems.collect::<Vec<_>>().join(" "))
+    }
 }
 
 /// Whose rows are asked for.
@@ -110,15 +162,7 @@ pub(crate) fn of_options(registry: &Registry, none: &str) -> Vec<(String, String
     options
 }
 
-/// The text that `visitor` looks for, if any: in data only if that is open to the visitor.
-pub(crate) fn sought(text: &str, visitor: &Visitor) -> Option<TextSearch> {
-    given(text).map(|text| TextSearch {
-        text,
-        in_data: visitor.sees_data(),
-    })
-}
-
-/// What the field to type it into is called.
+/// What the field for a text to look for is called.
 pub(crate) fn search_label(sees_data: bool) -> &'static str {
     match sees_data {
         true => "ID, type, subject or data",

@@ -1,8 +1,5 @@
 //! What every list has around its rows; `templates/list.html` draws it.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use crate::admin::forms::filled::Filled;
 use crate::admin::lists::link;
 use crate::admin::lists::recipe::Recipe;
@@ -49,22 +46,14 @@ pub(crate) struct Tab {
 
 impl List {
     /// The list at `path`, as `filter` asks for it.
-    pub(crate) fn new<T: Serialize + DeserializeOwned + Default>(
-        path: &'static str,
-        filter: &Filled<T>,
-    ) -> Self {
-        let pairs = filter.pairs();
+    pub(crate) fn new<T>(path: &'static str, filter: &Filled<T>) -> Self {
+        let is_first = filter.value(BEFORE).is_empty();
         Self {
             path,
             turns: ("Newest", "Older"),
-            faults: filter
-                .faults()
-                .iter()
-                .map(|each| each.problem.clone())
-                .collect(),
-            is_filtered: pairs.iter().any(|(name, _)| *name != BEFORE),
-            newest: (!filter.value(BEFORE).is_empty())
-                .then(|| link(path, &without(&pairs, BEFORE))),
+            faults: filter.faults().problems().map(str::to_owned).collect(),
+            is_filtered: filter.pairs().iter().any(|(name, _)| *name != BEFORE),
+            newest: (!is_first).then(|| changed(path, filter, BEFORE, "")),
             ..Self::default()
         }
     }
@@ -80,47 +69,36 @@ impl List {
     }
 
     /// The same with tabs that set the parameter `name`: its values, titles, and what is in each.
-    pub(crate) fn with_tabs<T: Serialize + DeserializeOwned + Default>(
+    pub(crate) fn with_tabs<T>(
         mut self,
         (label, name): (&'static str, &'static str),
         tabs: impl IntoIterator<Item = (&'static str, &'static str, Option<(u64, Tone)>)>,
         filter: &Filled<T>,
     ) -> Self {
-        let chosen = filter.value(name).to_owned();
-        let pairs = without(&filter.pairs(), BEFORE);
-        let tabs = tabs.into_iter().map(|(value, title, count)| {
-            let mut pairs = without(&pairs, name);
-            pairs.push((name, value.to_owned()));
-            Tab {
-                title,
-                href: link(self.path, &pairs),
-                current: value == chosen,
-                count: count.map(|(count, tone)| match count {
-                    0 => (print::count(count), Tone::Rest),
-                    _ => (print::count(count), tone),
-                }),
-            }
+        let chosen = filter.value(name);
+        let tabs = tabs.into_iter().map(|(value, title, count)| Tab {
+            title,
+            href: changed(self.path, filter, name, value),
+            current: value == chosen,
+            count: count.map(|(count, tone)| {
+                let tone = if count == 0 { Tone::Rest } else { tone };
+                (print::count(count), tone)
+            }),
         });
         self.tabs = tabs.collect();
         self.tabs_label = label;
-        self.is_filtered = pairs.iter().any(|(other, _)| *other != name);
+        let pairs = filter.pairs();
+        let mut others = pairs.iter().map(|(other, _)| *other);
+        self.is_filtered = others.any(|other| other != name && other != BEFORE);
         if !chosen.is_empty() {
-            self.kept = vec![(name, chosen)];
+            self.kept = vec![(name, chosen.to_owned())];
         }
         self
     }
 
     /// The same where rows before `next` follow.
-    pub(crate) fn with_older<T: Serialize + DeserializeOwned + Default>(
-        mut self,
-        next: Option<String>,
-        filter: &Filled<T>,
-    ) -> Self {
-        self.older = next.map(|next| {
-            let mut pairs = without(&filter.pairs(), BEFORE);
-            pairs.push((BEFORE, next));
-            link(self.path, &pairs)
-        });
+    pub(crate) fn with_older<T>(mut self, next: Option<String>, filter: &Filled<T>) -> Self {
+        self.older = next.map(|next| changed(self.path, filter, BEFORE, &next));
         self
     }
 
@@ -130,14 +108,17 @@ impl List {
     }
 }
 
-fn without<'a>(pairs: &[(&'a str, String)], name: &str) -> Vec<(&'a str, String)> {
-    let pairs = pairs.iter().filter(|(other, _)| *other != name);
-    pairs.cloned().collect()
+/// The first page of what `filter` asks for, but for one parameter.
+fn changed<T>(path: &str, filter: &Filled<T>, name: &str, value: &str) -> String {
+    let pairs = filter.pairs().into_iter();
+    let others = pairs.filter(|(other, _)| *other != name && *other != BEFORE);
+    let pairs: Vec<_> = others.chain([(name, value.to_owned())]).collect();
+    link(path, &pairs)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
+    use serde::{Deserialize, Serialize};
 
     use super::*;
 

@@ -1,8 +1,12 @@
 //! The same as on a page, for the command line.
 
+use std::fmt::Display;
+
 use askama::Template;
 use serde_json::Value;
 
+use crate::admin::lists::link;
+use crate::admin::site::Site;
 use crate::admin::widgets::part;
 
 /// Commands that do or show what the page does.
@@ -22,6 +26,19 @@ impl Recipe {
             "curl",
             format!("curl -H \"Authorization: Bearer $TOKEN\" {}", quoted(url)),
         )
+    }
+
+    /// Asks for the list at `path` with these parameters, which are the flags of the command, too.
+    pub(crate) fn list(site: &Site, path: &str, words: &str, flags: &[(&str, String)]) -> Self {
+        let path = link(&format!("/everpost/{path}"), flags);
+        Self::get(&site.management_url(&path))
+            .everpost(command(&format!("everpost {words}"), flags))
+    }
+
+    /// Asks for one thing of the list at `path`.
+    pub(crate) fn one(site: &Site, path: &str, words: &str, id: impl Display) -> Self {
+        let url = site.management_url(&format!("/everpost/{path}/{id}"));
+        Self::get(&url).everpost(format!("everpost {words} {id}"))
     }
 
     /// Sends `body` to the management API at `url`.

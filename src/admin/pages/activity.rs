@@ -1,11 +1,9 @@
 //! The page of what anybody has changed.
 
-use axum::body::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::admin::forms::filled::Filled;
-use crate::admin::lists::download::{Batches, NDJSON, line, streamed};
+use crate::admin::lists::download::{NDJSON, line, streamed};
 use crate::admin::lists::filter::{self, Of, given, in_utc};
 use crate::admin::lists::recipe::command;
 use crate::admin::page::*;
@@ -14,7 +12,6 @@ use crate::admin::widgets::json_text;
 use crate::model::audit::{Actor, AuditId, AuditRow, Target, TargetKind};
 use crate::model::name::TopicName;
 use crate::model::registry::Registry;
-use crate::store::StoreError;
 use crate::store::audit::AuditQuery;
 use crate::store::views::Page;
 use crate::wire::audit::AuditEntryBody;
@@ -33,13 +30,12 @@ const FILE_ENTRIES_MAX: usize = 10_000;
 
 /// What the URL asks for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct ActivityForm {
     actor: String,
     /// Such as `Create`.
     action: String,
     /// Such as `Topic`.
-    #[serde(rename = "targetKind")]
     target_kind: String,
     /// Such as `orders/billing`.
     target: String,
@@ -69,10 +65,9 @@ pub(crate) struct Opened {
 
 /// What has been changed, newest first.
 pub(crate) async fn list(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
     Query(form): Query<ActivityForm>,
     Query(Opened { open }): Query<Opened>,
+    Call { site, visitor, .. }: Call,
 ) -> PageResult {
     let form = Filled::with(form);
     let (found, form) = match form.values.query() {
@@ -81,7 +76,7 @@ pub(crate) async fn list(
     };
     let next = found.next_before.map(|id| id.0.to_string());
     let mut list = List::new(PATH, &form).with_older(next, &form);
-    let flags = form.values.flags();
+    let flags = flags(&form);
     let url = site.management_url(&link("/everpost/audit", &flags));
     list.recipe = Recipe::get(&url).everpost(command("everpost audit", &flags));
     if !found.rows.is_empty() {
@@ -104,45 +99,39 @@ pub(crate) async fn list(
     }))
 }
 
-/// Entries on their way into a file.
-struct Writing {
-    site: Arc<Site>,
-    query: AuditQuery,
-    written: usize,
-    is_over: bool,
+/// The same for `everpost` and the management API.
+fn flags(form: &Filled<ActivityForm>) -> Vec<(&str, String)> {
+    let pairs = form.pairs().into_iter();
+    let flags = pairs.filter(|(name, _)| *name != "before");
+    let flags = flags.map(|(name, text)| match name {
+        "from" | "to" => (name, in_utc(&text)),
+        _ => (name, text.trim().to_owned()),
+    });
+    flags.collect()
 }
 
 /// The newest entries that are meant, each on a line as the management API shows it.
-pub(crate) async fn export(
-    _visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Query(form): Query<ActivityForm>,
-) -> PageResult {
+pub(crate) async fn export(Query(form): Query<ActivityForm>, call: Call) -> PageResult {
     let query = form.query();
-    let writing = Writing {
-        query: query.map_err(|fault| PageError::Unreadable(fault.problem))?,
-        site,
-        written: 0,
-        is_over: false,
-    };
-    Ok(streamed("activity.ndjson", NDJSON, writing))
-}
-
-impl Batches for Writing {
-    async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
-        if self.is_over {
-            return Ok(None);
-        }
-        let found = self.site.views.audit(self.query.clone()).await?;
-        self.written += found.rows.len();
-        self.query.before = found.next_before;
-        self.is_over = found.next_before.is_none() || self.written >= FILE_ENTRIES_MAX;
-        let lines = found
-            .rows
-            .iter()
-            .flat_map(|row| line(&AuditEntryBody::from(row)));
-        Ok(Some(lines.collect::<Vec<u8>>().into()))
-    }
+    let query = query.map_err(|fault| PageError::Unreadable(fault.problem))?;
+    let first = (query, FILE_ENTRIES_MAX);
+    Ok(streamed(
+        "activity.ndjson",
+        NDJSON,
+        first,
+        move |(mut query, left)| {
+            let views = call.views.clone();
+            async move {
+                let found = views.audit(query.clone()).await?;
+                let bodies = found.rows.iter().map(AuditEntryBody::from);
+                let lines = bodies.flat_map(|body| line(&body)).collect();
+                query.before = found.next_before;
+                let left = left.saturating_sub(found.rows.len());
+                let goes_on = query.before.is_some() && left > 0;
+                Ok((lines, goes_on.then_some((query, left))))
+            }
+        },
+    ))
 }
 
 impl ActivityForm {
@@ -165,33 +154,17 @@ impl ActivityForm {
             limit: SHOWN,
         })
     }
-
-    /// The same for `everpost` and the management API.
-    fn flags(&self) -> [(&'static str, String); 6] {
-        [
-            ("actor", self.actor.trim().to_owned()),
-            ("action", self.action.trim().to_owned()),
-            ("targetKind", self.target_kind.trim().to_owned()),
-            ("target", self.target.trim().to_owned()),
-            ("from", in_utc(&self.from)),
-            ("to", in_utc(&self.to)),
-        ]
-    }
-
-    /// Whether anything of what is folded away is filled in.
-    fn asks_for_more(&self) -> bool {
-        let folded = [
-            &self.action,
-            &self.target_kind,
-            &self.target,
-            &self.from,
-            &self.to,
-        ];
-        folded.iter().any(|value| !value.trim().is_empty())
-    }
 }
 
 impl ActivityPage {
+    /// Whether anything of what is folded away is filled in.
+    fn asks_for_more(&self) -> bool {
+        let pairs = self.form.pairs();
+        pairs
+            .iter()
+            .any(|(name, _)| !["actor", "before"].contains(name))
+    }
+
     /// The rows of each day.
     fn days(&self) -> Vec<(String, &[AuditRow])> {
         let day = |row: &AuditRow| Time::by("%A, %-d %B %Y", row.entry.caller.at).text();
@@ -199,70 +172,38 @@ impl ActivityPage {
         days.map(|rows| (day(&rows[0]), rows)).collect()
     }
 
-    fn clock(row: &AuditRow) -> Time {
-        Time::by("%H:%M:%S", row.entry.caller.at)
-    }
-
-    /// Whether something was created or deleted, and not changed in parts.
-    fn is_whole(row: &AuditRow) -> bool {
-        let changes = row.entry.action.changes();
-        changes.iter().any(|change| change.property.is_empty())
-    }
-
-    /// What was created or deleted.
-    fn whole(row: &AuditRow) -> String {
-        let whole = row.entry.action.changes().iter().map(|change| {
-            let whole = match change.after.is_null() {
-                true => &change.before,
-                false => &change.after,
-            };
-            print::visible(&json_text::laid_out(&whole.to_string()))
-        });
-        whole.collect()
-    }
-
-    fn is_open(&self, row: &AuditRow) -> bool {
-        self.open == Some(row.id.0)
+    /// What was created or deleted, where it was not changed in parts.
+    fn whole(row: &AuditRow) -> Option<String> {
+        let mut changes = row.entry.action.changes().iter();
+        let change = changes.find(|change| change.property.is_empty())?;
+        let is_gone = change.after.is_null();
+        let whole = if is_gone {
+            &change.before
+        } else {
+            &change.after
+        };
+        Some(print::visible(&json_text::laid_out(&whole.to_string())))
     }
 
     /// The same page with the whole of this entry.
-    fn opened(&self, row: &AuditRow) -> String {
+    fn opened(&self, id: AuditId) -> String {
         let mut pairs = self.form.pairs();
-        pairs.push(("open", row.id.0.to_string()));
-        format!("{}#entry-{}", link(PATH, &pairs), row.id.0)
-    }
-
-    /// A value as people read it; empty for what there was not.
-    fn value(value: &Value) -> String {
-        match value {
-            Value::Null => String::new(),
-            Value::String(text) => print::visible(text),
-            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-                print::visible(&value.to_string())
-            }
-        }
-    }
-
-    fn is_person(row: &AuditRow) -> bool {
-        matches!(row.entry.caller.actor, Actor::User(_))
+        pairs.push(("open", id.0.to_string()));
+        format!("{}#entry-{}", link(PATH, &pairs), id.0)
     }
 
     /// What was done, in front of its target, the target with its page, and what comes behind.
     fn sentence(&self, row: &AuditRow) -> (String, String, Option<String>, String) {
         let (text, target) = (row.entry.describe(), row.entry.target.to_string());
-        let mut letters = text.chars();
-        let first = letters
-            .next()
-            .map_or_else(String::new, |first| first.to_lowercase().to_string());
-        let text = print::visible(&format!("{first}{}", letters.as_str()));
-        match text.split_once(&target) {
-            Some((before, after)) if !target.is_empty() => (
-                before.to_owned(),
-                target,
-                self.page(&row.entry.target),
-                after.to_owned(),
-            ),
-            Some(_) | None => (text, String::new(), None, String::new()),
+        let first: String = text.chars().take(1).flat_map(char::to_lowercase).collect();
+        let rest = text.chars().skip(1).collect::<String>();
+        let text = print::visible(&(first + &rest));
+        match text.split_once(&target).filter(|_| !target.is_empty()) {
+            Some((before, after)) => {
+                let page = self.page(&row.entry.target);
+                (before.to_owned(), target, page, after.to_owned())
+            }
+            None => (text, String::new(), None, String::new()),
         }
     }
 
@@ -277,10 +218,8 @@ impl ActivityPage {
             TargetKind::EventSubscription => {
                 let id = Of::named(name, registry)?.subscription?;
                 let (topic, found) = registry.subscription(id)?;
-                Some(subscription_page(
-                    topic.topic.name.as_str(),
-                    found.name.as_str(),
-                ))
+                let (topic, name) = (topic.topic.name.as_str(), found.name.as_str());
+                Some(subscription_page(topic, name))
             }
             TargetKind::DeadLetter => Some(format!("/admin/dead-letters/{name}")),
             TargetKind::ReplayJob => Some(format!("/admin/replays/{name}")),
@@ -292,10 +231,5 @@ impl ActivityPage {
             | TargetKind::ApiToken
             | TargetKind::Url => None,
         }
-    }
-
-    fn initial(row: &AuditRow) -> String {
-        let initial = row.entry.caller.actor.name().chars().next();
-        initial.map_or_else(String::new, |initial| initial.to_uppercase().to_string())
     }
 }

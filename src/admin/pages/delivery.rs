@@ -1,100 +1,70 @@
 //! The life of a delivery: where it stands, every attempt so far, and what becomes of it next.
 
-use crate::admin::action::{Action, ActionButton, Done, Names, Subject};
+use crate::admin::action::ActionButton;
 use crate::admin::page::*;
-use crate::admin::pages::lineage::{Origin, Resubmitted};
-use crate::admin::paths::{dead_letter_page, event_page, subscription_page};
 use crate::admin::site::delivery_id;
 use crate::admin::standing::Standing;
-use crate::admin::widgets::strip::succeeded;
 use crate::admin::widgets::{hint, response};
 use crate::broker::RetryNowError;
-use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState};
+use crate::model::delivery::{DeliveryAttempt, DeliveryState, Outcome};
 use crate::model::destination::DeliveryMode;
-use crate::model::event::EventKey;
 use crate::model::subscription::EventSubscription;
-use crate::store::views::DeliveryDetail;
+use crate::store::views::{DeliveryDetail, DeliveryRow};
 
 /// A delivery of an event, of which an address tells the number.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Delivery {
-    id: DeliveryId,
-    event: EventKey,
-}
+pub(crate) struct Delivery(DeliveryRow);
 
 impl Subject for Delivery {
-    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
-        let id = names.get("id").map_or("", String::as_str);
-        let id = delivery_id(id)?;
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
+        let id = delivery_id(name_of(names, "id"))?;
         let found = site.views.delivery(id).await?;
         let found = found.ok_or_else(|| PageError::NotFound(format!("delivery {id}")))?;
-        Ok(Self {
-            id,
-            event: found.row.event,
-        })
+        Ok(Self(found.row))
     }
 
     fn page(&self) -> String {
-        format!("{}#delivery-{}", event_page(self.event), self.id)
+        let Self(row) = self;
+        format!("{}#delivery-{}", paths::event_page(row.event), row.id)
     }
 
     fn address(&self) -> String {
-        format!("/admin/deliveries/{}", self.id)
+        format!("/admin/deliveries/{}", self.0.id)
     }
 }
 
 /// Makes a pending delivery due now; on probation, also the one attempt that decides how it goes on.
-pub(crate) static RETRY_NOW: Action<Delivery> = Action {
-    key: "retry-now",
-    label: "Retry now",
-    role: Role::Operator,
-    ask: None,
-    run: |call| {
-        Box::pin(async move {
-            let (site, id) = (call.site, call.of.id);
-            let row = site.views.delivery(id).await?.map(|found| found.row);
-            let standing = &call.visitor.standing;
-            let found = row.and_then(|row| standing.registry.subscription(row.subscription_id));
-            let state = found.map(|(_, each)| standing.of(each));
-            if let Some(state) = state.filter(|state| state.is_stopped()) {
-                let word = state.word().to_lowercase();
-                return Ok(Done::failed(format!("Nothing is sent: {word}.")));
-            }
-            let on_probation = state.filter(|state| state.held_until().is_some());
-            match (
-                site.broker.retry_now(&call.visitor.caller, id).await,
-                on_probation,
-            ) {
-                (Ok(_), None) => Ok(Done::well("The next attempt is made now.")),
-                (Ok(_), Some(state)) => {
-                    let subscription = state.subscription.id;
-                    site.broker
-                        .retry_subscription_now(&call.visitor.caller, subscription)
-                        .await?;
-                    Ok(Done::well(
-                        "The endpoint is on probation: one attempt is made now. If it succeeds, the \
-                         others follow.",
-                    ))
-                }
-                (Err(RetryNowError::Store(error)), _) => Err(error.into()),
-                (Err(error), _) => Ok(Done::failed(sentence(&error.to_string()))),
-            }
-        })
-    },
-};
+pub(crate) async fn retry_now(call: Call<Delivery>) -> PageResult<Done> {
+    let (broker, Delivery(row)) = (&call.broker, &call.of);
+    let standing = &call.visitor.standing;
+    let found = standing.registry.subscription(row.subscription_id);
+    let state = found.map(|(_, each)| standing.of(each));
+    if let Some(state) = state.filter(|state| state.is_stopped()) {
+        let word = state.word().to_lowercase();
+        return Ok(Done::failed(format!("Nothing is sent: {word}.")));
+    }
+    match broker.retry_now(call.by(), row.id).await {
+        Ok(_) => {}
+        Err(RetryNowError::Store(error)) => return Err(error.into()),
+        Err(error) => return Ok(Done::failed(sentence(&error.to_string()))),
+    }
+    if state.is_none_or(|state| state.held_until().is_none()) {
+        return Ok(Done::well("The next attempt is made now."));
+    }
+    let of = row.subscription_id;
+    broker.retry_subscription_now(call.by(), of).await?;
+    Ok(Done::well(
+        "The endpoint is on probation: one attempt is made now. If it succeeds, the others follow.",
+    ))
+}
 
 /// A delivery on a page.
 #[derive(Template)]
 #[template(path = "pages/delivery.html")]
 pub(crate) struct DeliveryCard {
-    detail: DeliveryDetail,
-    sees_data: bool,
-    /// `None` once the subscription is deleted.
-    subscription: Option<Arc<EventSubscription>>,
+    pub(crate) detail: DeliveryDetail,
     standing: Arc<Standing>,
+    sees_data: bool,
     now: Timestamp,
-    origin: Option<Origin>,
-    resubmissions: Vec<Resubmitted>,
     /// Whether it stands on the page of the dead letter itself, which says the rest above.
     is_own_page: bool,
     retry: Option<ActionButton>,
@@ -102,10 +72,8 @@ pub(crate) struct DeliveryCard {
 
 part!(DeliveryCard);
 
-/// What becomes of a delivery next.
+/// What becomes of a delivery that is pending.
 enum Next {
-    /// It has ended.
-    Nothing,
     /// Nothing is sent before somebody does something; in a word.
     Stopped(&'static str),
     /// The endpoint is on probation.
@@ -121,17 +89,10 @@ enum Next {
 
 impl DeliveryCard {
     pub(crate) fn new(detail: DeliveryDetail, visitor: &Visitor) -> Self {
-        let detail = detail.seen_by(visitor.role);
-        let registry = &visitor.standing.registry;
-        let known = registry.subscription(detail.row.subscription_id);
-        let subscription = known.map(|(_, subscription)| Arc::clone(subscription));
         Self {
-            origin: Origin::of_delivery(&detail),
-            resubmissions: Resubmitted::all(&detail),
-            subscription,
-            detail,
-            sees_data: visitor.sees_data(),
+            detail: detail.seen_by(visitor.role),
             standing: Arc::clone(&visitor.standing),
+            sees_data: visitor.sees_data(),
             now: visitor.now,
             is_own_page: false,
             retry: None,
@@ -139,63 +100,29 @@ impl DeliveryCard {
     }
 
     /// The same with a button that has it tried now, and comes back to the page at `back`.
-    pub(crate) fn with_retry(self, back: &str) -> Self {
-        let row = &self.detail.row;
-        let delivery = Delivery {
-            id: row.id,
-            event: row.event,
-        };
-        let button = RETRY_NOW.button(&delivery).class("tiny");
-        let button = button.coming_back_to(format!("{back}#delivery-{}", row.id));
-        let is_waiting = matches!(self.next(), Next::Held(_) | Next::At(_));
-        Self {
-            retry: is_waiting.then_some(button),
-            ..self
+    pub(crate) fn with_retry(mut self, back: &str) -> Self {
+        if let Some(Next::Held(_) | Next::At(_)) = self.next() {
+            let delivery = Delivery(self.detail.row.clone());
+            let back = format!("{back}#delivery-{}", delivery.0.id);
+            let button = delivery.button("retry-now").class("tiny");
+            self.retry = Some(button.coming_back_to(back));
         }
+        self
     }
 
     /// The same on the page of the dead letter itself.
     pub(crate) fn on_its_own_page(self) -> Self {
         Self {
             is_own_page: true,
-            resubmissions: Vec::new(),
             ..self
         }
     }
 
-    fn state(&self) -> Badge {
-        badge(self.detail.row.state)
-    }
-
-    fn subscription_page(&self) -> Option<String> {
-        let row = &self.detail.row;
-        let page = || subscription_page(&row.topic, &row.subscription);
-        self.subscription.as_ref().map(|_| page())
-    }
-
-    fn dead_letter_page(&self) -> Option<String> {
-        let row = &self.detail.row;
-        let is_linked = row.state == DeliveryState::DeadLettered && !self.is_own_page;
-        is_linked.then(|| dead_letter_page(row.id))
-    }
-
-    /// How long it took from being published.
-    fn took(&self) -> Option<Duration> {
-        let row = &self.detail.row;
-        let ended_at = row.ended_at?;
-        (row.state == DeliveryState::Delivered).then(|| ended_at.since(row.published_at))
-    }
-
-    /// `3 attempts of 30`.
-    fn summary(&self) -> String {
-        let row = &self.detail.row;
-        let attempts = print::plural(u64::from(row.attempts), "attempt", "attempts");
-        match &self.subscription {
-            Some(of) if row.state == DeliveryState::Pending => {
-                format!("{attempts} of {}", of.definition.retry_policy.attempts_max)
-            }
-            Some(_) | None => attempts,
-        }
+    /// `None` once it is deleted.
+    pub(crate) fn subscription(&self) -> Option<&EventSubscription> {
+        let (registry, id) = (&self.standing.registry, self.detail.row.subscription_id);
+        let found = registry.subscription(id);
+        found.map(|(_, subscription)| &**subscription)
     }
 
     /// Why it was given up, in people's words; Azure's stand beside.
@@ -205,48 +132,19 @@ impl DeliveryCard {
         own.or_else(|| row.dead_letter_reason.map(response::of_reason))
     }
 
-    /// When an attempt was made: by the clock for the first one, from then on its distance to it.
-    fn distance(&self, attempt: &DeliveryAttempt) -> Option<String> {
-        let first = self.detail.attempts.first()?.started_at;
-        let after = attempt.started_at.since(first);
-        let is_first = attempt.started_at == first;
-        (!is_first).then(|| format!("+ {}", print::span(after)))
+    /// How long after the first attempt another one was made.
+    fn distance(&self, attempt: &DeliveryAttempt) -> String {
+        let first = self.detail.attempts[0].started_at;
+        format!("+ {}", print::span(attempt.started_at.since(first)))
     }
 
-    fn glyph(attempt: &DeliveryAttempt) -> (Tone, &'static str) {
-        match succeeded(attempt.result.outcome) {
-            true => (Tone::Good, "Succeeded"),
-            false => (Tone::Bad, "Failed"),
-        }
-    }
-
-    /// What to do about it.
-    fn hint(attempt: &DeliveryAttempt) -> Option<&'static str> {
-        hint::for_answer(&attempt.result)
-    }
-
-    /// Whether its details are unfolded: those of the newest attempt, if it failed.
-    fn is_open(&self, attempt: &DeliveryAttempt) -> bool {
-        let newest = self.detail.attempts.last();
-        newest.is_some_and(|newest| newest.attempt == attempt.attempt)
-            && !succeeded(attempt.result.outcome)
-    }
-
-    /// The body as text, and whether all of it is that.
-    fn text(body: &[u8]) -> (String, bool) {
-        let text = String::from_utf8_lossy(body);
-        (print::visible(&text), std::str::from_utf8(body).is_ok())
-    }
-
-    fn next(&self) -> Next {
+    fn next(&self) -> Option<Next> {
         let row = &self.detail.row;
-        let Some(of) = self.subscription.as_ref() else {
-            return Next::Nothing;
-        };
+        let is_pending = row.state == DeliveryState::Pending;
+        let of = self.subscription().filter(|_| is_pending)?;
         let state = self.standing.of(of);
         let is_pulled = of.definition.destination.delivery_mode() == DeliveryMode::Queue;
-        match row.locked_until.filter(|until| *until > self.now) {
-            _ if row.state != DeliveryState::Pending => Next::Nothing,
+        Some(match row.locked_until.filter(|until| *until > self.now) {
             _ if state.is_stopped() => Next::Stopped(state.word()),
             Some(until) => Next::Locked(until),
             None if is_pulled => Next::Available,
@@ -255,40 +153,140 @@ impl DeliveryCard {
                 (None, Some(at)) if at > self.now => Next::At(at),
                 (None, _) => Next::Due,
             },
+        })
+    }
+}
+
+/// The state of a delivery as a badge, in the words of the pages.
+pub(crate) fn badge(state: DeliveryState) -> Badge {
+    match state {
+        DeliveryState::Pending => Badge::new(Tone::Warn, "Pending"),
+        DeliveryState::Delivered => Badge::new(Tone::Good, "Delivered"),
+        DeliveryState::DeadLettered => Badge::new(Tone::Bad, "Dead-lettered").with("dead"),
+        DeliveryState::Dropped => Badge::new(Tone::Bad, "Dropped"),
+        DeliveryState::Resubmitted => Badge::new(Tone::Rest, "Resubmitted").with("replay"),
+        DeliveryState::Removed => Badge::new(Tone::Rest, "Removed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::delivery::DeliveryId;
+    use crate::model::event::EventKey;
+    use crate::model::replay::ReplayJobId;
+    use crate::store::views::LineageRow;
+
+    /// A resubmission at both of its ends.
+    #[derive(Template)]
+    #[template(
+        ext = "html",
+        source = "{% import \"lineage.html\" as lineage %}{% call lineage::resubmitted(line) %}{% endcall %}|\
+                  {% call lineage::origin(line, own) %}{% endcall %}"
+    )]
+    struct Told {
+        line: LineageRow,
+        own: EventKey,
+    }
+
+    fn line() -> LineageRow {
+        LineageRow {
+            delivery: DeliveryId(4),
+            event: EventKey(3),
+            as_delivery: None,
+            as_event: None,
+            as_topic: None,
+            url: None,
+            replay_job: None,
+            resubmitted_at: Timestamp::from_ms(0),
         }
     }
-}
 
-/// The state of a delivery as a badge.
-pub(crate) fn badge(state: DeliveryState) -> Badge {
-    let badge = Badge::new(tone(state), word(state));
-    match state {
-        DeliveryState::DeadLettered => badge.with("dead"),
-        DeliveryState::Resubmitted => badge.with("replay"),
-        DeliveryState::Pending
-        | DeliveryState::Delivered
-        | DeliveryState::Dropped
-        | DeliveryState::Removed => badge,
+    /// What people read of it.
+    fn words(html: &str) -> String {
+        let parts = html.split('<');
+        let texts = parts.map(|part| part.split_once('>').map_or(part, |(_, text)| text));
+        let words: String = texts.collect();
+        words.split_whitespace().collect::<Vec<_>>().join(" ")
     }
-}
 
-fn tone(state: DeliveryState) -> Tone {
-    match state {
-        DeliveryState::Pending => Tone::Warn,
-        DeliveryState::Delivered => Tone::Good,
-        DeliveryState::DeadLettered | DeliveryState::Dropped => Tone::Bad,
-        DeliveryState::Resubmitted | DeliveryState::Removed => Tone::Rest,
+    fn told(line: LineageRow, own: EventKey) -> (String, String) {
+        let told = Told { line, own }.to_string();
+        let (resubmitted, origin) = told.split_once('|').expect("both ends");
+        (words(resubmitted), origin.to_owned())
     }
-}
 
-/// The state in the words of the pages.
-pub(crate) fn word(state: DeliveryState) -> &'static str {
-    match state {
-        DeliveryState::Pending => "Pending",
-        DeliveryState::Delivered => "Delivered",
-        DeliveryState::DeadLettered => "Dead-lettered",
-        DeliveryState::Dropped => "Dropped",
-        DeliveryState::Resubmitted => "Resubmitted",
-        DeliveryState::Removed => "Removed",
+    #[test]
+    fn every_target_is_told() {
+        let as_delivery = Some(DeliveryId(5));
+        let as_event = Some(EventKey(9));
+        let as_topic = Some("audit".to_owned());
+        let url = Some("https://x.example/in".to_owned());
+        let own = LineageRow {
+            as_delivery,
+            ..line()
+        };
+        let edited = LineageRow {
+            as_event,
+            as_topic: as_topic.clone(),
+            ..own.clone()
+        };
+        let topic = LineageRow {
+            as_event,
+            as_topic: as_topic.clone(),
+            replay_job: Some(ReplayJobId(2)),
+            ..line()
+        };
+        let gone = LineageRow { as_event, ..line() };
+        let plain = LineageRow { url, ..line() };
+        let edited_at_url = LineageRow {
+            as_event,
+            as_topic,
+            ..plain.clone()
+        };
+        for (line, said) in [
+            (own, "Resubmitted as delivery 5 at 1970-01-01 00:00:00."),
+            (
+                edited,
+                "Resubmitted as delivery 5 of the edited event 9 at 1970-01-01 00:00:00.",
+            ),
+            (
+                topic,
+                "Resubmitted as event 9 of the topic audit at 1970-01-01 00:00:00 by replay job 2.",
+            ),
+            (
+                gone,
+                "Resubmitted as event 9, which is gone by now, at 1970-01-01 00:00:00.",
+            ),
+            (
+                plain,
+                "Resubmitted to https://x.example/in at 1970-01-01 00:00:00.",
+            ),
+            (
+                edited_at_url,
+                "Resubmitted to https://x.example/in as the edited event 9 at 1970-01-01 00:00:00.",
+            ),
+        ] {
+            assert_eq!(told(line, EventKey(3)).0, said);
+        }
+    }
+
+    #[test]
+    fn what_is_new_tells_where_it_comes_from() {
+        let line = LineageRow {
+            as_event: Some(EventKey(9)),
+            ..line()
+        };
+        let (_, edited) = told(line.clone(), EventKey(9));
+        assert_eq!(
+            words(&edited),
+            "Resubmission of delivery 4 of event 3 at 1970-01-01 00:00:00"
+        );
+        assert!(edited.contains("/admin/events/3#delivery-4"), "{edited}");
+        let (_, afresh) = told(line, EventKey(3));
+        assert_eq!(
+            words(&afresh),
+            "Resubmission of delivery 4 at 1970-01-01 00:00:00"
+        );
     }
 }

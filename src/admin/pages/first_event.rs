@@ -3,12 +3,11 @@
 //! Every step is a form. What has been done so far stands in the address alone, so that the page can be
 //! read again, left and come back to.
 
-use http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::admin::bare::draw_with;
-use crate::admin::forms::field::{Field, Problem, mark};
+use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
 use crate::admin::pages::delivery::DeliveryCard;
 use crate::admin::pages::inspectors::deliver_to;
@@ -20,13 +19,9 @@ use crate::model::event::{Event, EventKey};
 use crate::model::inspector::{Inspector, InspectorDefinition};
 use crate::model::name::{InspectorName, SubscriptionName, TopicName};
 use crate::model::response_script::ScriptedResponse;
-use crate::store::views::EventDetail;
 use crate::wire::{self, resource};
 
 const PATH: &str = "/admin/first-event";
-
-/// The topic that is proposed.
-const TOPIC: &str = "orders";
 
 /// An event subscription with an inspector of its own, and the events that it gets: the rejected event must not change
 /// what becomes of the others.
@@ -59,9 +54,9 @@ const FAILS_TWICE: &str = "503 503 200";
 const REFUSES: &str = "400";
 
 /// What has been done so far, as the address says.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Done {
+pub(crate) struct Progress {
     topic: String,
     /// The event that was delivered at once.
     taken: Option<i64>,
@@ -71,38 +66,26 @@ pub(crate) struct Done {
     refused: Option<i64>,
 }
 
-impl Done {
-    fn of(form: &Form) -> Self {
-        let number = |name: &str| form.text(name).parse().ok();
-        Self {
-            topic: form.text("topic").to_owned(),
-            taken: number("taken"),
-            failed: number("failed"),
-            refused: number("refused"),
-        }
+impl Progress {
+    /// The page as it is by then.
+    fn page(&self) -> String {
+        link(PATH, &Filled::with(self.clone()).pairs())
     }
+}
 
-    fn page(&self, step: &str) -> String {
-        let number = |key: Option<i64>| key.map_or_else(String::new, |key| key.to_string());
-        let parameters = [
-            ("topic", self.topic.clone()),
-            ("taken", number(self.taken)),
-            ("failed", number(self.failed)),
-            ("refused", number(self.refused)),
-        ];
-        format!("{}#{step}", link(PATH, &parameters))
-    }
+/// The name to give to the topic.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct TopicForm {
+    topic: String,
 }
 
 #[derive(Template)]
 #[template(path = "pages/first_event.html")]
 struct FirstEventPage {
     frame: Frame,
-    problem: Option<Problem>,
-    field: Field,
-    done: Done,
-    /// The page as it is, to be read again.
-    again_path: String,
+    form: Filled<TopicForm>,
+    done: Progress,
     ready: Option<Ready>,
     taken: Option<Sent>,
     failed: Option<Sent>,
@@ -111,9 +94,8 @@ struct FirstEventPage {
 
 /// The topic with its inspector, once they are there.
 struct Ready {
-    topic_path: String,
-    inspector: String,
-    inspector_path: String,
+    topic: TopicName,
+    inspector: InspectorName,
     /// Whether the other inspector would refuse the next event for good.
     refuses: bool,
     example: String,
@@ -121,7 +103,7 @@ struct Ready {
 
 /// An event of the guide and what became of it.
 struct Sent {
-    path: String,
+    key: EventKey,
     /// Where it stands, for the sentence above its deliveries.
     state: Option<DeliveryState>,
     /// The dead letter that waits to be resubmitted.
@@ -136,164 +118,127 @@ impl Sent {
 }
 
 /// The guide, as far as it has come.
-pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Query(done): Query<Done>,
-) -> PageResult {
-    let form = Form::of([("topic", TOPIC.to_owned())]);
-    draw(&site, &visitor, done, &form, None).await
+pub(crate) async fn show(Query(done): Query<Progress>, call: Call) -> PageResult {
+    let topic = "orders".to_owned();
+    draw_page(&call, done, Filled::with(TopicForm { topic })).await
 }
 
 /// Makes the topic, the inspectors and the event subscriptions between them, where they are missing.
-pub(crate) async fn prepare(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let topic = match name_of(form.text("topic")) {
+pub(crate) async fn prepare(call: Call) -> PageResult {
+    let form = Filled::<TopicForm>::sent(&call.form);
+    let topic = match name_of(form.values.topic.trim()) {
         Ok(topic) => topic,
-        Err(refusal) => {
-            return draw(&site, &visitor, Done::default(), &form, Some(refusal)).await;
-        }
+        Err(problem) => return refuse_name(&call, form, problem).await,
     };
-    let entry = match site.broker.registry().topic(&topic).cloned() {
+    let entry = match call.broker.registry().topic(&topic).cloned() {
         Some(entry) if entry.topic.is_built_in() => {
             let problem = "The appliance alone publishes to this topic; take another name.";
-            let refusal = Refusal::of("topic", problem);
-            return draw(&site, &visitor, Done::default(), &form, Some(refusal)).await;
+            return refuse_name(&call, form, problem.to_owned()).await;
         }
         Some(entry) => entry,
         None => {
-            let definition = resource::parse_topic(&json!({ "location": "local" }))
-                .map_err(|error| PageError::Conflict(error.to_string()))?;
-            site.broker
-                .put_topic(&visitor.caller, topic.clone(), definition)
-                .await?
+            let definition = resource::parse_topic(&json!({ "location": "local" }));
+            let definition = definition.map_err(|error| PageError::Conflict(error.to_string()))?;
+            let put = call.broker.put_topic(call.by(), topic.clone(), definition);
+            put.await?
         }
     };
-    TAKING.prepare(&site, &visitor, &entry, TAKES).await?;
+    TAKING.prepare(&call, &entry, TAKES).await?;
     // Now, so that its handshake is over when the step comes.
-    REJECTING.prepare(&site, &visitor, &entry, REFUSES).await?;
-    let done = Done {
+    REJECTING.prepare(&call, &entry, REFUSES).await?;
+    let done = Progress {
         topic: topic.to_string(),
-        ..Done::default()
+        ..Progress::default()
     };
-    Ok(Redirect::to(&done.page("publish")).into_response())
+    Ok(Redirect::to(&format!("{}#publish", done.page())).into_response())
 }
 
-/// Publishes an event that is taken at once.
-pub(crate) async fn publish(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let mut done = Done::of(&form);
-    done.taken = Some(TAKING.send(&site, &visitor, &done.topic, TAKES).await?.0);
-    Ok(Redirect::to(&done.page("publish")).into_response())
+async fn refuse_name(call: &Call, form: Filled<TopicForm>, problem: String) -> PageResult {
+    let form = form.with_faults([Refusal::of("topic", problem)]);
+    draw_page(call, Progress::default(), form).await
 }
 
-/// Publishes an event whose receiver fails twice.
-pub(crate) async fn fail(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let mut done = Done::of(&form);
-    done.failed = Some(
-        TAKING
-            .send(&site, &visitor, &done.topic, FAILS_TWICE)
-            .await?
-            .0,
-    );
-    Ok(Redirect::to(&done.page("fail")).into_response())
-}
-
-/// Publishes an event that is refused.
-pub(crate) async fn refuse(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let mut done = Done::of(&form);
-    done.refused = Some(
-        REJECTING
-            .send(&site, &visitor, &done.topic, REFUSES)
-            .await?
-            .0,
-    );
-    Ok(Redirect::to(&done.page("refuse")).into_response())
-}
-
-/// Lets the inspector take events again and sends the dead letter, where there is one, once more.
-pub(crate) async fn repair(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let done = Done::of(&form);
-    let entry = site.custom_topic(&done.topic)?;
-    let dead = Some(form.text("delivery")).filter(|id| !id.is_empty());
-    let dead = dead.map(delivery_id).transpose()?;
-    REJECTING.prepare(&site, &visitor, &entry, TAKES).await?;
-    let message = match dead {
-        None => "The inspector answers 200 from now on.".to_owned(),
-        Some(id) => {
-            let fresh = site.broker.resubmit(&visitor.caller, id).await?;
-            format!("Dead letter {id} has been resubmitted as delivery {fresh}.")
-        }
-    };
-    visitor
-        .leave(Flash::done(message), &done.page("refuse"))
-        .await
-}
-
-fn name_of(topic: &str) -> Result<TopicName, Refusal> {
-    let refuse = |problem: String| Refusal::of("topic", sentence(&problem));
-    let topic = TopicName::custom(topic).map_err(|error| refuse(error.to_string()))?;
+fn name_of(topic: &str) -> Result<TopicName, String> {
+    let topic = TopicName::custom(topic).map_err(|error| sentence(&error.to_string()))?;
     match TAKING.inspector(&topic).and(REJECTING.inspector(&topic)) {
         Ok(_) => Ok(topic),
-        Err(_) => Err(refuse("use a shorter name".to_owned())),
+        Err(_) => Err("Use a shorter name.".to_owned()),
     }
 }
 
+/// Publishes an event that is taken at once.
+pub(crate) async fn publish(call: Call) -> PageResult {
+    TAKING
+        .send(&call, TAKES, "publish", |done| &mut done.taken)
+        .await
+}
+
+/// Publishes an event whose receiver fails twice.
+pub(crate) async fn fail(call: Call) -> PageResult {
+    TAKING
+        .send(&call, FAILS_TWICE, "fail", |done| &mut done.failed)
+        .await
+}
+
+/// Publishes an event that is refused.
+pub(crate) async fn refuse(call: Call) -> PageResult {
+    REJECTING
+        .send(&call, REFUSES, "refuse", |done| &mut done.refused)
+        .await
+}
+
+/// Lets the inspector take events again and sends the dead letter, where there is one, once more.
+pub(crate) async fn repair(call: Call) -> PageResult {
+    let done = Filled::<Progress>::sent(&call.form).values;
+    let entry = call.custom_topic(&done.topic)?;
+    let dead = call.form.filled("delivery").map(delivery_id).transpose()?;
+    REJECTING.prepare(&call, &entry, TAKES).await?;
+    let message = match dead {
+        None => "The inspector answers 200 from now on.".to_owned(),
+        Some(id) => {
+            let fresh = call.broker.resubmit(call.by(), id).await?;
+            format!("Dead letter {id} has been resubmitted as delivery {fresh}.")
+        }
+    };
+    let page = format!("{}#refuse", done.page());
+    call.visitor.leave(Flash::done(message), &page).await
+}
+
 impl Way {
-    fn inspector(&self, topic: &TopicName) -> Result<InspectorName, PageError> {
+    fn inspector(&self, topic: &TopicName) -> PageResult<InspectorName> {
         let name = InspectorName::parse(&format!("{topic}-{}", self.suffix));
         name.map_err(|error| PageError::Conflict(sentence(&error.to_string())))
     }
 
     /// Makes the inspector, and the event subscription, where they are missing. The inspector answers like this from
     /// now on.
-    async fn prepare(
-        &self,
-        site: &Site,
-        visitor: &Visitor,
-        topic: &TopicEntry,
-        answers: &str,
-    ) -> Result<(), PageError> {
+    async fn prepare(&self, call: &Call, topic: &TopicEntry, answers: &str) -> PageResult<()> {
         let inspector = self.inspector(&topic.topic.name)?;
         let definition = InspectorDefinition {
             responses: answers.parse().expect("the guide's own scripts are good"),
             ..InspectorDefinition::default()
         };
-        let by = &visitor.caller;
-        site.broker
-            .put_inspector(by, &inspector, definition)
-            .await?;
+        let put = call.broker.put_inspector(call.by(), &inspector, definition);
+        put.await?;
         let name = SubscriptionName::parse(self.subscription).expect("the guide's own name");
         let event_type = Some(self.event_type);
-        deliver_to(site, visitor, topic, name, &inspector, event_type).await?;
+        deliver_to(call, &call.visitor, topic, name, &inspector, event_type).await?;
         Ok(())
     }
 
-    /// Publishes an example to the topic, whose inspector answers like this from now on.
+    /// Publishes an example to the topic, whose inspector answers like this from now on, and notes it in the address.
     async fn send(
         &self,
-        site: &Site,
-        visitor: &Visitor,
-        topic: &str,
+        call: &Call,
         answers: &str,
-    ) -> Result<EventKey, PageError> {
-        let topic = site.custom_topic(topic)?;
-        self.prepare(site, visitor, &topic, answers).await?;
+        step: &str,
+        noted: fn(&mut Progress) -> &mut Option<i64>,
+    ) -> PageResult {
+        let mut done = Filled::<Progress>::sent(&call.form).values;
+        let topic = call.custom_topic(&done.topic)?;
+        self.prepare(call, &topic, answers).await?;
         let schema = &topic.topic.definition.input_schema;
-        let (entropy, now) = (site.broker.entropy(), visitor.now);
+        let (entropy, now) = (call.broker.entropy(), call.visitor.now);
         let example = wire::example(schema, entropy, now).to_string();
         let event = wire::decode_one(schema, &topic.resource_id, &example, now, entropy)
             .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
@@ -301,61 +246,45 @@ impl Way {
             event_type: self.event_type.to_owned(),
             ..event
         };
-        let by = &visitor.caller;
-        let keys = site.broker.publish_by_hand(by, &topic, vec![event]).await?;
-        let key = keys.first().copied();
-        key.ok_or_else(|| PageError::Conflict("The event was taken for a repetition.".to_owned()))
+        let keys = call
+            .broker
+            .publish_by_hand(call.by(), &topic, vec![event])
+            .await?;
+        let repeated = || PageError::Conflict("The event was taken for a repetition.".to_owned());
+        *noted(&mut done) = Some(keys.first().ok_or_else(repeated)?.0);
+        Ok(Redirect::to(&format!("{}#{step}", done.page())).into_response())
     }
 }
 
-async fn draw(
-    site: &Site,
-    visitor: &Visitor,
-    done: Done,
-    form: &Form,
-    refusal: Option<Refusal>,
-) -> Result<Response, PageError> {
-    let status = match refusal {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
-    };
+async fn draw_page(call: &Call, done: Progress, form: Filled<TopicForm>) -> PageResult {
     let ready = match done.topic.as_str() {
         "" => None,
-        topic => Some(Ready::find(site, visitor, topic).await?),
+        topic => Some(Ready::find(call, topic).await?),
     };
-    let mut field = Field::line("topic", "Name of the topic", form)
-        .hint("3 to 40 letters, digits and hyphens. A topic of that name that is there already is used.")
-        .mono()
-        .required();
-    let back = done.page("");
-    let back = back.trim_end_matches('#');
     let page = FirstEventPage {
-        frame: Frame::new(visitor, "First event"),
-        problem: mark(std::iter::once(&mut field), refusal),
-        field,
+        frame: Frame::new(&call.visitor, "First event"),
+        form,
         ready,
-        taken: sent(site, visitor, done.taken, back).await?,
-        failed: sent(site, visitor, done.failed, back).await?,
-        refused: sent(site, visitor, done.refused, back).await?,
-        again_path: back.to_owned(),
+        taken: sent(call, done.taken, &done).await?,
+        failed: sent(call, done.failed, &done).await?,
+        refused: sent(call, done.refused, &done).await?,
         done,
     };
-    Ok(draw_with(status, &page))
+    Ok(draw_with(page.form.status(), &page))
 }
 
 impl Ready {
-    async fn find(site: &Site, visitor: &Visitor, topic: &str) -> Result<Self, PageError> {
-        let topic = site.custom_topic(topic)?;
+    async fn find(call: &Call, topic: &str) -> PageResult<Self> {
+        let topic = call.custom_topic(topic)?;
         let name = &topic.topic.name;
-        let inspector = site.broker.inspector(&TAKING.inspector(name)?).await?;
-        let rejecting = site.broker.inspector(&REJECTING.inspector(name)?).await;
+        let inspector = call.broker.inspector(&TAKING.inspector(name)?).await?;
+        let rejecting = call.broker.inspector(&REJECTING.inspector(name)?).await;
         let schema = &topic.topic.definition.input_schema;
-        let example = wire::example(schema, site.broker.entropy(), visitor.now);
+        let example = wire::example(schema, call.broker.entropy(), call.visitor.now);
         Ok(Self {
-            topic_path: topic_page(name.as_str()),
-            inspector_path: inspector_page(&inspector.name),
+            topic: name.clone(),
             refuses: rejecting.is_ok_and(|inspector| refuses(&inspector)),
-            inspector: inspector.name.to_string(),
+            inspector: inspector.name,
             example: json_text::laid_out(&example.to_string()),
         })
     }
@@ -366,41 +295,33 @@ fn refuses(inspector: &Inspector) -> bool {
     next == ScriptedResponse::Status(400)
 }
 
-/// `None` for a step that has not been taken, or whose event is gone.
-async fn sent(
-    site: &Site,
-    visitor: &Visitor,
-    key: Option<i64>,
-    back: &str,
-) -> Result<Option<Sent>, PageError> {
+/// An event and those that it was resubmitted as, one after the other. `None` for a step that has not been taken, or
+/// whose event is gone.
+async fn sent(call: &Call, key: Option<i64>, done: &Progress) -> PageResult<Option<Sent>> {
     let mut next = key.map(EventKey);
     let mut line = Vec::new();
     while let Some(key) = next.filter(|_| line.len() <= FOLLOWED_MAX)
-        && let Some(event) = site.views.event(key).await?
+        && let Some(event) = call.views.event(key).await?
     {
         let newest = event.lineage.resubmissions.last();
         next = newest.and_then(|resubmission| resubmission.as_event);
         line.push(event);
     }
-    Ok(Sent::new(visitor, line, back))
-}
-
-impl Sent {
-    /// An event and those that it was resubmitted as, one after the other.
-    fn new(visitor: &Visitor, line: Vec<EventDetail>, back: &str) -> Option<Self> {
-        let path = event_page(line.first()?.stored.key);
-        let deliveries = line.into_iter().flat_map(|event| event.deliveries);
-        let deliveries: Vec<_> = deliveries.collect();
-        let newest = deliveries.last().map(|each| &each.row);
-        let dead = newest.filter(|row| row.state == DeliveryState::DeadLettered);
-        Some(Self {
-            path,
-            state: newest.map(|row| row.state),
-            dead_letter: dead.map(|row| row.id),
-            deliveries: deliveries
-                .into_iter()
-                .map(|each| DeliveryCard::new(each, visitor).with_retry(back))
-                .collect(),
-        })
-    }
+    let Some(key) = line.first().map(|event| event.stored.key) else {
+        return Ok(None);
+    };
+    let deliveries: Vec<_> = line
+        .into_iter()
+        .flat_map(|event| event.deliveries)
+        .collect();
+    let newest = deliveries.last().map(|each| &each.row);
+    let dead = newest.filter(|row| row.state == DeliveryState::DeadLettered);
+    let (state, dead_letter) = (newest.map(|row| row.state), dead.map(|row| row.id));
+    let card = |each| DeliveryCard::new(each, &call.visitor).with_retry(&done.page());
+    Ok(Some(Sent {
+        key,
+        state,
+        dead_letter,
+        deliveries: deliveries.into_iter().map(card).collect(),
+    }))
 }

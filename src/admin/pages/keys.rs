@@ -1,11 +1,9 @@
 //! The two keys of a topic or a namespace, on its page: hidden until asked for, renewed one at a time.
 
-use serde::Deserialize;
-
-use crate::admin::action::{Confirm, Names, Of, Sent, Subject, name_of};
 use crate::admin::page::*;
+use crate::admin::reader::Reader;
+use crate::broker::ManageError;
 use crate::model::access::{AccessKeys, KeyName};
-use crate::model::audit::Caller;
 
 /// Which keys a page shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,139 +25,85 @@ impl Shown {
     }
 }
 
-/// The part of an address that chooses the key to show.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct OnlyKey {
-    only: String,
-}
-
-impl OnlyKey {
-    /// Both where none is named.
-    pub(crate) fn chosen(&self) -> Result<Shown, PageError> {
-        match self.only.as_str() {
-            "" => Ok(Shown::Both),
-            name => Ok(Shown::Only(named(name)?)),
-        }
-    }
-}
-
-/// The keys ready to print.
+/// The keys on their page.
 #[derive(Template)]
 #[template(path = "widgets/keys.html")]
 pub(crate) struct Keys {
-    /// The page that they are on.
-    path: String,
-    csrf: String,
-    rows: [KeyRow; 2],
-    are_shown: bool,
-    /// What the visitor's role allows.
-    may_see: bool,
-    may_renew: bool,
-    /// What is published to has tokens of its own.
-    may_sign: bool,
-    note: &'static str,
-    /// Whether it is known when they were last used.
-    tells_use: bool,
-}
-
-struct KeyRow {
-    name: KeyName,
-    /// `None` for never.
-    used_at: Option<Timestamp>,
-    /// `None` while it is hidden.
-    value: Option<String>,
+    /// That of what has them.
+    pub(crate) page: String,
+    pub(crate) keys: AccessKeys,
+    pub(crate) shown: Shown,
+    /// When each was last used, where that is known: of a topic.
+    pub(crate) used: Option<[Option<Timestamp>; 2]>,
 }
 
 part!(Keys);
 
 impl Keys {
-    /// For the page at `path`.
-    pub(crate) fn new(visitor: &Visitor, path: &str, keys: &AccessKeys, shown: Shown) -> Self {
-        let row = |name| KeyRow {
-            name,
-            used_at: None,
-            value: shown.has(name).then(|| keys.get(name).reveal().to_owned()),
-        };
-        Self {
-            path: path.to_owned(),
-            csrf: visitor.csrf.clone(),
-            rows: [KeyName::Key1, KeyName::Key2].map(row),
-            are_shown: shown != Shown::None,
-            may_see: visitor.may_send(&format!("{path}/keys")),
-            may_renew: visitor.may_open(&format!("{path}/keys/key1/regenerate")),
-            may_sign: visitor.may_open(&format!("{path}/keys/token")),
-            note: "Move your clients to the other key before you regenerate one.",
-            tells_use: false,
-        }
+    /// Whether the page at the end of theirs is open.
+    fn opens(&self, end: &str) -> bool {
+        Reader::current().may_open(&format!("{}/keys{end}", self.page))
+    }
+
+    fn may_see(&self) -> bool {
+        Reader::current().may_send(&format!("{}/keys", self.page))
     }
 }
 
 /// The key that a URL names.
 pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {
-    let mut keys = [KeyName::Key1, KeyName::Key2].into_iter();
+    let mut keys = KeyName::ALL.into_iter();
     let found = keys.find(|key| key.to_string() == text);
     found.ok_or_else(|| PageError::NotFound(format!("key {text}")))
-}
-
-impl Keys {
-    /// The same, last used at these times.
-    pub(crate) fn used(mut self, at: [Option<Timestamp>; 2]) -> Self {
-        for (row, at) in self.rows.iter_mut().zip(at) {
-            row.used_at = at;
-        }
-        self.tells_use = true;
-        self
-    }
-
-    /// The same with another note below.
-    pub(crate) fn noting(self, note: &'static str) -> Self {
-        Self { note, ..self }
-    }
 }
 
 /// What has keys, and a page that shows them.
 pub(crate) trait Keyed: Subject {
     fn name(&self) -> &str;
 
+    /// Records that they are shown to somebody.
+    fn reveal(call: &Call<Self>) -> impl Future<Output = Result<AccessKeys, ManageError>> + Send;
+
     fn regenerate(
-        &self,
-        site: &Site,
-        by: &Caller,
+        call: &Call<Self>,
         key: KeyName,
-    ) -> impl Future<Output = Result<(), PageError>> + Send;
+    ) -> impl Future<Output = Result<(), ManageError>> + Send;
+
+    /// The page.
+    fn draw(call: &Call<Self>, shown: Shown) -> impl Future<Output = PageResult> + Send;
+}
+
+/// The page with the keys on it.
+pub(crate) async fn reveal<K: Keyed>(Query(asked): Query<Names>, mut call: Call<K>) -> PageResult {
+    let shown = match name_of(&asked, "only") {
+        "" => Shown::Both,
+        key => Shown::Only(named(key)?),
+    };
+    call.visitor = call.visitor.with_flash().await?;
+    K::reveal(&call).await?;
+    K::draw(&call, shown).await
 }
 
 /// Asks before a key is renewed.
-pub(crate) async fn ask_to_regenerate<K: Keyed>(
-    visitor: Visitor,
-    Of(of): Of<K>,
-    Path(names): Path<Names>,
-) -> PageResult {
-    let key = named(name_of(&names, "key"))?;
-    Ok(draw(&Confirm {
-        frame: Frame::new(&visitor, format!("Regenerate {key} of {}?", of.name())),
-        consequences: vec![
-            format!("Whoever uses {key}, or signatures made with it, is rejected at once."),
-            "The other key stays as it is: have your clients use it first.".to_owned(),
-        ],
-        button: "Regenerate",
-        dangerous: true,
-        back: of.page(),
-        action: visitor.path.clone(),
-    }))
+pub(crate) async fn ask_to_regenerate<K: Keyed>(call: Call<K>) -> PageResult<Question> {
+    let key = named(name_of(&call.names, "key"))?;
+    Ok(
+        Question::new(format!("Regenerate {key} of {}?", call.of.name()))
+            .would(format!(
+                "Whoever uses {key}, or signatures made with it, is rejected at once."
+            ))
+            .would("The other key stays as it is: have your clients use it first.")
+            .dangerously(),
+    )
 }
 
 /// Renews a key, and leads to it: whoever may renew one has to see it next.
-pub(crate) async fn regenerate<K: Keyed>(
-    State(site): State<Arc<Site>>,
-    Path(names): Path<Names>,
-    Sent { of, visitor, .. }: Sent<K>,
-) -> PageResult {
-    let key = named(name_of(&names, "key"))?;
-    of.regenerate(&site, &visitor.caller, key).await?;
+pub(crate) async fn regenerate<K: Keyed>(call: Call<K>) -> PageResult {
+    let key = named(name_of(&call.names, "key"))?;
+    K::regenerate(&call, key).await?;
     let said = format!("{key} has been regenerated.");
-    visitor.flash(Flash::done(said)).await?;
+    call.visitor.flash(Flash::done(said)).await?;
     // The form goes along, since keys are shown to nothing else.
-    Ok(Redirect::temporary(&format!("{}/keys?only={key}", of.page())).into_response())
+    let page = format!("{}/keys?only={key}", call.of.page());
+    Ok(Redirect::temporary(&page).into_response())
 }

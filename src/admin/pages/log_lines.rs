@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::admin::widgets::{Time, Tone};
+use crate::admin::widgets::Tone;
+use crate::base::Timestamp;
 
 /// Which lines are asked for.
 #[derive(Debug, Default, Deserialize)]
@@ -19,30 +20,26 @@ const LEVELS: [(&str, &str, Tone); 3] = [
     ("errors", "Errors", Tone::Bad),
 ];
 
-/// A line.
-pub(crate) struct LogLine {
-    /// `None` for a line that does not begin as the log writes lines.
-    pub(crate) at: Option<Time>,
-    pub(crate) level: String,
+/// A line. One that does not begin as the log writes lines has nothing but its text.
+pub(crate) struct LogLine<'a> {
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) level: &'a str,
     pub(crate) tone: Tone,
-    pub(crate) text: String,
+    pub(crate) text: &'a str,
 }
 
 impl LogForm {
-    /// The choices: addresses below `path`, what they are called, and which is current.
-    pub(crate) fn choices(&self, path: &str) -> Vec<(String, &'static str, bool)> {
-        let choice = |(value, title, _): (&str, &'static str, Tone)| {
-            let href = match value {
-                "" => format!("{path}#log"),
-                value => format!("{path}?log={value}#log"),
-            };
+    /// The choices: addresses, what they are called, and which is current.
+    pub(crate) fn choices(&self) -> [(String, &'static str, bool); 3] {
+        LEVELS.map(|(value, title, _)| {
+            let query = if value.is_empty() { "" } else { "?log=" };
+            let href = format!("/admin/system{query}{value}#log");
             (href, title, value == self.log)
-        };
-        LEVELS.map(choice).to_vec()
+        })
     }
 
     /// Those of `lines` that are asked for, newest first.
-    pub(crate) fn chosen(&self, lines: &[String]) -> Vec<LogLine> {
+    pub(crate) fn chosen<'a>(&self, lines: &'a [String]) -> Vec<LogLine<'a>> {
         let least = LEVELS.iter().find(|(value, ..)| *value == self.log);
         let least = least.map_or(Tone::Good, |(_, _, tone)| *tone);
         let lines = lines.iter().rev().map(|line| LogLine::new(line));
@@ -50,31 +47,31 @@ impl LogForm {
     }
 }
 
-impl LogLine {
+impl<'a> LogLine<'a> {
     /// `2026-11-23T07:50:12.724Z  WARN something happened`.
-    fn new(line: &str) -> Self {
-        let (at, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let (level, text) = rest.trim_start().split_once(' ').unwrap_or((rest, ""));
-        let tone = match level {
-            "ERROR" => Some(Tone::Bad),
-            "WARN" => Some(Tone::Warn),
-            "INFO" | "DEBUG" | "TRACE" => Some(Tone::Good),
-            _ => None,
-        };
-        match (at.parse(), tone) {
-            (Ok(at), Some(tone)) => Self {
-                at: Some(Time::seconds(at)),
-                level: level.to_owned(),
-                tone,
-                text: text.trim_start().to_owned(),
+    fn new(line: &'a str) -> Self {
+        Self::read(line).unwrap_or(Self {
+            at: None,
+            level: "",
+            tone: Tone::Good,
+            text: line,
+        })
+    }
+
+    fn read(line: &'a str) -> Option<Self> {
+        let (at, rest) = line.split_once(' ')?;
+        let (level, text) = rest.trim_start().split_once(' ')?;
+        Some(Self {
+            at: Some(at.parse().ok()?),
+            level,
+            tone: match level {
+                "ERROR" => Tone::Bad,
+                "WARN" => Tone::Warn,
+                "INFO" | "DEBUG" | "TRACE" => Tone::Good,
+                _ => return None,
             },
-            (Err(_), _) | (_, None) => Self {
-                at: None,
-                level: String::new(),
-                tone: Tone::Good,
-                text: line.to_owned(),
-            },
-        }
+            text: text.trim_start(),
+        })
     }
 }
 
@@ -111,7 +108,7 @@ mod tests {
                 log: log.to_owned(),
             };
             let chosen = form.chosen(&lines);
-            let texts: Vec<_> = chosen.iter().map(|line| line.text.as_str()).collect();
+            let texts: Vec<_> = chosen.iter().map(|line| line.text).collect();
             assert_eq!(texts, expected, "{log}");
             assert!(
                 chosen

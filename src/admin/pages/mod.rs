@@ -9,7 +9,7 @@ pub(crate) mod events;
 pub(crate) mod first_event;
 pub(crate) mod inspectors;
 pub(crate) mod keys;
-pub(crate) mod lineage;
+
 pub(crate) mod live;
 pub(crate) mod log_lines;
 pub(crate) mod namespaces;
@@ -19,6 +19,7 @@ pub(crate) mod playground;
 pub(crate) mod queue_depths;
 pub(crate) mod rejected_events;
 pub(crate) mod replays;
+pub(crate) mod search;
 pub(crate) mod second_factor;
 pub(crate) mod sessions;
 pub(crate) mod settings;

@@ -1,48 +1,61 @@
-//! The way out as the page of the system shows it: what became of the last trial, step by step, and what is to
-//! be done about a clock that is wrong.
+//! Outbound connectivity on the system page: the last test, step by step, and what to do about a clock that is
+//! wrong.
 
 use crate::admin::page::*;
-use crate::admin::pages::url_trial::{Judged, UrlTrial};
-use crate::admin::widgets::facts::Facts;
+use crate::admin::pages::url_trial;
 use crate::broker::diagnostics::OutboundCheck;
 use crate::model::clock_skew::ClockSkew;
-use crate::outbound::connectivity::{Call, Connectivity, Reached};
-
-/// Where it is tried.
-pub(crate) const TRIAL: UrlTrial = UrlTrial {
-    action: "/admin/system/try-way-out",
-    button: "Test connection",
-    hint: "Its host is looked up, and one HEAD request is made to it, as the rules for webhooks allow. Nothing \
-           of the answer but its status and its time is shown.",
-};
+use crate::outbound::connectivity::Call;
 
 /// What became of the last trial.
 #[derive(Template)]
 #[template(path = "widgets/way_out.html")]
-pub(crate) struct Tried {
-    at: Time,
-    judged: Judged,
-    steps: Facts,
-    /// What is to be done about the clock; empty for nothing.
-    clock: String,
-}
+pub(crate) struct Tried<'a>(pub(crate) &'a OutboundCheck);
 
-part!(Tried);
+part!(Tried<'_>);
 
-impl Tried {
-    pub(crate) fn new(tried: &OutboundCheck) -> Self {
-        let connectivity = &tried.connectivity;
-        let judged = Judged::new(tried.place.clone(), &connectivity.verdict);
-        let skew = skew(connectivity).filter(|skew| skew.is_too_much());
-        Self {
-            at: Time::at(tried.at),
-            judged: match &connectivity.call {
-                Some(call) => judged.with_badge(ended(call)),
-                None => judged,
-            },
-            steps: steps(connectivity),
-            clock: skew.map(advice).unwrap_or_default(),
+impl Tried<'_> {
+    fn badge(&self) -> Badge {
+        match &self.0.connectivity.call {
+            Some(call) => ended(call),
+            None => url_trial::badge(&self.0.connectivity.verdict),
         }
+    }
+
+    /// What came of it, in half a sentence.
+    pub(crate) fn reached(&self) -> Badge {
+        let badge = self.badge();
+        match &self.0.connectivity.call {
+            None => badge,
+            Some(_) => {
+                let word = format!("{} by {}.", badge.word, self.0.place);
+                badge.saying(word)
+            }
+        }
+    }
+
+    /// The same about the clock.
+    pub(crate) fn clock(&self) -> Badge {
+        let other = &self.0.place;
+        match self.skew() {
+            None => Badge::new(Tone::Rest, format!("Not told by {other}.")),
+            Some(ClockSkew::None) => {
+                Badge::new(Tone::Good, format!("The same as that of {other}."))
+            }
+            Some(skew @ (ClockSkew::Ahead(by) | ClockSkew::Behind(by))) => Badge::new(
+                if skew.is_too_much() {
+                    Tone::Bad
+                } else {
+                    Tone::Good
+                },
+                format!("Differs by {} from that of {other}.", print::span(by)),
+            ),
+        }
+    }
+
+    fn skew(&self) -> Option<ClockSkew> {
+        let call = self.0.connectivity.call.as_ref()?;
+        call.response.as_ref().ok()?.clock_skew
     }
 }
 
@@ -53,106 +66,18 @@ fn ended(call: &Call) -> Badge {
     }
 }
 
-/// What came of it, in half a sentence.
-pub(crate) fn reached(tried: &OutboundCheck) -> Badge {
-    let place = &tried.place;
-    match &tried.connectivity.call {
-        None => Judged::badge_of(&tried.connectivity.verdict),
-        Some(call) => {
-            let ended = ended(call);
-            let word = format!("{} by {place}.", ended.word);
-            ended.saying(word)
-        }
-    }
-}
-
-/// The same about the clock.
-pub(crate) fn clock(tried: &OutboundCheck) -> Badge {
-    let other = &tried.place;
-    match skew(&tried.connectivity) {
-        None => Badge::new(Tone::Rest, format!("Not told by {other}.")),
-        Some(ClockSkew::None) => Badge::new(Tone::Good, format!("The same as that of {other}.")),
-        Some(skew @ (ClockSkew::Ahead(by) | ClockSkew::Behind(by))) => {
-            let tone = match skew.is_too_much() {
-                true => Tone::Bad,
-                false => Tone::Good,
-            };
-            Badge::new(
-                tone,
-                format!("Differs by {} from that of {other}.", print::span(by)),
-            )
-        }
-    }
-}
-
-fn skew(connectivity: &Connectivity) -> Option<ClockSkew> {
-    connectivity
-        .call
-        .as_ref()?
-        .response
-        .as_ref()
-        .ok()?
-        .clock_skew
-}
-
-fn steps(connectivity: &Connectivity) -> Facts {
-    let mut steps = Facts::default();
-    if let Some(lookup) = connectivity.lookup {
-        steps = steps.text("Look-up of the host", print::lap(lookup));
-    }
-    let Some(call) = &connectivity.call else {
-        return steps;
-    };
-    if let Some(connect) = call.connect {
-        steps = steps.text("Connecting, with TLS if it is https", print::lap(connect));
-    }
-    match &call.response {
-        Ok(reached) => answered(steps, reached),
-        Err(error) => steps.text("What ended it", sentence(&error.to_string())),
-    }
-}
-
-fn answered(steps: Facts, reached: &Reached) -> Facts {
-    let steps = steps.text("Until the answer began", print::lap(reached.wait));
-    let steps = match reached.remote_address {
-        Some(address) => steps.text("Answered by", address.to_string()),
-        None => steps,
-    };
-    let clock = match reached.clock_skew {
-        None => "The answer does not tell the time.".to_owned(),
-        Some(ClockSkew::None) => "The same as there, as far as whole seconds tell.".to_owned(),
-        Some(ClockSkew::Ahead(by)) => format!("{} ahead of the one there.", print::span(by)),
-        Some(ClockSkew::Behind(by)) => format!("{} behind the one there.", print::span(by)),
-    };
-    steps.text("Clock of this appliance", clock)
-}
-
-/// What to do about a clock that is wrong.
-fn advice(skew: ClockSkew) -> String {
-    let (by, way) = match skew {
-        ClockSkew::None => (Duration::ZERO, "off"),
-        ClockSkew::Ahead(by) => (by, "ahead"),
-        ClockSkew::Behind(by) => (by, "behind"),
-    };
-    format!(
-        "The clock of this appliance is {} {way}, unless the other one is wrong: try a second URL to be sure. \
-         Have the machine set its clock by NTP, and look with timedatectl whether it does. Shared access \
-         signatures end by this clock, and receivers reject signed requests whose time is some minutes off.",
-        print::span(by)
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::Timestamp;
+    use crate::outbound::connectivity::{Connectivity, Reached};
     use crate::outbound::egress::{Denied, Permit};
     use crate::outbound::evaluate::EgressVerdict;
     use crate::outbound::transport::TransportError;
 
     #[track_caller]
     fn check(verdict: EgressVerdict, call: Option<Call>, expected: &[&str]) -> String {
-        let tried = Tried::new(&OutboundCheck {
+        let tried = OutboundCheck {
             at: Timestamp::from_ms(1_795_243_253_138),
             place: "https://hooks.example.com".to_owned(),
             connectivity: Connectivity {
@@ -160,8 +85,8 @@ mod tests {
                 lookup: Some(Duration::from_micros(1_300)),
                 call,
             },
-        });
-        let text = tried.to_string();
+        };
+        let text = Tried(&tried).to_string();
         for words in expected {
             assert!(text.contains(words), "{words}: {text}");
         }

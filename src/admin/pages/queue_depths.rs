@@ -42,6 +42,14 @@ impl QueueDepths {
         sum(of_topic.map(|each| self.subscription(each.id)))
     }
 
+    /// Of all subscriptions of these topics together.
+    pub(crate) fn topics<'a>(
+        &self,
+        topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
+    ) -> QueueDepth {
+        sum(topics.map(|topic| self.topic(topic)))
+    }
+
     /// Of everything that was asked for.
     pub(crate) fn total(&self) -> QueueDepth {
         sum(self.0.values().copied())

@@ -2,114 +2,88 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::admin::action::{Action, Call, Done, Names, Of, Question, Subject, name_of};
-use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
-use crate::admin::paths::{dead_letter_page, subscription_page};
 use crate::admin::widgets::hint;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::dead_letter_filter::DeadLetterFilter;
-use crate::model::delivery::Outcome;
-use crate::model::pace::Rate;
 use crate::model::registry::Registry;
 use crate::model::replay::{
     ReplayCommand, ReplayJob, ReplayJobId, ReplayState, ReplayTarget, Replayed,
 };
+use crate::model::subscription::EventSubscription;
 use crate::store::views::{REPLAY_RESULTS_MAX, ReplayResults};
 
 /// Rows of one page.
 const ROWS: usize = 50;
 
-const PATH: &str = "/admin/replays";
-
 const SUBSCRIPTION: &str = "Event subscription";
-
-/// The page of a replay job.
-pub(crate) fn replay_page(id: ReplayJobId) -> String {
-    format!("{PATH}/{id}")
-}
 
 #[derive(Template)]
 #[template(path = "pages/replays.html")]
 struct ReplaysPage {
     frame: Frame,
     list: List,
-    rows: Vec<ReplayText>,
-    empty: Empty,
+    jobs: Vec<ReplayJob>,
+    registry: Arc<Registry>,
 }
 
 #[derive(Template)]
 #[template(path = "pages/replay.html")]
 struct ReplayPage {
     frame: Frame,
-    job: ReplayText,
-    is_running: bool,
-    is_paused: bool,
-    filters: Vec<Chosen>,
-    rate: String,
-    /// Whose backlog it waits for: name and page.
-    waits_for: Option<(String, String)>,
-    /// Whether what was sent makes deliveries that can be followed.
+    job: ReplayJob,
+    registry: Arc<Registry>,
+    /// Whose backlog it waits for.
+    waits_for: Option<(Arc<TopicEntry>, Arc<EventSubscription>)>,
+    /// What became of the deliveries that it has made, if it makes any.
     fates: Option<ReplayResults>,
-    /// How many of these were looked at, where there are more.
-    of_first: Option<u64>,
-    skipped: Vec<(String, String)>,
-    errors: Vec<(String, String, String)>,
     recipe: Recipe,
 }
 
-/// One of the things that dead letters are chosen by.
-pub(crate) struct Chosen {
-    pub(crate) label: &'static str,
-    pub(crate) text: String,
-    href: Option<String>,
-}
-
-/// What every list and page says of a job.
-struct ReplayText {
-    id: String,
-    href: String,
-    state: Badge,
-    of: &'static str,
-    to: String,
-    done: String,
-    total: String,
-    /// The same as plain numbers, for the bar.
-    done_number: u64,
-    total_number: u64,
-    percent: u64,
-    resubmitted: String,
-    failed: String,
-    skipped: String,
-    started_at: Time,
-    ended_at: Option<Time>,
-}
-
-impl ReplayText {
-    fn new(job: &ReplayJob, registry: &Registry) -> Self {
-        let (done, total) = (job.progress.done(), job.request.total);
-        Self {
-            id: job.id.to_string(),
-            href: replay_page(job.id),
-            state: badge(job.state),
-            of: match job.request.source.of {
-                Replayed::DeadLetters => "dead letters",
-                Replayed::Delivered => "delivered events",
-            },
-            to: destination(&job.request.target, registry),
-            done: print::count(done),
-            total: print::count(total),
-            done_number: done,
-            // An empty bar has a length, too.
-            total_number: total.max(1),
-            percent: (done * 100 / total.max(1)).min(100),
-            resubmitted: print::count(job.progress.resubmitted),
-            failed: print::count(job.progress.failed),
-            skipped: print::count(job.progress.skipped.values().sum()),
-            started_at: Time::relative(job.created_at),
-            ended_at: job.ended_at.map(Time::relative),
-        }
+impl ReplaysPage {
+    fn none_yet() -> Empty {
+        let text = "A replay job resubmits dead letters, as many as there are.";
+        let step = ("/admin/dead-letters".to_owned(), "Dead letters");
+        Empty::new("replay", "No replay jobs yet.", text).leading_to(Some(step))
     }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Paging {
+    before: String,
+}
+
+/// Replay jobs, newest first.
+pub(crate) async fn list(Query(paging): Query<Paging>, call: Call) -> PageResult {
+    let before = paging.before.parse().ok().map(ReplayJobId);
+    let found = call.views.replay_jobs(before, ROWS).await?;
+    let paging = Filled::with(paging);
+    let next = found.next_before.map(|id| id.to_string());
+    let mut list = List::new("/admin/replays", &paging).with_older(next, &paging);
+    list.recipe = Recipe::list(&call, "replays", "replay list", &[]);
+    list.shown = print::plural(found.rows.len(), "replay job", "replay jobs");
+    Ok(draw(&ReplaysPage {
+        frame: Frame::new(&call.visitor, "Replay jobs"),
+        list,
+        jobs: found.rows,
+        registry: call.broker.registry(),
+    }))
+}
+
+/// One replay job.
+pub(crate) async fn show(call: Call<ReplayJob>) -> PageResult {
+    let (id, registry) = (call.of.id, call.broker.registry());
+    let waits_for = call.broker.replay_blocked_by(id);
+    let waits_for = waits_for.and_then(|id| registry.subscription(id));
+    Ok(draw(&ReplayPage {
+        frame: Frame::new(&call.visitor, format!("Replay job {id}")),
+        waits_for: waits_for.map(|(topic, each)| (Arc::clone(topic), Arc::clone(each))),
+        fates: call.views.replay_results(&call.of).await?,
+        recipe: Recipe::one(&call, "replays", "replay show --follow", id),
+        registry,
+        job: call.of,
+    }))
 }
 
 fn badge(state: ReplayState) -> Badge {
@@ -121,156 +95,59 @@ fn badge(state: ReplayState) -> Badge {
     Badge::new(tone, state.name())
 }
 
-fn destination(target: &ReplayTarget, registry: &Registry) -> String {
-    match target {
-        ReplayTarget::Subscription => "their own event subscriptions".to_owned(),
-        ReplayTarget::Topic(None) => "their own topics, as new events".to_owned(),
-        ReplayTarget::Topic(Some(id)) => match registry.topic_by_id(*id) {
-            Some(topic) => format!("the topic {}, as new events", topic.topic.name),
-            None => "a topic that has been deleted".to_owned(),
-        },
-        ReplayTarget::Url(url) => url.base(),
+/// How much of a job is done; of nothing, too, which still has a bar.
+fn percent(job: &ReplayJob) -> u64 {
+    (job.progress.done() * 100 / job.request.total.max(1)).min(100)
+}
+
+fn skipped(job: &ReplayJob) -> u64 {
+    job.progress.skipped.values().sum()
+}
+
+impl ReplayPage {
+    /// Of the subscription that its filter names, beside that label.
+    fn subscription_page(&self, label: &str) -> Option<String> {
+        let named = self.job.request.source.filter.subscription;
+        let id = named.filter(|_| label == SUBSCRIPTION)?;
+        let (topic, each) = self.registry.subscription(id)?;
+        let (topic, name) = (topic.topic.name.as_str(), each.name.as_str());
+        Some(paths::subscription_page(topic, name))
     }
 }
 
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Paging {
-    before: String,
-}
-
-/// Replay jobs, newest first.
-pub(crate) async fn list(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Query(paging): Query<Paging>,
-) -> PageResult {
-    let before = paging.before.parse().ok().map(ReplayJobId);
-    let found = site.views.replay_jobs(before, ROWS).await?;
-    let registry = site.broker.registry();
-    let rows = found.rows.iter();
-    let next = found.next_before.map(|id| id.to_string());
-    let paging = Filled::with(paging);
-    let mut list = List::new(PATH, &paging).with_older(next, &paging);
-    list.recipe =
-        Recipe::get(&site.management_url("/everpost/replays")).everpost("everpost replay list");
-    list.shown = print::plural(found.rows.len() as u64, "replay job", "replay jobs");
-    Ok(draw(&ReplaysPage {
-        frame: Frame::new(&visitor, "Replay jobs"),
-        rows: rows.map(|job| ReplayText::new(job, &registry)).collect(),
-        list,
-        empty: Empty::new(
-            "replay",
-            "No replay jobs yet.",
-            "A replay job resubmits dead letters, as many as there are.",
-        )
-        .leading_to(Some(("/admin/dead-letters".to_owned(), "Dead letters"))),
-    }))
-}
-
-/// One replay job.
-pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Of(job): Of<ReplayJob>,
-) -> PageResult {
-    let registry = site.broker.registry();
-    let waiting = site.broker.replay_blocked_by(job.id);
-    let waiting = waiting.and_then(|id| registry.subscription(id));
-    let waits_for = waiting.map(|(topic, each)| {
-        let (of, name) = (topic.topic.name.as_str(), each.name.as_str());
-        (format!("{of} / {name}"), subscription_page(of, name))
-    });
-    let progress = &job.progress;
-    let skipped = progress.skipped.iter();
-    let errors = progress.errors.iter();
-    let id = job.id;
-    let fates = site.views.replay_results(&job).await?;
-    Ok(draw(&ReplayPage {
-        frame: Frame::new(&visitor, format!("Replay job {id}")),
-        is_running: job.state == ReplayState::Running,
-        is_paused: job.state == ReplayState::Paused,
-        filters: filters(&job.request.source.filter, &registry),
-        rate: rate(job.request.rate),
-        waits_for,
-        fates,
-        of_first: Some(REPLAY_RESULTS_MAX).filter(|most| job.progress.resubmitted > *most),
-        skipped: skipped
-            .map(|(refusal, count)| (refusal.explanation().to_owned(), print::count(*count)))
-            .collect(),
-        errors: errors
-            .map(|(id, error)| (id.to_string(), dead_letter_page(*id), print::visible(error)))
-            .collect(),
-        job: ReplayText::new(&job, &registry),
-        recipe: Recipe::get(&site.management_url(&format!("/everpost/replays/{id}")))
-            .everpost(format!("everpost replay show {id} --follow")),
-    }))
-}
-
-fn rate(rate: Option<Rate>) -> String {
-    rate.map_or_else(
-        || "as fast as the receivers keep up".to_owned(),
-        |rate| {
-            let in_1_s = f64::from(rate.in_1000_s()) / 1_000.0;
-            match rate.in_1000_s() {
-                1_000 => "1 event per second".to_owned(),
-                _ => format!("{in_1_s} events per second"),
-            }
-        },
-    )
-}
-
-/// What the job covers, in words; nothing for everything.
-pub(crate) fn filters(filter: &DeadLetterFilter, registry: &Registry) -> Vec<Chosen> {
+/// What a filter chooses by, in words; nothing for everything. A reason that receivers give stands for itself.
+pub(crate) fn filters(
+    filter: &DeadLetterFilter,
+    registry: &Registry,
+) -> Vec<(&'static str, String)> {
     let topic = filter.topic.and_then(|id| registry.topic_by_id(id));
-    let subscription = filter.subscription.and_then(|id| registry.subscription(id));
-    let subscription_href = subscription
-        .map(|(topic, each)| subscription_page(topic.topic.name.as_str(), each.name.as_str()));
+    let of = filter.subscription.and_then(|id| registry.subscription(id));
+    let of = of.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
+    let in_words = |reason: &String| match DeadLetterReason::from_name(reason) {
+        Some(known) => hint::for_reason(known).to_owned(),
+        None => reason.clone(),
+    };
     let texts = [
         ("Topic", topic.map(|topic| topic.topic.name.to_string())),
-        (
-            SUBSCRIPTION,
-            subscription.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name)),
-        ),
-        ("Reason", filter.reason.as_deref().map(in_words)),
+        (SUBSCRIPTION, of),
+        ("Reason", filter.reason.as_ref().map(in_words)),
         (
             "Last response",
-            filter
-                .outcome
-                .map(|outcome| Outcome::name(outcome).to_owned()),
+            filter.outcome.map(|it| it.name().to_owned()),
         ),
-        (
-            "Last status",
-            filter.status.map(|status| status.to_string()),
-        ),
+        ("Last status", filter.status.map(|it| it.to_string())),
         ("Event type", filter.event_type.clone()),
         ("Subject", filter.subject.clone()),
         ("Ended from", filter.from.map(|at| at.to_string())),
         ("Ended before", filter.to.map(|at| at.to_string())),
         ("Text", filter.text.as_ref().map(|text| text.text.clone())),
     ];
-    let said = texts
-        .into_iter()
-        .filter_map(|(name, text)| Some((name, text?)));
-    let chosen = said.map(|(label, text)| Chosen {
-        label,
-        text: print::visible(&text),
-        href: subscription_href.clone().filter(|_| label == SUBSCRIPTION),
-    });
-    chosen.collect()
-}
-
-/// A reason that receivers give stands for itself.
-fn in_words(reason: &str) -> String {
-    let known = DeadLetterReason::from_name(reason);
-    known.map_or_else(
-        || reason.to_owned(),
-        |known| hint::for_reason(known).to_owned(),
-    )
+    let said = |(label, text): (_, Option<String>)| Some((label, print::visible(&text?)));
+    texts.into_iter().filter_map(said).collect()
 }
 
 impl Subject for ReplayJob {
-    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         let id = name_of(names, "id");
         let missing = || PageError::NotFound(format!("replay job {id}"));
         let number = id.parse().map(ReplayJobId).map_err(|_| missing())?;
@@ -278,58 +155,38 @@ impl Subject for ReplayJob {
     }
 
     fn page(&self) -> String {
-        replay_page(self.id)
+        paths::replay_page(self.id)
     }
 }
 
-pub(crate) static PAUSE: Action<ReplayJob> = Action {
-    key: "pause",
-    label: "Pause",
-    role: Role::Operator,
-    ask: None,
-    run: |call| Box::pin(command(call, ReplayCommand::Pause)),
-};
+pub(crate) async fn pause(call: Call<ReplayJob>) -> PageResult<Done> {
+    command(&call, ReplayCommand::Pause).await
+}
 
-pub(crate) static RESUME: Action<ReplayJob> = Action {
-    key: "resume",
-    label: "Resume",
-    role: Role::Operator,
-    ask: None,
-    run: |call| Box::pin(command(call, ReplayCommand::Resume)),
-};
+pub(crate) async fn resume(call: Call<ReplayJob>) -> PageResult<Done> {
+    command(&call, ReplayCommand::Resume).await
+}
 
-/// Ends it for good, after a question.
-pub(crate) static CANCEL: Action<ReplayJob> = Action {
-    key: "cancel",
-    label: "Cancel replay job",
-    role: Role::Operator,
-    ask: Some(|call| {
-        Box::pin(async move {
-            let (done, total) = (call.of.progress.done(), call.of.request.total);
-            let left = total.saturating_sub(done);
-            Ok(Question {
-                title: format!("Cancel replay job {}?", call.of.id),
-                consequences: vec![
-                    format!(
-                        "{} would not be dealt with any more.",
-                        print::plural(left, "delivery", "deliveries")
-                    ),
-                    format!(
-                        "{} of {} have been: what is sent stays sent.",
-                        print::count(done),
-                        print::count(total)
-                    ),
-                ],
-                dangerous: true,
-            })
-        })
-    }),
-    run: |call| Box::pin(command(call, ReplayCommand::Cancel)),
-};
+pub(crate) async fn ask_to_cancel(call: Call<ReplayJob>) -> PageResult<Question> {
+    let (done, total) = (call.of.progress.done(), call.of.request.total);
+    let left = print::plural(total.saturating_sub(done), "delivery", "deliveries");
+    let (done, total) = (print::count(done), print::count(total));
+    Ok(Question::new(format!("Cancel replay job {}?", call.of.id))
+        .would(format!("{left} would not be dealt with any more."))
+        .would(format!(
+            "{done} of {total} have been: what is sent stays sent."
+        ))
+        .dangerously())
+}
 
-async fn command(call: &Call<'_, ReplayJob>, command: ReplayCommand) -> Result<Done, PageError> {
-    let (by, id) = (&call.visitor.caller, call.of.id);
-    let job = call.site.broker.command_replay(by, id, command).await?;
+/// Ends it for good.
+pub(crate) async fn cancel(call: Call<ReplayJob>) -> PageResult<Done> {
+    command(&call, ReplayCommand::Cancel).await
+}
+
+async fn command(call: &Call<ReplayJob>, command: ReplayCommand) -> PageResult<Done> {
+    let id = call.of.id;
+    let job = call.broker.command_replay(call.by(), id, command).await?;
     let word = match job.state {
         ReplayState::Running => "is resumed",
         ReplayState::Paused => "is paused",

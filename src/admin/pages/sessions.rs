@@ -1,8 +1,7 @@
 //! The pages of sessions: who is signed in, from where, and how to end it.
 
-use crate::admin::action::Done;
 use crate::admin::page::*;
-use crate::admin::security::client::browser_words;
+use crate::store::StoreError;
 use crate::store::accounts::{SessionRow, UserId};
 
 /// Sessions on a page: more people than look after one appliance.
@@ -13,24 +12,13 @@ const SHOWN_MAX: usize = 200;
 #[template(path = "widgets/session_table.html")]
 pub(crate) struct SessionTable {
     csrf: String,
-    rows: Vec<Row>,
-    is_cut: bool,
+    rows: Vec<SessionRow>,
+    own: UserId,
+    /// The session of the visitor.
+    current: Option<String>,
 }
 
 part!(SessionTable);
-
-struct Row {
-    id: String,
-    user: String,
-    is_own: bool,
-    is_current: bool,
-    browser: String,
-    user_agent: String,
-    address: String,
-    started_at: Time,
-    used: String,
-    ends_at: Time,
-}
 
 impl SessionTable {
     /// The sessions of one user, or of everybody.
@@ -38,42 +26,17 @@ impl SessionTable {
         site: &Site,
         visitor: &Visitor,
         user: Option<UserId>,
-    ) -> Result<Self, PageError> {
-        let accounts = site.people.accounts();
-        let mut rows = accounts.sessions(user, SHOWN_MAX + 1, visitor.now).await?;
-        let is_cut = rows.len() > SHOWN_MAX;
-        rows.truncate(SHOWN_MAX);
-        let current = visitor.session_key();
+    ) -> Result<Self, StoreError> {
+        let sessions = site
+            .people
+            .accounts()
+            .sessions(user, SHOWN_MAX + 1, visitor.now);
         Ok(Self {
             csrf: visitor.csrf.clone(),
-            rows: rows
-                .into_iter()
-                .map(|row| Row::new(row, visitor, current.as_deref()))
-                .collect(),
-            is_cut,
+            rows: sessions.await?,
+            own: visitor.id,
+            current: visitor.session_key(),
         })
-    }
-
-    fn len(&self) -> usize {
-        self.rows.len()
-    }
-}
-
-impl Row {
-    fn new(row: SessionRow, visitor: &Visitor, current: Option<&str>) -> Self {
-        let user_agent = row.browser.unwrap_or_default();
-        Self {
-            is_own: row.user == visitor.id,
-            is_current: Some(row.id.as_str()) == current,
-            id: row.id,
-            user: row.user_name,
-            browser: browser_words(&user_agent),
-            user_agent,
-            address: row.address.unwrap_or_default(),
-            started_at: Time::relative(row.started_at),
-            used: print::relative(row.used_at, visitor.now),
-            ends_at: Time::at(row.expires_at),
-        }
     }
 }
 
@@ -81,91 +44,59 @@ impl Row {
 #[template(path = "pages/sessions.html")]
 struct SessionsPage {
     frame: Frame,
-    others: String,
-    has_others: bool,
     table: SessionTable,
     recipe: Recipe,
 }
 
 /// Everybody's sessions.
-pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
-    let table = SessionTable::read(&site, &visitor, None).await?;
-    let others = table.len().saturating_sub(1);
+pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
+    let recipe = Recipe::get(&site.management_url("/everpost/sessions"));
     Ok(draw(&SessionsPage {
         frame: Frame::new(&visitor, "Sessions"),
-        others: print::plural(
-            u64::try_from(others).unwrap_or(u64::MAX),
-            "other session",
-            "other sessions",
-        ),
-        has_others: others > 0,
-        table,
-        recipe: Recipe::get(&site.management_url("/everpost/sessions"))
-            .everpost("everpost admin sessions"),
+        table: SessionTable::read(&site, &visitor, None).await?,
+        recipe: recipe.everpost("everpost admin sessions"),
     }))
 }
 
 /// Ends every session but the visitor's.
-pub(crate) async fn end_all(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let done = end(&site, &visitor, None).await?;
-    visitor.leave(done.flash, "/admin/sessions").await
+pub(crate) async fn end_all(call: Call) -> PageResult<Done> {
+    Ok(end(&call, None).await?.leading_to("/admin/sessions"))
 }
 
 /// Ends every session of the visitor but this one.
-pub(crate) async fn end_others(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let done = end(&site, &visitor, Some(visitor.id)).await?;
-    visitor.leave(done.flash, "/admin/account").await
+pub(crate) async fn end_others(call: Call) -> PageResult<Done> {
+    let done = end(&call, Some(call.visitor.id)).await?;
+    Ok(done.leading_to("/admin/account"))
 }
 
 /// Ends the sessions of one user, or of everybody, but the visitor's present one.
-pub(crate) async fn end(
-    site: &Site,
-    visitor: &Visitor,
-    user: Option<UserId>,
-) -> Result<Done, PageError> {
-    let kept = visitor.session_key();
-    let accounts = site.people.accounts();
-    let ended = accounts
-        .end_sessions(user, kept, visitor.caller.clone())
-        .await?;
-    let ended = print::plural(
-        u64::try_from(ended).unwrap_or(u64::MAX),
-        "session has",
-        "sessions have",
-    );
+pub(crate) async fn end<S>(call: &Call<S>, user: Option<UserId>) -> PageResult<Done> {
+    let (kept, by) = (call.visitor.session_key(), call.by().clone());
+    let ended = call.people.accounts().end_sessions(user, kept, by).await?;
+    let ended = print::plural(ended as u64, "session has", "sessions have");
     Ok(Done::well(format!("{ended} been ended.")))
 }
 
 /// Ends one session, whoever it belongs to.
-pub(crate) async fn end_one(
-    State(site): State<Arc<Site>>,
-    Path(session): Path<String>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let (accounts, by) = (site.people.accounts(), visitor.caller.clone());
-    accounts.end_session(session, by).await?;
-    let said = Flash::done("The session has been ended.");
-    visitor.leave(said, "/admin/sessions").await
+pub(crate) async fn end_one(call: Call) -> PageResult<Done> {
+    let (accounts, session) = (call.people.accounts(), name_of(&call.names, "session"));
+    accounts
+        .end_session(session.to_owned(), call.by().clone())
+        .await?;
+    Ok(Done::well("The session has been ended.").leading_to("/admin/sessions"))
 }
 
 /// Ends one of the visitor's own sessions.
-pub(crate) async fn end_own(
-    State(site): State<Arc<Site>>,
-    Path(session): Path<String>,
-    Submitted { visitor, .. }: Submitted,
-) -> PageResult {
-    let (accounts, by) = (site.people.accounts(), visitor.caller.clone());
-    let own = accounts.sessions(Some(visitor.id), SHOWN_MAX, visitor.now);
-    if !own.await?.iter().any(|row| row.id == session) {
+pub(crate) async fn end_own(call: Call) -> PageResult<Done> {
+    let (id, now) = (call.visitor.id, call.visitor.now);
+    let own = call
+        .people
+        .accounts()
+        .sessions(Some(id), SHOWN_MAX, now)
+        .await?;
+    let session = name_of(&call.names, "session");
+    if !own.iter().any(|row| row.id == session) {
         return Err(PageError::NotFound("such session of yours".to_owned()));
     }
-    accounts.end_session(session, by).await?;
-    let said = Flash::done("The session has been ended.");
-    visitor.leave(said, "/admin/account").await
+    Ok(end_one(call).await?.leading_to("/admin/account"))
 }

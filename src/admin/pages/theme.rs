@@ -1,35 +1,25 @@
 //! The choice of colours.
 
-use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::routing::post;
 use http::header::SET_COOKIE;
 use time::Duration;
 use tower_sessions::cookie::{Cookie, SameSite};
 
 use crate::admin::page::*;
 use crate::admin::security::gate;
-use crate::admin::security::setup::OPEN_FORM_BYTES_MAX;
-use crate::admin::theme::{COOKIE, Theme};
+use crate::admin::theme::{COOKIE, SYSTEM, named};
 
 /// How long a choice is remembered: browsers keep no cookie longer (RFC 6265bis, 5.5).
 const KEPT: Duration = Duration::days(400);
 
-pub(crate) fn router() -> Router<Arc<Site>> {
-    let choice = post(choose).layer(DefaultBodyLimit::max(OPEN_FORM_BYTES_MAX));
-    Router::new().route("/theme", choice)
-}
-
 /// Nothing but colours is at stake, and what another site sends is refused already, so the form needs no
 /// token and nobody to be signed in.
-async fn choose(State(site): State<Arc<Site>>, form: Form) -> PageResult {
-    let theme = Theme::named(form.text("theme")).ok_or_else(|| {
-        let problem = "The field theme must be system, light or dark.";
-        PageError::Unreadable(problem.to_owned())
-    })?;
+pub(crate) async fn choose(State(site): State<Arc<Site>>, form: Form) -> PageResult {
+    let problem = "The field theme must be system, light or dark.";
+    let unknown = || PageError::Unreadable(problem.to_owned());
+    let theme = named(form.text("theme")).ok_or_else(unknown)?;
     let (value, kept) = match theme {
-        Theme::System => ("", Duration::ZERO), // which deletes it
-        Theme::Light | Theme::Dark => (theme.name(), KEPT),
+        SYSTEM => ("", Duration::ZERO), // which deletes it
+        theme => (theme.name, KEPT),
     };
     let set_cookie = Cookie::build((COOKIE, value))
         .path("/admin")
@@ -38,9 +28,7 @@ async fn choose(State(site): State<Arc<Site>>, form: Form) -> PageResult {
         .secure(site.is_https())
         .same_site(SameSite::Lax)
         .to_string();
-    let back = match form.text("back") {
-        back if gate::is_page(back) => back,
-        _ => "/admin",
-    };
-    Ok(([(SET_COOKIE, set_cookie)], Redirect::to(back)).into_response())
+    let back = Some(form.text("back")).filter(|back| gate::is_page(back));
+    let back = Redirect::to(back.unwrap_or("/admin"));
+    Ok(([(SET_COOKIE, set_cookie)], back).into_response())
 }

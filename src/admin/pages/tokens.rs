@@ -1,26 +1,17 @@
 //! The pages of API tokens, for administrators.
 
-use crate::admin::action::{Action, Done, Names, Question, Subject, name_of};
-use crate::admin::forms::field::{Field, Section};
-use crate::admin::forms::form_page::FormPage;
+use serde::{Deserialize, Serialize};
+
+use crate::admin::bare::draw_with;
+use crate::admin::forms::filled::Filled;
+use crate::admin::lists::filter::given;
 use crate::admin::page::*;
-use crate::broker::people::{NAME_CHARACTERS_MAX, NewTokenRequest, PeopleError, TOKEN_DAYS_MAX};
-use crate::store::accounts::{AccountError, ApiToken, TokenId};
+use crate::admin::security::open_form::fault;
+use crate::broker::people::{NewTokenRequest, TOKEN_DAYS_MAX};
+use crate::model::access::Secret;
+use crate::store::accounts::{ApiToken, TokenId};
 
 const PATH: &str = "/admin/tokens";
-
-/// Roles with what they let a program do.
-const ROLES: [(&str, &str); 3] = [
-    (
-        "viewer",
-        "Viewer: reads everything but secrets and the data of events",
-    ),
-    (
-        "operator",
-        "Operator: also reads data, publishes, receives, resubmits and pauses",
-    ),
-    ("admin", "Admin: everything, as the management token"),
-];
 
 #[derive(Template)]
 #[template(path = "pages/tokens.html")]
@@ -32,148 +23,95 @@ struct TokensPage {
     empty: Empty,
 }
 
-impl TokensPage {
-    fn state(&self, token: &ApiToken) -> Badge {
-        let badge = match token.expires_at.is_some_and(|end| end <= self.now) {
-            true => Badge::new(Tone::Bad, "Expired"),
-            false => Badge::new(Tone::Good, "Valid"),
-        };
-        badge.bare()
-    }
-
-    fn expires(&self, token: &ApiToken) -> Option<Timestamp> {
-        token.expires_at.filter(|end| *end > self.now)
-    }
-
-    fn used(&self, token: &ApiToken) -> String {
-        used(token, self.now)
-    }
-}
-
 /// All tokens.
-pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
     let tokens = site.people.tokens().list();
     let shown = print::plural(tokens.len() as u64, "token", "tokens");
+    let recipe = Recipe::get(&site.management_url("/everpost/tokens"));
+    let text = "There is the management token alone. Give every program a token of its own.";
+    let step = ("/admin/new-token".to_owned(), "New token");
     Ok(draw(&TokensPage {
         frame: Frame::new(&visitor, "API tokens"),
         tokens,
         now: visitor.now,
-        list: List::whole(
-            PATH,
-            shown,
-            Recipe::get(&site.management_url("/everpost/tokens")).everpost("everpost token list"),
-        ),
-        empty: Empty::new(
-            "tokens",
-            "No API tokens yet.",
-            "There is the management token alone. Give every program a token of its own.",
-        )
-        .leading_to(Some(("/admin/new-token".to_owned(), "New token"))),
+        list: List::whole(PATH, shown, recipe.everpost("everpost token list")),
+        empty: Empty::new("tokens", "No API tokens yet.", text).leading_to(Some(step)),
     }))
+}
+
+/// A token to create.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct TokenForm {
+    name: String,
+    role: String,
+    /// Empty for a token that never expires.
+    days: String,
+}
+
+#[derive(Template)]
+#[template(path = "pages/new_token.html")]
+struct NewTokenPage {
+    frame: Frame,
+    form: Filled<TokenForm>,
 }
 
 /// The form for a new token.
 pub(crate) async fn draft(visitor: Visitor) -> Response {
-    let form = Form::of([("role", "viewer".to_owned()), ("days", "90".to_owned())]);
-    draw_form(&visitor, &form, None)
+    let form = Filled::with(TokenForm {
+        name: String::new(),
+        role: "viewer".to_owned(),
+        days: "90".to_owned(),
+    });
+    draw_form(&visitor, form)
 }
 
-fn draw_form(
-    visitor: &Visitor,
-    form: &Form,
-    refusals: impl IntoIterator<Item = Refusal>,
-) -> Response {
-    let fields = vec![
-        Field::line("name", "Name", form)
-            .hint(format!(
-                "1 to {NAME_CHARACTERS_MAX} characters: the program that gets it."
-            ))
-            .required(),
-        Field::choice("role", "Role", &ROLES, form),
-        Field::number("days", "Valid for days", form).hint(format!(
-            "1 to {TOKEN_DAYS_MAX}; empty for a token that never expires."
-        )),
-    ];
-    let page = FormPage {
-        intro: "Programs send it as the header Authorization: Bearer TOKEN, wherever the management token is taken.".to_owned(),
-        sections: vec![Section {
-            title: "Token",
-            fields,
-        }],
-        button: "Create token",
-        back: PATH.to_owned(),
-    };
-    page.draw(Frame::new(visitor, "New API token"), refusals)
+fn draw_form(visitor: &Visitor, form: Filled<TokenForm>) -> Response {
+    let frame = Frame::new(visitor, "New API token");
+    draw_with(form.status(), &NewTokenPage { frame, form })
 }
 
 #[derive(Template)]
 #[template(path = "pages/token.html")]
 struct TokenPage {
     frame: Frame,
-    token: String,
+    token: Secret,
 }
 
 /// Makes a token, and shows it this once.
-pub(crate) async fn create(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let wish = match wish(&form) {
-        Ok(wish) => wish,
-        Err(refusals) => return Ok(draw_form(&visitor, &form, refusals)),
-    };
-    let title = format!("Token {}", wish.name);
-    let error = match site.people.tokens().create(&visitor.caller, wish).await {
-        Ok(token) => {
-            return Ok(draw(&TokenPage {
-                frame: Frame::new(&visitor, title),
-                token: token.reveal().to_owned(),
-            }));
-        }
-        Err(error) => error,
-    };
-    match refusal(&error) {
-        Some(refusal) => Ok(draw_form(&visitor, &form, [refusal])),
-        None => Err(error.into()),
-    }
-}
-
-/// What the form asks for, or all that is wrong with it.
-fn wish(form: &Form) -> Result<NewTokenRequest, Vec<Refusal>> {
-    let role = Role::parse(form.text("role"));
-    let days = form.filled("days").map(str::parse).transpose();
-    let unreadable = days.is_err();
+pub(crate) async fn create(call: Call) -> PageResult {
+    let form = Filled::<TokenForm>::sent(&call.form);
+    let TokenForm { name, role, days } = &form.values;
+    let (name, role) = (name.trim(), Role::parse(role));
+    let days = given(days).map(|days| days.parse()).transpose();
+    let no_role = role
+        .is_none()
+        .then(|| Refusal::of("role", "Choose one of the roles."));
+    let no_number = days
+        .is_err()
+        .then(|| Refusal::of("days", "This is no whole number."));
     let wish = NewTokenRequest {
-        name: form.text("name").to_owned(),
-        role: role.ok_or_else(|| vec![Refusal::of("role", "Choose one of the roles.")])?,
+        name: name.to_owned(),
+        role: role.unwrap_or(Role::Viewer),
         days: days.unwrap_or_default(),
     };
-    let mut refusals: Vec<_> = wish.faults().iter().filter_map(refusal).collect();
-    refusals.extend(unreadable.then(|| Refusal::of("days", "This is no whole number.")));
-    match refusals.is_empty() {
-        true => Ok(wish),
-        false => Err(refusals),
-    }
-}
-
-/// What is told at a field of the form.
-fn refusal(error: &PeopleError) -> Option<Refusal> {
-    match error {
-        PeopleError::Name(problem) => Some(Refusal::of("name", sentence(problem))),
-        PeopleError::Days => Some(Refusal::of("days", sentence(&error.to_string()))),
-        PeopleError::Account(AccountError::TokenNameTaken) => {
-            Some(Refusal::of("name", sentence(&error.to_string())))
+    let faults = wish.faults().into_iter().map(fault);
+    let faults = faults.chain(no_role.into_iter().chain(no_number).map(Ok));
+    let mut faults = faults.collect::<PageResult<Vec<_>>>()?;
+    if faults.is_empty() {
+        match call.people.tokens().create(call.by(), wish).await {
+            Ok(token) => {
+                let frame = Frame::new(&call.visitor, format!("Token {name}"));
+                return Ok(draw(&TokenPage { frame, token }));
+            }
+            Err(error) => faults.push(fault(error)?),
         }
-        PeopleError::WrongCode
-        | PeopleError::Password(_)
-        | PeopleError::WrongPassword
-        | PeopleError::DeadLink
-        | PeopleError::Account(_) => None,
     }
+    Ok(draw_form(&call.visitor, form.with_faults(faults)))
 }
 
 impl Subject for ApiToken {
-    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         let id = name_of(names, "token");
         let missing = || PageError::NotFound(format!("token {id}"));
         let number = id.parse().map(TokenId).map_err(|_| missing())?;
@@ -190,35 +128,19 @@ impl Subject for ApiToken {
     }
 }
 
-/// Deletes it, after a question.
-pub(crate) static DELETE: Action<ApiToken> = Action {
-    key: "delete",
-    label: "Delete",
-    role: Role::Admin,
-    ask: Some(|call| {
-        Box::pin(async move {
-            let used = used(call.of, call.visitor.now);
-            Ok(Question {
-                title: format!("Delete token {}?", call.of.name),
-                consequences: vec![
-                    "Programs that hold it are rejected at once.".to_owned(),
-                    format!("It was used last: {used}."),
-                ],
-                dangerous: true,
-            })
-        })
-    }),
-    run: |call| {
-        Box::pin(async move {
-            let (by, token) = (&call.visitor.caller, call.of);
-            call.site.people.tokens().delete(by, token.id).await?;
-            Ok(Done::well(format!(
-                "Token {} has been deleted.",
-                token.name
-            )))
-        })
-    },
-};
+pub(crate) async fn ask_to_delete(call: Call<ApiToken>) -> PageResult<Question> {
+    let used = used(&call.of, call.visitor.now);
+    Ok(Question::new(format!("Delete token {}?", call.of.name))
+        .would("Programs that hold it are rejected at once.")
+        .would(format!("It was used last: {used}."))
+        .dangerously())
+}
+
+pub(crate) async fn delete(call: Call<ApiToken>) -> PageResult<Done> {
+    let ApiToken { id, name, .. } = &call.of;
+    call.people.tokens().delete(call.by(), *id).await?;
+    Ok(Done::well(format!("Token {name} has been deleted.")))
+}
 
 /// When it was used last.
 fn used(token: &ApiToken, now: Timestamp) -> String {

@@ -25,8 +25,6 @@ pub(crate) struct Range {
     slots: i64,
     /// What one slot is called.
     step: &'static str,
-    /// How its beginning is written.
-    clock: &'static str,
 }
 
 const RANGES: [Range; 5] = [
@@ -44,18 +42,12 @@ const fn range(
     slots: i64,
     step: &'static str,
 ) -> Range {
-    let clock = match step_ms {
-        DAY_MS.. => "%e %b",
-        0..=HOUR_MS => "%H:%M",
-        _ => "%e %b %H:%M",
-    };
     Range {
         name,
         title,
         step_ms,
         slots,
         step,
-        clock,
     }
 }
 
@@ -67,26 +59,30 @@ impl Range {
         let slots = |range: &Self| {
             now.as_ms().div_euclid(range.step_ms) - since.div_euclid(range.step_ms) + 1
         };
-        let is_enough = |range: &&Self| slots(range) <= range.slots;
-        let fitting = RANGES.iter().find(is_enough).copied().unwrap_or(self);
-        let chosen = match fitting.step_ms < self.step_ms {
-            true => fitting,
-            false => self,
-        };
+        let mut finer = RANGES.into_iter().filter(|it| it.step_ms < self.step_ms);
+        let chosen = finer.find(|it| slots(it) <= it.slots).unwrap_or(self);
         (chosen, slots(&chosen).min(chosen.slots))
     }
 
-    fn text(&self, at: Timestamp) -> String {
-        let text = Time::by(self.clock, at).text();
-        text.trim_start().to_owned()
+    /// How the beginning of a slot is written.
+    fn text(self, at: Timestamp) -> String {
+        let pattern = match self.step_ms {
+            DAY_MS.. => "%-d %b",
+            0..=HOUR_MS => "%H:%M",
+            _ => "%-d %b %H:%M",
+        };
+        Time::by(pattern, at).text()
     }
 
     /// `21:00–22:00`; for a day its date.
-    fn slot(self, at: Timestamp) -> String {
-        let end = Timestamp::from_ms(at.as_ms() + self.step_ms);
+    fn slot(self, slot: &TrafficSlot) -> String {
+        let (at, end) = (slot.start_at, slot.start_at.as_ms() + self.step_ms);
         match self.step_ms {
             DAY_MS.. => self.text(at),
-            _ => format!("{}–{}", self.text(at), Time::by("%H:%M", end).text()),
+            _ => {
+                let end = Time::by("%H:%M", Timestamp::from_ms(end)).text();
+                format!("{}–{end}", self.text(at))
+            }
         }
     }
 }
@@ -109,40 +105,25 @@ impl RangeChoice {
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/traffic.html")]
 pub(crate) struct Traffic {
-    pub(crate) ranges: RangeLinks,
-    /// Whether the page has the choice of the range elsewhere.
-    pub(crate) is_chosen_above: bool,
-    range: Range,
-    from: Timestamp,
-    pub(crate) sum: Sum,
-    charts: [Chart; 4],
+    path: String,
+    /// Whether the page has the choice of the range in its head.
+    is_chosen_above: bool,
     counts_events: bool,
+    chosen: Range,
+    range: Range,
+    now: Timestamp,
     /// Oldest first.
     pub(crate) slots: Vec<TrafficSlot>,
 }
-
-/// The choice of a range, as links.
-#[derive(Clone, Debug, Template)]
-#[template(
-    ext = "html",
-    source = "<nav class=\"segments\" aria-label=\"Time range\">{% for (href, title, current) in links %}\
-              <a href=\"{{ href }}\"{% if *current %} aria-current=\"true\"{% endif %}>{{ title }}</a>\
-              {% endfor %}</nav>"
-)]
-pub(crate) struct RangeLinks {
-    links: Vec<(String, &'static str, bool)>,
-}
-
-part!(Traffic, RangeLinks, DeadLetterChart);
 
 /// How many dead letters there were, hour by hour of the last day.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/dead_letter_chart.html")]
 pub(crate) struct DeadLetterChart {
-    chart: Chart,
-    range: Range,
-    slots: Vec<TrafficSlot>,
+    traffic: Traffic,
 }
+
+part!(Traffic, DeadLetterChart);
 
 impl DeadLetterChart {
     /// Of an installation that there is since `since`.
@@ -151,45 +132,8 @@ impl DeadLetterChart {
         of: TrafficOf,
         since: Timestamp,
     ) -> Result<Self, StoreError> {
-        let now = site.broker.clock().now();
-        let (range, count) = RangeChoice::default().chosen().since(since, now);
-        let query = TrafficQuery::until(now, of, range.step_ms, count);
-        let slots = site.views.traffic(query).await?;
-        let times = times(&slots, range, now);
-        let count = |slot: &TrafficSlot| slot.dead_lettered;
-        let (most, sum) = (slots.iter().map(count).max(), slots.iter().map(count).sum());
-        let scale = Scale::counts(most.unwrap_or(0));
-        let key = Key {
-            class: "bad",
-            shape: "",
-            label: "Dead-lettered",
-        };
-        let counts: Vec<_> = slots.iter().map(|slot| vec![count(slot)]).collect();
-        let said = slots.iter().map(|slot| {
-            let count = print::count(count(slot));
-            format!("{}: {count}", range.slot(slot.start_at))
-        });
-        let chart = Chart::new(
-            "chart-dead-letters",
-            "New dead letters",
-            format!("per {}, {}", range.step, range.title),
-        )
-        .on(&scale)
-        .stacked(&scale, &[key], &counts)
-        .saying(
-            said.collect(),
-            &times,
-            format!("{} in {}", print::count(sum), range.title),
-        );
-        Ok(Self {
-            chart,
-            range,
-            slots,
-        })
-    }
-
-    fn slot(&self, slot: &TrafficSlot) -> String {
-        self.range.slot(slot.start_at)
+        let traffic = Traffic::read(site, of, &RangeChoice::default(), ("", since)).await?;
+        Ok(Self { traffic })
     }
 }
 
@@ -204,235 +148,167 @@ impl Traffic {
         let now = site.broker.clock().now();
         let (range, count) = choice.chosen().since(since, now);
         let query = TrafficQuery::until(now, of, range.step_ms, count);
-        let slots = site.views.traffic(query).await?;
-        let counts_events = !matches!(of, TrafficOf::Subscription(_));
-        Ok(Self::draw(
-            slots,
+        Ok(Self {
+            path: path.to_owned(),
+            is_chosen_above: of == TrafficOf::Everything,
+            counts_events: !matches!(of, TrafficOf::Subscription(_)),
+            chosen: choice.chosen(),
             range,
-            counts_events,
-            (path, choice.chosen(), now),
-        ))
+            now,
+            slots: site.views.traffic(query).await?,
+        })
     }
 
-    fn draw(
-        slots: Vec<TrafficSlot>,
-        range: Range,
-        counts_events: bool,
-        (path, chosen, now): (&str, Range, Timestamp),
-    ) -> Self {
-        let links = RANGES.into_iter().map(|each| {
-            let href = link(path, &[("range", each.name.to_owned())]);
-            (href, each.title, each == chosen)
-        });
-        Self {
-            ranges: RangeLinks {
-                links: links.collect(),
-            },
-            is_chosen_above: false,
-            range,
-            from: slots.first().map_or(now, |slot| slot.start_at),
-            sum: Sum::of(&slots),
-            charts: charts(&slots, range, now),
-            counts_events,
-            slots,
-        }
-    }
-
-    /// The same where the page has the choice of the range above.
-    pub(crate) fn chosen_above(self) -> Self {
-        Self {
-            is_chosen_above: true,
-            ..self
-        }
-    }
-
-    /// `21 Nov 22:00`.
-    fn from(&self) -> String {
-        let pattern = match self.range.step_ms {
-            DAY_MS.. => "%-d %b",
-            _ => "%-d %b %H:%M",
-        };
-        Time::by(pattern, self.from).text()
+    /// The ranges to choose from: addresses, titles, and whether it is the chosen one.
+    pub(crate) fn ranges(&self) -> [(String, &'static str, bool); 5] {
+        RANGES.map(|range| {
+            let href = link(&self.path, &[("range", range.name.to_owned())]);
+            (href, range.title, range == self.chosen)
+        })
     }
 
     /// How long the slowest took but for one in twenty, slot by slot.
     pub(crate) fn slowest(&self) -> Vec<f64> {
-        let within = |slot: &TrafficSlot| slot.latency.within_ms(0.95).map_or(0.0, drawn_ms);
+        let slowest = self.within(0.95).into_iter();
+        slowest.map(Option::unwrap_or_default).collect()
+    }
+
+    fn within(&self, share: f64) -> Vec<Option<f64>> {
+        let within = |slot: &TrafficSlot| slot.latency.within_ms(share).map(drawn_ms);
         self.slots.iter().map(within).collect()
     }
 
-    fn failed(&self, slot: &TrafficSlot) -> u64 {
-        failed(slot)
+    fn most(&self, count: fn(&TrafficSlot) -> u64) -> u64 {
+        self.slots.iter().map(count).max().unwrap_or(0)
     }
 
-    fn share(slot: &TrafficSlot) -> String {
-        print::share(slot.delivered, slot.tried())
+    /// Five at most, of which the last is now.
+    fn times(&self) -> Vec<(f64, String)> {
+        let (slots, range) = (&self.slots, self.range);
+        let every = slots.len().div_ceil(4).max(1);
+        let width = 100.0 / slots.len().max(1) as f64;
+        // What would stand under the last word is left out.
+        let room = slots.len().saturating_sub(every / 2);
+        let starts = slots.iter().enumerate().take(room).step_by(every);
+        let starts = starts.map(|(index, slot)| (index as f64 * width, range.text(slot.start_at)));
+        starts.chain([(100.0, range.text(self.now))]).collect()
     }
 
-    fn within(slot: &TrafficSlot, share: f64) -> String {
-        bound(slot.latency.within_ms(share))
+    /// The chart with its times, what is most remarkable, and `say` of each slot.
+    fn said(&self, chart: Chart, peak: String, say: impl Fn(&TrafficSlot) -> String) -> Chart {
+        let said = |slot| format!("{}: {}", self.range.slot(slot), say(slot));
+        chart.saying(self.slots.iter().map(said).collect(), self.times(), peak)
     }
-}
 
-fn charts(slots: &[TrafficSlot], range: Range, now: Timestamp) -> [Chart; 4] {
-    let times = times(slots, range, now);
-    [
-        attempts(slots, range, &times),
-        success(slots, range, &times),
-        latency(slots, range, &times),
-        pending(slots, range, &times),
-    ]
-}
+    /// Bars of counts.
+    fn bars<const N: usize>(
+        &self,
+        (id, title, unit): (&'static str, &'static str, &str),
+        keys: [Key; N],
+        counts: fn(&TrafficSlot) -> [u64; N],
+    ) -> Chart {
+        let counts = self.slots.iter().map(|slot| counts(slot).to_vec());
+        let counts: Vec<_> = counts.collect();
+        let most = counts.iter().map(|each| each.iter().sum()).max();
+        Chart::new(id, title, unit, Scale::counts(most.unwrap_or(0))).stacked(&keys, &counts)
+    }
 
-/// Five at most, of which the last is now.
-fn times(slots: &[TrafficSlot], range: Range, now: Timestamp) -> Vec<(f64, String)> {
-    let every = slots.len().div_ceil(4).max(1);
-    let width = 100.0 / slots.len().max(1) as f64;
-    // What would stand under the last word is left out.
-    let room = slots.len().saturating_sub(every / 2);
-    let starts = slots.iter().enumerate().take(room).step_by(every);
-    let starts = starts.map(|(index, slot)| (index as f64 * width, range.text(slot.start_at)));
-    starts.chain([(100.0, range.text(now))]).collect()
-}
+    /// How attempts ended, which share succeeded, how long deliveries took, and what is left.
+    fn charts(&self) -> [Chart; 4] {
+        let step = self.range.step;
+        let unit = format!("per {step}");
+        let attempts = ("chart-attempts", "Delivery attempts", unit.as_str());
+        let keys = [Key("good", "", "Succeeded"), Key("bad", "", "Failed")];
+        let attempts = self.bars(attempts, keys, |slot| [slot.delivered, failed(slot)]);
+        let peak = format!("peak {}", print::count(self.most(TrafficSlot::tried)));
+        let attempts = self.said(attempts, peak, |slot| {
+            let (delivered, failed) = (print::count(slot.delivered), print::count(failed(slot)));
+            format!("{delivered} succeeded, {failed} failed")
+        });
 
-const SUCCEEDED: Key = Key {
-    class: "good",
-    shape: "",
-    label: "Succeeded",
-};
-const FAILED: Key = Key {
-    class: "bad",
-    shape: "",
-    label: "Failed",
-};
+        let tried = |slot: &TrafficSlot| Some(slot.tried() as f64).filter(|tried| *tried > 0.0);
+        let share = |slot| tried(slot).map(|tried| slot.delivered as f64 * 100.0 / tried);
+        let shares: Vec<_> = self.slots.iter().map(share).collect();
+        let lowest = shares.iter().flatten().copied().fold(100.0, f64::min);
+        let is_any = shares.iter().any(Option::is_some);
+        let scale = Scale::percent(lowest);
+        let success = Chart::new("chart-success", "Success rate", "% of attempts", scale)
+            .line(Key("good", "line", "Succeeded"), &shares);
+        let peak = if is_any {
+            format!("lowest {lowest:.1} %")
+        } else {
+            String::new()
+        };
+        let success = self.said(success, peak, |slot| match slot.tried() {
+            0 => "no attempts".to_owned(),
+            tried => print::share(slot.delivered, tried),
+        });
 
-fn attempts(slots: &[TrafficSlot], range: Range, times: &[(f64, String)]) -> Chart {
-    let most = slots.iter().map(TrafficSlot::tried).max().unwrap_or(0);
-    let scale = Scale::counts(most);
-    let counts = slots.iter().map(|slot| vec![slot.delivered, failed(slot)]);
-    let said = slots.iter().map(|slot| {
-        let (delivered, failed) = (print::count(slot.delivered), print::count(failed(slot)));
-        format!(
-            "{}: {delivered} succeeded, {failed} failed",
-            range.slot(slot.start_at)
-        )
-    });
-    Chart::new(
-        "chart-attempts",
-        "Delivery attempts",
-        format!("per {}", range.step),
-    )
-    .on(&scale)
-    .stacked(&scale, &[SUCCEEDED, FAILED], &counts.collect::<Vec<_>>())
-    .saying(
-        said.collect(),
-        times,
-        format!("peak {}", print::count(most)),
-    )
+        let (half, most) = (self.within(0.5), self.within(0.95));
+        let least = half
+            .iter()
+            .flatten()
+            .copied()
+            .reduce(f64::min)
+            .unwrap_or(1.0);
+        let longest = most.iter().flatten().copied().fold(0.0, f64::max);
+        let unit = "publish to delivered, log scale";
+        let scale = Scale::milliseconds(least, longest);
+        let latency = Chart::new("chart-latency", "Delivery time", unit, scale)
+            .line(Key("accent", "line", "p50"), &half)
+            .line(Key("second", "line dash", "p95"), &most);
+        let slowest = self
+            .slots
+            .iter()
+            .flat_map(|slot| slot.latency.within_ms(0.95));
+        let slowest = slowest.max_by(|a, b| drawn_ms(*a).total_cmp(&drawn_ms(*b)));
+        let peak = slowest.map(|it| format!("p95 up to {}", bound(Some(it))));
+        let latency = self.said(latency, peak.unwrap_or_default(), |slot| {
+            format!("p50 {}, p95 {}", within(slot, 0.5), within(slot, 0.95))
+        });
+
+        let most = self.most(|slot| slot.pending);
+        let left: Vec<_> = self
+            .slots
+            .iter()
+            .map(|slot| Some(slot.pending as f64))
+            .collect();
+        let (unit, scale) = (format!("at the end of each {step}"), Scale::counts(most));
+        let pending = Chart::new("chart-pending", "Pending deliveries", &unit, scale)
+            .line(Key("warn", "line", "Pending"), &left);
+        let peak = format!("peak {}", print::count(most));
+        let pending = self.said(pending, peak, |slot| {
+            format!("{} pending", print::count(slot.pending))
+        });
+        [attempts, success, latency, pending]
+    }
+
+    fn dead_letters(&self) -> Chart {
+        let unit = format!("per {}, {}", self.range.step, self.range.title);
+        let all = self.slots.iter().map(|slot| slot.dead_lettered).sum();
+        let head = ("chart-dead-letters", "New dead letters", unit.as_str());
+        let chart = self.bars(head, [Key("bad", "", "Dead-lettered")], |slot| {
+            [slot.dead_lettered]
+        });
+        let peak = format!("{} in {}", print::count(all), self.range.title);
+        self.said(chart, peak, |slot| print::count(slot.dead_lettered))
+    }
 }
 
 fn failed(slot: &TrafficSlot) -> u64 {
     slot.tried() - slot.delivered
 }
 
-fn success(slots: &[TrafficSlot], range: Range, times: &[(f64, String)]) -> Chart {
-    let share = |slot: &TrafficSlot| {
-        let tried = slot.tried();
-        (tried > 0).then(|| slot.delivered as f64 * 100.0 / tried as f64)
-    };
-    let values: Vec<Option<f64>> = slots.iter().map(share).collect();
-    let lowest = values.iter().flatten().copied().fold(100.0, f64::min);
-    let scale = Scale::percent(lowest);
-    let said = slots.iter().map(|slot| match slot.tried() {
-        0 => format!("{}: no attempts", range.slot(slot.start_at)),
-        _ => format!("{}: {}", range.slot(slot.start_at), Traffic::share(slot)),
-    });
-    let peak = match values.iter().any(Option::is_some) {
-        true => format!("lowest {lowest:.1} %"),
-        false => String::new(),
-    };
-    let key = Key {
-        shape: "line",
-        ..SUCCEEDED
-    };
-    Chart::new("chart-success", "Success rate", "% of attempts".to_owned())
-        .on(&scale)
-        .line(&scale, key, &values)
-        .saying(said.collect(), times, peak)
+fn within(slot: &TrafficSlot, share: f64) -> String {
+    bound(slot.latency.within_ms(share))
 }
 
-fn latency(slots: &[TrafficSlot], range: Range, times: &[(f64, String)]) -> Chart {
-    let bounds = |share: f64| slots.iter().map(move |slot| slot.latency.within_ms(share));
-    let drawn = |share: f64| {
-        bounds(share)
-            .map(|bound| bound.map(drawn_ms))
-            .collect::<Vec<_>>()
-    };
-    let (half, most) = (drawn(0.5), drawn(0.95));
-    let least = half.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-    let longest = most.iter().flatten().copied().fold(0.0, f64::max);
-    let scale = Scale::milliseconds(if least.is_finite() { least } else { 1.0 }, longest);
-    let said = slots.iter().map(|slot| {
-        let (half, most) = (Traffic::within(slot, 0.5), Traffic::within(slot, 0.95));
-        format!("{}: p50 {half}, p95 {most}", range.slot(slot.start_at))
-    });
-    let slowest = bounds(0.95)
-        .flatten()
-        .max_by(|a, b| drawn_ms(*a).total_cmp(&drawn_ms(*b)));
-    let line = |class, shape, label| Key {
-        class,
-        shape,
-        label,
-    };
-    Chart::new(
-        "chart-latency",
-        "Delivery time",
-        "publish to delivered, log scale".to_owned(),
-    )
-    .on(&scale)
-    .line(&scale, line("accent", "line", "p50"), &half)
-    .line(&scale, line("second", "line dash", "p95"), &most)
-    .saying(
-        said.collect(),
-        times,
-        slowest.map_or_else(String::new, |slowest| {
-            format!("p95 up to {}", bound(Some(slowest)))
-        }),
-    )
-}
-
-fn pending(slots: &[TrafficSlot], range: Range, times: &[(f64, String)]) -> Chart {
-    let most = slots.iter().map(|slot| slot.pending).max().unwrap_or(0);
-    let scale = Scale::counts(most);
-    let values: Vec<_> = slots.iter().map(|slot| Some(slot.pending as f64)).collect();
-    let said = slots.iter().map(|slot| {
-        let pending = print::count(slot.pending);
-        format!("{}: {pending} pending", range.slot(slot.start_at))
-    });
-    let key = Key {
-        class: "warn",
-        shape: "line",
-        label: "Pending",
-    };
-    let unit = format!("at the end of each {}", range.step);
-    Chart::new("chart-pending", "Pending deliveries", unit)
-        .on(&scale)
-        .line(&scale, key, &values)
-        .saying(
-            said.collect(),
-            times,
-            format!("peak {}", print::count(most)),
-        )
-}
-
-/// Where those are drawn that took longer than is told apart: a week, which is as long as a delivery lives
-/// (rule N9).
-const LONGER_MS: f64 = 604_800_000.0;
-
+/// Where a bound is drawn. What took longer than is told apart is drawn at a week, which is as long as a delivery
+/// lives (rule N9).
 fn drawn_ms(bound: Bound) -> f64 {
     match bound {
         Bound::Within(ms) => ms as f64,
-        Bound::Longer => LONGER_MS,
+        Bound::Longer => 604_800_000.0,
     }
 }
 
@@ -525,7 +401,16 @@ mod tests {
         slots[0].delivered = 3;
         slots[1].pending = 2;
         let now = Timestamp::from_ms(90_000);
-        let drawn = Traffic::draw(slots, RANGES[0], true, ("/admin", RANGES[0], now)).to_string();
+        let drawn = Traffic {
+            path: "/admin".to_owned(),
+            is_chosen_above: true,
+            counts_events: true,
+            chosen: RANGES[0],
+            range: RANGES[0],
+            now,
+            slots,
+        };
+        let drawn = drawn.to_string();
         for words in [
             "00:00–00:01: 3 succeeded, 1 failed",
             "00:00–00:01: 75.0 %",

@@ -1,120 +1,43 @@
-//! A URL that is tried: the form for it, and what the egress policy says of where it leads.
+//! A URL that is tried: the form for it, and what the egress policy says of where it leads. How both are drawn is
+//! told by `templates/url_trial.html`.
 
-use std::net::IpAddr;
-
-use http::StatusCode;
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::admin::forms::field::{Field, Problem, mark};
+use crate::admin::forms::filled::Filled;
 use crate::admin::page::*;
-use crate::outbound::egress::{Denied, Permit};
+use crate::outbound::egress::Denied;
 use crate::outbound::evaluate::EgressVerdict;
 
-const FIELD: &str = "url";
-
-/// The form with the URL.
-#[derive(Template)]
-#[template(path = "widgets/url_form.html")]
+/// What is typed.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct UrlForm {
-    action: &'static str,
-    csrf: String,
-    problem: Option<Problem>,
-    field: [Field; 1],
-    button: &'static str,
+    url: String,
 }
 
-/// What the policy says.
-#[derive(Template)]
-#[template(path = "widgets/judged.html")]
-pub(crate) struct Judged {
-    place: String,
-    badge: Badge,
-    why: Vec<String>,
-}
-
-part!(UrlForm, Judged);
-
-/// Where a URL is tried.
-pub(crate) struct UrlTrial {
-    pub(crate) action: &'static str,
-    pub(crate) button: &'static str,
-    pub(crate) hint: &'static str,
-}
-
-/// What was typed, and what is wrong with it.
-#[derive(Default)]
-pub(crate) struct Typed {
-    form: Form,
-    refusal: Option<Refusal>,
-}
-
-impl UrlTrial {
-    /// The form, for whoever may send it.
-    pub(crate) fn form(&self, visitor: &Visitor, typed: Typed) -> Option<UrlForm> {
-        let field = Field::url(FIELD, "URL to test", &typed.form);
-        let mut field = [field.required().hint(self.hint)];
-        visitor.may_send(self.action).then(|| UrlForm {
-            action: self.action,
-            csrf: visitor.csrf.clone(),
-            problem: mark(field.iter_mut(), typed.refusal),
-            field,
-            button: self.button,
-        })
+impl UrlForm {
+    pub(crate) fn empty() -> Filled<Self> {
+        Filled::with(Self::default())
     }
 }
 
-impl Typed {
-    /// What a form has, and the URL in it unless it is none.
-    pub(crate) fn read(form: Form) -> (Self, Option<Url>) {
-        let url = Url::parse(form.text(FIELD)).ok();
-        let problem = "This is no URL; write it whole, like https://hooks.example.com/in.";
-        let refusal = url.is_none().then(|| Refusal::of(FIELD, problem));
-        (Self { form, refusal }, url)
-    }
-
-    /// What the page is answered with.
-    pub(crate) fn status(&self) -> StatusCode {
-        match self.refusal {
-            Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            None => StatusCode::OK,
-        }
-    }
+/// What a form has, and the URL in it unless it is none.
+pub(crate) fn read(form: &Form) -> (Filled<UrlForm>, Option<Url>) {
+    let form = Filled::<UrlForm>::sent(form);
+    let url = Url::parse(form.values.url.trim()).ok();
+    let problem = "This is no URL; write it whole, like https://hooks.example.com/in.";
+    let fault = url.is_none().then(|| Refusal::of("url", problem));
+    (form.with_faults(fault), url)
 }
 
-impl Judged {
-    /// What is said of the policy alone.
-    pub(crate) fn badge_of(verdict: &EgressVerdict) -> Badge {
-        Self::new(String::new(), verdict).badge
-    }
-
-    /// Of a URL that leads to `place`.
-    pub(crate) fn new(place: String, verdict: &EgressVerdict) -> Self {
-        let (tone, word, why) = match verdict {
-            EgressVerdict::Allowed(permits) => {
-                let why = permits.iter().map(permit_words).collect();
-                (Tone::Good, "Allowed", why)
-            }
-            EgressVerdict::Inside => {
-                let why = "It is answered within the appliance, and nothing leaves it.";
-                (Tone::Good, "Allowed", vec![why.to_owned()])
-            }
-            EgressVerdict::Denied(denied) => (Tone::Bad, "Blocked", vec![denied_words(denied)]),
-            EgressVerdict::Unresolved(why) => {
-                let then = "What it leads to is judged once it does.".to_owned();
-                (Tone::Warn, "Leads nowhere", vec![sentence(why), then])
-            }
-        };
-        Self {
-            place,
-            badge: Badge::new(tone, word),
-            why,
-        }
-    }
-
-    /// The same under another heading.
-    pub(crate) fn with_badge(self, badge: Badge) -> Self {
-        Self { badge, ..self }
+/// What is said of the policy alone.
+pub(crate) fn badge(verdict: &EgressVerdict) -> Badge {
+    match verdict {
+        EgressVerdict::Allowed(_) | EgressVerdict::Inside => Badge::new(Tone::Good, "Allowed"),
+        EgressVerdict::Denied(_) => Badge::new(Tone::Bad, "Blocked"),
+        EgressVerdict::Unresolved(_) => Badge::new(Tone::Warn, "Leads nowhere"),
     }
 }
 
@@ -132,15 +55,5 @@ pub(crate) fn denied_words(denied: &Denied) -> String {
         | Denied::Scheme
         | Denied::NoHost
         | Denied::UserInfo => sentence(&denied.to_string()),
-    }
-}
-
-/// Which rule lets an address be called.
-fn permit_words((address, permit): &(IpAddr, Permit)) -> String {
-    match permit {
-        Permit::Public => format!("{address} is a public address."),
-        Permit::Opened { what, by } => {
-            format!("{address} is {what}, which egress.allow opens by {by}.")
-        }
     }
 }

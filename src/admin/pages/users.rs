@@ -1,28 +1,16 @@
 //! The pages of users, for administrators.
 
-use crate::admin::action::{Action, Call, Done, Names, Of, Question, Sent, Subject, name_of};
-use crate::admin::forms::field::{Field, Section};
-use crate::admin::forms::form_page::FormPage;
+use serde::{Deserialize, Serialize};
+
+use crate::admin::bare::draw_with;
+use crate::admin::forms::filled::Filled;
 use crate::admin::lists::recipe::quoted;
 use crate::admin::page::*;
-use crate::admin::pages::sessions;
-use crate::admin::pages::sessions::SessionTable;
-use crate::broker::people::{NAME_CHARACTERS_MAX, PeopleError, UserPatch};
+use crate::admin::pages::sessions::{self, SessionTable};
+use crate::admin::security::open_form::fault;
+use crate::broker::people::{PeopleError, UserPatch};
 use crate::model::access::Secret;
 use crate::store::accounts::{AccountError, User, UserId};
-
-/// Roles with what they are for.
-const ROLES: [(&str, &str); 3] = [
-    (
-        "viewer",
-        "Viewer: sees everything but secrets and the data of events",
-    ),
-    (
-        "operator",
-        "Operator: also sees data, resubmits, pauses and publishes",
-    ),
-    ("admin", "Administrator: everything"),
-];
 
 #[derive(Template)]
 #[template(path = "pages/users.html")]
@@ -30,29 +18,23 @@ struct UsersPage {
     frame: Frame,
     list: List,
     users: Vec<User>,
-    own: UserId,
-    now: Timestamp,
-}
-
-impl UsersPage {
-    fn state(&self, user: &User) -> Badge {
-        state(user, self.now).bare()
-    }
+    visitor: Visitor,
 }
 
 /// All users.
-pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
     let users = site.people.accounts().users().await?;
+    let shown = print::plural(users.len() as u64, "user", "users");
+    let recipe = Recipe::get(&site.management_url("/everpost/users"));
     Ok(draw(&UsersPage {
         frame: Frame::new(&visitor, "Users"),
         list: List::whole(
             "/admin/users",
-            print::plural(users.len() as u64, "user", "users"),
-            Recipe::get(&site.management_url("/everpost/users")).everpost("everpost admin list"),
+            shown,
+            recipe.everpost("everpost admin list"),
         ),
         users,
-        own: visitor.id,
-        now: visitor.now,
+        visitor,
     }))
 }
 
@@ -65,81 +47,73 @@ fn state(user: &User, now: Timestamp) -> Badge {
     }
 }
 
-fn user_page(id: UserId) -> String {
-    format!("/admin/users/{}", id.0)
+/// A user to create, or the role to give to one.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct UserForm {
+    name: String,
+    role: String,
+}
+
+impl UserForm {
+    fn with(role: Role) -> Filled<Self> {
+        Filled::with(Self {
+            name: String::new(),
+            role: role.name().to_owned(),
+        })
+    }
+}
+
+#[derive(Template)]
+#[template(path = "pages/new_user.html")]
+struct NewUserPage {
+    frame: Frame,
+    form: Filled<UserForm>,
 }
 
 /// The form for a new user.
 pub(crate) async fn draft(visitor: Visitor) -> Response {
-    draw_form(&visitor, &Form::of([("role", "viewer".to_owned())]), None)
+    draw_form(&visitor, UserForm::with(Role::Viewer))
 }
 
-fn draw_form(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Response {
-    let fields = vec![
-        Field::line("name", "Name", form)
-            .hint(format!(
-                "1 to {NAME_CHARACTERS_MAX} characters, to sign in with."
-            ))
-            .required(),
-        Field::choice("role", "Role", &ROLES, form),
-    ];
-    let page = FormPage {
-        intro: "You get a link to pass on, by which the new user chooses a password.".to_owned(),
-        sections: vec![Section {
-            title: "User",
-            fields,
-        }],
-        button: "Create user",
-        back: "/admin/users".to_owned(),
-    };
-    page.draw(Frame::new(visitor, "New user"), refusal)
+fn draw_form(visitor: &Visitor, form: Filled<UserForm>) -> Response {
+    let frame = Frame::new(visitor, "New user");
+    draw_with(form.status(), &NewUserPage { frame, form })
 }
 
 /// Makes a user, and shows the link to pass on.
-pub(crate) async fn create(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let Some(role) = Role::parse(form.text("role")) else {
-        let refusal = Refusal::of("role", "Choose one of the roles.");
-        return Ok(draw_form(&visitor, &form, Some(refusal)));
+pub(crate) async fn create(call: Call) -> PageResult {
+    let form = Filled::<UserForm>::sent(&call.form);
+    let UserForm { name, role } = &form.values;
+    let fault = match Role::parse(role) {
+        None => Refusal::of("role", "Choose one of the roles."),
+        Some(role) => match call.people.add(call.by(), name.trim(), role, None).await {
+            Ok((id, token)) => {
+                let token = token.expect("without a password there is a link");
+                return draw_link(&call, id, &token).await;
+            }
+            Err(error) => fault(error)?,
+        },
     };
-    let name = form.text("name");
-    let refusal = match site.people.add(&visitor.caller, name, role, None).await {
-        Ok((id, token)) => {
-            let user = find(&site, id).await?;
-            let token = token.expect("without a password there is a link");
-            return Ok(draw_link(&site, &visitor, user, &token));
-        }
-        Err(PeopleError::Name(problem)) => Refusal::of("name", sentence(&problem)),
-        Err(PeopleError::Account(error @ AccountError::NameTaken)) => {
-            Refusal::of("name", sentence(&error.to_string()))
-        }
-        Err(error) => return Err(error.into()),
-    };
-    Ok(draw_form(&visitor, &form, Some(refusal)))
+    Ok(draw_form(&call.visitor, form.with_faults([fault])))
 }
 
 #[derive(Template)]
 #[template(path = "pages/user_link.html")]
 struct LinkPage {
     frame: Frame,
-    name: String,
-    back: String,
+    user: User,
     link: String,
 }
 
-fn draw_link(site: &Site, visitor: &Visitor, user: User, token: &Secret) -> Response {
-    draw(&LinkPage {
-        frame: Frame::new(visitor, format!("Link for {}", user.name)),
-        back: user_page(user.id),
-        name: user.name,
-        link: format!(
-            "{}/admin/password?token={}",
-            site.public_url(),
-            token.reveal()
-        ),
-    })
+async fn draw_link<S>(call: &Call<S>, id: UserId, token: &Secret) -> PageResult {
+    let user = find(call, id).await?;
+    let (site, token) = (call.public_url(), token.reveal());
+    Ok(draw(&LinkPage {
+        frame: Frame::new(&call.visitor, format!("Link for {}", user.name)),
+        user,
+        link: format!("{site}/admin/password?token={token}"),
+    }))
 }
 
 #[derive(Template)]
@@ -147,67 +121,39 @@ fn draw_link(site: &Site, visitor: &Visitor, user: User, token: &Secret) -> Resp
 struct UserPage {
     frame: Frame,
     user: User,
-    is_own: bool,
-    state: Badge,
-    role_field: Field,
-    link_until: Option<Timestamp>,
+    visitor: Visitor,
+    form: Filled<UserForm>,
     sessions: SessionTable,
     recipe: Recipe,
 }
 
 /// One user.
-pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Of(user): Of<User>,
-) -> PageResult {
-    let role = Form::of([("role", user.role.name().to_owned())]);
-    let link_until = user.link_expires_at.filter(|at| *at > visitor.now);
-    let by_name = format!("everpost admin show {}", quoted(&user.name));
+pub(crate) async fn show(call: Call<User>) -> PageResult {
+    let by_name = format!("everpost admin show {}", quoted(&call.of.name));
     Ok(draw(&UserPage {
-        frame: Frame::new(&visitor, format!("User {}", user.name)),
-        is_own: user.id == visitor.id,
-        state: state(&user, visitor.now),
-        role_field: Field::choice("role", "Role", &ROLES, &role),
-        link_until,
-        sessions: SessionTable::read(&site, &visitor, Some(user.id)).await?,
-        recipe: Recipe::get(&site.management_url("/everpost/users")).everpost(by_name),
-        user,
+        frame: Frame::new(&call.visitor, format!("User {}", call.of.name)),
+        form: UserForm::with(call.of.role),
+        sessions: SessionTable::read(&call, &call.visitor, Some(call.of.id)).await?,
+        recipe: Recipe::get(&call.management_url("/everpost/users")).everpost(by_name),
+        user: call.of,
+        visitor: call.visitor,
     }))
 }
 
 /// Gives a user another role.
-pub(crate) static CHANGE_ROLE: Action<User> = Action {
-    key: "role",
-    label: "Change role",
-    role: Role::Admin,
-    ask: None,
-    run: |call| {
-        Box::pin(async move {
-            let role = Role::parse(call.form.text("role"));
-            let unknown = || PageError::Unreadable("There is no such role.".to_owned());
-            let role = role.ok_or_else(unknown)?;
-            let patch = UserPatch {
-                role: Some(role),
-                ..UserPatch::default()
-            };
-            let message = format!("{} has the role {} now.", call.of.name, role.name());
-            change(call, patch, message).await
-        })
-    },
-};
+pub(crate) async fn change_role(call: Call<User>) -> PageResult<Done> {
+    let unknown = || PageError::Unreadable("There is no such role.".to_owned());
+    let role = Role::parse(call.form.text("role")).ok_or_else(unknown)?;
+    let patch = UserPatch {
+        role: Some(role),
+        ..UserPatch::default()
+    };
+    let message = format!("{} has the role {} now.", call.of.name, role.name());
+    change(&call, patch, message).await
+}
 
-async fn change(
-    call: &Call<'_, User>,
-    patch: UserPatch<'_>,
-    message: String,
-) -> Result<Done, PageError> {
-    match call
-        .site
-        .people
-        .change(&call.visitor.caller, call.of, patch)
-        .await
-    {
+async fn change(call: &Call<User>, patch: UserPatch<'_>, message: String) -> PageResult<Done> {
+    match call.people.change(call.by(), &call.of, patch).await {
         Ok(()) => Ok(Done::well(message)),
         Err(PeopleError::Account(error @ AccountError::LastAdmin)) => {
             Ok(Done::failed(sentence(&error.to_string())))
@@ -217,16 +163,13 @@ async fn change(
 }
 
 /// Shows a new link to choose a password by.
-pub(crate) async fn put_link(
-    State(site): State<Arc<Site>>,
-    Sent { of, visitor, .. }: Sent<User>,
-) -> PageResult {
-    let token = site.people.put_link(&visitor.caller, of.id).await?;
-    Ok(draw_link(&site, &visitor, of, &token))
+pub(crate) async fn put_link(call: Call<User>) -> PageResult {
+    let token = call.people.put_link(call.by(), call.of.id).await?;
+    draw_link(&call, call.of.id, &token).await
 }
 
 impl Subject for User {
-    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         let id = name_of(names, "user");
         let missing = || PageError::NotFound(format!("user {id}"));
         let number = id.parse().map(UserId).map_err(|_| missing())?;
@@ -234,96 +177,63 @@ impl Subject for User {
     }
 
     fn page(&self) -> String {
-        user_page(self.id)
+        format!("/admin/users/{}", self.id.0)
     }
 }
 
 /// Forbids a user to sign in.
-pub(crate) static DISABLE: Action<User> = Action {
-    key: "disable",
-    label: "Disable",
-    role: Role::Admin,
-    ask: None,
-    run: |call| Box::pin(set_disabled(call, true)),
-};
+pub(crate) async fn disable(call: Call<User>) -> PageResult<Done> {
+    let message = format!("{} is disabled, and every session has ended.", call.of.name);
+    set_disabled(&call, true, message).await
+}
 
 /// Lets a user sign in again.
-pub(crate) static ENABLE: Action<User> = Action {
-    key: "enable",
-    label: "Enable",
-    role: Role::Admin,
-    ask: None,
-    run: |call| Box::pin(set_disabled(call, false)),
-};
+pub(crate) async fn enable(call: Call<User>) -> PageResult<Done> {
+    let message = format!("{} may sign in again.", call.of.name);
+    set_disabled(&call, false, message).await
+}
 
-async fn set_disabled(call: &Call<'_, User>, disabled: bool) -> Result<Done, PageError> {
+async fn set_disabled(call: &Call<User>, disabled: bool, message: String) -> PageResult<Done> {
     let patch = UserPatch {
         disabled: Some(disabled),
         ..UserPatch::default()
-    };
-    let message = match disabled {
-        true => format!("{} is disabled, and every session has ended.", call.of.name),
-        false => format!("{} may sign in again.", call.of.name),
     };
     change(call, patch, message).await
 }
 
 /// Removes the second factor of somebody who has lost it.
-pub(crate) static REMOVE_SECOND_FACTOR: Action<User> = Action {
-    key: "remove-second-factor",
-    label: "Remove second factor",
-    role: Role::Admin,
-    ask: None,
-    run: |call| {
-        Box::pin(async move {
-            let (by, user) = (&call.visitor.caller, call.of);
-            call.site.people.remove_second_factor(by, user.id).await?;
-            let said = format!("{} signs in with the password alone.", user.name);
-            Ok(Done::well(said))
-        })
-    },
-};
+pub(crate) async fn remove_second_factor(call: Call<User>) -> PageResult<Done> {
+    let User { id, name, .. } = &call.of;
+    call.people.remove_second_factor(call.by(), *id).await?;
+    Ok(Done::well(format!(
+        "{name} signs in with the password alone."
+    )))
+}
 
 /// Ends the sessions of a user.
-pub(crate) static END_SESSIONS: Action<User> = Action {
-    key: "end-sessions",
-    label: "End all sessions",
-    role: Role::Admin,
-    ask: None,
-    run: |call| Box::pin(sessions::end(call.site, call.visitor, Some(call.of.id))),
-};
+pub(crate) async fn end_sessions(call: Call<User>) -> PageResult<Done> {
+    sessions::end(&call, Some(call.of.id)).await
+}
 
-/// Deletes it, after a question.
-pub(crate) static DELETE: Action<User> = Action {
-    key: "delete",
-    label: "Delete",
-    role: Role::Admin,
-    ask: Some(|call| {
-        Box::pin(async move {
-            let (accounts, user) = (call.site.people.accounts(), call.of);
-            let sessions = accounts.count_sessions(user.id, call.visitor.now).await?;
-            let sessions = print::plural(sessions, "session", "sessions");
-            Ok(Question {
-                title: format!("Delete user {}?", user.name),
-                consequences: vec![
-                    format!("{sessions} would end, and nobody could sign in by this name."),
-                    "To keep the account and forbid signing in, disable it instead.".to_owned(),
-                ],
-                dangerous: true,
-            })
-        })
-    }),
-    run: |call| {
-        Box::pin(async move {
-            let (by, user) = (call.visitor.caller.clone(), call.of);
-            call.site.people.accounts().delete_user(user.id, by).await?;
-            let said = format!("User {} has been deleted.", user.name);
-            Ok(Done::well(said).leading_to("/admin/users".to_owned()))
-        })
-    },
-};
+pub(crate) async fn ask_to_delete(call: Call<User>) -> PageResult<Question> {
+    let User { id, name, .. } = &call.of;
+    let sessions = call.people.accounts().count_sessions(*id, call.visitor.now);
+    let sessions = print::plural(sessions.await?, "session", "sessions");
+    let would = format!("{sessions} would end, and nobody could sign in by this name.");
+    Ok(Question::new(format!("Delete user {name}?"))
+        .would(would)
+        .would("To keep the account and forbid signing in, disable it instead.")
+        .dangerously())
+}
 
-async fn find(site: &Site, id: UserId) -> Result<User, PageError> {
+pub(crate) async fn delete(call: Call<User>) -> PageResult<Done> {
+    let User { id, name, .. } = &call.of;
+    let accounts = call.people.accounts();
+    accounts.delete_user(*id, call.by().clone()).await?;
+    Ok(Done::well(format!("User {name} has been deleted.")).leading_to("/admin/users"))
+}
+
+async fn find(site: &Site, id: UserId) -> PageResult<User> {
     let user = site.people.accounts().user(id).await?;
     user.ok_or_else(|| PageError::NotFound(format!("user {}", id.0)))
 }

@@ -26,20 +26,21 @@ impl<S: Sync> FromRequestParts<S> for Client {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        Ok(Self::of(parts))
-    }
-}
-
-impl Client {
-    fn of(parts: &Parts) -> Self {
         let address = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         let browser = parts.headers.get(USER_AGENT);
-        let browser = browser.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-        let browser = browser.map(|text| text.chars().take(BROWSER_CHARACTERS_MAX).collect());
-        Self {
+        let browser = browser.map(|value| {
+            let text = String::from_utf8_lossy(value.as_bytes());
+            print::visible(
+                &text
+                    .chars()
+                    .take(BROWSER_CHARACTERS_MAX)
+                    .collect::<String>(),
+            )
+        });
+        Ok(Self {
             address: address.map(|ConnectInfo(address)| address.ip().to_canonical()),
-            browser: browser.map(|text: String| print::visible(&text)),
-        }
+            browser,
+        })
     }
 }
 

@@ -6,16 +6,13 @@ use std::sync::Arc;
 use axum::extract::{OriginalUri, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use http::Uri;
 use tower_sessions::Session;
 
 use crate::admin::error::PageError;
 use crate::admin::lists::link;
 use crate::admin::security::client::{Client, is_refresh};
-use crate::admin::security::login::News;
-use crate::admin::security::session;
 use crate::admin::security::session::Visitor;
-use crate::admin::security::setup;
+use crate::admin::security::{login, session, setup};
 use crate::admin::site::Site;
 use crate::admin::sitemap::Access;
 use crate::admin::standing::Standing;
@@ -34,18 +31,15 @@ pub(crate) async fn admit(
     }
     let address = uri.path_and_query().map_or("", |address| address.as_str());
     let by_reader = !is_refresh(request.headers());
-    let Some(visitor) =
-        session::visitor(&site, session, address.to_owned(), &client, by_reader).await?
-    else {
-        return Ok(to_login(&request, &uri));
+    let visitor = session::visitor(&site, session, address.to_owned(), &client, by_reader);
+    let Some(mut visitor) = visitor.await? else {
+        return Ok(to_login(&request, address));
     };
-    let visitor = match (request.method().is_safe(), by_reader) {
-        (true, true) => visitor.only_reading().with_flash().await?,
-        (true, false) => visitor.only_reading(),
-        (false, _) => visitor,
-    };
-    let standing = Standing::read(&site, visitor.now).await?;
-    let visitor = visitor.seeing(standing);
+    visitor.only_reads = request.method().is_safe();
+    if visitor.only_reads && by_reader {
+        visitor = visitor.with_flash().await?;
+    }
+    visitor.standing = Arc::new(Standing::read(&site, visitor.now).await?);
     let reader = visitor.as_reader();
     request.extensions_mut().insert(visitor);
     Ok(reader.reads(next.run(request)).await)
@@ -57,40 +51,40 @@ pub(crate) async fn authorize(
     request: Request,
     next: Next,
 ) -> Result<Response, PageError> {
-    let needed = match request.method().is_safe() {
-        true => access.reads,
-        false => access.changes,
+    let needed = if request.method().is_safe() {
+        access.reads
+    } else {
+        access.changes
     };
-    let visitor = request.extensions().get();
-    match visitor.is_some_and(|visitor: &Visitor| visitor.role >= needed) {
-        true => Ok(next.run(request).await),
-        false => Err(PageError::Forbidden(needed)),
+    let visitor = request.extensions().get::<Visitor>();
+    if visitor.is_some_and(|visitor| visitor.role >= needed) {
+        Ok(next.run(request).await)
+    } else {
+        Err(PageError::Forbidden(needed))
     }
 }
 
 /// The page that was asked for is found again after signing in; a form that was sent is not.
-fn to_login(request: &Request, uri: &Uri) -> Response {
+fn to_login(request: &Request, wanted: &str) -> Response {
     if !request.method().is_safe() {
-        let was_leaving = uri.path() == "/admin/logout";
-        let news = if was_leaving {
-            News::SignedOut
-        } else {
-            News::NotSent
-        };
-        return news.flash();
+        let was_leaving = wanted == "/admin/logout";
+        return login::told(
+            if was_leaving {
+                "signed-out"
+            } else {
+                "not-sent"
+            },
+            "",
+        );
     }
-    let wanted = uri.path_and_query().map_or("", |wanted| wanted.as_str());
-    let is_wanted = is_page(wanted) && wanted != "/admin";
     let had_session = session::is_brought(request.headers());
+    let is_wanted = is_page(wanted) && wanted != "/admin";
     let parameters = [
-        (had_session, "news", News::SessionEnded.name()),
-        (is_wanted, "next", wanted),
+        ("news", if had_session { "session-ended" } else { "" }),
+        ("next", if is_wanted { wanted } else { "" }),
     ];
-    let given = parameters.into_iter().filter(|(is_given, ..)| *is_given);
-    let given: Vec<_> = given
-        .map(|(_, name, value)| (name, value.to_owned()))
-        .collect();
-    Redirect::to(&link("/admin/login", &given)).into_response()
+    let parameters = parameters.map(|(name, value)| (name, value.to_owned()));
+    Redirect::to(&link("/admin/login", &parameters)).into_response()
 }
 
 /// Whether `path` leads to one of our pages, and not through one of them to another site.

@@ -7,7 +7,7 @@ pub(crate) mod headers;
 pub(crate) mod hosts;
 pub(crate) mod login;
 pub(crate) mod login_code;
-pub(crate) mod own_password;
+pub(crate) mod open_form;
 pub(crate) mod password_again;
 pub(crate) mod password_link;
 pub(crate) mod session;

@@ -8,19 +8,14 @@ use askama::Template;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
 use http::StatusCode;
 
 use crate::admin::bare::draw_with;
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::field::{Field, Problem, mark};
+use crate::admin::forms::filled::Filled;
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::frame::Frame;
-use crate::admin::security::client::Client;
 use crate::admin::security::csrf;
-use crate::admin::security::own_password::{
-    Denied, PASSWORD_FIELD, knows_password, password_field,
-};
 use crate::admin::security::session::Visitor;
 use crate::admin::site::Site;
 
@@ -28,10 +23,29 @@ use crate::admin::site::Site;
 /// and half of what ends an idle session.
 pub(crate) const CONFIRMED_FOR: Duration = Duration::from_secs(15 * 60);
 
+/// The field for the present password in forms that have another one as well.
+pub(crate) const PASSWORD_FIELD: &str = "own-password";
+
+/// What is wrong with the own password in a form, if anything is.
+pub(crate) async fn wrong_password(
+    site: &Site,
+    visitor: &Visitor,
+    form: &Form,
+) -> PageResult<Option<Refusal>> {
+    let (name, address) = (&visitor.name, visitor.caller.address);
+    site.throttle.begin(name, address, visitor.now).await?;
+    let password = form.raw(PASSWORD_FIELD);
+    if !site.people.knows_password(&visitor.user, password).await {
+        let refusal = Refusal::of(PASSWORD_FIELD, "This is not your password.");
+        return Ok(Some(refusal));
+    }
+    site.throttle.succeeded(name, address).await?;
+    Ok(None)
+}
+
 /// Lets a form pass if the password was typed lately, or is in it.
 pub(crate) async fn ask(
     State(site): State<Arc<Site>>,
-    client: Client,
     visitor: Visitor,
     request: Request,
     next: Next,
@@ -46,43 +60,30 @@ pub(crate) async fn ask(
     if !csrf::is_token(form.raw("csrf"), &visitor.csrf) {
         return Err(PageError::BadToken);
     }
-    if !form.has(PASSWORD_FIELD) {
-        return Ok(draw(&visitor, &form, None));
-    }
-    match knows_password(&site, &visitor, &client, form.raw(PASSWORD_FIELD)).await? {
-        Ok(()) => {
+    let refusal = if form.has(PASSWORD_FIELD) {
+        let refusal = wrong_password(&site, &visitor, &form).await?;
+        if refusal.is_none() {
             visitor.confirm().await?;
-            Ok(next.run(Request::from_parts(parts, body.into())).await)
+            return Ok(next.run(Request::from_parts(parts, body.into())).await);
         }
-        Err(Denied::TooOften(answer)) => Ok(answer),
-        Err(Denied::Wrong(refusal)) => Ok(draw(&visitor, &form, Some(refusal))),
-    }
+        refusal
+    } else {
+        None
+    };
+    let page = PasswordAgainPage {
+        frame: Frame::new(&visitor, "Confirm your password"),
+        form: Filled::with(()).with_faults(refusal),
+        sent: &form,
+    };
+    // Nothing has been done yet.
+    Ok(draw_with(StatusCode::FORBIDDEN, &page))
 }
 
 #[derive(Template)]
 #[template(path = "pages/password_again.html")]
 struct PasswordAgainPage<'a> {
     frame: Frame,
-    action: &'a str,
-    /// Minutes for which it is not asked again.
-    minutes: u64,
-    problem: Option<Problem>,
-    field: [Field; 1],
-    /// What was in the form, to be sent along.
-    others: Vec<(&'a str, &'a str)>,
-}
-
-fn draw(visitor: &Visitor, form: &Form, refusal: Option<Refusal>) -> Response {
-    let mut field = [password_field()];
-    let others = form.fields().filter(|(name, _)| *name != PASSWORD_FIELD);
-    let page = PasswordAgainPage {
-        frame: Frame::new(visitor, "Confirm your password"),
-        action: &visitor.path,
-        minutes: CONFIRMED_FOR.as_secs() / 60,
-        problem: mark(field.iter_mut(), refusal),
-        others: others.collect(),
-        field,
-    };
-    // Nothing has been done yet.
-    draw_with(StatusCode::FORBIDDEN, &page)
+    form: Filled<()>,
+    /// Sent along.
+    sent: &'a Form,
 }

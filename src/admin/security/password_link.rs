@@ -2,136 +2,72 @@
 
 use std::sync::Arc;
 
-use askama::Template;
-use axum::Router;
-use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::extract::{Query, State};
 use axum::response::Response;
-use axum::routing::get;
 use http::StatusCode;
-use serde::Deserialize;
 use tower_sessions::Session;
 
-use crate::admin::bare::Bare;
 use crate::admin::bare::Message;
-use crate::admin::bare::draw_with;
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::field::{Field, Problem, mark};
+use crate::admin::error::PageResult;
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::security::client::Client;
-use crate::admin::security::login::News;
-use crate::admin::security::setup::{OPEN_FORM_BYTES_MAX, new_password};
-use crate::admin::security::{login, session};
+use crate::admin::security::login;
+use crate::admin::security::open_form::{Purpose, fault};
+use crate::admin::security::setup::Token;
 use crate::admin::site::Site;
-use crate::admin::widgets::print::sentence;
 use crate::broker::people::PeopleError;
 use crate::model::access::Secret;
 
-/// What guesses of tokens are counted under: a token names nobody.
-const GUESSED: &str = "a password link";
-
-pub(crate) fn router() -> Router<Arc<Site>> {
-    let page = get(show)
-        .post(submit)
-        .layer(DefaultBodyLimit::max(OPEN_FORM_BYTES_MAX));
-    Router::new().route("/password", page)
-}
-
-#[derive(Deserialize)]
-struct Token {
-    #[serde(default)]
-    token: String,
-}
-
-async fn show(
+pub(crate) async fn show(
     State(site): State<Arc<Site>>,
     client: Client,
     Query(Token { token }): Query<Token>,
 ) -> PageResult {
-    match holder(&site, &client, &token).await? {
-        Ok(name) => Ok(draw_form(token, name, None)),
-        Err(refused) => Ok(refused),
-    }
+    let name = holder(&site, &client, &token).await?;
+    Ok(name.map_or_else(dead_link, |name| draw_form(&token, name, None)))
 }
 
-async fn submit(
+pub(crate) async fn submit(
     State(site): State<Arc<Site>>,
     session: Session,
     client: Client,
     form: Form,
 ) -> PageResult {
-    let token = form.raw("token").to_owned();
-    let name = match holder(&site, &client, &token).await? {
-        Ok(name) => name,
-        Err(refused) => return Ok(refused),
+    let token = form.raw("token");
+    let Some(name) = holder(&site, &client, token).await? else {
+        return Ok(dead_link());
     };
-    let secret = Secret::new(token.as_str());
-    let password = form.raw("password");
-    match site
+    let (secret, password) = (Secret::new(token), form.raw("password"));
+    let chosen = site
         .people
-        .choose_password(&secret, password, client.address)
-        .await
-    {
+        .choose_password(&secret, password, client.address);
+    match chosen.await {
         Ok(_) => {
             // Signing in with it shows that it was typed as meant, and asks for a second factor.
-            session::forget(&session).await?;
-            Ok(News::PasswordSet.tell_to(&name))
-        }
-        Err(PeopleError::Password(problem)) => {
-            let refusal = Refusal::of("password", sentence(&problem));
-            Ok(draw_form(token, name, Some(refusal)))
+            session.flush().await?;
+            Ok(login::told("password-set", &name))
         }
         Err(PeopleError::DeadLink) => Ok(dead_link()),
-        Err(error) => Err(error.into()),
+        Err(error) => Ok(draw_form(token, name, Some(fault(error)?))),
     }
 }
 
-/// The name of whoever the link is for; otherwise what there is to say instead.
-async fn holder(
-    site: &Site,
-    client: &Client,
-    token: &str,
-) -> Result<Result<String, Response>, PageError> {
-    let begun = site
-        .throttle
-        .begin(GUESSED, client.address, site.people.now())
-        .await?;
-    if let Some(wait) = begun {
-        return Ok(Err(login::wait(wait)));
-    }
+/// The name of whoever the link is for; `None` where it leads nowhere.
+async fn holder(site: &Site, client: &Client, token: &str) -> PageResult<Option<String>> {
+    let (throttle, address) = (&site.throttle, client.address);
+    throttle.begin_link(address).await?;
     match site.people.user_of_link(&Secret::new(token)).await {
         Ok(user) => {
-            site.throttle.succeeded(GUESSED, client.address).await?;
-            Ok(Ok(user.name))
+            throttle.link_succeeded(address).await?;
+            Ok(Some(user.name))
         }
-        Err(PeopleError::DeadLink) => Ok(Err(dead_link())),
+        Err(PeopleError::DeadLink) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-#[derive(Template)]
-#[template(path = "pages/password.html")]
-struct PasswordPage {
-    bare: Bare,
-    name: String,
-    token: String,
-    problem: Option<Problem>,
-    fields: [Field; 1],
-}
-
-fn draw_form(token: String, name: String, refusal: Option<Refusal>) -> Response {
-    let status = match refusal {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
-    };
-    let mut fields = [new_password("New password")];
-    let page = PasswordPage {
-        bare: Bare::new("Choose a password"),
-        name,
-        token,
-        problem: mark(fields.iter_mut(), refusal),
-        fields,
-    };
-    draw_with(status, &page)
+fn draw_form(token: &str, of: String, refusal: Option<Refusal>) -> Response {
+    Purpose::Password { of }.draw(token, "", refusal)
 }
 
 fn dead_link() -> Response {

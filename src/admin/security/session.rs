@@ -4,6 +4,7 @@
 //! by our own clock. The database knows the hash of its id alone (docs/security.md B3).
 
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,9 @@ use crate::admin::zone::Zone;
 use crate::base::{Clock, Entropy, Timestamp, sha256_hex};
 use crate::model::audit::Caller;
 use crate::store::StoreError;
-use crate::store::accounts::{Accounts, Role, SessionRecord, User, UserId};
+#[cfg(test)]
+use crate::store::accounts::Role;
+use crate::store::accounts::{Accounts, SessionRecord, User, UserId};
 
 /// How long a session lives without requests (docs/security.md B3).
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
@@ -64,26 +67,10 @@ struct SignedIn {
     browser: Option<String>,
 }
 
-impl SignedIn {
-    fn at(now: Timestamp, user: UserId, csrf: String) -> Self {
-        Self {
-            user: user.0,
-            csrf,
-            started_ms: now.as_ms(),
-            confirmed_ms: now.as_ms(),
-            touched_ms: now.as_ms(),
-            address: None,
-            browser: None,
-        }
-    }
-}
-
 /// Somebody signed in, with the request that they make.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Visitor {
-    pub(crate) id: UserId,
-    pub(crate) name: String,
-    pub(crate) role: Role,
+    pub(crate) user: Arc<User>,
     pub(crate) csrf: String,
     /// When the password was typed last.
     pub(crate) confirmed_at: Timestamp,
@@ -97,14 +84,20 @@ pub(crate) struct Visitor {
     pub(crate) flash: Option<Flash>,
     /// Whether the page can be read again: it answers no form.
     pub(crate) only_reads: bool,
-    /// The zone that the user has chosen.
-    zone: Option<Zone>,
     /// Which pages there are.
     pub(crate) map: &'static SiteMap,
     /// For what the visitor does.
     pub(crate) caller: Caller,
     pub(crate) standing: Arc<Standing>,
     session: Session,
+}
+
+impl Deref for Visitor {
+    type Target = User;
+
+    fn deref(&self) -> &User {
+        &self.user
+    }
 }
 
 impl Visitor {
@@ -118,6 +111,11 @@ impl Visitor {
         self.map.opens(path, self.role)
     }
 
+    /// Whether the visitor may send the form at `path`.
+    pub(crate) fn may_send(&self, path: &str) -> bool {
+        self.map.sends(path, self.role)
+    }
+
     /// The next step on an empty page, if it is one for the visitor.
     pub(crate) fn step(
         &self,
@@ -128,18 +126,13 @@ impl Visitor {
         self.may_open(&path).then_some((path, title))
     }
 
-    /// Whether the visitor may send the form at `path`.
-    pub(crate) fn may_send(&self, path: &str) -> bool {
-        self.map.sends(path, self.role)
-    }
-
     /// What the book of sessions knows this one by.
     pub(crate) fn session_key(&self) -> Option<String> {
         self.session.id().as_ref().map(key)
     }
 
     /// Remembers that the password was typed just now.
-    pub(crate) async fn confirm(&self) -> std::result::Result<(), PageError> {
+    pub(crate) async fn confirm(&self) -> PageResult<()> {
         let signed_in = self.session.get::<SignedIn>(SIGNED_IN).await?;
         let mut signed_in = signed_in.ok_or(PageError::SignedOut)?;
         signed_in.confirmed_ms = self.now.as_ms();
@@ -153,8 +146,30 @@ impl Visitor {
     }
 
     /// Has `flash` shown on the next page.
-    pub(crate) async fn flash(&self, flash: Flash) -> std::result::Result<(), PageError> {
+    pub(crate) async fn flash(&self, flash: Flash) -> PageResult<()> {
         Ok(self.session.insert(FLASH, flash).await?)
+    }
+
+    /// The same, with what the last action had to say, which is then forgotten.
+    pub(crate) async fn with_flash(mut self) -> PageResult<Self> {
+        self.flash = self.session.remove(FLASH).await?;
+        Ok(self)
+    }
+
+    /// The same for every part of the page.
+    pub(crate) fn as_reader(&self) -> Reader {
+        let before = Reader::current();
+        let zone = self.time_zone.as_deref().and_then(Zone::named);
+        Reader {
+            theme: before.theme,
+            zone: zone.unwrap_or_else(|| before.zone.clone()),
+            now: self.now,
+            user: Some(ReadingUser {
+                role: self.role,
+                csrf: self.csrf.clone(),
+                map: self.map,
+            }),
+        }
     }
 }
 
@@ -162,10 +177,7 @@ impl Visitor {
 impl<S: Sync> FromRequestParts<S> for Visitor {
     type Rejection = PageError;
 
-    async fn from_request_parts(
-        parts: &mut Parts,
-        _: &S,
-    ) -> std::result::Result<Self, Self::Rejection> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> PageResult<Self> {
         let visitor = parts.extensions.get::<Visitor>();
         visitor.cloned().ok_or(PageError::SignedOut)
     }
@@ -220,7 +232,7 @@ pub(crate) async fn await_code(
     session: &Session,
     user: UserId,
     next: &str,
-) -> std::result::Result<(), PageError> {
+) -> PageResult<()> {
     session.flush().await?;
     let awaited = Awaited {
         user: user.0,
@@ -232,10 +244,7 @@ pub(crate) async fn await_code(
 }
 
 /// Whose code is awaited, if that was not too long ago.
-pub(crate) async fn awaited(
-    site: &Site,
-    session: &Session,
-) -> std::result::Result<Option<Awaited>, PageError> {
+pub(crate) async fn awaited(site: &Site, session: &Session) -> PageResult<Option<Awaited>> {
     let awaited = session.get::<Awaited>(AWAITED).await?;
     let now = site.broker.clock().now();
     let is_fresh = |each: &Awaited| now.since(Timestamp::from_ms(each.since_ms)) < CODE_WAIT_MAX;
@@ -248,33 +257,32 @@ pub(crate) async fn sign_in(
     session: &Session,
     user: &User,
     client: Client,
-) -> std::result::Result<(), PageError> {
+) -> PageResult<()> {
     session.flush().await?;
     let now = site.broker.clock().now();
     let by = Caller::user(&user.name, client.address, now);
+    site.people.accounts().note_sign_in(user.id, by).await?;
     let signed_in = SignedIn {
+        user: user.id.0,
+        csrf: site.broker.entropy().secret(),
+        started_ms: now.as_ms(),
+        confirmed_ms: now.as_ms(),
+        touched_ms: now.as_ms(),
         address: client.address,
         browser: client.browser,
-        ..SignedIn::at(now, user.id, site.broker.entropy().secret())
     };
-    site.people.accounts().note_sign_in(user.id, by).await?;
     Ok(session.insert(SIGNED_IN, signed_in).await?)
 }
 
-/// Forgets whoever was signed in by this session: its cookie opens nothing any more.
-pub(crate) async fn forget(session: &Session) -> std::result::Result<(), PageError> {
-    Ok(session.flush().await?)
-}
-
-/// Who makes the request; `None` for nobody that we know. A request that no reader made does not keep the
-/// session alive.
+/// Who makes the request for `address`; `None` for nobody that we know. A request that no reader made does not
+/// keep the session alive.
 pub(crate) async fn visitor(
     site: &Site,
     session: Session,
     address: String,
     client: &Client,
     by_reader: bool,
-) -> std::result::Result<Option<Visitor>, PageError> {
+) -> PageResult<Option<Visitor>> {
     let Some(mut signed_in) = session.get::<SignedIn>(SIGNED_IN).await? else {
         return Ok(None);
     };
@@ -287,56 +295,25 @@ pub(crate) async fn visitor(
         signed_in.touched_ms = now.as_ms();
         session.insert(SIGNED_IN, &signed_in).await?;
     }
-    let caller = Caller::user(&user.name, client.address, now);
-    let visitor = Visitor::of(user, caller, signed_in, (session, site.map), address);
-    Ok(Some(visitor))
+    Ok(Some(Visitor {
+        caller: Caller::user(&user.name, client.address, now),
+        user: Arc::new(user),
+        csrf: signed_in.csrf,
+        confirmed_at: Timestamp::from_ms(signed_in.confirmed_ms),
+        now,
+        path: address.split('?').next().unwrap_or_default().to_owned(),
+        address,
+        flash: None,
+        only_reads: false,
+        map: site.map,
+        standing: Arc::default(),
+        session,
+    }))
 }
 
+#[cfg(test)]
 impl Visitor {
-    fn of(
-        user: User,
-        caller: Caller,
-        signed_in: SignedIn,
-        (session, map): (Session, &'static SiteMap),
-        address: String,
-    ) -> Self {
-        let path = address.split('?').next().unwrap_or_default().to_owned();
-        Self {
-            id: user.id,
-            name: user.name,
-            role: user.role,
-            csrf: signed_in.csrf,
-            confirmed_at: Timestamp::from_ms(signed_in.confirmed_ms),
-            now: caller.at,
-            path,
-            address,
-            flash: None,
-            only_reads: false,
-            zone: user.time_zone.as_deref().and_then(Zone::named),
-            map,
-            caller,
-            standing: Arc::default(),
-            session,
-        }
-    }
-
-    /// The same for every part of the page.
-    pub(crate) fn as_reader(&self) -> Reader {
-        let before = Reader::current();
-        Reader {
-            theme: before.theme,
-            zone: self.zone.clone().unwrap_or_else(|| before.zone.clone()),
-            now: self.now,
-            user: Some(ReadingUser {
-                role: self.role,
-                csrf: self.csrf.clone(),
-                map: self.map,
-            }),
-        }
-    }
-
     /// Somebody with that role, for whom nothing is remembered.
-    #[cfg(test)]
     pub(crate) fn with_role(role: Role) -> Self {
         let user = User {
             id: UserId(1),
@@ -351,34 +328,21 @@ impl Visitor {
             time_zone: None,
         };
         let nowhere = Arc::new(tower_sessions::MemoryStore::default());
-        let session = Session::new(None, nowhere, None);
         let now = Timestamp::from_ms(0);
-        let signed_in = SignedIn::at(now, user.id, String::new());
-        let map = Box::leak(Box::new(SiteMap::new([])));
-        let caller = Caller::user(&user.name, None, now);
-        Self::of(user, caller, signed_in, (session, map), String::new())
-    }
-
-    /// The same, with how everything stands.
-    pub(crate) fn seeing(self, standing: Standing) -> Self {
-        let standing = Arc::new(standing);
-        Self { standing, ..self }
-    }
-
-    /// The same, by a request that changes nothing.
-    pub(crate) fn only_reading(self) -> Self {
         Self {
-            only_reads: true,
-            ..self
+            caller: Caller::user(&user.name, None, now),
+            user: Arc::new(user),
+            csrf: String::new(),
+            confirmed_at: now,
+            now,
+            path: String::new(),
+            address: String::new(),
+            flash: None,
+            only_reads: false,
+            map: Box::leak(Box::new(SiteMap::new([]))),
+            standing: Arc::default(),
+            session: Session::new(None, nowhere, None),
         }
-    }
-
-    /// The same, with what the last action had to say, which is then forgotten.
-    pub(crate) async fn with_flash(self) -> std::result::Result<Self, PageError> {
-        Ok(Self {
-            flash: self.session.remove::<Flash>(FLASH).await?,
-            ..self
-        })
     }
 }
 
@@ -393,27 +357,20 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// What the book keeps of the session of `record`, used at `now`.
     fn kept(record: &Record, now: Timestamp) -> Result<SessionRecord> {
-        let text = serde_json::to_string(&record.data)
-            .map_err(|error| Error::Encode(error.to_string()))?;
-        let signed_in = record.data.get(SIGNED_IN).cloned();
-        let signed_in: Option<SignedIn> =
-            signed_in.and_then(|value| serde_json::from_value(value).ok());
-        let moment = |ms: fn(&SignedIn) -> i64| {
-            let ms = signed_in.as_ref().map(ms);
-            ms.map_or(now, Timestamp::from_ms)
-        };
+        let signed_in = record.data.get(SIGNED_IN);
+        let signed_in = signed_in.and_then(|value| SignedIn::deserialize(value).ok());
+        let of_user = signed_in.as_ref();
+        let moment = |ms: fn(&SignedIn) -> i64| of_user.map(ms).map_or(now, Timestamp::from_ms);
         let started_at = moment(|each| each.started_ms);
         Ok(SessionRecord {
             id: key(&record.id),
-            record: text,
+            record: serde_json::to_string(&record.data)
+                .map_err(|error| Error::Encode(error.to_string()))?,
             started_at,
             used_at: moment(|each| each.touched_ms),
             expires_at: (now + IDLE_MAX).min(started_at + LIFE_MAX),
-            user: signed_in.as_ref().map(|each| UserId(each.user)),
-            address: signed_in
-                .as_ref()
-                .and_then(|each| each.address)
-                .map(|address| address.to_string()),
+            user: of_user.map(|each| UserId(each.user)),
+            address: of_user.and_then(|each| Some(each.address?.to_string())),
             browser: signed_in.and_then(|each| each.browser),
         })
     }
@@ -426,20 +383,18 @@ impl SessionStore for Sessions {
         self.entropy.fill(&mut id);
         record.id = Id(i128::from_le_bytes(id));
         let kept = Self::kept(record, self.clock.now())?;
-        let added = self.accounts.add_session(kept);
-        added.await.map_err(|error| backend(&error))
+        self.accounts.add_session(kept).await.map_err(backend)
     }
 
     async fn save(&self, record: &Record) -> Result<()> {
         let kept = Self::kept(record, self.clock.now())?;
-        let saved = self.accounts.save_session(kept);
-        saved.await.map_err(|error| backend(&error))
+        self.accounts.save_session(kept).await.map_err(backend)
     }
 
     async fn load(&self, id: &Id) -> Result<Option<Record>> {
         let now = self.clock.now();
         let found = self.accounts.session(key(id), now).await;
-        let Some(text) = found.map_err(|error| backend(&error))? else {
+        let Some(text) = found.map_err(backend)? else {
             return Ok(None);
         };
         let data = serde_json::from_str(&text).map_err(|error| Error::Decode(error.to_string()))?;
@@ -451,8 +406,7 @@ impl SessionStore for Sessions {
     }
 
     async fn delete(&self, id: &Id) -> Result<()> {
-        let deleted = self.accounts.delete_session(key(id));
-        deleted.await.map_err(|error| backend(&error))
+        self.accounts.delete_session(key(id)).await.map_err(backend)
     }
 }
 
@@ -467,6 +421,7 @@ fn key(id: &Id) -> String {
     sha256_hex(&id.0.to_le_bytes())
 }
 
-fn backend(error: &StoreError) -> Error {
+#[allow(clippy::needless_pass_by_value, reason = "what map_err gives")]
+fn backend(error: StoreError) -> Error {
     Error::Backend(error.to_string())
 }

@@ -3,168 +3,95 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::Router;
-use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::get;
 use http::StatusCode;
 use serde::Deserialize;
 use tower_sessions::Session;
 
-use crate::admin::bare::Bare;
-use crate::admin::bare::draw_with;
+use crate::admin::bare::{Bare, draw_with};
 use crate::admin::error::{PageError, PageResult};
-use crate::admin::forms::field::{Field, Problem, mark};
 use crate::admin::forms::form::{Form, Refusal};
 use crate::admin::security::client::Client;
+use crate::admin::security::open_form::{Purpose, fault};
 use crate::admin::security::session;
 use crate::admin::site::Site;
-use crate::admin::widgets::print::sentence;
-use crate::broker::people::{
-    NAME_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN, PASSWORD_RECOMMENDED, PeopleError,
-};
 use crate::model::audit::Caller;
-use crate::store::accounts::UserId;
 
-/// Bytes of a form that anybody may send: a name, a password and a token fit many times over.
-pub(crate) const OPEN_FORM_BYTES_MAX: usize = 16_384;
-
-pub(crate) fn router() -> Router<Arc<Site>> {
-    let page = get(show)
-        .post(submit)
-        .layer(DefaultBodyLimit::max(OPEN_FORM_BYTES_MAX));
-    Router::new().route("/setup", page)
+/// What a link carries.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Token {
+    pub(crate) token: String,
 }
 
-#[derive(Deserialize)]
-struct Token {
-    #[serde(default)]
-    token: String,
+pub(crate) async fn show(
+    State(site): State<Arc<Site>>,
+    Query(Token { token }): Query<Token>,
+) -> PageResult {
+    Ok(if site.is_claimed().await? {
+        used_link()
+    } else if site.setup.admits(&token) {
+        draw_form(&token, &Form::default(), None)
+    } else {
+        invalid_link()
+    })
 }
 
-async fn show(State(site): State<Arc<Site>>, Query(Token { token }): Query<Token>) -> PageResult {
-    if site.is_claimed().await? {
-        return Ok(used_link());
-    }
-    if !site.setup.admits(&token) {
-        return Ok(invalid_link());
-    }
-    Ok(draw_form(token, &Form::default(), None))
-}
-
-async fn submit(
+pub(crate) async fn submit(
     State(site): State<Arc<Site>>,
     session: Session,
     client: Client,
     form: Form,
 ) -> PageResult {
-    let token = form.raw("token").to_owned();
-    if !site.is_claimed().await? && !site.setup.admits(&token) {
+    let token = form.raw("token");
+    if !site.is_claimed().await? && !site.setup.admits(token) {
         return Ok(invalid_link());
     }
     let (name, password) = (form.text("name"), form.raw("password"));
     let by = Caller::user(name, client.address, site.people.now());
-    match site.people.claim(by, name, password).await {
-        Ok(Some(user)) => welcome(&site, &session, user, client).await,
-        Ok(None) => Ok(used_link()),
-        Err(PeopleError::Name(problem)) => {
-            let refusal = Refusal::of("name", sentence(&problem));
-            Ok(draw_form(token, &form, Some(refusal)))
-        }
-        Err(PeopleError::Password(problem)) => {
-            let refusal = Refusal::of("password", sentence(&problem));
-            Ok(draw_form(token, &form, Some(refusal)))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn welcome(site: &Site, session: &Session, user: UserId, client: Client) -> PageResult {
-    let user = site.people.accounts().user(user).await?;
+    let user = match site.people.claim(by, name, password).await {
+        Ok(Some(user)) => site.people.accounts().user(user).await?,
+        Ok(None) => return Ok(used_link()),
+        Err(error) => return Ok(draw_form(token, &form, Some(fault(error)?))),
+    };
     let user = user.ok_or(PageError::SignedOut)?;
-    session::sign_in(site, session, &user, client).await?;
-    site.setup.note_claim();
+    let address = client.address;
+    session::sign_in(&site, &session, &user, client).await?;
+    site.throttle.succeeded(&user.name, address).await?;
     Ok(Redirect::to("/admin").into_response())
 }
 
+fn draw_form(token: &str, form: &Form, refusal: Option<Refusal>) -> Response {
+    Purpose::SetUp.draw(token, form.raw("name"), refusal)
+}
+
+/// How the link stands.
 #[derive(Template)]
-#[template(path = "pages/setup.html")]
-struct SetupPage {
+#[template(path = "pages/setup_link.html")]
+struct LinkPage {
     bare: Bare,
-    token: String,
-    problem: Option<Problem>,
-    fields: [Field; 2],
+    /// Why there is no account yet; `None` where there is one.
+    why: Option<&'static str>,
 }
 
-fn draw_form(token: String, form: &Form, refusal: Option<Refusal>) -> Response {
-    let status = match refusal {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
-    };
-    let mut fields = [
-        Field::line("name", "Name", form)
-            .hint(format!(
-                "1 to {NAME_CHARACTERS_MAX} characters. You sign in with it."
-            ))
-            .autocomplete("username")
-            .required(),
-        new_password("Password"),
-    ];
-    let page = SetupPage {
-        bare: Bare::new("Set up Everpost"),
-        token,
-        problem: mark(fields.iter_mut(), refusal),
-        fields,
-    };
-    draw_with(status, &page)
-}
-
-/// The field for a password that is being chosen.
-pub(crate) fn new_password(label: &'static str) -> Field {
-    let hint = format!(
-        "At least {PASSWORD_CHARACTERS_MIN} characters, better {PASSWORD_RECOMMENDED} or more. A \
-         sentence is easy to remember."
-    );
-    Field::password("password", label, "new-password")
-        .hint(hint)
-        .required()
-}
-
-#[derive(Template)]
-#[template(path = "pages/unclaimed.html")]
-struct UnclaimedPage {
-    bare: Bare,
-    why: &'static str,
+fn say(status: StatusCode, title: &'static str, why: Option<&'static str>) -> Response {
+    let bare = Bare::new(title);
+    draw_with(status, &LinkPage { bare, why })
 }
 
 /// What every page says while nobody has an account.
 pub(crate) fn unclaimed() -> Response {
-    let page = UnclaimedPage {
-        bare: Bare::new("Not set up yet"),
-        why: "Nobody has an account on this appliance yet.",
-    };
-    draw_with(StatusCode::FORBIDDEN, &page)
-}
-
-#[derive(Template)]
-#[template(path = "pages/used_link.html")]
-struct UsedLinkPage {
-    bare: Bare,
+    let why = "Nobody has an account on this appliance yet.";
+    say(StatusCode::FORBIDDEN, "Not set up yet", Some(why))
 }
 
 /// What the link says once there is an account, so that nobody wonders why it asks for a password.
 fn used_link() -> Response {
-    let page = UsedLinkPage {
-        bare: Bare::new("This link has been used"),
-    };
-    draw_with(StatusCode::GONE, &page)
+    say(StatusCode::GONE, "This link has been used", None)
 }
 
 fn invalid_link() -> Response {
-    let page = UnclaimedPage {
-        bare: Bare::new("This link does not work"),
-        why: "The link is incomplete, older than half an hour, or from an earlier start of the \
-              appliance.",
-    };
-    draw_with(StatusCode::FORBIDDEN, &page)
+    let why = "The link is incomplete, older than half an hour, or from an earlier start of the appliance.";
+    say(StatusCode::FORBIDDEN, "This link does not work", Some(why))
 }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::model::access::Secret;
 
@@ -21,7 +19,6 @@ struct Inner {
     token: Secret,
     expires_at: Timestamp,
     clock: Clock,
-    claimed: watch::Sender<bool>,
 }
 
 impl SetupLink {
@@ -32,7 +29,6 @@ impl SetupLink {
                 token: Secret::new(entropy.secret()),
                 expires_at: clock.now() + LINK_LIFE,
                 clock: clock.clone(),
-                claimed: watch::Sender::new(false),
             }),
         }
     }
@@ -40,18 +36,6 @@ impl SetupLink {
     /// The path and query to put behind the URL of the appliance: `/admin/setup?token=…`. A secret.
     pub fn path(&self) -> String {
         format!("/admin/setup?token={}", self.inner.token.reveal())
-    }
-
-    /// Returns once somebody has made an account by the link: what was written down of it can go.
-    pub async fn claimed(&self) {
-        let mut claimed = self.inner.claimed.subscribe();
-        // The sender lives as long as `self`.
-        let _ = claimed.wait_for(|claimed| *claimed).await;
-    }
-
-    /// Somebody has made an account.
-    pub(crate) fn note_claim(&self) {
-        self.inner.claimed.send_replace(true);
     }
 
     pub(crate) fn admits(&self, token: &str) -> bool {

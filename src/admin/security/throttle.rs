@@ -1,13 +1,13 @@
 //! Whose failures count together when somebody guesses: those at one account, and those from one network.
 
+use std::fmt::Display;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::base::{Timestamp, sha256_hex};
-use crate::store::StoreError;
-use crate::store::accounts::Accounts;
+use crate::admin::error::{PageError, PageResult};
+use crate::base::{Clock, Timestamp, sha256_hex};
+use crate::store::accounts::{Accounts, Guessers};
 
 /// Networks are counted, not addresses, because one guesser has many of them (docs/security.md B3).
 const IPV4_PREFIX: u8 = 24;
@@ -16,11 +16,12 @@ const IPV6_PREFIX: u8 = 64;
 /// Slows guessers down by what the book of people knows of them.
 pub(crate) struct Throttle {
     accounts: Accounts,
+    clock: Clock,
 }
 
 impl Throttle {
-    pub(crate) fn new(accounts: Accounts) -> Self {
-        Self { accounts }
+    pub(crate) fn new(accounts: Accounts, clock: Clock) -> Self {
+        Self { accounts, clock }
     }
 
     /// Lets a try pass, counting it as failed until [`Throttle::succeeded`] says otherwise, or tells how
@@ -30,34 +31,54 @@ impl Throttle {
         account: &str,
         address: Option<IpAddr>,
         now: Timestamp,
-    ) -> Result<Option<Duration>, StoreError> {
-        let guessers = std::iter::once(of_account(account)).chain(from(address));
-        self.accounts
-            .begin_login_attempt(guessers.collect(), now)
-            .await
+    ) -> PageResult<()> {
+        self.count(guessers(Some(account), address), now).await
     }
 
-    /// Takes back the failure counted by [`Throttle::begin`]; the account starts afresh.
-    pub(crate) async fn succeeded(
-        &self,
-        account: &str,
-        address: Option<IpAddr>,
-    ) -> Result<(), StoreError> {
-        let networks = from(address).into_iter().collect();
-        self.accounts
-            .clear_login_failures(of_account(account), networks)
-            .await
+    /// Takes back the failure counted by [`Throttle::begin`]; the account starts afresh, and is known to be used
+    /// from there.
+    pub(crate) async fn succeeded(&self, account: &str, address: Option<IpAddr>) -> PageResult<()> {
+        self.clear(guessers(Some(account), address)).await
+    }
+
+    /// [`Throttle::begin`] for a link, which names nobody.
+    pub(crate) async fn begin_link(&self, address: Option<IpAddr>) -> PageResult<()> {
+        self.count(guessers(None, address), self.clock.now()).await
+    }
+
+    /// Takes back the failure counted by [`Throttle::begin_link`].
+    pub(crate) async fn link_succeeded(&self, address: Option<IpAddr>) -> PageResult<()> {
+        self.clear(guessers(None, address)).await
+    }
+
+    async fn count(&self, guessers: Guessers, now: Timestamp) -> PageResult<()> {
+        let wait = self.accounts.begin_login_attempt(guessers, now).await?;
+        wait.map_or(Ok(()), |wait| Err(PageError::TooOften(wait)))
+    }
+
+    async fn clear(&self, guessers: Guessers) -> PageResult<()> {
+        let now = self.clock.now();
+        Ok(self.accounts.clear_login_failures(guessers, now).await?)
     }
 }
 
-/// Hashed, since people type their password into the field for the name.
-fn of_account(name: &str) -> String {
-    sha256_hex(format!("account {}", name.to_lowercase()).as_bytes())
+fn guessers(account: Option<&str>, address: Option<IpAddr>) -> Guessers {
+    let account = account.map(str::to_lowercase);
+    let network = address.map(network);
+    let there = account.as_ref().zip(network);
+    Guessers {
+        account_there: there
+            .map(|(account, network)| hash("account there", &format!("{network} {account}"))),
+        account: account.map(|account| hash("account", &account)),
+        networks: network
+            .map(|network| hash("network", &network))
+            .into_iter()
+            .collect(),
+    }
 }
 
-fn from(address: Option<IpAddr>) -> Option<String> {
-    let network = network(address?);
-    Some(sha256_hex(format!("network {network}").as_bytes()))
+fn hash(kind: &str, what: &dyn Display) -> String {
+    sha256_hex(format!("{kind} {what}").as_bytes())
 }
 
 fn network(address: IpAddr) -> IpNet {
@@ -84,18 +105,32 @@ mod tests {
             subscription: "s".to_owned(),
             resource_group: "g".to_owned(),
         };
-        Throttle::new(Store::open_inline(scope).expect("a store").accounts)
+        let store = Store::open_inline(scope).expect("a store");
+        Throttle::new(store.accounts, Clock::simulated(START))
     }
 
     fn address(text: &str) -> Option<IpAddr> {
         Some(text.parse().expect("an address"))
     }
 
+    /// Seconds to wait; `None` for a try that was let pass.
+    fn wait(begun: PageResult<()>) -> Option<u64> {
+        match begun {
+            Ok(()) => None,
+            Err(PageError::TooOften(wait)) => Some(wait.as_secs()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     impl Throttle {
         /// Seconds to wait; `None` for a try that was let pass, and failed.
         async fn fail(&self, account: &str, address: Option<IpAddr>) -> Option<u64> {
-            let wait = self.begin(account, address, START).await;
-            wait.expect("an answer").map(|wait| wait.as_secs())
+            wait(self.begin(account, address, START).await)
+        }
+
+        async fn succeed(&self, account: &str, address: Option<IpAddr>) {
+            let done = self.succeeded(account, address).await;
+            done.expect("taken back");
         }
     }
 
@@ -136,7 +171,54 @@ mod tests {
         let from = address("192.0.2.1");
         for _ in 0..20 {
             assert_eq!(throttle.fail("ann", from).await, None);
-            throttle.succeeded("ann", from).await.expect("taken back");
+            throttle.succeed("ann", from).await;
         }
+    }
+
+    #[tokio::test]
+    async fn failures_elsewhere_keep_nobody_from_where_they_have_signed_in() {
+        let throttle = throttle();
+        let (office, elsewhere) = (address("192.0.2.1"), address("198.51.100.1"));
+        throttle.fail("Ann", office).await;
+        throttle.succeed("Ann", office).await;
+        for _ in 0..9 {
+            throttle.fail("ann", elsewhere).await;
+        }
+        let colleague = address("192.0.2.99");
+        assert_eq!(throttle.fail("ann", address("203.0.113.1")).await, Some(1));
+        assert_eq!(
+            throttle.fail("ann", colleague).await,
+            None,
+            "the same network"
+        );
+        throttle.succeed("ann", colleague).await;
+        assert_eq!(
+            throttle.fail("ann", elsewhere).await,
+            Some(1),
+            "the guesser waits on"
+        );
+        for number in 0..9 {
+            throttle.fail(&format!("user{number}"), office).await;
+        }
+        assert_eq!(
+            throttle.fail("bob", office).await,
+            Some(1),
+            "the network is slowed"
+        );
+        for free in [true, true, true, true, true, false] {
+            assert_eq!(throttle.fail("ann", office).await.is_none(), free);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_names_nobody_is_counted_by_network_alone() {
+        let throttle = throttle();
+        let (here, there) = (address("192.0.2.1"), address("198.51.100.1"));
+        let guess = async |from| wait(throttle.begin_link(from).await);
+        for _ in 0..5 {
+            assert_eq!(guess(here).await, None);
+        }
+        assert_eq!(guess(here).await, Some(1));
+        assert_eq!(guess(there).await, None);
     }
 }

@@ -10,7 +10,7 @@ use super::deliver::settle;
 use super::{Appliance, PASSWORD, Person};
 use crate::admin::registry::SITE_MAP;
 use crate::api::tests::audit::{furniture, session};
-use crate::api::{ApiOptions, ApiParts, AzureScope, Doors, Intake, ManagementToken};
+use crate::api::{ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake, ManagementToken};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use crate::model::access::Secret;
 use crate::model::audit::Caller;
@@ -183,6 +183,7 @@ impl Appliance {
             people: appliance.people.clone(),
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
+            guesses: Guesses::default(),
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
             options: ApiOptions {
                 publish_bytes_max: PUBLISH_BYTES_MAX,
@@ -319,7 +320,7 @@ async fn every_form_is_audited_or_says_why_not() {
                 false => part,
             });
         let path = format!("/admin{}", parts.collect::<Vec<_>>().join("/"));
-        if !known.contains(&*page.path) {
+        if !known.contains(page.path) {
             let status = ann.submit(path.trim_end_matches('/'), NOTHING).await;
             assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{}", page.path);
         }

@@ -112,7 +112,7 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
         ]);
     }
     let other = person.open("/admin/dead-letters?of=orders/other").await;
-    other.expect(&["There is nothing of the kind."]);
+    other.expect(&["&#34;orders/other&#34; is no topic or event subscription."]);
     // What they are about together, and what leads to them.
     let all = person.open("/admin/dead-letters").await;
     all.expect(&[
@@ -448,8 +448,14 @@ async fn events_are_found_by_what_is_known_of_them_and_paged() {
         assert_eq!(page.status, 200, "{query}");
     }
     for (query, problem) in [
-        ("of=nothing", "There is no topic or event subscription"),
-        ("state=sent", "No delivery is ever"),
+        (
+            "of=nothing",
+            "&#34;nothing&#34; is no topic or event subscription.",
+        ),
+        (
+            "state=sent",
+            "&#34;sent&#34; is no delivery status such as Pending.",
+        ),
         ("from=yesterday", "is no moment such as 2026-11-21T06:40"),
     ] {
         let page = person.open(&format!("/admin/events?{query}")).await;

@@ -101,7 +101,7 @@ async fn events_and_dead_letters_are_shown_under_the_whole_name() {
         page.expect(&["UndeliverableDueToClientError", "404 Not Found"]);
     }
     let other = person.open("/admin/dead-letters?of=shop/orders").await;
-    other.expect(&["There is nothing of the kind."]);
+    other.expect(&["is no topic or event subscription."]);
     person.open("/admin/dead-letters/1").await.expect(&[
         "Resubmit",
         "/admin/topics/shop%2Forders/subscriptions/billing",

@@ -83,6 +83,6 @@ fn every_form_that_shows_secrets_or_gives_rights_asks() {
             || path.ends_with("/url")
     };
     for page in &SITE_MAP.pages {
-        assert_eq!(page.asks_again, is_sensitive(&page.path), "{}", page.path);
+        assert_eq!(page.asks_again, is_sensitive(page.path), "{}", page.path);
     }
 }

@@ -6,6 +6,7 @@ use super::person::{Person, Shown};
 use super::protect::sample;
 use super::{Appliance, NAME, PASSWORD};
 use crate::admin::registry::SITE_MAP;
+use crate::model::audit::Caller;
 use crate::store::accounts::Role;
 
 const ANOTHER: &str = "a very different password";
@@ -20,7 +21,7 @@ async fn every_page_keeps_to_its_roles() {
     for role in Role::ALL {
         let mut person = appliance.signed_in(role).await;
         for page in SITE_MAP.pages.iter().filter(|page| page.path != "/logout") {
-            let path = sample(&page.path);
+            let path = sample(page.path);
             let access = page.access;
             if page.path != "/live" {
                 let read = person.open(&path).await;
@@ -106,13 +107,22 @@ async fn a_link_ends_after_three_days_and_gives_way_to_a_newer_one() {
 #[tokio::test(start_paused = true)]
 async fn guessing_links_is_slowed_down() {
     let (appliance, _ann) = Appliance::claimed().await;
+    let by = &Caller::command_line(appliance.clock.now());
+    let bob = appliance.people.add(by, "bob", Role::Viewer, None).await;
+    let (_, link) = bob.expect("a new user");
+    let link = link.expect("a link");
     let mut eve = appliance.somebody();
+    eve.address = "192.0.2.1:443".parse().ok();
     for _ in 0..5 {
         let shown = eve.open("/admin/password?token=guessed").await;
         assert_eq!(shown.status, StatusCode::FORBIDDEN);
     }
     let shown = eve.open("/admin/password?token=guessed").await;
     assert_eq!(shown.status, StatusCode::TOO_MANY_REQUESTS);
+    let mut bob = appliance.somebody();
+    bob.address = "198.51.100.1:443".parse().ok();
+    let path = format!("/admin/password?token={}", link.reveal());
+    bob.open(&path).await.expect(&["Choose a password"]);
 }
 
 #[tokio::test(start_paused = true)]

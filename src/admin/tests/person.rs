@@ -1,9 +1,11 @@
 //! Somebody with a browser: keeps cookies, follows redirects and fills in forms.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::ConnectInfo;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
@@ -16,6 +18,8 @@ pub(crate) struct Person {
     cookies: BTreeMap<String, String>,
     /// Headers that the browser adds to everything.
     pub(crate) headers: Vec<(&'static str, &'static str)>,
+    /// Where the browser is, if that is known.
+    pub(crate) address: Option<SocketAddr>,
     page: String,
 }
 
@@ -60,6 +64,7 @@ impl Person {
             router,
             cookies: BTreeMap::new(),
             headers: vec![("host", "127.0.0.1:8080")],
+            address: None,
             page: String::new(),
         }
     }
@@ -166,6 +171,9 @@ impl Person {
         if *method == Method::POST {
             let kind = "application/x-www-form-urlencoded";
             request = request.header(header::CONTENT_TYPE, kind);
+        }
+        if let Some(address) = self.address {
+            request = request.extension(ConnectInfo(address));
         }
         let request = request.header(header::COOKIE, cookies.join("; "));
         let request = request.body(Body::from(body)).expect("a request");

@@ -24,7 +24,7 @@ async fn every_form_needs_the_token() {
     let (_appliance, mut person) = Appliance::claimed().await;
     let token = |value: &str| ("csrf".to_owned(), value.to_owned());
     for page in &SITE_MAP.pages {
-        let path = sample(&page.path);
+        let path = sample(page.path);
         for fields in [vec![], vec![token("")], vec![token("guessed")]] {
             let shown = person.send_bare(&path, &fields).await;
             let refused = [StatusCode::FORBIDDEN, StatusCode::METHOD_NOT_ALLOWED];

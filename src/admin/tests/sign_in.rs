@@ -67,7 +67,7 @@ async fn the_link_makes_one_account_and_signs_in() {
         .await;
     assert_eq!(shown.path, "/admin");
     shown.expect(&["Overview", "ann"]);
-    appliance.setup.claimed().await;
+    appliance.people.added().await;
 
     let mut late = appliance.somebody();
     let page = late.open(&link).await;

@@ -14,6 +14,9 @@ const FOOT: f64 = 18.0;
 /// Bars are never lower than this: what happened must be seen, however much more happened elsewhere.
 const LOWEST_BAR: f64 = 1.0;
 
+/// How high a chart is.
+const HEIGHT: f64 = 140.0;
+
 /// A chart, ready to be drawn.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/chart.html")]
@@ -21,34 +24,27 @@ pub(crate) struct Chart {
     id: &'static str,
     title: &'static str,
     unit: String,
-    height: u32,
+    scale: Scale,
     keys: Vec<Key>,
-    ticks: Vec<Tick>,
     bars: Vec<Bar>,
     curves: Vec<Curve>,
-    times: Vec<TimeLabel>,
+    /// Words below, and where they stand.
+    times: Vec<(f64, String)>,
     /// What is most remarkable.
     peak: String,
-    hits: Vec<Hit>,
+    /// Each slot in words.
+    said: Vec<String>,
 }
 
 part!(Chart);
 
-/// What is drawn how.
+/// What is drawn how: a colour of the stylesheet; `line dash`, `line`, or nothing for a bar; what it is called.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
-    /// Its colour, by the stylesheet.
-    pub(crate) class: &'static str,
-    /// `line dash`, `line`, or nothing for a bar.
-    pub(crate) shape: &'static str,
-    pub(crate) label: &'static str,
-}
-
-#[derive(Clone, Debug)]
-struct Tick {
-    y: f64,
-    label: String,
-}
+pub(crate) struct Key(
+    pub(crate) &'static str,
+    pub(crate) &'static str,
+    pub(crate) &'static str,
+);
 
 #[derive(Clone, Debug)]
 struct Bar {
@@ -63,26 +59,10 @@ struct Bar {
 
 #[derive(Clone, Debug)]
 struct Curve {
-    class: &'static str,
-    is_dashed: bool,
+    key: Key,
     line: String,
     /// What lies below it; empty for an axis that does not begin at nothing.
     area: String,
-}
-
-#[derive(Clone, Debug)]
-struct TimeLabel {
-    x: f64,
-    anchor: &'static str,
-    text: String,
-}
-
-/// One slot in words.
-#[derive(Clone, Debug)]
-struct Hit {
-    x: f64,
-    width: f64,
-    text: String,
 }
 
 /// From the value at the foot of the axis to the one at its top.
@@ -180,48 +160,33 @@ fn short(value: f64) -> String {
 }
 
 impl Chart {
-    /// A chart without anything in it.
-    pub(crate) fn new(id: &'static str, title: &'static str, unit: String) -> Self {
+    /// A chart with nothing but its axis.
+    pub(crate) fn new(id: &'static str, title: &'static str, unit: &str, scale: Scale) -> Self {
         Self {
             id,
             title,
-            unit,
-            height: 140,
+            unit: format!("{unit}{}", scale.remark()),
+            scale,
             keys: Vec::new(),
-            ticks: Vec::new(),
             bars: Vec::new(),
             curves: Vec::new(),
             times: Vec::new(),
             peak: String::new(),
-            hits: Vec::new(),
-        }
-    }
-
-    /// The same with an axis.
-    pub(crate) fn on(self, scale: &Scale) -> Self {
-        let ticks = scale.ticks.iter().map(|(value, label)| Tick {
-            y: self.y(scale.share(*value)),
-            label: label.clone(),
-        });
-        let ticks = ticks.collect();
-        Self {
-            ticks,
-            unit: format!("{}{}", self.unit, scale.remark()),
-            ..self
+            said: Vec::new(),
         }
     }
 
     /// The same with a stack of bars for each slot, of which the last has not ended.
-    pub(crate) fn stacked(mut self, scale: &Scale, keys: &[Key], slots: &[Vec<u64>]) -> Self {
+    pub(crate) fn stacked(mut self, keys: &[Key], slots: &[Vec<u64>]) -> Self {
         let width = 100.0 / slots.len().max(1) as f64;
         for (index, counts) in slots.iter().enumerate() {
             let mut below = 0;
             for (key, count) in keys.iter().zip(counts).filter(|(_, count)| **count > 0) {
-                let from = self.y(scale.share(below as f64));
+                let from = self.y(below as f64);
                 below += count;
-                let y = self.y(scale.share(below as f64)).min(from - LOWEST_BAR);
+                let y = self.y(below as f64).min(from - LOWEST_BAR);
                 self.bars.push(Bar {
-                    class: key.class,
+                    class: key.0,
                     x: (index as f64 + 0.14) * width,
                     width: 0.72 * width,
                     y,
@@ -235,39 +200,26 @@ impl Chart {
     }
 
     /// The same with a line through the middle of each slot, broken where nothing is known.
-    pub(crate) fn line(mut self, scale: &Scale, key: Key, values: &[Option<f64>]) -> Self {
-        let foot = self.y(0.0);
+    pub(crate) fn line(mut self, key: Key, values: &[Option<f64>]) -> Self {
         let (mut line, mut area) = (String::new(), String::new());
-        for run in runs(values) {
-            let point = |index: f64, value: f64| {
-                let x = index * 100.0 / values.len() as f64;
-                format!("{x:.2} {:.1}", self.y(scale.share(value)))
-            };
-            let points: Vec<String> = match run.as_slice() {
-                // A line has no length here, so half of the slot is drawn.
-                [(index, value)] => [0.25, 0.75]
-                    .map(|part| point(*index as f64 + part, *value))
-                    .into(),
-                run => run
-                    .iter()
-                    .map(|(index, value)| point(*index as f64 + 0.5, *value))
-                    .collect(),
-            };
-            let _ = write!(line, "M{}", points.join("L"));
-            let x = |at: Option<&String>| {
-                let at = at.and_then(|at| at.split(' ').next());
-                at.unwrap_or_default().to_owned()
-            };
-            let (first, last) = (x(points.first()), x(points.last()));
-            let _ = write!(area, "M{first} {foot}L{}L{last} {foot}z", points.join("L"));
+        let at = |index: f64| index * 100.0 / values.len() as f64;
+        for mut run in runs(values) {
+            // A line through one point has no length, so half of the slot is drawn.
+            if let [(index, value)] = run[..] {
+                run = vec![(index - 0.25, value), (index + 0.25, value)];
+            }
+            let point =
+                |(index, value): &(f64, f64)| format!("{:.2} {:.1}", at(*index), self.y(*value));
+            let points = run.iter().map(point).collect::<Vec<_>>().join("L");
+            let (first, last) = (at(run[0].0), at(run[run.len() - 1].0));
+            let foot = self.base();
+            let _ = write!(line, "M{points}");
+            let _ = write!(area, "M{first:.2} {foot}L{points}L{last:.2} {foot}z");
         }
-        let is_from_nothing = !scale.is_logarithmic && scale.foot() == 0.0;
-        self.curves.push(Curve {
-            class: key.class,
-            is_dashed: key.shape.contains("dash"),
-            line,
-            area: if is_from_nothing { area } else { String::new() },
-        });
+        if self.scale.is_logarithmic || self.scale.foot() > 0.0 {
+            area.clear();
+        }
+        self.curves.push(Curve { key, line, area });
         self.keys.push(key);
         self
     }
@@ -275,62 +227,42 @@ impl Chart {
     /// The same with the words of each slot, the times below, and what is most remarkable.
     pub(crate) fn saying(
         self,
-        slots: Vec<String>,
-        times: &[(f64, String)],
+        said: Vec<String>,
+        times: Vec<(f64, String)>,
         peak: impl Into<String>,
     ) -> Self {
-        let width = 100.0 / slots.len().max(1) as f64;
-        let hits = slots.into_iter().enumerate().map(|(index, text)| Hit {
-            x: index as f64 * width,
-            width,
-            text,
-        });
-        let last = times.len().saturating_sub(1);
-        let times = times
-            .iter()
-            .enumerate()
-            .map(|(index, (x, text))| TimeLabel {
-                x: *x,
-                anchor: match index {
-                    0 => "start",
-                    index if index == last => "end",
-                    _ => "middle",
-                },
-                text: text.clone(),
-            });
         Self {
-            hits: hits.collect(),
-            times: times.collect(),
+            said,
+            times,
             peak: peak.into(),
             ..self
         }
     }
 
-    /// The foot of the axis.
-    fn base(&self) -> f64 {
-        self.y(0.0)
+    /// How wide a slot is.
+    fn width(&self) -> f64 {
+        100.0 / self.said.len().max(1) as f64
     }
 
-    fn y(&self, share: f64) -> f64 {
-        let bottom = f64::from(self.height) - FOOT;
-        let y = bottom - share * (bottom - TOP);
+    /// The foot of the axis.
+    fn base(&self) -> f64 {
+        HEIGHT - FOOT
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let y = self.base() - self.scale.share(value) * (self.base() - TOP);
         (y * 10.0).round() / 10.0
     }
 }
 
-/// Slots with values that follow each other.
-fn runs(values: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
-    let mut runs: Vec<Vec<(usize, f64)>> = Vec::new();
-    let mut is_open = false;
-    for (index, value) in values.iter().enumerate() {
-        match (value, runs.last_mut().filter(|_| is_open)) {
-            (Some(value), Some(run)) => run.push((index, *value)),
-            (Some(value), None) => runs.push(vec![(index, *value)]),
-            (None, _) => (),
-        }
-        is_open = value.is_some();
-    }
-    runs
+/// The middles of slots with values that follow each other.
+fn runs(values: &[Option<f64>]) -> Vec<Vec<(f64, f64)>> {
+    let points = values.iter().enumerate();
+    let points = points.map(|(index, value)| value.map(|value| (index as f64 + 0.5, value)));
+    let points: Vec<_> = points.collect();
+    let runs = points.split(Option::is_none).filter(|run| !run.is_empty());
+    runs.map(|run| run.iter().flatten().copied().collect())
+        .collect()
 }
 
 /// A small chart without words, beside a figure that says what it draws.
@@ -435,16 +367,8 @@ mod tests {
 
     #[test]
     fn bars_stand_on_each_other_and_are_never_too_low_to_be_seen() {
-        let key = |class| Key {
-            class,
-            shape: "",
-            label: "",
-        };
-        let scale = Scale::counts(3_000);
-        let chart = Chart::new("c", "t", String::new()).on(&scale);
-        let chart = chart.stacked(
-            &scale,
-            &[key("good"), key("bad")],
+        let chart = Chart::new("c", "t", "", Scale::counts(3_000)).stacked(
+            &[Key("good", "", ""), Key("bad", "", "")],
             &[vec![1_500, 1], vec![0, 3_000]],
         );
         let drawn: Vec<_> = chart
@@ -463,16 +387,9 @@ mod tests {
 
     #[test]
     fn lines_are_broken_where_nothing_is_known() {
-        let scale = Scale::percent(50.0);
-        let key = Key {
-            class: "good",
-            shape: "line",
-            label: "",
-        };
         let values = [Some(100.0), Some(50.0), None, Some(0.0)];
-        let chart = Chart::new("c", "t", String::new())
-            .on(&scale)
-            .line(&scale, key, &values);
+        let chart = Chart::new("c", "t", "", Scale::percent(50.0));
+        let chart = chart.line(Key("good", "line", ""), &values);
         assert_eq!(
             chart.curves[0].line,
             "M12.50 18.0L37.50 70.0M81.25 122.0L93.75 122.0"

@@ -2,8 +2,7 @@
 
 use askama::Template;
 
-use crate::admin::widgets::chart::Spark;
-use crate::admin::widgets::{Icon, Tone, part};
+use crate::admin::widgets::part;
 
 /// A figure, ready to print.
 #[derive(Clone, Debug, Template)]
@@ -13,14 +12,11 @@ pub(crate) struct Figure {
     key: &'static str,
     label: &'static str,
     value: String,
-    unit: String,
     sub: String,
-    href: Option<String>,
+    /// Empty for none.
+    href: String,
     look: Look,
-    icon: Option<Icon>,
-    spark: Spark,
-    /// States of what is counted, each with its name, in the place of a small chart.
-    states: Vec<(Tone, String)>,
+    icon: &'static str,
 }
 
 /// How loud a figure is.
@@ -38,7 +34,7 @@ pub(crate) enum Look {
 part!(Figure);
 
 impl Look {
-    fn class(self) -> &'static str {
+    pub(crate) fn class(self) -> &'static str {
         match self {
             Self::Plain => "",
             Self::Note => " note",
@@ -48,36 +44,33 @@ impl Look {
         }
     }
 
+    /// This look if there is reason for it.
+    pub(crate) fn when(self, has_reason: bool) -> Self {
+        if has_reason { self } else { Self::Plain }
+    }
+
     /// Of a share in per cent, which is well from 99 on.
     pub(crate) fn of_share(part: u64, whole: u64) -> Self {
-        match whole {
-            0 => Self::Plain,
-            _ if part * 100 >= whole * 99 => Self::Plain,
-            _ if part * 100 >= whole * 50 => Self::Note,
-            _ => Self::Bad,
+        if part * 100 >= whole * 99 {
+            Self::Plain
+        } else if part * 100 >= whole * 50 {
+            Self::Note
+        } else {
+            Self::Bad
         }
     }
 }
 
 impl Figure {
     pub(crate) fn new(key: &'static str, label: &'static str, value: impl Into<String>) -> Self {
-        // A unit stands apart and smaller.
-        let value = value.into();
-        let (value, unit) = match value.split_once(' ') {
-            Some((value, unit)) => (value.to_owned(), format!(" {unit}")),
-            None => (value, String::new()),
-        };
         Self {
             key,
             label,
-            value,
-            unit,
+            value: value.into(),
             sub: String::new(),
-            href: None,
+            href: String::new(),
             look: Look::Plain,
-            icon: None,
-            spark: Spark::default(),
-            states: Vec::new(),
+            icon: "",
         }
     }
 
@@ -89,20 +82,11 @@ impl Figure {
 
     /// The same, coloured, with an icon where it is.
     pub(crate) fn look(self, look: Look, icon: &'static str) -> Self {
-        let icon = (look != Look::Plain).then_some(Icon(icon));
         Self { look, icon, ..self }
     }
 
     pub(crate) fn leading_to(self, href: impl Into<String>) -> Self {
-        let href = Some(href.into());
+        let href = href.into();
         Self { href, ..self }
-    }
-
-    pub(crate) fn spark(self, spark: Spark) -> Self {
-        Self { spark, ..self }
-    }
-
-    pub(crate) fn states(self, states: Vec<(Tone, String)>) -> Self {
-        Self { states, ..self }
     }
 }

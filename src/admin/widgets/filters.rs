@@ -17,28 +17,27 @@ pub(crate) trait Plain<T> {
 }
 
 macro_rules! plain {
-    ($($name:ty => $as:ty),+ $(,)?) => { $(
+    ($($name:ty => $as:ty, $by:expr;)+) => { $(
         impl Plain<$as> for $name {
             #[allow(clippy::useless_conversion)]
             fn plain(&self) -> $as {
-                (*self).try_into().unwrap_or(<$as>::MAX)
+                $by(*self)
             }
         }
     )+ };
 }
 
-plain!(u64 => u64, u32 => u64, u16 => u64, usize => u64);
-
-impl Plain<Timestamp> for Timestamp {
-    fn plain(&self) -> Timestamp {
-        *self
-    }
+fn whole(count: usize) -> u64 {
+    count.try_into().unwrap_or(u64::MAX)
 }
 
-impl Plain<Duration> for Duration {
-    fn plain(&self) -> Duration {
-        *self
-    }
+plain! {
+    u64 => u64, u64::from;
+    u32 => u64, u64::from;
+    u16 => u64, u64::from;
+    usize => u64, whole;
+    Timestamp => Timestamp, Timestamp::from;
+    Duration => Duration, Duration::from;
 }
 
 impl<T, U: Plain<T> + ?Sized> Plain<T> for &U {
@@ -47,10 +46,44 @@ impl<T, U: Plain<T> + ?Sized> Plain<T> for &U {
     }
 }
 
-/// `1,140`.
-#[filter_fn]
-pub(crate) fn count(number: impl Plain<u64>, _: &dyn Values) -> Result<String> {
-    Ok(print::count(number.plain()))
+fn until_then(at: Timestamp) -> String {
+    Time::relative(at).text()
+}
+
+/// Filters of one value.
+macro_rules! filters {
+    ($($(#[$says:meta])* $name:ident: $of:ty => $gives:ty, $by:expr;)+) => { $(
+        $(#[$says])*
+        #[filter_fn]
+        pub(crate) fn $name(value: impl Plain<$of>, _: &dyn Values) -> Result<$gives> {
+            Ok($by(value.plain()))
+        }
+    )+ };
+}
+
+filters! {
+    /// `1,140`.
+    count: u64 => String, print::count;
+    /// `1.5 KiB`.
+    size: u64 => String, print::bytes;
+    /// `1 min 40 s`.
+    span: Duration => String, print::span;
+    /// `1 h 42 min`: as much of it as matters to somebody who waits.
+    roughly: Duration => String, print::roughly;
+    /// `0.4 ms`, `25 ms`: a span with tenths of a millisecond below ten.
+    lap: Duration => String, print::lap;
+    /// `3 min ago`, `in 9 min`.
+    relative: Timestamp => Time, Time::relative;
+    /// How long until then, without a `title` of its own: `in 9 min`.
+    until: Timestamp => String, until_then;
+    /// Date and time of day.
+    moment: Timestamp => Time, Time::at;
+    /// The same to the millisecond.
+    exactly: Timestamp => Time, Time::exactly;
+    /// The time of day to the minute.
+    minute: Timestamp => Time, Time::minute;
+    /// The time of day to the millisecond.
+    clock: Timestamp => Time, Time::clock;
 }
 
 /// `1 topic`, `2 topics`.
@@ -64,64 +97,10 @@ pub(crate) fn plural(
     Ok(print::plural(number.plain(), one, many))
 }
 
-/// `1.5 KiB`.
-#[filter_fn]
-pub(crate) fn size(bytes: impl Plain<u64>, _: &dyn Values) -> Result<String> {
-    Ok(print::bytes(bytes.plain()))
-}
-
-/// `1 min 40 s`.
-#[filter_fn]
-pub(crate) fn span(span: impl Plain<Duration>, _: &dyn Values) -> Result<String> {
-    Ok(print::span(span.plain()))
-}
-
-/// `1 h 42 min`: as much of it as matters to somebody who waits.
-#[filter_fn]
-pub(crate) fn roughly(span: impl Plain<Duration>, _: &dyn Values) -> Result<String> {
-    Ok(print::roughly(span.plain()))
-}
-
 /// The text of a stranger with nothing hidden in it.
 #[filter_fn]
 pub(crate) fn visible(text: impl AsRef<str>, _: &dyn Values) -> Result<String> {
     Ok(print::visible(text.as_ref()))
-}
-
-/// `3 min ago`, `in 9 min`.
-#[filter_fn]
-pub(crate) fn relative(at: impl Plain<Timestamp>, _: &dyn Values) -> Result<Time> {
-    Ok(Time::relative(at.plain()))
-}
-
-/// Date and time of day.
-#[filter_fn]
-pub(crate) fn moment(at: impl Plain<Timestamp>, _: &dyn Values) -> Result<Time> {
-    Ok(Time::at(at.plain()))
-}
-
-/// The same to the millisecond.
-#[filter_fn]
-pub(crate) fn exactly(at: impl Plain<Timestamp>, _: &dyn Values) -> Result<Time> {
-    Ok(Time::exactly(at.plain()))
-}
-
-/// The time of day to the minute.
-#[filter_fn]
-pub(crate) fn minute(at: impl Plain<Timestamp>, _: &dyn Values) -> Result<Time> {
-    Ok(Time::minute(at.plain()))
-}
-
-/// The time of day to the millisecond.
-#[filter_fn]
-pub(crate) fn clock(at: impl Plain<Timestamp>, _: &dyn Values) -> Result<Time> {
-    Ok(Time::clock(at.plain()))
-}
-
-/// How long until then, without a `title` of its own: `in 9 min`.
-#[filter_fn]
-pub(crate) fn until(at: impl Plain<Timestamp>, _: &dyn Values) -> Result<String> {
-    Ok(Time::relative(at.plain()).text())
 }
 
 /// These words for a moment that the title tells.

@@ -1,101 +1,40 @@
-//! What a failed attempt means, in plain language, and what to look at.
+//! What went wrong, and what to look at.
 
+use askama::Template;
+
+use crate::admin::widgets::part;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{AttemptResult, Outcome};
 
+/// What a failed attempt means, in plain language, and what to look at.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "widgets/hint.html")]
+pub(crate) struct Hint {
+    outcome: Outcome,
+    status: Option<u16>,
+    is_tls: bool,
+}
+
+part!(Hint);
+
 /// The hint for an attempt with this answer; `None` when nothing went wrong.
-pub(crate) fn for_answer(answer: &AttemptResult) -> Option<&'static str> {
+pub(crate) fn for_answer(answer: &AttemptResult) -> Option<Hint> {
     for_attempt(answer.outcome, answer.status(), answer.error.as_deref())
 }
 
-fn for_attempt(outcome: Outcome, status: Option<u16>, error: Option<&str>) -> Option<&'static str> {
+fn for_attempt(outcome: Outcome, status: Option<u16>, error: Option<&str>) -> Option<Hint> {
     let is_tls = error.is_some_and(|error| error.contains("TLS"));
-    match (outcome, status) {
-        (Outcome::Delivered, _) => None,
-        (Outcome::SocketError, _) if is_tls => Some(
-            "The receiver's certificate was not accepted, or there was no common version of TLS. \
-             Look at its date, its host name and who issued it.",
-        ),
-        (Outcome::GenericError, Some(410)) => Some(
-            "The receiver says that this address is gone for good. Change the subscription's URL, \
-             or delete the subscription.",
-        ),
-        (Outcome::GenericError, Some(300..=399)) => Some(
-            "The receiver redirects. Redirects are not followed: give the subscription the URL that \
-             the Location header names.",
-        ),
-        (Outcome::GenericError, Some(201..=299)) => {
-            Some("Only the statuses 200 to 204 count as delivered. Have the receiver answer 200.")
-        }
-        (Outcome::Busy, Some(429)) => Some(
-            "The receiver takes fewer requests than it gets. Deliveries go on after a wait; batches \
-             make fewer requests of the same events.",
-        ),
-        (outcome, _) => for_outcome(outcome),
-    }
+    (outcome != Outcome::Delivered).then_some(Hint {
+        outcome,
+        status,
+        is_tls,
+    })
 }
 
-fn for_outcome(outcome: Outcome) -> Option<&'static str> {
-    match outcome {
-        Outcome::Delivered => None,
-        Outcome::BadRequest => Some(
-            "The receiver did not understand the request. Look at what it answered, if it said more, and \
-             whether it expects another delivery schema. A 400 is never retried.",
-        ),
-        Outcome::Unauthorized => Some(
-            "The receiver asks for credentials: a key in the query of the URL, or a header of the \
-             subscription. A 401 is never retried.",
-        ),
-        Outcome::Forbidden => Some(
-            "The receiver knows the request but does not allow it: look at its firewall and at the \
-             credentials that the subscription sends. A 403 is never retried.",
-        ),
-        Outcome::NotFound => Some(
-            "The receiver runs, but has nothing at this path. Compare the URL with its routes. The \
-             next attempt is held for at least five minutes.",
-        ),
-        Outcome::PayloadTooLarge => Some(
-            "The receiver rejects bodies of this size. Raise its limit, or make batches smaller. A \
-             413 is never retried.",
-        ),
-        Outcome::Busy => Some("The receiver says that it is not available right now."),
-        Outcome::TimedOut => Some(
-            "There was no answer in time. A receiver should answer as soon as it has stored the \
-             event, and do the work afterwards.",
-        ),
-        Outcome::SocketError => Some(
-            "There was no connection, or it broke. Is the receiver running, on this host and port, \
-             and may this machine reach it?",
-        ),
-        Outcome::ResolutionError => {
-            Some("The host's name has no address. Look for a slip in the URL, and at DNS.")
-        }
-        Outcome::Aborted => Some(
-            "This address may not be called: it is not public. If it is yours, allow its network \
-             with the setting egress.allow.",
-        ),
-        Outcome::TokenError => Some(
-            "The authorization server gave no access token, so the receiver was not called. Look at \
-             the token URL, the client id and its secret.",
-        ),
-        Outcome::Probation => Some(
-            "It was not tried: the receiver has failed many times in a row. The attempt counts \
-             nevertheless, because the setting probation.mode is azure.",
-        ),
-        Outcome::Released => Some("The receiver gave the event back without a word."),
-        Outcome::Rejected => Some(
-            "The receiver dead-lettered the event itself; its reason is shown with the delivery.",
-        ),
-        Outcome::Deferred => Some(
-            "The receiver put the event aside. Nobody gets it before asking for it by its number.",
-        ),
-        Outcome::LockLost => Some(
-            "The receiver took the event and did not say what became of it before its lock lapsed. It \
-             should renew the lock while it works, or take a longer one.",
-        ),
-        Outcome::GenericError => {
-            Some("The receiver failed on its side. Its answer and its own log may say more.")
-        }
+impl Hint {
+    fn is_status(&self, from: u16, to: u16) -> bool {
+        self.status
+            .is_some_and(|status| (from..=to).contains(&status))
     }
 }
 
@@ -155,7 +94,8 @@ mod tests {
     fn every_failure_has_a_hint_and_success_none() {
         for outcome in Outcome::ALL {
             let hint = for_attempt(outcome, None, None);
-            assert_eq!(hint.is_none(), outcome == Outcome::Delivered, "{outcome:?}");
+            let says_nothing = hint.is_none_or(|hint| hint.to_string().is_empty());
+            assert_eq!(says_nothing, outcome == Outcome::Delivered, "{outcome:?}");
         }
     }
 
@@ -180,7 +120,9 @@ mod tests {
                 "running",
             ),
         ] {
-            let hint = for_attempt(outcome, status, error).expect("a hint");
+            let hint = for_attempt(outcome, status, error)
+                .expect("a hint")
+                .to_string();
             assert!(hint.contains(word), "{outcome:?} {status:?}: {hint}");
         }
     }

@@ -1,72 +1,140 @@
-//! JSON text laid out for reading. Numbers, escapes and repeated names stay as they were written, which
-//! a parser and a printer would not promise.
+//! JSON for reading: laid out, coloured, and with the characters that stand behind escapes. Numbers and repeated
+//! names stay as they were written, which a parser and a printer would not promise.
+
+use askama::Template;
+
+use crate::admin::widgets::{part, print};
 
 /// `text`, which must be JSON, with line breaks and indentation.
 pub(crate) fn laid_out(text: &str) -> String {
-    let mut layout = Layout::default();
-    let mut characters = text.chars().peekable();
-    while let Some(c) = characters.next() {
+    let (mut out, mut depth, mut is_opened) = (String::new(), 0_usize, false);
+    let break_line = |depth: usize| format!("\n{}", "  ".repeat(depth));
+    for token in tokens(text).filter(|token| !token.trim_ascii().is_empty()) {
+        let closes = token.starts_with(['}', ']']);
+        match (is_opened, closes) {
+            (true, false) => {
+                depth += 1;
+                out.push_str(&break_line(depth));
+            }
+            (false, true) => {
+                depth = depth.saturating_sub(1);
+                out.push_str(&break_line(depth));
+            }
+            (true, true) | (false, false) => {} // what has nothing in it stays on its line
+        }
+        out.push_str(token);
+        match token {
+            "," => out.push_str(&break_line(depth)),
+            ":" => out.push(' '),
+            _ => {}
+        }
+        is_opened = token.starts_with(['{', '[']);
+    }
+    out
+}
+
+/// Strings, words and numbers, and every other character by itself.
+fn tokens(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let is_other = |c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c);
+        let length = match rest.chars().next()? {
+            '"' => string_length(rest),
+            c if is_other(c) => c.len_utf8(),
+            _ => rest.find(is_other).unwrap_or(rest.len()),
+        };
+        let (token, after) = rest.split_at(length);
+        rest = after;
+        Some(token)
+    })
+}
+
+/// Up to and with the quote that ends it.
+fn string_length(text: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
         match c {
-            '"' => layout.string(&mut characters),
-            '{' | '[' => layout.open(c, &mut characters),
-            '}' | ']' => layout.close(c),
-            ',' => layout.separate(),
-            ':' => layout.out.push_str(": "),
-            c if c.is_ascii_whitespace() => {}
-            c => layout.out.push(c),
+            '"' if !is_escaped => return at + 1,
+            '\\' => is_escaped = !is_escaped,
+            _ => is_escaped = false,
         }
     }
-    layout.out
+    text.len()
 }
 
-type Characters<'a> = std::iter::Peekable<std::str::Chars<'a>>;
-
-#[derive(Default)]
-struct Layout {
-    out: String,
-    depth: usize,
+/// A JSON text, ready to print: lines with the break behind each, so that what is copied is the whole text.
+#[derive(Clone, Debug, Template)]
+#[template(path = "widgets/json.html")]
+pub(crate) struct JsonCode {
+    lines: Vec<Vec<Piece>>,
 }
 
-impl Layout {
-    /// The rest of a string whose quote has been read.
-    fn string(&mut self, characters: &mut Characters<'_>) {
-        self.out.push('"');
-        while let Some(c) = characters.next() {
-            self.out.push(c);
-            match c {
-                '"' => return,
-                '\\' => self.out.extend(characters.next()),
-                _ => {}
-            }
+part!(JsonCode);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Piece {
+    /// A name `k`, a text `s`, another value `n`; empty for what stands between them.
+    class: &'static str,
+    text: String,
+}
+
+impl JsonCode {
+    /// Of `text`, which must be JSON.
+    pub(crate) fn new(text: &str) -> Self {
+        let laid_out = laid_out(text);
+        let lines = laid_out.split_inclusive('\n').map(line);
+        Self {
+            lines: lines.collect(),
         }
     }
 
-    fn open(&mut self, bracket: char, characters: &mut Characters<'_>) {
-        self.out.push(bracket);
-        while characters.next_if(char::is_ascii_whitespace).is_some() {}
-        match characters.next_if(|c| matches!(c, '}' | ']')) {
-            Some(end) => self.out.push(end), // nothing in it: it stays on its line
-            None => {
-                self.depth += 1;
-                self.new_line();
-            }
-        }
+    /// Whether an object or an array begins behind the line, which can be folded.
+    fn opens(line: &[Piece]) -> bool {
+        let text: String = line.iter().map(|piece| piece.text.as_str()).collect();
+        text.trim_end().ends_with(['{', '['])
     }
 
-    fn close(&mut self, bracket: char) {
-        self.depth = self.depth.saturating_sub(1);
-        self.new_line();
-        self.out.push(bracket);
+    fn closes(line: &[Piece]) -> bool {
+        let mut pieces = line.iter().map(|piece| piece.text.trim_start());
+        let first = pieces.find(|text| !text.is_empty());
+        first.is_some_and(|text| text.starts_with(['}', ']']))
     }
+}
 
-    fn separate(&mut self) {
-        self.out.push(',');
-        self.new_line();
+fn line(text: &str) -> Vec<Piece> {
+    let mut tokens = tokens(text).peekable();
+    let mut pieces = Vec::new();
+    while let Some(token) = tokens.next() {
+        let is_string = token.starts_with('"');
+        let class = match tokens.peek() {
+            Some(&":") if is_string => "k",
+            _ if is_string => "s",
+            _ if token.starts_with(|c: char| c.is_ascii_alphanumeric() || "+-.".contains(c)) => "n",
+            _ => "",
+        };
+        let text = if is_string {
+            readable(token)
+        } else {
+            print::visible(token)
+        };
+        pieces.push(Piece { class, text });
     }
+    pieces
+}
 
-    fn new_line(&mut self) {
-        self.out.push('\n');
-        self.out.push_str(&"  ".repeat(self.depth));
+/// A JSON string with no more escapes than it needs.
+fn readable(text: &str) -> String {
+    let decoded = serde_json::from_str::<String>(text).ok();
+    let short = decoded.and_then(|decoded| serde_json::to_string(&decoded).ok());
+    print::visible(short.as_deref().unwrap_or(text))
+}
+
+#[cfg(test)]
+impl JsonCode {
+    /// The same as plain text.
+    pub(crate) fn text(&self) -> String {
+        let pieces = self.lines.iter().flatten();
+        pieces.map(|piece| piece.text.as_str()).collect()
     }
 }
 
@@ -94,8 +162,48 @@ mod tests {
 
     #[test]
     fn what_is_no_json_does_no_harm() {
-        for text in ["", "\"", "\"\\", "}}}", "[[[", ",:"] {
+        for text in ["", "\"", "\"\\", "}}}", "[[[", ",:", "ü"] {
             laid_out(text);
+            JsonCode::new(text);
         }
+    }
+
+    #[test]
+    fn escapes_are_read_and_values_coloured() {
+        let code =
+            JsonCode::new(r#"{"name":"Zo\u00eb M\u00fcller","n":1.50E+3,"ok":true,"q":"a\"b\\"}"#);
+        let text = "{\n  \"name\": \"Zoë Müller\",\n  \"n\": 1.50E+3,\n  \"ok\": true,\n  \"q\": \"a\\\"b\\\\\"\n}";
+        assert_eq!(code.text(), text);
+        let classes: String = code
+            .lines
+            .iter()
+            .flatten()
+            .map(|piece| piece.class)
+            .collect();
+        assert_eq!(classes, "ksknknks");
+    }
+
+    #[test]
+    fn objects_and_arrays_can_be_folded() {
+        let html = JsonCode::new(r#"{"a":[{},[1]],"b":"{"}"#).to_string();
+        let parts = |part: &str| html.matches(part).count();
+        assert_eq!(parts("<details open><summary>"), 3, "{html}");
+        assert_eq!(parts("</summary>"), 3, "{html}");
+        assert_eq!(parts("</details>"), 3, "{html}");
+    }
+
+    #[test]
+    fn what_is_hidden_or_half_a_character_is_written_out() {
+        assert_eq!(JsonCode::new("\"\u{202e}x\"").text(), "\"\\u{202e}x\"");
+        assert_eq!(
+            JsonCode::new(r#""\ud800""#).text(),
+            r#""\ud800""#,
+            "half a character"
+        );
+        let html = JsonCode::new(r#"{"<b>":"<script>"}"#).to_string();
+        assert!(
+            !html.contains("<b>") && !html.contains("<script>"),
+            "{html}"
+        );
     }
 }

@@ -3,11 +3,9 @@
 
 pub(crate) mod badge;
 pub(crate) mod chart;
-pub(crate) mod facts;
 pub(crate) mod figure;
 pub(crate) mod filters;
 pub(crate) mod hint;
-pub(crate) mod json_code;
 pub(crate) mod json_text;
 pub(crate) mod kept_body;
 pub(crate) mod ladder;

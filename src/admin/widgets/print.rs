@@ -20,8 +20,8 @@ pub(crate) fn count(count: u64) -> String {
 }
 
 /// `1 topic`, `2 topics`.
-pub(crate) fn plural(number: u64, one: &str, many: &str) -> String {
-    match number {
+pub(crate) fn plural(number: impl TryInto<u64>, one: &str, many: &str) -> String {
+    match number.try_into().unwrap_or(u64::MAX) {
         1 => format!("1 {one}"),
         number => format!("{} {many}", count(number)),
     }

@@ -14,13 +14,8 @@ use crate::base::Timestamp;
 )]
 pub(crate) struct Time {
     at: Timestamp,
-    style: Style,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Style {
-    Relative,
-    Pattern(&'static str),
+    /// Of `strftime`; `None` for how far away it is.
+    pattern: Option<&'static str>,
 }
 
 part!(Time);
@@ -31,8 +26,8 @@ const MILLISECONDS: &str = "%Y-%m-%d %H:%M:%S.%3f";
 impl Time {
     /// How far away it is: `3 min ago`, `in 9 min`.
     pub(crate) fn relative(at: Timestamp) -> Self {
-        let style = Style::Relative;
-        Self { at, style }
+        let pattern = None;
+        Self { at, pattern }
     }
 
     /// Date and time of day, to the second.
@@ -72,16 +67,16 @@ impl Time {
 
     /// By a pattern of `strftime`.
     pub(crate) fn by(pattern: &'static str, at: Timestamp) -> Self {
-        let style = Style::Pattern(pattern);
-        Self { at, style }
+        let pattern = Some(pattern);
+        Self { at, pattern }
     }
 
     /// What the page says.
     pub(crate) fn text(self) -> String {
         let reader = Reader::current();
-        match self.style {
-            Style::Relative => print::relative(self.at, reader.now),
-            Style::Pattern(pattern) => reader.zone.local(self.at).strftime(pattern).to_string(),
+        match self.pattern {
+            None => print::relative(self.at, reader.now),
+            Some(pattern) => reader.zone.local(self.at).strftime(pattern).to_string(),
         }
     }
 
@@ -134,13 +129,13 @@ impl Due {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::theme::Theme;
+    use crate::admin::theme;
     use crate::admin::zone::Zone;
 
     async fn check(zone: &str, expected: [&str; 4]) {
         let moment = |text: &str| text.parse::<Timestamp>().expect("RFC 3339");
         let reader = Reader {
-            theme: Theme::default(),
+            theme: theme::SYSTEM,
             zone: Zone::named(zone).expect("a zone"),
             now: moment("2026-11-21T23:42:00Z"),
             user: None,

@@ -41,7 +41,7 @@ const NETWORKS: &str = "use inboundIpRules of the topic or namespace, or a netwo
 const MQTT: &str = "publish over HTTP to topics of the namespace; MQTT is not spoken here";
 
 /// Types of resources that Azure has and the appliance does not, and what to do instead.
-const NOT_OFFERED: [(&str, &str); 18] = [
+const NOT_OFFERED: [(&str, &str); 19] = [
     ("systemTopics", SYSTEM_TOPICS),
     ("extensionTopics", SYSTEM_TOPICS),
     ("domains", "create topics, or a namespace with topics in it"),
@@ -60,6 +60,10 @@ const NOT_OFFERED: [(&str, &str); 18] = [
     ("permissionBindings", MQTT),
     ("topicSpaces", MQTT),
     ("caCertificates", MQTT),
+    (
+        "validateCustomDomainOwnership",
+        "set public_url to the host that clients use",
+    ),
 ];
 
 /// The names by which the appliance goes in such paths, in any letter case; any name where there is none.
@@ -166,7 +170,12 @@ fn rewritten(uri: &Uri) -> Option<(Uri, Option<ArmPath>)> {
     let path = uri.path();
     let single = path.strip_prefix('/')?.trim_start_matches('/');
     let has_more = single.len() + 1 < path.len();
-    let (short, arm) = match short_path(single, uri) {
+    // Azure's client for Python escapes the slashes of a scope.
+    let decoded = single
+        .starts_with("%2F")
+        .then(|| single.replace("%2F", "/"));
+    let scoped = decoded.as_deref().map_or(single, |path| &path[1..]);
+    let (short, arm) = match short_path(scoped, uri) {
         Some((short, arm)) => (short, Some(arm)),
         None if has_more => (format!("/{single}"), None),
         None => return None,

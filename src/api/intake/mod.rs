@@ -3,13 +3,18 @@
 mod slots;
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::extract::ConnectInfo;
+use axum::body::Body;
 use axum::http::request::Parts;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
+use crate::api::auth::address_of;
 use crate::api::error::ApiError;
 use crate::base::Timestamp;
 use crate::model::topic::TopicId;
@@ -30,13 +35,24 @@ const OVERLOAD_SHOWN: Duration = Duration::from_secs(10);
 /// Bits of an IPv6 address that name a client's network: one client has all the addresses of its own.
 const CLIENT_PREFIX_BITS: u32 = 64;
 
-/// Bounds the memory that request bodies take, and shares it: a topic (and with it its keys), or a client, may
-/// have more of it only while it has less than is left, so that nobody can take it all.
-#[derive(Clone)]
+/// Bytes for which memory is taken at once, as a body comes in: what is announced and not sent holds little.
+const STEP: usize = 4 * 1_024;
+
+/// Bounds the memory that request bodies take. What publishers send and what all others send have memory of their
+/// own.
+#[derive(Clone, Default)]
 pub struct Intake {
+    events: Room,
+    others: Room,
+    slots: Slots,
+}
+
+/// Memory for bodies, and who holds how much of it: a topic (and with it its keys), or a client, may have more of it
+/// only while it has less than is left, so that nobody can take it all.
+#[derive(Clone)]
+struct Room {
     held: Arc<Mutex<Held>>,
     bytes_max: usize,
-    slots: Slots,
 }
 
 #[derive(Default)]
@@ -57,45 +73,46 @@ enum Holder {
 /// Who sends a request.
 #[derive(Clone, Copy)]
 pub(super) struct Publisher {
-    topic: TopicId,
+    /// `None` for what is no publishing.
+    topic: Option<TopicId>,
     client: Option<IpAddr>,
 }
 
 impl Publisher {
     /// The publisher of this request to `topic`.
     pub(super) fn of(topic: TopicId, parts: &Parts) -> Self {
-        let connected = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-        let client = connected.map(|ConnectInfo(address)| client_of(address.ip()));
+        let client = address_of(&parts.extensions).map(client_of);
+        let topic = Some(topic);
         Self { topic, client }
     }
 
     fn holders(self) -> impl Iterator<Item = Holder> {
         let client = self.client.map(Holder::Client);
-        [Holder::Topic(self.topic)].into_iter().chain(client)
+        self.topic.map(Holder::Topic).into_iter().chain(client)
     }
 }
 
 /// The memory of one request, until it is dropped.
 pub(super) struct Reservation {
-    intake: Intake,
+    room: Room,
     publisher: Publisher,
     bytes: usize,
 }
 
-impl Default for Intake {
-    fn default() -> Self {
-        Self::of_at_most(BODIES_MAX)
-    }
-}
-
 impl Intake {
-    /// With room for so many bytes.
-    fn of_at_most(bytes_max: usize) -> Self {
-        Self {
-            held: Arc::default(),
-            bytes_max,
-            slots: Slots::default(),
+    /// A body, not of a publish request, that fails when its client has no memory left for it.
+    pub(super) fn held(&self, body: Body, client: Option<IpAddr>) -> Body {
+        if body.is_end_stream() {
+            return body;
         }
+        let publisher = Publisher {
+            topic: None,
+            client: client.map(client_of),
+        };
+        Body::new(HeldBody {
+            inner: body,
+            reservation: self.others.nothing(publisher),
+        })
     }
 
     /// Waits a moment for a slot for a request to `topic`.
@@ -108,70 +125,101 @@ impl Intake {
         })
     }
 
-    /// Waits a moment for memory for a body of `bytes`, before it is read.
-    pub(super) async fn reserve(
-        &self,
-        publisher: Publisher,
-        bytes: usize,
-        now: Timestamp,
-    ) -> Result<Reservation, ApiError> {
-        if self.slots.is_crowded(publisher.topic) {
-            return Err(too_many());
+    /// No memory yet, for the body of a request that can be taken as far as its topic is concerned.
+    pub(super) fn reserve(&self, publisher: Publisher) -> Result<Reservation, ApiError> {
+        match publisher
+            .topic
+            .is_some_and(|topic| self.slots.is_crowded(topic))
+        {
+            true => Err(too_many()),
+            false => Ok(self.events.nothing(publisher)),
         }
+    }
+
+    fn note_overload(&self, now: Timestamp) {
+        self.events.held.lock().unwrap().overloaded_at = Some(now);
+    }
+
+    /// Whether requests were rejected a moment ago because of all publishers together.
+    pub(super) fn is_overloaded(&self, now: Timestamp) -> bool {
+        let overloaded_at = self.events.held.lock().unwrap().overloaded_at;
+        overloaded_at.is_some_and(|at| now.since(at) < OVERLOAD_SHOWN)
+    }
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self::of_at_most(BODIES_MAX)
+    }
+}
+
+impl Room {
+    fn of_at_most(bytes_max: usize) -> Self {
+        Self {
+            held: Arc::default(),
+            bytes_max,
+        }
+    }
+
+    fn nothing(&self, publisher: Publisher) -> Reservation {
+        Reservation {
+            room: self.clone(),
+            publisher,
+            bytes: 0,
+        }
+    }
+}
+
+impl Reservation {
+    /// Waits a moment for memory for the first `read` bytes of a body, and for some of those that follow, of `most`.
+    pub(super) async fn cover(
+        &mut self,
+        read: usize,
+        most: usize,
+        now: Timestamp,
+    ) -> Result<(), ApiError> {
+        if read <= self.bytes && self.bytes > 0 {
+            return Ok(());
+        }
+        let wanted = (read + STEP).min(most.max(read));
         let mut waited = Duration::ZERO;
-        loop {
-            if let Some(reservation) = self.take(publisher, bytes) {
-                return Ok(reservation);
-            }
+        while !self.take(wanted) {
             if waited >= MEMORY_WAIT {
-                if self.left() < bytes {
-                    self.note_overload(now);
+                let mut held = self.room.held.lock().unwrap();
+                if self.room.bytes_max - held.bytes < wanted - self.bytes {
+                    held.overloaded_at = Some(now);
                 }
                 return Err(too_many());
             }
             tokio::time::sleep(MEMORY_CHECK).await;
             waited += MEMORY_CHECK;
         }
+        Ok(())
     }
 
-    fn left(&self) -> usize {
-        self.bytes_max - self.held.lock().unwrap().bytes
-    }
-
-    fn take(&self, publisher: Publisher, bytes: usize) -> Option<Reservation> {
-        let bytes = bytes.min(self.bytes_max / 2); // a single one always fits
-        let mut held = self.held.lock().unwrap();
-        let left = self.bytes_max - held.bytes;
+    /// Takes memory until there is some for `bytes` in all, or says that there is none.
+    fn take(&mut self, bytes: usize) -> bool {
+        let bytes = bytes.min(self.room.bytes_max / 2); // a single body always fits
+        let more = bytes.saturating_sub(self.bytes);
+        let mut held = self.room.held.lock().unwrap();
+        let left = self.room.bytes_max - held.bytes;
         let of = |holder| held.by_holder.get(&holder).copied().unwrap_or(0);
-        if bytes > left || publisher.holders().any(|holder| of(holder) + bytes > left) {
-            return None;
+        let mut holders = self.publisher.holders();
+        if more > left || holders.any(|holder| of(holder) + more > left) {
+            return false;
         }
-        held.bytes += bytes;
-        for holder in publisher.holders() {
-            *held.by_holder.entry(holder).or_default() += bytes;
+        held.bytes += more;
+        for holder in self.publisher.holders() {
+            *held.by_holder.entry(holder).or_default() += more;
         }
-        let intake = self.clone();
-        Some(Reservation {
-            intake,
-            publisher,
-            bytes,
-        })
-    }
-
-    fn note_overload(&self, now: Timestamp) {
-        self.held.lock().unwrap().overloaded_at = Some(now);
-    }
-
-    /// Whether requests were rejected a moment ago because of all publishers together.
-    pub(super) fn is_overloaded(&self, now: Timestamp) -> bool {
-        let overloaded_at = self.held.lock().unwrap().overloaded_at;
-        overloaded_at.is_some_and(|at| now.since(at) < OVERLOAD_SHOWN)
+        self.bytes += more;
+        true
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut held = self.intake.held.lock().unwrap();
+        let mut held = self.room.held.lock().unwrap();
         held.bytes -= self.bytes;
         for holder in self.publisher.holders() {
             match held.by_holder.get_mut(&holder) {
@@ -181,6 +229,44 @@ impl Drop for Reservation {
                 }
             }
         }
+    }
+}
+
+/// See [`Intake::held`].
+struct HeldBody {
+    inner: Body,
+    reservation: Reservation,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("too much is being sent from this address at once")]
+struct TooMuch;
+
+impl HttpBody for HeldBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        let bytes = frame
+            .as_ref()
+            .and_then(|frame| frame.as_ref().ok()?.data_ref());
+        let needed = self.reservation.bytes + bytes.map_or(0, Bytes::len);
+        Poll::Ready(match self.reservation.take(needed) {
+            true => frame,
+            false => Some(Err(axum::Error::new(TooMuch))),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
     }
 }
 
@@ -208,7 +294,7 @@ mod tests {
 
     fn topic(id: i64) -> Publisher {
         Publisher {
-            topic: TopicId(id),
+            topic: Some(TopicId(id)),
             client: None,
         }
     }
@@ -220,39 +306,87 @@ mod tests {
         }
     }
 
+    impl Room {
+        fn take(&self, publisher: Publisher, bytes: usize) -> Option<Reservation> {
+            let mut reservation = self.nothing(publisher);
+            reservation.take(bytes).then_some(reservation)
+        }
+    }
+
     #[test]
     fn nobody_takes_all_the_room() {
-        let intake = Intake::of_at_most(64);
-        let mut rooms: Vec<_> = (0..99).map_while(|_| intake.take(topic(1), 1)).collect();
+        let room = Room::of_at_most(64);
+        let mut rooms: Vec<_> = (0..99).map_while(|_| room.take(topic(1), 1)).collect();
         assert_eq!(rooms.len(), 32, "half, beside nobody");
-        let others: Vec<_> = (0..99).map_while(|_| intake.take(topic(2), 1)).collect();
+        let others: Vec<_> = (0..99).map_while(|_| room.take(topic(2), 1)).collect();
         assert_eq!(others.len(), 16, "half of what is left");
         rooms.pop();
-        assert!(
-            intake.take(topic(1), 1).is_none(),
-            "it has more than is left"
-        );
+        assert!(room.take(topic(1), 1).is_none(), "it has more than is left");
         rooms.clear();
-        assert!(intake.take(topic(1), 16).is_some());
+        assert!(room.take(topic(1), 16).is_some());
         drop(others);
-        let held = intake.held.lock().unwrap();
+        let held = room.held.lock().unwrap();
         assert_eq!((held.bytes, held.by_holder.len()), (0, 0));
     }
 
     #[test]
     fn one_client_does_not_take_it_through_many_topics() {
-        let intake = Intake::of_at_most(64);
-        let many = (0..99).map_while(|id| intake.take(client(id, "192.0.2.7"), 1));
+        let room = Room::of_at_most(64);
+        let many = (0..99).map_while(|id| room.take(client(id, "192.0.2.7"), 1));
         assert_eq!(many.collect::<Vec<_>>().len(), 32);
     }
 
     #[test]
     fn a_body_larger_than_the_room_has_it_alone() {
-        let intake = Intake::of_at_most(64);
-        let all = intake.take(topic(1), 1_000);
+        let room = Room::of_at_most(64);
+        let all = room.take(topic(1), 1_000);
         assert!(all.is_some());
-        assert!(intake.take(topic(2), 1_000).is_some());
-        assert!(intake.take(topic(1), 1).is_none());
+        assert!(room.take(topic(2), 1_000).is_some());
+        assert!(room.take(topic(1), 1).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn memory_is_taken_as_a_body_comes_in() {
+        let room = Room::of_at_most(10 * STEP);
+        let now = Timestamp::from_ms(1);
+        let mut body = room.nothing(topic(1));
+        for (read, most, expected) in [
+            (0, 100, 100),
+            (100, 100, 100),
+            (101, 4 * STEP, 101 + STEP),
+            (102, 4 * STEP, 101 + STEP),
+            (4 * STEP, 4 * STEP, 4 * STEP),
+        ] {
+            assert!(body.cover(read, most, now).await.is_ok());
+            assert_eq!(body.bytes, expected, "{read} of {most}");
+        }
+        let mut second = room.nothing(topic(1));
+        assert!(second.cover(0, 4 * STEP, now).await.is_ok());
+        assert!(second.cover(STEP + 1, 4 * STEP, now).await.is_err());
+        drop(body);
+        assert!(second.cover(STEP + 1, 4 * STEP, now).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_is_no_publishing_is_bounded_for_each_client() {
+        let intake = Intake::default();
+        let from = |address: &str| address.parse().ok();
+        let chunk = Bytes::from(vec![b' '; BODIES_MAX / 8]);
+        let read = async |address: &str| {
+            let body = intake.held(Body::from(chunk.clone()), from(address));
+            let mut body = Box::pin(body);
+            let frame = std::future::poll_fn(|cx| HttpBody::poll_frame(body.as_mut(), cx));
+            let is_read = matches!(frame.await, Some(Ok(_)));
+            is_read.then_some(body)
+        };
+        let mut held = Vec::new();
+        while let Some(body) = read("192.0.2.1").await {
+            held.push(body);
+        }
+        assert_eq!(held.len(), 4, "half of the memory");
+        assert!(read("192.0.2.2").await.is_some());
+        held.clear();
+        assert!(read("192.0.2.1").await.is_some());
     }
 
     #[test]

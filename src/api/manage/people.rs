@@ -53,6 +53,7 @@ impl From<AccountError> for ApiError {
             | AccountError::FirstIsAdmin
             | AccountError::TokenNameTaken
             | AccountError::TooManyTokens
+            | AccountError::DeadLink
             | AccountError::LastAdmin => Self::conflict(explanation),
         }
     }

@@ -16,10 +16,8 @@ use crate::base::Timestamp;
 use crate::broker::Hold;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
 use crate::model::event::EventKey;
-use crate::model::name::TopicName;
 use crate::model::registry::Registry;
 use crate::store::views::{DeliveryDetail, DeliveryRow, EventDetail, LineageRow};
-use crate::wire::dead_letter::RecordOf;
 use crate::wire::stored_event::StoredEventBody;
 
 /// `GET /everpost/events/{key}`
@@ -56,15 +54,7 @@ pub(crate) async fn get_dead_letter(
 
 /// What Azure would have written to storage.
 fn record(registry: &Registry, row: &DeliveryRow, event: &EventDetail) -> Option<Box<RawValue>> {
-    let topic = TopicName::parse(&row.topic).ok()?;
-    let facts = row.dead_letter_facts()?;
-    let subscription = registry.subscription(row.subscription_id);
-    let record = RecordOf {
-        topic: &topic,
-        topic_resource_id: &registry.resource_id(&topic),
-        definition: subscription.map(|(_, each)| &each.definition),
-    };
-    let bytes = record.write(&event.stored, &facts);
+    let bytes = row.record(&event.stored, registry)?;
     RawValue::from_string(String::from_utf8(bytes).ok()?).ok()
 }
 

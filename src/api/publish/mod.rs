@@ -3,13 +3,11 @@
 mod address;
 pub(crate) mod namespace;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{self, SHA256};
 use axum::Json;
 use axum::body::Body;
-use axum::extract::ConnectInfo;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -20,9 +18,9 @@ use serde_json::json;
 pub(crate) use address::Address;
 
 use crate::api::ApiState;
-use crate::api::auth::{Credential, authorize_publisher, query_value};
+use crate::api::auth::{Credential, address_of, authorize_publisher, query_value};
 use crate::api::error::ApiError;
-use crate::api::intake::Publisher;
+use crate::api::intake::{Publisher, Reservation};
 use crate::base::Timestamp;
 use crate::broker::PublishError;
 use crate::model::event::Event;
@@ -138,14 +136,21 @@ async fn accept(
     let (parts, body) = request.into_parts();
     let publisher = Publisher::of(topic.topic.id, &parts);
     let bytes = bytes_needed(&parts.headers, bytes_max);
-    let _reserved = match state.intake.reserve(publisher, bytes, now).await {
+    let mut reserved = match reserve(state, publisher, bytes, now).await {
         Ok(reserved) => reserved,
         Err(rejected) => {
             skip_body(&parts.headers, body).await;
             return Err(rejected);
         }
     };
-    let body = read_body(body, bytes_max).await?;
+    let mut reader = BodyReader::new(body, bytes_max);
+    while let Some(read) = reader.next().await? {
+        if let Err(rejected) = reserved.cover(read, bytes, now).await {
+            reader.skip().await;
+            return Err(rejected);
+        }
+    }
+    let body = reader.finish();
     let _slot = state.intake.slot(topic.topic.id, now).await?;
     let events = evaluate(state, topic, &parts, &body, versions, now).inspect_err(|error| {
         let rejection = rejection(topic, &parts.headers, &body, error, now);
@@ -159,11 +164,23 @@ async fn accept(
     Ok(state.broker.publish(topic, events, mark).await?.len())
 }
 
+/// Memory for the beginning of a body, before it is read.
+async fn reserve(
+    state: &ApiState,
+    publisher: Publisher,
+    bytes: usize,
+    now: Timestamp,
+) -> Result<Reservation, ApiError> {
+    let mut reserved = state.intake.reserve(publisher)?;
+    reserved.cover(0, bytes, now).await?;
+    Ok(reserved)
+}
+
 /// Reads the body of a rejected request and forgets it, so that a client which sends all of it before it listens
 /// hears the answer instead of a broken connection. One that asked first sends nothing.
 async fn skip_body(headers: &HeaderMap, body: Body) {
     if !headers.contains_key(header::EXPECT) {
-        let _ = read_body(body, 0).await;
+        BodyReader::new(body, 0).skip().await;
     }
 }
 
@@ -182,7 +199,8 @@ pub(crate) fn authorize(
     let credential = Credential::of(request.headers(), request.uri());
     let host = host_of(request).unwrap_or_default();
     let hosts = [host.as_str(), state.public_host()];
-    authorize_publisher(state, topic, &credential, &hosts, request.uri())
+    let address = address_of(request.extensions());
+    authorize_publisher(state, topic, &credential, &hosts, request.uri(), address)
 }
 
 /// The events of a request, or what is wrong with it.
@@ -257,16 +275,15 @@ fn check_channel(headers: &HeaderMap) -> Result<(), ApiError> {
 }
 
 fn check_address(topic: &TopicEntry, request: &Request<Body>) -> Result<(), ApiError> {
-    let Some(ConnectInfo(address)) = request.extensions().get::<ConnectInfo<SocketAddr>>() else {
+    let Some(address) = address_of(request.extensions()) else {
         return Ok(());
     };
-    if topic.network_access().admits(address.ip()) {
+    if topic.network_access().admits(address) {
         return Ok(());
     }
     Err(ApiError::forbidden(format!(
-        "Using {} from {} is forbidden by publicNetworkAccess or inboundIpRules.",
+        "Using {} from {address} is forbidden by publicNetworkAccess or inboundIpRules.",
         topic.topic.name,
-        address.ip()
     )))
 }
 
@@ -337,27 +354,63 @@ pub(crate) struct ReadBody {
     pub(crate) excess: usize,
 }
 
-pub(crate) async fn read_body(mut body: Body, bytes_max: usize) -> Result<ReadBody, ApiError> {
-    let mut read = BytesMut::new();
-    let mut excess = 0;
-    while let Some(frame) = body.frame().await {
+pub(crate) async fn read_body(body: Body, bytes_max: usize) -> Result<ReadBody, ApiError> {
+    let mut reader = BodyReader::new(body, bytes_max);
+    while reader.next().await?.is_some() {}
+    Ok(reader.finish())
+}
+
+/// Reads a body as far as it may go.
+struct BodyReader {
+    body: Body,
+    bytes_max: usize,
+    read: BytesMut,
+    excess: usize,
+}
+
+impl BodyReader {
+    fn new(body: Body, bytes_max: usize) -> Self {
+        Self {
+            body,
+            bytes_max,
+            read: BytesMut::new(),
+            excess: 0,
+        }
+    }
+
+    /// Reads on. Returns how many bytes are kept so far; `None` at the end.
+    async fn next(&mut self) -> Result<Option<usize>, ApiError> {
+        if self.excess > EXCESS_READ_MAX {
+            return Ok(None);
+        }
+        let Some(frame) = self.body.frame().await else {
+            return Ok(None);
+        };
         let frame = frame.map_err(|cause| {
             ApiError::bad_request(format!("The request body could not be read: {cause}."))
         })?;
-        let Ok(mut data) = frame.into_data() else {
-            continue;
-        };
-        let room = bytes_max - read.len();
-        read.extend_from_slice(&data.split_to(data.len().min(room)));
-        excess += data.len();
-        if excess > EXCESS_READ_MAX {
-            break;
+        if let Ok(mut data) = frame.into_data() {
+            let room = self.bytes_max - self.read.len();
+            self.read
+                .extend_from_slice(&data.split_to(data.len().min(room)));
+            self.excess += data.len();
+        }
+        Ok(Some(self.read.len()))
+    }
+
+    /// Reads the rest and forgets it.
+    async fn skip(mut self) {
+        self.read = BytesMut::new();
+        self.bytes_max = 0;
+        while let Ok(Some(_)) = self.next().await {}
+    }
+
+    fn finish(self) -> ReadBody {
+        ReadBody {
+            bytes: self.read.freeze(),
+            excess: self.excess,
         }
     }
-    Ok(ReadBody {
-        bytes: read.freeze(),
-        excess,
-    })
 }
 
 /// How a repetition of this request is recognised: by the client's id for it, and the same body.

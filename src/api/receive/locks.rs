@@ -19,6 +19,7 @@ use crate::api::error::ApiError;
 use crate::api::lists::List;
 use crate::base::Timestamp;
 use crate::broker::ReceiveRequest;
+use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::delivery::DeliveryId;
 use crate::model::lease::{
@@ -162,6 +163,7 @@ pub(crate) struct LocksBody {
 pub(crate) async fn settle(
     State(state): State<ApiState>,
     Path(verb): Path<String>,
+    caller: Caller,
     body: Bytes,
 ) -> Result<Json<SettledTokens>, ApiError> {
     let asked: LocksBody = parse(&body)?;
@@ -183,13 +185,17 @@ pub(crate) async fn settle(
             )));
         }
     };
+    let audit = (verb == "complete").then(|| {
+        let completed = AuditAction::CompleteDeadLetters { dead_letters: 0 };
+        caller.did(completed, Target::appliance())
+    });
     let known: Vec<LockToken> = tokens.iter().filter_map(|token| token.ok()).collect();
     let changes = known.iter().map(|token| LockChange {
         token: *token,
         of: LockOf::default(),
         disposition: disposition.clone(),
     });
-    let ended = state.broker.settle_locks(changes.collect()).await?;
+    let ended = state.broker.settle_locks(changes.collect(), audit).await?;
     let mut answer = SettledTokens::default();
     for (text, token) in asked.lock_tokens.into_iter().zip(tokens) {
         let outcome = token.map_err(Fault::from).and_then(|token| {

@@ -14,10 +14,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
-use crate::api::auth::{Credential, check_operator, query_value};
+use crate::api::auth::{Credential, address_of, check_operator, query_value};
 use crate::api::publish::host_of;
 use crate::base::Timestamp;
 use crate::broker::{ManageError, ReceiveError, ReceiveRequest};
+use crate::model::audit::{Actor, AuditAction, Caller, Target};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{Delivery, DeliveryId};
 use crate::model::event::StoredEvent;
@@ -145,11 +146,12 @@ pub(crate) async fn intercept(
         None => next.run(request).await,
         Some(Err(error)) => Refusal::not_found(format!("{error}.")).into_response(),
         Some(Ok(address)) => {
-            if let Err(refusal) = authorize(&state, &request) {
-                return refusal.into_response();
-            }
+            let caller = match authorize(&state, &request) {
+                Ok(caller) => caller,
+                Err(refusal) => return refusal.into_response(),
+            };
             let (parts, _) = request.into_parts(); // nobody sends a body here
-            answer(&state, &address, &parts.method, &parts.uri)
+            answer(&state, caller, &address, &parts.method, &parts.uri)
                 .await
                 .unwrap_or_else(Refusal::into_response)
         }
@@ -158,6 +160,7 @@ pub(crate) async fn intercept(
 
 async fn answer(
     state: &ApiState,
+    caller: Caller,
     address: &Address,
     method: &Method,
     uri: &Uri,
@@ -167,6 +170,7 @@ async fn answer(
     let (topic, subscription) = state.broker.subscription(&topic, &name)?;
     let queue = EntityHandler {
         state,
+        caller,
         topic: &topic,
         subscription: &subscription,
     };
@@ -205,13 +209,19 @@ fn wait(uri: &Uri) -> Result<Duration, Refusal> {
     Ok(Duration::from_secs(seconds).min(RECEIVE_WAIT_MAX))
 }
 
-fn authorize(state: &ApiState, request: &Request<Body>) -> Result<(), Refusal> {
+fn authorize(state: &ApiState, request: &Request<Body>) -> Result<Caller, Refusal> {
+    let address = address_of(request.extensions());
     match Credential::of(request.headers(), request.uri()) {
-        Credential::Bearer(token) => check_operator(state, &token)
+        Credential::Bearer(token) => check_operator(state, &token, address)
             .map_err(|error| Refusal::new(error.status, error.explanation)),
         Credential::Token { token, .. } => {
             let token = Token::parse(token.reveal()).map_err(|error| explain(&error))?;
-            check_token(state, request, &token)
+            check_token(state, request, &token)?;
+            Ok(Caller {
+                actor: Actor::ManagementToken, // its signature was made with it
+                address,
+                at: state.broker.clock().now(),
+            })
         }
         Credential::Key { .. } | Credential::None => Err(Refusal::unauthorized(
             "The request needs the header Authorization with a SharedAccessSignature, or with \
@@ -259,6 +269,7 @@ fn explain(error: &TokenError) -> Refusal {
 /// Where one queue is served.
 struct EntityHandler<'a> {
     state: &'a ApiState,
+    caller: Caller,
     topic: &'a TopicEntry,
     subscription: &'a EventSubscription,
 }
@@ -317,6 +328,12 @@ impl EntityHandler<'_> {
         message: Option<String>,
         disposition: Disposition,
     ) -> Result<DeliveryId, Refusal> {
+        let completes = disposition == Disposition::Complete;
+        let audit = completes.then(|| {
+            let target = Target::subscription(&self.topic.topic.name, &self.subscription.name);
+            let completed = AuditAction::CompleteDeadLetters { dead_letters: 0 };
+            self.caller.did(completed, target)
+        });
         let change = LockChange {
             token,
             of: LockOf {
@@ -325,7 +342,7 @@ impl EntityHandler<'_> {
             },
             disposition,
         };
-        let settled = self.state.broker.settle_locks(vec![change]).await?;
+        let settled = self.state.broker.settle_locks(vec![change], audit).await?;
         let settled = settled.into_iter().next();
         Ok(settled.unwrap_or(Err(LockError::LockLost))?)
     }

@@ -10,6 +10,7 @@ use crate::api::routes;
 use crate::base::Timestamp;
 use crate::model::audit::Caller;
 use crate::model::inspector::INSPECTOR_HOST;
+use crate::model::limits::LOCK_DURATION;
 use crate::store::accounts::{SessionRecord, UserId};
 
 /// One request, and the sentence of the entry that it leaves.
@@ -49,7 +50,10 @@ const UNAUDITED: [(&str, &str); 16] = [
         "POST /everpost/deadLetters/receive",
         "the work of a receiver",
     ),
-    ("POST /everpost/locks/{verb}", "the work of a receiver"),
+    (
+        "POST /everpost/locks/{verb}",
+        "the work of a receiver, but for completing, which is tried below",
+    ),
     ("POST /everpost/replays/preview", "only counts"),
     ("POST /topics/{topic}/explain", "only asks"),
     ("POST /topics/{topic}/tryFilter", "only asks"),
@@ -367,6 +371,57 @@ async fn an_act_and_its_entry_are_one_transaction() {
         let entries = door.entries().await;
         assert_eq!(entries.len(), before.1 + 1, "{}", act.route);
         assert_eq!(entries[0]["sentence"], act.sentence, "{}", act.route);
+        assert_eq!(entries[0]["actorKind"], "ManagementToken");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_takes_a_dead_letter_out_of_its_queue_is_recorded() {
+    let queue = "/orders/Subscriptions/billing/$DeadLetterQueue/messages";
+    let by_service_bus = "Completed 1 dead letter of event subscription billing of topic orders";
+    let (post, delete) = (Method::POST, Method::DELETE);
+    for (way, sentence) in [
+        ("locks", "Completed 1 dead letter"),
+        ("peek-lock", by_service_bus),
+        ("receive and delete", by_service_bus),
+    ] {
+        let door = Door::furnished().await;
+        let lock = json!({ "topic": "orders", "subscription": "billing" });
+        let (method, path, body) = match way {
+            "locks" => {
+                let path = "/everpost/deadLetters/receive";
+                let (_, locked) = door.ask(TOKEN, post.clone(), path, lock).await;
+                let token = &locked["value"][0]["lockToken"];
+                let body = json!({ "lockTokens": [token] });
+                (post.clone(), "/everpost/locks/complete".to_owned(), body)
+            }
+            "peek-lock" => {
+                let path = "/everpost/deadLetters/receive";
+                let (_, locked) = door.ask(TOKEN, post.clone(), path, lock).await;
+                let token = locked["value"][0]["lockToken"].as_str().expect("a token");
+                (delete.clone(), format!("{queue}/1/{token}"), json!(null))
+            }
+            _ => (
+                delete.clone(),
+                format!("{queue}/head?timeout=0"),
+                json!(null),
+            ),
+        };
+        let before = (door.database.rows(), door.entries().await.len());
+        door.database.refuse_audit(true);
+        let (status, answer) = door.ask(TOKEN, method.clone(), &path, body.clone()).await;
+        assert!(status.is_server_error(), "{way}: {status} {answer}");
+        door.database.refuse_audit(false);
+        if way != "receive and delete" {
+            assert_eq!(door.database.rows(), before.0, "{way}");
+        } else {
+            door.clock.advance(LOCK_DURATION); // it was locked before it could not be completed
+        }
+        let (status, answer) = door.ask(TOKEN, method, &path, body).await;
+        assert!(status.is_success(), "{way}: {status} {answer}");
+        let entries = door.entries().await;
+        assert_eq!(entries.len(), before.1 + 1, "{way}");
+        assert_eq!(entries[0]["sentence"], sentence, "{way}");
         assert_eq!(entries[0]["actorKind"], "ManagementToken");
     }
 }

@@ -17,6 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::app::bench::Plan;
 use crate::app::bench::records::Records;
+use crate::app::forwarded::TrustedProxies;
 use crate::app::listen::{self, ConnectionLimits};
 use crate::broker::diagnostics::Connections;
 
@@ -57,6 +58,7 @@ impl Receiver {
         let limits = ConnectionLimits {
             overall: Connections::of_at_most(CONNECTIONS_MAX),
             per_client: CONNECTIONS_MAX,
+            proxies: TrustedProxies::default(),
         };
         let (plan, records) = (Arc::new(plan.clone()), Arc::clone(records));
         let service = move |_| {

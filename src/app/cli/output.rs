@@ -7,7 +7,7 @@ use console::{Term, colors_enabled};
 use serde_json::Value;
 
 use crate::app::cli::server::GLOBAL;
-use crate::base::{Timestamp, visible};
+use crate::base::{Timestamp, is_hidden, visible};
 
 /// The choice between the two.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -45,7 +45,7 @@ impl Output {
     /// Prints `value` itself, or what `view` makes of it.
     pub(super) fn show(self, value: &Value, view: impl View) -> io::Result<()> {
         match self.json {
-            true => print(&format!("{value:#}\n")),
+            true => print(&json_for_stdout(format!("{value:#}\n"))),
             false => print(&view.text(value, Screen::of_stdout())),
         }
     }
@@ -66,6 +66,26 @@ pub(super) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
+}
+
+/// JSON to be printed. For a terminal, what would steer it is escaped as JSON has it; programs get it as it is.
+pub(super) fn json_for_stdout(json: String) -> String {
+    match Term::stdout().is_term() {
+        true => escaped(&json),
+        false => json,
+    }
+}
+
+/// The same JSON with its hidden characters escaped, but for those that lay it out.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match is_hidden(c) && !matches!(c, '\n' | '\r' | '\t') {
+            true => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => text.push(c),
+        }
+    }
+    text
 }
 
 /// Writes a line to standard error. Nobody reads it when even that is closed.
@@ -107,4 +127,21 @@ pub(super) fn printable(text: &str) -> String {
 /// `1 event`, `2 events`.
 pub(super) fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_for_a_terminal_is_the_same_json_and_steers_nothing() {
+        let json = "{\n\t\"subject\": \"\u{202e}gpj.\u{9b}31m\u{7f} größe 👩\u{200d}🚀\"\r\n}";
+        let shown = escaped(json);
+        assert_eq!(
+            shown,
+            "{\n\t\"subject\": \"\\u202egpj.\\u009b31m\\u007f größe 👩\u{200d}🚀\"\r\n}"
+        );
+        let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+        assert_eq!(read(&shown), read(json));
+    }
 }

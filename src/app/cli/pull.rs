@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::app::cli::key::KeyArgs;
-use crate::app::cli::output::{Output, items, note, print, printable, text};
+use crate::app::cli::output::{Output, items, json_for_stdout, note, print, printable, text};
 use crate::app::cli::request::{Request, Server};
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::topic_arg::{NamespaceArgs, TopicArg};
@@ -139,7 +139,7 @@ impl PullArgs {
             }
             for each in &received {
                 print(&match as_json {
-                    true => format!("{}\n", each.line),
+                    true => json_for_stdout(format!("{}\n", each.line)),
                     false => paragraph(each, &date_time_ms(Clock::system().now())),
                 })?;
             }

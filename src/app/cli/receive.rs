@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::app::cli::credentials::secret_line;
-use crate::app::cli::output::{note, print, printable};
+use crate::app::cli::output::{json_for_stdout, note, print, printable};
 use crate::app::cli::pull::PullArgs;
 use crate::app::interrupt::interrupted;
 use crate::app::receive::{ReceivedRequest, Receiver, ReceiverOptions};
@@ -92,7 +92,10 @@ impl ReceiveArgs {
         })
         .await
         .with_context(|| format!("cannot listen on {}", self.listen))?;
-        let form = if self.json { json_line } else { paragraph };
+        let form = match self.json {
+            true => |request: &ReceivedRequest| json_for_stdout(json_line(request)),
+            false => paragraph,
+        };
         match self.json {
             true => note(&format!("listening on {}", receiver.url())),
             false => print(&format!("listening on {}\n", receiver.url()))?,

@@ -12,7 +12,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::app::cli::output::{Output, Screen, View, items, note, print, printable, text};
+use crate::app::cli::output::{
+    Output, Screen, View, items, json_for_stdout, note, print, printable, text,
+};
 use crate::app::cli::server::{ServerAccess, ServerArgs};
 use crate::base::{Clock, Timestamp};
 
@@ -254,7 +256,7 @@ impl Request<'_> {
         let server = self.server;
         let answer = self.text().await?;
         let shown = match server.output.is_json() {
-            true => format!("{answer}\n"),
+            true => json_for_stdout(format!("{answer}\n")),
             false => {
                 let answer = serde_json::from_str(&answer);
                 view(

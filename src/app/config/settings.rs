@@ -144,7 +144,10 @@ settings! {
         "Connections that are served at once, 1 to 1000000; more of them have to wait.";
     value http_connections_per_client: usize = "http.connections_per_client", "Connections per client", Number, "1000", number(1..=1_000_000),
         "Connections that are served at once from one address (from one /64 network of IPv6), 1 to 1000000; \
-         more of them are closed. Behind a reverse proxy, as many as that opens.";
+         more of them are closed. It does not hold for http.trusted_proxies.";
+    list http_trusted_proxies: Vec<IpNet> = "http.trusted_proxies", "Trusted proxies", List("NETWORK"), "", network,
+        "Networks of the reverse proxies in front of the appliance, such as 127.0.0.1/32. Of requests from there, the \
+         address of the client is what X-Forwarded-For or Forwarded says; of all others, that of the connection.";
     value storage_free_bytes_min: u64 = "storage.min_free_mb", "Minimum free disk", Number, "512", mebibytes,
         "Mebibytes that must be free on the disk of the data directory; with less, publishers are told to \
          come back later, while what is stored already is still delivered.";

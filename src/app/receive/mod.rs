@@ -27,6 +27,7 @@ pub use self::request::ReceivedRequest;
 
 use self::log::RequestLog;
 use self::turns::Turns;
+use crate::app::forwarded::TrustedProxies;
 use crate::app::listen::{self, ConnectionLimits};
 use crate::base::{Clock, Timestamp};
 use crate::broker::diagnostics::Connections;
@@ -99,6 +100,7 @@ impl Receiver {
         let limits = ConnectionLimits {
             overall: Connections::of_at_most(CONNECTIONS_MAX),
             per_client: CONNECTIONS_MAX,
+            proxies: TrustedProxies::default(),
         };
         let service = move |peer| {
             let answering = Arc::clone(&answering);

@@ -110,6 +110,8 @@ pub(in crate::broker) struct Agenda<W> {
     waiting_bytes: usize,
     /// Answered deliveries that are not stored yet, over all entries.
     unstored: usize,
+    /// How often it was locked.
+    locks: u64,
 }
 
 #[derive(Debug)]
@@ -217,7 +219,16 @@ impl<W: InMemory> Agenda<W> {
             reserved: 0,
             waiting_bytes: 0,
             unstored: 0,
+            locks: 0,
         }
+    }
+
+    pub(in crate::broker) fn count_lock(&mut self) {
+        self.locks += 1;
+    }
+
+    pub(in crate::broker) fn locks(&self) -> u64 {
+        self.locks
     }
 
     /// Notes that the store has something due at `at` for `subscription`. Returns whether the dispatcher must

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::broker::Broker;
 use crate::model::limits::REJECTION_LIFE;
-use crate::model::login_failures::LOGIN_FAILURES_LIFE;
+use crate::model::login_failures::{KNOWN_NETWORK_LIFE, LOGIN_FAILURES_LIFE};
 use crate::store::StoreError;
 
 /// Pause between two rounds. Handshakes must expire within a second of their window, and rejections are
@@ -54,6 +54,10 @@ impl Broker {
         self.store()
             .accounts
             .delete_login_failures(now - LOGIN_FAILURES_LIFE)
+            .await?;
+        self.store()
+            .accounts
+            .delete_known_networks(now - KNOWN_NETWORK_LIFE)
             .await?;
         self.store().rejections.forget(now - REJECTION_LIFE).await?;
         while self.store().ledger.tidy(now, BATCH).await? {}

@@ -214,28 +214,17 @@ fn header_texts(headers: &HeaderMap, senders: &[Arc<EventSubscription>]) -> Vec<
     let mappings = senders
         .iter()
         .flat_map(|each| each.definition.destination.attribute_mappings());
-    let hidden: Vec<&str> = mappings
-        .filter(|each| {
-            matches!(
-                each.value,
-                AttributeValue::Static {
-                    is_secret: true,
-                    ..
-                }
-            )
-        })
-        .map(|each| each.name.as_str())
-        .collect();
-    let shown = |(name, value): (String, String)| {
-        let is_hidden = hidden.iter().any(|each| each.eq_ignore_ascii_case(&name));
-        let value = match is_hidden {
-            true => "***".to_owned(),
-            false => received::without_credentials(&name, &value),
-        };
-        (name, value)
-    };
-    let texts = received::header_texts(headers).into_iter();
-    texts.map(shown).collect()
+    let hidden = mappings.filter(|each| {
+        matches!(
+            each.value,
+            AttributeValue::Static {
+                is_secret: true,
+                ..
+            }
+        )
+    });
+    let hidden: Vec<&str> = hidden.map(|each| each.name.as_str()).collect();
+    received::shown_headers(headers, &hidden)
 }
 
 /// Earlier attempts, as the sender says.

@@ -15,6 +15,8 @@ pub use password::{
     CHARACTERS_RECOMMENDED as PASSWORD_RECOMMENDED,
 };
 
+use tokio::sync::watch;
+
 pub use tokens::{NewTokenRequest, TOKEN_DAYS_MAX, TokenHolder, Tokens};
 
 use crate::base::{Clock, Entropy, Timestamp, sha256_hex};
@@ -38,6 +40,8 @@ pub struct People {
     tokens: Tokens,
     clock: Clock,
     entropy: Entropy,
+    /// Whether an account was made since the start.
+    has_added: watch::Sender<bool>,
 }
 
 /// What to change about a user; `None` leaves it.
@@ -87,6 +91,7 @@ impl People {
             accounts,
             clock,
             entropy,
+            has_added: watch::Sender::new(false),
         })
     }
 
@@ -113,7 +118,9 @@ impl People {
             return Ok(None); // and nothing is hashed in vain
         }
         let hash = password::hash(password.to_owned()).await;
-        Ok(self.accounts.claim(name.to_owned(), hash, by).await?)
+        let made = self.accounts.claim(name.to_owned(), hash, by).await?;
+        self.has_added.send_replace(true);
+        Ok(made)
     }
 
     /// Adds a user. Without a password, returns the token of a link by which the user chooses one.
@@ -143,7 +150,15 @@ impl People {
             }
         }
         let id = self.accounts.add_user(new, by.clone()).await?;
+        self.has_added.send_replace(true);
         Ok((id, token))
+    }
+
+    /// Returns once an account has been made in whatever way: what was written down for the first one can go.
+    pub async fn added(&self) {
+        let mut added = self.has_added.subscribe();
+        // The sender lives as long as `self`.
+        let _ = added.wait_for(|added| *added).await;
     }
 
     /// Changes a user, all or nothing.
@@ -202,8 +217,12 @@ impl People {
     ) -> Result<User, PeopleError> {
         let user = self.user_of_link(token).await?;
         let by = Caller::user(&user.name, address, self.now());
-        self.set_password(&by, &user, password, None).await?;
-        Ok(user)
+        let mut new = new_password(&user, password, None).await?;
+        new.by_link = Some(hash_of(token)); // others may have used it meanwhile
+        match self.put_password(&by, &user, new).await {
+            Err(PeopleError::Account(AccountError::DeadLink)) => Err(PeopleError::DeadLink),
+            done => done.map(|()| user),
+        }
     }
 
     /// Changes the password of somebody who knows the current one; ends all sessions except `kept`.
@@ -228,8 +247,18 @@ impl People {
         password: &str,
         kept: Option<String>,
     ) -> Result<(), PeopleError> {
+        let new = new_password(user, password, kept).await?;
+        self.put_password(by, user, new).await
+    }
+
+    async fn put_password(
+        &self,
+        by: &Caller,
+        user: &User,
+        new: NewPassword,
+    ) -> Result<(), PeopleError> {
         let change = UserChange {
-            password: Some(new_password(user, password, kept).await?),
+            password: Some(new),
             ..UserChange::default()
         };
         Ok(self
@@ -279,6 +308,7 @@ async fn new_password(
     Ok(NewPassword {
         hash: password::hash(password.to_owned()).await,
         kept_session,
+        by_link: None,
     })
 }
 
@@ -304,6 +334,8 @@ fn judge_name(name: &str) -> Result<(), PeopleError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::registry::ResourceScope;
+    use crate::store::Store;
 
     #[test]
     fn names_are_judged() {
@@ -320,5 +352,31 @@ mod tests {
         ] {
             assert_eq!(judge_name(name).is_ok(), taken, "{name}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_link_that_is_used_twice_at_once_works_once() {
+        let scope = ResourceScope {
+            subscription: "s".to_owned(),
+            resource_group: "g".to_owned(),
+        };
+        let accounts = Store::open_inline(scope).expect("a store").accounts;
+        let clock = Clock::simulated(Timestamp::from_ms(1_000));
+        let people = People::open(accounts, clock, Entropy::seeded(1)).await;
+        let people = people.expect("nobody");
+        let by = Caller::command_line(people.now());
+        let root = people.claim(by.clone(), "root", "correct horse battery");
+        root.await.expect("the first user");
+        let (id, link) = people
+            .add(&by, "ann", Role::Viewer, None)
+            .await
+            .expect("one");
+        let link = link.expect("a link");
+        let choose = |password| people.choose_password(&link, password, None);
+        let (one, other) =
+            tokio::join!(choose("the first password"), choose("the second password"));
+        let used = [one, other].map(|each| each.map(|user| user.id));
+        assert!(used.contains(&Ok(id)), "{used:?}");
+        assert!(used.contains(&Err(PeopleError::DeadLink)), "{used:?}");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::broker::Broker;
-use crate::model::audit::{AuditAction, Caller, Target};
+use crate::model::audit::{AuditAction, AuditEntry, Caller, Target};
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::destination::DeliveryMode;
@@ -18,8 +18,10 @@ use crate::model::lease::{
 };
 use crate::model::limits::{LOCK_BYTES_MAX, RECEIVERS_WAITING_MAX};
 use crate::model::name::SubscriptionName;
+use crate::model::namespace::NamespaceId;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{DeadLetterDestination, EventSubscription, SubscriptionId};
+use crate::model::topic::TopicId;
 use crate::store::views::DeadLetterQuery;
 use crate::store::{
     FreeChange, FreeChanges, FreeSettled, LockBatch, LockChanges, LockRequest, LockSelection,
@@ -69,7 +71,10 @@ pub enum ReceiveError {
          received"
     )]
     Pushed(SubscriptionName),
-    #[error("{RECEIVERS_WAITING_MAX} receivers wait already, which is the most there can be")]
+    #[error(
+        "no more receivers can wait here: of {RECEIVERS_WAITING_MAX} over all queues, an event subscription, \
+         and a namespace or custom topic, may have more only while it has fewer than are left"
+    )]
     TooManyWaiting,
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -142,7 +147,7 @@ impl Broker {
         if !found.is_empty() || wait.is_zero() {
             return Ok(found);
         }
-        let waiter = self.shared.arrivals.wait_at(request.of)?;
+        let waiter = self.wait_at(request.of)?;
         let deadline = tokio::time::sleep(wait);
         tokio::pin!(deadline);
         let mut in_vain = false;
@@ -163,7 +168,7 @@ impl Broker {
     /// Waits until something in a queue falls due. `in_vain` says that the caller has just found nothing to
     /// receive. May be dropped while it waits.
     pub async fn await_due(&self, of: QueueRef, in_vain: bool) -> Result<(), ReceiveError> {
-        let waiter = self.shared.arrivals.wait_at(of)?;
+        let waiter = self.wait_at(of)?;
         Ok(self.due(&waiter, in_vain).await?)
     }
 
@@ -185,6 +190,18 @@ impl Broker {
                 () = tokio::time::sleep(pause.min(LOOK_INTERVAL)) => {}
             }
         }
+    }
+
+    fn wait_at(&self, of: QueueRef) -> Result<Waiter<'_>, ReceiveError> {
+        let registry = self.registry();
+        let (topic, _) = registry
+            .subscription(of.subscription)
+            .ok_or(ReceiveError::SubscriptionDeleted)?;
+        let namespace = topic.namespace.as_ref();
+        let owner = namespace.map_or(Owner::Topic(topic.topic.id), |entry| {
+            Owner::Namespace(entry.namespace.id)
+        });
+        self.shared.arrivals.wait_at(of, owner)
     }
 
     async fn time_until_due(&self, of: QueueRef) -> Result<Duration, StoreError> {
@@ -230,14 +247,16 @@ impl Broker {
             is_allowed
         };
         let handed_out = locked.into_iter().filter(is_allowed).collect();
-        self.settle_locks(exhausted).await?;
+        self.settle_locks(exhausted, None).await?;
         Ok(handed_out)
     }
 
-    /// Settles and renews locks. Returns what became of each.
+    /// Settles and renews locks. Returns what became of each. `audit` is recorded if dead letters leave their
+    /// queue for good, with their number.
     pub async fn settle_locks(
         &self,
         changes: Vec<LockChange>,
+        audit: Option<AuditEntry>,
     ) -> Result<Vec<Result<DeliveryId, LockError>>, StoreError> {
         if changes.is_empty() {
             return Ok(Vec::new());
@@ -245,6 +264,7 @@ impl Broker {
         let request = LockChanges {
             dropping: self.dropping(&changes),
             changes,
+            audit,
             now: self.clock().now(),
         };
         let settled = self.store().ledger.settle_locks(request).await?;
@@ -359,10 +379,18 @@ pub(super) struct Arrivals {
     waiting: Mutex<HashMap<QueueRef, Waiting>>,
 }
 
-#[derive(Default)]
 struct Waiting {
+    owner: Owner,
     receivers: usize,
     notify: Arc<Notify>,
+}
+
+/// Whose keys let receivers wait at a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Namespace(NamespaceId),
+    /// A custom topic.
+    Topic(TopicId),
 }
 
 /// A registered waiting receiver, until it is dropped.
@@ -373,17 +401,30 @@ struct Waiter<'a> {
 }
 
 impl Arrivals {
-    fn wait_at(&self, of: QueueRef) -> Result<Waiter<'_>, ReceiveError> {
+    /// Nobody takes all places: an event subscription and an owner may have more of them only while they have
+    /// fewer than are left.
+    fn wait_at(&self, queue: QueueRef, owner: Owner) -> Result<Waiter<'_>, ReceiveError> {
         let mut waiting = self.waiting.lock().unwrap();
-        let receivers: usize = waiting.values().map(|each| each.receivers).sum();
-        if receivers >= RECEIVERS_WAITING_MAX {
+        let count = |is_counted: &dyn Fn(&QueueRef, &Waiting) -> bool| -> usize {
+            let counted = waiting
+                .iter()
+                .filter(|(queue, each)| is_counted(queue, each));
+            counted.map(|(_, each)| each.receivers).sum()
+        };
+        let left = RECEIVERS_WAITING_MAX - count(&|_, _| true);
+        let here = count(&|each, _| each.subscription == queue.subscription);
+        if here >= left || count(&|_, each| each.owner == owner) >= left {
             return Err(ReceiveError::TooManyWaiting);
         }
-        let here = waiting.entry(of).or_default();
+        let here = waiting.entry(queue).or_insert_with(|| Waiting {
+            owner,
+            receivers: 0,
+            notify: Arc::default(),
+        });
         here.receivers += 1;
         Ok(Waiter {
             arrivals: self,
-            queue: of,
+            queue,
             notify: Arc::clone(&here.notify),
         })
     }
@@ -434,19 +475,31 @@ impl Drop for Waiter<'_> {
 mod tests {
     use super::*;
 
+    fn queue(subscription: i64) -> QueueRef {
+        QueueRef::dead_letters(SubscriptionId(subscription))
+    }
+
     #[test]
-    fn seats_are_counted_over_all_queues_and_given_back() {
+    fn nobody_takes_all_places_and_places_are_given_back() {
         let arrivals = Arrivals::default();
-        let sit = |number: usize| {
-            let queue = i64::try_from(number % 3).expect("few");
-            arrivals.wait_at(QueueRef::dead_letters(SubscriptionId(queue)))
+        let all = |subscriptions: std::ops::Range<i64>, namespace: i64| {
+            let owner = Owner::Namespace(NamespaceId(namespace));
+            let each = subscriptions.cycle();
+            let taken = each.map_while(|each| arrivals.wait_at(queue(each), owner).ok());
+            taken.collect::<Vec<_>>()
         };
-        let seats: Vec<_> = (0..RECEIVERS_WAITING_MAX)
-            .map(|number| sit(number).expect("a seat"))
+        let half = RECEIVERS_WAITING_MAX / 2;
+        let by_one_key = all(0..9, 1);
+        assert_eq!(by_one_key.len(), half, "of one namespace, beside nobody");
+        assert_eq!(all(9..10, 2).len(), half / 2, "half of what is left");
+        let of_topics: Vec<_> = (10..20)
+            .map(|topic| arrivals.wait_at(queue(topic), Owner::Topic(TopicId(topic))))
             .collect();
-        assert_eq!(sit(0).err(), Some(ReceiveError::TooManyWaiting));
-        drop(seats);
+        assert!(of_topics.iter().all(Result::is_ok));
+        let refused = arrivals.wait_at(queue(0), Owner::Namespace(NamespaceId(1)));
+        assert_eq!(refused.err(), Some(ReceiveError::TooManyWaiting));
+        drop((by_one_key, of_topics));
         assert!(arrivals.waiting.lock().unwrap().is_empty());
-        assert!(sit(0).is_ok());
+        assert_eq!(all(0..1, 1).len(), half, "of one event subscription");
     }
 }

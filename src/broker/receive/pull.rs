@@ -61,7 +61,7 @@ impl Broker {
             of: LockOf::any_of(QueueRef::pending(subscription.id)),
             disposition: disposition.clone(),
         });
-        let settled = self.settle_locks(changes.collect()).await?;
+        let settled = self.settle_locks(changes.collect(), None).await?;
         Ok(settled.into_iter().map(|each| each.map(|_| ())).collect())
     }
 

@@ -12,26 +12,70 @@ use crate::store::error::StoreError;
 /// Accounts and networks that are remembered, the newest failures first: bounds the table.
 const LOGIN_FAILURES_MAX: i64 = 10_000;
 
+/// Networks that are remembered because somebody signed in from them, the newest first.
+const KNOWN_NETWORKS_MAX: i64 = 10_000;
+
+/// Whose failures count together when somebody tries to sign in. All are hashes, since people type their password
+/// into the field for the name.
+#[derive(Clone, Debug, Default)]
+pub struct Guessers {
+    /// The account that is tried; `None` for what names nobody, such as a link.
+    pub account: Option<String>,
+    /// The account from that network. Once somebody has signed in from there, its own failures count, and neither
+    /// those of others at the account nor those of others in the network keep anybody waiting.
+    pub account_there: Option<String>,
+    /// The network.
+    pub networks: Vec<String>,
+}
+
+/// Whose failures an attempt adds to, and whose it has to wait for.
+struct Counted<'a> {
+    account: Option<&'a String>,
+    networks: &'a [String],
+    waits_for_networks: bool,
+}
+
+impl Guessers {
+    fn counted(&self, tx: &Connection) -> Result<Counted<'_>, StoreError> {
+        let there = self.account_there.as_ref();
+        let is_known = match there {
+            Some(there) => tx
+                .prepare_cached("SELECT 1 FROM known_network WHERE hash = ?1")?
+                .exists([there])?,
+            None => false,
+        };
+        Ok(Counted {
+            account: if is_known {
+                there
+            } else {
+                self.account.as_ref()
+            },
+            networks: &self.networks,
+            waits_for_networks: !is_known,
+        })
+    }
+}
+
 impl Accounts {
     /// Counts a login attempt as failed until [`Accounts::clear_login_failures`] says otherwise, or returns
-    /// how long to wait. `guessers` are hashes of an account and a network: hashes, since people type their
-    /// password into the field for the name.
+    /// how long to wait.
     pub async fn begin_login_attempt(
         &self,
-        guessers: Vec<String>,
+        guessers: Guessers,
         now: Timestamp,
     ) -> Result<Option<Duration>, StoreError> {
         // A client that has to wait causes no write.
         let asked = guessers.clone();
-        let waits = self.db.read(move |tx| wait(tx, &asked, now)).await?;
-        if waits.is_some() {
-            return Ok(waits);
+        let waits = self.db.read(move |tx| wait(tx, &asked.counted(tx)?, now));
+        if let Some(wait) = waits.await? {
+            return Ok(Some(wait));
         }
         self.db
             .write(move |tx| {
-                let waits = wait(tx, &guessers, now)?;
+                let counted = guessers.counted(tx)?;
+                let waits = wait(tx, &counted, now)?;
                 if waits.is_none() {
-                    for guesser in &guessers {
+                    for guesser in counted.account.into_iter().chain(counted.networks) {
                         let failures = failures(tx, guesser)?;
                         let failures = failures.unwrap_or(LoginFailures::none(now));
                         put(tx, guesser, failures.one_more(now))?;
@@ -43,23 +87,39 @@ impl Accounts {
             .await
     }
 
-    /// Removes the failure that [`Accounts::begin_login_attempt`] counted: `known` starts from zero, `others`
-    /// lose that one failure.
+    /// Removes the failure that [`Accounts::begin_login_attempt`] counted: the account starts from zero, networks
+    /// lose that one failure. From now on the account is known to be used there.
     pub async fn clear_login_failures(
         &self,
-        known: String,
-        others: Vec<String>,
+        guessers: Guessers,
+        now: Timestamp,
     ) -> Result<(), StoreError> {
         self.db
             .write(move |tx| {
-                tx.prepare_cached("DELETE FROM login_failure WHERE hash = ?1")?
-                    .execute([known])?;
-                for guesser in others {
-                    if let Some(failures) = failures(tx, &guesser)? {
-                        put(tx, &guesser, failures.one_fewer())?;
+                let counted = guessers.counted(tx)?;
+                if let Some(account) = counted.account {
+                    tx.prepare_cached("DELETE FROM login_failure WHERE hash = ?1")?
+                        .execute([account])?;
+                }
+                for guesser in counted.networks {
+                    if let Some(failures) = failures(tx, guesser)? {
+                        put(tx, guesser, failures.one_fewer())?;
                     }
                 }
+                if let Some(there) = &guessers.account_there {
+                    note_network(tx, there, now)?;
+                }
                 Ok(())
+            })
+            .await
+    }
+
+    /// Deletes the networks from which nobody has signed in since `cutoff`.
+    pub async fn delete_known_networks(&self, cutoff: Timestamp) -> Result<usize, StoreError> {
+        self.db
+            .write(move |tx| {
+                let forget = "DELETE FROM known_network WHERE used_at <= ?1";
+                Ok(tx.prepare_cached(forget)?.execute([cutoff.as_ms()])?)
             })
             .await
     }
@@ -77,16 +137,31 @@ impl Accounts {
 
 fn wait(
     tx: &Connection,
-    guessers: &[String],
+    counted: &Counted<'_>,
     now: Timestamp,
 ) -> Result<Option<Duration>, StoreError> {
+    let networks = counted
+        .networks
+        .iter()
+        .filter(|_| counted.waits_for_networks);
     let mut longest = Duration::ZERO;
-    for guesser in guessers {
+    for guesser in counted.account.into_iter().chain(networks) {
         if let Some(failures) = failures(tx, guesser)? {
             longest = longest.max(failures.free_at.since(now));
         }
     }
     Ok((!longest.is_zero()).then_some(longest))
+}
+
+fn note_network(tx: &Connection, there: &str, now: Timestamp) -> Result<(), StoreError> {
+    tx.prepare_cached("INSERT OR REPLACE INTO known_network (hash, used_at) VALUES (?1, ?2)")?
+        .execute(params![there, now.as_ms()])?;
+    tx.prepare_cached(
+        "DELETE FROM known_network WHERE hash IN \
+             (SELECT hash FROM known_network ORDER BY used_at DESC LIMIT -1 OFFSET ?1)",
+    )?
+    .execute([KNOWN_NETWORKS_MAX])?;
+    Ok(())
 }
 
 fn failures(tx: &Connection, guesser: &str) -> Result<Option<LoginFailures>, StoreError> {

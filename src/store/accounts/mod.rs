@@ -6,6 +6,7 @@ mod sessions;
 mod tokens;
 mod users;
 
+pub use login_failures::Guessers;
 use schemars::JsonSchema;
 pub use second_factor::{NewSecondFactor, SecondFactor};
 use serde::{Deserialize, Serialize};

@@ -72,6 +72,8 @@ pub struct NewPassword {
     pub hash: String,
     /// The session that goes on.
     pub kept_session: Option<String>,
+    /// The hash of the link's token by which it was chosen, which must still work.
+    pub by_link: Option<String>,
 }
 
 /// Why an account was not changed.
@@ -91,6 +93,8 @@ pub enum AccountError {
     TokenNotFound,
     #[error("there is no such user")]
     NotFound,
+    #[error("the link was used already")]
+    DeadLink,
     #[error("this is the last user who can sign in with the role admin")]
     LastAdmin,
     #[error(transparent)]
@@ -108,6 +112,7 @@ impl ChangeError for AccountError {
             | Self::TooManyTokens
             | Self::TokenNotFound
             | Self::NotFound
+            | Self::DeadLink
             | Self::LastAdmin => None,
         }
     }
@@ -252,7 +257,7 @@ impl Accounts {
                     tx.execute("DELETE FROM session WHERE user_id = ?1", [id.0])?;
                 }
                 if let Some(password) = &change.password {
-                    set_password(tx, id, password)?;
+                    set_password(tx, id, password, by.at)?;
                 }
                 if change.removes_second_factor {
                     tx.execute("DELETE FROM recovery_code WHERE user_id = ?1", [id.0])?;
@@ -371,11 +376,20 @@ fn put_link(tx: &Connection, id: UserId, link: &PasswordLink) -> rusqlite::Resul
     Ok(())
 }
 
-fn set_password(tx: &Connection, id: UserId, password: &NewPassword) -> rusqlite::Result<()> {
-    tx.execute(
-        "UPDATE user SET password_hash = ?2, link_hash = NULL, link_expires_at = NULL WHERE id = ?1",
-        params![id.0, password.hash],
+fn set_password(
+    tx: &Connection,
+    id: UserId,
+    password: &NewPassword,
+    now: Timestamp,
+) -> Result<(), AccountError> {
+    let set = tx.execute(
+        "UPDATE user SET password_hash = ?2, link_hash = NULL, link_expires_at = NULL WHERE id = ?1 \
+             AND (?3 IS NULL OR (link_hash = ?3 AND link_expires_at > ?4 AND disabled_at IS NULL))",
+        params![id.0, password.hash, password.by_link, now.as_ms()],
     )?;
+    if set == 0 {
+        return Err(AccountError::DeadLink);
+    }
     tx.execute(
         "DELETE FROM session WHERE user_id = ?1 AND id IS NOT ?2",
         params![id.0, password.kept_session],

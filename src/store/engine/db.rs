@@ -23,6 +23,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::base::{Clock, Stopwatch, Timestamp};
+use crate::model::limits::REQUEST_ID_WINDOW;
 use crate::store::engine::answers::{Answers, Ended, Reply};
 use crate::store::engine::fatal::{FatalHandler, OnFatal, ReportPanic};
 use crate::store::engine::inline::InlineDatabase;
@@ -31,6 +32,8 @@ use crate::store::engine::upkeep::EngineStatus;
 use crate::store::engine::write_times::{Longest, WriteTimes};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::ledger::counters::Counts;
+use crate::store::ledger::ids::Ids;
+use crate::store::ledger::request_marks::RequestMarks;
 use crate::store::sql::Sql;
 use crate::store::views::event_filter::add_functions;
 
@@ -124,6 +127,8 @@ pub(in crate::store) struct WriteTx {
     connection: Connection,
     /// What was counted in the group and is not written yet.
     counts: RefCell<Counts>,
+    marks: RefCell<RequestMarks>,
+    ids: Ids,
 }
 
 impl Deref for WriteTx {
@@ -138,6 +143,15 @@ impl WriteTx {
     /// Counts what a change does to events and deliveries.
     pub(in crate::store) fn counts(&self) -> RefMut<'_, Counts> {
         self.counts.borrow_mut()
+    }
+
+    /// The publish requests that are recognised.
+    pub(in crate::store) fn marks(&self) -> RefMut<'_, RequestMarks> {
+        self.marks.borrow_mut()
+    }
+
+    pub(in crate::store) fn ids(&self) -> &Ids {
+        &self.ids
     }
 }
 
@@ -185,7 +199,8 @@ impl Db {
             of: path.to_owned(),
             to_truncate: AtomicBool::new(false),
         });
-        let writer_connection = WriterConnection::new(open_writer(path)?);
+        let since = clock.now() - REQUEST_ID_WINDOW;
+        let writer_connection = WriterConnection::new(open_writer(path)?, since);
         writer_connection
             .connection()
             .busy_timeout(LOCK_TOLD_AFTER)?;
@@ -389,16 +404,26 @@ impl Db {
 }
 
 impl WriterConnection {
-    /// Wraps a connection whose schema is current.
-    pub(in crate::store) fn new(connection: Connection) -> Self {
-        Self {
+    /// Wraps a connection whose schema is current. Publish requests are recognised that were received `since`.
+    pub(in crate::store) fn new(connection: Connection, since: Timestamp) -> Self {
+        let writer_connection = Self {
             tx: WriteTx {
                 connection,
                 counts: RefCell::default(),
+                marks: RefCell::default(),
+                ids: Ids::default(),
             },
             write_times: Arc::default(),
             locked_out: Arc::default(),
-        }
+        };
+        writer_connection.load(since);
+        writer_connection
+    }
+
+    /// Reads what is kept in memory.
+    pub(super) fn load(&self, since: Timestamp) {
+        self.tx.ids.forget();
+        self.tx.marks().load(&self.tx, since);
     }
 
     pub(in crate::store) fn connection(&self) -> &Connection {
@@ -483,6 +508,7 @@ fn run_group(
         tx, write_times, ..
     } = writer;
     tx.counts.take(); // of a group that was undone
+    tx.marks().undo(0);
     let group = begin(writer)?;
     let (begun, rows_before) = (Stopwatch::begin(), tx.total_changes());
     let mut change = Some(first);
@@ -508,6 +534,7 @@ fn run_group(
     }
     let stopwatch = Stopwatch::begin();
     tx.counts.take().write(tx)?;
+    tx.marks().write(tx)?;
     group.commit()?;
     write_times.committed(stopwatch.took());
     Ok(())
@@ -561,11 +588,12 @@ fn undo_alone<T, E: ChangeError>(
     tx: &WriteTx,
     change: impl FnOnce(&WriteTx) -> Result<T, E>,
 ) -> Result<T, E> {
-    let before = tx.counts.take();
+    let (before, marks) = (tx.counts.take(), tx.marks().unwritten());
     let result = in_savepoint(tx, change);
     let counted = tx.counts.replace(before);
-    if result.is_ok() {
-        tx.counts().add(counted);
+    match result.is_ok() {
+        true => tx.counts().add(counted),
+        false => tx.marks().undo(marks),
     }
     result
 }

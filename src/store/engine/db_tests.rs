@@ -117,7 +117,7 @@ async fn a_change_that_fails_undoes_itself_alone() {
 fn a_group_that_sqlite_rolls_back_fails_as_a_whole() {
     let mut connection = open_in_memory().expect("a database");
     migrate(&mut connection).expect("the schema");
-    let writer = WriterConnection::new(connection);
+    let writer = WriterConnection::new(connection, Timestamp::from_ms(0));
     writer
         .connection()
         .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT;")
@@ -303,7 +303,7 @@ async fn damage_fails_what_reads_it_and_ends_what_writes() {
 fn the_others_of_a_ruined_group_hear_that_it_was_not_their_fault() {
     let mut connection = open_in_memory().expect("a database");
     migrate(&mut connection).expect("the schema");
-    let writer = WriterConnection::new(connection);
+    let writer = WriterConnection::new(connection, Timestamp::from_ms(0));
     writer
         .connection()
         .execute_batch("CREATE TABLE t (n INTEGER UNIQUE) STRICT; INSERT INTO t VALUES (1);")

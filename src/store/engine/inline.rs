@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rusqlite::trace::{TraceEvent, TraceEventCodes};
 
-use crate::base::Entropy;
+use crate::base::{Entropy, Timestamp};
 use crate::store::engine::db::WriterConnection;
 use crate::store::engine::encryption::{Encryption, MasterKeys};
 use crate::store::engine::{db, migrate};
@@ -20,6 +20,9 @@ thread_local! {
 /// How often other tasks are polled before the next read or change goes on: this stands in for the threads of
 /// a real store.
 pub type Pauses = Arc<dyn Fn() -> usize + Send + Sync>;
+
+/// The age of the requests that it recognises does not depend on when it is opened.
+const SINCE: Timestamp = Timestamp::from_ms(0);
 
 /// The database. Clones share it.
 #[derive(Clone)]
@@ -40,11 +43,16 @@ impl InlineDatabase {
         let mut connection = db::open_in_memory()?;
         migrate::migrate(&mut connection)?;
         Ok(Self {
-            writer_connection: Arc::new(Mutex::new(WriterConnection::new(connection))),
+            writer_connection: Arc::new(Mutex::new(WriterConnection::new(connection, SINCE))),
             // Only its own stores ever decrypt it.
             encryption: Encryption::new(&MasterKeys::generate(&Entropy::Os), Entropy::Os),
             pauses,
         })
+    }
+
+    /// Forgets what a process had in memory.
+    pub(in crate::store) fn open(&self) {
+        self.writer_connection().load(SINCE);
     }
 
     /// Makes the database full, or not full again. A full one fails whatever needs another page.

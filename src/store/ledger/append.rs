@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
 use crate::base::Timestamp;
 use crate::model::audit::AuditEntry;
@@ -15,6 +15,7 @@ use crate::store::error::StoreError;
 use crate::store::ledger::counters::{DeliveryChange, Version};
 use crate::store::ledger::fan_out::{self, FanOut};
 use crate::store::ledger::notices::{self, NoticeMark};
+use crate::store::ledger::request_marks::RequestMark;
 use crate::store::row;
 use crate::store::sql::Sql;
 
@@ -66,15 +67,6 @@ impl AppendRequest {
             self.fan_out = Some(fan_out);
         }
     }
-}
-
-/// Identifies a publish request, so that a repeated one is stored once (rule A, `x-ms-client-request-id`).
-#[derive(Clone, Copy, Debug)]
-pub struct RequestMark {
-    /// Of topic, id and body: the first half of their SHA-256. No two requests share it by chance.
-    pub fingerprint: [u8; 16],
-    /// Older requests are not recognised any more.
-    pub since: Timestamp,
 }
 
 /// The result of an [`AppendRequest`].
@@ -137,7 +129,7 @@ pub(in crate::store) fn append(
         topic, received_at, ..
     } = request;
     if let Some(mark) = request.request
-        && !mark_request(tx, &mark, received_at)?
+        && !tx.marks().mark(tx, &mark, received_at)?
     {
         return Ok(None);
     }
@@ -173,22 +165,11 @@ pub(in crate::store) fn append(
     Ok(Some(stored))
 }
 
-/// Returns `false` if the request was marked before.
-fn mark_request(tx: &Connection, mark: &RequestMark, at: Timestamp) -> Result<bool, StoreError> {
-    let find = "SELECT 1 FROM publish_request WHERE fingerprint = ?1 AND received_at >= ?2";
-    if tx.is_any(find, params![mark.fingerprint, mark.since])? {
-        return Ok(false);
-    }
-    let insert = "INSERT INTO publish_request (fingerprint, received_at) VALUES (?1, ?2)";
-    tx.run(insert, params![mark.fingerprint, at])?;
-    Ok(true)
-}
-
-const INSERT_EVENT: &str = "INSERT INTO event (topic_id, received_at, event_id, event_type, source, \
+const INSERT_EVENT: &str = "INSERT INTO event (id, topic_id, received_at, event_id, event_type, source, \
      subject, event_time, data_version, attributes, data, data_is_base64, matched) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-const INSERT_DELIVERY: &str = "INSERT INTO delivery (event_id, subscription_id, next_attempt_at, \
-     published_at, resubmission_of) VALUES (?1, ?2, ?3, ?3, ?4)";
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+const INSERT_DELIVERY: &str = "INSERT INTO delivery (id, event_id, subscription_id, next_attempt_at, \
+     published_at, resubmission_of) VALUES (?1, ?2, ?3, ?4, ?4, ?5)";
 
 pub(super) fn insert_event(
     tx: &WriteTx,
@@ -197,8 +178,10 @@ pub(super) fn insert_event(
     event: &Event,
     matched: usize,
 ) -> rusqlite::Result<EventKey> {
+    let key = tx.ids().next_event(tx)?;
     let (data, data_is_base64) = row::data_columns(&event.data);
     let values = params![
+        key,
         topic,
         received_at,
         event.id,
@@ -215,7 +198,7 @@ pub(super) fn insert_event(
     tx.run(INSERT_EVENT, values)?;
     let bytes = data.map_or(0, str::len);
     tx.counts().event(topic, received_at, matched, bytes);
-    Ok(EventKey(tx.last_insert_rowid()))
+    Ok(key)
 }
 
 /// Adds a delivery that is due at `at`, when its time to live begins.
@@ -226,9 +209,9 @@ pub(super) fn insert_delivery(
     at: Timestamp,
     resubmission_of: Option<DeliveryId>,
 ) -> rusqlite::Result<DeliveryId> {
-    let values = params![event, subscription, at, resubmission_of];
+    let id = tx.ids().next_delivery(tx)?;
+    let values = params![id, event, subscription, at, resubmission_of];
     tx.run(INSERT_DELIVERY, values)?;
-    let id = DeliveryId(tx.last_insert_rowid());
     tx.counts().delivery(&DeliveryChange {
         id,
         subscription,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row, ToSql, params};
 
 use crate::base::Timestamp;
+use crate::model::audit::AuditEntry;
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{AttemptResult, Delivery, DeliveryId, Settlement};
 use crate::model::event::StoredEvent;
@@ -103,6 +104,8 @@ pub struct LockChanges {
     pub changes: Vec<LockChange>,
     /// Subscriptions that keep no dead letters.
     pub dropping: HashSet<SubscriptionId>,
+    /// What is recorded, with their number, if dead letters leave their queue for good.
+    pub audit: Option<AuditEntry>,
     pub now: Timestamp,
 }
 
@@ -281,17 +284,32 @@ const UNCOUNT: &str = "UPDATE delivery SET attempts = attempts - 1, last_attempt
 const UNLOCK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, locked_until = NULL, \
      next_attempt_at = ?2, deferred = (?2 = ?3) WHERE id = ?1";
 
-pub(super) fn settle_locks(
-    tx: &WriteTx,
-    request: LockChanges,
-) -> Result<Vec<Result<LockSettled, LockError>>, StoreError> {
+impl LockSettled {
+    fn removes_dead_letter(&self) -> bool {
+        let is_back = matches!(
+            self.end,
+            LockEnd::Renewed { .. } | LockEnd::Settled(Settlement::Retry { .. })
+        );
+        self.lock.of.queue == SubQueue::DeadLetters && !is_back
+    }
+}
+
+/// What became of each lock, and what is to be recorded.
+pub(super) type LocksSettled = (Vec<Result<LockSettled, LockError>>, Option<AuditEntry>);
+
+pub(super) fn settle_locks(tx: &WriteTx, request: LockChanges) -> Result<LocksSettled, StoreError> {
     let LockChanges {
         changes,
         dropping,
+        audit,
         now,
     } = request;
     let settle = |change| settle_lock(tx, change, &dropping, now);
-    changes.into_iter().map(settle).collect()
+    let settled: Vec<_> = changes.into_iter().map(settle).collect::<Result<_, _>>()?;
+    let removed = settled.iter().flatten();
+    let removed = removed.filter(|each| each.removes_dead_letter()).count();
+    let audit = audit.and_then(|audit| audit.of_dead_letters(removed));
+    Ok((settled, audit))
 }
 
 fn settle_lock(
@@ -340,6 +358,7 @@ fn settle_pending(
     }
     let record = SettlementRecord {
         delivery: lock.delivery,
+        counted_for: None,
         attempts,
         attempt: result.map(|result| Arc::new(lock.attempt(now, result))),
         late: None,

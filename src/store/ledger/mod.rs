@@ -13,10 +13,12 @@ pub(super) mod append;
 pub(super) mod counters;
 pub(super) mod exports;
 pub(super) mod fan_out;
+pub(super) mod ids;
 pub(super) mod lease;
 pub(super) mod locks;
 pub(super) mod notices;
 mod pull_in;
+pub(super) mod request_marks;
 pub(super) mod resubmit;
 pub(super) mod settle;
 pub(super) mod traffic;
@@ -44,7 +46,6 @@ use crate::store::error::StoreError;
 use crate::store::replay::search::{self, CandidateQuery, Candidates, Counted, IdRange};
 use crate::store::replay::{self, CommandResult};
 use crate::store::retention::{self, PruneRequest, Pruned, rollups};
-use crate::store::sql::Sql;
 use crate::wire::changes::with_changes;
 use append::{AppendRequest, Appended, Effects, HandedOver, Stored};
 use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
@@ -254,9 +255,12 @@ impl Ledger {
         &self,
         request: LockChanges,
     ) -> Result<Vec<Result<LockSettled, LockError>>, StoreError> {
-        self.db
-            .write_in_group(move |tx| locks::settle_locks(tx, request))
-            .await
+        if request.audit.is_some() {
+            let change = move |tx: &_| locks::settle_locks(tx, request);
+            return self.db.write_audited(change).await;
+        }
+        let change = move |tx: &_| Ok(locks::settle_locks(tx, request)?.0);
+        self.db.write_in_group(change).await
     }
 }
 
@@ -462,11 +466,8 @@ impl Ledger {
                 if let Some(queue) = too_late.first() {
                     pull_in::pull_in(tx, *queue, now, limit)?;
                 }
-                // The oldest come first, so no index by age is needed.
-                let marks = "DELETE FROM publish_request WHERE received_at < ?1 AND id IN \
-                     (SELECT id FROM publish_request ORDER BY id LIMIT ?2)";
                 let deleted = [
-                    tx.run(marks, rusqlite::params![now - REQUEST_ID_WINDOW, limit])?,
+                    tx.marks().tidy(tx, now - REQUEST_ID_WINDOW, limit)?,
                     exports::tidy(tx, now - BLOB_NAMES_KEPT, limit)?,
                     rollups::delete(tx, now, limit)?,
                 ];

@@ -23,6 +23,8 @@ use crate::store::sql::Sql;
 #[derive(Clone, Debug)]
 pub struct SettlementRecord {
     pub delivery: DeliveryId,
+    /// Its subscription, and when its time to live began: what counting needs to know. `None` if it is to be read.
+    pub counted_for: Option<(SubscriptionId, Timestamp)>,
     /// Attempts that it has had, as the caller knows. If it has had more, it is not settled.
     pub attempts: u32,
     /// The attempt to record; `None` if the delivery ends without another one.
@@ -38,6 +40,7 @@ impl SettlementRecord {
     pub fn of(delivery: &Delivery, settlement: Settlement) -> Self {
         Self {
             delivery: delivery.id,
+            counted_for: None,
             attempts: delivery.attempts,
             attempt: None,
             late: None,
@@ -122,9 +125,8 @@ const SETTLE: &str = "UPDATE delivery SET state = ?3, \
          lock_token = NULL, locked_at = NULL, locked_until = NULL \
      WHERE id = ?1 AND state = 'Pending' AND attempts = ?2";
 
-/// What counting a settlement needs to know of its delivery.
-const SETTLED: &str =
-    "SELECT subscription_id, published_at, last_attempt_at FROM delivery WHERE id = ?1";
+/// See [`SettlementRecord::counted_for`].
+const COUNTED_FOR: &str = "SELECT subscription_id, published_at FROM delivery WHERE id = ?1";
 
 /// Copies from the event what dead letters are searched and grouped by, since reading each event costs a page of
 /// the file.
@@ -181,16 +183,18 @@ pub(super) fn settle(
     if changed == 0 {
         return Ok(Settled::Stale);
     }
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    let (subscription, published_at, last_attempt_at) = tx
-        .first(SETTLED, [delivery], read)?
-        .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let counted_for = match record.counted_for {
+        Some(known) => known,
+        None => tx.one(COUNTED_FOR, [delivery], read)?,
+    };
+    let (subscription, published_at) = counted_for;
     let is_pending = state == DeliveryState::Pending;
     tx.counts().delivery(&DeliveryChange {
         id: delivery,
         subscription,
         published_at,
-        last_attempt_at,
+        last_attempt_at: attempt.map(|attempt| attempt.started_at),
         old: Some(Version::pending(attempts)),
         new: Some(Version {
             state,
@@ -343,6 +347,7 @@ pub(super) fn settle_free(
             }
             let record = SettlementRecord {
                 delivery: id,
+                counted_for: None,
                 attempts: free.attempts,
                 attempt: None,
                 late: None,

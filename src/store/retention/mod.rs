@@ -106,6 +106,7 @@ pub(super) fn prune(
     cutoff: Cutoff,
 ) -> Result<Pruned, StoreError> {
     let mut pruned = Pruned::default();
+    tx.ids().store(tx)?;
     for event in events {
         let status = status(tx, event, cutoff)?;
         if status.is_prunable {

@@ -29,6 +29,8 @@ use crate::model::delivery::{
     AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, HttpResponse, LateResponse, Outcome,
 };
 use crate::model::event::{EventKey, StoredEvent};
+use crate::model::name::TopicName;
+use crate::model::registry::Registry;
 use crate::model::replay::{ReplayJob, ReplayJobId};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
@@ -47,7 +49,7 @@ pub use crate::store::ledger::traffic::{
 };
 pub use crate::store::rejections::RejectionQuery;
 pub use crate::store::replay::results::{REPLAY_RESULTS_MAX, ReplayResults};
-use crate::wire::dead_letter::DeadLetterFacts;
+use crate::wire::dead_letter::{DeadLetterFacts, RecordOf};
 
 /// Rows of one page of a list.
 pub const PAGE_ROWS_MAX: usize = 200;
@@ -171,6 +173,18 @@ impl DeliveryRow {
             publish_time: self.published_at,
             last_attempt_at: self.last_attempt_at,
         })
+    }
+
+    /// What Azure would have written to storage of it and its event; `None` if it was never dead-lettered or dropped.
+    pub fn record(&self, event: &StoredEvent, registry: &Registry) -> Option<Vec<u8>> {
+        let topic = TopicName::parse(&self.topic).ok()?;
+        let subscription = registry.subscription(self.subscription_id);
+        let of = RecordOf {
+            topic: &topic,
+            topic_resource_id: &registry.resource_id(&topic),
+            definition: subscription.map(|(_, each)| &each.definition),
+        };
+        Some(of.write(event, &self.dead_letter_facts()?))
     }
 
     /// Why it was dead-lettered: the receiver's reason, else Azure's.

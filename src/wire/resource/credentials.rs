@@ -12,6 +12,7 @@ use serde_json::json;
 use super::mirror::documents;
 use super::rules::Judged;
 use super::secret::is_hidden;
+use super::values::default_if_null;
 use crate::base::Timestamp;
 use crate::model::access::Secret;
 use crate::model::credentials::{
@@ -41,14 +42,14 @@ struct CredentialsDocument {
     #[serde(flatten, with = "tls")]
     #[schemars(with = "TlsDocument")]
     tls: Option<Arc<TlsMaterial>>,
-    #[serde(rename = "signingSecrets", default, deserialize_with = "none_if_null")]
+    #[serde(
+        rename = "signingSecrets",
+        default,
+        deserialize_with = "default_if_null"
+    )]
     #[serde(skip_serializing_if = "is_empty")]
     #[schemars(with = "Option<Signing>")]
     signing: Signing,
-}
-
-fn none_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Signing, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 fn is_empty(signing: &Signing) -> bool {

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::mirror::documents;
 use super::rules::Judged;
+use super::values::default_if_null;
 use crate::model::access::Secret;
 use crate::model::blob_storage::{AzureAccess, AzureAccount, BlobStorage, S3Account};
 use crate::model::destination::EndpointUrl;
@@ -46,7 +47,8 @@ pub(super) enum DeadLetterDocument {
         #[schemars(length(min = 1), regex(pattern = "^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$"))]
         #[schemars(extend("x-expected" = "the name of a container", "x-check" = "container"))]
         container: String,
-        #[serde(default = "directory", skip_serializing_if = "is_directory")]
+        #[serde(default, deserialize_with = "default_if_null")]
+        #[serde(skip_serializing_if = "is_directory")]
         #[schemars(with = "Option<BlobStorage>")]
         storage: BlobStorage,
     },
@@ -60,10 +62,6 @@ enum StorageDocument {
     Directory,
     S3(Box<S3Account>),
     AzureBlob(Box<AzureAccount>),
-}
-
-fn directory() -> BlobStorage {
-    BlobStorage::Directory
 }
 
 fn is_directory(storage: &BlobStorage) -> bool {

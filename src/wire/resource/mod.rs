@@ -75,7 +75,7 @@ pub use standing::standing_reason;
 pub use subscription::{
     Observed, SubscriptionContext, parse_subscription, patch_subscription,
     render_delivery_attributes, render_full_url, render_subscription, subscription_from_text,
-    subscription_to_text,
+    subscription_schema, subscription_to_text,
 };
 pub use topic::{
     event_types, parse_topic, patch_topic, render_topic, topic_from_text, topic_to_text,

@@ -353,13 +353,16 @@ fn container(text: &str) -> Result<(), String> {
     }
 }
 
-/// Custom headers may not start like this (rule 6.4).
-const RESERVED_PREFIX: &str = "aeg-";
+/// Custom headers may not start like these (rule 6.4): the delivery's own, and those that sign it and give its
+/// origin.
+const RESERVED_PREFIXES: [&str; 2] = ["aeg-", "webhook-"];
 
 /// Headers that belong to the connection or the body (rule 6.4), and their relatives, without which
 /// HTTP/2 would reject the whole request.
-const FORBIDDEN_HEADERS: [&str; 10] = [
+/// A receiver that is told to expect a body would be waited for.
+const FORBIDDEN_HEADERS: [&str; 11] = [
     "Host",
+    "Expect",
     "Content-Length",
     "Content-Type",
     "Connection",
@@ -379,9 +382,11 @@ fn header_name(text: &str) -> Result<(), String> {
             "{found} is not the name of a header; only {allowed} are allowed"
         ));
     }
-    if text.to_ascii_lowercase().starts_with(RESERVED_PREFIX) {
+    let name = text.to_ascii_lowercase();
+    let mut reserved = RESERVED_PREFIXES.iter();
+    if let Some(prefix) = reserved.find(|prefix| name.starts_with(**prefix)) {
         return Err(format!(
-            "{found} is reserved, as are all names that start with {RESERVED_PREFIX:?}"
+            "{found} is reserved, as are all names that start with {prefix:?}"
         ));
     }
     let mut forbidden = FORBIDDEN_HEADERS.iter();

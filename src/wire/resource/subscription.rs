@@ -17,7 +17,7 @@ use super::rules::{self, Context};
 use super::secret::is_hidden;
 use super::standing::Standing;
 use super::values::{Waits, minutes, waits};
-use super::{destination, document};
+use super::{destination, document, reader};
 use crate::base::Timestamp;
 use crate::model::destination::{DeliveryAttributeMapping, Destination};
 use crate::model::export::Outage;
@@ -310,6 +310,15 @@ pub fn parse_subscription(
     let replaced = context.replaces.map(Envelope::<NamespaceProperties>::from);
     let read = document::put(body, replaced.as_ref(), &rules)?;
     Ok(read.properties.definition())
+}
+
+/// The schema of the `properties` that requests have, those of namespace topics or the others. It is that of
+/// [`reader`]: nothing is referred to, and what may be `null` is marked by `x-null`.
+pub fn subscription_schema(is_in_namespace: bool) -> &'static Value {
+    match is_in_namespace {
+        false => reader::schema_of::<Properties>(),
+        true => reader::schema_of::<NamespaceProperties>(),
+    }
 }
 
 /// Applies the body of a PATCH. Of custom topics it is flat (rule 3.1). A destination, which has no

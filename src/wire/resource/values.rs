@@ -26,6 +26,15 @@ use crate::model::subscription::ValidationState;
 use crate::model::topic::DeliverySchema;
 use crate::wire::duration;
 
+/// Reads `null` as if it were left out.
+pub(super) fn default_if_null<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Deserialize<'de> + Default,
+    D: Deserializer<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
 /// Schemas of types that do not derive them.
 macro_rules! schemas {
     ($($type:ty => $schema:expr;)*) => {$(

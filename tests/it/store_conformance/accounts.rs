@@ -55,10 +55,17 @@ pub(super) async fn the_first_user_claims_and_sessions_end(f: Fixture) {
     );
 }
 
+fn account(name: &str) -> Guessers {
+    Guessers {
+        account: Some(name.to_owned()),
+        ..Guessers::default()
+    }
+}
+
 pub(super) async fn failures_to_sign_in_are_counted_bounded_and_forgotten(f: Fixture) {
     let accounts = &f.store.accounts;
     let fail = async |guesser: &str, now| {
-        let wait = accounts.begin_login_attempt(vec![guesser.to_owned()], at(now));
+        let wait = accounts.begin_login_attempt(account(guesser), at(now));
         wait.await.expect("an answer")
     };
     for _ in 0..5 {
@@ -67,12 +74,21 @@ pub(super) async fn failures_to_sign_in_are_counted_bounded_and_forgotten(f: Fix
     let second = Some(Duration::from_secs(1));
     assert_eq!(fail("ann", 0).await, second);
     assert_eq!(fail("bob", 0).await, None);
-    let known = accounts.clear_login_failures("bob".to_owned(), vec!["ann".to_owned()]);
+    let known = accounts.clear_login_failures(
+        Guessers {
+            networks: vec!["ann".to_owned()],
+            ..account("bob")
+        },
+        at(0),
+    );
     known.await.expect("taken back");
     assert_eq!(fail("ann", 0).await, None, "the last failure was none");
     assert_eq!(fail("ann", 0).await, second);
     // The newest ten thousand are remembered.
-    let many = (0..9_999).map(|number| number.to_string()).collect();
+    let many = Guessers {
+        networks: (0..9_999).map(|number| number.to_string()).collect(),
+        ..Guessers::default()
+    };
     assert_eq!(accounts.begin_login_attempt(many, at(500)).await, Ok(None));
     assert_eq!(fail("ann", 500).await, Some(Duration::from_millis(500)));
     assert_eq!(fail("late", 500).await, None);
@@ -80,6 +96,20 @@ pub(super) async fn failures_to_sign_in_are_counted_bounded_and_forgotten(f: Fix
     let forget = async |until| f.store.accounts.delete_login_failures(at(until)).await;
     assert_eq!(forget(499).await, Ok(0));
     assert_eq!(forget(500).await, Ok(10_000));
+    let there = || Guessers {
+        account_there: Some("ann there".to_owned()),
+        ..account("ann")
+    };
+    let signed_in = accounts.clear_login_failures(there(), at(0));
+    signed_in.await.expect("stored");
+    for _ in 0..9 {
+        fail("ann", 600).await;
+    }
+    let from_there = || accounts.begin_login_attempt(there(), at(600));
+    assert_eq!(from_there().await, Ok(None), "known there");
+    let forget = async |until| f.store.accounts.delete_known_networks(at(until)).await;
+    assert_eq!(forget(0).await, Ok(1));
+    assert_eq!(from_there().await, Ok(Some(Duration::from_secs(1))));
 }
 
 #[tokio::test]
@@ -88,11 +118,7 @@ async fn failures_to_sign_in_outlive_the_program() {
     let data_dir = data_dir(&dir);
     for expected in [None, Some(Duration::from_secs(1))] {
         let store = opened(data_dir.clone());
-        let guess = || {
-            store
-                .accounts
-                .begin_login_attempt(vec!["ann".to_owned()], at(0))
-        };
+        let guess = || store.accounts.begin_login_attempt(account("ann"), at(0));
         assert_eq!(guess().await, Ok(expected));
         for _ in 0..4 {
             guess().await.expect("an answer");

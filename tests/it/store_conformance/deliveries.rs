@@ -242,6 +242,7 @@ pub(super) async fn a_late_answer_completes_what_still_waits(f: Fixture) {
     };
     let record = |delivery, late, completes: bool| SettlementRecord {
         delivery,
+        counted_for: None,
         attempts: 1,
         attempt: None,
         late: Some(late),

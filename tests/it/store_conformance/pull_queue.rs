@@ -53,6 +53,7 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
     let changes = LockChanges {
         changes: vec![release],
         dropping: HashSet::new(),
+        audit: None,
         now: at(160),
     };
     let settled = f.store.ledger.settle_locks(changes).await;

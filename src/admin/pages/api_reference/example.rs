@@ -1,10 +1,11 @@
 //! A request of the API as a command of curl.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::admin::lists::recipe::quoted;
-use crate::admin::pages::api_reference::document::entries;
+use crate::admin::pages::api_reference::operation::Operation;
+use crate::admin::pages::api_reference::schema::entries;
 
 /// What stands in a query as it is.
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC
@@ -14,53 +15,46 @@ const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b':')
     .remove(b'/');
 
-/// What is to be asked.
-pub(crate) struct Call<'a> {
-    pub(crate) server: &'a str,
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
-    pub(crate) parameters: &'a [&'a Value],
-    /// The first of the credentials that open it.
-    pub(crate) credential: Option<&'a Map<String, Value>>,
-    /// OpenAPI's `requestBody`.
-    pub(crate) body: &'a Value,
-}
-
 /// The command.
-pub(crate) fn curl(call: &Call<'_>) -> String {
-    let url = quoted(&format!("{}{}", call.server, target(call)));
-    let mut lines = vec![match call.method {
+pub(super) fn curl(document: &Value, operation: &Operation<'_>) -> String {
+    let server = document["servers"][0]["url"].as_str().unwrap_or_default();
+    let url = quoted(&format!("{server}{}", target(operation)));
+    let mut lines = vec![match &*operation.method() {
         "GET" => format!("curl {url}"),
         method => format!("curl -X {method} {url}"),
     }];
-    if let Some(header) = credential(call) {
-        lines.push(format!("  -H \"{header}\""));
-    }
-    if let Some((kind, content)) = preferred(call.body) {
+    // The first of the credentials that open it.
+    let credential = entries(&operation.json["security"][0]).next();
+    lines.extend(credential.map(|(name, _)| match name.as_str() {
+        "token" => "  -H \"Authorization: Bearer $TOKEN\"".to_owned(),
+        "accessKey" => "  -H \"aeg-sas-key: $KEY\"".to_owned(),
+        _ => "  -H \"Authorization: $SIGNATURE\"".to_owned(),
+    }));
+    // JSON needs least to be said.
+    let contents = || entries(&operation.json["requestBody"]["content"]);
+    let json = contents().find(|(kind, _)| *kind == "application/json");
+    if let Some((kind, content)) = json.or_else(|| contents().next()) {
         lines.push(format!("  -H \"Content-Type: {kind}\""));
-        lines.push(format!("  -d {}", quoted(&pretty(&content["example"]))));
+        lines.push(format!(
+            "  -d {}",
+            quoted(&format!("{:#}", content["example"]))
+        ));
     }
     lines.join(" \\\n")
 }
 
-/// JSON as people read it.
-pub(crate) fn pretty(json: &Value) -> String {
-    serde_json::to_string_pretty(json).unwrap_or_default()
-}
-
-/// The content type that needs least to be said.
-fn preferred(body: &Value) -> Option<(&String, &Value)> {
-    let json = entries(&body["content"]).find(|(kind, _)| *kind == "application/json");
-    json.or_else(|| entries(&body["content"]).next())
-}
-
 /// Path and query, with an example for every parameter that must be there.
-fn target(call: &Call<'_>) -> String {
-    let mut path = call.path.to_owned();
+fn target(operation: &Operation<'_>) -> String {
+    let mut path = operation.path.to_owned();
     let mut query = Vec::new();
-    for parameter in call.parameters {
+    for parameter in operation.parameters() {
         let name = parameter["name"].as_str().unwrap_or_default();
-        let value = example(parameter);
+        let given = [&parameter["example"], &parameter["schema"]["examples"][0]];
+        let value = match given.into_iter().find(|given| !given.is_null()) {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => name.to_uppercase(),
+        };
         match parameter["in"].as_str() {
             Some("path") => path = path.replace(&format!("{{{name}}}"), &value),
             Some("query") if parameter["required"] == true => {
@@ -76,67 +70,43 @@ fn target(call: &Call<'_>) -> String {
     }
 }
 
-fn example(parameter: &Value) -> String {
-    let given = [&parameter["example"], &parameter["schema"]["examples"][0]];
-    match given.into_iter().find(|given| !given.is_null()) {
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-        None => parameter["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_uppercase(),
-    }
-}
-
-fn credential(call: &Call<'_>) -> Option<&'static str> {
-    match call.credential?.keys().next()?.as_str() {
-        "token" => Some("Authorization: Bearer $TOKEN"),
-        "accessKey" => Some("aeg-sas-key: $KEY"),
-        _ => Some("Authorization: $SIGNATURE"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::admin::pages::api_reference::operation;
+
+    fn check(path: &str, method: &str, described: &Value, expected: &str) {
+        let item = json!({ method: described });
+        let document = json!({ "servers": [{ "url": "http://h" }], "paths": { path: item } });
+        let operation = operation::all(&document).next().expect("an operation");
+        assert_eq!(curl(&document, &operation), expected);
+    }
 
     #[test]
     fn requests_are_commands() {
-        let topic = json!({ "in": "path", "name": "topic", "example": "orders" });
-        let code = json!({ "in": "query", "name": "code", "required": true, "schema": {} });
-        let limit = json!({ "in": "query", "name": "limit", "schema": {} });
-        let token = json!({ "token": [] });
-        let body = json!({ "content": {
-            "application/cloudevents+json": { "example": 1 },
-            "application/json": { "example": { "a": "it's" } },
-        } });
-        let call = Call {
-            server: "http://h",
-            method: "PUT",
-            path: "/topics/{topic}",
-            parameters: &[&topic, &code, &limit],
-            credential: token.as_object(),
-            body: &body,
-        };
+        let described = json!({
+            "parameters": [
+                { "in": "path", "name": "topic", "example": "orders" },
+                { "in": "query", "name": "code", "required": true, "schema": {} },
+                { "in": "query", "name": "limit", "schema": {} },
+            ],
+            "security": [{ "token": [] }],
+            "requestBody": { "content": {
+                "application/cloudevents+json": { "example": 1 },
+                "application/json": { "example": { "a": "it's" } },
+            } },
+        });
         let expected = "curl -X PUT 'http://h/topics/orders?code=CODE' \\\n  \
             -H \"Authorization: Bearer $TOKEN\" \\\n  \
             -H \"Content-Type: application/json\" \\\n  \
             -d '{\n  \"a\": \"it'\\''s\"\n}'";
-        assert_eq!(curl(&call), expected);
+        check("/topics/{topic}", "put", &described, expected);
     }
 
     #[test]
     fn what_is_open_takes_nothing() {
-        let call = Call {
-            server: "http://h",
-            method: "GET",
-            path: "/healthz",
-            parameters: &[],
-            credential: None,
-            body: &Value::Null,
-        };
-        assert_eq!(curl(&call), "curl 'http://h/healthz'");
+        check("/healthz", "get", &json!({}), "curl 'http://h/healthz'");
     }
 }

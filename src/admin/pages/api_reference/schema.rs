@@ -3,203 +3,134 @@
 use serde_json::Value;
 
 use crate::admin::page::*;
-use crate::admin::pages::api_reference::document::{elements, entries, text};
+use crate::admin::pages::api_reference::operation::Operation;
 
 /// Where schemas stand in the document.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// What a value looks like, in a few words.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Template)]
+/// The elements of a list; none of what is no list.
+pub(super) fn elements(json: &Value) -> impl Iterator<Item = &Value> {
+    json.as_array().into_iter().flatten()
+}
+
+/// The members of an object; none of what is no object.
+pub(super) fn entries(json: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    json.as_object().into_iter().flatten()
+}
+
+/// A text without the marks of code, which pages show as they are.
+pub(super) fn said(json: &Value) -> String {
+    json.as_str().unwrap_or_default().replace('`', "")
+}
+
+/// What a value of a schema looks like, in a few words.
+#[derive(Template)]
 #[template(path = "widgets/api_kind.html")]
-pub(crate) struct Kind {
-    pub(crate) words: String,
-    /// The schemas that the words speak of.
-    pub(crate) named: Vec<String>,
+pub(super) struct Kind<'a>(pub(super) &'a Value);
+
+/// The properties of an object, and those of the objects within by dotted names.
+#[derive(Template)]
+#[template(path = "widgets/api_rows.html")]
+pub(super) struct Rows<'a> {
+    object: &'a Value,
+    /// Stands before their names.
+    above: String,
 }
 
-part!(Kind);
+part!(Kind<'_>, Rows<'_>);
 
-/// A schema of the document.
-pub(crate) struct Schema {
-    pub(crate) name: String,
-    pub(crate) says: String,
-    /// What it is, unless it is an object.
-    pub(crate) kind: Option<Kind>,
-    /// The properties; one list for each form that it can have.
-    pub(crate) forms: Vec<Vec<Row>>,
-}
-
-/// A property.
-pub(crate) struct Row {
-    /// With the names of the objects around it.
-    pub(crate) name: String,
-    pub(crate) required: bool,
-    pub(crate) kind: Kind,
-    pub(crate) says: String,
-}
-
-/// Reads schemas, and notes which others they speak of.
-pub(crate) struct Reader<'a> {
-    all: &'a Value,
-    /// In the order in which they were met.
-    met: Vec<String>,
-}
-
-impl<'a> Reader<'a> {
-    pub(crate) fn new(document: &'a Value) -> Self {
-        Self {
-            all: &document["components"]["schemas"],
-            met: Vec::new(),
-        }
+/// The schemas that an operation speaks of, and those that they speak of in turn.
+pub(super) fn named<'a>(
+    document: &'a Value,
+    operation: &Operation<'a>,
+) -> Vec<(&'a str, &'a Value)> {
+    let all = &document["components"]["schemas"];
+    let mut found = Vec::new();
+    note(&operation.json["requestBody"], all, &mut found);
+    operation
+        .parameters()
+        .for_each(|each| note(each, all, &mut found));
+    note(&operation.json["responses"], all, &mut found);
+    let mut read = 0;
+    while let Some((_, schema)) = found.get(read).copied() {
+        note(schema, all, &mut found);
+        read += 1;
     }
-
-    /// What a value of `schema` looks like.
-    pub(crate) fn kind(&mut self, schema: &Value) -> Kind {
-        let kind = kind(schema);
-        for name in &kind.named {
-            if !self.met.contains(name) {
-                self.met.push(name.clone());
-            }
-        }
-        kind
-    }
-
-    /// All schemas that were spoken of, and those that they speak of in turn.
-    pub(crate) fn schemas(mut self) -> Vec<Schema> {
-        let mut read = Vec::new();
-        while let Some(name) = self.met.get(read.len()).cloned() {
-            let schema = self.read(name);
-            read.push(schema);
-        }
-        read
-    }
-
-    fn read(&mut self, name: String) -> Schema {
-        let json = &self.all[&name];
-        let forms: Vec<&Value> = match json.get("anyOf") {
-            Some(forms) => elements(forms).collect(),
-            None => vec![json],
-        };
-        let objects = forms.iter().filter(|form| form["properties"].is_object());
-        let forms: Vec<Vec<Row>> = objects
-            .map(|form| {
-                let mut rows = Vec::new();
-                self.add_rows(form, "", &mut rows);
-                rows
-            })
-            .collect();
-        Schema {
-            says: text(&json["description"]),
-            kind: forms.is_empty().then(|| self.kind(json)),
-            name,
-            forms,
-        }
-    }
-
-    fn add_rows(&mut self, object: &Value, above: &str, rows: &mut Vec<Row>) {
-        for (own, schema) in entries(&object["properties"]) {
-            let name = format!("{above}{own}");
-            rows.push(Row {
-                required: elements(&object["required"]).any(|each| each == own),
-                kind: self.kind(schema),
-                says: text(&schema["description"]),
-                name: name.clone(),
-            });
-            match inner_object(schema) {
-                Some((object, true)) => self.add_rows(object, &format!("{name}[]."), rows),
-                Some((object, false)) => self.add_rows(object, &format!("{name}."), rows),
-                None => {}
-            }
-        }
-    }
-}
-
-/// The object with properties of its own that a property holds, and whether it holds a list of them.
-fn inner_object(schema: &Value) -> Option<(&Value, bool)> {
-    if schema["properties"].is_object() {
-        return Some((schema, false));
-    }
-    if schema["items"]["properties"].is_object() {
-        return Some((&schema["items"], true));
-    }
-    let mut forms = elements(&schema["anyOf"]).filter(|form| form["type"] != "null");
-    let form = forms.next()?;
-    (form["properties"].is_object() && forms.next().is_none()).then_some((form, false))
-}
-
-fn kind(schema: &Value) -> Kind {
-    if let Some(reference) = schema["$ref"].as_str() {
-        let name = reference.strip_prefix(SCHEMAS).unwrap_or(reference);
-        return Kind {
-            words: name.to_owned(),
-            named: vec![name.to_owned()],
-        };
-    }
-    if schema["anyOf"].is_array() {
-        let kinds: Vec<Kind> = elements(&schema["anyOf"]).map(kind).collect();
-        let words: Vec<&str> = kinds.iter().map(|kind| kind.words.as_str()).collect();
-        return Kind {
-            words: words.join(" or "),
-            named: kinds.iter().flat_map(|kind| kind.named.clone()).collect(),
-        };
-    }
-    let mut types: Vec<&str> = elements(&schema["type"])
-        .filter_map(Value::as_str)
-        .collect();
-    types.extend(schema["type"].as_str());
-    let or_null = if types.contains(&"null") && types.len() > 1 {
-        " or null"
-    } else {
-        ""
-    };
-    let first = types.first().copied().unwrap_or_default();
-    let mut found = match first {
-        "array" => {
-            let each = kind(&schema["items"]);
-            Kind {
-                words: format!("list of {}", each.words),
-                ..each
-            }
-        }
-        "object" if schema["additionalProperties"].is_object() => {
-            let each = kind(&schema["additionalProperties"]);
-            Kind {
-                words: format!("object of {}", each.words),
-                ..each
-            }
-        }
-        first => Kind {
-            words: plain(first, schema),
-            named: Vec::new(),
-        },
-    };
-    found.words.push_str(or_null);
-    found.words.push_str(&limits(schema));
     found
 }
 
-fn plain(kind: &str, schema: &Value) -> String {
-    if let Some(words) = schema["enum"].as_array() {
-        let words = words.iter().filter(|word| !word.is_null());
-        let words: Vec<String> = words.map(shown).collect();
-        return match words.as_slice() {
-            [only] => only.clone(),
-            _ => format!("one of {}", words.join(", ")),
+/// Notes the schemas that are named in `json`.
+fn note<'a>(json: &'a Value, all: &'a Value, found: &mut Vec<(&'a str, &'a Value)>) {
+    elements(json).for_each(|each| note(each, all, found));
+    entries(json).for_each(|(_, each)| note(each, all, found));
+    let name = Kind(json).name();
+    if let Some(name) = name.filter(|name| found.iter().all(|(other, _)| other != name)) {
+        found.push((name, &all[name]));
+    }
+}
+
+/// The objects with properties of their own that a value of a named schema can be.
+pub(super) fn forms(schema: &Value) -> Vec<&Value> {
+    let any_of = elements(&schema["anyOf"]);
+    let forms = any_of.chain([schema]);
+    forms
+        .filter(|form| form["properties"].is_object())
+        .collect()
+}
+
+impl<'a> Kind<'a> {
+    /// The schema that it refers to.
+    fn name(&self) -> Option<&'a str> {
+        self.0["$ref"].as_str()?.strip_prefix(SCHEMAS)
+    }
+
+    /// What it is, apart from `null`.
+    fn is(&self, kind: &str) -> bool {
+        let types = &self.0["type"];
+        types == kind || elements(types).next().is_some_and(|first| first == kind)
+    }
+
+    fn or_null(&self) -> bool {
+        let types: Vec<&Value> = elements(&self.0["type"]).collect();
+        types.len() > 1 && types.iter().any(|each| *each == "null")
+    }
+
+    /// What it can be, of a few texts.
+    fn words(&self) -> Vec<String> {
+        let words = elements(&self.0["enum"]).filter(|word| !word.is_null());
+        words.map(shown).collect()
+    }
+
+    /// One of its limits.
+    fn limit(&self, name: &str) -> Option<u64> {
+        self.0[name].as_u64()
+    }
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(object: &'a Value) -> Self {
+        let above = String::new();
+        Self { object, above }
+    }
+
+    fn is_required(&self, name: &str) -> bool {
+        elements(&self.object["required"]).any(|each| each == name)
+    }
+
+    /// Those of the object with properties of its own that a property holds, or holds a list of.
+    fn within(&self, name: &str, schema: &'a Value) -> Option<Rows<'a>> {
+        let has_own = |object: &&Value| object["properties"].is_object();
+        let mut forms = elements(&schema["anyOf"]).filter(|form| form["type"] != "null");
+        let (only, another) = (forms.next(), forms.next());
+        let only = only.filter(|_| another.is_none());
+        let items = &schema["items"];
+        let (object, mark) = match Some(schema).filter(has_own).or(only.filter(has_own)) {
+            Some(object) => (object, "."),
+            None => (Some(items).filter(has_own)?, "[]."),
         };
+        let above = format!("{}{name}{mark}", self.above);
+        Some(Rows { object, above })
     }
-    match (kind, schema["format"].as_str()) {
-        ("string", Some("date-time")) => "date and time",
-        ("string", Some("duration")) => "duration",
-        ("string", Some("uri")) => "URL",
-        ("string", _) => "text",
-        ("integer", _) => "whole number",
-        ("number", _) => "number",
-        ("boolean", _) => "true or false",
-        ("object", _) => "object",
-        ("null", _) => "null",
-        _ => "any JSON",
-    }
-    .to_owned()
 }
 
 /// A value of JSON as people read it: texts without their quotes.
@@ -208,114 +139,91 @@ fn shown(json: &Value) -> String {
         .map_or_else(|| json.to_string(), str::to_owned)
 }
 
-fn limits(schema: &Value) -> String {
-    let number = |name: &str| schema[name].as_u64();
-    let mut message = Vec::new();
-    match (number("minimum"), number("maximum")) {
-        (Some(least), Some(most)) => message.push(format!("from {least} to {most}")),
-        (Some(least), None) if least > 0 => message.push(format!("at least {least}")),
-        _ => {}
-    }
-    match (number("minLength"), number("maxLength")) {
-        (Some(0), Some(most)) => message.push(format!("up to {most} characters")),
-        (Some(least), Some(most)) => message.push(format!("{least} to {most} characters")),
-        _ => {}
-    }
-    match (number("minItems"), number("maxItems")) {
-        (Some(0), Some(most)) => message.push(format!("up to {most}")),
-        (Some(least), Some(most)) if least == most => message.push(format!("{most} of them")),
-        (Some(least), Some(most)) => message.push(format!("{least} to {most}")),
-        _ => {}
-    }
-    if let Some(default) = schema.get("default") {
-        message.push(format!("{} unless given", shown(default)));
-    }
-    match message.as_slice() {
-        [] => String::new(),
-        message => format!(", {}", message.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::admin::pages::api_reference::operation;
 
     #[test]
     fn kinds_are_told_in_words() {
-        for (schema, words, named) in [
-            (json!({ "type": "string" }), "text", None),
+        let filter = "<a href=\"#schema-Filter\">Filter</a>";
+        let topic = "<a href=\"#schema-Topic\">Topic</a>";
+        for (schema, words) in [
+            (json!({ "type": "string" }), "text".to_owned()),
             (
                 json!({ "type": "string", "minLength": 3, "maxLength": 50 }),
-                "text, 3 to 50 characters",
-                None,
+                "text, 3 to 50 characters".to_owned(),
             ),
             (
                 json!({ "type": "integer", "minimum": 1, "maximum": 30, "default": 30 }),
-                "whole number, from 1 to 30, 30 unless given",
-                None,
+                "whole number, from 1 to 30, 30 unless given".to_owned(),
             ),
             (
                 json!({ "type": ["string", "null"], "enum": ["a", "b", null] }),
-                "one of a, b or null",
-                None,
+                "one of a, b or null".to_owned(),
             ),
             (
                 json!({ "type": ["string", "null"], "format": "date-time" }),
-                "date and time or null",
-                None,
+                "date and time or null".to_owned(),
             ),
             (
                 json!({ "type": "array", "maxItems": 25, "minItems": 0,
                     "items": { "$ref": "#/components/schemas/Filter" } }),
-                "list of Filter, up to 25",
-                Some("Filter"),
+                format!("list of {filter}, up to 25"),
             ),
             (
                 json!({ "anyOf": [{ "$ref": "#/components/schemas/Topic" }, { "type": "null" }] }),
-                "Topic or null",
-                Some("Topic"),
+                format!("{topic} or null"),
             ),
             (
                 json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-                "object of text",
-                None,
+                "object of text".to_owned(),
             ),
-            (json!({}), "any JSON", None),
+            (json!({}), "any JSON".to_owned()),
         ] {
-            let found = kind(&schema);
-            assert_eq!(found.words, words, "{schema}");
-            assert_eq!(found.named.first().map(String::as_str), named, "{schema}");
+            assert_eq!(Kind(&schema).to_string(), words, "{schema}");
         }
     }
 
     #[test]
     fn objects_within_are_told_by_dotted_names_and_named_ones_by_themselves() {
-        let document = json!({ "components": { "schemas": {
-            "Job": { "type": "object", "required": ["id"], "properties": {
-                "id": { "type": "integer" },
-                "errors": { "type": "array", "items": { "type": "object", "required": ["error"],
-                    "properties": { "error": { "$ref": "#/components/schemas/Error" } } } },
+        let job = json!({ "$ref": "#/components/schemas/Job" });
+        let document = json!({
+            "paths": { "/jobs": { "get": { "responses": { "200": job } } } },
+            "components": { "schemas": {
+                "Job": { "type": "object", "required": ["id"], "properties": {
+                    "id": { "type": "integer" },
+                    "errors": { "type": "array", "items": { "type": "object", "required": ["error"],
+                        "properties": { "error": { "$ref": "#/components/schemas/Error" } } } },
+                } },
+                "Error": { "anyOf": [
+                    { "type": "object", "properties": { "code": { "type": "string" } } },
+                    { "type": "object", "properties": { "text": { "type": "string" } } },
+                ] },
             } },
-            "Error": { "anyOf": [
-                { "type": "object", "properties": { "code": { "type": "string" } } },
-                { "type": "object", "properties": { "text": { "type": "string" } } },
-            ] },
-        } } });
-        let mut reader = Reader::new(&document);
-        reader.kind(&json!({ "$ref": "#/components/schemas/Job" }));
-        let schemas = reader.schemas();
-        let names: Vec<&str> = schemas.iter().map(|schema| schema.name.as_str()).collect();
+        });
+        let operation = operation::all(&document).next().expect("an operation");
+        let schemas = named(&document, &operation);
+        let names: Vec<&str> = schemas.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["Job", "Error"]);
-        let rows: Vec<(&str, bool)> = schemas[0].forms[0]
-            .iter()
-            .map(|row| (row.name.as_str(), row.required))
+        let rows = Rows::new(forms(schemas[0].1)[0]).to_string();
+        let names: Vec<&str> = rows
+            .split("<code>")
+            .skip(1)
+            .filter_map(|rest| rest.split("</td>").next())
             .collect();
-        assert_eq!(
-            rows,
-            [("errors", false), ("errors[].error", true), ("id", true)]
-        );
-        assert_eq!(schemas[1].forms.len(), 2);
+        let told = |name: &str| {
+            names
+                .iter()
+                .find(|told| told.starts_with(&format!("{name}<")))
+        };
+        assert_eq!(names.len(), 3, "{rows}");
+        for (name, required) in [("errors", false), ("errors[].error", true), ("id", true)] {
+            let told = told(name).expect(name);
+            assert_eq!(told.contains("required"), required, "{told}");
+        }
+        assert_eq!(forms(schemas[1].1).len(), 2);
     }
 }

@@ -1,135 +1,157 @@
 //! Sending one dead letter again with another event in the place of its own.
 
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use crate::admin::forms::field::{Field, Section};
-use crate::admin::forms::form_page::FormPage;
+use crate::admin::forms::form::refusals;
 use crate::admin::forms::json_fault;
 use crate::admin::page::*;
-use crate::admin::pages::dead_letters::bulk::{target, target_fields};
-use crate::admin::pages::dead_letters::{find, obstacle};
-use crate::admin::paths::{dead_letter_page, event_page};
+use crate::admin::pages::dead_letters::DeadLetter;
 use crate::admin::widgets::json_text;
 use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
 use crate::model::delivery::DeliveryId;
 use crate::model::topic::DeliverySchema;
-use crate::store::views::DeliveryRow;
 use crate::wire;
-use crate::wire::resource::{self, ReplayContext};
+use crate::wire::resource::{InvalidResource, ReplayContext, parse_target};
+
+/// How dead letters are sent again: with another event in the place of their own, or many of them by a job.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ResubmitForm {
+    event: String,
+    /// `Subscription`, `Topic`, `Topic orders`, or `Url` with the URL.
+    kind: String,
+    url: String,
+    events_per_second: String,
+}
+
+impl ResubmitForm {
+    /// To its own subscription.
+    pub(crate) fn with(event: String) -> Filled<Self> {
+        let kind = "Subscription".to_owned();
+        Filled::with(Self {
+            event,
+            kind,
+            ..Self::default()
+        })
+    }
+
+    /// What is sent where, for the management API.
+    pub(crate) fn target(&self) -> Value {
+        let kind = self.kind.as_str();
+        match kind.split_once(' ') {
+            Some((kind, topic)) => json!({ "kind": kind, "topic": topic }),
+            None if kind == "Url" => json!({ "kind": kind, "url": self.url.trim() }),
+            None => json!({ "kind": Some(kind).filter(|kind| !kind.is_empty()) }),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "pages/edit_dead_letter.html")]
+struct EditPage {
+    frame: Frame,
+    form: Filled<ResubmitForm>,
+    /// Its own.
+    topic: String,
+    topics: Vec<(String, String)>,
+    back: String,
+}
+
+/// What is wrong, at the fields that a target is chosen by.
+pub(crate) fn at_fields(invalid: &InvalidResource) -> Vec<Refusal> {
+    let mut refusals = refusals(invalid);
+    for each in &mut refusals {
+        each.target = match each.target.as_str() {
+            "target.topic" => "kind".to_owned(),
+            path => path.trim_start_matches("target.").to_owned(),
+        };
+    }
+    refusals
+}
+
+/// The other topics that it may go to: values of the field and their texts.
+pub(crate) fn other_topics(site: &Site, own: &str) -> Vec<(String, String)> {
+    let registry = site.broker.registry();
+    let names = registry
+        .made_topics()
+        .map(|topic| topic.topic.name.to_string());
+    let others = names.filter(|name| name != own);
+    others.map(|name| (format!("Topic {name}"), name)).collect()
+}
 
 /// The event, as its publisher would send it, to be changed.
-pub(crate) async fn edit(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(id): Path<String>,
-) -> PageResult {
-    let row = dead(&site, &id).await?;
-    let event = site.views.event(row.event).await?;
+pub(crate) async fn edit(call: Call<DeadLetter>) -> PageResult {
+    let row = call.of.row()?;
+    let event = call.views.event(row.event).await?;
     let event = event.ok_or_else(|| PageError::NotFound(format!("event {}", row.event)))?;
-    let registry = site.broker.registry();
-    let own = registry.subscription(row.subscription_id);
-    let (topic, _) = own.ok_or_else(|| PageError::NotFound("such subscription".to_owned()))?;
+    let topic = call.topic(&row.topic)?;
     let schema = DeliverySchema::default_for(&topic.topic.definition.input_schema);
     let written = wire::encode_message(schema, &topic.resource_id, &event.stored);
-    let text = String::from_utf8_lossy(&written.body).into_owned();
-    let form = Form::of([
-        ("event", json_text::laid_out(&text)),
-        ("kind", "Subscription".to_owned()),
-    ]);
-    Ok(draw_form(&site, &visitor, &row, &form, None))
+    let text = json_text::laid_out(&String::from_utf8_lossy(&written.body));
+    Ok(draw_form(&call, ResubmitForm::with(text)))
+}
+
+fn draw_form(call: &Call<DeadLetter>, form: Filled<ResubmitForm>) -> Response {
+    let row = &call.of.detail.row;
+    let title = format!("Edit and resubmit dead letter {}", row.id);
+    let page = EditPage {
+        frame: Frame::new(&call.visitor, title),
+        topics: other_topics(call, &row.topic),
+        topic: row.topic.clone(),
+        back: call.of.page(),
+        form,
+    };
+    draw_with(page.form.status(), &page)
 }
 
 /// Sends what was typed.
-pub(crate) async fn resubmit(
-    State(site): State<Arc<Site>>,
-    Path(id): Path<String>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let row = dead(&site, &id).await?;
-    match send(&site, &visitor, row.id, &form).await? {
-        Err(refusal) => Ok(draw_form(&site, &visitor, &row, &form, Some(refusal))),
+pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult {
+    let id = call.of.row()?.id;
+    let form = Filled::<ResubmitForm>::sent(&call.form);
+    match send(&call, id, &form.values).await? {
+        Err(faults) => Ok(draw_form(&call, form.with_faults(faults))),
         Ok(done) => {
-            let message = format!("Dead letter {} has been resubmitted as edited.", row.id);
-            visitor
-                .leave(Flash::done(message), &event_page(done.event))
-                .await
+            let said = format!("Dead letter {id} has been resubmitted as edited.");
+            let page = paths::event_page(done.event);
+            call.visitor.leave(Flash::done(said), &page).await
         }
     }
 }
 
 async fn send(
-    site: &Site,
-    visitor: &Visitor,
+    call: &Call<DeadLetter>,
     id: DeliveryId,
-    form: &Form,
-) -> Result<Result<Resubmitted, Refusal>, PageError> {
-    let registry = site.broker.registry();
+    form: &ResubmitForm,
+) -> PageResult<Result<Resubmitted, Vec<Refusal>>> {
     let context = ReplayContext {
-        registry: &registry,
-        require_https: site.egress.require_https,
+        registry: &call.broker.registry(),
+        require_https: call.egress.require_https,
     };
-    let target = match resource::parse_target(&json!({ "target": target(form) }), context) {
+    let target = json!({ "target": form.target() });
+    let target = match parse_target(&target, context) {
         Ok(target) => target,
-        Err(error) => return Ok(Err(error.into())),
+        Err(invalid) => return Ok(Err(at_fields(&invalid))),
     };
     let request = ResubmitRequest {
         deliveries: vec![id],
         target,
-        edit: Some(EventEdit::Event(form.raw("event").to_owned())),
+        edit: Some(EventEdit::Event(form.event.clone())),
     };
-    let done = match site.broker.resubmit_all(&visitor.caller, request).await {
-        Ok(mut done) => done
-            .pop()
-            .map_or(Err(ResubmitError::NotFound(id)), |(_, done)| done),
-        Err(error) => Err(error),
-    };
-    match done {
+    let done = call.broker.resubmit_all(call.by(), request).await;
+    let one = done.and_then(|mut done| {
+        let done = done.pop().map(|(_, done)| done);
+        done.unwrap_or(Err(ResubmitError::NotFound(id)))
+    });
+    match one {
         Ok(done) => Ok(Ok(done)),
         Err(ResubmitError::InvalidEvent(error)) => {
-            let problem = json_fault::of_events(form.raw("event"), &error);
-            Ok(Err(Refusal::of("event", problem)))
+            let problem = json_fault::of_events(&form.event, &error);
+            Ok(Err(vec![Refusal::of("event", problem)]))
         }
         Err(error @ (ResubmitError::Rejected(..) | ResubmitError::EndpointFailed(..))) => {
-            Ok(Err(Refusal::whole(sentence(&error.to_string()))))
+            Ok(Err(vec![Refusal::whole(sentence(&error.to_string()))]))
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// The dead letter, if it can be sent again.
-async fn dead(site: &Site, id: &str) -> Result<DeliveryRow, PageError> {
-    let row = find(site, id).await?.row;
-    let obstacle = obstacle(&row, &site.broker.registry());
-    match obstacle.is_empty() {
-        true => Ok(row),
-        false => Err(PageError::Conflict(obstacle)),
-    }
-}
-
-fn draw_form(
-    site: &Site,
-    visitor: &Visitor,
-    row: &DeliveryRow,
-    form: &Form,
-    refusal: Option<Refusal>,
-) -> Response {
-    let event = Field::area("event", "Event", 18, form)
-        .hint("As JSON, in the form that the topic's publishers use.")
-        .required();
-    let mut fields = vec![event];
-    fields.extend(target_fields(site, form, Some(&row.topic)));
-    let page = FormPage {
-        intro: "What is sent becomes an event of its own; the original stays beside it as it was."
-            .to_owned(),
-        sections: vec![Section {
-            title: "What is sent",
-            fields,
-        }],
-        button: "Resubmit",
-        back: dead_letter_page(row.id),
-    };
-    page.draw(
-        Frame::new(visitor, format!("Edit and resubmit dead letter {}", row.id)),
-        refusal,
-    )
 }

@@ -1,26 +1,23 @@
 //! The list of dead letters: what they are about together, and each of them.
 
-use crate::admin::forms::filled::Filled;
-use crate::admin::lists::filter::{of_options, search_label};
-use crate::admin::lists::recipe::command;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::admin::lists::filter::of_options;
 use crate::admin::page::*;
-use crate::admin::pages::dead_letters::actions::RESUBMIT_SELECTED;
-use crate::admin::pages::dead_letters::asked::Asked;
-use crate::admin::pages::dead_letters::groups;
-use crate::admin::pages::dead_letters::groups::GroupText;
+use crate::admin::pages::dead_letters::{LIST, RESUBMIT_SELECTED};
+use crate::admin::pages::search::Search;
 use crate::admin::pages::traffic::DeadLetterChart;
-use crate::admin::paths::dead_letter_page;
+use crate::admin::standing::DAY;
 use crate::admin::widgets::{hint, response};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::dead_letter_filter::DeadLetterFilter;
-use crate::model::delivery::Outcome;
+use crate::model::delivery::{DeliveryId, Outcome};
 use crate::model::registry::Registry;
-use crate::model::subscription::SubscriptionId;
-use crate::model::topic::TopicId;
 use crate::store::StoreError;
-use crate::store::views::{DeadLetterGroup, DeliveryRow, GroupBy, Page, TrafficOf};
-
-pub(crate) const LIST: &str = "/admin/dead-letters";
+use crate::store::views::{
+    DeadLetterGroup, DeadLetterQuery, DeliveryRow, GroupBy, Page, TrafficOf,
+};
 
 /// Rows of one page.
 const ROWS: usize = 50;
@@ -37,264 +34,250 @@ const GROUPS_FIRST: usize = 3;
 struct DeadLettersPage {
     frame: Frame,
     list: List,
-    form: Filled<Asked>,
+    form: Filled<Search>,
     of: Vec<(String, String)>,
-    reasons: Vec<(String, String)>,
-    outcomes: Vec<(String, String)>,
-    groupings: Vec<(String, String)>,
-    sees_data: bool,
     /// How many there are, whatever is asked for.
     all: u64,
+    /// Chooses all that are meant.
+    query: String,
     groups: GroupTable,
     /// New ones over the last day; `None` where the page is about others.
     chart: Option<DeadLetterChart>,
-    bulk: Bulk,
     rows: Vec<DeliveryRow>,
-    empty: Empty,
 }
 
 /// What dead letters have in common.
+#[derive(Default)]
 struct GroupTable {
-    title: &'static str,
-    head: &'static str,
-    rows: Vec<GroupText>,
+    rows: Vec<GroupRow>,
     /// Those that are folded away.
-    folded: Vec<GroupText>,
+    folded: Vec<GroupRow>,
     /// Groups beyond those that are shown.
     more: usize,
     /// Whether older dead letters were not looked at.
     is_partial: bool,
 }
 
-/// What can be done with all that are meant.
-struct Bulk {
-    resubmit_selected: String,
-    resubmit: String,
-    purge: String,
-    ndjson: String,
-    json: String,
-}
-
-impl Bulk {
-    fn new(asked: &Asked) -> Self {
-        let path = LIST;
-        let file = |form: &str| {
-            let path = asked.at(&format!("{path}/export"));
-            let sign = if path.contains('?') { '&' } else { '?' };
-            format!("{path}{sign}form={form}")
-        };
-        Self {
-            resubmit_selected: format!("{path}/resubmit"),
-            resubmit: asked.at(&format!("{path}/resubmit-all")),
-            purge: asked.at(&format!("{path}/purge")),
-            ndjson: file("ndjson"),
-            json: file("json"),
-        }
-    }
-}
-
-impl DeadLettersPage {
-    fn page(row: &DeliveryRow) -> String {
-        dead_letter_page(row.id)
-    }
-
-    /// What the receiver said about it, or what the last attempt came to and what the reason means.
-    fn reason(row: &DeliveryRow) -> String {
-        let reason = match (&row.dead_letter.description, row.dead_letter_reason) {
-            (Some(own), _) => print::visible(own),
-            (None, reason) => reason.map_or_else(String::new, response::of_reason),
-        };
-        match row.last_status.map(response::of_status) {
-            Some(status) if status != reason => format!("{reason}: {status}"),
-            Some(_) | None => reason,
-        }
-    }
-
-    fn search_label(&self) -> &'static str {
-        search_label(self.sees_data)
-    }
+#[derive(Default)]
+struct GroupRow {
+    name: String,
+    /// Whose they are, where they are all of one subscription.
+    of: String,
+    hint: &'static str,
+    code: String,
+    count: u64,
+    /// Chooses them; `None` where no filter does.
+    query: Option<String>,
+    newest: Timestamp,
 }
 
 /// Dead letters, newest first.
-pub(crate) async fn list(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Query(asked): Query<Asked>,
-) -> PageResult {
+pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult {
+    let visitor = &call.visitor;
     let registry = &visitor.standing.registry;
-    let form = Filled::with(asked);
-    let (found, form) = match form.values.query(registry, &visitor, ROWS) {
-        Ok(query) => (site.views.dead_letters(query).await?, form),
-        Err(unknown) => (Page::default(), form.with_faults([unknown.fault()])),
+    let (filter, form) = Filled::with(search).read(|search| search.dead_letters(visitor));
+    let search = &form.values;
+    let found = match filter.clone() {
+        None => Page::default(),
+        Some(filter) => {
+            let query = DeadLetterQuery {
+                filter,
+                before: search.before.parse().ok().map(DeliveryId),
+                limit: ROWS,
+            };
+            call.views.dead_letters(query).await?
+        }
     };
-    let asked = &form.values;
-    let next = found.next_before.map(|id| id.to_string());
-    let bulk = Bulk::new(asked);
-    let mut list = List::new(LIST, &form).with_older(next, &form);
-    let summary = site.views.dead_letter_groups().await?;
-    let matching = asked.filter(registry, &visitor).ok();
-    let matching = matching.and_then(|filter| count(&filter, &summary, registry));
-    list.shown = shown(found.rows.len() as u64, matching);
-    list.recipe = recipe(&site, asked);
-    if visitor.may_open(&bulk.ndjson) && !found.rows.is_empty() {
-        list.export = Some(bulk.ndjson.clone());
-    }
-    if visitor.may_open(&bulk.resubmit_selected) && !found.rows.is_empty() {
+    let summary = call.views.dead_letter_groups().await?;
+    let matching = filter
+        .as_ref()
+        .and_then(|filter| count(filter, &summary, registry));
+    let mut list = List::new(LIST, &form);
+    list = list.with_older(found.next_before.map(|id| id.to_string()), &form);
+    let rows = found.rows.len() as u64;
+    list.shown = match matching.filter(|all| *all > rows) {
+        Some(all) => format!("{} of {}", print::count(rows), print::count(all)),
+        None => print::plural(rows, "dead letter", "dead letters"),
+    };
+    let flags = search.flags(visitor.now);
+    list.recipe = Recipe::list(&call, "deadLetters", "dead-letters list", &flags);
+    let resubmit = format!("{LIST}/resubmit-all{}", search.query());
+    if visitor.may_open(&resubmit) && rows > 0 {
+        list.export = Some(export(&search.query(), "ndjson"));
         list.bulk = vec![RESUBMIT_SELECTED.offer()];
         let all = matching.map_or_else(String::new, |count| format!(" {}", print::count(count)));
-        let label = format!("Resubmit all{all} that match…");
-        list.all = Some((bulk.resubmit.clone(), label));
+        list.all = Some((resubmit, format!("Resubmit all{all} that match…")));
     }
-    let topics = registry.made_topics();
-    let since = topics.map(|each| each.topic.created_at).min();
-    let since = since.unwrap_or(visitor.now);
-    let chart = match asked.is_later_page() || asked.group().is_some() {
-        true => None,
-        false => Some(DeadLetterChart::read(&site, traffic_of(asked, registry), since).await?),
+    let by = GroupBy::from_name(&search.group);
+    let groups = match (&filter, by) {
+        (Some(filter), Some(by)) => grouped(&call, filter, by, search).await?,
+        // Who looks for something knows what it is about.
+        (Some(_), None) if list.is_whole() => by_subscription(&summary, registry),
+        (Some(_) | None, _) => GroupTable::default(),
+    };
+    let chart = match list.newest.is_none() && by.is_none() {
+        true => Some(chart(&call, filter.unwrap_or_default()).await?),
+        false => None,
     };
     let rows = found.rows.into_iter().map(|row| row.seen_by(visitor.role));
     Ok(draw(&DeadLettersPage {
-        frame: Frame::new(&visitor, "Dead letters"),
+        frame: Frame::new(visitor, "Dead letters"),
         of: of_options(registry, "All topics"),
-        reasons: options(
-            "Any reason",
-            DeadLetterReason::ALL.map(|each| (each.name(), hint::for_reason(each))),
-        ),
-        outcomes: options("Any", Outcome::ALL.map(|each| (each.name(), each.name()))),
-        groupings: options(
-            "Reason and subscription",
-            GroupBy::ALL.map(|by| match by {
-                GroupBy::Source => (by.name(), "Source"),
-                GroupBy::Reason => (by.name(), "Reason"),
-                GroupBy::EventType => (by.name(), "Event type"),
-                GroupBy::Day => (by.name(), "Day"),
-            }),
-        ),
-        sees_data: visitor.sees_data(),
         all: visitor.standing.dead_letters(),
-        groups: groups(&site, asked, &visitor, &summary).await?,
-        chart,
-        bulk,
+        query: search.query(),
         rows: rows.collect(),
-        empty: empty(&list),
+        groups,
+        chart,
         list,
         form,
     }))
 }
 
-/// Values with what they are called, behind one that chooses none of them.
-fn options<const N: usize>(
-    none: &str,
-    words: [(&'static str, &'static str); N],
-) -> Vec<(String, String)> {
-    let all = std::iter::once(("", none)).chain(words);
-    all.map(|(value, text)| (value.to_owned(), text.to_owned()))
-        .collect()
+/// The file of what `query` chooses.
+fn export(query: &str, form: &str) -> String {
+    let sign = if query.is_empty() { '?' } else { '&' };
+    format!("{LIST}/export{query}{sign}form={form}")
 }
 
-fn empty(list: &List) -> Empty {
-    match list.is_whole() {
-        false => Empty::no_match("No dead letters match this filter.", LIST),
-        true => Empty::new(
-            "ok",
-            "No dead letters.",
-            "A delivery that fails for good is kept here, to be looked at and resubmitted.",
-        ),
-    }
+async fn chart(call: &Call, filter: DeadLetterFilter) -> Result<DeadLetterChart, StoreError> {
+    let topics = &call.visitor.standing.registry;
+    let since = topics.made_topics().map(|each| each.topic.created_at).min();
+    let of = match (filter.topic, filter.subscription) {
+        (_, Some(id)) => TrafficOf::Subscription(id),
+        (Some(id), None) => TrafficOf::Topic(id),
+        (None, None) => TrafficOf::Everything,
+    };
+    DeadLetterChart::read(call, of, since.unwrap_or(call.visitor.now)).await
 }
 
 /// How many a filter means, where that is known without looking for them.
-fn count(
-    filter: &DeadLetterFilter,
-    summary: &[DeadLetterGroup],
-    registry: &Registry,
-) -> Option<u64> {
+fn count(filter: &DeadLetterFilter, all: &[DeadLetterGroup], registry: &Registry) -> Option<u64> {
     let plain = DeadLetterFilter {
         topic: filter.topic,
         subscription: filter.subscription,
         reason: filter.reason.clone(),
         ..DeadLetterFilter::default()
     };
-    let is_of_topic = |topic: TopicId, of: SubscriptionId| {
-        let found = registry.subscription(of);
-        found.is_some_and(|(entry, _)| entry.topic.id == topic)
+    let is_meant = |group: &&DeadLetterGroup| {
+        let of = registry.subscription(group.subscription);
+        let topic = of.map(|(topic, _)| topic.topic.id);
+        filter
+            .subscription
+            .is_none_or(|id| id == group.subscription)
+            && (filter.topic.is_none() || filter.topic == topic)
+            && filter
+                .reason
+                .as_ref()
+                .is_none_or(|reason| *reason == group.reason)
     };
-    (*filter == plain).then(|| {
-        groups::count(summary, |group| {
-            filter
-                .subscription
-                .is_none_or(|id| id == group.subscription)
-                && filter
-                    .topic
-                    .is_none_or(|id| is_of_topic(id, group.subscription))
-                && filter
-                    .reason
-                    .as_ref()
-                    .is_none_or(|reason| *reason == group.reason)
-        })
+    let meant = all.iter().filter(is_meant);
+    (*filter == plain).then(|| meant.map(|group| group.dead_letters).sum())
+}
+
+/// All of them by reason and subscription, the biggest group first; days are taken together. Counted without looking at
+/// dead letters.
+fn by_subscription(summary: &[DeadLetterGroup], registry: &Registry) -> GroupTable {
+    let mut sums: BTreeMap<_, (u64, Timestamp)> = BTreeMap::new();
+    for group in summary {
+        let key = (group.subscription, group.reason.as_str());
+        let sum = sums.entry(key).or_insert((0, group.day));
+        *sum = (sum.0 + group.dead_letters, sum.1.max(group.day));
+    }
+    let rows = sums
+        .into_iter()
+        .filter_map(|((id, reason), (count, newest))| {
+            let (topic, subscription) = registry.subscription(id)?;
+            let (topic, name) = (&topic.topic.name, &subscription.name);
+            let known = DeadLetterReason::from_name(reason);
+            let (of, code) = (format!("{topic}/{name}"), reason.to_owned());
+            let reason = code.clone();
+            Some(GroupRow {
+                name: known.map_or_else(|| print::visible(&code), response::of_reason),
+                of: format!("{topic} / {name}"),
+                hint: known.map_or("", hint::before_resubmitting),
+                query: Some(
+                    Search {
+                        of,
+                        reason,
+                        ..Search::default()
+                    }
+                    .query(),
+                ),
+                code,
+                count,
+                newest,
+            })
+        });
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_by_key(|row| Reverse(row.count));
+    let more = rows.len().saturating_sub(GROUPS_SHOWN);
+    rows.truncate(GROUPS_SHOWN);
+    let folded = rows.split_off(rows.len().min(GROUPS_FIRST));
+    GroupTable {
+        rows,
+        folded,
+        more,
+        is_partial: false,
+    }
+}
+
+/// Those that are asked for, by what was chosen.
+async fn grouped(
+    call: &Call,
+    filter: &DeadLetterFilter,
+    by: GroupBy,
+    search: &Search,
+) -> Result<GroupTable, StoreError> {
+    let found = call.views.group_dead_letters(filter.clone(), by).await?;
+    let rows = found.groups.into_iter().map(|group| {
+        let (mut name, mut hint, mut meant) = (print::visible(&group.key), "", search.clone());
+        match by {
+            GroupBy::Source => {}
+            GroupBy::EventType => meant.event_type = group.key,
+            GroupBy::Reason => {
+                hint = DeadLetterReason::from_name(&group.key).map_or("", hint::for_reason);
+                meant.reason = group.key;
+            }
+            GroupBy::Day => {
+                let from = Timestamp::from_ms(group.key.parse().unwrap_or_default());
+                (meant.from, meant.to) = (from.to_string(), (from + DAY).to_string());
+                name = meant.from[..10].to_owned();
+            }
+        }
+        GroupRow {
+            name,
+            hint,
+            count: group.dead_letters,
+            query: (by != GroupBy::Source).then(|| meant.query()),
+            newest: group.to,
+            ..GroupRow::default()
+        }
+    });
+    Ok(GroupTable {
+        rows: rows.collect(),
+        is_partial: found.is_partial,
+        ..GroupTable::default()
     })
 }
 
-/// `50 of 1,394`.
-fn shown(rows: u64, matching: Option<u64>) -> String {
-    match matching {
-        Some(all) if all > rows => format!("{} of {}", print::count(rows), print::count(all)),
-        Some(_) | None => print::plural(rows, "dead letter", "dead letters"),
-    }
-}
-
-/// Whose dead letters the chart draws.
-fn traffic_of(asked: &Asked, registry: &Registry) -> TrafficOf {
-    let of = asked.of(registry).unwrap_or_default();
-    match (of.topic, of.subscription) {
-        (_, Some(id)) => TrafficOf::Subscription(id),
-        (Some(id), None) => TrafficOf::Topic(id),
-        (None, None) => TrafficOf::Everything,
-    }
-}
-
-async fn groups(
-    site: &Site,
-    asked: &Asked,
-    visitor: &Visitor,
-    summary: &[DeadLetterGroup],
-) -> Result<GroupTable, StoreError> {
-    let registry = site.broker.registry();
-    let (title, head) = match asked.group() {
-        None => ("By reason", "Reason"),
-        Some(GroupBy::Source) => ("By source", "Source"),
-        Some(GroupBy::Reason) => ("By reason", "Reason"),
-        Some(GroupBy::EventType) => ("By event type", "Event type"),
-        Some(GroupBy::Day) => ("By day", "Day (UTC)"),
-    };
-    let mut table = GroupTable {
-        title,
-        head,
-        rows: Vec::new(),
-        folded: Vec::new(),
-        more: 0,
-        is_partial: false,
-    };
-    match (asked.group(), asked.filter(&registry, visitor)) {
-        (Some(by), Ok(filter)) => {
-            let found = site.views.group_dead_letters(filter, by).await?;
-            table.is_partial = found.is_partial;
-            table.rows = groups::by_key(found.groups, by, asked);
+impl DeadLettersPage {
+    fn grouped_by(&self) -> &'static str {
+        match GroupBy::from_name(&self.form.values.group) {
+            None | Some(GroupBy::Reason) => "Reason",
+            Some(GroupBy::Source) => "Source",
+            Some(GroupBy::EventType) => "Event type",
+            Some(GroupBy::Day) => "Day",
         }
-        // Who looks for something knows what it is about.
-        (None, Ok(_)) if !asked.is_filtered() && !asked.is_later_page() => {
-            table.rows = groups::by_subscription(summary, &registry);
-            table.more = table.rows.len().saturating_sub(GROUPS_SHOWN);
-            table.rows.truncate(GROUPS_SHOWN);
-            table.folded = table.rows.split_off(table.rows.len().min(GROUPS_FIRST));
-        }
-        (None, Ok(_)) | (_, Err(_)) => {}
     }
-    Ok(table)
-}
 
-fn recipe(site: &Site, asked: &Asked) -> Recipe {
-    let flags = asked.flags();
-    let path = link("/everpost/deadLetters", &flags);
-    Recipe::get(&site.management_url(&path)).everpost(command("everpost dead-letters list", &flags))
+    /// What the receiver said about it, or what the last attempt came to and what the reason means.
+    fn reason(row: &DeliveryRow) -> String {
+        let own = row.dead_letter.description.as_deref().map(print::visible);
+        let reason = own.or_else(|| row.dead_letter_reason.map(response::of_reason));
+        let reason = reason.unwrap_or_default();
+        match row.last_status.map(response::of_status) {
+            Some(status) if status != reason => format!("{reason}: {status}"),
+            Some(_) | None => reason,
+        }
+    }
 }

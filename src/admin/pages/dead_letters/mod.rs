@@ -1,144 +1,184 @@
 //! The pages of dead letters: find them, see why, resubmit them, one by one, edited or all at once.
 
-mod actions;
-mod asked;
 mod bulk;
 mod edit;
-mod groups;
 mod list;
-mod request;
 
-pub(crate) use actions::{RESUBMIT, RESUBMIT_SELECTED};
 pub(crate) use bulk::{ask_to_purge, ask_to_replay, download, purge, replay};
 pub(crate) use edit::{edit, resubmit as resubmit_edited};
 pub(crate) use list::list;
 
+use crate::admin::lists::bulk::{Bulk, Selectable};
 use crate::admin::page::*;
-use crate::admin::pages::dead_letters::request::RequestPanel;
 use crate::admin::pages::delivery::{self, DeliveryCard};
-use crate::admin::pages::events::DataPanel;
-use crate::admin::pages::lineage::Resubmitted;
-use crate::admin::paths::{dead_letter_page, event_page, subscription_page, topic_page};
 use crate::admin::site::delivery_id;
 use crate::model::delivery::DeliveryState;
-use crate::model::registry::Registry;
+use crate::model::destination::{AttributeValue, Destination};
+use crate::model::event::StoredEvent;
+use crate::outbound::DeliveryRequest;
 use crate::store::views::{DeliveryDetail, DeliveryRow};
+use crate::wire::received::shown_headers;
+
+const LIST: &str = "/admin/dead-letters";
+
+const DAMAGED: &str = "Its event is damaged and cannot be read, so it cannot be resubmitted.";
+
+/// A delivery that is a dead letter, or was one.
+pub(crate) struct DeadLetter {
+    detail: DeliveryDetail,
+    /// Why it cannot be resubmitted.
+    obstacle: Option<String>,
+}
+
+impl Subject for DeadLetter {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
+        Self::select(site, name_of(names, "id")).await
+    }
+
+    fn page(&self) -> String {
+        paths::dead_letter_page(self.detail.row.id)
+    }
+}
+
+impl Selectable for DeadLetter {
+    const LIST: &'static str = LIST;
+    const NOUN: (&'static str, &'static str) = ("dead letter", "dead letters");
+
+    async fn select(site: &Site, id: &str) -> PageResult<Self> {
+        let detail = site.views.delivery(delivery_id(id)?).await?;
+        let detail = detail.ok_or_else(|| PageError::NotFound(format!("delivery {id}")))?;
+        Ok(Self {
+            obstacle: obstacle(site, &detail.row),
+            detail,
+        })
+    }
+
+    fn title(&self) -> String {
+        let row = &self.detail.row;
+        format!("{} to {}", print::visible(&row.event_id), row.subscription)
+    }
+}
+
+fn obstacle(site: &Site, row: &DeliveryRow) -> Option<String> {
+    let (id, to, registry) = (row.id, &row.subscription, site.broker.registry());
+    if row.state == DeliveryState::Resubmitted {
+        Some(format!("Dead letter {id} has been resubmitted already."))
+    } else if row.state != DeliveryState::DeadLettered {
+        let word = delivery::badge(row.state).word.to_lowercase();
+        let only = "only a dead letter can be resubmitted";
+        Some(format!("This delivery is {word}; {only}."))
+    } else {
+        let is_gone = registry.subscription(row.subscription_id).is_none();
+        is_gone.then(|| format!("Its event subscription {to} has been deleted."))
+    }
+}
+
+impl DeadLetter {
+    /// What is to be resubmitted.
+    fn row(&self) -> PageResult<&DeliveryRow> {
+        match &self.obstacle {
+            None => Ok(&self.detail.row),
+            Some(obstacle) => Err(PageError::Conflict(obstacle.clone())),
+        }
+    }
+}
 
 #[derive(Template)]
 #[template(path = "pages/dead_letter.html")]
 struct DeadLetterPage {
     frame: Frame,
-    id: String,
-    path: String,
-    event_id: String,
-    event_type: String,
-    subject: String,
-    event_href: String,
-    topic: String,
-    /// `None` once the topic is deleted.
-    topic_href: Option<String>,
-    published_at: Time,
-    /// `None` if the event is gone, or cannot be read.
-    data: Option<DataPanel>,
-    /// Of the subscription, with its page; `None` once that is deleted.
-    subscription_href: Option<String>,
-    subscription: String,
-    request: Option<RequestPanel>,
-    /// Where its record is in storage; empty if it is in none.
-    blob: String,
-    /// Why it cannot be resubmitted; empty when it can, or has been.
-    obstacle: String,
-    can_be_resubmitted: bool,
-    resubmissions: Vec<Resubmitted>,
-    state: Badge,
+    /// `None` if it is gone, or cannot be read.
+    event: Option<StoredEvent>,
+    request: Option<Request>,
+    obstacle: Option<String>,
     delivery: DeliveryCard,
     recipe: Recipe,
 }
 
-const DAMAGED: &str = "Its event is damaged and cannot be read, so it cannot be resubmitted.";
+/// The request by which it is sent, without its secrets.
+struct Request {
+    url: String,
+    headers: Vec<(String, String)>,
+    body: String,
+}
 
 /// One dead letter; its page stays when it has been resubmitted.
-pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(id): Path<String>,
-) -> PageResult {
-    let delivery = find(&site, &id).await?;
-    let registry = site.broker.registry();
-    let resubmissions = Resubmitted::all(&delivery);
-    let row = &delivery.row;
-    let id = row.id;
-    let mut obstacle = obstacle(row, &registry);
-    let event = match site.views.event(row.event).await {
-        Ok(event) => event.map(|event| event.stored),
+pub(crate) async fn show(call: Call<DeadLetter>) -> PageResult {
+    let row = &call.of.detail.row;
+    let (event, damage) = match call.views.event(row.event).await {
+        Ok(event) => (event.map(|event| event.stored), None),
         // That may be why it was given up, which the page is there to tell.
-        Err(error) if error.is_unreadable() => {
-            obstacle = DAMAGED.to_owned();
-            None
-        }
+        Err(error) if error.is_unreadable() => (None, Some(DAMAGED.to_owned())),
         Err(error) => return Err(error.into()),
     };
-    let data = event
-        .as_ref()
-        .map(|event| DataPanel::new(&visitor, event, false));
-    let request = event
-        .as_ref()
-        .and_then(|event| RequestPanel::new(&site, &visitor, row, event));
-    let topic = registry.subscription(row.subscription_id);
+    let request = event.as_ref().and_then(|event| request_of(&call, event));
     Ok(draw(&DeadLetterPage {
-        frame: Frame::new(&visitor, format!("Dead letter {id}")),
-        id: id.to_string(),
-        path: dead_letter_page(id),
-        event_id: print::visible(&row.event_id),
-        event_type: print::visible(&row.event_type),
-        subject: print::visible(row.subject.as_deref().unwrap_or_default()),
-        event_href: event_page(row.event),
-        topic_href: topic.map(|_| topic_page(&row.topic)),
-        subscription_href: topic.map(|_| subscription_page(&row.topic, &row.subscription)),
-        subscription: row.subscription.clone(),
+        frame: Frame::new(&call.visitor, format!("Dead letter {}", row.id)),
+        recipe: Recipe::one(&call, "deadLetters", "dead-letters show", row.id),
         request,
-        topic: row.topic.clone(),
-        data,
-        published_at: Time::relative(row.published_at),
-        blob: row.blob.clone().unwrap_or_default(),
-        can_be_resubmitted: obstacle.is_empty(),
-        // What it has become is told instead.
-        obstacle: match row.state == DeliveryState::Resubmitted && !resubmissions.is_empty() {
-            true => String::new(),
-            false => obstacle,
-        },
-        resubmissions,
-        state: delivery::badge(row.state),
-        delivery: DeliveryCard::new(delivery, &visitor).on_its_own_page(),
-        recipe: Recipe::get(&site.management_url(&format!("/everpost/deadLetters/{id}")))
-            .everpost(format!("everpost dead-letters show {id}")),
+        event,
+        obstacle: damage.or(call.of.obstacle),
+        delivery: DeliveryCard::new(call.of.detail, &call.visitor).on_its_own_page(),
     }))
 }
 
-fn obstacle(row: &DeliveryRow, registry: &Registry) -> String {
-    match row.state {
-        DeliveryState::DeadLettered => {}
-        DeliveryState::Resubmitted => {
-            return format!("Dead letter {} has been resubmitted already.", row.id);
-        }
-        DeliveryState::Pending
-        | DeliveryState::Delivered
-        | DeliveryState::Dropped
-        | DeliveryState::Removed => {
-            let word = delivery::word(row.state).to_lowercase();
-            return format!("This delivery is {word}; only a dead letter can be resubmitted.");
-        }
-    }
-    match registry.subscription(row.subscription_id) {
-        Some(_) => String::new(),
-        None => format!(
-            "Its event subscription {} has been deleted.",
-            row.subscription
-        ),
-    }
+/// As the code that delivers writes it; `None` where nobody is called, or the subscription is gone.
+fn request_of(call: &Call<DeadLetter>, event: &StoredEvent) -> Option<Request> {
+    let (registry, row) = (call.broker.registry(), &call.of.detail.row);
+    let (topic, subscription) = registry.subscription(row.subscription_id)?;
+    let Destination::WebHook(webhook) = &subscription.definition.destination else {
+        return None;
+    };
+    let (headers, body) = call.broker.draft_request(&DeliveryRequest {
+        subscription,
+        topic_resource_id: &topic.resource_id,
+        events: &[event],
+        delivery_count: row.attempts.saturating_sub(1),
+        deadline: call.broker.options().response_deadline,
+    })?;
+    let mappings = webhook.attribute_mappings.iter();
+    let hidden = mappings.filter(|each| match each.value {
+        AttributeValue::Static { is_secret, .. } => is_secret,
+        // It comes from the event, perhaps from its data.
+        AttributeValue::Dynamic { .. } => !call.visitor.sees_data(),
+    });
+    let hidden: Vec<&str> = hidden.map(|each| each.name.as_str()).collect();
+    Some(Request {
+        url: webhook.endpoint_url.base(),
+        headers: shown_headers(&headers, &hidden),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    })
 }
 
-pub(super) async fn find(site: &Site, id: &str) -> Result<DeliveryDetail, PageError> {
-    let delivery = site.views.delivery(delivery_id(id)?).await?;
-    delivery.ok_or_else(|| PageError::NotFound(format!("delivery {id}")))
+pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Question> {
+    let row = call.of.row()?;
+    let (event, to) = (print::visible(&row.event_id), &row.subscription);
+    let published = print::relative(row.published_at, call.visitor.now);
+    let others = "no other subscription gets it again";
+    Ok(Question::new(format!("Resubmit dead letter {}?", row.id))
+        .would(format!(
+            "Event {event} would be sent to {to} again, at once."
+        ))
+        .would(
+            "A new delivery takes the place of this one; attempts and time to live start afresh.",
+        )
+        .would(format!("The event was published {published}; {others}.")))
 }
+
+/// Sends one again.
+pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult<Done> {
+    let (id, event) = (call.of.detail.row.id, call.of.detail.row.event);
+    let fresh = call.broker.resubmit(call.by(), id).await?;
+    let said = format!("Dead letter {id} has been resubmitted as delivery {fresh}.");
+    let page = format!("{}#delivery-{fresh}", paths::event_page(event));
+    Ok(Done::well(said).leading_to(page))
+}
+
+/// Sends those that are selected again.
+pub(crate) static RESUBMIT_SELECTED: Bulk<DeadLetter> = Bulk {
+    key: "resubmit",
+    verb: "Resubmit",
+    label: "Resubmit selected",
+    changes: |each| each.obstacle.is_none(),
+    consequence: "Each is sent to its own subscription again, with attempts and time to live that start afresh.",
+};

@@ -1,14 +1,12 @@
 //! Sending an event to an event subscription that has not got it.
 
-use crate::admin::action::{Action, Done, Names, Question, Subject, name_of};
 use crate::admin::page::*;
 use crate::admin::pages::events::show::find;
-use crate::admin::paths::event_page;
 use crate::broker::SendError;
-use crate::model::event::StoredEvent;
+use crate::model::event::{EventKey, StoredEvent};
 
 /// The question whether to send an event to a subscription.
-pub(crate) fn send_page(key: &str, subscription: &str) -> String {
+pub(crate) fn send_page(key: EventKey, subscription: &str) -> String {
     format!("/admin/events/{key}/send/{subscription}")
 }
 
@@ -19,7 +17,7 @@ pub(crate) struct Sending {
 }
 
 impl Subject for Sending {
-    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         Ok(Self {
             event: find(site, name_of(names, "key")).await?.stored,
             subscription: name_of(names, "subscription").to_owned(),
@@ -27,48 +25,28 @@ impl Subject for Sending {
     }
 
     fn page(&self) -> String {
-        event_page(self.event.key)
+        paths::event_page(self.event.key)
     }
 }
 
-/// Sends it, after a question.
-pub(crate) static SEND: Action<Sending> = Action {
-    key: "{subscription}",
-    label: "Send",
-    role: Role::Operator,
-    ask: Some(|call| {
-        Box::pin(async move {
-            let event = &call.of.event;
-            let name = print::visible(&call.of.subscription);
-            let published = print::relative(event.received_at, call.visitor.now);
-            let id = print::visible(&event.event.id);
-            Ok(Question {
-                title: format!("Send event {} to {name}?", event.key),
-                consequences: vec![
-                    format!(
-                        "A delivery of event {id} to the event subscription {name} would be made, which is due at once."
-                    ),
-                    "Its filter is asked again, as it is now; attempts and time to live start now."
-                        .to_owned(),
-                    format!(
-                        "The event was published {published}; no other subscription gets it again."
-                    ),
-                ],
-                dangerous: false,
-            })
-        })
-    }),
-    run: |call| {
-        Box::pin(async move {
-            let (by, name) = (&call.visitor.caller, &call.of.subscription);
-            let key = call.of.event.key;
-            let delivery = call.site.broker.send_stored(by, key, name).await?;
-            let said = format!("Delivery {delivery} of event {key} to {name} has been made.");
-            let page = format!("{}#delivery-{delivery}", call.of.page());
-            Ok(Done::well(said).leading_to(page))
-        })
-    },
-};
+pub(crate) async fn ask_to_send(call: Call<Sending>) -> PageResult<Question> {
+    let event = &call.of.event;
+    let name = print::visible(&call.of.subscription);
+    let id = print::visible(&event.event.id);
+    let published = print::relative(event.received_at, call.visitor.now);
+    let others = "no other subscription gets it again";
+    Ok(Question::new(format!("Send event {} to {name}?", event.key))
+        .would(format!("A delivery of event {id} to the event subscription {name} would be made, which is due at once."))
+        .would("Its filter is asked again, as it is now; attempts and time to live start now.")
+        .would(format!("The event was published {published}; {others}.")))
+}
+
+pub(crate) async fn send(call: Call<Sending>) -> PageResult<Done> {
+    let (key, name) = (call.of.event.key, &call.of.subscription);
+    let delivery = call.broker.send_stored(call.by(), key, name).await?;
+    let said = format!("Delivery {delivery} of event {key} to {name} has been made.");
+    Ok(Done::well(said).leading_to(format!("{}#delivery-{delivery}", call.of.page())))
+}
 
 impl From<SendError> for PageError {
     fn from(error: SendError) -> Self {

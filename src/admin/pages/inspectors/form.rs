@@ -1,138 +1,137 @@
 //! The form of an inspector.
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::admin::action::{Of, Sent};
-use crate::admin::forms::form_page::FormPage;
-use crate::admin::forms::rows::{self, Part, Row, RowSection, part, section};
+use crate::admin::forms::document::pairs;
+use crate::admin::forms::form::{all_of, both, number};
+use crate::admin::forms::sheet::{named, of_fields};
 use crate::admin::page::*;
 use crate::admin::paths::inspector_page;
-use crate::broker::InspectorError;
 use crate::model::inspector::{Inspector, InspectorDefinition};
-use crate::model::limits::INSPECTED_REQUESTS_MAX;
 use crate::model::name::InspectorName;
 use crate::wire::resource::parse_inspector;
 
-const NAME: Part =
-    part(
-        "",
-        &[Row::line("name", "Name").apart().mono().required().hint(
-            "3 to 50 letters, digits and hyphens, such as my-inspector. It is part of the URL.",
-        )],
-    );
-const ANSWERS: Part = part("", &[
-    Row::line("answers", "Responses").mono().required()
-        .hint("Statuses in their order; the last one repeats. 503 503 200 fails twice and then behaves, 429x5 200 is \
-            busy five times, 400 rejects, 410 is gone; timeout never answers, close hangs up."),
-    Row::tick("perEvent", "Every event goes through the answers on its own")
-        .hint("By the number of attempts before. Otherwise requests are counted, whatever is in them."),
-]);
-const DETAILS: RowSection = section("How it answers", &[part("", &[
-    Row::whole("delayInMilliseconds", "Wait before each answer, in milliseconds").hint("Empty for none."),
-    Row::whole("retryAfterInSeconds", "Retry-After with every 429 and 503, in seconds").hint("Empty for none."),
-    Row::pairs("responseHeaders", "Headers of every answer", 3, ": ").hint("One a line, such as X-Answer: yes."),
-    Row::text("responseBody", "Body of every answer", 3)
-        .hint("A text, such as the error that a receiver of yours answers with. The page of the delivery shows it."),
-])]);
-const NEW: &[RowSection] = &[section("Inspector", &[NAME, ANSWERS]), DETAILS];
-const CHANGE: &[RowSection] = &[section("Inspector", &[ANSWERS]), DETAILS];
-
-/// The empty form.
-pub(crate) async fn draft(visitor: Visitor) -> Response {
-    let form = rows::form_of(NEW, &json!(InspectorDefinition::default()));
-    draw_form(&visitor, None, &form, None)
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct InspectorForm {
+    /// Of a new one alone.
+    name: String,
+    answers: String,
+    per_event: String,
+    delay_in_milliseconds: String,
+    retry_after_in_seconds: String,
+    response_headers: String,
+    response_body: String,
 }
 
-/// Makes the inspector.
-pub(crate) async fn create(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let known = site.views.inspectors().await?;
-    let is_taken = |name: &InspectorName| known.iter().any(|each| each.name == *name);
-    let name = rows::new_name(&form, "an inspector", InspectorName::parse, is_taken);
-    let (name, definition) = match rows::both(name, definition(&form)) {
-        Ok(read) => read,
-        Err(refusals) => return Ok(draw_form(&visitor, None, &form, refusals)),
-    };
-    match site
-        .broker
-        .put_inspector(&visitor.caller, &name, definition)
-        .await
-    {
-        Err(error @ InspectorError::TooMany) => {
-            let refusal = Refusal::whole(sentence(&error.to_string()));
-            return Ok(draw_form(&visitor, None, &form, Some(refusal)));
+#[derive(Template)]
+#[template(path = "pages/inspector_form.html")]
+struct InspectorFormPage {
+    frame: Frame,
+    form: Filled<InspectorForm>,
+    back: String,
+    is_new: bool,
+}
+
+/// A new one.
+impl Sheet<()> for InspectorForm {
+    fn begin(_: &Call) -> PageResult<Self> {
+        Ok(Self::of(&InspectorDefinition::default()))
+    }
+
+    fn page(call: &Call, form: Filled<Self>) -> impl Template {
+        InspectorFormPage {
+            frame: Frame::new(&call.visitor, "New inspector"),
+            form,
+            back: "/admin/inspectors".to_owned(),
+            is_new: true,
         }
-        put => put?,
-    };
-    let message =
-        format!("Inspector {name} has been created. Deliver to its URL, or subscribe it below.");
-    flash_and_show(&visitor, &name, message).await
+    }
+
+    async fn save(&self, call: &Call) -> Result<Response, Refused> {
+        let known = call.views.inspectors().await.map_err(PageError::from)?;
+        let is_taken = |name: &InspectorName| known.iter().any(|each| each.name == *name);
+        let name = named(&self.name, "an inspector", InspectorName::parse, is_taken);
+        let (name, definition) = both(name, self.read())?;
+        call.broker
+            .put_inspector(call.by(), &name, definition)
+            .await
+            .map_err(PageError::from)?;
+        let next = "has been created. Deliver to its URL, or subscribe it below.";
+        let said = Flash::done(format!("Inspector {name} {next}"));
+        Ok(call.visitor.leave(said, &inspector_page(&name)).await?)
+    }
 }
 
-/// The form with the inspector in it.
-pub(crate) async fn edit(visitor: Visitor, Of(inspector): Of<Inspector>) -> PageResult {
-    let form = rows::form_of(CHANGE, &json!(inspector.definition));
-    Ok(draw_form(&visitor, Some(&inspector.name), &form, None))
+/// New answers.
+impl Sheet<Inspector> for InspectorForm {
+    fn begin(call: &Call<Inspector>) -> PageResult<Self> {
+        Ok(Self::of(&call.of.definition))
+    }
+
+    fn page(call: &Call<Inspector>, form: Filled<Self>) -> impl Template {
+        InspectorFormPage {
+            frame: Frame::new(&call.visitor, format!("Edit inspector {}", call.of.name)),
+            form,
+            back: call.of.page(),
+            is_new: false,
+        }
+    }
+
+    async fn save(&self, call: &Call<Inspector>) -> Result<Response, Refused> {
+        let name = &call.of.name;
+        call.broker
+            .put_inspector(call.by(), name, self.read()?)
+            .await
+            .map_err(PageError::from)?;
+        let said = format!("Inspector {name} answers anew, from the first of its answers on.");
+        Ok(call
+            .visitor
+            .leave(Flash::done(said), &call.of.page())
+            .await?)
+    }
 }
 
-/// Gives the inspector new answers.
-pub(crate) async fn change(
-    State(site): State<Arc<Site>>,
-    Sent { of, visitor, form }: Sent<Inspector>,
-) -> PageResult {
-    let name = of.name;
-    let definition = match definition(&form) {
-        Ok(definition) => definition,
-        Err(refusals) => return Ok(draw_form(&visitor, Some(&name), &form, refusals)),
-    };
-    site.broker
-        .put_inspector(&visitor.caller, &name, definition)
-        .await?;
-    let message = format!("Inspector {name} answers anew, from the first of its answers on.");
-    flash_and_show(&visitor, &name, message).await
-}
+impl InspectorForm {
+    fn of(definition: &InspectorDefinition) -> Self {
+        let headers = definition.headers.iter();
+        let headers: Vec<_> = headers
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
+        let delay = definition.delay.as_millis();
+        let retry_after = definition.retry_after_s;
+        Self {
+            answers: definition.responses.to_string(),
+            per_event: if definition.per_event { "on" } else { "" }.to_owned(),
+            delay_in_milliseconds: Some(delay)
+                .filter(|delay| *delay > 0)
+                .map_or_else(String::new, |delay| delay.to_string()),
+            retry_after_in_seconds: retry_after.map_or_else(String::new, |it| it.to_string()),
+            response_headers: headers.join("\n"),
+            response_body: definition.body.clone(),
+            ..Self::default()
+        }
+    }
 
-async fn flash_and_show(visitor: &Visitor, name: &InspectorName, message: String) -> PageResult {
-    visitor
-        .leave(Flash::done(message), &inspector_page(name))
-        .await
-}
-
-/// What the form defines, or all that is wrong with it.
-fn definition(form: &Form) -> Result<InspectorDefinition, Vec<Refusal>> {
-    rows::read(CHANGE, form, |document| parse_inspector(&document))
-}
-
-fn draw_form(
-    visitor: &Visitor,
-    name: Option<&InspectorName>,
-    form: &Form,
-    refusals: impl IntoIterator<Item = Refusal>,
-) -> Response {
-    let title = match name {
-        None => "New inspector".to_owned(),
-        Some(name) => format!("Edit inspector {name}"),
-    };
-    let page = FormPage {
-        intro: match name {
-            None => format!(
-                "A webhook inside this appliance. It agrees to be subscribed, answers as you say, and \
-                 keeps its newest {INSPECTED_REQUESTS_MAX} requests. Nobody outside can reach it."
-            ),
-            Some(_) => "The answers begin again with the first one. Requests that are kept stay."
-                .to_owned(),
-        },
-        sections: rows::fields(if name.is_none() { NEW } else { CHANGE }, form),
-        button: if name.is_none() {
-            "Create inspector"
-        } else {
-            "Save"
-        },
-        back: name.map_or_else(|| "/admin/inspectors".to_owned(), inspector_page),
-    };
-    page.draw(Frame::new(visitor, title), refusals)
+    /// What the form defines, or all that is wrong with it.
+    fn read(&self) -> Result<InspectorDefinition, Vec<Refusal>> {
+        let headers = pairs(&self.response_headers, ": ");
+        let parsed = parse_inspector(&json!({
+            "answers": self.answers.trim(),
+            "perEvent": !self.per_event.is_empty(),
+            "delayInMilliseconds": number(&self.delay_in_milliseconds),
+            "retryAfterInSeconds": number(&self.retry_after_in_seconds),
+            "responseHeaders": headers.as_ref().ok(),
+            // Browsers end lines as HTTP does.
+            "responseBody": self.response_body.replace("\r\n", "\n"),
+        }));
+        let unread = headers
+            .err()
+            .map(|problem| Refusal::of("responseHeaders", problem));
+        let parsed = parsed.map_err(|invalid| of_fields(&invalid));
+        all_of(unread.into_iter().collect(), parsed)
+    }
 }
 
 #[cfg(test)]
@@ -147,8 +146,7 @@ mod tests {
         });
         for body in [body, json!({})] {
             let defined = parse_inspector(&body).expect("a definition");
-            let form = rows::form_of(CHANGE, &json!(defined));
-            assert_eq!(definition(&form), Ok(defined));
+            assert_eq!(InspectorForm::of(&defined).read(), Ok(defined));
         }
     }
 
@@ -164,7 +162,8 @@ mod tests {
         ] {
             let mut form = Form::of([("answers", "200".to_owned())]);
             form.set(field, text);
-            let refusals = definition(&form).expect_err(text);
+            let form = Filled::<InspectorForm>::sent(&form);
+            let refusals = form.values.read().expect_err(text);
             assert!(
                 refusals[0].closeness(field) > 1,
                 "{field} {text}: {refusals:?}"

@@ -1,4 +1,4 @@
-//! A request that an inspector keeps, ready to print.
+//! A request that an inspector keeps.
 
 use crate::admin::page::*;
 use crate::admin::paths::inspected_page;
@@ -14,13 +14,7 @@ const BODY_SHOWN: usize = 4_096;
 #[derive(Template)]
 #[template(path = "widgets/inspected.html")]
 pub(crate) struct RequestCard {
-    number: u64,
-    received_at: Time,
-    asked: String,
-    what: String,
-    answer: Badge,
-    signature: Option<Badge>,
-    headers: Vec<(String, String)>,
+    request: InspectedRequest,
     body: KeptBody,
     /// The page of the request alone, if more is kept than is shown.
     more: Option<String>,
@@ -31,72 +25,25 @@ part!(RequestCard);
 
 impl RequestCard {
     /// Among others, its body cut short.
-    pub(crate) fn new(inspector: &InspectorName, request: &InspectedRequest, open: bool) -> Self {
-        let is_cut = request.body_start.len() > BODY_SHOWN;
-        let shown = &request.body_start[..request.body_start.len().min(BODY_SHOWN)];
-        let mut card = Self::with_body(request, shown);
-        card.more = is_cut.then(|| inspected_page(inspector, request.number));
-        card.open = open;
-        card
+    pub(crate) fn new(inspector: &InspectorName, request: InspectedRequest, open: bool) -> Self {
+        let shown = request.body_start.len().min(BODY_SHOWN);
+        let is_cut = shown < request.body_start.len();
+        Self {
+            body: KeptBody::new(&request.body_start[..shown], request.bytes),
+            more: is_cut.then(|| inspected_page(inspector, request.number)),
+            request,
+            open,
+        }
     }
 
     /// With as much of its body as is kept.
-    pub(crate) fn whole(request: &InspectedRequest) -> Self {
-        Self::with_body(request, &request.body_start)
-    }
-
-    fn with_body(request: &InspectedRequest, shown: &[u8]) -> Self {
-        let headers = request.headers.iter();
+    pub(crate) fn whole(request: InspectedRequest) -> Self {
         Self {
-            number: request.number,
-            received_at: Time::exactly(request.received_at),
-            asked: format!("{} {}", request.method, print::visible(&request.path)),
-            what: what(request),
-            answer: answer(&request.response),
-            signature: request.signature.as_deref().map(signature),
-            headers: headers
-                .map(|(name, value)| (name.clone(), print::visible(value)))
-                .collect(),
-            body: KeptBody::new(shown, request.bytes),
+            body: KeptBody::new(&request.body_start, request.bytes),
             more: None,
+            request,
             open: true,
         }
-    }
-}
-
-/// What the request is about.
-fn what(request: &InspectedRequest) -> String {
-    match request.handshake.as_deref() {
-        Some("validation") => "Handshake of Event Grid, agreed to".to_owned(),
-        Some(_) => "Handshake of CloudEvents, agreed to".to_owned(),
-        None => delivery(request),
-    }
-}
-
-fn delivery(request: &InspectedRequest) -> String {
-    let known = |text: &Option<String>| text.as_deref().map(print::visible).unwrap_or_default();
-    let (kind, id) = (known(&request.event_type), known(&request.event_id));
-    let more = match request.events {
-        0 => return "No event that could be read".to_owned(),
-        1 => String::new(),
-        events => format!(" and {} more", print::count(events - 1)),
-    };
-    format!("{kind} {id}{more}").trim().to_owned()
-}
-
-/// The answer as a badge: a success, or what a sender takes for a failure.
-fn answer(word: &str) -> Badge {
-    let is_good = word
-        .parse()
-        .is_ok_and(|status: u16| (200..=204).contains(&status));
-    let tone = if is_good { Tone::Good } else { Tone::Bad };
-    Badge::new(tone, word)
-}
-
-fn signature(verdict: &str) -> Badge {
-    match verdict == SIGNATURE_GOOD {
-        true => Badge::new(Tone::Good, "Signature fits"),
-        false => Badge::new(Tone::Bad, format!("Signature: {verdict}")),
     }
 }
 
@@ -132,7 +79,7 @@ mod tests {
     #[test]
     fn a_request_is_shown_with_what_it_carries() {
         let name = InspectorName::parse("bin").expect("a name");
-        let card = RequestCard::new(&name, &request("[{\"id\":1}]", 10), true);
+        let card = RequestCard::new(&name, request("[{\"id\":1}]", 10), true);
         check(
             &card,
             &[
@@ -147,7 +94,7 @@ mod tests {
             ],
         );
         let long = "x".repeat(BODY_SHOWN + 1);
-        let card = RequestCard::new(&name, &request(&long, 9_999), false);
+        let card = RequestCard::new(&name, request(&long, 9_999), false);
         check(
             &card,
             &[
@@ -158,7 +105,7 @@ mod tests {
         assert!(!card.to_string().contains(" open"), "{card}");
         assert!(!card.to_string().contains(&long));
         assert!(
-            RequestCard::whole(&request(&long, 9_999))
+            RequestCard::whole(request(&long, 9_999))
                 .to_string()
                 .contains(&long)
         );
@@ -169,14 +116,14 @@ mod tests {
         let mut handshake = request("", 0);
         handshake.handshake = Some("abuseProtection".to_owned());
         check(
-            &RequestCard::whole(&handshake),
+            &RequestCard::whole(handshake),
             &["Handshake of CloudEvents, agreed to"],
         );
         let mut unread = request("hello", 5);
         unread.events = 0;
         unread.signature = Some("no signature fits the secret".to_owned());
         check(
-            &RequestCard::whole(&unread),
+            &RequestCard::whole(unread),
             &["No event that could be read", "no signature fits"],
         );
     }

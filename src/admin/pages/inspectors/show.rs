@@ -1,15 +1,10 @@
 //! The page of one inspector with what it got, and that of one request.
 
-use serde::Deserialize;
-
-use crate::admin::action::Of;
-use crate::admin::forms::field::Field;
 use crate::admin::page::*;
 use crate::admin::pages::inspectors::RequestCard;
-use crate::admin::pages::topics;
-use crate::admin::paths::{inspector_page, subscription_page};
 use crate::model::inspector::Inspector;
-use crate::model::name::InspectorName;
+use crate::model::registry::Registry;
+use crate::model::subscription::EventSubscription;
 use crate::store::views::InspectedQuery;
 
 /// Requests of one page.
@@ -17,137 +12,78 @@ const ROWS: usize = 20;
 
 #[derive(Template)]
 #[template(path = "pages/inspector.html")]
-struct InspectorPage {
+struct InspectorPage<'a> {
     frame: Frame,
     path: String,
-    name: String,
-    url: String,
-    answers: String,
-    per_event: bool,
-    /// The answer to the next delivery, where requests are counted.
-    next_answer: Option<String>,
-    answered: String,
-    delay: Option<String>,
-    retry_after: Option<String>,
-    headers: Vec<(String, String)>,
-    /// Of its answers; empty for none.
-    body: String,
-    /// Who delivers to it: names and pages.
-    subscriptions: Vec<(String, String)>,
-    /// Whose events it could get.
-    topic: Field,
-    /// Whether there is something to forget.
-    has_requests: bool,
-    received: String,
-    kept: String,
+    inspector: &'a Inspector,
+    /// Who delivers to it.
+    subscriptions: Vec<Arc<EventSubscription>>,
+    registry: Arc<Registry>,
     requests: Vec<RequestCard>,
     newest: Option<String>,
     older: Option<String>,
     recipe: Recipe,
 }
 
-#[derive(Deserialize)]
-pub(crate) struct Asked {
-    #[serde(default)]
-    before: String,
+impl InspectorPage<'_> {
+    /// Topics to subscribe to.
+    fn topics(&self, built_in: bool) -> Vec<&Arc<TopicEntry>> {
+        let topics = self.registry.custom_topics();
+        topics
+            .filter(|each| each.topic.is_built_in() == built_in)
+            .collect()
+    }
 }
 
 /// One inspector, its requests newest first.
-pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Of(inspector): Of<Inspector>,
-    Query(Asked { before }): Query<Asked>,
-) -> PageResult {
-    let name = &inspector.name;
+pub(crate) async fn show(Query(asked): Query<Names>, call: Call<Inspector>) -> PageResult {
+    let (name, before) = (&call.of.name, name_of(&asked, "before"));
     let query = InspectedQuery {
         before: before.parse().ok(),
         limit: ROWS,
     };
-    let found = site.views.inspected(name.clone(), query).await?;
-    let path = inspector_page(name);
+    let found = call.views.inspected(name.clone(), query).await?;
+    let path = call.of.page();
     let later = !before.is_empty();
-    let cards = found.rows.iter().enumerate();
-    let cards = cards.map(|(at, each)| RequestCard::new(name, each, at == 0 && !later));
-    let definition = &inspector.definition;
-    let list = format!("/everpost/inspectors/{name}/requests");
+    let card = |(at, request)| RequestCard::new(name, request, at == 0 && !later);
+    let list = call.management_url(&format!("/everpost/inspectors/{name}/requests"));
     Ok(draw(&InspectorPage {
-        frame: Frame::new(&visitor, format!("Inspector {name}")),
-        name: name.to_string(),
-        url: name.url(),
-        answers: definition.responses.to_string(),
-        per_event: definition.per_event,
-        next_answer: next_answer(&inspector),
-        answered: print::plural(inspector.turn.into(), "delivery", "deliveries"),
-        delay: Some(definition.delay)
-            .filter(|delay| !delay.is_zero())
-            .map(print::span),
-        retry_after: definition
-            .retry_after_s
-            .map(|seconds| format!("{seconds} s")),
-        headers: definition.headers.clone().into_iter().collect(),
-        body: print::visible(&definition.body),
-        subscriptions: subscriptions(&site, name),
-        topic: topics::choice("Deliver events of", site.broker.registry().custom_topics()),
-        has_requests: inspector.kept > 0,
-        received: print::count(inspector.received),
-        kept: print::count(inspector.kept),
-        requests: cards.collect(),
+        frame: Frame::new(&call.visitor, format!("Inspector {name}")),
+        inspector: &call.of,
+        subscriptions: call.broker.subscriptions_of_inspector(name),
+        registry: call.broker.registry(),
+        requests: found.rows.into_iter().enumerate().map(card).collect(),
         newest: later.then(|| path.clone()),
         older: found
             .next_before
             .map(|next| link(&path, &[("before", next.to_string())])),
-        recipe: Recipe::get(&site.management_url(&list))
-            .everpost(format!("everpost inspectors requests {name}")),
+        recipe: Recipe::get(&list).everpost(format!("everpost inspectors requests {name}")),
         path,
     }))
 }
 
-/// `None` where every event has its own turn.
-fn next_answer(inspector: &Inspector) -> Option<String> {
-    let definition = &inspector.definition;
-    (!definition.per_event).then(|| definition.response(inspector.turn, 0).to_string())
-}
-
-fn subscriptions(site: &Site, name: &InspectorName) -> Vec<(String, String)> {
-    let registry = site.broker.registry();
-    let all = site.broker.subscriptions_of_inspector(name);
-    let named = |id| {
-        let (topic, each) = registry.subscription(id)?;
-        let (topic, name) = (topic.topic.name.as_str(), each.name.as_str());
-        Some((format!("{topic} / {name}"), subscription_page(topic, name)))
-    };
-    all.iter().filter_map(|each| named(each.id)).collect()
-}
-
 #[derive(Template)]
 #[template(path = "pages/inspected.html")]
-struct RequestPage {
+struct RequestPage<'a> {
     frame: Frame,
-    inspector: String,
-    inspector_path: String,
+    inspector: &'a Inspector,
     card: RequestCard,
     recipe: Recipe,
 }
 
 /// One request, with as much of its body as is kept.
-pub(crate) async fn show_request(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path((name, number)): Path<(String, String)>,
-) -> PageResult {
-    let name = site.inspector(&name).await?.name;
+pub(crate) async fn show_request(call: Call<Inspector>) -> PageResult {
+    let (name, number) = (&call.of.name, name_of(&call.names, "number"));
     let missing = || PageError::NotFound(format!("request {number} of the inspector {name}"));
     let parsed = number.parse().map_err(|_| missing())?;
-    let request = site.views.inspected_request(name.clone(), parsed).await?;
+    let request = call.views.inspected_request(name.clone(), parsed).await?;
     let request = request.ok_or_else(missing)?;
     let api = format!("/everpost/inspectors/{name}/requests/{number}");
     Ok(draw(&RequestPage {
-        frame: Frame::new(&visitor, format!("Request {number}")),
-        inspector: name.to_string(),
-        inspector_path: inspector_page(&name),
-        card: RequestCard::whole(&request),
-        recipe: Recipe::get(&site.management_url(&api))
+        frame: Frame::new(&call.visitor, format!("Request {number}")),
+        inspector: &call.of,
+        card: RequestCard::whole(request),
+        recipe: Recipe::get(&call.management_url(&api))
             .everpost(format!("everpost inspectors request {name} {number}")),
     }))
 }

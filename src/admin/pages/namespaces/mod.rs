@@ -1,25 +1,36 @@
 //! The pages of namespaces. Their topics have the same pages as others.
 
 mod definition;
-mod delete;
-mod keys;
-mod topic;
 
-pub(crate) use definition::{change, create, draft, edit};
-pub(crate) use delete::DELETE;
-pub(crate) use keys::reveal_keys;
-pub(crate) use topic::{
-    change_retention, create as create_topic, draft as draft_topic, edit_retention,
-};
+pub(crate) use definition::NamespaceForm;
 
-use crate::admin::action::Of;
 use crate::admin::page::*;
-use crate::admin::pages::keys::{Keys, Shown};
+use crate::admin::pages::keys::{Keyed, Keys, Shown};
 use crate::admin::pages::queue_depths::QueueDepths;
-use crate::admin::pages::topics::TopicTable;
-use crate::admin::paths::namespace_page;
+use crate::admin::pages::topics::{TopicTable, dropped};
+use crate::broker::ManageError;
+use crate::model::access::{AccessKeys, KeyName};
 use crate::model::registry::{NamespaceEntry, Registry};
-use crate::model::topic::NetworkAccess;
+use crate::model::subscription::OnDelete;
+use crate::store::views::QueueDepth;
+
+/// How much is in a namespace.
+struct Content {
+    topics: usize,
+    subscriptions: usize,
+    depth: QueueDepth,
+}
+
+impl Content {
+    fn of(entry: &NamespaceEntry, registry: &Registry, depths: &QueueDepths) -> Self {
+        let topics = || registry.topics_of(&entry.namespace.name);
+        Self {
+            topics: topics().count(),
+            subscriptions: topics().map(|topic| topic.subscriptions.size()).sum(),
+            depth: depths.topics(topics()),
+        }
+    }
+}
 
 #[derive(Template)]
 #[template(path = "pages/namespaces.html")]
@@ -27,136 +38,136 @@ struct NamespacesPage {
     frame: Frame,
     list: List,
     rows: Vec<(String, Content)>,
-    empty: Empty,
-}
-
-/// How much is in a namespace.
-#[derive(Default)]
-struct Content {
-    topics: u64,
-    subscriptions: u64,
-    pending: u64,
-    dead_letters: u64,
-}
-
-impl Content {
-    fn of(entry: &NamespaceEntry, registry: &Registry, depths: &QueueDepths) -> Self {
-        let topics = registry.topics_of(&entry.namespace.name);
-        topics.fold(Self::default(), |sum, topic| {
-            let depth = depths.topic(topic);
-            let subscriptions = u64::try_from(topic.subscriptions.size()).unwrap_or(u64::MAX);
-            Self {
-                topics: sum.topics + 1,
-                subscriptions: sum.subscriptions + subscriptions,
-                pending: sum.pending + depth.pending,
-                dead_letters: sum.dead_letters + depth.dead_letters,
-            }
-        })
-    }
 }
 
 /// All namespaces.
-pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
     let registry = site.broker.registry();
     let depths = QueueDepths::of_all(&site, &registry).await?;
-    let rows = registry.namespaces();
-    let rows = rows.map(|entry| {
+    let row = |entry: &Arc<NamespaceEntry>| {
         let content = Content::of(entry, &registry, &depths);
         (entry.namespace.name.to_string(), content)
-    });
+    };
+    let rows: Vec<_> = registry.namespaces().map(row).collect();
     Ok(draw(&NamespacesPage {
         frame: Frame::new(&visitor, "Namespaces"),
-        rows: rows.collect(),
         list: List::whole(
             "/admin/namespaces",
-            print::plural(registry.namespaces().count() as u64, "namespace", "namespaces"),
+            print::plural(rows.len(), "namespace", "namespaces"),
             Recipe::get(&site.management_url("/namespaces")).everpost("everpost namespaces list"),
         ),
-        empty: Empty::new(
-            "namespaces",
-            "No namespaces yet.",
-            "A namespace holds topics of CloudEvents that share two keys, and whose events receivers \
-             can also come for when it suits them.",
-        )
-        .leading_to(visitor.step("/admin/new-namespace", "New namespace")),
+        rows,
     }))
 }
 
 #[derive(Template)]
 #[template(path = "pages/namespace.html")]
-struct NamespacePage {
+struct NamespacePage<'a> {
     frame: Frame,
     path: String,
-    name: String,
+    entry: &'a NamespaceEntry,
     /// What Azure's clients take for its address.
     endpoint: String,
-    topics_max: String,
-    admitted: String,
-    tags: Vec<String>,
-    resource_id: String,
-    created_at: Time,
-    updated_at: Time,
     keys: Keys,
     topics: TopicTable,
     recipe: Recipe,
 }
 
 /// One namespace, its keys hidden.
-pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Of(entry): Of<Arc<NamespaceEntry>>,
-) -> PageResult {
-    draw_namespace(&site, &visitor, &entry, Shown::None).await
+pub(crate) async fn show(call: Call<Arc<NamespaceEntry>>) -> PageResult {
+    draw_namespace(&call, Shown::None).await
 }
 
-async fn draw_namespace(
-    site: &Site,
-    visitor: &Visitor,
-    entry: &NamespaceEntry,
-    shown: Shown,
-) -> Result<Response, PageError> {
+pub(crate) async fn draw_namespace(call: &Call<Arc<NamespaceEntry>>, shown: Shown) -> PageResult {
+    let Call {
+        site,
+        visitor,
+        of: entry,
+        ..
+    } = call;
     let registry = site.broker.registry();
     let depths = QueueDepths::of_all(site, &registry).await?;
-    let namespace = &entry.namespace;
-    let (name, definition) = (namespace.name.as_str(), &namespace.definition);
-    let path = namespace_page(name);
-    let topics_max = u64::try_from(namespace.topics_max()).unwrap_or(u64::MAX);
-    let tags = definition.tags.iter();
+    let (name, path) = (&entry.namespace.name, entry.page());
+    let topics = TopicTable::read(site, visitor, registry.topics_of(name), &depths).await?;
+    let keys = Keys {
+        page: path.clone(),
+        keys: entry.namespace.keys.clone(),
+        shown,
+        used: None,
+    };
+    let endpoint = site.management_url(&format!("/namespaces/{name}"));
     Ok(draw(&NamespacePage {
         frame: Frame::new(visitor, format!("Namespace {name}")),
-        name: name.to_owned(),
-        endpoint: site.management_url(&format!("/namespaces/{name}")),
-        topics_max: print::count(topics_max),
-        admitted: admitted(&definition.network_access),
-        tags: tags
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect(),
-        resource_id: entry.resource_id.to_string(),
-        created_at: Time::relative(namespace.created_at),
-        updated_at: Time::relative(namespace.updated_at),
-        keys: Keys::new(visitor, &path, &namespace.keys, shown).noting(
-            "Either opens every topic of the namespace. Each topic has two keys of its own besides.",
-        ),
-        topics: TopicTable::read(site, visitor, registry.topics_of(&namespace.name), &depths)
-            .await?
-            .beginning_with(visitor.step(format!("{path}/new-topic"), "New topic")),
-        recipe: Recipe::get(&site.management_url(&format!("/namespaces/{name}")))
-            .everpost(format!("everpost namespaces show {name}")),
+        entry,
+        keys,
+        topics: topics.beginning_with(visitor.step(format!("{path}/new-topic"), "New topic")),
+        recipe: Recipe::get(&endpoint).everpost(format!("everpost namespaces show {name}")),
+        endpoint,
         path,
     }))
 }
 
-/// From where its topics can be published to and received from.
-fn admitted(access: &NetworkAccess) -> String {
-    if access.disabled {
-        return "nowhere: its network access is disabled".to_owned();
+impl Subject for Arc<NamespaceEntry> {
+    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+        site.namespace(name_of(names, "namespace"))
     }
-    match access.allowed.as_slice() {
-        [] => "everywhere".to_owned(),
-        some => {
-            let networks: Vec<String> = some.iter().map(ToString::to_string).collect();
-            networks.join(", ")
-        }
+
+    fn page(&self) -> String {
+        paths::namespace_page(self.namespace.name.as_str())
+    }
+}
+
+pub(crate) async fn ask_to_delete(call: Call<Arc<NamespaceEntry>>) -> PageResult<Question> {
+    let registry = call.broker.registry();
+    let depths = QueueDepths::of_all(&call.site, &registry).await?;
+    let content = Content::of(&call.of, &registry, &depths);
+    let topics = print::plural(content.topics, "topic", "topics");
+    let (one, many) = ("event subscription", "event subscriptions");
+    let subscriptions = print::plural(content.subscriptions, one, many);
+    let dead = print::plural(content.depth.dead_letters, "dead letter", "dead letters");
+    Ok(
+        Question::new(format!("Delete namespace {}?", call.of.namespace.name))
+            .would(format!(
+                "{topics} with {subscriptions} would be deleted with it."
+            ))
+            .would(dropped(content.depth.pending))
+            .would(format!(
+                "{dead} would stay readable, but could not be resubmitted."
+            ))
+            .would("Publishers and receivers would be rejected: all of its keys are gone for good.")
+            .dangerously(),
+    )
+}
+
+pub(crate) async fn delete(call: Call<Arc<NamespaceEntry>>) -> PageResult<Done> {
+    let name = &call.of.namespace.name;
+    let deleted = call
+        .broker
+        .delete_namespace(call.by(), name, OnDelete::Discard);
+    deleted.await?;
+    Ok(Done::well(format!("Namespace {name} has been deleted.")).leading_to("/admin/namespaces"))
+}
+
+impl Keyed for Arc<NamespaceEntry> {
+    fn name(&self) -> &str {
+        self.namespace.name.as_str()
+    }
+
+    async fn reveal(call: &Call<Self>) -> Result<AccessKeys, ManageError> {
+        call.broker
+            .show_namespace_keys(call.by(), &call.of.namespace.name)
+            .await
+    }
+
+    async fn regenerate(call: &Call<Self>, key: KeyName) -> Result<(), ManageError> {
+        let name = &call.of.namespace.name;
+        call.broker
+            .regenerate_namespace_key(call.by(), name, key)
+            .await?;
+        Ok(())
+    }
+
+    async fn draw(call: &Call<Self>, shown: Shown) -> PageResult {
+        draw_namespace(call, shown).await
     }
 }

@@ -1,24 +1,17 @@
 //! What a webhook would be sent for an event: written by the code that delivers.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::admin::forms::field::Field;
 use crate::admin::lists::filter;
 use crate::admin::page::*;
-use crate::admin::pages::playground::Tool;
-use crate::admin::pages::playground::pasted;
-use crate::admin::pages::playground::pasted::Pasted;
+use crate::admin::pages::playground::Pasted;
+use crate::admin::pages::playground::pasted::PastedEvent;
 use crate::model::event::{EventKey, StoredEvent};
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
-use crate::model::topic::{DeliverySchema, InputSchema};
+use crate::model::topic::InputSchema;
 use crate::outbound::DeliveryRequest;
 use crate::wire::received::header_texts;
 use crate::wire::resource::{SubscriptionContext, parse_subscription};
-
-const PATH: &str = "/admin/playground/convert";
-const TOPIC: &str = "topic";
-const SCHEMA: &str = "eventDeliverySchema";
-const BATCH: &str = "batch";
 
 /// The webhook that nothing is sent to.
 const WEBHOOK: &str = "https://receiver.example/";
@@ -26,94 +19,58 @@ const WEBHOOK: &str = "https://receiver.example/";
 /// Events per request of a subscription that takes batches.
 const BATCHED: u32 = 10;
 
-#[derive(Template)]
-#[template(path = "pages/playground_convert.html")]
-struct ConvertPage {
-    frame: Frame,
-    tool: Tool,
-    request: Option<RequestText>,
+/// A request to look at.
+pub(super) struct RequestText {
+    /// The schemas from which and into which.
+    pub(super) from: &'static str,
+    pub(super) into: &'static str,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
 }
 
-/// A request ready to print.
-struct RequestText {
-    /// From which schema into which.
-    title: String,
-    headers: Vec<(String, String)>,
-    body: String,
-    size: String,
-}
-
-/// The form with an event to begin with.
-pub(crate) async fn draft(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
-    let schema = DeliverySchema::CloudEventSchemaV1_0.name();
-    let mut form = Form::of([(SCHEMA, schema.to_owned())]);
-    pasted::fill_example(&site, &mut form, visitor.now);
-    Ok(draw(&site, &visitor, &form, Ok(None)))
-}
-
-/// The form with the request for the event.
-pub(crate) async fn convert(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let request = write(&site, &form, visitor.now).map(Some);
-    Ok(draw(&site, &visitor, &form, request))
-}
-
-fn write(site: &Site, form: &Form, now: Timestamp) -> Result<RequestText, Refusal> {
-    let pasted = Pasted::read(site, form, topic(site, form)?, now)?;
-    let subscription = EventSubscription::unstored(definition(form, &pasted.schema, now)?, now);
-    let title = format!(
-        "{} sent as {}",
-        pasted.schema.name(),
-        subscription.definition.delivery_schema.name()
-    );
+/// The request for the event.
+pub(super) fn write(call: &Call, pasted: &Pasted) -> Result<RequestText, Refusal> {
+    let registry = call.broker.registry();
+    let topic = filter::topic(&registry, &pasted.topic)
+        .map_err(|_| Refusal::of("topic", "There is no such topic any more."))?;
+    let topic = topic.and_then(|id| registry.topic_by_id(id)).cloned();
+    let read = PastedEvent::read(call, &pasted.event, topic)?;
+    let now = call.visitor.now;
+    let definition = definition(pasted, &read.schema, now)?;
+    let subscription = EventSubscription::unstored(definition, now);
     let stored = StoredEvent {
         key: EventKey(1),
         received_at: now,
-        event: pasted.event,
+        event: read.event,
     };
-    let delivery_request = DeliveryRequest {
+    let request = call.broker.draft_request(&DeliveryRequest {
         subscription: &subscription,
-        topic_resource_id: &pasted.resource_id,
+        topic_resource_id: &read.resource_id,
         events: &[&stored],
         delivery_count: 0,
-        deadline: site.broker.options().response_deadline,
-    };
-    let request = site.broker.draft_request(&delivery_request);
+        deadline: call.broker.options().response_deadline,
+    });
     let (headers, body) = request.expect("its destination is a webhook");
-    Ok(RequestText {
-        title,
-        headers: headers_of(header_texts(&headers)),
-        size: print::bytes(u64::try_from(body.len()).unwrap_or(u64::MAX)),
-        body: print::visible(&String::from_utf8_lossy(&body)),
-    })
-}
-
-fn headers_of(texts: Vec<(String, String)>) -> Vec<(String, String)> {
-    let visible = |(name, value): (String, String)| (name, print::visible(&value));
-    let mut headers: Vec<_> = texts.into_iter().map(visible).collect();
+    let mut headers = header_texts(&headers);
     headers.sort();
-    headers
-}
-
-fn topic(site: &Site, form: &Form) -> Result<Option<Arc<TopicEntry>>, Refusal> {
-    let registry = site.broker.registry();
-    let id = filter::topic(&registry, form.text(TOPIC));
-    let id = id.map_err(|_| Refusal::of(TOPIC, "There is no such topic any more."))?;
-    Ok(id.and_then(|id| registry.topic_by_id(id)).cloned())
+    Ok(RequestText {
+        from: read.schema.name(),
+        into: subscription.definition.delivery_schema.name(),
+        headers,
+        body: body.to_vec(),
+    })
 }
 
 /// What a subscription says that takes events which are published as `input` in the way that the form chooses,
 /// if there could be one.
 fn definition(
-    form: &Form,
+    pasted: &Pasted,
     input: &InputSchema,
     now: Timestamp,
 ) -> Result<SubscriptionDefinition, Refusal> {
-    let batched = form.is_on(BATCH).then_some(BATCHED);
-    let document: Value = json!({ "properties": {
-        SCHEMA: form.filled(SCHEMA),
+    let batched = (!pasted.batch.is_empty()).then_some(BATCHED);
+    let document = json!({ "properties": {
+        "eventDeliverySchema": filter::given(&pasted.event_delivery_schema),
         "destination": {
             "endpointType": "WebHook",
             "properties": { "endpointUrl": WEBHOOK, "maxEventsPerBatch": batched },
@@ -126,53 +83,8 @@ fn definition(
         replaces: None,
         require_https: false,
     };
-    parse_subscription(&document, &context).map_err(Refusal::from)
-}
-
-fn fields(site: &Site, form: &Form) -> Vec<Field> {
-    let none = "None: recognize the event by itself";
-    let topics = filter::topic_options(&site.broker.registry(), none);
-    let mut schemas = vec![("", "As published")];
-    schemas.extend(DeliverySchema::ALL.map(|schema| (schema.name(), schema.name())));
-    vec![
-        pasted::field(form),
-        Field::grouped_choice(TOPIC, "Published to", vec![("", topics)], form).hint(
-            "The topic says how the event is read; a custom event cannot be read without one.",
-        ),
-        Field::choice(SCHEMA, "Delivery schema", &schemas, form)
-            .at("properties.eventDeliverySchema"),
-        Field::tick(
-            BATCH,
-            "For a webhook that takes several events per request",
-            form,
-        ),
-    ]
-}
-
-fn draw(
-    site: &Site,
-    visitor: &Visitor,
-    form: &Form,
-    request: Result<Option<RequestText>, Refusal>,
-) -> Response {
-    let mut tool = Tool {
-        lead: "Paste an event as a publisher sends it, and see the request by which a webhook would get \
-               it, byte for byte.",
-        action: PATH,
-        problem: None,
-        fields: fields(site, form),
-        button: "Convert",
-        other: None,
-    };
-    let (request, refusal) = match request {
-        Ok(request) => (request, None),
-        Err(refusal) => (None, Some(refusal)),
-    };
-    tool.mark(refusal);
-    let page = ConvertPage {
-        frame: Frame::new(visitor, "Convert an event"),
-        request,
-        tool,
-    };
-    page.tool.draw(&page)
+    parse_subscription(&document, &context).map_err(|invalid| {
+        let problem = sentence(&invalid.first().problem);
+        Refusal::of("eventDeliverySchema", problem)
+    })
 }

@@ -5,38 +5,128 @@ mod convert;
 mod filter;
 mod pasted;
 mod signature;
-mod verdict;
 
-use http::StatusCode;
-use serde::Deserialize;
+use axum::routing::{MethodRouter, get};
+use serde::{Deserialize, Serialize};
 
-pub(crate) use convert::{convert, draft as draft_conversion};
-pub(crate) use filter::{draft as draft_filter, try_on_event};
-pub(crate) use signature::{check as check_signature, draft as draft_signature};
-
-use crate::admin::bare::draw_with;
-use crate::admin::forms::field::{Field, Problem, mark};
+use crate::admin::lists::filter as lists;
 use crate::admin::page::*;
-use crate::admin::paths::topic_page;
+use crate::admin::pages::events::FilterResults;
+use crate::model::topic::DeliverySchema;
+use convert::RequestText;
+use filter::Verdict;
+use signature::SignatureVerdict;
 
-/// What there is to try: where, its name, and what it answers.
-const TOOLS: [(&str, &str, &str); 3] = [
-    (
-        "/admin/playground/filter",
-        "Try a filter",
-        "Would this event get through, and if not, which part of the filter stops it?",
-    ),
-    (
-        "/admin/playground/convert",
-        "Convert an event",
-        "What would an endpoint be sent, byte for byte: in the Event Grid schema, or as a CloudEvent?",
-    ),
-    (
-        "/admin/playground/signature",
-        "Check a signature",
-        "Was this request signed with that secret, as Standard Webhooks says?",
-    ),
-];
+/// What there is to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tool {
+    Filter,
+    Convert,
+    Signature,
+}
+
+/// What is pasted and chosen; each tool has some of it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Pasted {
+    event: String,
+    /// A topic or an event subscription.
+    of: String,
+    topic: String,
+    filter: String,
+    event_delivery_schema: String,
+    batch: String,
+    secret: String,
+    #[serde(rename = "webhook-id")]
+    id: String,
+    #[serde(rename = "webhook-timestamp")]
+    timestamp: String,
+    #[serde(rename = "webhook-signature")]
+    signature: String,
+    body: String,
+    /// The button that was pressed, unless it is the first one.
+    r#do: String,
+}
+
+/// What it comes to.
+enum Outcome {
+    /// Of a filter, or of an event subscription with the question for the command line.
+    Verdict(Verdict, Option<Recipe>),
+    /// Of all subscriptions of a topic.
+    Everybody(FilterResults, Recipe),
+    Request(RequestText),
+    Signature(SignatureVerdict),
+}
+
+#[derive(Template)]
+#[template(path = "pages/playground_tool.html")]
+struct ToolPage {
+    frame: Frame,
+    tool: Tool,
+    form: Filled<Pasted>,
+    /// Whose events it may be.
+    topics: Vec<(String, String)>,
+    outcome: Option<Outcome>,
+}
+
+impl ToolPage {
+    /// Values and texts of a choice.
+    fn schemas() -> Vec<(&'static str, &'static str)> {
+        let all = DeliverySchema::ALL.map(|schema| (schema.name(), schema.name()));
+        [&[("", "As published")], &all[..]].concat()
+    }
+}
+
+/// What serves the page of a tool.
+pub(crate) fn tool(tool: Tool) -> MethodRouter<Arc<Site>> {
+    get(move |Query(pasted): Query<Pasted>, call: Call| async move { open(tool, pasted, &call) })
+        .post(move |call: Call| async move { use_it(tool, &call) })
+}
+
+/// The form with an event to begin with.
+fn open(tool: Tool, chosen: Pasted, call: &Call) -> Response {
+    let pasted = Pasted {
+        event: pasted::example(call),
+        of: chosen.of,
+        event_delivery_schema: DeliverySchema::CloudEventSchemaV1_0.name().to_owned(),
+        ..Pasted::default()
+    };
+    draw_tool(tool, call, Filled::with(pasted), None)
+}
+
+/// The form with what it comes to.
+fn use_it(tool: Tool, call: &Call) -> Response {
+    let mut pasted = Filled::<Pasted>::sent(&call.form).values;
+    let outcome = match tool {
+        Tool::Filter => filter::use_it(call, &mut pasted),
+        Tool::Convert => convert::write(call, &pasted).map(|text| Some(Outcome::Request(text))),
+        Tool::Signature => signature::check(&pasted, call.visitor.now)
+            .map(|verdict| Some(Outcome::Signature(verdict))),
+    };
+    let form = Filled::with(pasted);
+    match outcome {
+        Ok(outcome) => draw_tool(tool, call, form, outcome),
+        Err(refusal) => draw_tool(tool, call, form.with_faults([refusal]), None),
+    }
+}
+
+fn draw_tool(tool: Tool, call: &Call, form: Filled<Pasted>, outcome: Option<Outcome>) -> Response {
+    let registry = call.broker.registry();
+    let none = "None: recognize the event by itself";
+    let (title, topics) = match tool {
+        Tool::Filter => ("Try a filter", lists::of_options(&registry, none)),
+        Tool::Convert => ("Convert an event", lists::topic_options(&registry, none)),
+        Tool::Signature => ("Check a signature", Vec::new()),
+    };
+    let page = ToolPage {
+        frame: Frame::new(&call.visitor, title),
+        tool,
+        form,
+        topics,
+        outcome,
+    };
+    draw_with(page.form.status(), &page)
+}
 
 #[derive(Template)]
 #[template(path = "pages/playground.html")]
@@ -47,7 +137,7 @@ struct PlaygroundPage {
 }
 
 /// What there is to try.
-pub(crate) async fn show(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+pub(crate) async fn show(Call { site, visitor, .. }: Call) -> PageResult {
     let registry = site.broker.registry();
     let topics = registry.made_topics();
     Ok(draw(&PlaygroundPage {
@@ -56,49 +146,8 @@ pub(crate) async fn show(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
     }))
 }
 
-#[derive(Deserialize)]
-pub(crate) struct ChosenTopic {
-    #[serde(default)]
-    topic: String,
-}
-
 /// Leads from the choice of a topic to the form for a token of it.
-pub(crate) async fn choose_topic(
-    State(site): State<Arc<Site>>,
-    Query(ChosenTopic { topic }): Query<ChosenTopic>,
-) -> PageResult {
-    let topic = site.made_topic(&topic)?;
-    let page = topic_page(topic.topic.name.as_str());
-    Ok(Redirect::to(&format!("{page}/keys/token")).into_response())
-}
-
-/// What all tools have: a form that is drawn again with what it comes to.
-struct Tool {
-    lead: &'static str,
-    /// Where the form is sent.
-    action: &'static str,
-    problem: Option<Problem>,
-    fields: Vec<Field>,
-    button: &'static str,
-    /// What another button says, and its text.
-    other: Option<(&'static str, &'static str)>,
-}
-
-/// Names the button that was pressed besides the first one.
-const DO: &str = "do";
-
-impl Tool {
-    /// Writes `refusal`, if there is one, to the field at fault.
-    fn mark(&mut self, refusal: Option<Refusal>) {
-        self.problem = mark(self.fields.iter_mut(), refusal);
-    }
-
-    /// The page as an answer.
-    fn draw(&self, page: &impl Template) -> Response {
-        let status = match self.problem {
-            None => StatusCode::OK,
-            Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        };
-        draw_with(status, page)
-    }
+pub(crate) async fn choose_topic(Query(chosen): Query<Names>, call: Call) -> PageResult {
+    let topic = call.made_topic(name_of(&chosen, "topic"))?;
+    Ok(Redirect::to(&format!("{}/keys/token", topic.page())).into_response())
 }

@@ -1,6 +1,5 @@
 //! A pasted event, read as its topic would read it.
 
-use crate::admin::forms::field::Field;
 use crate::admin::forms::json_fault;
 use crate::admin::page::*;
 use crate::admin::widgets::json_text;
@@ -11,32 +10,29 @@ use crate::model::topic::InputSchema;
 use crate::wire;
 use crate::wire::pasted::recognize;
 
-/// The field with the event.
-pub(crate) const EVENT: &str = "event";
-
 /// The topic that events are thought of which name none.
 const NOWHERE: &str = "playground";
 
 /// An event, and where it would have been published.
-pub(crate) struct Pasted {
-    pub(crate) event: Event,
+pub(super) struct PastedEvent {
+    pub(super) event: Event,
     /// `None` for no topic in particular.
-    pub(crate) topic: Option<Arc<TopicEntry>>,
-    pub(crate) schema: InputSchema,
+    topic: Option<Arc<TopicEntry>>,
+    pub(super) schema: InputSchema,
     /// The resource id of the topic.
-    pub(crate) resource_id: Arc<str>,
+    pub(super) resource_id: Arc<str>,
 }
 
-impl Pasted {
+impl PastedEvent {
     /// Reads what was pasted, as an event of `topic` or by what it tells of itself.
-    pub(crate) fn read(
-        site: &Site,
-        form: &Form,
+    pub(super) fn read(
+        call: &Call,
+        text: &str,
         topic: Option<Arc<TopicEntry>>,
-        now: Timestamp,
     ) -> Result<Self, Refusal> {
+        check_size("event", text, call.publish_bytes_max)?;
         // Browsers end the lines of a form in their own way, which must not show in the bytes of a delivery.
-        let json = text(form, EVENT, site.publish_bytes_max)?.replace("\r\n", "\n");
+        let json = text.replace("\r\n", "\n");
         let (schema, resource_id) = match &topic {
             Some(topic) => {
                 let schema = topic.topic.definition.input_schema.clone();
@@ -45,13 +41,13 @@ impl Pasted {
             None => {
                 let recognized = recognize(&json);
                 let named = recognized.topic.map(Arc::from);
-                (recognized.schema, named.unwrap_or_else(|| nowhere(site)))
+                (recognized.schema, named.unwrap_or_else(|| nowhere(call)))
             }
         };
-        let event = wire::decode_one(&schema, &resource_id, &json, now, site.broker.entropy());
-        let event = event.map_err(|bad| Refusal::of(EVENT, json_fault::of_events(&json, &bad)))?;
+        let (now, entropy) = (call.visitor.now, call.broker.entropy());
+        let event = wire::decode_one(&schema, &resource_id, &json, now, entropy);
         Ok(Self {
-            event,
+            event: event.map_err(|bad| Refusal::of("event", json_fault::of_events(&json, &bad)))?,
             topic,
             schema,
             resource_id,
@@ -59,7 +55,7 @@ impl Pasted {
     }
 
     /// The event as filters see it.
-    pub(crate) fn view(&self) -> EventView<'_> {
+    pub(super) fn view(&self) -> EventView<'_> {
         match &self.topic {
             Some(topic) => topic.view(&self.event),
             None => EventView::new(&self.event, &self.resource_id),
@@ -72,29 +68,19 @@ fn nowhere(site: &Site) -> Arc<str> {
     site.broker.registry().resource_id(&name).into()
 }
 
-/// The field to paste an event into.
-pub(crate) fn field(form: &Form) -> Field {
-    Field::area(EVENT, "Event", 10, form)
-        .hint("One event as JSON, in the form in which a publisher sends it.")
-        .required()
+/// An event to begin with.
+pub(super) fn example(call: &Call) -> String {
+    let (entropy, now) = (call.broker.entropy(), call.visitor.now);
+    let example = wire::example(&InputSchema::EventGridSchema, entropy, now);
+    json_text::laid_out(&example.get(0).unwrap_or(&example).to_string())
 }
 
-/// Puts an event to begin with into a form.
-pub(crate) fn fill_example(site: &Site, form: &mut Form, now: Timestamp) {
-    let example = wire::example(&InputSchema::EventGridSchema, site.broker.entropy(), now);
-    let event = example.get(0).unwrap_or(&example);
-    form.set(EVENT, json_text::laid_out(&event.to_string()));
-}
-
-/// A pasted text of at most so many bytes.
-pub(crate) fn text<'a>(form: &'a Form, name: &str, bytes_max: usize) -> Result<&'a str, Refusal> {
-    let text = form.raw(name);
+/// Refuses a text of more than so many bytes in the field `name`.
+pub(super) fn check_size(name: &str, text: &str, bytes_max: usize) -> Result<(), Refusal> {
     if text.len() <= bytes_max {
-        return Ok(text);
+        return Ok(());
     }
     let most = print::bytes(u64::try_from(bytes_max).unwrap_or(u64::MAX));
-    Err(Refusal::of(
-        name,
-        format!("This is more than the {most} that are taken here."),
-    ))
+    let problem = format!("This is more than the {most} that are taken here.");
+    Err(Refusal::of(name, problem))
 }

@@ -1,16 +1,12 @@
 //! Checks a signature as a receiver does (Standard Webhooks 1.0.0). The secret is used and forgotten: it is
 //! neither logged nor drawn again.
 
-use crate::admin::forms::field::Field;
 use crate::admin::page::*;
-use crate::admin::pages::playground::{Tool, pasted};
+use crate::admin::pages::playground::Pasted;
+use crate::admin::pages::playground::pasted::check_size;
 use crate::model::limits::PUBLISH_BYTES_MAX;
 use crate::model::signing::SigningSecret;
 use crate::wire::signature::{ID, NotSigned, SIGNATURE, TIMESTAMP, TOLERANCE, verify};
-
-const PATH: &str = "/admin/playground/signature";
-const SECRET: &str = "secret";
-const BODY: &str = "body";
 
 /// Bytes of a pasted header; signatures with five secrets have less than 300.
 const HEADER_BYTES_MAX: usize = 4_096;
@@ -18,169 +14,67 @@ const HEADER_BYTES_MAX: usize = 4_096;
 /// Bytes of a pasted body: as many as a batch of events has by its preferred size.
 const BODY_BYTES_MAX: usize = PUBLISH_BYTES_MAX;
 
+/// Whether the signature is right, and what may be the matter.
 #[derive(Template)]
-#[template(path = "pages/playground_signature.html")]
-struct SignaturePage {
-    frame: Frame,
-    tool: Tool,
-    verdict: Option<SignatureText>,
+#[template(path = "widgets/signature.html")]
+pub(super) struct SignatureVerdict {
+    why_not: Option<NotSigned>,
+    /// When it was signed, by its timestamp.
+    sent_at: Option<Timestamp>,
+    /// Whether it would have been right then.
+    was_right: bool,
+    now: Timestamp,
 }
 
-/// A verdict ready to print.
-struct SignatureText {
-    badge: Badge,
-    said: String,
-    /// What is to be known besides; empty for nothing.
-    remark: String,
-}
+part!(SignatureVerdict);
 
-/// The headers and the body that were pasted.
-struct Signed<'a> {
-    id: &'a str,
-    timestamp: &'a str,
-    signature: &'a str,
-    body: &'a str,
-}
-
-/// The form.
-pub(crate) async fn draft(visitor: Visitor) -> PageResult {
-    Ok(draw(&visitor, &Form::default(), Ok(None)))
-}
-
-/// The form with the verdict.
-pub(crate) async fn check(Submitted { visitor, form }: Submitted) -> PageResult {
-    let verdict = evaluate(&form, visitor.now).map(Some);
-    Ok(draw(&visitor, &form, verdict))
-}
-
-fn evaluate(form: &Form, now: Timestamp) -> Result<SignatureText, Refusal> {
-    let secret = SigningSecret::parse(form.text(SECRET))
-        .map_err(|error| Refusal::of(SECRET, sentence(&error.to_string())))?;
-    let signed = Signed {
-        id: header(form, ID)?,
-        timestamp: header(form, TIMESTAMP)?,
-        signature: header(form, SIGNATURE)?,
-        body: pasted::text(form, BODY, BODY_BYTES_MAX)?,
-    };
-    Ok(signed.evaluate(&[secret], now))
-}
-
-fn header<'a>(form: &'a Form, name: &str) -> Result<&'a str, Refusal> {
-    match pasted::text(form, name, HEADER_BYTES_MAX)?.trim() {
-        "" => Err(Refusal::of(
-            name,
-            format!("It is missing; paste the value of the header {name}."),
-        )),
-        text => Ok(text),
-    }
-}
-
-impl Signed<'_> {
-    fn evaluate(&self, secrets: &[SigningSecret], now: Timestamp) -> SignatureText {
-        match self.verify(secrets, now) {
-            Ok(()) => SignatureText {
-                badge: Badge::new(Tone::Good, "Right"),
-                said: "The signature was made with this secret, for this id, timestamp and body."
-                    .to_owned(),
-                remark: String::new(),
-            },
-            Err(why) => SignatureText {
-                badge: Badge::new(Tone::Bad, "Wrong"),
-                said: sentence(&why.to_string()),
-                remark: self.remark(why, secrets, now),
-            },
+pub(super) fn check(pasted: &Pasted, now: Timestamp) -> Result<SignatureVerdict, Refusal> {
+    let secret = SigningSecret::parse(pasted.secret.trim())
+        .map_err(|error| Refusal::of("secret", sentence(&error.to_string())))?;
+    let headers = [
+        (ID, &pasted.id),
+        (TIMESTAMP, &pasted.timestamp),
+        (SIGNATURE, &pasted.signature),
+    ];
+    for (name, text) in headers {
+        check_size(name, text, HEADER_BYTES_MAX)?;
+        if text.trim().is_empty() {
+            let problem = format!("It is missing; paste the value of the header {name}.");
+            return Err(Refusal::of(name, problem));
         }
     }
+    check_size("body", &pasted.body, BODY_BYTES_MAX)?;
+    Ok(evaluate(pasted, &[secret], now))
+}
 
-    /// Browsers write line breaks of a form as two characters, whatever they were; the body is tried both ways.
-    fn verify(&self, secrets: &[SigningSecret], now: Timestamp) -> Result<(), NotSigned> {
-        let with_line_feeds = self.body.replace("\r\n", "\n");
-        let header = |name: &'static str| {
-            Some(match name {
-                ID => self.id,
-                TIMESTAMP => self.timestamp,
-                _ => self.signature,
-            })
+fn evaluate(pasted: &Pasted, secrets: &[SigningSecret], now: Timestamp) -> SignatureVerdict {
+    let seconds: Option<i64> = pasted.timestamp.trim().parse().ok();
+    let sent_at = seconds.and_then(|seconds| seconds.checked_mul(1_000));
+    let sent_at = sent_at.map(Timestamp::from_ms);
+    SignatureVerdict {
+        why_not: verify_either(pasted, secrets, now).err(),
+        sent_at,
+        was_right: sent_at.is_some_and(|at| verify_either(pasted, secrets, at).is_ok()),
+        now,
+    }
+}
+
+/// Browsers write line breaks of a form as two characters, whatever they were; the body is tried both ways.
+fn verify_either(
+    pasted: &Pasted,
+    secrets: &[SigningSecret],
+    now: Timestamp,
+) -> Result<(), NotSigned> {
+    let header = |name: &'static str| {
+        let text = match name {
+            ID => &pasted.id,
+            TIMESTAMP => &pasted.timestamp,
+            _ => &pasted.signature,
         };
-        let check = |body: &str| verify(secrets, header, body.as_bytes(), now);
-        check(self.body).or_else(|_| check(&with_line_feeds))
-    }
-
-    /// What may be the matter.
-    fn remark(&self, why: NotSigned, secrets: &[SigningSecret], now: Timestamp) -> String {
-        match (why, self.sent_at()) {
-            (NotSigned::Stale, Some(sent)) => {
-                let fits = match self.verify(secrets, sent) {
-                    Ok(()) => "Apart from that it is right",
-                    Err(_) => "No signature would fit the secret either",
-                };
-                format!(
-                    "{fits}. The request was signed {}; receivers take it for {} at most, so that \
-                     nobody sends it again later.",
-                    print::relative(sent, now),
-                    print::span(TOLERANCE)
-                )
-            }
-            (NotSigned::Stale | NotSigned::NoTimestamp, _) => {
-                "Seconds since 1970-01-01 are expected, such as 1795243253.".to_owned()
-            }
-            (NotSigned::Missing(_) | NotSigned::Mismatch, _) => {
-                "Signed are id, timestamp and body with a full stop between them. The body must be what \
-                 came, byte for byte: not laid out anew, and without a line break added at its end."
-                    .to_owned()
-            }
-        }
-    }
-
-    /// The moment that the timestamp tells, if it is one.
-    fn sent_at(&self) -> Option<Timestamp> {
-        let seconds: i64 = self.timestamp.parse().ok()?;
-        Some(Timestamp::from_ms(seconds.checked_mul(1_000)?))
-    }
-}
-
-fn fields(form: &Form) -> Vec<Field> {
-    vec![
-        Field::secret(SECRET, "Secret", &Form::default())
-            .hint("whsec_ and what follows. It is not kept: paste it again for the next request.")
-            .required(),
-        Field::line(ID, "webhook-id", form).mono().required(),
-        Field::line(TIMESTAMP, "webhook-timestamp", form)
-            .mono()
-            .required(),
-        Field::line(SIGNATURE, "webhook-signature", form)
-            .hint("One or more, separated by spaces, such as v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=")
-            .mono()
-            .required(),
-        Field::area(BODY, "Body", 8, form).hint("Exactly as it came."),
-    ]
-}
-
-fn draw(
-    visitor: &Visitor,
-    form: &Form,
-    verdict: Result<Option<SignatureText>, Refusal>,
-) -> Response {
-    let mut tool = Tool {
-        lead: "Paste the secret of an event subscription and a request that came to its webhook. The check \
-               is the one that libraries of Standard Webhooks make.",
-        action: PATH,
-        problem: None,
-        fields: fields(form),
-        button: "Check",
-        other: None,
+        Some(text.trim())
     };
-    let (verdict, refusal) = match verdict {
-        Ok(verdict) => (verdict, None),
-        Err(refusal) => (None, Some(refusal)),
-    };
-    tool.mark(refusal);
-    let page = SignaturePage {
-        frame: Frame::new(visitor, "Check a signature"),
-        verdict,
-        tool,
-    };
-    page.tool.draw(&page)
+    let check = |body: &str| verify(secrets, header, body.as_bytes(), now);
+    check(&pasted.body).or_else(|_| check(&pasted.body.replace("\r\n", "\n")))
 }
 
 #[cfg(test)]
@@ -190,42 +84,43 @@ mod tests {
     // The example of Standard Webhooks' own libraries.
     const SECRET_OF_EXAMPLE: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const SENT: Timestamp = Timestamp::from_ms(1_614_265_330_000);
-    const EXAMPLE: Signed<'_> = Signed {
-        id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
-        timestamp: "1614265330",
-        signature: "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
-        body: "{\"test\": 2432232314}",
-    };
+
+    fn example() -> Pasted {
+        Pasted {
+            id: "msg_p5jXN8AQM9LWM0D4loKWxJek".to_owned(),
+            timestamp: "1614265330".to_owned(),
+            signature: "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=".to_owned(),
+            body: "{\"test\": 2432232314}".to_owned(),
+            ..Pasted::default()
+        }
+    }
 
     fn secrets() -> [SigningSecret; 1] {
         [SigningSecret::parse(SECRET_OF_EXAMPLE).expect("a secret")]
     }
 
-    fn said(signed: &Signed<'_>, now: Timestamp) -> String {
-        let text = signed.evaluate(&secrets(), now);
-        format!("{} {}", text.said, text.remark)
+    fn said(pasted: &Pasted, now: Timestamp) -> String {
+        evaluate(pasted, &secrets(), now).to_string()
     }
 
     #[test]
     fn what_is_wrong_is_told_apart() {
-        assert!(said(&EXAMPLE, SENT).starts_with("The signature was made with this secret"));
+        assert!(said(&example(), SENT).contains("The signature was made with this secret"));
         let late = Timestamp::from_ms(SENT.as_ms() + 3_600_000);
-        let message = said(&EXAMPLE, late);
-        assert!(
-            message.contains("too far from now. Apart from that it is right"),
-            "{message}"
-        );
+        let message = said(&example(), late);
+        assert!(message.contains("too far from now."), "{message}");
+        assert!(message.contains("Apart from that it is right"), "{message}");
         assert!(message.contains("1 h ago"), "{message}");
-        let other = Signed {
-            body: "{}",
-            ..EXAMPLE
+        let other = Pasted {
+            body: "{}".to_owned(),
+            ..example()
         };
         assert!(said(&other, SENT).contains("byte for byte"));
         assert!(said(&other, late).contains("No signature would fit the secret either"));
         for timestamp in ["soon", "9223372036854775807"] {
-            let unreadable = Signed {
-                timestamp,
-                ..EXAMPLE
+            let unreadable = Pasted {
+                timestamp: timestamp.to_owned(),
+                ..example()
             };
             assert!(
                 said(&unreadable, SENT).contains("Seconds since 1970"),
@@ -237,12 +132,12 @@ mod tests {
     #[test]
     fn a_body_with_line_breaks_fits_however_the_browser_writes_them() {
         let signature = crate::wire::signature::sign(secrets().iter(), "1", SENT, b"{\n}");
-        let signed = Signed {
-            id: "1",
-            signature: &signature,
-            body: "{\r\n}",
-            ..EXAMPLE
+        let signed = Pasted {
+            id: "1".to_owned(),
+            signature,
+            body: "{\r\n}".to_owned(),
+            ..example()
         };
-        assert!(signed.verify(&secrets(), SENT).is_ok());
+        assert!(verify_either(&signed, &secrets(), SENT).is_ok());
     }
 }

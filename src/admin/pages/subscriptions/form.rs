@@ -2,23 +2,41 @@
 
 use serde::Deserialize;
 
-use crate::admin::forms::rows;
+use crate::admin::forms::form::both;
+use crate::admin::forms::sheet::named;
 use crate::admin::page::*;
-use crate::admin::pages::subscriptions::definition::{self, HEADERS, Layout, URL, clauses};
-use crate::admin::pages::subscriptions::sheet::{DO, Sheet, TRY};
+use crate::admin::pages::subscriptions::definition::clauses;
+use crate::admin::pages::subscriptions::definition::{CLAUSES, Draft, HEADERS, Kind, URL};
 use crate::admin::pages::subscriptions::signing;
-use crate::admin::pages::subscriptions::trial;
-use crate::admin::pages::subscriptions::trial::TrialText;
+use crate::admin::pages::subscriptions::trial::{self, TrialText};
 use crate::admin::pages::url_trial::denied_words;
-use crate::admin::paths::subscription_page;
+use crate::admin::paths::{subscription_page, topic_page};
 use crate::broker::ManageError;
 use crate::model::destination::DeliveryMode;
-use crate::model::name::SubscriptionName;
-use crate::model::subscription::{EventSubscription, SubscriptionDefinition, ValidationState};
+use crate::model::filter::{Operator, SeenKeys, Takes};
+use crate::model::name::{
+    InspectorName, NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS, SubscriptionName,
+};
+use crate::model::subscription::{EventSubscription, ValidationState};
+use crate::model::topic::DeliverySchema;
 use crate::outbound::evaluate::EgressVerdict;
+use crate::store::views::ReadBack;
 use crate::wire::resource::SubscriptionContext;
 
-/// The part of an address that chooses how a subscription of a namespace topic delivers.
+/// Newest events whose keys are suggested, and the bytes of them that are read: enough to see what a topic is
+/// about, and read in no time.
+const LOOKED_AT: usize = 50;
+const LOOKED_AT_BYTES: usize = 256 * 1_024;
+
+/// Operators of clauses, by what they take.
+const OPERATORS: [(&str, &[Takes]); 4] = [
+    ("Text", &[Takes::Texts]),
+    ("Number", &[Takes::Number, Takes::Numbers, Takes::Ranges]),
+    ("True or false", &[Takes::Bool]),
+    ("There or not", &[Takes::Nothing]),
+];
+
+/// The part of an address that chooses how a new subscription of a namespace topic delivers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ModeChoice {
@@ -26,168 +44,197 @@ pub(crate) struct ModeChoice {
     delivery_mode: String,
 }
 
-impl ModeChoice {
-    /// What is pushed is the rule, and all that custom topics know.
-    fn of(&self, topic: &TopicEntry) -> DeliveryMode {
-        let chosen = DeliveryMode::ALL
-            .into_iter()
-            .find(|mode| mode.name() == self.delivery_mode);
-        let chosen = chosen.filter(|_| topic.namespace.is_some());
-        chosen.unwrap_or(DeliveryMode::Push)
-    }
-
-    /// The form for a new subscription.
-    async fn sheet<'a>(
-        &self,
-        site: &Site,
-        topic: &'a TopicEntry,
-        form: &'a Form,
-    ) -> Result<Sheet<'a>, PageError> {
-        Sheet::open(site, (topic, self.of(topic)), None, form).await
-    }
+/// What the form is for: a new subscription of a topic, or a change of one.
+pub(crate) struct Target {
+    topic: Arc<TopicEntry>,
+    current: Option<Arc<EventSubscription>>,
 }
 
-/// The form for a change of `current`.
-async fn sheet_of<'a>(
-    site: &Site,
-    topic: &'a TopicEntry,
-    current: &'a EventSubscription,
-    form: &'a Form,
-) -> Result<Sheet<'a>, PageError> {
-    let mode = current.definition.destination.delivery_mode();
-    Sheet::open(site, (topic, mode), Some(current), form).await
-}
-
-/// The form for a new subscription of a topic.
-pub(crate) async fn draft(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(topic): Path<String>,
-    Query(choice): Query<ModeChoice>,
-) -> PageResult {
-    let topic = site.topic(&topic)?;
-    let form = definition::blank(&topic, choice.of(&topic));
-    let sheet = choice.sheet(&site, &topic, &form).await?;
-    Ok(sheet.draw(&visitor, Vec::new()))
-}
-
-/// The form for a new subscription again, as one of its buttons wants it.
-pub(crate) async fn redraft(
-    State(site): State<Arc<Site>>,
-    Path(topic): Path<String>,
-    Query(choice): Query<ModeChoice>,
-    Submitted { visitor, mut form }: Submitted,
-) -> PageResult {
-    let topic = site.topic(&topic)?;
-    let layout = Layout::of(&topic, choice.of(&topic));
-    let pressed = press(&site, (&topic, layout), None, &mut form).await?;
-    let sheet = choice.sheet(&site, &topic, &form).await?;
-    Ok(sheet.draw_again(&visitor, pressed))
-}
-
-/// Makes the subscription.
-pub(crate) async fn create(
-    State(site): State<Arc<Site>>,
-    Path(topic): Path<String>,
-    Query(choice): Query<ModeChoice>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let topic = site.topic(&topic)?;
-    let mut signed = form.clone();
-    let secret = signing::make_first(&site, &mut signed);
-    match put_new(&site, (&topic, choice.of(&topic)), &signed, &visitor).await? {
-        Ok(subscription) => match secret {
-            None => {
-                let blocked = blocked(&site, None, &subscription).await;
-                flash_and_show(&visitor, &topic, &subscription, ("created", blocked)).await
+impl Subject for Target {
+    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+        let topic = name_of(names, "topic");
+        let (topic, current) = match names.get("name") {
+            None => (site.topic(topic)?, None),
+            Some(name) => {
+                let (topic, current) = site.subscription(topic, name)?;
+                (topic, Some(current))
             }
-            Some(secret) => Ok(signing::show_once(&visitor, &topic, &subscription, &secret)),
-        },
-        Err(refusals) => {
-            let sheet = choice.sheet(&site, &topic, &form).await?;
-            Ok(sheet.draw(&visitor, refusals))
+        };
+        Ok(Self { topic, current })
+    }
+
+    fn page(&self) -> String {
+        let topic = self.topic.topic.name.as_str();
+        match &self.current {
+            None => topic_page(topic),
+            Some(current) => subscription_page(topic, current.name.as_str()),
         }
     }
 }
 
-/// The form with the present definition in it.
-pub(crate) async fn edit(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path((topic, name)): Path<(String, String)>,
-) -> PageResult {
-    let (topic, subscription) = site.subscription(&topic, &name)?;
-    let form = definition::form_of(&topic, &subscription);
-    let sheet = sheet_of(&site, &topic, &subscription, &form).await?;
-    Ok(sheet.draw(&visitor, Vec::new()))
+#[derive(Template)]
+#[template(path = "pages/subscription_form.html")]
+struct SubscriptionForm<'a> {
+    frame: Frame,
+    form: Draft,
+    topic: &'a TopicEntry,
+    current: Option<&'a EventSubscription>,
+    /// What filters could name in the newest events.
+    keys: Vec<String>,
+    /// Receivers inside the appliance, for what is sent to a webhook.
+    inspectors: Vec<InspectorName>,
+    shuts_out_this_machine: bool,
+    trial: Option<TrialText>,
+    /// Its own address.
+    page: String,
+    /// Where it is sent to be saved, and to be drawn again.
+    action: String,
+    draft: String,
+    button: &'static str,
+    back: String,
 }
 
-/// The form with the changes again, as one of its buttons wants it.
-pub(crate) async fn re_edit(
-    State(site): State<Arc<Site>>,
-    Path((topic, name)): Path<(String, String)>,
-    Submitted { visitor, mut form }: Submitted,
-) -> PageResult {
-    let (topic, subscription) = site.subscription(&topic, &name)?;
-    let layout = Layout::of(&topic, subscription.definition.destination.delivery_mode());
-    let pressed = press(&site, (&topic, layout), Some(&subscription), &mut form).await?;
-    let sheet = sheet_of(&site, &topic, &subscription, &form).await?;
-    Ok(sheet.draw_again(&visitor, pressed))
+impl SubscriptionForm<'_> {
+    fn name_hint(&self) -> String {
+        let range = match self.topic.namespace {
+            None => SUBSCRIPTION_NAME_CHARACTERS,
+            Some(_) => NAME_CHARACTERS,
+        };
+        let (least, most) = range.into_inner();
+        format!("{least} to {most} letters, digits and hyphens, such as billing.")
+    }
 }
 
-/// What one of the form's buttons asks for. Nothing is saved by it, and what was typed stays.
-async fn press(
-    site: &Site,
-    (topic, layout): (&TopicEntry, &Layout),
-    current: Option<&EventSubscription>,
-    form: &mut Form,
-) -> Result<Result<Option<TrialText>, Vec<Refusal>>, PageError> {
-    let button = form.text(DO).to_owned();
-    if button == TRY {
-        let tried = trial::try_typed(site, (topic, layout), current, form).await?;
-        return Ok(tried.map(Some));
+impl Target {
+    /// The form before anybody has sent it.
+    fn draft(&self, ModeChoice { delivery_mode }: &ModeChoice) -> Draft {
+        if let Some(current) = &self.current {
+            return Draft::of(&self.topic, current);
+        }
+        let mut modes = DeliveryMode::ALL.into_iter();
+        let chosen = modes.find(|mode| mode.name() == delivery_mode);
+        Draft::new(
+            &self.topic,
+            Kind::of(&self.topic, chosen.unwrap_or(DeliveryMode::Push)),
+        )
     }
-    if let Some(()) = HEADERS.press(&button, form) {
-        return Ok(Ok(None));
+}
+
+async fn draw_form(call: &Call<Target>, form: Draft, trial: Option<TrialText>) -> PageResult {
+    let Target { topic, current } = &call.of;
+    let of = &topic.topic.name;
+    let inspectors = match form.kind.is_pushed() {
+        true => call.views.inspectors().await?,
+        false => Vec::new(),
+    };
+    let back = call.of.page();
+    let (title, page, button) = match (current, form.kind) {
+        (Some(current), _) => (
+            format!("Edit event subscription {}", current.name),
+            format!("{back}/edit"),
+            "Save changes",
+        ),
+        (None, kind) => (
+            match kind {
+                Kind::Queue => format!("New pull subscription of {of}"),
+                Kind::Custom | Kind::Push => format!("New event subscription of {of}"),
+            },
+            format!("{back}/new-subscription"),
+            "Create event subscription",
+        ),
+    };
+    let query = match (current, form.kind) {
+        (None, Kind::Queue) => "?deliveryMode=Queue",
+        _ => "",
+    };
+    let page = SubscriptionForm {
+        frame: Frame::new(&call.visitor, title),
+        topic,
+        current: current.as_deref(),
+        keys: seen_keys(call, topic).await?,
+        inspectors: inspectors.into_iter().map(|each| each.name).collect(),
+        shuts_out_this_machine: call.egress.shuts_out_this_machine(),
+        trial,
+        action: format!("{page}{query}"),
+        draft: format!("{page}/draft{query}"),
+        page,
+        button,
+        back,
+        form,
+    };
+    Ok(draw_with(page.form.status(), &page))
+}
+
+/// The keys of the newest events of `topic`.
+async fn seen_keys(site: &Site, topic: &TopicEntry) -> Result<Vec<String>, PageError> {
+    let batch = ReadBack {
+        topic: topic.topic.id,
+        before: None,
+        limit: LOOKED_AT,
+        bytes_max: LOOKED_AT_BYTES,
+    };
+    let page = site.views.read_back(batch).await?;
+    let mut seen = SeenKeys::default();
+    for stored in &page.rows {
+        seen.add(&topic.view(&stored.event));
     }
-    match clauses::press(&button, layout.clauses, form) {
-        Some(done) => Ok(done.map(|()| None).map_err(|refusal| vec![refusal])),
+    Ok(seen.into_keys().collect())
+}
+
+/// The form for a new subscription, or with the present definition in it.
+pub(crate) async fn open(Query(choice): Query<ModeChoice>, call: Call<Target>) -> PageResult {
+    draw_form(&call, call.of.draft(&choice), None).await
+}
+
+/// The form again, as one of its buttons wants it. Nothing is saved by it, and what was typed stays.
+pub(crate) async fn redraw(Query(choice): Query<ModeChoice>, call: Call<Target>) -> PageResult {
+    let mut form = call.form.clone();
+    let button = form.text("do").to_owned();
+    let pressed = match HEADERS.press(&button, &mut form) {
+        Some(()) => Some(Ok(())),
+        None => clauses::press(&button, &mut form),
+    };
+    let draft = call.of.draft(&choice).sent(form);
+    let (trial, refusals) = match pressed {
+        Some(done) => (None, done.err().into_iter().collect()),
+        None if button == "try" => {
+            let current = call.of.current.as_deref();
+            match trial::try_typed(&call, &call.of.topic, current, &draft).await? {
+                Ok(trial) => (Some(trial), Vec::new()),
+                Err(refusals) => (None, refusals),
+            }
+        }
         None => {
             let problem = format!("The form has no button {button:?}.");
-            Err(PageError::Unreadable(problem))
+            return Err(PageError::Unreadable(problem));
         }
-    }
-}
-
-/// Changes the subscription.
-pub(crate) async fn change(
-    State(site): State<Arc<Site>>,
-    Path((topic, name)): Path<(String, String)>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let (topic, current) = site.subscription(&topic, &name)?;
-    let change = |topic: &TopicEntry, current: &EventSubscription| {
-        let context = context(&site, topic, &visitor);
-        let layout = Layout::of(topic, current.definition.destination.delivery_mode());
-        definition::changed(&form, layout, &current.definition, &context).map_err(Fault::Form)
     };
-    let name = current.name.clone();
-    let changed = site
-        .broker
-        .patch_subscription(&visitor.caller, &topic.topic.name, name, change);
-    match refused(changed.await)? {
-        Ok((_, subscription)) => {
-            let blocked = blocked(&site, Some(&current), &subscription).await;
-            flash_and_show(&visitor, &topic, &subscription, ("changed", blocked)).await
+    draw_form(&call, draft.with_faults(refusals), trial).await
+}
+
+/// Makes the subscription, or changes it.
+pub(crate) async fn save(Query(choice): Query<ModeChoice>, call: Call<Target>) -> PageResult {
+    let mut signed = call.form.clone();
+    let secret = match call.of.current {
+        None => signing::make_first(&call, &mut signed),
+        Some(_) => None,
+    };
+    let draft = call.of.draft(&choice).sent(signed);
+    match (put(&call, &draft).await, secret) {
+        (Ok(saved), Some(secret)) => {
+            let topic = &call.of.topic;
+            Ok(signing::show_once(&call.visitor, topic, &saved, &secret))
         }
-        Err(refusals) => {
-            let sheet = sheet_of(&site, &topic, &current, &form).await?;
-            Ok(sheet.draw(&visitor, refusals))
+        (Ok(saved), None) => tell(&call, &saved).await,
+        (Err(fault), _) => {
+            let refusals = fault.refusals(&draft)?;
+            let draft = draft.sent(call.form.clone()).with_faults(refusals);
+            draw_form(&call, draft, None).await
         }
     }
 }
 
-/// Why a subscription is not changed.
+/// Why nothing is saved.
 enum Fault {
     Form(Vec<Refusal>),
     Manage(ManageError),
@@ -199,122 +246,105 @@ impl From<ManageError> for Fault {
     }
 }
 
-/// What the form can tell apart from what ends in an error page.
-fn refused<T>(changed: Result<T, Fault>) -> Result<Result<T, Vec<Refusal>>, PageError> {
-    match changed {
-        Ok(done) => Ok(Ok(done)),
-        Err(Fault::Form(refusals)) => Ok(Err(refusals)),
-        Err(Fault::Manage(error)) => Err(error.into()),
+impl Fault {
+    /// What the form can tell apart from what ends in an error page.
+    fn refusals(self, draft: &Draft) -> Result<Vec<Refusal>, PageError> {
+        match self {
+            Self::Form(refusals) => Ok(refusals),
+            Self::Manage(error @ ManageError::TooManySubscriptions(_)) => {
+                Ok(vec![Refusal::whole(sentence(&error.to_string()))])
+            }
+            Self::Manage(error @ ManageError::NotValidated { .. }) => Ok(vec![Refusal::of(
+                &draft.path(URL),
+                sentence(&error.to_string()),
+            )]),
+            Self::Manage(error) => Err(error.into()),
+        }
     }
 }
 
-type Put = Result<Arc<EventSubscription>, Vec<Refusal>>;
-
-async fn put_new(
-    site: &Site,
-    (topic, mode): (&TopicEntry, DeliveryMode),
-    form: &Form,
-    visitor: &Visitor,
-) -> Result<Put, PageError> {
-    let context = context(site, topic, visitor);
-    let defined = definition::new(form, Layout::of(topic, mode), &context);
-    match rows::both(new_name(topic, form), defined) {
-        Ok((name, definition)) => put(site, visitor, (topic, mode), name, definition).await,
-        Err(refusals) => Ok(Err(refusals)),
-    }
-}
-
-fn new_name(topic: &TopicEntry, form: &Form) -> Result<SubscriptionName, Refusal> {
-    let parse = match topic.namespace {
-        None => SubscriptionName::parse,
-        Some(_) => SubscriptionName::of_namespace_topic,
+async fn put(call: &Call<Target>, draft: &Draft) -> Result<Arc<EventSubscription>, Fault> {
+    let Target { topic, current } = &call.of;
+    let (now, https) = (call.visitor.now, call.egress.require_https);
+    let (by, of) = (call.by(), &topic.topic.name);
+    let (_, subscription) = match current {
+        Some(current) => {
+            let change = |topic: &TopicEntry, current: &EventSubscription| {
+                let context = SubscriptionContext::of(topic, now, https);
+                let changed = draft.define(Some(&current.definition), &context);
+                changed.map_err(Fault::Form)
+            };
+            let name = current.name.clone();
+            call.broker.patch_subscription(by, of, name, change).await?
+        }
+        None => {
+            let parse = match topic.namespace {
+                None => SubscriptionName::parse,
+                Some(_) => SubscriptionName::of_namespace_topic,
+            };
+            let is_taken = |name: &SubscriptionName| topic.subscription(name).is_some();
+            let typed = draft.form.text("name");
+            let name = named(typed, "an event subscription", parse, is_taken);
+            let defined = draft.define(None, &SubscriptionContext::of(topic, now, https));
+            let (name, definition) = both(name, defined).map_err(Fault::Form)?;
+            call.broker
+                .put_subscription(by, of, name, definition)
+                .await?
+        }
     };
-    let is_taken = |name: &SubscriptionName| topic.subscription(name).is_some();
-    rows::new_name(form, "an event subscription", parse, is_taken)
+    Ok(subscription)
 }
 
-async fn put(
-    site: &Site,
-    visitor: &Visitor,
-    (topic, mode): (&TopicEntry, DeliveryMode),
-    name: SubscriptionName,
-    definition: SubscriptionDefinition,
-) -> Result<Put, PageError> {
-    match site
-        .broker
-        .put_subscription(&visitor.caller, &topic.topic.name, name, definition)
-        .await
-    {
-        Ok((_, subscription)) => Ok(Ok(subscription)),
-        Err(error @ ManageError::TooManySubscriptions(_)) => {
-            Ok(Err(vec![Refusal::whole(sentence(&error.to_string()))]))
-        }
-        Err(error @ ManageError::NotValidated { .. }) => {
-            let problem = sentence(&error.to_string());
-            let webhook = Layout::of(topic, mode).webhook.unwrap_or_default();
-            Ok(Err(vec![Refusal::of(&format!("{webhook}.{URL}"), problem)]))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn context<'a>(site: &Site, topic: &'a TopicEntry, visitor: &Visitor) -> SubscriptionContext<'a> {
-    SubscriptionContext::of(topic, visitor.now, site.egress.require_https)
-}
-
-/// Why the webhook of `saved` may not be called; `None` if it may, or is the one that it was `before`.
-async fn blocked(
-    site: &Site,
-    before: Option<&EventSubscription>,
-    saved: &EventSubscription,
-) -> Option<String> {
-    let destination = &saved.definition.destination;
-    if before.is_some_and(|each| each.definition.destination.is_same_receiver(destination)) {
-        return None;
-    }
-    let url = destination.endpoint_url()?.reveal();
-    match site.broker.evaluate_url(url).await {
-        EgressVerdict::Denied(denied) => Some(denied_words(&denied)),
-        EgressVerdict::Allowed(_) | EgressVerdict::Inside | EgressVerdict::Unresolved(_) => None,
-    }
-}
-
-/// `what` has been done to it; `blocked` is why its webhook may not be called.
-async fn flash_and_show(
-    visitor: &Visitor,
-    topic: &TopicEntry,
-    subscription: &EventSubscription,
-    (what, blocked): (&str, Option<String>),
-) -> PageResult {
-    let (topic, name) = (&topic.topic.name, &subscription.name);
-    let done = format!("Event subscription {name} has been {what}");
-    let state = subscription.validation.state;
-    let message = match blocked {
-        None => message(&done, state),
+/// Leads to what was saved, and says whether its webhook agrees and may be called.
+async fn tell(call: &Call<Target>, saved: &EventSubscription) -> PageResult {
+    let what = if call.of.current.is_some() {
+        "changed"
+    } else {
+        "created"
+    };
+    let done = format!("Event subscription {} has been {what}", saved.name);
+    let flash = match (saved.validation.state, blocked(call, saved).await) {
         // The page tells why.
-        Some(_) if state == ValidationState::Failed => Flash::failed(format!(
+        (ValidationState::Failed, Some(_)) => Flash::failed(format!(
             "{done}, but its webhook cannot be called yet. The reason is below."
         )),
-        Some(why) => Flash::failed(format!(
+        (_, Some(why)) => Flash::failed(format!(
             "{done}, but its webhook cannot be called yet: {why}"
         )),
-    };
-    visitor
-        .leave(message, &subscription_page(topic.as_str(), name.as_str()))
-        .await
-}
-
-/// What has been `done`, and whether the webhook agrees.
-fn message(done: &str, state: ValidationState) -> Flash {
-    match state {
-        ValidationState::Succeeded => Flash::done(format!("{done}.")),
-        ValidationState::Failed => Flash::failed(format!(
+        (ValidationState::Failed, None) => Flash::failed(format!(
             "{done}, but validation failed. The reason is below."
         )),
-        ValidationState::Creating
-        | ValidationState::Updating
-        | ValidationState::AwaitingManualAction => Flash::done(format!(
+        (ValidationState::Succeeded, None) => Flash::done(format!("{done}.")),
+        (
+            ValidationState::Creating
+            | ValidationState::Updating
+            | ValidationState::AwaitingManualAction,
+            None,
+        ) => Flash::done(format!(
             "{done}. Its webhook has been asked whether it wants events."
         )),
+    };
+    let page = subscription_page(call.of.topic.topic.name.as_str(), saved.name.as_str());
+    call.visitor.leave(flash, &page).await
+}
+
+/// Why the webhook of `saved` may not be called; `None` if it may, or is the one that it was before.
+async fn blocked(call: &Call<Target>, saved: &EventSubscription) -> Option<String> {
+    let destination = &saved.definition.destination;
+    let before = call
+        .of
+        .current
+        .as_ref()
+        .map(|current| &current.definition.destination);
+    if before.is_some_and(|before| before.is_same_receiver(destination)) {
+        return None;
+    }
+    match call
+        .broker
+        .evaluate_url(destination.endpoint_url()?.reveal())
+        .await
+    {
+        EgressVerdict::Denied(denied) => Some(denied_words(&denied)),
+        EgressVerdict::Allowed(_) | EgressVerdict::Inside | EgressVerdict::Unresolved(_) => None,
     }
 }

@@ -107,10 +107,11 @@ impl SubscriptionFilter {
             .all()
             .filter(|(topic, state)| self.fits(topic, state));
         let fitting = fitting.filter_map(|(topic, state)| {
-            let subscription = topic.subscription(&state.subscription.name)?;
+            let subscription = topic.subscription(&state.subscription.name)?.clone();
+            let topic = topic.clone();
             Some(Subscription {
-                topic: topic.clone(),
-                subscription: subscription.clone(),
+                topic,
+                subscription,
             })
         });
         let mut ranked: Vec<_> = fitting.map(|each| (rank(&each, standing), each)).collect();

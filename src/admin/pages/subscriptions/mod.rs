@@ -4,23 +4,24 @@ mod actions;
 mod definition;
 mod form;
 mod list;
-mod sheet;
 mod show;
 mod signing;
 mod table;
 mod trial;
 
 pub(crate) use actions::{
-    DELETE, PAUSE, PAUSE_SELECTED, RESUME, RESUME_SELECTED, RETRY_NOW, VALIDATE,
+    PAUSE_SELECTED, RESUME_SELECTED, ask_to_delete, delete, pause, resume, retry_now, validate,
 };
-pub(crate) use form::{change, create, draft, edit, re_edit, redraft};
+pub(crate) use form::{open, redraw, save};
 pub(crate) use list::{choose_topic, list};
 pub(crate) use show::{reveal_url, show};
-pub(crate) use signing::{STOP as STOP_SIGNING, draft as draft_secret, rotate as rotate_secret};
+pub(crate) use signing::{
+    ask_to_stop as ask_to_stop_signing, draft as draft_secret, rotate as rotate_secret,
+    stop as stop_signing,
+};
 pub(crate) use table::SubscriptionTable;
 pub(crate) use trial::try_filter;
 
-use crate::admin::action::{Names, Subject, name_of};
 use crate::admin::lists::bulk::Selectable;
 use crate::admin::page::*;
 use crate::admin::paths::subscription_page;

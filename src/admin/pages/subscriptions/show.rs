@@ -2,14 +2,11 @@
 
 use serde::Deserialize;
 
-use crate::admin::action::{Names, Of, Subject as _};
 use crate::admin::page::*;
-use crate::admin::pages::events::UNMATCHED;
 use crate::admin::pages::queue_depths;
-use crate::admin::pages::subscriptions::definition::{self, Facts, Layout};
-use crate::admin::pages::subscriptions::{
-    DELETE, PAUSE, RESUME, RETRY_NOW, Subscription, VALIDATE,
-};
+use crate::admin::pages::search::UNMATCHED;
+use crate::admin::pages::subscriptions::Subscription;
+use crate::admin::pages::subscriptions::definition::{Draft, Kind};
 use crate::admin::pages::topics::Snippets;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic, bound};
 use crate::admin::paths::{event_page, inspector_page, topic_page};
@@ -28,6 +25,7 @@ use crate::model::signing::ActiveSecret;
 use crate::model::subscription::{
     Disabled, SubscriptionDefinition, SubscriptionStatus, ValidationState,
 };
+use crate::model::topic::DeliverySchema;
 use crate::store::StoreError;
 use crate::store::views::{
     DeliveryRow, ExportHistory, PullQueue, QueueDepth, RecentAttempt, TrafficOf, TrafficQuery,
@@ -68,7 +66,8 @@ struct SubscriptionPage<'a> {
     traffic: Traffic,
     /// Whether the whole URL is shown.
     with_url: bool,
-    options: Defaults,
+    /// What is set, as the form would have it.
+    form: Draft,
     policy: RetryPolicy,
     ladder: RetryLadder,
     history: ExportHistory,
@@ -88,18 +87,12 @@ struct Pull {
     snippets: Option<Snippets>,
 }
 
-/// What holds where the subscription says nothing.
-struct Defaults {
-    response_deadline: Duration,
-    in_flight: usize,
-}
-
 /// One event subscription.
 pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Of(of): Of<Subscription>,
     Query(shown): Query<Shown>,
+    Call {
+        site, visitor, of, ..
+    }: Call<Subscription>,
 ) -> PageResult {
     draw_subscription(&site, &visitor, &of, &shown, false).await
 }
@@ -134,6 +127,18 @@ async fn draw_subscription(
     let management = format!("{}/eventSubscriptions/{name}", topic.path());
     let options = site.broker.options();
     let policy = of.topic.retry_policy(&of.subscription);
+    let mut form = Draft::of(&of.topic, &of.subscription);
+    let default = |setting: String| format!("{setting} (default)");
+    form.defaults = vec![
+        (
+            "responseDeadlineInSeconds",
+            default(options.response_deadline.as_secs().to_string()),
+        ),
+        (
+            "maxRequestsInFlight",
+            default(options.in_flight_per_subscription.to_string()),
+        ),
+    ];
     let since = of.subscription.created_at;
     let traffic = Traffic::read(
         site,
@@ -149,10 +154,7 @@ async fn draw_subscription(
         traffic: traffic.await?,
         history: site.views.export_history(id).await?,
         definition: &of.subscription.definition,
-        options: Defaults {
-            response_deadline: options.response_deadline,
-            in_flight: options.in_flight_per_subscription,
-        },
+        form,
         ladder: RetryLadder::new(&policy, options.time_scale),
         recipe: Recipe::get(&site.management_url(&management)).everpost(format!(
             "everpost subscriptions show {name} --topic {topic}"
@@ -270,10 +272,6 @@ async fn figures(
 }
 
 impl SubscriptionPage<'_> {
-    fn topic_page(&self) -> String {
-        topic_page(self.of.topic.topic.name.as_str())
-    }
-
     fn event_page(&self, key: &EventKey) -> String {
         event_page(*key)
     }
@@ -307,19 +305,6 @@ impl SubscriptionPage<'_> {
         Some((inspector.to_string(), inspector_page(&inspector)))
     }
 
-    /// The events of the topic that nobody took.
-    fn unmatched(&self) -> String {
-        let of = self.of.topic.topic.name.to_string();
-        link(
-            "/admin/events",
-            &[("of", of), ("state", UNMATCHED.to_owned())],
-        )
-    }
-
-    fn failed_only(&self) -> String {
-        link(&self.path, &[("attempts", "failed".to_owned())])
-    }
-
     /// What signs requests, newest first.
     fn signing(&self, webhook: &WebHook) -> Vec<ActiveSecret> {
         let active = webhook.credentials.signing.active(self.now);
@@ -339,22 +324,18 @@ impl SubscriptionPage<'_> {
         json_text::laid_out(&filter["advancedFilters"].to_string())
     }
 
-    /// Every setting: a section's id, its title, and labels with what is set.
-    fn settings(&self) -> Vec<(&'static str, &'static str, Facts)> {
-        let (topic, subscription) = (&self.of.topic, &self.of.subscription);
-        let form = definition::form_of(topic, subscription);
-        let layout = Layout::of(topic, self.definition.destination.delivery_mode());
-        let defaults = [
-            (
-                "responseDeadlineInSeconds",
-                format!("{} (default)", self.options.response_deadline.as_secs()),
-            ),
-            (
-                "maxRequestsInFlight",
-                format!("{} (default)", self.options.in_flight),
-            ),
-        ];
-        layout.facts(&form, &defaults)
+    /// The id and title of every part of the settings.
+    fn sections(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let kind = self.form.kind;
+        let first = if kind.is_pushed() {
+            "Destination"
+        } else {
+            "Receiving"
+        };
+        let folds = kind.folds().filter(|(id, _)| *id != "fold-signing");
+        [("first", first), ("filter", "Filter")]
+            .into_iter()
+            .chain(folds)
     }
 
     /// The statuses that no other attempt follows.

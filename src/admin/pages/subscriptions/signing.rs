@@ -1,33 +1,23 @@
 //! The signing secrets of an event subscription: a new one, with time for the older ones, or none any more.
 
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::admin::action::{Action, Done, Of, Question, Sent, Subject as _};
-use crate::admin::forms::field::{Field, Section};
-use crate::admin::forms::form_page::FormPage;
+use crate::admin::bare::draw_with;
+use crate::admin::forms::filled::Filled;
+use crate::admin::forms::form::refusals;
 use crate::admin::page::*;
 use crate::admin::pages::subscriptions::Subscription;
 use crate::admin::pages::subscriptions::definition::{SIGN, SIGNING_SECRET};
 use crate::admin::paths::subscription_page;
 use crate::broker::ManageError;
+use crate::model::limits::SIGNING_GRACE;
 use crate::model::signing::SigningSecret;
 use crate::model::subscription::EventSubscription;
-use crate::wire::resource::{Rotation, parse_rotation};
-
-const SECRET: &str = "secret";
-const GRACE: &str = "gracePeriod";
-
-/// How long older secrets may go on signing.
-const GRACES: [(&str, &str); 5] = [
-    (
-        "PT0S",
-        "Not at all: every receiver knows the new one already",
-    ),
-    ("PT1H", "For an hour"),
-    ("P1D", "For a day"),
-    ("P7D", "For 7 days"),
-    ("P30D", "For 30 days"),
-];
+use crate::wire::duration;
+use crate::wire::resource::parse_rotation;
 
 /// A secret that is shown this once.
 #[derive(Template)]
@@ -67,97 +57,94 @@ pub(crate) fn show_once(
     })
 }
 
+/// A new secret, and for how long the older ones go on.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct NewSecret {
+    secret: String,
+    grace_period: String,
+}
+
+#[derive(Template)]
+#[template(path = "pages/signing.html")]
+struct SigningPage {
+    frame: Frame,
+    form: Filled<NewSecret>,
+    back: String,
+}
+
 /// The form for the next secret.
-pub(crate) async fn draft(visitor: Visitor, Of(of): Of<Subscription>) -> PageResult {
-    let form = Form::of([(GRACE, "P1D".to_owned())]);
-    Ok(draw_form(&visitor, signer(&of)?, &form, None))
+pub(crate) async fn draft(Call { visitor, of, .. }: Call<Subscription>) -> PageResult {
+    let grace_period = duration::format(SIGNING_GRACE);
+    let form = Filled::with(NewSecret {
+        grace_period,
+        ..NewSecret::default()
+    });
+    draw_form(&visitor, &of, form)
+}
+
+fn draw_form(visitor: &Visitor, of: &Subscription, form: Filled<NewSecret>) -> PageResult {
+    let name = &signer(of)?.subscription.name;
+    Ok(draw_with(
+        form.status(),
+        &SigningPage {
+            frame: Frame::new(visitor, format!("Sign for {name}")),
+            back: of.page(),
+            form,
+        },
+    ))
 }
 
 /// Signs with a new secret from now on.
 pub(crate) async fn rotate(
     State(site): State<Arc<Site>>,
-    Sent { of, visitor, form }: Sent<Subscription>,
+    Call {
+        of, visitor, form, ..
+    }: Call<Subscription>,
 ) -> PageResult {
-    let of = signer(&of)?;
-    let refusal = match rotation(&form) {
-        Ok(rotation) => match sign(&site, &visitor, of, rotation).await? {
-            Ok(secret) => return show_or_tell(&visitor, of, &form, secret).await,
-            Err(refusal) => refusal,
-        },
-        Err(refusal) => refusal,
+    let form = Filled::<NewSecret>::sent(&form);
+    let typed: HashMap<_, _> = form.pairs().into_iter().collect();
+    let rotation = match parse_rotation(&json!(typed)) {
+        Ok(rotation) => rotation,
+        Err(invalid) => return draw_form(&visitor, &of, form.with_faults(refusals(&invalid))),
     };
-    Ok(draw_form(&visitor, of, &form, Some(refusal)))
-}
-
-fn rotation(form: &Form) -> Result<Rotation, Refusal> {
-    let body = json!({ SECRET: form.filled(SECRET), GRACE: form.filled(GRACE) });
-    parse_rotation(&body).map_err(Refusal::from)
-}
-
-async fn sign(
-    site: &Site,
-    visitor: &Visitor,
-    of: &Subscription,
-    rotation: Rotation,
-) -> Result<Result<SigningSecret, Refusal>, PageError> {
-    let (of, name) = of.names();
-    match site
-        .broker
-        .rotate_signing_secret(&visitor.caller, of, name, rotation)
+    let is_own = rotation.secret.is_some();
+    let (topic, name) = signer(&of)?.names();
+    let (by, broker) = (&visitor.caller, &site.broker);
+    match broker
+        .rotate_signing_secret(by, topic, name, rotation)
         .await
     {
-        Ok((secret, _)) => Ok(Ok(secret)),
+        // Whoever has brought the secret knows it.
+        Ok((secret, _)) if is_own => {
+            let message = format!("{name} signs with the secret {} now.", secret.fingerprint());
+            visitor.leave(Flash::done(message), &of.page()).await
+        }
+        Ok((secret, _)) => Ok(show_once(&visitor, &of.topic, &of.subscription, &secret)),
         Err(error @ ManageError::TooManySecrets(_)) => {
-            Ok(Err(Refusal::of(GRACE, sentence(&error.to_string()))))
+            let fault = Refusal::of("gracePeriod", sentence(&error.to_string()));
+            draw_form(&visitor, &of, form.with_faults([fault]))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whoever has brought the secret knows it.
-async fn show_or_tell(
-    visitor: &Visitor,
-    of: &Subscription,
-    form: &Form,
-    secret: SigningSecret,
-) -> PageResult {
-    if form.filled(SECRET).is_none() {
-        return Ok(show_once(visitor, &of.topic, &of.subscription, &secret));
-    }
-    let (_, name) = of.names();
-    let message = format!("{name} signs with the secret {} now.", secret.fingerprint());
-    visitor.leave(Flash::done(message), &of.page()).await
+pub(crate) async fn ask_to_stop(call: Call<Subscription>) -> PageResult<Question> {
+    let name = &signer(&call.of)?.subscription.name;
+    Ok(Question::new(format!("Stop signing for {name}?"))
+        .would("Requests carry no signature from now on; a receiver that checks it rejects them.")
+        .would("The secrets are forgotten; to sign again takes a new one.")
+        .dangerously())
 }
 
-/// Forgets all secrets, after a question.
-pub(crate) static STOP: Action<Subscription> = Action {
-    key: "signing/stop",
-    label: "Stop signing",
-    role: Role::Admin,
-    ask: Some(|call| {
-        Box::pin(async move {
-            let name = &signer(call.of)?.subscription.name;
-            Ok(Question {
-                title: format!("Stop signing for {name}?"),
-                consequences: vec![
-                    "Requests carry no signature from now on; a receiver that checks it rejects them."
-                        .to_owned(),
-                    "The secrets are forgotten; to sign again takes a new one.".to_owned(),
-                ],
-                dangerous: true,
-            })
-        })
-    }),
-    run: |call| {
-        Box::pin(async move {
-            let (of, name) = signer(call.of)?.names();
-            let by = &call.visitor.caller;
-            let broker = &call.site.broker;
-            broker.remove_signing_secrets(by, of, name).await?;
-            Ok(Done::well(format!("{name} signs no more.")))
-        })
-    },
-};
+/// Forgets all secrets.
+pub(crate) async fn stop(call: Call<Subscription>) -> PageResult<Done> {
+    let (topic, name) = signer(&call.of)?.names();
+    call.broker
+        .remove_signing_secrets(call.by(), topic, name)
+        .await?;
+    Ok(Done::well(format!("{name} signs no more.")))
+}
 
 /// The same, if it has requests to sign.
 fn signer(of: &Subscription) -> Result<&Subscription, PageError> {
@@ -165,32 +152,4 @@ fn signer(of: &Subscription) -> Result<&Subscription, PageError> {
         Some(_) => Ok(of),
         None => Err(ManageError::NothingSent(of.subscription.name.clone()).into()),
     }
-}
-
-fn draw_form(
-    visitor: &Visitor,
-    of: &Subscription,
-    form: &Form,
-    refusal: Option<Refusal>,
-) -> Response {
-    let fields = vec![
-        Field::secret(SECRET, "Secret of your own", form).hint(
-            "whsec_ and 24 to 64 bytes in base64. Empty makes one here, which is shown once.",
-        ),
-        Field::choice(GRACE, "Older secrets go on signing", &GRACES, form)
-            .hint("Requests carry a signature with each, so that receivers can change over."),
-    ];
-    let page = FormPage {
-        intro: "Every request to the webhook is signed as Standard Webhooks says, so that the receiver \
-                can tell it from a forged one."
-            .to_owned(),
-        sections: vec![Section {
-            title: "New signing secret",
-            fields,
-        }],
-        button: "Sign with it",
-        back: of.page(),
-    };
-    let title = format!("Sign for {}", of.subscription.name);
-    page.draw(Frame::new(visitor, title), refusal)
 }

@@ -1,15 +1,12 @@
 //! A list of event subscriptions.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
-use crate::admin::action::Subject as _;
 use crate::admin::page::*;
 use crate::admin::pages::subscriptions::{Subscription, list};
 use crate::admin::paths::topic_page;
 use crate::admin::standing::{Standing, State};
 use crate::admin::widgets::strip::Strip;
-use crate::model::delivery::Outcome;
 use crate::model::destination::Destination;
 use crate::model::subscription::SubscriptionId;
 use crate::store::StoreError;
@@ -26,6 +23,8 @@ pub(crate) const ROWS: usize = 50;
 #[template(path = "pages/subscription_table.html")]
 pub(crate) struct SubscriptionTable {
     pub(crate) rows: Vec<Row>,
+    standing: Arc<Standing>,
+    now: Timestamp,
     /// Whether rows can be ticked, to do something with all of them.
     with_boxes: bool,
     /// Where all of them are, if there are more.
@@ -37,11 +36,9 @@ part!(SubscriptionTable);
 
 pub(crate) struct Row {
     of: Subscription,
-    standing: std::sync::Arc<Standing>,
     depth: QueueDepth,
     day: SubscriptionDay,
     strip: Strip,
-    now: Timestamp,
 }
 
 impl SubscriptionTable {
@@ -59,10 +56,19 @@ impl SubscriptionTable {
         let depths = site.views.depths(ids.clone()).await?;
         let days = site.views.subscription_days(None, visitor.now).await?;
         let outcomes = site.views.recent_outcomes(ids, STRIP).await?;
-        let rows = subscriptions.into_iter().zip(depths);
-        let rows = rows.map(|(of, depth)| Row::new(of, depth, (&days, &outcomes), visitor));
+        let row = |(of, depth): (Subscription, _)| {
+            let id = of.subscription.id;
+            Row {
+                strip: Strip::row(outcomes.get(&id).map_or(&[], Vec::as_slice), STRIP),
+                day: days.get(&id).copied().unwrap_or_default(),
+                of,
+                depth,
+            }
+        };
         Ok(Self {
-            rows: rows.collect(),
+            rows: subscriptions.into_iter().zip(depths).map(row).collect(),
+            standing: visitor.standing.clone(),
+            now: visitor.now,
             with_boxes: false,
             all: None,
             empty,
@@ -73,7 +79,7 @@ impl SubscriptionTable {
     pub(crate) async fn of_topic(
         site: &Site,
         visitor: &Visitor,
-        topic: &std::sync::Arc<TopicEntry>,
+        topic: &Arc<TopicEntry>,
     ) -> Result<Self, StoreError> {
         let create = format!("{}/new-subscription", topic_page(topic.topic.name.as_str()));
         let empty = Empty::new(
@@ -113,35 +119,9 @@ pub(crate) fn rank(of: &Subscription, standing: &Standing) -> Rank {
     (Reverse(standing.of(&of.subscription).tone()), of.filter())
 }
 
-impl Row {
-    fn new(
-        of: Subscription,
-        depth: QueueDepth,
-        (days, outcomes): (
-            &HashMap<SubscriptionId, SubscriptionDay>,
-            &HashMap<SubscriptionId, Vec<Outcome>>,
-        ),
-        visitor: &Visitor,
-    ) -> Self {
-        let id = of.subscription.id;
-        let outcomes = outcomes.get(&id).map_or(&[][..], Vec::as_slice);
-        Self {
-            strip: Strip::row(outcomes, STRIP),
-            day: days.get(&id).copied().unwrap_or_default(),
-            standing: visitor.standing.clone(),
-            now: visitor.now,
-            of,
-            depth,
-        }
-    }
-
-    fn state(&self) -> State<'_> {
-        self.standing.of(&self.of.subscription)
-    }
-
-    /// What lies behind the state, and until when deliveries are held.
-    fn said(&self) -> String {
-        let state = self.state();
+impl SubscriptionTable {
+    /// What lies behind a state, and until when deliveries are held.
+    fn said(state: &State<'_>) -> String {
         let held = state.held_until().map(|until| {
             let (at, wait) = (Time::minute(until).text(), Time::relative(until).text());
             format!("held until {at} ({wait})")
@@ -151,23 +131,14 @@ impl Row {
         parts.join(" · ")
     }
 
-    fn page(&self) -> String {
-        self.of.page()
+    /// For how long the oldest delivery has been due.
+    fn overdue(&self, row: &Row) -> Option<Duration> {
+        let due = row.depth.next_attempt_at.map(|at| self.now.since(at));
+        due.filter(|age| age.as_secs() > 0)
     }
+}
 
-    fn name(&self) -> &str {
-        self.of.subscription.name.as_str()
-    }
-
-    /// `orders → wms.example`.
-    fn route(&self) -> String {
-        let endpoint = match &self.of.subscription.definition.destination {
-            Destination::WebHook(webhook) => webhook.endpoint_url.authority(),
-            Destination::Queue(_) => "pull delivery",
-        };
-        format!("{} → {endpoint}", self.of.topic.topic.name)
-    }
-
+impl Row {
     /// Deliveries of the last 24 hours, of the attempts that were made for them; none where receivers pull.
     fn success(&self) -> (u64, u64) {
         if let Destination::Queue(_) = self.of.subscription.definition.destination {
@@ -183,7 +154,7 @@ impl Row {
         print::share(delivered, tried)
     }
 
-    /// The class of the share in the stylesheet.
+    /// The class of their share in the stylesheet.
     fn success_class(&self) -> &'static str {
         match self.success() {
             (_, 0) => "zero",
@@ -191,21 +162,5 @@ impl Row {
             (delivered, tried) if delivered * 10 >= tried * 9 => "is-warn",
             _ => "is-bad",
         }
-    }
-
-    /// For how long the oldest delivery has been due.
-    fn overdue(&self) -> Option<std::time::Duration> {
-        let due = self.depth.next_attempt_at.filter(|at| *at < self.now);
-        let age = due.map(|at| self.now.since(at));
-        age.filter(|age| age.as_secs() > 0)
-    }
-
-    fn pending_href(&self) -> String {
-        let of = ("of", self.of.filter());
-        link("/admin/events", &[of, ("state", "Pending".to_owned())])
-    }
-
-    fn dead_letters_href(&self) -> String {
-        link("/admin/dead-letters", &[("of", self.of.filter())])
     }
 }

@@ -1,18 +1,18 @@
 //! Trying a filter on stored events: in the form before it is saved, and as it is in force.
 
-use http::StatusCode;
-use serde::Deserialize;
+use std::borrow::Borrow;
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::admin::bare::draw_with;
-use crate::admin::forms::field::{Field, Problem, mark};
 use crate::admin::forms::form::refusals;
 use crate::admin::lists::recipe::quoted;
 use crate::admin::page::*;
-use crate::admin::pages::subscriptions::definition::{Layout, filter_of};
+use crate::admin::pages::subscriptions::definition::Draft;
 use crate::admin::paths::{event_page, subscription_page, topic_page};
 use crate::model::filter_trial::{Comparison, Sample, SampleCount, TrialFindings};
-use crate::model::limits::{TRIAL_DEADLINE, TRIAL_EVENTS, TRIAL_EVENTS_MAX};
+use crate::model::limits::TRIAL_DEADLINE;
 use crate::model::subscription::EventSubscription;
 use crate::wire::explanation::unmet;
 use crate::wire::filter_trial;
@@ -21,18 +21,16 @@ use crate::wire::resource::{InvalidResource, render_filter};
 /// How many of the newest events a filter is tried on.
 const LAST: &str = "last";
 
-/// What a trial found, ready to print.
+/// What a trial found.
 #[derive(Template)]
 #[template(path = "widgets/trial.html")]
 pub(crate) struct TrialText {
-    summary: String,
-    /// The moment of the oldest event that was tried.
-    oldest: Option<Time>,
-    /// What was not tried for want of time; empty if all were.
-    cut: &'static str,
-    /// How it differs from the filter in force; empty without one.
-    comparison: String,
-    tallies: Vec<SampleCountText>,
+    topic: String,
+    /// The subscription whose filter it is compared with.
+    current: Option<String>,
+    findings: TrialFindings,
+    /// Whether there was time for all events.
+    is_complete: bool,
     /// Shown where there was nothing to try it on.
     empty: Empty,
     recipe: Recipe,
@@ -40,205 +38,129 @@ pub(crate) struct TrialText {
 
 part!(TrialText);
 
-/// Events on one side, ready to print.
-struct SampleCountText {
-    title: &'static str,
-    count: String,
-    /// Whether there are more than are shown.
-    is_cut: bool,
-    /// Whether they fail the filter that is tried, for reasons that are shown.
-    fails: bool,
-    rows: Vec<SampleRow>,
-    /// How many of its newest are among the rows of a tally above, and so are not among these.
-    listed_above: usize,
-}
-
-struct SampleRow {
-    href: String,
-    received_at: Time,
-    event_type: String,
-    subject: String,
-    id: String,
-    /// The clause that it fails, and the value that it has there; empty if it passes.
-    why: String,
-}
-
-/// The field for the number of events.
-pub(crate) fn field(form: &Form) -> Field {
-    Field::number(LAST, "Newest events to try it on", form).hint(format!(
-        "1 to {TRIAL_EVENTS_MAX}. Empty tries the newest {TRIAL_EVENTS}."
-    ))
-}
-
-/// Tries the filter that is typed into `form`, beside that of `current`.
+/// Tries the filter that is typed, beside that of `current`.
 pub(crate) async fn try_typed(
     site: &Site,
-    (topic, layout): (&TopicEntry, &Layout),
+    topic: &TopicEntry,
     current: Option<&EventSubscription>,
-    form: &Form,
+    draft: &Draft,
 ) -> Result<Result<TrialText, Vec<Refusal>>, PageError> {
-    match filter_of(form, layout) {
+    match draft.filter() {
         Ok(filter) => {
-            let tried = try_on(site, topic, current, request(&filter, current, form)).await?;
-            Ok(tried.map_err(|invalid| layout.refusals(form, &invalid)))
+            let tried = try_on(site, topic, current, (&filter, &draft.form)).await?;
+            Ok(tried.map_err(|invalid| draft.refusals(&invalid)))
         }
         Err(refusal) => Ok(Err(vec![refusal])),
     }
 }
 
-/// The body of the request that the management API takes for it.
-fn request(filter: &Value, current: Option<&EventSubscription>, form: &Form) -> Value {
-    let mut body = json!({ "filter": filter });
-    if form.filled(LAST).is_some() {
-        body[LAST] = form.number(LAST);
-    }
-    if let Some(current) = current {
-        body["eventSubscription"] = current.name.as_str().into();
-    }
-    body
-}
-
+/// Tries it by the request that the management API takes for it.
 async fn try_on(
     site: &Site,
     topic: &TopicEntry,
     current: Option<&EventSubscription>,
-    body: Value,
+    (filter, form): (&Value, &Form),
 ) -> Result<Result<TrialText, InvalidResource>, PageError> {
+    let name = &topic.topic.name;
+    let mut body = json!({ "filter": filter });
+    let filter = quoted(&filter.to_string());
+    let mut command = format!("echo {filter} | everpost topics try-filter {name} --file -");
+    if form.filled(LAST).is_some() {
+        body[LAST] = form.number(LAST);
+        command.push_str(&format!(" --last {}", body[LAST]));
+    }
+    if let Some(EventSubscription { name, .. }) = current {
+        body["eventSubscription"] = name.as_str().into();
+        command.push_str(&format!(" --compare {name}"));
+    }
     let request = match filter_trial::parse(topic, body.to_string().as_bytes()) {
         Ok(request) => request,
         Err(error) => return Ok(Err(error)),
     };
     let tried = site.broker.try_filter(topic, &request, TRIAL_DEADLINE);
     let (findings, is_complete) = tried.await?;
-    let recipe = recipe(site, topic, &body);
-    let mut text = TrialText::new(topic, &findings, is_complete, recipe);
-    if let (Some(current), Some(comparison)) = (current, &findings.comparison) {
-        text.compare(current, comparison);
-    }
-    Ok(Ok(text))
+    let publish = format!("{}/publish", topic_page(name.as_str()));
+    Ok(Ok(TrialText {
+        topic: name.to_string(),
+        current: current.map(|each| each.name.to_string()),
+        findings,
+        is_complete,
+        empty: Empty::saying(
+            "The topic has no stored events to try the filter on.",
+            (!topic.topic.is_built_in()).then_some((publish, "Publish event")),
+        ),
+        recipe: Recipe::post(
+            &site.management_url(&format!("{}/tryFilter", name.path())),
+            &body,
+        )
+        .everpost(command),
+    }))
 }
 
-fn recipe(site: &Site, topic: &TopicEntry, body: &Value) -> Recipe {
-    let name = &topic.topic.name;
-    let url = site.management_url(&format!("{}/tryFilter", name.path()));
-    let mut command = format!(
-        "echo {} | everpost topics try-filter {name} --file -",
-        quoted(&body["filter"].to_string())
-    );
-    if let Some(last) = body[LAST].as_i64() {
-        command.push_str(&format!(" --last {last}"));
-    }
-    if let Some(current) = body["eventSubscription"].as_str() {
-        command.push_str(&format!(" --compare {current}"));
-    }
-    Recipe::post(&url, body).everpost(command)
+/// Events on one side, and those of them that no side above lists.
+struct Tally<'a> {
+    title: &'static str,
+    of: &'a SampleCount,
+    rows: Vec<&'a Sample>,
 }
 
 impl TrialText {
-    fn new(
-        topic: &TopicEntry,
-        findings: &TrialFindings,
-        is_complete: bool,
-        recipe: Recipe,
-    ) -> Self {
-        let name = topic.topic.name.as_str();
-        let tried = whole(findings.tried());
-        let page = topic_page(name);
-        Self {
-            summary: format!(
-                "The filter matches {} of the newest {} of {name}",
-                print::count(whole(findings.matched.count)),
-                print::plural(tried, "event", "events"),
-            ),
-            oldest: findings.oldest.map(|(_, at)| Time::at(at)),
-            cut: match is_complete {
-                true => "",
-                false => "There was no time for older ones.",
-            },
-            comparison: String::new(),
-            tallies: vec![
-                SampleCountText::new("Would match", &findings.matched),
-                SampleCountText::new("Would not match", &findings.unmatched),
-            ],
-            empty: Empty::saying(
-                "The topic has no stored events to try the filter on.",
-                match topic.topic.is_built_in() {
-                    true => None,
-                    false => Some((format!("{page}/publish"), "Publish event")),
-                },
-            ),
-            recipe,
-        }
+    /// What is different where it is compared, and all.
+    fn tallies(&self) -> Vec<Tally<'_>> {
+        let TrialFindings {
+            matched,
+            unmatched,
+            comparison,
+            ..
+        } = &self.findings;
+        let changes = comparison.iter().filter(|each| Self::differs(each));
+        let changes = changes.flat_map(|each| {
+            [
+                ("Newly matched", &each.newly_matched),
+                ("No longer matched", &each.no_longer_matched),
+            ]
+        });
+        let all = [("Would match", matched), ("Would not match", unmatched)];
+        let mut listed = HashSet::new();
+        let tallies = changes.chain(all).map(|(title, of)| {
+            let rows = of.samples.iter();
+            let rows = rows.filter(|each| listed.insert(each.key)).collect();
+            Tally { title, of, rows }
+        });
+        tallies.collect()
     }
 
-    fn compare(&mut self, current: &EventSubscription, comparison: &Comparison) {
-        let matched = print::count(whole(comparison.current_matched));
-        let name = &current.name;
-        let differs = comparison.newly_matched.count + comparison.no_longer_matched.count > 0;
-        self.comparison = match differs {
-            true => format!("The filter that {name} has now matches {matched} of them."),
-            false => format!("The filter that {name} has now matches the same {matched} of them."),
-        };
-        if differs {
-            let newly = SampleCountText::new("Newly matched", &comparison.newly_matched);
-            let no_longer =
-                SampleCountText::new("No longer matched", &comparison.no_longer_matched);
-            for tally in &mut self.tallies {
-                tally.leave_out(&[&newly, &no_longer]);
-            }
-            self.tallies.splice(0..0, [newly, no_longer]);
-        }
+    fn differs(comparison: &Comparison) -> bool {
+        comparison.newly_matched.count + comparison.no_longer_matched.count > 0
+    }
+
+    fn whole(count: impl Borrow<usize>) -> u64 {
+        u64::try_from(*count.borrow()).unwrap_or(u64::MAX)
+    }
+
+    fn page(sample: &Sample) -> String {
+        event_page(sample.key)
     }
 }
 
-impl SampleCountText {
-    fn new(title: &'static str, tally: &SampleCount) -> Self {
-        Self {
-            title,
-            count: print::count(whole(tally.count)),
-            is_cut: tally.samples.len() < tally.count,
-            fails: tally.samples.iter().any(|each| each.failed.is_some()),
-            rows: tally.samples.iter().map(SampleRow::new).collect(),
-            listed_above: 0,
-        }
+impl Tally<'_> {
+    /// Whether they fail the filter that is tried, for reasons that are shown.
+    fn fails(&self) -> bool {
+        self.of.samples.iter().any(|each| each.failed.is_some())
     }
 
-    /// Lists each event once: those of the tallies `above` are not listed here again.
-    fn leave_out(&mut self, above: &[&Self]) {
-        let before = self.rows.len();
-        let is_above = |row: &SampleRow| above.iter().any(|tally| tally.lists(row));
-        self.rows.retain(|row| !is_above(row));
-        self.listed_above = before - self.rows.len();
+    fn listed_above(&self) -> usize {
+        self.of.samples.len() - self.rows.len()
     }
 
-    fn lists(&self, row: &SampleRow) -> bool {
-        self.rows.iter().any(|each| each.href == row.href)
+    /// Whether there are more than are listed.
+    fn is_cut(&self) -> bool {
+        self.of.samples.len() < self.of.count
     }
-}
-
-impl SampleRow {
-    fn new(sample: &Sample) -> Self {
-        Self {
-            href: event_page(sample.key),
-            received_at: Time::exactly(sample.received_at),
-            event_type: print::visible(&sample.event_type),
-            subject: print::visible(sample.subject.as_deref().unwrap_or_default()),
-            id: print::visible(&sample.id),
-            why: sample
-                .failed
-                .as_ref()
-                .map(|failed| print::visible(&unmet(failed)))
-                .unwrap_or_default(),
-        }
-    }
-}
-
-fn whole(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 /// What the URL asks for.
-#[derive(Default, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Asked {
     last: String,
@@ -249,11 +171,9 @@ pub(crate) struct Asked {
 struct FilterTrialPage {
     frame: Frame,
     topic: String,
-    topic_path: String,
     name: String,
     path: String,
-    problem: Option<Problem>,
-    field: Field,
+    form: Filled<Asked>,
     trial: Option<TrialText>,
 }
 
@@ -265,24 +185,21 @@ pub(crate) async fn try_filter(
     Query(asked): Query<Asked>,
 ) -> PageResult {
     let (topic, subscription) = site.subscription(&topic, &name)?;
-    let form = Form::of([(LAST, asked.last)]);
+    let typed = Form::of([(LAST, asked.last.clone())]);
     let filter = render_filter(&subscription.definition.filter);
-    let tried = try_on(&site, &topic, None, request(&filter, None, &form)).await?;
-    let mut field = field(&form);
-    let (status, trial, refusals) = match tried {
-        Ok(trial) => (StatusCode::OK, Some(trial), Vec::new()),
-        Err(error) => (StatusCode::UNPROCESSABLE_ENTITY, None, refusals(&error)),
+    let form = Filled::with(asked);
+    let (form, trial) = match try_on(&site, &topic, None, (&filter, &typed)).await? {
+        Ok(trial) => (form, Some(trial)),
+        Err(error) => (form.with_faults(refusals(&error)), None),
     };
-    let of = topic.topic.name.as_str();
+    let topic = topic.topic.name.to_string();
     let page = FilterTrialPage {
         frame: Frame::new(&visitor, format!("The filter of {name}, tried")),
-        topic_path: topic_page(of),
-        path: subscription_page(of, &name),
-        topic: of.to_owned(),
-        problem: mark(std::iter::once(&mut field), refusals),
-        field,
-        trial,
+        path: subscription_page(&topic, &name),
+        topic,
         name,
+        form,
+        trial,
     };
-    Ok(draw_with(status, &page))
+    Ok(draw_with(page.form.status(), &page))
 }

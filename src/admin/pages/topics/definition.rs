@@ -1,34 +1,17 @@
-//! The form that makes a topic.
+//! The form that makes a topic, in a namespace too, and says how long one of these keeps events.
 
-use crate::admin::forms::form_page::FormPage;
-use crate::admin::forms::rows::{self, Row, RowSection, part, section};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::admin::forms::form::{both, number};
+use crate::admin::forms::json_fault;
+use crate::admin::forms::sheet::{named, of_fields};
+use crate::admin::lists::filter::given;
 use crate::admin::page::*;
-use crate::admin::paths::topic_page;
-use crate::model::name::TopicName;
-use crate::wire::resource::parse_topic;
-
-#[rustfmt::skip] // a table
-const SECTIONS: &[RowSection] = &[
-    section("Topic", &[
-        part("", &[Row::line("name", "Name").apart().mono().required()
-            .hint("3 to 50 letters, digits and hyphens, such as orders. It is part of the URL.")]),
-        part("properties", &[
-            Row::choice("inputSchema", "Input schema", &[
-                ("EventGridSchema", "Event Grid"),
-                ("CloudEventSchemaV1_0", "CloudEvents 1.0"),
-                ("CustomEventSchema", "Custom, with a mapping"),
-            ]).hint("Event Grid is what Azure's clients send by default."),
-            Row::json("inputSchemaMapping", "Mapping of custom events", 9).only("inputSchema", &["CustomEventSchema"])
-                .hint("Which properties of your events stand for which part, as JSON."),
-        ]),
-    ]),
-    section("For clients of Azure", &[
-        part("", &[Row::line("location", "Location").mono()
-            .hint("Azure's region; shown to clients that ask for it, without meaning here.")]),
-        part("properties", &[Row::tick("disableLocalAuth", "Reject keys and signatures")
-            .hint("Then only the bearer of the management token can publish.")]),
-    ]),
-];
+use crate::model::name::{InvalidName, TopicName};
+use crate::model::registry::NamespaceEntry;
+use crate::model::topic::TopicDefinition;
+use crate::wire::resource::{parse_namespace_topic, parse_topic};
 
 /// What the field for the mapping shows before anything is typed.
 const MAPPING_EXAMPLE: &str = r#"{
@@ -41,46 +24,169 @@ const MAPPING_EXAMPLE: &str = r#"{
   }
 }"#;
 
-/// The empty form.
-pub(crate) async fn draft(visitor: Visitor) -> Response {
-    let form = Form::of([
-        ("location", "local".to_owned()),
-        ("inputSchemaMapping", MAPPING_EXAMPLE.to_owned()),
-    ]);
-    draw_form(&visitor, &form, Vec::new())
+/// Each of its pages has some of the fields.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct TopicForm {
+    name: String,
+    location: String,
+    input_schema: String,
+    input_schema_mapping: String,
+    disable_local_auth: String,
+    event_retention_in_days: String,
 }
 
-/// Makes the topic.
-pub(crate) async fn create(
-    State(site): State<Arc<Site>>,
-    Submitted { visitor, form }: Submitted,
-) -> PageResult {
-    let is_taken = |name: &TopicName| site.broker.registry().topic(name).is_some();
-    let name = rows::new_name(&form, "a topic", TopicName::custom, is_taken);
-    let definition = rows::read(SECTIONS, &form, |document| parse_topic(&document));
-    let (name, definition) = match rows::both(name, definition) {
-        Ok(read) => read,
-        Err(refusals) => return Ok(draw_form(&visitor, &form, refusals)),
-    };
-    let put = site
-        .broker
-        .put_topic(&visitor.caller, name.clone(), definition);
-    put.await?;
-    let next = "Publish to its URL with one of its keys, and subscribe whoever wants its events.";
-    let message = format!("Topic {name} has been created. {next}");
-    visitor
-        .leave(Flash::done(message), &topic_page(name.as_str()))
-        .await
+#[derive(Template)]
+#[template(path = "pages/topic_form.html")]
+struct TopicFormPage {
+    frame: Frame,
+    form: Filled<TopicForm>,
+    back: String,
+    is_new: bool,
+    in_namespace: bool,
 }
 
-fn draw_form(visitor: &Visitor, form: &Form, refusals: Vec<Refusal>) -> Response {
-    let page = FormPage {
-        intro: "A topic has a URL to publish to and two keys. Its input schema cannot be changed later.".to_owned(),
-        sections: rows::fields(SECTIONS, form),
-        button: "Create topic",
-        back: "/admin/topics".to_owned(),
-    };
-    page.draw(Frame::new(visitor, "New topic"), refusals)
+/// A custom topic.
+impl Sheet<()> for TopicForm {
+    fn begin(_: &Call) -> PageResult<Self> {
+        Ok(Self {
+            location: "local".to_owned(),
+            input_schema_mapping: MAPPING_EXAMPLE.to_owned(),
+            ..Self::default()
+        })
+    }
+
+    fn page(call: &Call, form: Filled<Self>) -> impl Template {
+        TopicFormPage {
+            frame: Frame::new(&call.visitor, "New topic"),
+            form,
+            back: "/admin/topics".to_owned(),
+            is_new: true,
+            in_namespace: false,
+        }
+    }
+
+    async fn save(&self, call: &Call) -> Result<Response, Refused> {
+        let next = "with one of its keys";
+        self.make(call, TopicName::custom, self.definition(), next)
+            .await
+    }
+}
+
+/// A topic of a namespace.
+impl Sheet<Arc<NamespaceEntry>> for TopicForm {
+    fn begin(_: &Call<Arc<NamespaceEntry>>) -> PageResult<Self> {
+        Ok(Self::keeping("1".to_owned()))
+    }
+
+    fn page(call: &Call<Arc<NamespaceEntry>>, form: Filled<Self>) -> impl Template {
+        let title = format!("New topic of {}", call.of.namespace.name);
+        TopicFormPage {
+            frame: Frame::new(&call.visitor, title),
+            form,
+            back: call.of.page(),
+            is_new: true,
+            in_namespace: true,
+        }
+    }
+
+    async fn save(&self, call: &Call<Arc<NamespaceEntry>>) -> Result<Response, Refused> {
+        let parse = |name: &str| TopicName::in_namespace(&call.of.namespace.name, name);
+        let next = "with a key of its own or of the namespace";
+        self.make(call, parse, self.retention(), next).await
+    }
+}
+
+/// How long a topic of a namespace keeps events.
+impl Sheet<Arc<TopicEntry>> for TopicForm {
+    fn begin(call: &Call<Arc<TopicEntry>>) -> PageResult<Self> {
+        let retention = retention(&call.of)?;
+        Ok(Self::keeping(print::days(retention).to_string()))
+    }
+
+    fn page(call: &Call<Arc<TopicEntry>>, form: Filled<Self>) -> impl Template {
+        TopicFormPage {
+            frame: Frame::new(
+                &call.visitor,
+                format!("Retention of {}", call.of.topic.name),
+            ),
+            form,
+            back: call.of.page(),
+            is_new: false,
+            in_namespace: true,
+        }
+    }
+
+    async fn save(&self, call: &Call<Arc<TopicEntry>>) -> Result<Response, Refused> {
+        retention(&call.of).map_err(Refused::Page)?;
+        let name = &call.of.topic.name;
+        let put = call
+            .broker
+            .put_topic(call.by(), name.clone(), self.retention()?);
+        put.await?;
+        let said = Flash::done(format!("How long {name} keeps events has been changed."));
+        Ok(call.visitor.leave(said, &call.of.page()).await?)
+    }
+}
+
+fn retention(topic: &TopicEntry) -> PageResult<Duration> {
+    topic.topic.definition.event_retention.ok_or_else(|| {
+        PageError::Conflict(format!(
+            "{} is no topic of a namespace: it keeps events as long as the settings of the \
+             appliance say.",
+            topic.topic.name
+        ))
+    })
+}
+
+impl TopicForm {
+    fn keeping(event_retention_in_days: String) -> Self {
+        Self {
+            event_retention_in_days,
+            ..Self::default()
+        }
+    }
+
+    /// `with` is by what it is published to.
+    async fn make<S>(
+        &self,
+        call: &Call<S>,
+        parse: impl FnOnce(&str) -> Result<TopicName, InvalidName>,
+        definition: Result<TopicDefinition, Vec<Refusal>>,
+        with: &str,
+    ) -> Result<Response, Refused> {
+        let is_taken = |name: &TopicName| call.broker.registry().topic(name).is_some();
+        let name = named(&self.name, "a topic", parse, is_taken);
+        let (name, definition) = both(name, definition)?;
+        let topic = call.broker.put_topic(call.by(), name, definition).await?;
+        let said = Flash::done(format!(
+            "Topic {} has been created. Publish to its URL {with}, and subscribe whoever wants its events.",
+            topic.topic.name
+        ));
+        Ok(call.visitor.leave(said, &topic.page()).await?)
+    }
+
+    fn retention(&self) -> Result<TopicDefinition, Vec<Refusal>> {
+        let days = number(&self.event_retention_in_days);
+        let document = json!({ "properties": { "eventRetentionInDays": days } });
+        parse_namespace_topic(&document).map_err(|invalid| of_fields(&invalid))
+    }
+
+    fn definition(&self) -> Result<TopicDefinition, Vec<Refusal>> {
+        let mapping = match (&*self.input_schema, given(&self.input_schema_mapping)) {
+            ("CustomEventSchema", Some(text)) => serde_json::from_str(&text).map_err(|error| {
+                let problem = json_fault::words(&error);
+                vec![Refusal::of("inputSchemaMapping", problem)]
+            })?,
+            _ => Value::Null,
+        };
+        let document = json!({ "location": given(&self.location), "properties": {
+            "inputSchema": given(&self.input_schema),
+            "inputSchemaMapping": mapping,
+            "disableLocalAuth": !self.disable_local_auth.is_empty(),
+        } });
+        parse_topic(&document).map_err(|invalid| of_fields(&invalid))
+    }
 }
 
 #[cfg(test)]
@@ -90,12 +196,13 @@ mod tests {
     #[test]
     fn the_form_becomes_a_topic_or_tells_what_is_wrong_by_the_field() {
         let read = |schema: &str, mapping: &str| {
-            let form = Form::of([
-                ("location", "local".to_owned()),
-                ("inputSchema", schema.to_owned()),
-                ("inputSchemaMapping", mapping.to_owned()),
-            ]);
-            rows::read(SECTIONS, &form, |document| parse_topic(&document))
+            let form = TopicForm {
+                location: "local".to_owned(),
+                input_schema: schema.to_owned(),
+                input_schema_mapping: mapping.to_owned(),
+                ..TopicForm::default()
+            };
+            form.definition()
         };
         read("EventGridSchema", "left over").expect("a topic");
         read("CustomEventSchema", MAPPING_EXAMPLE).expect("a topic");
@@ -105,8 +212,19 @@ mod tests {
             ("CustomEventSchema", "{}", "inputSchemaMapping"),
         ] {
             let refusals = read(schema, mapping).expect_err("it is wrong");
-            let path = format!("properties.{field}");
-            assert!(refusals[0].closeness(&path) > 1, "{refusals:?}");
+            assert!(refusals[0].closeness(field) > 1, "{refusals:?}");
+        }
+    }
+
+    #[test]
+    fn days_are_whole_and_few() {
+        let read = |days: &str| TopicForm::keeping(days.to_owned()).retention();
+        let retention = |text| read(text).map(|topic| topic.event_retention.map(print::days));
+        assert_eq!(retention("7"), Ok(Some(7)));
+        assert_eq!(retention(""), Ok(Some(1)));
+        for wrong in ["0", "8", "1.5", "long"] {
+            let refusal = read(wrong).expect_err(wrong);
+            assert_eq!(refusal[0].target, "eventRetentionInDays");
         }
     }
 }

@@ -1,37 +1,32 @@
 //! The pages of topics.
 
 mod definition;
-mod delete;
-mod keys;
-mod namespace_snippets;
 mod publish;
 mod snippets;
 mod table;
 mod token;
 
-pub(crate) use definition::{create, draft};
-pub(crate) use delete::{DELETE, dropped};
-pub(crate) use keys::reveal_keys;
-pub(crate) use publish::{compose, copy_page, publish};
+pub(crate) use definition::TopicForm;
+pub(crate) use publish::{Events, compose, copy_page};
 pub(crate) use snippets::Snippets;
 pub(crate) use table::TopicTable;
-pub(crate) use token::{draft_token, make_token};
+pub(crate) use token::TokenForm;
 
-use crate::admin::forms::field::Field;
 use crate::admin::lists::filter::whole_topic;
 use crate::admin::page::*;
 use crate::admin::pages::events::{EventTable, events_of};
-use crate::admin::pages::keys::{Keys, Shown};
+use crate::admin::pages::keys::{Keyed, Keys, Shown};
 use crate::admin::pages::queue_depths::{self, QueueDepths};
 use crate::admin::pages::rejected_events;
 use crate::admin::pages::subscriptions::SubscriptionTable;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic};
-use crate::admin::paths::{namespace_page, topic_page};
 use crate::admin::widgets::figure::Figure;
+use crate::broker::ManageError;
+use crate::model::access::AccessKeys;
 use crate::model::access::{KeyName, KeyOwner};
 use crate::model::event_filter::EventFilter;
-use crate::store::StoreError;
-use crate::store::views::{EventQuery, RecentTypes, TrafficOf, TrafficQuery};
+use crate::model::subscription::OnDelete;
+use crate::store::views::{EventQuery, RecentTypes, TopicDay, TrafficOf, TrafficQuery};
 
 /// Events shown on the page of their topic.
 const EVENTS_SHOWN: usize = 10;
@@ -44,37 +39,15 @@ struct TopicsPage {
     table: TopicTable,
 }
 
-/// The choice of one of `topics`: first those that somebody has made, then the built-in ones.
-pub(crate) fn choice<'a>(
-    label: &'static str,
-    topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
-) -> Field {
-    let (built_in, made): (Vec<_>, Vec<_>) = topics.partition(|each| each.topic.is_built_in());
-    let groups = [("Topics", made), ("Built in", built_in)].into_iter();
-    let groups = groups.filter(|(_, topics)| !topics.is_empty());
-    let option = |topic: &Arc<TopicEntry>| {
-        let name = topic.topic.name.to_string();
-        (name.clone(), name)
-    };
-    let groups = groups.map(|(title, topics)| (title, topics.into_iter().map(option).collect()));
-    Field::grouped_choice("topic", label, groups.collect(), &Form::default())
-}
-
-/// The mark of a topic that nobody has made.
-fn built_in(topic: &TopicEntry) -> Option<Badge> {
-    let mark = || Badge::new(Tone::Rest, "Built in");
-    topic.topic.is_built_in().then(mark)
-}
-
 /// All topics.
-pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> PageResult {
+pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
     let registry = &visitor.standing.registry;
     let depths = QueueDepths::of_all(&site, registry).await?;
     Ok(draw(&TopicsPage {
         frame: Frame::new(&visitor, "Topics"),
         list: List::whole(
             "/admin/topics",
-            print::plural(registry.topics().count() as u64, "topic", "topics"),
+            print::plural(registry.topics().count(), "topic", "topics"),
             Recipe::get(&site.management_url("/topics")).everpost("everpost topics list"),
         ),
         table: TopicTable::read(&site, &visitor, registry.topics(), &depths).await?,
@@ -86,17 +59,8 @@ pub(crate) async fn list(visitor: Visitor, State(site): State<Arc<Site>>) -> Pag
 struct TopicPage {
     frame: Frame,
     path: String,
-    name: String,
-    schema: &'static str,
-    mark: Option<Badge>,
-    /// `None` for a custom topic.
-    namespace: Option<Parent>,
-    /// `None` for a built-in topic.
-    publishing: Option<Publishing>,
-    resource_id: String,
-    created_at: Time,
-    last_event_at: Option<Timestamp>,
-    subscription_count: usize,
+    topic: Arc<TopicEntry>,
+    day: TopicDay,
     /// Of its subscriptions.
     needing_attention: usize,
     figures: Vec<Figure>,
@@ -104,67 +68,10 @@ struct TopicPage {
     subscriptions: SubscriptionTable,
     types: RecentTypes,
     events: EventTable,
-    rejected_events: String,
     events_href: String,
+    /// The URL, the keys and how others publish with them; `None` for a built-in topic.
+    publishing: Option<(String, Keys, Snippets)>,
     recipe: Recipe,
-}
-
-/// The namespace of a topic, and what the topic has by being in it.
-struct Parent {
-    name: String,
-    href: String,
-    retention: String,
-}
-
-impl Parent {
-    fn of(topic: &TopicEntry) -> Option<Self> {
-        let name = topic.namespace.as_ref()?.namespace.name.to_string();
-        let retention = topic.topic.definition.event_retention.unwrap_or_default();
-        Some(Self {
-            href: namespace_page(&name),
-            name,
-            retention: print::plural(print::days(retention), "day", "days"),
-        })
-    }
-}
-
-/// How others publish to a topic.
-struct Publishing {
-    url: String,
-    accepts: &'static str,
-    keys: Keys,
-    snippets: Snippets,
-}
-
-impl Publishing {
-    async fn read(
-        site: &Site,
-        visitor: &Visitor,
-        topic: &TopicEntry,
-        shown: Shown,
-    ) -> Result<Option<Self>, StoreError> {
-        let Some(keys) = &topic.topic.keys else {
-            return Ok(None);
-        };
-        let used = site
-            .broker
-            .key_uses(KeyOwner::Topic(topic.topic.id))
-            .await?;
-        let page = topic_page(topic.topic.name.as_str());
-        Ok(Some(Self {
-            url: site.publish_url(topic),
-            accepts: match topic.topic.definition.disable_local_auth {
-                false => "Access key or SAS token",
-                true => "None: local authentication is disabled",
-            },
-            snippets: Snippets::new(
-                site,
-                topic,
-                shown.has(KeyName::Key1).then(|| keys.key1.reveal()),
-            ),
-            keys: Keys::new(visitor, &page, keys, shown).used(used),
-        }))
-    }
 }
 
 impl TopicPage {
@@ -176,77 +83,148 @@ impl TopicPage {
 }
 
 /// One topic, its keys hidden.
-pub(crate) async fn show(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Path(topic): Path<String>,
-    Query(range): Query<RangeChoice>,
-) -> PageResult {
-    let topic = site.topic(&topic)?;
-    draw_topic(&site, &visitor, &topic, &range, Shown::None).await
+pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageResult {
+    let topic = call.topic(name_of(&call.names, "topic"))?;
+    draw_topic(&call.about(topic), &range, Shown::None).await
 }
 
-async fn draw_topic(
-    site: &Site,
-    visitor: &Visitor,
-    topic: &Arc<TopicEntry>,
+pub(crate) async fn draw_topic(
+    call: &Call<Arc<TopicEntry>>,
     range: &RangeChoice,
     shown: Shown,
-) -> Result<Response, PageError> {
+) -> PageResult {
+    let (visitor, topic) = (&call.visitor, &call.of);
+    let (id, name) = (topic.topic.id, &topic.topic.name);
+    let path = topic.page();
     let recent = EventQuery {
         filter: EventFilter {
-            topic: Some(topic.topic.id),
+            topic: Some(id),
             ..EventFilter::default()
         },
         limit: EVENTS_SHOWN,
         ..EventQuery::default()
     };
-    let recent = site.views.events(recent).await?;
-    let name = &topic.topic.name;
-    let (of, path) = (TrafficOf::Topic(topic.topic.id), topic_page(name.as_str()));
-    let first_event = match topic.topic.is_built_in() {
-        true => None,
-        false => visitor.step(format!("{path}/publish"), "Publish event"),
-    };
-    let day = site.views.topic_days(visitor.now).await?;
-    let day = day.get(&topic.topic.id).copied().unwrap_or_default();
-    let depth = QueueDepths::of_topic(site, topic).await?.topic(topic);
-    let hours = TrafficQuery::until(visitor.now, of, 3_600_000, 24);
-    let sum = Sum::of(&site.views.traffic(hours).await?);
+    let recent = call.views.events(recent).await?.rows;
+    let may_publish = !topic.topic.is_built_in();
+    let first_event = visitor
+        .step(format!("{path}/publish"), "Publish event")
+        .filter(|_| may_publish);
+    let days = call.views.topic_days(visitor.now).await?;
+    let day = days.get(&id).copied().unwrap_or_default();
+    let depth = QueueDepths::of_topic(&call.site, topic).await?.topic(topic);
+    let hours = TrafficQuery::until(visitor.now, TrafficOf::Topic(id), 3_600_000, 24);
+    let sum = Sum::of(&call.views.traffic(hours).await?);
     let published = print::count(day.published.iter().sum());
-    let figures = [Figure::new("published", "Published, 24 h", published)]
-        .into_iter()
-        .chain(queue_depths::figures(
-            &sum,
-            depth,
-            &whole_topic(name),
-            visitor.now,
-        ));
-    let standing = &visitor.standing;
-    let of_it = standing
-        .all()
-        .filter(|(entry, _)| entry.topic.id == topic.topic.id);
+    let mut figures = vec![Figure::new("published", "Published, 24 h", published)];
+    figures.extend(queue_depths::figures(
+        &sum,
+        depth,
+        &whole_topic(name),
+        visitor.now,
+    ));
+    let standing = visitor.standing.all();
+    let needing_attention = standing
+        .filter(|(entry, state)| entry.topic.id == id && state.needs_attention())
+        .count();
+    let born = (&*path, topic.topic.created_at);
     Ok(draw(&TopicPage {
         frame: Frame::new(visitor, format!("Topic {name}")),
-        traffic: Traffic::read(site, of, range, (&path, topic.topic.created_at)).await?,
-        path,
-        name: name.to_string(),
-        schema: table::input_schema(topic),
-        mark: built_in(topic),
-        namespace: Parent::of(topic),
-        publishing: Publishing::read(site, visitor, topic, shown).await?,
-        resource_id: topic.resource_id.to_string(),
-        created_at: Time::relative(topic.topic.created_at),
-        last_event_at: day.last_event_at,
-        subscription_count: topic.subscriptions.size(),
-        needing_attention: of_it.filter(|(_, state)| state.needs_attention()).count(),
-        figures: figures.collect(),
-        subscriptions: SubscriptionTable::of_topic(site, visitor, topic).await?,
-        types: site.views.recent_types(topic.topic.id).await?,
-        events: EventTable::new(recent.rows, EventTable::none_yet(first_event)),
-        rejected_events: rejected_events::of_topic(name.as_str()),
+        traffic: Traffic::read(&call.site, TrafficOf::Topic(id), range, born).await?,
+        topic: Arc::clone(topic),
+        day,
+        needing_attention,
+        figures,
+        publishing: publishing(call, shown).await?,
+        subscriptions: SubscriptionTable::of_topic(&call.site, visitor, topic).await?,
+        types: call.views.recent_types(id).await?,
+        events: EventTable::new(recent, EventTable::none_yet(first_event)),
         events_href: events_of(name),
-        recipe: Recipe::get(&site.management_url(&name.path()))
+        recipe: Recipe::get(&call.management_url(&name.path()))
             .everpost(format!("everpost topics show {name}")),
+        path,
     }))
+}
+
+async fn publishing(
+    call: &Call<Arc<TopicEntry>>,
+    shown: Shown,
+) -> PageResult<Option<(String, Keys, Snippets)>> {
+    let topic = &call.of;
+    let Some(keys) = &topic.topic.keys else {
+        return Ok(None);
+    };
+    let used = call
+        .broker
+        .key_uses(KeyOwner::Topic(topic.topic.id))
+        .await?;
+    let first = shown.has(KeyName::Key1).then(|| keys.key1.reveal());
+    let snippets = Snippets::new(&call.site, topic, first);
+    let keys = Keys {
+        page: topic.page(),
+        keys: keys.clone(),
+        shown,
+        used: Some(used),
+    };
+    Ok(Some((call.publish_url(topic), keys, snippets)))
+}
+
+/// A topic that somebody has made.
+impl Subject for Arc<TopicEntry> {
+    async fn find(site: &Site, names: &Names) -> Result<Self, PageError> {
+        site.made_topic(name_of(names, "topic"))
+    }
+
+    fn page(&self) -> String {
+        paths::topic_page(self.topic.name.as_str())
+    }
+}
+
+pub(crate) async fn ask_to_delete(call: Call<Arc<TopicEntry>>) -> PageResult<Question> {
+    let topic = &call.of;
+    let depths = QueueDepths::of_topic(&call.site, topic).await?;
+    let (one, many) = ("event subscription", "event subscriptions");
+    let subscriptions = print::plural(topic.subscriptions.size(), one, many);
+    Ok(Question::new(format!("Delete topic {}?", topic.topic.name))
+        .would(format!("{subscriptions} would be deleted with it."))
+        .would(dropped(depths.topic(topic).pending))
+        .would("Publishers would be rejected: its keys are gone for good.")
+        .would("Events and dead letters stay where they are, for reading.")
+        .dangerously())
+}
+
+pub(crate) async fn delete(call: Call<Arc<TopicEntry>>) -> PageResult<Done> {
+    let name = &call.of.topic.name;
+    call.broker
+        .delete_topic(call.by(), name, OnDelete::Discard)
+        .await?;
+    Ok(Done::well(format!("Topic {name} has been deleted.")).leading_to("/admin/topics"))
+}
+
+/// What becomes of pending deliveries.
+pub(crate) fn dropped(pending: u64) -> String {
+    let pending = print::plural(pending, "pending delivery", "pending deliveries");
+    format!("{pending} would be dropped, with a record.")
+}
+
+impl Keyed for Arc<TopicEntry> {
+    fn name(&self) -> &str {
+        self.topic.name.as_str()
+    }
+
+    async fn reveal(call: &Call<Self>) -> Result<AccessKeys, ManageError> {
+        call.broker
+            .show_topic_keys(call.by(), &call.of.topic.name)
+            .await
+    }
+
+    async fn regenerate(call: &Call<Self>, key: KeyName) -> Result<(), ManageError> {
+        call.broker
+            .regenerate_key(call.by(), &call.of.topic.name, key)
+            .await?;
+        Ok(())
+    }
+
+    async fn draw(call: &Call<Self>, shown: Shown) -> PageResult {
+        draw_topic(call, &RangeChoice::default(), shown).await
+    }
 }

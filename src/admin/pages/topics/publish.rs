@@ -2,61 +2,42 @@
 //! the command that does the same.
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, StatusCode};
-use serde::Deserialize;
+use http::{HeaderMap, HeaderValue};
+use serde::{Deserialize, Serialize};
 
-use crate::admin::action::{Of, Sent};
-use crate::admin::bare::draw_with;
-use crate::admin::forms::field::{Field, Problem, mark};
 use crate::admin::forms::json_fault;
+use crate::admin::forms::sheet::draw_sheet;
 use crate::admin::page::*;
 use crate::admin::pages::events::{events_of, find};
 use crate::admin::pages::topics::snippets;
-use crate::admin::paths::{event_page, topic_page};
+use crate::admin::paths::event_page;
 use crate::admin::widgets::json_text;
 use crate::model::event::{Event, EventKey};
-use crate::model::name::TopicName;
-use crate::model::topic::{DeliverySchema, InputSchema};
+use crate::model::topic::DeliverySchema;
 use crate::wire;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Events {
+    events: String,
+}
 
 #[derive(Template)]
 #[template(path = "pages/publish.html")]
 struct PublishPage {
     frame: Frame,
-    problem: Option<Problem>,
-    field: Field,
-    topic: String,
-    back: String,
+    form: Filled<Events>,
+    topic: Arc<TopicEntry>,
     command: String,
 }
 
-/// What the URL asks for.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Asked {
-    /// The key of an event of the topic to begin with.
-    like: String,
-}
-
-/// The form with a stored event in it, or with an example.
-pub(crate) async fn compose(
-    visitor: Visitor,
-    State(site): State<Arc<Site>>,
-    Of(topic): Of<Arc<TopicEntry>>,
-    Query(asked): Query<Asked>,
-) -> PageResult {
-    let event = match asked.like.as_str() {
-        "" => example(&site, &topic, visitor.now),
-        key => copy_of(&site, &topic, key, visitor.now).await?,
+/// The form with the event that the URL asks for by its key, or with an example.
+pub(crate) async fn compose(Query(asked): Query<Names>, call: Call<Arc<TopicEntry>>) -> PageResult {
+    let form = match name_of(&asked, "like") {
+        "" => Events::begin(&call)?,
+        key => Events::of(&copy_of(&call, key).await?),
     };
-    let form = Form::of([("events", event)]);
-    Ok(draw_form(&site, &visitor, &topic, &form, None))
-}
-
-fn example(site: &Site, topic: &TopicEntry, now: Timestamp) -> String {
-    let schema = &topic.topic.definition.input_schema;
-    let example = wire::example(schema, site.broker.entropy(), now);
-    json_text::laid_out(&example.to_string())
+    Ok(draw_sheet(&call, Filled::with(form)))
 }
 
 /// The form that begins with the stored event `key` of the topic at `topic_path`.
@@ -66,114 +47,81 @@ pub(crate) fn copy_page(topic_path: &str, key: EventKey) -> String {
 
 /// The event `key` of this topic as its publisher would send another one like it: with an id and a time of its
 /// own. A custom event stays as it is, since only its publisher knows what in it is which.
-async fn copy_of(
-    site: &Site,
-    topic: &TopicEntry,
-    key: &str,
-    now: Timestamp,
-) -> Result<String, PageError> {
-    let found = find(site, key).await?;
+async fn copy_of(call: &Call<Arc<TopicEntry>>, key: &str) -> PageResult<String> {
+    let (topic, found) = (&call.of, find(&call.site, key).await?);
     if found.topic_id != topic.topic.id {
-        let name = &topic.topic.name;
+        let of = &topic.topic.name;
         return Err(PageError::NotFound(format!(
-            "event {key} of the topic {name}"
+            "event {key} of the topic {of}"
         )));
     }
     let mut stored = found.stored;
-    stored.event.id = site.broker.entropy().uuid().to_string();
-    stored.event.time = stored.event.time.map(|_| now.to_string());
+    stored.event.id = call.broker.entropy().uuid().to_string();
+    stored.event.time = stored.event.time.map(|_| call.visitor.now.to_string());
     let schema = DeliverySchema::default_for(&topic.topic.definition.input_schema);
     let written = wire::encode(schema, &topic.resource_id, &[&stored], false).body;
-    Ok(json_text::laid_out(&String::from_utf8_lossy(&written)))
+    Ok(String::from_utf8_lossy(&written).into_owned())
 }
 
-/// Publishes what was typed, all or nothing.
-pub(crate) async fn publish(
-    State(site): State<Arc<Site>>,
-    Sent { of, visitor, form }: Sent<Arc<TopicEntry>>,
-) -> PageResult {
-    let topic = of;
-    let events = match read(&site, &topic, &form, visitor.now) {
-        Ok(events) => events,
-        Err(refusal) => return Ok(draw_form(&site, &visitor, &topic, &form, Some(refusal))),
-    };
-    let by = &visitor.caller;
-    let keys = site.broker.publish_by_hand(by, &topic, events).await?;
-    let number = u64::try_from(keys.len()).unwrap_or(u64::MAX);
-    let message = print::plural(
-        number,
-        "event has been accepted",
-        "events have been accepted",
-    );
-    visitor
-        .leave(
-            Flash::done(format!("{message}.")),
-            &page_of(&keys, &topic.topic.name),
-        )
-        .await
-}
-
-/// The page of the one event, or the list of all.
-fn page_of(keys: &[EventKey], topic: &TopicName) -> String {
-    match keys {
-        [key] => event_page(*key),
-        _ => events_of(topic),
+impl Events {
+    fn of(json: &str) -> Self {
+        let events = json_text::laid_out(json);
+        Self { events }
     }
 }
 
-fn read(
-    site: &Site,
-    topic: &TopicEntry,
-    form: &Form,
-    now: Timestamp,
-) -> Result<Vec<Event>, Refusal> {
-    let refuse = |problem: String| Refusal::of("events", problem);
-    let text = form.raw("events");
-    if text.len() > site.publish_bytes_max {
-        let most = print::bytes(u64::try_from(site.publish_bytes_max).unwrap_or(u64::MAX));
-        return Err(refuse(format!(
+impl Sheet<Arc<TopicEntry>> for Events {
+    fn begin(call: &Call<Arc<TopicEntry>>) -> PageResult<Self> {
+        Ok(Self::of(
+            &snippets::example(&call.site, &call.of).to_string(),
+        ))
+    }
+
+    fn page(call: &Call<Arc<TopicEntry>>, form: Filled<Self>) -> impl Template {
+        let topic = Arc::clone(&call.of);
+        PublishPage {
+            frame: Frame::new(&call.visitor, format!("Publish to {}", topic.topic.name)),
+            form,
+            command: snippets::command(&call.site, &topic),
+            topic,
+        }
+    }
+
+    /// Publishes what was typed, all or nothing, and leads to the page of the one event, or to the list of all.
+    async fn save(&self, call: &Call<Arc<TopicEntry>>) -> Result<Response, Refused> {
+        let events = read(call, &self.events);
+        let events = events.map_err(|problem| Refusal::of("events", problem))?;
+        let keys = call
+            .broker
+            .publish_by_hand(call.by(), &call.of, events)
+            .await
+            .map_err(PageError::from)?;
+        let (one, many) = ("event has been accepted.", "events have been accepted.");
+        let said = Flash::done(print::plural(keys.len(), one, many));
+        let page = match keys.as_slice() {
+            [key] => event_page(*key),
+            _ => events_of(&call.of.topic.name),
+        };
+        Ok(call.visitor.leave(said, &page).await?)
+    }
+}
+
+fn read(call: &Call<Arc<TopicEntry>>, text: &str) -> Result<Vec<Event>, String> {
+    if text.len() > call.publish_bytes_max {
+        let most = print::bytes(u64::try_from(call.publish_bytes_max).unwrap_or(u64::MAX));
+        return Err(format!(
             "This is more than the {most} that one request may have."
-        )));
+        ));
     }
-    let schema = &topic.topic.definition.input_schema;
-    let headers = headers(schema, text);
-    let entropy = site.broker.entropy();
-    let events = wire::decode_for(topic, &headers, text.as_bytes(), now, entropy)
-        .map_err(|bad| refuse(json_fault::of_events(text, &bad)))?;
+    // The content type by which a client would send this.
+    let schema = &call.of.topic.definition.input_schema;
+    let kind = wire::content_type(schema, text.trim_start().starts_with('['));
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
+    let (now, entropy) = (call.visitor.now, call.broker.entropy());
+    let events = wire::decode_for(&call.of, &headers, text.as_bytes(), now, entropy)
+        .map_err(|bad| json_fault::of_events(text, &bad))?;
     match events.is_empty() {
-        true => Err(refuse("There is no event in it.".to_owned())),
+        true => Err("There is no event in it.".to_owned()),
         false => Ok(events),
     }
-}
-
-/// The content type by which a client would send this.
-fn headers(schema: &InputSchema, text: &str) -> HeaderMap {
-    let kind = wire::content_type(schema, text.trim_start().starts_with('['));
-    HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))])
-}
-
-fn draw_form(
-    site: &Site,
-    visitor: &Visitor,
-    topic: &TopicEntry,
-    form: &Form,
-    refusal: Option<Refusal>,
-) -> Response {
-    let status = match refusal {
-        None => StatusCode::OK,
-        Some(_) => StatusCode::UNPROCESSABLE_ENTITY,
-    };
-    let name = &topic.topic.name;
-    let mut field = Field::area("events", "Events", 16, form)
-        .hint("As JSON, in the form that the topic's publishers use.")
-        .required();
-    let page = PublishPage {
-        frame: Frame::new(visitor, format!("Publish to {name}")),
-        problem: mark(std::iter::once(&mut field), refusal),
-        field,
-        topic: name.to_string(),
-        back: topic_page(name.as_str()),
-        command: snippets::command(site, topic, None),
-    };
-    draw_with(status, &page)
 }

@@ -1,74 +1,62 @@
-//! How one publishes to a topic from one's own code: texts to paste, one for each language.
+//! How one publishes to a topic, or receives from one of a namespace, with one's own code: texts to paste, one for
+//! each language.
 //!
-//! They hold the topic's URL and, while the keys are shown, the first key; otherwise they take it from the
-//! environment. The tests of the clients run them as they stand on the page.
+//! They hold the address and, while the keys are shown, the first key; otherwise they take it from the environment.
+//! The tests of the clients run them as they stand on the page.
 
 use serde_json::{Value, json};
 
 use crate::admin::lists::recipe::quoted;
 use crate::admin::page::*;
-use crate::admin::pages::topics::namespace_snippets;
 use crate::model::name::SubscriptionName;
 use crate::model::topic::InputSchema;
 use crate::wire;
 
-/// The texts for one topic, or for one subscription.
+/// The version of the API that the newest clients for namespaces send.
+const API_VERSION: &str = "2024-06-01";
+
+/// The texts for one topic, or for one subscription. Those that code holds are literals of JSON, which all of the
+/// languages read.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/snippets.html")]
 pub(crate) struct Snippets {
-    title: &'static str,
-    each: Vec<Snippet>,
-    has_key: bool,
+    schema: InputSchema,
+    /// That of the namespace, of which clients are told the topic apart.
+    url: Value,
+    /// `None` for a custom topic.
+    topic: Option<Value>,
+    /// `None` while it is hidden.
+    key: Option<Value>,
+    /// An event as a publisher would send it.
+    example: Value,
+    curl: String,
+    /// The subscription to receive from, and its URL; `None` to publish.
+    from: Option<Value>,
+    received_at: String,
 }
 
 part!(Snippets);
 
-#[derive(Clone, Debug)]
-pub(crate) struct Snippet {
-    language: &'static str,
-    /// What has to be installed first; empty for nothing.
-    needs: &'static str,
-    code: String,
-}
-
-impl Snippet {
-    pub(crate) fn new(language: &'static str, needs: &'static str, code: String) -> Self {
-        Self {
-            language,
-            needs,
-            code,
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn code(&self) -> &str {
-        &self.code
-    }
-}
-
-/// What all of them are made of.
-struct Parts<'a> {
-    schema: &'a InputSchema,
-    url: String,
-    /// `None` while it is hidden.
-    key: Option<&'a str>,
-    /// An event as a publisher would send it.
-    example: Value,
-}
-
 impl Snippets {
-    /// For `topic`, with its first key where that is shown.
+    /// For publishers to `topic`, with its first key where that is shown.
     pub(crate) fn new(site: &Site, topic: &TopicEntry, key: Option<&str>) -> Self {
-        let parts = Parts::new(site, topic, key);
-        let mut each = vec![Snippet::new("curl", "", parts.curl())];
-        match namespace_snippets::Parts::new(site, topic, key) {
-            None => each.extend(parts.sdks()),
-            Some(parts) => each.extend(parts.publish()),
-        }
+        let namespace = topic.namespace.as_ref();
+        let namespace = namespace.map(|entry| format!("/namespaces/{}", entry.namespace.name));
         Self {
-            title: "Publish from your own code",
-            each,
-            has_key: key.is_some(),
+            schema: topic.topic.definition.input_schema.clone(),
+            url: json!(namespace.map_or_else(
+                || site.publish_url(topic),
+                |namespace| site.management_url(&namespace)
+            )),
+            topic: topic
+                .namespace
+                .as_ref()
+                .map(|_| json!(topic.topic.name.own())),
+            key: key.map(|key| json!(key)),
+            example: example(site, topic),
+            curl: curl(site, topic, &key_header(key)),
+            from: None,
+            received_at: String::new(),
         }
     }
 
@@ -78,238 +66,148 @@ impl Snippets {
         topic: &TopicEntry,
         subscription: &SubscriptionName,
     ) -> Option<Self> {
-        let parts = namespace_snippets::Parts::new(site, topic, None)?;
+        let namespace = &topic.namespace.as_ref()?.namespace.name;
+        let path = format!(
+            "/namespaces/{namespace}/topics/{}/eventsubscriptions/{subscription}",
+            topic.topic.name.own()
+        );
         Some(Self {
-            title: "Receive with your own code",
-            each: parts.receive(subscription),
-            has_key: false,
+            from: Some(json!(subscription.as_str())),
+            received_at: site.management_url(&path),
+            ..Self::new(site, topic, None)
         })
+    }
+
+    fn header(&self) -> String {
+        key_header(self.key.as_ref().and_then(Value::as_str))
+    }
+
+    /// What receivers ask at `operation` of the subscription, as one word of a shell.
+    fn operation(&self, operation: &str, query: &str) -> String {
+        let at = &self.received_at;
+        quoted(&format!(
+            "{at}:{operation}?api-version={API_VERSION}{query}"
+        ))
+    }
+
+    /// Without TLS, which the clients for JavaScript want to hear before they speak.
+    fn is_open(&self) -> bool {
+        let url = self.url.as_str();
+        url.is_some_and(|url| url.starts_with("http://"))
     }
 }
 
-/// The command that publishes an example with a shared access signature.
-pub(crate) fn command_with_token(site: &Site, topic: &TopicEntry, token: &str) -> String {
-    let header = quoted(&format!("aeg-sas-token: {token}"));
-    Parts::new(site, topic, None).curl_with(&header)
+/// An event as publishers of `topic` send it.
+pub(crate) fn example(site: &Site, topic: &TopicEntry) -> Value {
+    let schema = &topic.topic.definition.input_schema;
+    wire::example(schema, site.broker.entropy(), site.broker.clock().now())
 }
 
-/// What stands for the first key in JavaScript while it is hidden.
-pub(crate) const JAVASCRIPT_KEY: &str = "process.env.KEY";
-
-/// The header with the key, as one word of a shell.
-pub(crate) fn key_header(key: Option<&str>) -> String {
+/// The header with the key, or with `$KEY` while that is hidden, as one word of a shell.
+fn key_header(key: Option<&str>) -> String {
     key.map_or("\"aeg-sas-key: $KEY\"".to_owned(), |key| {
         quoted(&format!("aeg-sas-key: {key}"))
     })
 }
 
-/// The key as an expression: a literal, or what reads it from the environment.
-pub(crate) fn key_or(key: Option<&str>, from_environment: &str) -> String {
-    key.map_or_else(|| from_environment.to_owned(), |key| json!(key).to_string())
+/// The command that publishes an example with `$KEY`.
+pub(crate) fn command(site: &Site, topic: &TopicEntry) -> String {
+    curl(site, topic, &key_header(None))
 }
 
-/// The key in .NET.
-pub(crate) fn dotnet_key(key: Option<&str>) -> String {
-    key_or(key, "Environment.GetEnvironmentVariable(\"KEY\")!")
+/// The command that publishes an example with a shared access signature.
+pub(crate) fn command_with_token(site: &Site, topic: &TopicEntry, token: &str) -> String {
+    curl(site, topic, &quoted(&format!("aeg-sas-token: {token}")))
 }
 
-/// The command that publishes an example with the first key, or with `$KEY` while that is hidden.
-pub(crate) fn command(site: &Site, topic: &TopicEntry, key: Option<&str>) -> String {
-    Parts::new(site, topic, key).curl()
-}
-
-impl<'a> Parts<'a> {
-    fn new(site: &Site, topic: &'a TopicEntry, key: Option<&'a str>) -> Self {
-        let schema = &topic.topic.definition.input_schema;
-        Self {
-            schema,
-            url: site.publish_url(topic),
-            key,
-            example: wire::example(schema, site.broker.entropy(), site.broker.clock().now()),
-        }
-    }
-
-    fn curl(&self) -> String {
-        self.curl_with(&key_header(self.key))
-    }
-
-    /// With a header that opens the topic, as one word of a shell.
-    fn curl_with(&self, header: &str) -> String {
-        format!(
-            "curl -H {header} \\\n  -H 'Content-Type: {}' \\\n  -d {} \\\n  {}",
-            wire::content_type(self.schema, self.example.is_array()),
-            quoted(&self.example.to_string()),
-            quoted(&self.url)
-        )
-    }
-
-    fn sdks(&self) -> [Snippet; 3] {
-        [
-            Snippet::new("Python", "pip install azure-eventgrid", self.python()),
-            Snippet::new(
-                "JavaScript",
-                "npm install @azure/eventgrid",
-                self.javascript(),
-            ),
-            Snippet::new(
-                ".NET",
-                "dotnet add package Azure.Messaging.EventGrid",
-                self.dotnet(),
-            ),
-        ]
-    }
-
-    fn url_literal(&self) -> String {
-        json!(self.url).to_string()
-    }
-
-    fn python(&self) -> String {
-        let os = if self.key.is_none() {
-            "import os\n\n"
-        } else {
-            ""
-        };
-        let (imports, client, event) = match self.schema {
-            InputSchema::EventGridSchema => (
-                "",
-                "EventGridEvent, EventGridPublisherClient",
-                "EventGridEvent(\n    subject=\"/examples/1\", event_type=\"Example.Created\", \
-                 data={\"number\": 1}, data_version=\"1.0\")"
-                    .to_owned(),
-            ),
-            InputSchema::CloudEventSchemaV1_0 => (
-                "from azure.core.messaging import CloudEvent\n",
-                "EventGridPublisherClient",
-                "CloudEvent(\n    source=\"/examples\", type=\"Example.Created\", \
-                 data={\"number\": 1})"
-                    .to_owned(),
-            ),
-            // Texts, numbers and objects of these are written alike in JSON and Python.
-            InputSchema::CustomEventSchema(_) => {
-                ("", "EventGridPublisherClient", self.example.to_string())
-            }
-        };
-        let (url, key) = (self.url_literal(), key_or(self.key, "os.environ[\"KEY\"]"));
-        format!(
-            "{os}from azure.core.credentials import AzureKeyCredential\n{imports}\
-             from azure.eventgrid import {client}\n\n\
-             client = EventGridPublisherClient(\n    {url},\n    AzureKeyCredential({key}))\n\
-             client.send({event})"
-        )
-    }
-
-    fn javascript(&self) -> String {
-        let (schema, events) = match self.schema {
-            InputSchema::EventGridSchema => (
-                "EventGrid",
-                "[\n  { subject: \"/examples/1\", eventType: \"Example.Created\", \
-                 data: { number: 1 }, dataVersion: \"1.0\" },\n]"
-                    .to_owned(),
-            ),
-            InputSchema::CloudEventSchemaV1_0 => (
-                "CloudEvent",
-                "[\n  { source: \"/examples\", type: \"Example.Created\", data: { number: 1 } },\n]"
-                    .to_owned(),
-            ),
-            InputSchema::CustomEventSchema(_) => ("Custom", self.example.to_string()),
-        };
-        let insecure = match self.url.starts_with("http://") {
-            true => ",\n  { allowInsecureConnection: true }",
-            false => "",
-        };
-        let (url, key) = (self.url_literal(), key_or(self.key, JAVASCRIPT_KEY));
-        format!(
-            "import {{ AzureKeyCredential, EventGridPublisherClient }} from \"@azure/eventgrid\";\n\n\
-             const client = new EventGridPublisherClient(\n  {url},\n  \"{schema}\",\n  \
-             new AzureKeyCredential({key}){insecure});\nawait client.send({events});"
-        )
-    }
-
-    fn dotnet(&self) -> String {
-        let (using, send) = match self.schema {
-            InputSchema::EventGridSchema => (
-                "",
-                "SendEventAsync(new EventGridEvent(\n    \"/examples/1\", \"Example.Created\", \
-                 \"1.0\", new { number = 1 }))"
-                    .to_owned(),
-            ),
-            InputSchema::CloudEventSchemaV1_0 => (
-                "using Azure.Messaging;\n",
-                "SendEventAsync(new CloudEvent(\n    \"/examples\", \"Example.Created\", \
-                 new { number = 1 }))"
-                    .to_owned(),
-            ),
-            InputSchema::CustomEventSchema(_) => {
-                let event = self.example.get(0).unwrap_or(&self.example);
-                let send = format!(
-                    "SendEventsAsync(new[]\n{{\n    BinaryData.FromString(\"\"\"{event}\"\"\"),\n}})"
-                );
-                ("", send)
-            }
-        };
-        let url = self.url_literal();
-        let key = dotnet_key(self.key);
-        format!(
-            "using Azure;\n{using}using Azure.Messaging.EventGrid;\n\n\
-             var client = new EventGridPublisherClient(\n    new Uri({url}),\n    \
-             new AzureKeyCredential({key}));\nawait client.{send};"
-        )
-    }
+/// With a header that opens the topic, as one word of a shell.
+fn curl(site: &Site, topic: &TopicEntry, header: &str) -> String {
+    let example = example(site, topic);
+    let kind = wire::content_type(&topic.topic.definition.input_schema, example.is_array());
+    format!(
+        "curl -H {header} \\\n  -H 'Content-Type: {kind}' \\\n  -d {} \\\n  {}",
+        quoted(&example.to_string()),
+        quoted(&site.publish_url(topic))
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parts<'a>(schema: &'a InputSchema, key: Option<&'a str>) -> Parts<'a> {
-        Parts {
+    /// The texts by their order, as they are read from the page.
+    fn texts(snippets: &Snippets) -> Vec<String> {
+        let html = snippets.to_string();
+        let texts = html.split("example\">").skip(1);
+        let text = |rest: &str| rest.split("</code>").next().unwrap_or_default().to_owned();
+        texts
+            .map(|rest| text(rest).replace("&#34;", "\"").replace("&#38;", "&"))
+            .collect()
+    }
+
+    fn snippets(schema: InputSchema, topic: Option<&str>, key: Option<&str>) -> Snippets {
+        Snippets {
             schema,
-            url: "http://127.0.0.1:8080/topics/orders/api/events".to_owned(),
-            key,
+            url: json!("http://127.0.0.1:8080/somewhere"),
+            topic: topic.map(|topic| json!(topic)),
+            key: key.map(|key| json!(key)),
             example: json!([{ "number": 1 }]),
+            curl: format!("curl {} http://127.0.0.1:8080/somewhere", key_header(key)),
+            from: None,
+            received_at: String::new(),
         }
     }
 
+    fn check(snippets: &Snippets, expected: &[&str], keys: &[&str]) {
+        let texts = texts(snippets);
+        assert_eq!(texts.len(), keys.len());
+        for (text, key) in texts.iter().zip(keys) {
+            for part in expected.iter().chain([key]) {
+                assert!(text.contains(part), "{part} is missing:\n{text}");
+            }
+        }
+    }
+
+    const HIDDEN: [&str; 4] = [
+        "$KEY",
+        "os.environ[\"KEY\"]",
+        "process.env.KEY",
+        "(\"KEY\")!",
+    ];
+
     #[test]
     fn a_hidden_key_comes_from_the_environment_and_a_shown_one_stands_in_the_text() {
-        for (key, expected) in [
-            (
-                None,
-                [
-                    "$KEY",
-                    "os.environ[\"KEY\"]",
-                    "process.env.KEY",
-                    "(\"KEY\")!",
-                ],
-            ),
-            (
-                Some("k=="),
-                ["aeg-sas-key: k==", "\"k==\"", "\"k==\"", "\"k==\""],
-            ),
-        ] {
-            let schema = InputSchema::EventGridSchema;
-            let parts = parts(&schema, key);
-            let texts = [
-                parts.curl(),
-                parts.python(),
-                parts.javascript(),
-                parts.dotnet(),
-            ];
-            for (text, expected) in texts.iter().zip(expected) {
-                assert!(text.contains(expected), "{expected} is missing:\n{text}");
-                assert!(text.contains("http://127.0.0.1:8080/topics/orders/api/events"));
+        let address = ["http://127.0.0.1:8080/somewhere"];
+        let shown = ["aeg-sas-key: k==", "\"k==\"", "\"k==\"", "\"k==\""];
+        let of = |key| snippets(InputSchema::EventGridSchema, None, key);
+        check(&of(None), &address, &HIDDEN);
+        check(&of(Some("k==")), &address, &shown);
+    }
+
+    #[test]
+    fn cloud_events_are_sent_as_such() {
+        for topic in [None, Some("orders")] {
+            let texts = texts(&snippets(InputSchema::CloudEventSchemaV1_0, topic, None));
+            for text in &texts[1..] {
+                assert!(text.contains("CloudEvent") || topic.is_some(), "{text}");
+                assert!(!text.contains("EventGridEvent"), "{text}");
+                assert!(topic.is_none_or(|topic| text.contains(topic)), "{text}");
             }
         }
     }
 
     #[test]
-    fn cloud_events_are_sent_as_such() {
-        let schema = InputSchema::CloudEventSchemaV1_0;
-        let parts = parts(&schema, None);
-        assert!(parts.curl().contains("application/cloudevents"));
-        for text in [parts.python(), parts.javascript(), parts.dotnet()] {
-            assert!(text.contains("CloudEvent"), "{text}");
-            assert!(!text.contains("EventGridEvent"), "{text}");
-        }
+    fn receivers_name_address_topic_subscription_and_key_apart() {
+        let publish = snippets(InputSchema::CloudEventSchemaV1_0, Some("orders"), None);
+        let from = Some(json!("audit"));
+        let parts = ["http://127.0.0.1:8080/somewhere", "orders", "audit"];
+        let keys = [&["$KEY"][..], &HIDDEN].concat();
+        let received_at = format!("{}/{}/{}", parts[0], parts[1], parts[2]);
+        let receive = Snippets {
+            from,
+            received_at,
+            ..publish
+        };
+        check(&receive, &parts, &keys);
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn read<T: JsonSchema + 'static>(
 }
 
 /// The schema of a type, without references. Each is made once.
-fn schema_of<T: JsonSchema + 'static>() -> &'static Value {
+pub(super) fn schema_of<T: JsonSchema + 'static>() -> &'static Value {
     static SCHEMAS: LazyLock<Mutex<HashMap<TypeId, &'static Value>>> =
         LazyLock::new(Mutex::default);
     let mut schemas = SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);

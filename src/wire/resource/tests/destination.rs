@@ -203,7 +203,10 @@ fn impossible_headers_are_refused() {
         X\\r\\n               a     => name: is not the name of a header
         aeg-subscription-name a     => name: is reserved
         Aeg-X                 a     => name: is reserved
+        WEBHOOK-Signature     a     => name: is reserved
+        webhook-id            a     => name: is reserved
         Host                  a     => name: cannot be set
+        Expect     100-continue     => name: cannot be set
         CONTENT-LENGTH        1     => name: cannot be set
         content-type          a     => name: cannot be set
         Connection            a     => name: cannot be set

@@ -82,6 +82,8 @@ const REPLAY: &str =
       'from': '2026-01-01T00:00:00Z', 'to': '2026-02-01T00:00:00Z'}},
     'target': {'kind': 'Url', 'url': 'https://a.test/'}, 'eventsPerSecond': 2.5}";
 
+const NAMESPACE_RETENTION: Option<Duration> = Some(Duration::from_secs(86_400));
+
 /// A change of a document.
 #[derive(Clone, Debug)]
 enum Change {
@@ -263,30 +265,47 @@ fn check<T: PartialEq + std::fmt::Debug>(
     }
 }
 
-fn check_subscription(document: &str, event_retention: Option<Duration>, changes: Vec<Change>) {
+fn check_subscription(document: &str, event_retention: Option<Duration>, body: &Value) {
     let context = SubscriptionContext {
         event_retention,
         ..context(&InputSchema::EventGridSchema)
     };
     let stored = |read: &_| subscription_from_text(&subscription_to_text(read));
     let current = parse_subscription(&self::read(document), &context).expect("a valid body");
-    let body = changed(document, changes);
     let replacing = SubscriptionContext {
         replaces: Some(&current),
         ..context
     };
-    check(parse_subscription(&body, &replacing), stored);
+    check(parse_subscription(body, &replacing), stored);
     let patch = match event_retention {
         None => &body["properties"],
-        Some(_) => &body,
+        Some(_) => body,
     };
     check(patch_subscription(&current, patch, &context), stored);
+}
+
+/// What chance seldom finds: each value is null once.
+#[test]
+fn values_that_are_null_are_accepted_or_their_faults_told() {
+    for (document, retention) in [
+        (SUBSCRIPTION, None),
+        (PUSHED, NAMESPACE_RETENTION),
+        (PULLED, NAMESPACE_RETENTION),
+    ] {
+        let mut pointers = vec![String::new()];
+        list_pointers(&read(document), "", &mut pointers);
+        for pointer in &pointers {
+            let mut body = read(document);
+            *body.pointer_mut(pointer).expect("a listed pointer") = Value::Null;
+            check_subscription(document, retention, &body);
+        }
+    }
 }
 
 proptest! {
     #[test]
     fn subscriptions_are_accepted_or_their_faults_told(changes in changes()) {
-        check_subscription(SUBSCRIPTION, None, changes);
+        check_subscription(SUBSCRIPTION, None, &changed(SUBSCRIPTION, changes));
     }
 
     #[test]
@@ -295,7 +314,7 @@ proptest! {
         changes in changes(),
     ) {
         let document = if is_pulled { PULLED } else { PUSHED };
-        check_subscription(document, Some(Duration::from_secs(86_400)), changes);
+        check_subscription(document, NAMESPACE_RETENTION, &changed(document, changes));
     }
 
     #[test]

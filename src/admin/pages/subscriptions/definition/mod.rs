@@ -1,88 +1,541 @@
 //! The form of an event subscription, to and from the document of the management API.
 
 pub(crate) mod clauses;
-mod layout;
-#[rustfmt::skip] // tables
-mod properties;
-#[cfg(test)]
-mod tests;
 
-pub(crate) use layout::{Facts, Fold, Layout};
-use properties::{AZURE, DEAD_LETTERS, DIRECTORY, DROP, KEEP, S3, TIME_TO_LIVE};
-pub(crate) use properties::{
-    CLAUSES, HEADERS, INSPECTORS_ID, KEYS_ID, SCHEMA, SIGN, SIGNING_SECRET, URL,
-};
+use std::fmt::Display;
+use std::mem;
+use std::sync::{Mutex, PoisonError};
+
+use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::admin::forms::form::{Form, Refusal};
-use crate::admin::forms::rows::{all_of, lookup, set};
-use crate::admin::widgets::print::sentence;
+use crate::admin::forms::document::{Rows, Shape, is_kept, lookup, slot, words};
+use crate::admin::forms::faults::{Faults, Problem};
+use crate::admin::forms::form::all_of;
+use crate::admin::page::*;
+use crate::admin::reader::Reader;
 use crate::model::blob_storage::BlobStorage;
 use crate::model::destination::DeliveryMode;
+use crate::model::limits::{DELIVERY_ATTRIBUTES_MAX, FILTERS_MAX};
 use crate::model::probation::Health;
-use crate::model::registry::TopicEntry;
 use crate::model::subscription::{
     DeadLetterDestination, EventSubscription, SubscriptionDefinition,
 };
 use crate::wire::resource::{self, InvalidResource, Observed, SubscriptionContext};
 
+#[cfg(test)]
+mod tests;
+
+/// The fields that code knows by their names.
+pub(crate) const URL: &str = "endpointUrl";
+/// Whether a first signing secret is made, and one that was brought.
+pub(crate) const SIGN: &str = "sign";
+pub(crate) const SIGNING_SECRET: &str = "signingSecrets[0].secret";
+/// What becomes of dead letters: a kind of storage or one of these.
+pub(super) const DEAD_LETTERS: &str = "deadLetterDestination";
+pub(super) const KEEP: &str = "keep";
+pub(super) const DROP: &str = "drop";
+pub(super) const DIRECTORY: &str = "directory";
+pub(super) const S3: &str = "S3";
+pub(super) const AZURE: &str = "AzureBlob";
+
 /// The id of a storage account that Azure's form has, and the directory of the server does not need.
-const RESOURCE_ID: &str = "everpost";
+pub(super) const RESOURCE_ID: &str = "everpost";
 
-/// The form for a new subscription, with what is the default.
-pub(crate) fn blank(topic: &TopicEntry, mode: DeliveryMode) -> Form {
-    let example = Form::of([(URL, "https://receiver.example/".to_owned())]);
-    let now = topic.topic.created_at;
-    let context = SubscriptionContext::of(topic, now, false);
-    let definition = new(&example, Layout::of(topic, mode), &context);
-    let mut form = definition.map_or_else(
-        |_| Form::default(),
-        |definition| form_of(topic, &EventSubscription::unstored(definition, now)),
-    );
-    form.set(URL, "");
-    form
+pub(crate) const HEADERS: &Rows = &Rows {
+    list: "deliveryAttributeMappings",
+    noun: "header",
+    first: "name",
+    most: DELIVERY_ATTRIBUTES_MAX,
+};
+pub(crate) const CLAUSES: &Rows = &Rows {
+    list: "advancedFilters",
+    noun: "clause",
+    first: "key",
+    most: FILTERS_MAX,
+};
+
+/// The kinds of subscriptions, whose documents have things in different places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Custom,
+    Push,
+    Queue,
 }
 
-/// What answers show of `subscription`: everything but its secrets.
-pub(crate) fn shown(topic: &TopicEntry, subscription: &EventSubscription) -> Value {
-    // Only what was defined is used, not how things stand.
-    let observed = Observed {
-        health: &Health::default(),
-        outage: None,
-        now: subscription.updated_at,
-    };
-    resource::render_subscription(topic, subscription, observed)["properties"].take()
+impl Kind {
+    pub(crate) fn of(topic: &TopicEntry, mode: DeliveryMode) -> Self {
+        match (topic.namespace.is_some(), mode) {
+            (false, _) => Self::Custom,
+            (true, DeliveryMode::Push) => Self::Push,
+            (true, DeliveryMode::Queue) => Self::Queue,
+        }
+    }
+
+    pub(crate) fn is_pushed(self) -> bool {
+        self != Self::Queue
+    }
+
+    /// The id and the title of all that is folded away while there is nothing of one's own in it.
+    pub(crate) fn folds(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        [
+            ("fold-delivery", "Delivery", true),
+            ("fold-retries", "Retries", false),
+            ("fold-headers", "Custom headers", true),
+            ("fold-credentials", "Credentials", true),
+            ("fold-signing", "Signing", true),
+            ("fold-dead-letters", "Dead letters", false),
+            ("fold-notes", "Labels and expiration", false),
+        ]
+        .into_iter()
+        .filter(move |(.., for_webhooks)| self.is_pushed() || !for_webhooks)
+        .map(|(id, title, _)| (id, title))
+    }
+
+    fn shape(self) -> Shape {
+        Shape {
+            schema: resource::subscription_schema(self != Self::Custom),
+            without: match self {
+                Self::Custom => "",
+                Self::Push => "queue",
+                Self::Queue => "push",
+            },
+        }
+    }
+
+    /// The filter of the document, and its list of advanced filters.
+    fn filter(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Custom => ("filter", "filter.advancedFilters"),
+            Self::Push | Self::Queue => ("filtersConfiguration", "filtersConfiguration.filters"),
+        }
+    }
+
+    /// The document that leaves everything to the defaults but where events go.
+    fn blank(self) -> Value {
+        let webhook = json!({ "endpointType": "WebHook", "properties": {} });
+        let policy = json!({ "maxDeliveryCount": null, "eventTimeToLive": null, "schedule": null });
+        let mut document =
+            json!({ "labels": null, "expirationTimeUtc": null, "disableOnGone": null });
+        document[self.filter().0] = Value::Null;
+        match self {
+            Self::Custom => {
+                document["destination"] = webhook;
+                document["eventDeliverySchema"] = Value::Null;
+                document["retryPolicy"] = Value::Null;
+            }
+            Self::Push => {
+                document["deliveryConfiguration"] =
+                    json!({ "deliveryMode": "Push", "push": policy });
+                document["deliveryConfiguration"]["push"]["destination"] = webhook;
+            }
+            Self::Queue => {
+                document["deliveryConfiguration"] =
+                    json!({ "deliveryMode": "Queue", "queue": policy });
+                document["deliveryConfiguration"]["queue"]["receiveLockDurationInSeconds"] =
+                    Value::Null;
+            }
+        }
+        document
+    }
 }
 
-/// The form with what answers show of `subscription`.
-pub(crate) fn form_of(topic: &TopicEntry, subscription: &EventSubscription) -> Form {
-    let definition = &subscription.definition;
-    let layout = Layout::of(topic, definition.destination.delivery_mode());
-    let mut properties = shown(topic, subscription);
-    if let Some(webhook) = layout.webhook {
+/// The form, with what is filled in: from the document while nobody has sent it.
+pub(crate) struct Draft {
+    pub(crate) kind: Kind,
+    pub(crate) form: Form,
+    is_sent: bool,
+    /// The `properties` of what is changed, or of what is new.
+    stored: Value,
+    /// What is filled in where nothing is chosen; `None` for that itself.
+    blank: Option<Box<Draft>>,
+    /// The URL that stays, query and all, where none is typed.
+    pub(crate) kept_url: Option<String>,
+    /// What holds for names of fields that are left empty.
+    pub(crate) defaults: Vec<(&'static str, String)>,
+    faults: Faults,
+    drawn: Mutex<Vec<Drawn>>,
+}
+
+/// A field that was drawn, with what is filled in.
+struct Drawn {
+    label: String,
+    value: String,
+    /// The same in words; `None` for secrets, and for what is not asked for as things are chosen.
+    said: Option<String>,
+    is_choice: bool,
+    differs: bool,
+    is_faulty: bool,
+}
+
+/// The fields of a section.
+pub(crate) struct Told(Vec<Drawn>);
+
+impl Told {
+    /// Whether there is something of one's own in it, or something wrong.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.iter().any(|each| each.differs || each.is_faulty)
+    }
+
+    /// What is filled in, in a few words.
+    pub(crate) fn summary(&self) -> String {
+        let filled = self.0.iter().filter(|each| !each.value.is_empty());
+        let words = filled.filter_map(|each| match (each.said.as_deref()?, each.is_choice) {
+            ("Yes", true) => Some(each.label.clone()),
+            (said, true) => Some(said.to_owned()),
+            (said, false) => Some(format!("{}: {said}", each.label)),
+        });
+        match words.collect::<Vec<_>>() {
+            none if none.is_empty() => "None".to_owned(),
+            words => words.join(", "),
+        }
+    }
+
+    /// Labels, and what is set.
+    pub(crate) fn facts(&self) -> impl Iterator<Item = (&str, &str)> {
+        let drawn = self.0.iter();
+        drawn.filter_map(|each| Some((each.label.as_str(), each.said.as_deref()?)))
+    }
+}
+
+impl Draft {
+    /// For a new subscription.
+    pub(crate) fn new(topic: &TopicEntry, kind: Kind) -> Self {
+        let blank = Some(Box::new(Self::blank(topic, kind)));
+        Self {
+            blank,
+            ..Self::blank(topic, kind)
+        }
+    }
+
+    fn blank(topic: &TopicEntry, kind: Kind) -> Self {
+        let example = Form::of([(URL, "https://receiver.example/".to_owned())]);
+        let now = topic.topic.created_at;
+        let context = SubscriptionContext::of(topic, now, false);
+        let mut draft = Self::with(kind, Value::Null).sent(example);
+        if let Ok(definition) = draft.define(None, &context) {
+            draft = Self::filled(topic, &EventSubscription::unstored(definition, now));
+        }
+        draft.form.set(URL, "");
+        draft
+    }
+
+    /// For a change of `subscription`.
+    pub(crate) fn of(topic: &TopicEntry, subscription: &EventSubscription) -> Self {
+        let draft = Self::filled(topic, subscription);
+        Self {
+            blank: Some(Box::new(Self::blank(topic, draft.kind))),
+            ..draft
+        }
+    }
+
+    fn with(kind: Kind, stored: Value) -> Self {
+        Self {
+            kind,
+            stored,
+            form: Form::default(),
+            is_sent: false,
+            blank: None,
+            kept_url: None,
+            defaults: Vec::new(),
+            faults: Faults::default(),
+            drawn: Mutex::default(),
+        }
+    }
+
+    fn filled(topic: &TopicEntry, subscription: &EventSubscription) -> Self {
+        let definition = &subscription.definition;
+        // Only what was defined is used, not how things stand.
+        let observed = Observed {
+            health: &Health::default(),
+            outage: None,
+            now: subscription.updated_at,
+        };
+        let shown =
+            resource::render_subscription(topic, subscription, observed)["properties"].take();
+        let kind = Kind::of(topic, definition.destination.delivery_mode());
+        let advanced = lookup(&shown, kind.filter().1).cloned().unwrap_or_default();
+        let mut draft = Self::with(kind, shown);
+        clauses::fill(&mut draft.form, &advanced);
         // The query may hold a key.
         let url = definition.destination.endpoint_url();
-        let url = json!(url.and_then(|url| url.without_query()));
-        set(&mut properties, &format!("{webhook}.{URL}"), url);
+        let plain = url.and_then(|url| url.without_query());
+        draft.kept_url = url.filter(|_| plain.is_none()).map(|url| url.base());
+        draft
+            .form
+            .set(URL, plain.map(|url| url.to_string()).unwrap_or_default());
+        draft
+            .form
+            .set(DEAD_LETTERS, choice_of(&definition.dead_letter));
+        // It stays as long as the topic's retention, whatever that will be.
+        let retention = topic.topic.definition.event_retention;
+        if retention.is_some_and(|most| definition.retry_policy.time_to_live >= most) {
+            draft.form.set("eventTimeToLive", "");
+        }
+        draft
     }
-    let mut form = Form::default();
-    layout
-        .parts()
-        .for_each(|part| part.fill(&mut form, &properties));
-    if let Some(headers) = layout.headers() {
-        HEADERS.fill(&mut form, &properties, &headers);
+
+    /// The same as somebody has filled it in.
+    pub(crate) fn sent(self, form: Form) -> Self {
+        Self {
+            form,
+            is_sent: true,
+            ..self
+        }
     }
-    clauses::fill(
-        &mut form,
-        lookup(&properties, layout.clauses).unwrap_or(&Value::Null),
-    );
-    form.set(DEAD_LETTERS, choice_of(&definition.dead_letter));
-    // It stays as long as the topic's retention, whatever that will be.
-    let retention = topic.topic.definition.event_retention;
-    if retention.is_some_and(|most| definition.retry_policy.time_to_live >= most) {
-        form.set(TIME_TO_LIVE, "");
+
+    pub(crate) fn with_faults(self, refusals: Vec<Refusal>) -> Self {
+        let faults = Faults::new(refusals);
+        Self { faults, ..self }
     }
-    form
+
+    /// What it makes of `current`, or of nothing. A URL, and secrets, that are left out stay.
+    pub(crate) fn define(
+        &self,
+        current: Option<&SubscriptionDefinition>,
+        context: &SubscriptionContext<'_>,
+    ) -> Result<SubscriptionDefinition, Vec<Refusal>> {
+        let (properties, unread) = self.document();
+        let body = match (current, self.kind) {
+            (Some(_), Kind::Custom) => properties,
+            _ => json!({ "properties": properties }),
+        };
+        let parsed = match current {
+            None => resource::parse_subscription(&body, context),
+            Some(current) => resource::patch_subscription(current, &body, context),
+        };
+        let parsed = parsed.map_err(|invalid| self.refusals(&invalid));
+        let definition = all_of(unread.into_iter().collect(), parsed)?;
+        Ok(self.settle(definition, current))
+    }
+
+    /// The filter, as the document of a subscription has it.
+    pub(crate) fn filter(&self) -> Result<Value, Refusal> {
+        match self.document() {
+            (_, Some(unread)) => Err(unread),
+            (mut document, None) => {
+                let filter = document[self.kind.filter().0].take();
+                Ok(if filter.is_null() { json!({}) } else { filter })
+            }
+        }
+    }
+
+    /// The `properties` of the document that it stands for, and why it has no advanced filters.
+    fn document(&self) -> (Value, Option<Refusal>) {
+        let (form, shape) = (&self.form, self.kind.shape());
+        let mut document = self.kind.blank();
+        let container = shape.find("blobContainerName");
+        let dead_letters =
+            container.map(|(path, _)| path.replace(".properties.blobContainerName", ""));
+        let at = |end: &str| format!("{}.{end}", dead_letters.as_deref().unwrap_or_default());
+        let fate = form.text(DEAD_LETTERS);
+        match fate {
+            DIRECTORY => *slot(&mut document, &at("properties.resourceId")) = json!(RESOURCE_ID),
+            S3 | AZURE => *slot(&mut document, &at("properties.storage.type")) = json!(fate),
+            _ => {}
+        }
+        if let DIRECTORY | S3 | AZURE = fate {
+            *slot(&mut document, &at("endpointType")) = json!("StorageBlob");
+        }
+        for at in 0..HEADERS.count(form) {
+            // Left out, a value that was secret would be kept.
+            let name = format!("{}[{at}].properties.isSecret", HEADERS.list);
+            if let Some((path, _)) = shape.find(&name) {
+                *slot(&mut document, &path) = json!(form.is_on(&name));
+            }
+        }
+        shape.write(form, &mut document);
+        let advanced = clauses::read(form);
+        let advanced = advanced.map_err(|problem| Refusal::of(CLAUSES.list, problem));
+        if let Ok(Some(advanced)) = &advanced {
+            *slot(&mut document, self.kind.filter().1) = advanced.clone();
+        }
+        (document, advanced.err())
+    }
+
+    /// In a document, leaving the destination of dead letters out means one thing in a new subscription and another in
+    /// a change, so it is set here for both. An id of Azure's that `current` has stays.
+    fn settle(
+        &self,
+        mut definition: SubscriptionDefinition,
+        current: Option<&SubscriptionDefinition>,
+    ) -> SubscriptionDefinition {
+        use DeadLetterDestination::StorageBlob;
+        let known = current.map(|current| &current.dead_letter);
+        match (self.form.text(DEAD_LETTERS), &mut definition.dead_letter) {
+            (DIRECTORY | S3 | AZURE, StorageBlob { resource_id, .. }) => {
+                if let Some(StorageBlob {
+                    resource_id: known, ..
+                }) = known
+                    && !known.is_empty()
+                {
+                    resource_id.clone_from(known);
+                }
+            }
+            (DROP, dead_letter) => *dead_letter = DeadLetterDestination::Drop,
+            (_, dead_letter) => *dead_letter = DeadLetterDestination::BuiltInQueue,
+        }
+        definition
+    }
+
+    /// All that the API has against the document.
+    pub(crate) fn refusals(&self, invalid: &InvalidResource) -> Vec<Refusal> {
+        let (filter, advanced) = self.kind.filter();
+        let faults = invalid.faults.iter().map(|fault| {
+            let path = fault
+                .path
+                .strip_prefix("properties.")
+                .unwrap_or(&fault.path);
+            // A trial calls it the same for all topics.
+            let path = match path.strip_prefix("filter.") {
+                Some(inside) => format!("{filter}.{inside}"),
+                None => path.to_owned(),
+            };
+            // Azure's words ask for https, which the rest does not.
+            let problem = fault.problem.strip_prefix(resource::INVALID_URL);
+            let problem = sentence(problem.unwrap_or(&fault.problem));
+            match path.strip_prefix(advanced) {
+                None => Refusal::of(&path, problem),
+                Some(inside) => clauses::place(&self.form, inside, &problem),
+            }
+        });
+        faults.collect()
+    }
+}
+
+/// For the macros of `forms.html`.
+impl Draft {
+    pub(crate) fn value(&self, name: &str) -> String {
+        match self.is_sent || self.form.has(name) {
+            true => self.form.raw(name).to_owned(),
+            false => self.kind.shape().text(name, &self.stored),
+        }
+    }
+
+    pub(crate) fn is(&self, name: &str, value: impl AsRef<str>) -> bool {
+        self.value(name) == value.as_ref()
+    }
+
+    pub(crate) fn moment(&self, name: &str) -> String {
+        let (zone, text) = (&Reader::current().zone, self.value(name));
+        zone.moment(&text).map_or(text, |at| zone.typed(at))
+    }
+
+    /// Where faults are told that are those of a field.
+    pub(crate) fn path(&self, name: &str) -> String {
+        match self.kind.shape().find(name) {
+            // What is wrong with the object lies in other fields.
+            _ if name == DEAD_LETTERS => String::new(),
+            Some((path, _)) if !name.starts_with(CLAUSES.list) => path,
+            _ => name.to_owned(),
+        }
+    }
+
+    /// Elements of a list.
+    pub(crate) fn count(&self, rows: &Rows) -> usize {
+        if self.is_sent || rows.list == CLAUSES.list {
+            return rows.count(&self.form);
+        }
+        let first = self
+            .kind
+            .shape()
+            .find(&format!("{}[0].{}", rows.list, rows.first));
+        let list = first.and_then(|(path, _)| lookup(&self.stored, path.split('[').next()?));
+        list.and_then(Value::as_array).map_or(0, Vec::len)
+    }
+
+    /// Begins to draw a field: what is wrong with it; empty for nothing. `only` has the classes of choices that it is
+    /// asked for with, `unset` is what an empty one means.
+    pub(crate) fn field(&self, name: &str, label: impl Display, only: &str, unset: &str) -> String {
+        let (label, value) = (label.to_string(), self.value(name));
+        let found = self.kind.shape().find(name);
+        let fault = self.faults.at(&self.path(name), name, &label);
+        let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_chosen = |class: &str| {
+            let word = class.trim_start_matches("only-");
+            drawn
+                .iter()
+                .any(|each| each.is_choice && each.value.eq_ignore_ascii_case(word))
+        };
+        let is_asked = only.is_empty() || only.split(' ').any(is_chosen);
+        let is_secret =
+            name == SIGNING_SECRET || found.as_ref().is_some_and(|(_, schema)| is_kept(schema));
+        let in_list = name.contains("].") && name != SIGNING_SECRET;
+        let is_told = is_asked && !is_secret && (!in_list || name.ends_with("].name"));
+        let said = || match value.as_str() {
+            "" => match (
+                self.defaults.iter().find(|(field, _)| *field == name),
+                unset,
+            ) {
+                (Some((_, default)), _) => default.clone(),
+                (None, "") => "None".to_owned(),
+                (None, unset) => unset.to_owned(),
+            },
+            pem if pem.contains("-----BEGIN") => "Set".to_owned(),
+            text if found
+                .as_ref()
+                .is_some_and(|(_, schema)| schema["format"] == "date-time") =>
+            {
+                let zone = &Reader::current().zone;
+                zone.moment(text)
+                    .map_or(String::new(), |at| zone.typed(at).replace('T', " "))
+            }
+            text => print::visible(&words(text, '\n').join(", ")),
+        };
+        drawn.push(Drawn {
+            said: is_told.then(said),
+            is_choice: in_list,
+            differs: in_list
+                || self
+                    .blank
+                    .as_ref()
+                    .is_some_and(|blank| !blank.is(name, &value)),
+            is_faulty: !fault.is_empty(),
+            label,
+            value,
+        });
+        fault
+    }
+
+    /// Says what is chosen in the field that is being drawn. Prints nothing.
+    pub(crate) fn chose(&self, text: impl Display) -> &'static str {
+        let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = drawn.last_mut() {
+            last.said = last.said.take().map(|_| text.to_string());
+            last.is_choice = true;
+        }
+        ""
+    }
+
+    /// What has been drawn since this was last asked.
+    pub(crate) fn told(&self) -> Told {
+        let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        Told(mem::take(&mut *drawn))
+    }
+
+    /// What the schema has to say of a field, with a blank behind each sentence.
+    pub(crate) fn help(&self, name: &str) -> String {
+        let Some((path, schema)) = self.kind.shape().find(name) else {
+            return String::new();
+        };
+        let is_hidden = name
+            .strip_suffix(".value")
+            .is_some_and(|header| !self.is(&format!("{header}.isSecret"), ""));
+        let is_stored = is_kept(schema) && lookup(&self.stored, &path).is_some();
+        match (schema["type"] == "integer", is_stored || is_hidden) {
+            (true, _) => format!("{} to {}. ", schema["minimum"], schema["maximum"]),
+            (_, true) => "Leave it empty to keep the stored one. ".to_owned(),
+            _ => String::new(),
+        }
+    }
+
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        self.faults.told()
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.faults.status()
+    }
 }
 
 fn choice_of(destination: &DeadLetterDestination) -> &'static str {
@@ -95,140 +548,4 @@ fn choice_of(destination: &DeadLetterDestination) -> &'static str {
             BlobStorage::AzureBlob(_) => AZURE,
         },
     }
-}
-
-/// What the form for a new subscription defines.
-pub(crate) fn new(
-    form: &Form,
-    layout: &Layout,
-    context: &SubscriptionContext<'_>,
-) -> Result<SubscriptionDefinition, Vec<Refusal>> {
-    let (properties, refusals) = document(form, layout);
-    let body = json!({ "properties": properties });
-    let parsed = resource::parse_subscription(&body, context);
-    let parsed = parsed.map_err(|invalid| layout.refusals(form, &invalid));
-    let definition = all_of(refusals, parsed)?;
-    Ok(settle(form, definition, None))
-}
-
-/// What the form makes of `current`. A URL, and secrets, that are left out stay.
-pub(crate) fn changed(
-    form: &Form,
-    layout: &Layout,
-    current: &SubscriptionDefinition,
-    context: &SubscriptionContext<'_>,
-) -> Result<SubscriptionDefinition, Vec<Refusal>> {
-    let (properties, refusals) = document(form, layout);
-    let body = match context.event_retention {
-        None => properties,
-        Some(_) => json!({ "properties": properties }),
-    };
-    let parsed = resource::patch_subscription(current, &body, context);
-    let parsed = parsed.map_err(|invalid| layout.refusals(form, &invalid));
-    let definition = all_of(refusals, parsed)?;
-    Ok(settle(form, definition, Some(&current.dead_letter)))
-}
-
-impl Layout {
-    /// All that the API has against the document of the form.
-    pub(crate) fn refusals(&self, form: &Form, invalid: &InvalidResource) -> Vec<Refusal> {
-        let faults = invalid.faults.iter().map(|fault| {
-            let path = fault
-                .path
-                .strip_prefix("properties.")
-                .unwrap_or(&fault.path);
-            // A trial calls it the same for all topics.
-            let path = match path.strip_prefix("filter.") {
-                Some(inside) => format!("{}.{inside}", self.filter_at()),
-                None => path.to_owned(),
-            };
-            // Azure's words ask for https, which the rest does not.
-            let problem = fault.problem.strip_prefix(resource::INVALID_URL);
-            let problem = sentence(problem.unwrap_or(&fault.problem));
-            clauses::place(form, self.clauses, Refusal::of(&path, problem))
-        });
-        faults.collect()
-    }
-}
-
-/// The `properties` of the document that the form stands for.
-fn document(form: &Form, layout: &Layout) -> (Value, Vec<Refusal>) {
-    let mut document = json!({});
-    for (path, word) in layout.constants {
-        set(&mut document, path, json!(word));
-    }
-    let parts = layout.parts();
-    let mut refusals: Vec<Refusal> = parts
-        .flat_map(|part| part.write(form, &mut document))
-        .collect();
-    refusals.extend(clauses::write(form, layout.clauses, &mut document).err());
-    if let Some(headers) = layout.headers() {
-        HEADERS.write(form, &mut document, &headers);
-    }
-    // Left out, those that sign go on.
-    if let (Some(webhook), Some(secret)) = (layout.webhook, form.filled(SIGNING_SECRET)) {
-        let secrets = json!([{ "secret": secret }]);
-        set(&mut document, &format!("{webhook}.signingSecrets"), secrets);
-    }
-    write_storage(form, layout, &mut document);
-    (document, refusals)
-}
-
-/// What there is no row for: which kind of storage it is.
-fn write_storage(form: &Form, layout: &Layout, document: &mut Value) {
-    let at = layout.dead_letters;
-    match form.text(DEAD_LETTERS) {
-        kind @ (S3 | AZURE) => set(
-            document,
-            &format!("{at}.properties.storage.type"),
-            json!(kind),
-        ),
-        DIRECTORY => set(
-            document,
-            &format!("{at}.properties.resourceId"),
-            json!(RESOURCE_ID),
-        ),
-        _ => return,
-    }
-    set(
-        document,
-        &format!("{at}.endpointType"),
-        json!("StorageBlob"),
-    );
-}
-
-/// In a document, leaving the destination of dead letters out means one thing in a new subscription and another in a
-/// change, so it is set here for both. An id of Azure's that `current` has stays.
-fn settle(
-    form: &Form,
-    mut definition: SubscriptionDefinition,
-    current: Option<&DeadLetterDestination>,
-) -> SubscriptionDefinition {
-    match (
-        form.text(DEAD_LETTERS),
-        &mut definition.dead_letter,
-        current,
-    ) {
-        (
-            DIRECTORY | S3 | AZURE,
-            DeadLetterDestination::StorageBlob { resource_id, .. },
-            Some(DeadLetterDestination::StorageBlob {
-                resource_id: known, ..
-            }),
-        ) if !known.is_empty() => resource_id.clone_from(known),
-        (DIRECTORY | S3 | AZURE, ..) => {}
-        (DROP, dead_letter, _) => *dead_letter = DeadLetterDestination::Drop,
-        (_, dead_letter, _) => *dead_letter = DeadLetterDestination::BuiltInQueue,
-    }
-    definition
-}
-
-/// The filter that the form stands for, as the document of a subscription has it.
-pub(crate) fn filter_of(form: &Form, layout: &Layout) -> Result<Value, Refusal> {
-    let mut document = json!({});
-    for part in layout.filter.parts {
-        part.write(form, &mut document);
-    }
-    clauses::write(form, layout.clauses, &mut document)?;
-    Ok(document[layout.filter_at()].take())
 }

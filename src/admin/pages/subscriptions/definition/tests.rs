@@ -22,6 +22,10 @@ const CONTEXT: SubscriptionContext<'_> = SubscriptionContext {
     require_https: false,
 };
 
+fn draft(form: Form) -> Draft {
+    Draft::with(Kind::Custom, Value::Null).sent(form)
+}
+
 type Fields<'a> = &'a [(&'a str, &'a str)];
 
 fn form(fields: Fields<'_>) -> Form {
@@ -34,41 +38,28 @@ fn form(fields: Fields<'_>) -> Form {
 }
 
 fn define(fields: Fields<'_>) -> Result<SubscriptionDefinition, Vec<Refusal>> {
-    new(&form(fields), &properties::CUSTOM, &CONTEXT)
+    draft(form(fields)).define(None, &CONTEXT)
 }
 
 fn change(
     current: &SubscriptionDefinition,
     fields: Fields<'_>,
 ) -> Result<SubscriptionDefinition, Vec<Refusal>> {
-    changed(
-        &Form::of_pairs(fields.iter()),
-        &properties::CUSTOM,
-        current,
-        &CONTEXT,
-    )
+    draft(Form::of_pairs(fields.iter())).define(Some(current), &CONTEXT)
 }
 
 /// The fields at fault.
 fn at_fault(fields: Fields<'_>, refusals: &[Refusal]) -> Vec<String> {
-    let (form, layout) = (form(fields), &properties::CUSTOM);
-    let mut all: Vec<_> = layout
-        .parts()
-        .flat_map(|part| part.fields(&form, &Value::Null))
-        .collect();
-    let headers = layout.headers().expect("a webhook has headers");
-    all.extend(
-        HEADERS
-            .elements(&form, &headers)
-            .into_iter()
-            .flat_map(|row| row.fields),
-    );
-    if let clauses::ClauseFields::Json(field) = clauses::fields(&form, layout.clauses) {
-        all.push(*field);
-    }
-    crate::admin::forms::field::mark(all.iter_mut(), refusals.to_vec());
-    let all = all.iter().filter(|field| field.is_at_fault());
-    all.map(|field| field.name().to_owned()).collect()
+    let draft = draft(form(fields)).with_faults(refusals.to_vec());
+    let template = include_str!("../../../../../templates/subscription_fields.html");
+    let names = template.split("(form, \"").skip(1);
+    let names = names.filter_map(|rest| rest.split('"').next());
+    let headers = ["name", "type", "properties.value", "properties.sourceField"];
+    let headers = headers.map(|part| format!("{}[0].{part}", HEADERS.list));
+    let names = names.chain(headers.iter().map(String::as_str));
+    let names = names.chain([CLAUSES.list]);
+    let at_fault = names.filter(|name| !draft.field(name, "", "", "").is_empty());
+    at_fault.map(str::to_owned).collect()
 }
 
 #[test]

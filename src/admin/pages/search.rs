@@ -1,0 +1,143 @@
+//! What the addresses of events and of dead letters ask for: of the lists, of their files, and of what is done with
+//! all that is found.
+
+use serde::{Deserialize, Serialize};
+
+use crate::admin::lists::filter::{Reading, given, in_utc, of_flags};
+use crate::admin::page::*;
+use crate::model::dead_letter_filter::DeadLetterFilter;
+use crate::model::delivery::Outcome;
+use crate::model::event_filter::{DeliveryStage, EventFilter, TextSearch};
+
+/// Stands among the states of deliveries for events that have none.
+pub(crate) const UNMATCHED: &str = "Unmatched";
+
+/// What some of the fields have in them, as a fault says it.
+const STATES: &str = "delivery status such as Pending";
+const OUTCOMES: &str = "outcome such as TimedOut";
+const STATUSES: &str = "HTTP status such as 503";
+
+/// The fields of both forms; each has some of them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Search {
+    /// A topic, or one of its subscriptions: `orders`, `orders/billing`.
+    pub(crate) of: String,
+    /// Of a delivery, or [`UNMATCHED`].
+    pub(crate) state: String,
+    pub(crate) reason: String,
+    pub(crate) outcome: String,
+    pub(crate) status: String,
+    /// How far back: `1h`, `24h` or `7d`.
+    pub(crate) since: String,
+    #[serde(rename = "type")]
+    pub(crate) event_type: String,
+    pub(crate) subject: String,
+    pub(crate) id: String,
+    pub(crate) text: String,
+    /// Moments as a reader types them, or in RFC 3339.
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) group: String,
+    /// The number of the row before which a page begins.
+    pub(crate) before: String,
+}
+
+impl Search {
+    /// The events that are meant, or every field that means none.
+    pub(crate) fn events(&self, visitor: &Visitor) -> Result<EventFilter, Vec<Refusal>> {
+        let mut reading = Reading::default();
+        let of = reading.of(&self.of, &visitor.standing.registry);
+        let filter = EventFilter {
+            topic: of.topic,
+            subscription: of.subscription,
+            state: reading.field("state", self.state(), STATES, DeliveryStage::from_name),
+            id: given(&self.id),
+            event_type: given(&self.event_type),
+            subject: given(&self.subject),
+            unmatched: self.is_for_unmatched(),
+            from: self
+                .since(visitor.now)
+                .max(reading.moment("from", &self.from)),
+            to: reading.moment("to", &self.to),
+            text: self.text(visitor),
+        };
+        reading.end(filter)
+    }
+
+    /// The dead letters that are meant, or every field that means none.
+    pub(crate) fn dead_letters(&self, visitor: &Visitor) -> Result<DeadLetterFilter, Vec<Refusal>> {
+        let mut reading = Reading::default();
+        let of = reading.of(&self.of, &visitor.standing.registry);
+        let filter = DeadLetterFilter {
+            topic: of.topic,
+            subscription: of.subscription,
+            reason: given(&self.reason),
+            outcome: reading.field("outcome", &self.outcome, OUTCOMES, Outcome::from_name),
+            status: reading.field("status", &self.status, STATUSES, |it| it.parse().ok()),
+            event_type: given(&self.event_type),
+            subject: given(&self.subject),
+            from: reading.moment("from", &self.from),
+            to: reading.moment("to", &self.to),
+            text: self.text(visitor),
+        };
+        reading.end(filter)
+    }
+
+    /// Whether only what nobody wanted is asked for.
+    pub(crate) fn is_for_unmatched(&self) -> bool {
+        self.state == UNMATCHED
+    }
+
+    /// Of a delivery; empty for any, or none.
+    fn state(&self) -> &str {
+        if self.is_for_unmatched() {
+            ""
+        } else {
+            &self.state
+        }
+    }
+
+    /// The query of an address for the same rows, from the first one on and not put together; empty for all of them.
+    pub(crate) fn query(&self) -> String {
+        let mut rows = self.clone();
+        (rows.group, rows.before) = Default::default();
+        link("", &Filled::with(rows).pairs())
+    }
+
+    /// The same for `everpost` and the management API. Whoever asks for what nobody wanted says no more than that.
+    pub(crate) fn flags(&self, now: Timestamp) -> Vec<(&'static str, String)> {
+        let since = self.since(now).filter(|_| self.from.is_empty());
+        let from = since.map_or_else(|| in_utc(&self.from), |since| since.to_string());
+        let to = in_utc(&self.to);
+        let others = [
+            ("state", self.state()),
+            ("reason", &self.reason),
+            ("outcome", &self.outcome),
+            ("status", &self.status),
+            ("type", &self.event_type),
+            ("subject", &self.subject),
+            ("text", &self.text),
+            ("id", &self.id),
+            ("from", &from),
+            ("to", &to),
+        ];
+        let others = others.map(|(name, value)| (name, value.trim().to_owned()));
+        of_flags(self.of.trim()).into_iter().chain(others).collect()
+    }
+
+    fn since(&self, now: Timestamp) -> Option<Timestamp> {
+        let hours = match self.since.as_str() {
+            "1h" => 1,
+            "24h" => 24,
+            "7d" => 7 * 24,
+            _ => return None,
+        };
+        Some(now - Duration::from_secs(hours * 3_600))
+    }
+
+    fn text(&self, visitor: &Visitor) -> Option<TextSearch> {
+        let in_data = visitor.sees_data();
+        given(&self.text).map(|text| TextSearch { text, in_data })
+    }
+}

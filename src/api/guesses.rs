@@ -1,0 +1,145 @@
+//! Slows down the guessing of bearer tokens, by client, and keeps nobody waiting who has a right one.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::api::intake::client_of;
+use crate::base::{Timestamp, sha256_hex};
+use crate::model::access::Secret;
+
+/// Wrong tokens that a client may present at once: a few programs with an old token are no guesser.
+const WRONG_AT_ONCE: u32 = 10;
+
+/// One more of them after so long: some 30 million a year, of 2^256 possible ones.
+const WRONG_EVERY: Duration = Duration::from_secs(1);
+
+/// Clients that are remembered, those that were there last: a few megabytes.
+const CLIENTS_MAX: usize = 10_000;
+
+/// Tokens of a client that are remembered as right: as many programs as share an address.
+const RIGHT_MAX: usize = 16;
+
+/// What clients have presented lately.
+#[derive(Default)]
+pub struct Guesses {
+    clients: Mutex<HashMap<IpAddr, OfClient>>,
+}
+
+#[derive(Default)]
+struct OfClient {
+    last_at: Timestamp,
+    /// When all wrong tokens so far are forgotten.
+    forgotten_at: Timestamp,
+    /// The hashes of right tokens. They are looked at however often others are wrong.
+    right: VecDeque<String>,
+}
+
+impl Guesses {
+    /// Who presents `token`, as `look` finds out; `None` for nobody. A client that has presented too many wrong
+    /// ones is told how long to wait instead, unless this one was right before.
+    pub(super) fn examine<T>(
+        &self,
+        token: &Secret,
+        address: Option<IpAddr>,
+        now: Timestamp,
+        look: impl FnOnce() -> Option<T>,
+    ) -> Result<Option<T>, Duration> {
+        let Some(client) = address.map(client_of) else {
+            return Ok(look());
+        };
+        let hash = sha256_hex(token.reveal().as_bytes());
+        if let Some(wait) = self.wait(client, &hash, now) {
+            return Err(wait);
+        }
+        let found = look();
+        self.note(client, hash, found.is_some(), now);
+        Ok(found)
+    }
+
+    fn wait(&self, client: IpAddr, hash: &str, now: Timestamp) -> Option<Duration> {
+        let clients = self.clients.lock().unwrap();
+        let of_client = clients.get(&client)?;
+        let wait = of_client
+            .forgotten_at
+            .since(now + WRONG_EVERY * (WRONG_AT_ONCE - 1));
+        let is_known = of_client.right.iter().any(|each| each == hash);
+        (!wait.is_zero() && !is_known).then_some(wait)
+    }
+
+    fn note(&self, client: IpAddr, hash: String, is_right: bool, now: Timestamp) {
+        let mut clients = self.clients.lock().unwrap();
+        if clients.len() >= CLIENTS_MAX && !clients.contains_key(&client) {
+            let oldest = clients.iter().min_by_key(|(_, each)| each.last_at);
+            if let Some(oldest) = oldest.map(|(client, _)| *client) {
+                clients.remove(&oldest);
+            }
+        }
+        let of_client = clients.entry(client).or_default();
+        of_client.last_at = now;
+        if !is_right {
+            of_client.forgotten_at = of_client.forgotten_at.max(now) + WRONG_EVERY;
+            of_client.right.retain(|each| *each != hash);
+        } else if !of_client.right.contains(&hash) {
+            of_client.right.truncate(RIGHT_MAX - 1);
+            of_client.right.push_front(hash);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Timestamp = Timestamp::from_ms(1_000_000);
+
+    /// Seconds to wait, or whether the token was looked at and right.
+    fn present(guesses: &Guesses, from: &str, token: &str, after_s: u64) -> Result<bool, u64> {
+        let from = from.parse().expect("an address");
+        let now = START + Duration::from_secs(after_s);
+        let look = || token.starts_with("right").then_some(());
+        let found = guesses.examine(&Secret::new(token), Some(from), now, look);
+        found
+            .map(|found| found.is_some())
+            .map_err(|wait| wait.as_secs())
+    }
+
+    #[test]
+    fn a_client_that_guesses_waits_and_others_do_not() {
+        let guesses = Guesses::default();
+        assert_eq!(present(&guesses, "192.0.2.1", "right", 0), Ok(true));
+        for _ in 0..10 {
+            assert_eq!(present(&guesses, "192.0.2.1", "wrong", 0), Ok(false));
+        }
+        for (from, token, after_s, expected) in [
+            ("192.0.2.1", "wrong", 0, Err(1)),
+            ("192.0.2.1", "right but new", 0, Err(1)),
+            ("192.0.2.1", "right", 0, Ok(true)),
+            ("192.0.2.2", "right", 0, Ok(true)),
+            ("192.0.2.1", "wrong", 1, Ok(false)),
+            ("192.0.2.1", "wrong", 1, Err(1)),
+            ("192.0.2.1", "right but new", 2, Ok(true)),
+            ("192.0.2.1", "wrong", 3_600, Ok(false)),
+        ] {
+            let found = present(&guesses, from, token, after_s);
+            assert_eq!(found, expected, "{token} from {from} after {after_s} s");
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let guesses = Guesses::default();
+        for client in 0..CLIENTS_MAX as u32 + 5 {
+            let from = std::net::Ipv4Addr::from_bits(client).to_string();
+            let _ = present(&guesses, &from, "wrong", client.into());
+        }
+        for number in 0..50 {
+            let token = format!("right {number}");
+            assert_eq!(present(&guesses, "192.0.2.1", &token, 99_999), Ok(true));
+        }
+        let clients = guesses.clients.lock().unwrap();
+        assert_eq!(clients.len(), CLIENTS_MAX);
+        assert!(clients.values().all(|each| each.right.len() <= RIGHT_MAX));
+    }
+}
