@@ -32,7 +32,6 @@ pub mod replay;
 pub mod response_script;
 pub mod retention;
 pub mod retry;
-pub mod rule;
 pub mod setting;
 pub mod shared_access;
 pub mod signing;

@@ -21,7 +21,7 @@ use everpost::wire::amqp::AmqpError;
 use everpost::wire::amqp::address::{EntityAddress, SubQueue};
 use everpost::wire::amqp::cbs::PutToken;
 use everpost::wire::amqp::condition::{
-    NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT,
+    NOT_ALLOWED, NOT_FOUND, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT,
 };
 use everpost::wire::amqp::management::{Operation, Reply, Request};
 use everpost::wire::amqp::message::Message;
@@ -228,9 +228,6 @@ fn answer(queue: &mut Queue, operation: Operation, now: Timestamp) -> Result<Rep
             enqueued_before,
             ..
         } => Reply::Deleted(queue.delete(count, enqueued_before)),
-        Operation::AddRule(_) | Operation::RemoveRule(_) | Operation::Rules { .. } => {
-            return Err(AmqpError::new(NOT_IMPLEMENTED, "a queue has no rules"));
-        }
     })
 }
 

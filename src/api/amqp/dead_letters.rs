@@ -172,12 +172,8 @@ impl Queue {
                 let problem = "A dead-letter queue has no sessions.";
                 return Err(AmqpError::new(NOT_ALLOWED, problem));
             }
-            Operation::AddRule(_)
-            | Operation::RemoveRule(_)
-            | Operation::Rules { .. }
-            | Operation::DeleteMessages { .. } => {
-                let problem = "Event subscriptions have filters instead of rules, and their dead \
-                               letters are purged over the management API.";
+            Operation::DeleteMessages { .. } => {
+                let problem = "Dead letters are purged over the management API.";
                 return Err(AmqpError::new(NOT_IMPLEMENTED, problem));
             }
         })

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::base::Timestamp;
-use crate::model::rule::Rule;
 use crate::model::shared_access::Right;
 use crate::wire::amqp::condition::{
     ARGUMENT_ERROR, AUTH_FAILED, AmqpError, ENTITY_ALREADY_EXISTS, MESSAGE_LOCK_LOST,
@@ -15,7 +14,6 @@ use crate::wire::amqp::condition::{
 };
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::outcome::{Changes, DeadLettering, Outcome, changes};
-use crate::wire::amqp::rule;
 use crate::wire::amqp::value::{FromValue, Map, Value, get};
 
 /// The last part of the node's name.
@@ -69,12 +67,6 @@ pub enum Operation {
         skip: usize,
         top: usize,
     },
-    AddRule(Box<Rule>),
-    RemoveRule(String),
-    Rules {
-        skip: usize,
-        top: usize,
-    },
     DeleteMessages {
         count: usize,
         enqueued_before: Option<Timestamp>,
@@ -96,7 +88,6 @@ impl Operation {
             | Self::Sessions { .. }
             | Self::DeleteMessages { .. } => Right::Listen,
             Self::Schedule(_) | Self::CancelScheduled(_) => Right::Send,
-            Self::AddRule(_) | Self::RemoveRule(_) | Self::Rules { .. } => Right::Manage,
         }
     }
 }
@@ -117,7 +108,6 @@ pub enum Reply {
         skip: usize,
         ids: Vec<String>,
     },
-    Rules(Vec<Rule>),
     Deleted(usize),
 }
 
@@ -184,16 +174,6 @@ impl Arguments {
             },
             "get-message-sessions" => Operation::Sessions {
                 updated_since: self.moment("last-updated-time")?,
-                skip: self.count("skip")?,
-                top: self.count("top")?,
-            },
-            "add-rule" => {
-                let rule_name: String = self.required("rule-name")?;
-                let description: Map = self.required("rule-description")?;
-                Operation::AddRule(Box::new(rule::parse(&rule_name, &description)?))
-            }
-            "remove-rule" => Operation::RemoveRule(self.required("rule-name")?),
-            "enumerate-rules" => Operation::Rules {
                 skip: self.count("skip")?,
                 top: self.count("top")?,
             },
@@ -333,13 +313,6 @@ impl Reply {
                 let skip = i32::try_from(*skip).unwrap_or(i32::MAX);
                 let body = vec![("skip".into(), skip.into()), ("sessions-ids".into(), list)];
                 (found(!ids.is_empty()), body)
-            }
-            Self::Rules(rules) => {
-                let list = rules.iter().map(|each| {
-                    Value::Map(vec![("rule-description".into(), rule::describe(each))])
-                });
-                let body = entry("rules", Value::List(list.collect()));
-                (found(!rules.is_empty()), body)
             }
             Self::Deleted(count) => {
                 let number = i32::try_from(*count).unwrap_or(i32::MAX);

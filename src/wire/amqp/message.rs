@@ -24,15 +24,12 @@ const FOOTER: u64 = 0x78;
 
 /// Annotations that Service Bus knows.
 pub mod annotation {
-    pub const DEAD_LETTER_SOURCE: &str = "x-opt-deadletter-source";
     pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
     pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
     pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
     pub const MESSAGE_STATE: &str = "x-opt-message-state";
-    pub const PARTITION_KEY: &str = "x-opt-partition-key";
     pub const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
     pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
-    pub const VIA_PARTITION_KEY: &str = "x-opt-via-partition-key";
 }
 
 /// An encoded message, cut into its sections. Each includes its descriptor.
@@ -233,18 +230,6 @@ impl Message {
             return Ok(None);
         }
         decoder.value().map(Some)
-    }
-
-    /// The bytes of the header and annotations, properties and application properties: what quotas of
-    /// headers count.
-    pub fn header_bytes(&self) -> usize {
-        let sections = [
-            &self.header,
-            &self.message_annotations,
-            &self.properties,
-            &self.application_properties,
-        ];
-        sections.iter().map(|each| each.len()).sum()
     }
 
     /// The message as it came, without what was for one hop.

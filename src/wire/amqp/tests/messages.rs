@@ -4,9 +4,7 @@ use super::super::address::{Address, EntityAddress, SubQueue};
 use super::super::batch::{self, BATCH_FORMAT};
 use super::super::message::{Handout, Message, Properties, annotation};
 use super::super::outcome::{DeadLettering, Outcome};
-use super::super::property::RuleView;
 use super::*;
-use crate::model::rule::{IntegerType, MessageView, PropertyValue, SystemProperty};
 
 /// Header (durable, ttl 1000), delivery annotations, annotations, properties, application properties, two data
 /// sections and a footer.
@@ -247,39 +245,6 @@ fn addresses_are_read_in_all_their_forms() {
     }
 }
 
-#[test]
-fn rules_see_a_message() {
-    let properties = Properties {
-        message_id: Some(Value::Uuid(Uuid::from_u128(7))),
-        subject: Some("Paid".to_owned()),
-        ..Properties::default()
-    };
-    let application = vec![
-        ("Total".into(), Value::Ubyte(7)),
-        ("list".into(), Value::List(Vec::new())),
-    ];
-    let message = Message::of(&properties, application, "body".into());
-    let known = vec![(SystemProperty::SequenceNumber, PropertyValue::long(5))];
-    let view = RuleView::of(&message, known).expect("a view");
-    let text = PropertyValue::Text("Paid".to_owned());
-    for (property, expected) in [
-        (SystemProperty::Label, Some(text)),
-        (
-            SystemProperty::MessageId,
-            Some(PropertyValue::Uuid(Uuid::from_u128(7))),
-        ),
-        (SystemProperty::SequenceNumber, Some(PropertyValue::long(5))),
-        (SystemProperty::EnqueuedTimeUtc, None),
-        (SystemProperty::SessionId, None),
-    ] {
-        assert_eq!(view.system(property), expected, "{property:?}");
-    }
-    let seven = PropertyValue::Integer(IntegerType::Ubyte, 7);
-    assert_eq!(view.user("TOTAL"), Some(seven));
-    assert_eq!(view.user("list"), Some(PropertyValue::Other));
-    assert_eq!(view.user("missing"), None);
-}
-
 proptest! {
     #[test]
     fn mutated_messages_are_no_danger(
@@ -292,7 +257,6 @@ proptest! {
             bytes[place] = byte;
         }
         for message in batch::messages(format, &bytes.into()).unwrap_or_default() {
-            drop(RuleView::of(&message, Vec::new()));
             let handed = message.hand_out(&Handout::default()).expect("it was read before");
             let again = Message::parse(&handed.into()).expect("what is handed out can be read");
             prop_assert_eq!(again.body(), message.body());

@@ -9,10 +9,6 @@ use super::super::message::{Message, Properties};
 use super::super::outcome::{DeadLettering, Outcome};
 use super::*;
 use crate::base::Timestamp;
-use crate::model::rule::sql::Parameters;
-use crate::model::rule::{
-    CorrelationFilter, Rule, RuleFilter, SqlAction, SqlFilter, SystemProperty,
-};
 use crate::model::shared_access::Right;
 
 fn request(operation: &str, body: Map) -> Result<Request, AmqpError> {
@@ -189,18 +185,6 @@ fn requests_are_typed() {
             Right::Listen,
         ),
         (
-            "remove-rule",
-            vec![entry("rule-name", "r")],
-            Operation::RemoveRule("r".to_owned()),
-            Right::Manage,
-        ),
-        (
-            "enumerate-rules",
-            vec![entry("top", 100i32)],
-            Operation::Rules { skip: 0, top: 100 },
-            Right::Manage,
-        ),
-        (
             "batch-delete-messages",
             vec![
                 entry("message-count", 3i32),
@@ -267,91 +251,12 @@ fn wrong_requests_name_what_is_wrong() {
             ARGUMENT_ERROR,
             "lock-tokens has 4501 items; at most 4500",
         ),
-        (
-            "add-rule",
-            vec![
-                entry("rule-name", "r"),
-                entry(
-                    "rule-description",
-                    Map::from([entry(
-                        "sql-filter",
-                        Map::from([entry("expression", "a ==")]),
-                    )]),
-                ),
-            ],
-            ARGUMENT_ERROR,
-            "the filter of the rule: column 4: expected a property or a value, found =",
-        ),
     ] {
         let error = request(operation, body).expect_err(operation);
         assert_eq!(
             (error.condition.as_ref(), error.description.as_str()),
             (condition, problem)
         );
-    }
-}
-
-fn rules() -> Vec<Rule> {
-    let sql = |text: &str| SqlFilter::parse(text, Parameters::new()).expect("a filter");
-    let rule = |name: &str, filter| Rule {
-        name: name.to_owned(),
-        filter,
-        action: None,
-    };
-    let correlation = CorrelationFilter {
-        system: vec![(SystemProperty::Label, "paid".to_owned())],
-        user: vec![("n".to_owned(), crate::model::rule::PropertyValue::long(7))],
-    };
-    vec![
-        rule("$Default", RuleFilter::All),
-        rule("correlated", RuleFilter::Correlation(correlation)),
-        Rule {
-            action: Some(SqlAction::parse("SET a = 1", Parameters::new()).expect("an action")),
-            ..rule("sql", RuleFilter::Sql(sql("a = 1")))
-        },
-    ]
-}
-
-#[test]
-fn rules_are_taken_and_described() {
-    let sql = |text: &str| entry_map("expression", text);
-    fn entry_map(name: &str, value: &str) -> Map {
-        Map::from([entry(name, value)])
-    }
-    let [_, correlated, with_action] = rules().try_into().expect("three rules");
-    let correlation = Map::from([
-        entry("label", "paid"),
-        entry("properties", Map::from([entry("n", 7i64)])),
-    ]);
-    for (description, expected) in [
-        (
-            Map::from([entry("correlation-filter", correlation)]),
-            correlated,
-        ),
-        (
-            Map::from([
-                entry("sql-filter", sql("a = 1")),
-                entry("sql-rule-action", sql("SET a = 1")),
-            ]),
-            with_action,
-        ),
-    ] {
-        let body = vec![
-            entry("rule-name", expected.name.as_str()),
-            entry("rule-description", description),
-        ];
-        let request = request("add-rule", body).expect("a rule");
-        assert_eq!(request.operation, Operation::AddRule(Box::new(expected)));
-    }
-    let (_, body) = answered(&Ok(Reply::Rules(rules())));
-    let Some(Value::List(described)) = super::super::value::get(&body, "rules") else {
-        panic!("a list: {body:?}");
-    };
-    let text = format!("{described:?}");
-    assert_eq!(described.len(), 3);
-    // The codes of a rule, of the filters and of the actions.
-    for code in [4u64, 5, 6, 7, 9].map(|code| 0x0000_0137_0000_0000 + code) {
-        assert!(text.contains(&format!("Ulong({code})")), "{code:x}: {text}");
     }
 }
 
