@@ -118,7 +118,12 @@ impl Doors {
         let state = self.state.clone();
         let clock = state.broker.clock().clone();
         amqp::Server {
-            nodes: Arc::new(amqp::DeadLetterQueues { state }),
+            nodes: Box::new(move |client| {
+                Arc::new(amqp::DeadLetterQueues {
+                    state: state.clone(),
+                    client,
+                })
+            }),
             clock,
             container_id,
             stop,

@@ -123,7 +123,7 @@ pub(super) async fn serve<S, B>(
             };
             match (first, &*amqp) {
                 (None, _) => {}
-                (Some(AMQP), Some(amqp)) => amqp::serve(stream, amqp).await,
+                (Some(AMQP), Some(amqp)) => amqp::serve(stream, address.ip(), amqp).await,
                 (Some(_), _) => {
                     let connection = server.serve_connection(TokioIo::new(stream), service);
                     let connection = watcher.watch(connection.into_owned());

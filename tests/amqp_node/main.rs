@@ -380,7 +380,7 @@ async fn main() {
         queues: Arc::default(),
     };
     let server = Arc::new(Server {
-        nodes: Arc::new(nodes),
+        nodes: Box::new(move |_| Arc::new(nodes.clone())),
         clock,
         container_id: "memory".to_owned(),
         stop: CancellationToken::new(),
@@ -393,9 +393,9 @@ async fn main() {
         listener.local_addr().expect("its address")
     );
     loop {
-        let (stream, _) = listener.accept().await.expect("a connection");
+        let (stream, client) = listener.accept().await.expect("a connection");
         let server = Arc::clone(&server);
         let _ = stream.set_nodelay(true);
-        tokio::spawn(async move { serve(stream, &server).await });
+        tokio::spawn(async move { serve(stream, client.ip(), &server).await });
     }
 }

@@ -1,6 +1,7 @@
 //! The dead-letter queues of event subscriptions, as nodes: the same queues, locks and numbers that the REST face
 //! of Service Bus serves.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +15,7 @@ use crate::api::amqp::nodes::{HeldSession, Nodes, Receiver, ReceiverRequest, Sen
 use crate::api::receive::service_bus::message_of;
 use crate::base::Timestamp;
 use crate::broker::{ManageError, ReceiveError, ReceiveRequest};
+use crate::model::audit::{Actor, AuditAction, Caller, Target};
 use crate::model::delivery::{Delivery, DeliveryId};
 use crate::model::event::StoredEvent;
 use crate::model::lease::{Disposition, LockChange, LockError, LockOf, LockToken, QueueRef};
@@ -39,12 +41,15 @@ use crate::wire::service_bus::sas::RULE;
 /// All dead-letter queues. The key of their one rule is the management token.
 pub(in crate::api) struct DeadLetterQueues {
     pub(in crate::api) state: ApiState,
+    /// Who is connected.
+    pub(in crate::api) client: IpAddr,
 }
 
 /// One of them.
 #[derive(Clone)]
 struct Queue {
     state: ApiState,
+    client: IpAddr,
     topic: Arc<TopicEntry>,
     subscription: Arc<EventSubscription>,
 }
@@ -68,6 +73,7 @@ impl DeadLetterQueues {
         let state = self.state.clone();
         Ok(Queue {
             state,
+            client: self.client,
             topic,
             subscription,
         })
@@ -239,12 +245,24 @@ impl Queue {
 
     async fn change(&self, changes: Vec<(Uuid, Disposition)>) -> Vec<Result<(), AmqpError>> {
         let count = changes.len();
+        let completes = |(_, wanted): &(Uuid, Disposition)| *wanted == Disposition::Complete;
+        let audit = changes.iter().any(completes).then(|| {
+            let caller = Caller {
+                actor: Actor::ManagementToken, // the signature of what was shown was made with it
+                address: Some(self.client),
+                at: self.state.broker.clock().now(),
+            };
+            let completed = AuditAction::CompleteDeadLetters { dead_letters: 0 };
+            let target = Target::subscription(&self.topic.topic.name, &self.subscription.name);
+            caller.did(completed, target)
+        });
         let changes = changes.into_iter().map(|(token, disposition)| LockChange {
             token: LockToken::from_bytes(*token.as_bytes()),
             of: LockOf::any_of(self.queue()),
             disposition,
         });
-        match self.state.broker.settle_locks(changes.collect()).await {
+        let changes = changes.collect();
+        match self.state.broker.settle_locks(changes, audit).await {
             Ok(settled) => {
                 let settled = settled.into_iter();
                 settled

@@ -21,7 +21,7 @@ use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::terminus::SessionFilter;
 
-/// All nodes. One for all connections.
+/// All nodes, as one connection sees them.
 #[async_trait]
 pub trait Nodes: Send + Sync + 'static {
     /// What the rule grants, if the key is its key.

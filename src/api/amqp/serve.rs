@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +47,8 @@ const READ_BYTES: usize = 32 * 1_024;
 
 /// What all connections share.
 pub struct Server {
-    pub nodes: Arc<dyn Nodes>,
+    /// What a client at this address speaks to.
+    pub nodes: Box<dyn Fn(IpAddr) -> Arc<dyn Nodes> + Send + Sync>,
     pub clock: Clock,
     /// How this process names itself.
     pub container_id: String,
@@ -54,8 +56,8 @@ pub struct Server {
     pub stop: CancellationToken,
 }
 
-/// Serves one connection to its end, and the tasks of its links to theirs.
-pub async fn serve<S>(stream: S, server: &Server)
+/// Serves the connection of `client` to its end, and the tasks of its links to theirs.
+pub async fn serve<S>(stream: S, client: IpAddr, server: &Server)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -63,6 +65,7 @@ where
     let now = server.clock.now();
     let mut shell = Shell {
         server,
+        nodes: (server.nodes)(client),
         connection: Connection::new(server.container_id.clone(), now),
         links: HashMap::new(),
         claims: watch::channel(Vec::new()).0,
@@ -81,6 +84,7 @@ where
 
 struct Shell<'a> {
     server: &'a Server,
+    nodes: Arc<dyn Nodes>,
     connection: Connection,
     links: HashMap<LinkId, Link>,
     /// What the peer may do, by the tokens that it has shown.
@@ -253,7 +257,7 @@ impl Shell<'_> {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Plain(plain) => {
-                let claims = self.server.nodes.plain(&plain);
+                let claims = self.nodes.plain(&plain);
                 let is_right = claims.is_some();
                 if let Some(claims) = claims {
                     self.claim(claims);
@@ -403,7 +407,7 @@ impl Shell<'_> {
         let task = Task {
             link,
             entity: entity.clone(),
-            nodes: Arc::clone(&self.server.nodes),
+            nodes: Arc::clone(&self.nodes),
             commands: self.commands.clone(),
             inbox: work,
             gone: gone.clone(),
@@ -433,7 +437,7 @@ impl Shell<'_> {
             Ok(message) => {
                 let properties = message.properties().unwrap_or_default();
                 let granted =
-                    PutToken::parse(&message).and_then(|request| self.server.nodes.token(&request));
+                    PutToken::parse(&message).and_then(|request| self.nodes.token(&request));
                 let (status, description) = match &granted {
                     Ok(_) => (200, "OK"),
                     Err(error) => (status_of(error), error.description.as_str()),

@@ -1,6 +1,7 @@
 //! Connections with their tasks, over a pipe instead of a network.
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::value::get;
 use crate::wire::service_bus::sas;
+
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// One queue, whose store is as quick as the test lets it.
 #[derive(Clone)]
@@ -179,12 +182,15 @@ impl Client {
         });
         let stop = CancellationToken::new();
         let server = Server {
-            nodes: Arc::new(Fake(Arc::clone(&state))),
+            nodes: Box::new({
+                let state = Arc::clone(&state);
+                move |_| Arc::new(Fake(Arc::clone(&state)))
+            }),
             clock,
             container_id: "server".to_owned(),
             stop: stop.clone(),
         };
-        let serving = tokio::spawn(async move { serve(theirs, &server).await });
+        let serving = tokio::spawn(async move { serve(theirs, CLIENT, &server).await });
         let input = BytesMut::new();
         let mut client = Self {
             stream,
