@@ -69,15 +69,20 @@ def publish(topic, *ids):
     assert requests.post(topic.endpoint, json=body, headers=headers, timeout=PATIENCE_S).ok
 
 
-def dead_letter(appliance, topic, receiver, *ids):
+def refuse(topic, receiver, *ids):
     """Has the receiver refuse these events, in words of its own."""
     refusal = {
         "Everpost-Dead-Letter-Reason": "Unknown customer",
         "Everpost-Dead-Letter-Description": 'there is no "7"',
     }
-    before = len(appliance.dead_letters(topic))
     receiver.script(*[(422, refusal)] * len(ids))
     publish(topic, *ids)
+
+
+def dead_letter(appliance, topic, receiver, *ids):
+    """The same, and waits until they are dead letters."""
+    before = len(appliance.dead_letters(topic))
+    refuse(topic, receiver, *ids)
     eventually(lambda: len(appliance.dead_letters(topic)) == before + len(ids), "dead letters")
 
 
@@ -277,7 +282,7 @@ def test_the_stock_client_waits_and_removes(appliance, topic, receiver, client):
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
     with receiving(client, topic, receive_mode=mode) as dead:
         assert dead.receive_messages(max_wait_time=1) == []
-        dying = threading.Timer(0.5, dead_letter, [appliance, topic, receiver, "late"])
+        dying = threading.Timer(0.5, refuse, [topic, receiver, "late"])
         dying.start()
         [message] = receive(dead, 1)
         dying.join()

@@ -140,7 +140,7 @@ impl Queue {
                 let broker = &self.state.broker;
                 let peeked =
                     broker.peek_dead_letters(self.subscription.id, DeliveryId(from), count);
-                let peeked = peeked.await.map_err(busy)?;
+                let peeked = peeked.await.map_err(|error| busy(&error))?;
                 let messages = peeked.iter().map(|each| self.peeked(each).into());
                 Reply::Peeked(messages.collect())
             }
@@ -269,7 +269,7 @@ impl Queue {
                     .map(|each| each.map(drop).map_err(unsettled))
                     .collect()
             }
-            Err(error) => vec![Err(busy(error)); count],
+            Err(error) => vec![Err(busy(&error)); count],
         }
     }
 
@@ -388,11 +388,11 @@ fn refused(error: ReceiveError) -> AmqpError {
         ReceiveError::SubscriptionDeleted => AmqpError::new(NOT_FOUND, problem),
         ReceiveError::Pushed(_) => AmqpError::new(NOT_ALLOWED, problem),
         ReceiveError::TooManyWaiting => AmqpError::new(SERVER_BUSY, problem),
-        ReceiveError::Store(error) => busy(error),
+        ReceiveError::Store(error) => busy(&error),
     }
 }
 
-fn busy(error: StoreError) -> AmqpError {
+fn busy(error: &StoreError) -> AmqpError {
     tracing::warn!(%error, "a dead-letter queue could not be served");
     let problem = "The appliance cannot answer right now; try again in a moment.";
     AmqpError::new(SERVER_BUSY, problem)

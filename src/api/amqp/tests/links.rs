@@ -13,7 +13,7 @@ fn sasl_init(mechanism: &str, response: &[u8]) -> Vec<u8> {
     let response = Value::Binary(Bytes::copy_from_slice(response));
     let init = Value::composite(0x41, vec![Value::symbol(mechanism), response]);
     write_frame(&mut bytes, FrameKind::Sasl, 0, |out| {
-        out.extend(init.to_bytes())
+        out.extend(init.to_bytes());
     });
     bytes
 }

@@ -125,7 +125,7 @@ impl Peer {
 
 fn frame(bytes: &mut Vec<u8>, channel: u16, performative: &Performative) {
     write_frame(bytes, FrameKind::Amqp, channel, |out| {
-        performative.encode(out)
+        performative.encode(out);
     });
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::address::{Address, EntityAddress, SubQueue};
 use super::super::batch::{self, BATCH_FORMAT};
-use super::super::message::{Handout, Message, Properties, annotation};
+use super::super::message::{Handout, Message, annotation};
 use super::super::outcome::{DeadLettering, Outcome};
 use super::*;
 
