@@ -4,6 +4,7 @@
 //! renders the answer; it decides nothing about events. Publish requests are answered by [`Doors`] itself, since
 //! there are more of them than of all others, and a router with its layers costs more than the rest.
 
+pub mod amqp;
 mod arm;
 mod auth;
 mod error;
@@ -31,6 +32,7 @@ use axum::extract::Request;
 use axum::middleware;
 use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -109,6 +111,23 @@ impl Doors {
     pub fn new(state: ApiState, others: Router) -> Self {
         let router = router(state.clone(), others);
         Self { state, router }
+    }
+
+    /// What serves AMQP connections, until `stop`.
+    pub fn amqp(&self, container_id: String, stop: CancellationToken) -> amqp::Server {
+        let state = self.state.clone();
+        let clock = state.broker.clock().clone();
+        amqp::Server {
+            nodes: Box::new(move |client| {
+                Arc::new(amqp::DeadLetterQueues {
+                    state: state.clone(),
+                    client,
+                })
+            }),
+            clock,
+            container_id,
+            stop,
+        }
     }
 
     /// Answers a request.

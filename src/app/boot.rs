@@ -129,6 +129,7 @@ impl Appliance {
             azure: azure_scope(&config),
         };
         let api_document = Arc::new(api::document(&api_options, &public_url));
+        let container_id = format!("everpost-{}", entropy.uuid());
         let facts = facts::gather(&config, &data_dir, &url, clock.now());
         let options = broker_options(&config, clock, entropy, public_url);
         let broker = Broker::start(store.clone(), outbound, options).await?;
@@ -188,13 +189,20 @@ impl Appliance {
             per_client: config.http_connections_per_client,
             proxies: TrustedProxies(config.http_trusted_proxies.clone().into()),
         };
+        let amqp = doors.amqp(container_id, stop_listening.clone());
         let proxies = limits.proxies.clone();
         let service = move |address| {
             let doors = doors.clone();
             let answer = move |request| doors.clone().answer(request);
             listen::answered(answer, address, proxies.clone())
         };
-        let serving = listen::serve(listener, limits, stop_listening.clone(), service);
+        let serving = listen::serve(
+            listener,
+            limits,
+            stop_listening.clone(),
+            service,
+            Some(amqp),
+        );
         let listening = tokio::spawn(serving);
         let url_file = data_dir.file(SERVER_URL_FILE);
         if let Err(error) = write_private(&url_file, &format!("{url}\n")) {

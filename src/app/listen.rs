@@ -25,7 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::client_of;
+use crate::api::{amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::paced_body::PacedBody;
 use crate::app::unread::{Streams, watched};
@@ -59,6 +59,9 @@ const BROKEN_TOLD_EVERY: Duration = Duration::from_secs(60);
 /// How long open connections may take to end their requests at a stop.
 const GOODBYE: Duration = Duration::from_secs(2);
 
+/// What AMQP begins with. No method of HTTP that is served does, nor HTTP/2.
+const AMQP: u8 = b'A';
+
 /// How many connections are served at once.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimits {
@@ -70,12 +73,14 @@ pub(super) struct ConnectionLimits {
     pub(super) proxies: TrustedProxies,
 }
 
-/// Serves on `listener` until `stop`, each connection by a service of its own.
+/// Serves on `listener` until `stop`: whoever speaks AMQP by `amqp`, if it is there, and every other connection by
+/// a service of its own.
 pub(super) async fn serve<S, B>(
     listener: TcpListener,
     limits: ConnectionLimits,
     stop: CancellationToken,
     service_for: impl Fn(SocketAddr) -> S,
+    amqp: Option<amqp::Server>,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
@@ -85,6 +90,7 @@ pub(super) async fn serve<S, B>(
     let clients = Arc::new(Clients::default());
     let server = server();
     let graceful = GracefulShutdown::new();
+    let amqp = Arc::new(amqp);
     let broken = Arc::new(AtomicU64::new(0));
     tokio::spawn(
         stop.clone()
@@ -107,21 +113,40 @@ pub(super) async fn serve<S, B>(
             has_requested.notify_one();
             service.call(request)
         });
-        let connection = server
-            .serve_connection(TokioIo::new(stream), service)
-            .into_owned();
-        let connection = graceful.watch(connection);
-        let broken = Arc::clone(&broken);
-        tokio::spawn(async move {
-            // A client that hangs up or sends nonsense concerns nobody but itself.
-            if let Err(cause) = attend(connection, &requested).await {
-                tracing::debug!(%cause, %address, "a connection was broken");
-                broken.fetch_add(1, Ordering::Relaxed);
+        // The stop waits for whoever holds a watcher.
+        let (server, watcher, amqp) = (server.clone(), graceful.watcher(), Arc::clone(&amqp));
+        let (stopped, broken) = (stop.clone(), Arc::clone(&broken));
+        let serving = async move {
+            let first = tokio::select! {
+                first = first_byte(&stream) => first,
+                () = stopped.cancelled() => None,
+            };
+            match (first, &*amqp) {
+                (None, _) => {}
+                (Some(AMQP), Some(amqp)) => amqp::serve(stream, address.ip(), amqp).await,
+                (Some(_), _) => {
+                    let connection = server.serve_connection(TokioIo::new(stream), service);
+                    let connection = watcher.watch(connection.into_owned());
+                    // A client that hangs up or sends nonsense concerns nobody but itself.
+                    if let Err(cause) = attend(connection, &requested).await {
+                        tracing::debug!(%cause, %address, "a connection was broken");
+                        broken.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
             }
             drop((slot, of_client));
-        });
+        };
+        tokio::spawn(serving);
     }
     let _ = tokio::time::timeout(GOODBYE, graceful.shutdown()).await;
+}
+
+/// The first byte that a client sends, which stays to be read; `None` if it sends none in time.
+async fn first_byte(stream: &TcpStream) -> Option<u8> {
+    let mut byte = [0];
+    let peeked = tokio::time::timeout(HEADER_DEADLINE, stream.peek(&mut byte)).await;
+    let count = peeked.ok()?.ok()?;
+    (count > 0).then_some(byte[0])
 }
 
 /// Serves one connection, each request by `answer`.
@@ -307,7 +332,7 @@ mod tests {
             proxies: TrustedProxies::default(),
         };
         let service = move |address| routed(router.clone(), address);
-        tokio::spawn(serve(listener, limits, stop.clone(), service));
+        tokio::spawn(serve(listener, limits, stop.clone(), service, None));
         let mut client = TcpStream::connect(address).await.expect("a connection");
         let said = said.as_ref();
         client.write_all(said).await.expect("sent");
@@ -342,7 +367,7 @@ mod tests {
             proxies: TrustedProxies::default(),
         };
         let service = move |address| routed(router.clone(), address);
-        tokio::spawn(serve(listener, limits, stop.clone(), service));
+        tokio::spawn(serve(listener, limits, stop.clone(), service, None));
         let connect = async || TcpStream::connect(address).await.expect("a connection");
         let ask = async |client: &mut TcpStream| {
             let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";

@@ -33,6 +33,7 @@ pub mod response_script;
 pub mod retention;
 pub mod retry;
 pub mod setting;
+pub mod shared_access;
 pub mod signing;
 pub mod subscription;
 pub mod system_topic;

@@ -42,6 +42,7 @@ pub use ledger::fan_out::{FanOut, FannedOut};
 pub use ledger::lease::{Due, LeaseRequest, Leased};
 pub use ledger::locks::{
     DeadLetter, LockBatch, LockChanges, LockRequest, LockSelection, LockSettled, Locked,
+    PeekRequest, Peeked,
 };
 pub use ledger::notices::{NoticeMark, OwedNotice};
 pub use ledger::request_marks::RequestMark;

@@ -11,8 +11,15 @@ from urllib.parse import quote_plus
 
 import pytest
 import requests
+from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode, ServiceBusSubQueue
+from azure.servicebus.exceptions import (
+    MessageLockLostError,
+    MessagingEntityNotFoundError,
+    ServiceBusAuthenticationError,
+    ServiceBusError,
+)
 
-from appliance import BINARY, PATIENCE_S, environment, eventually
+from appliance import BINARY, PATIENCE_S, REPOSITORY, environment, eventually
 
 RULE = "RootManageSharedAccessKey"
 EVENT = {"subject": "/orders/7", "eventType": "Order.Paid", "eventTime": "2026-11-21T06:40:53Z", "dataVersion": "1"}
@@ -62,15 +69,20 @@ def publish(topic, *ids):
     assert requests.post(topic.endpoint, json=body, headers=headers, timeout=PATIENCE_S).ok
 
 
-def dead_letter(appliance, topic, receiver, *ids):
+def refuse(topic, receiver, *ids):
     """Has the receiver refuse these events, in words of its own."""
     refusal = {
         "Everpost-Dead-Letter-Reason": "Unknown customer",
         "Everpost-Dead-Letter-Description": 'there is no "7"',
     }
-    before = len(appliance.dead_letters(topic))
     receiver.script(*[(422, refusal)] * len(ids))
     publish(topic, *ids)
+
+
+def dead_letter(appliance, topic, receiver, *ids):
+    """The same, and waits until they are dead letters."""
+    before = len(appliance.dead_letters(topic))
+    refuse(topic, receiver, *ids)
     eventually(lambda: len(appliance.dead_letters(topic)) == before + len(ids), "dead letters")
 
 
@@ -198,3 +210,117 @@ def test_the_command_line_makes_tokens_for_one_queue(appliance, topic, receiver)
     assert appliance.token not in authorization
     assert other.ask("POST", f"{other.path}/messages/head?timeout=0", authorization).status_code == 401
     assert queue.ask("POST", f"{queue.path}/messages/head?timeout=0", authorization).status_code == 201
+
+
+def connection_string(appliance, key=None):
+    return (
+        f"Endpoint=sb://{appliance.url.removeprefix('http://')};SharedAccessKeyName={RULE};"
+        f"SharedAccessKey={key or appliance.token};UseDevelopmentEmulator=true;"
+    )
+
+
+@pytest.fixture
+def client(appliance):
+    string = connection_string(appliance)
+    with ServiceBusClient.from_connection_string(string, retry_total=0) as client:
+        yield client
+
+
+def receiving(client, topic, **options):
+    options = {"sub_queue": ServiceBusSubQueue.DEAD_LETTER, "max_wait_time": PATIENCE_S, **options}
+    return client.get_subscription_receiver(topic.name, "billing", **options)
+
+
+def receive(dead, count):
+    found = []
+    while len(found) < count:
+        messages = dead.receive_messages(max_message_count=count - len(found))
+        assert messages, f"{len(found)} of {count}"
+        found += messages
+    return found
+
+
+def test_the_stock_client_receives_and_settles(appliance, topic, receiver, client):
+    dead_letter(appliance, topic, receiver, "a", "b", "c")
+    with receiving(client, topic) as dead:
+        peeked = dead.peek_messages(max_message_count=5)
+        assert [message.message_id for message in peeked] == ["a", "b", "c"]
+        later = dead.peek_messages(sequence_number=peeked[1].sequence_number, max_message_count=1)
+        assert [message.message_id for message in later] == ["b"]
+        # They died side by side, in any order.
+        a, b, c = sorted(receive(dead, 3), key=lambda message: message.sequence_number)
+        assert json.loads(str(a))["data"] == {"number": "a"}
+        assert a.content_type == "application/json; charset=utf-8"
+        assert a.dead_letter_reason == "Unknown customer"
+        assert a.dead_letter_error_description == 'there is no "7"'
+        assert a.sequence_number == peeked[0].sequence_number
+        before = b.locked_until_utc
+        time.sleep(0.01)
+        dead.renew_message_lock(b)
+        assert b.locked_until_utc > before
+        dead.complete_message(a)
+        dead.defer_message(b)
+        dead.abandon_message(c)
+        [again] = receive(dead, 1)
+        assert again.message_id == "c"
+        # Both faces see the same locks.
+        assert Queue(appliance, topic).peek_lock().status_code == 204
+        dead.abandon_message(again)
+        # A dead letter stays one.
+        [again] = receive(dead, 1)
+        with pytest.raises(ServiceBusError):
+            dead.dead_letter_message(again)
+        [deferred] = dead.receive_deferred_messages(b.sequence_number)
+        assert deferred.message_id == "b"
+        dead.complete_message(deferred)
+        with pytest.raises(ServiceBusError):
+            dead.receive_deferred_messages(b.sequence_number)
+    assert [each["eventId"] for each in appliance.dead_letters(topic)] == ["c"]
+
+
+def test_the_stock_client_waits_and_removes(appliance, topic, receiver, client):
+    mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    with receiving(client, topic, receive_mode=mode) as dead:
+        assert dead.receive_messages(max_wait_time=1) == []
+        dying = threading.Timer(0.5, refuse, [topic, receiver, "late"])
+        dying.start()
+        [message] = receive(dead, 1)
+        dying.join()
+        assert message.message_id == "late"
+    assert appliance.dead_letters(topic) == []
+
+
+def test_locks_that_rest_has_settled_are_lost_for_the_stock_client(appliance, topic, receiver, client):
+    dead_letter(appliance, topic, receiver, "a")
+    with receiving(client, topic) as dead:
+        [message] = receive(dead, 1)
+        queue = Queue(appliance, topic)
+        path = f"{queue.path}/messages/{message.sequence_number}/{message.lock_token}"
+        assert queue.ask("DELETE", path).status_code == 200
+        with pytest.raises(MessageLockLostError):
+            dead.complete_message(message)
+
+
+def test_the_stock_client_is_told_what_is_wrong(appliance, topic, client):
+    with pytest.raises(MessagingEntityNotFoundError):
+        with client.get_subscription_receiver("nowhere", "billing", sub_queue="deadletter") as dead:
+            dead.receive_messages()
+    with pytest.raises(MessagingEntityNotFoundError):
+        with client.get_queue_receiver("jobs") as dead:
+            dead.receive_messages()
+    string = connection_string(appliance, key="wrong")
+    with ServiceBusClient.from_connection_string(string, retry_total=0) as stranger:
+        with pytest.raises(ServiceBusAuthenticationError):
+            with receiving(stranger, topic) as dead:
+                dead.receive_messages()
+
+
+def test_the_example_of_the_documentation_works(appliance, topic, receiver, capsys):
+    dead_letter(appliance, topic, receiver, "a", "b")
+    text = (REPOSITORY / "docs/dead-letters.md").read_text()
+    [example] = [part.split("```")[0] for part in text.split("```python\n")[1:]]
+    example = example.replace('"orders"', repr(topic.name))
+    exec(example, {"connection_string": connection_string(appliance)})
+    printed = capsys.readouterr().out.splitlines()
+    assert sorted(printed) == ["a Unknown customer", "b Unknown customer"]
+    assert appliance.dead_letters(topic) == []

@@ -24,8 +24,8 @@ use everpost::model::subscription::{SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
 use everpost::store::{
     AppendRequest, CandidateQuery, DataDir, Effects, LockChanges, LockRequest, LockSelection,
-    LockSettled, RegistryChange, Resubmission, ResubmitOutcome, ResubmitRequest, ResubmitTarget,
-    Store, StoreOptions,
+    LockSettled, PeekRequest, RegistryChange, Resubmission, ResubmitOutcome, ResubmitRequest,
+    ResubmitTarget, Store, StoreOptions,
 };
 use everpost::wire::resource;
 use serde_json::json;
@@ -542,7 +542,34 @@ impl Trial {
         }
     }
 
+    /// Whoever looks at a queue sees all that is in it, locked or not, in the order of the numbers.
+    async fn compare_peeked(&self) {
+        for queue in [SubQueue::Pending, SubQueue::DeadLetters] {
+            let rows = self.rows.iter();
+            let rows = rows.filter(|(_, row)| row.queue() == Some(queue));
+            let mut expected: Vec<_> = rows.map(|(id, row)| (*id, row.deferred)).collect();
+            expected.sort_unstable();
+            let from = expected
+                .get(expected.len() / 2)
+                .map_or(DeliveryId(0), |(id, _)| *id);
+            expected.retain(|(id, _)| *id >= from);
+            let request = PeekRequest {
+                of: QueueRef {
+                    subscription: self.subscription,
+                    queue,
+                },
+                from,
+                limit: expected.len() + 1,
+                bytes_max: usize::MAX,
+            };
+            let peeked = self.store.ledger.peek(request).await.expect("an answer");
+            let peeked = peeked.iter().map(|each| (each.delivery.id, each.deferred));
+            assert_eq!(peeked.collect::<Vec<_>>(), expected);
+        }
+    }
+
     async fn compare(&self) {
+        self.compare_peeked().await;
         for (id, row) in &self.rows {
             let shown = self.store.views.delivery(*id).await.expect("an answer");
             let shown = shown.expect("the delivery");

@@ -20,13 +20,14 @@ use crate::base::Timestamp;
 use crate::broker::{ManageError, ReceiveError, ReceiveRequest};
 use crate::model::audit::{Actor, AuditAction, Caller, Target};
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::DeliveryId;
+use crate::model::delivery::{Delivery, DeliveryId};
+use crate::model::event::StoredEvent;
 use crate::model::lease::{Disposition, LockChange, LockError, LockOf, LockToken, QueueRef};
 use crate::model::limits::{LOCK_DURATION, RECEIVE_WAIT, RECEIVE_WAIT_MAX, RETRY_AFTER_BUSY_S};
 use crate::model::name::{InvalidName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
-use crate::store::{LockSelection, Locked, StoreError};
+use crate::store::{DeadLetter, LockSelection, Locked, StoreError};
 use crate::wire;
 use crate::wire::sas::resource_covers;
 use crate::wire::service_bus::address::{Address, Claim, Operation, lock_path};
@@ -242,7 +243,7 @@ fn check_token(
         )));
     }
     let now = state.broker.clock().now();
-    let resource = token
+    let (resource, _) = token
         .verify(&state.token.secret(), now)
         .map_err(|error| explain(&error))?;
     let host = host_of(request).unwrap_or_default();
@@ -356,28 +357,42 @@ impl EntityHandler<'_> {
         locked: &Locked,
         lock: Option<(LockToken, Timestamp)>,
     ) -> (HeaderMap, Vec<u8>) {
-        let dead = locked.dead_letter.as_ref();
-        let details = dead.map(|dead| &dead.details);
-        let own_reason = details.and_then(|details| details.reason.as_deref());
-        let own_description = details.and_then(|details| details.description.as_deref());
-        // A receiver that gave no reason has none; everything else has ours.
-        let given = dead.map(|dead| dead.reason);
-        let given = given.filter(|reason| *reason != DeadLetterReason::Application);
-        let message = Message {
-            sequence_number: locked.delivery.id.0,
-            message_id: &locked.event.event.id,
-            enqueued_at: locked.delivery.published_at,
-            delivery_count: locked.delivery.attempts.max(1),
-            lock,
-            reason: own_reason.or(given.map(DeadLetterReason::name)),
-            description: own_description.or(given.map(DeadLetterReason::description)),
-            properties: details.map_or(&[], |details| &details.properties),
-        };
-        let mut headers = message.headers();
+        let Locked {
+            delivery,
+            event,
+            dead_letter,
+            ..
+        } = locked;
+        let mut headers = message_of(delivery, event, dead_letter.as_ref(), lock).headers();
         let schema = self.subscription.definition.delivery_schema;
         let payload = wire::encode_message(schema, &self.topic.resource_id, &locked.event);
         let kind = HeaderValue::from_static(payload.content_type);
         headers.insert(header::CONTENT_TYPE, kind);
         (headers, payload.body)
+    }
+}
+
+/// What Service Bus' clients see of a dead letter beside its body.
+pub(in crate::api) fn message_of<'a>(
+    delivery: &Delivery,
+    event: &'a StoredEvent,
+    dead: Option<&'a DeadLetter>,
+    lock: Option<(LockToken, Timestamp)>,
+) -> Message<'a> {
+    let details = dead.map(|dead| &dead.details);
+    let own_reason = details.and_then(|details| details.reason.as_deref());
+    let own_description = details.and_then(|details| details.description.as_deref());
+    // A receiver that gave no reason has none; everything else has ours.
+    let given = dead.map(|dead| dead.reason);
+    let given = given.filter(|reason| *reason != DeadLetterReason::Application);
+    Message {
+        sequence_number: delivery.id.0,
+        message_id: &event.event.id,
+        enqueued_at: delivery.published_at,
+        delivery_count: delivery.attempts.max(1),
+        lock,
+        reason: own_reason.or(given.map(DeadLetterReason::name)),
+        description: own_description.or(given.map(DeadLetterReason::description)),
+        properties: details.map_or(&[], |details| &details.properties),
     }
 }

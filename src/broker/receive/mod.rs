@@ -25,11 +25,17 @@ use crate::model::topic::TopicId;
 use crate::store::views::DeadLetterQuery;
 use crate::store::{
     FreeChange, FreeChanges, FreeSettled, LockBatch, LockChanges, LockRequest, LockSelection,
-    LockSettled, Locked, StoreError,
+    LockSettled, Locked, PeekRequest, Peeked, StoreError,
 };
 
 /// How long a receiver waits before the store is read again: a lock may lapse.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
+
+/// How long a receiver waits at least when what seemed due could not be received.
+const VAIN_PAUSE: Duration = Duration::from_secs(1);
+
+/// Deliveries that are shown at once.
+const PEEK_MAX: usize = 250;
 
 /// Dead letters that one change removes: more would block the writer for too long.
 const REMOVE_BATCH_MAX: usize = 250;
@@ -141,49 +147,83 @@ impl Broker {
         if !found.is_empty() || wait.is_zero() {
             return Ok(found);
         }
-        let owner = self.owner_of(request.of.subscription)?;
-        let waiter = self.shared.arrivals.wait_at(request.of, owner)?;
+        let waiter = self.wait_at(request.of)?;
         let deadline = tokio::time::sleep(wait);
         tokio::pin!(deadline);
+        let mut in_vain = false;
+        loop {
+            tokio::select! {
+                due = self.due(&waiter, in_vain) => due?,
+                () = &mut deadline => return Ok(Vec::new()),
+                () = self.stopping() => return Ok(Vec::new()),
+            }
+            let found = self.receive(request).await?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+            in_vain = true;
+        }
+    }
+
+    /// Waits until something in a queue falls due. `in_vain` says that the caller has just found nothing to
+    /// receive. May be dropped while it waits.
+    pub async fn await_due(&self, of: QueueRef, in_vain: bool) -> Result<(), ReceiveError> {
+        let waiter = self.wait_at(of)?;
+        Ok(self.due(&waiter, in_vain).await?)
+    }
+
+    async fn due(&self, waiter: &Waiter<'_>, mut in_vain: bool) -> Result<(), StoreError> {
         loop {
             // Registered before the store is read, so that nothing in between is missed.
             let arrival = waiter.notify.notified();
             tokio::pin!(arrival);
             arrival.as_mut().enable();
-            let pause = match self.time_until_due(request).await? {
-                Duration::ZERO => {
-                    let found = self.receive(request).await?;
-                    if !found.is_empty() {
-                        return Ok(found);
-                    }
-                    LOOK_INTERVAL // somebody was quicker
-                }
-                pause => pause.min(LOOK_INTERVAL),
-            };
+            let mut pause = self.time_until_due(waiter.queue).await?;
+            if std::mem::take(&mut in_vain) {
+                pause = pause.max(VAIN_PAUSE);
+            }
+            if pause.is_zero() {
+                return Ok(());
+            }
             tokio::select! {
                 () = &mut arrival => {}
-                () = tokio::time::sleep(pause) => {}
-                () = &mut deadline => return Ok(Vec::new()),
-                () = self.stopping() => return Ok(Vec::new()),
+                () = tokio::time::sleep(pause.min(LOOK_INTERVAL)) => {}
             }
         }
     }
 
-    fn owner_of(&self, subscription: SubscriptionId) -> Result<Owner, ReceiveError> {
+    fn wait_at(&self, of: QueueRef) -> Result<Waiter<'_>, ReceiveError> {
         let registry = self.registry();
         let (topic, _) = registry
-            .subscription(subscription)
+            .subscription(of.subscription)
             .ok_or(ReceiveError::SubscriptionDeleted)?;
         let namespace = topic.namespace.as_ref();
-        Ok(namespace.map_or(Owner::Topic(topic.topic.id), |entry| {
+        let owner = namespace.map_or(Owner::Topic(topic.topic.id), |entry| {
             Owner::Namespace(entry.namespace.id)
-        }))
+        });
+        self.shared.arrivals.wait_at(of, owner)
     }
 
-    async fn time_until_due(&self, request: &ReceiveRequest) -> Result<Duration, StoreError> {
-        let due = self.store().ledger.agenda(vec![request.of]).await?;
+    async fn time_until_due(&self, of: QueueRef) -> Result<Duration, StoreError> {
+        let due = self.store().ledger.agenda(vec![of]).await?;
         let now = self.clock().now();
         Ok(due.first().map_or(LOOK_INTERVAL, |due| due.at.since(now)))
+    }
+
+    /// Dead letters of a subscription from a number on, whoever holds them.
+    pub async fn peek_dead_letters(
+        &self,
+        subscription: SubscriptionId,
+        from: DeliveryId,
+        limit: usize,
+    ) -> Result<Vec<Peeked>, StoreError> {
+        let request = PeekRequest {
+            of: QueueRef::dead_letters(subscription),
+            from,
+            limit: limit.min(PEEK_MAX),
+            bytes_max: LOCK_BYTES_MAX,
+        };
+        self.store().ledger.peek(request).await
     }
 
     /// Keeps the locked deliveries that may be handed out, and ends those that have used up their retry

@@ -69,6 +69,27 @@ pub struct LockBatch {
     pub unreadable: Vec<(Delivery, String)>,
 }
 
+/// Which deliveries of a queue to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct PeekRequest {
+    pub of: QueueRef,
+    /// The first number.
+    pub from: DeliveryId,
+    pub limit: usize,
+    /// Bytes of events after which no more is added; the first one always is.
+    pub bytes_max: usize,
+}
+
+/// A delivery that was looked at, whoever holds it.
+#[derive(Clone, Debug)]
+pub struct Peeked {
+    pub delivery: Delivery,
+    pub event: Arc<StoredEvent>,
+    pub deferred: bool,
+    /// Of a dead letter.
+    pub dead_letter: Option<DeadLetter>,
+}
+
 /// Why and when a delivery was dead-lettered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
@@ -170,19 +191,43 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
     Ok(taken)
 }
 
-fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreError> {
-    let QueueRef {
-        subscription,
-        queue,
-    } = request.of;
+/// Deliveries by their numbers. One whose event cannot be read is left out.
+pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>, StoreError> {
+    let select = select(request.of, "id >= ?2 ORDER BY id LIMIT ?3");
+    let values = params![request.of.subscription, request.from, request.limit];
+    let mut peeked = Vec::new();
+    let mut bytes = 0;
+    for found in tx.all(&select, values, Lockable::of)? {
+        if bytes > request.bytes_max {
+            break;
+        }
+        let Ok(event) = load_event(tx, found.delivery.event)? else {
+            continue;
+        };
+        bytes += event.event.size();
+        peeked.push(Peeked {
+            delivery: found.delivery,
+            event: Arc::new(event),
+            deferred: found.deferred,
+            dead_letter: found.dead_letter,
+        });
+    }
+    Ok(peeked)
+}
+
+fn select(of: QueueRef, condition: &str) -> String {
     // A literal, since SQLite uses a partial index only if it sees the value.
-    let state = queue.state().name();
+    let state = of.queue.state().name();
+    format!(
+        "SELECT {DELIVERY_COLUMNS}, {LOCKABLE} FROM delivery \
+         WHERE subscription_id = ?1 AND state = '{state}' AND {condition}"
+    )
+}
+
+fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreError> {
+    let subscription = request.of.subscription;
     let find = |condition: &str, values: &[&dyn ToSql]| {
-        let select = format!(
-            "SELECT {DELIVERY_COLUMNS}, {LOCKABLE} FROM delivery \
-             WHERE subscription_id = ?1 AND state = '{state}' AND {condition}"
-        );
-        tx.all(&select, values, Lockable::of)
+        tx.all(&select(request.of, condition), values, Lockable::of)
     };
     match &request.which {
         LockSelection::Due => {

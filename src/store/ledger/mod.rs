@@ -51,7 +51,7 @@ use append::{AppendRequest, Appended, Effects, HandedOver, Stored};
 use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
 use fan_out::FannedOut;
 use lease::{Due, LeaseRequest, Leased};
-use locks::{LockBatch, LockChanges, LockRequest, LockSettled};
+use locks::{LockBatch, LockChanges, LockRequest, LockSettled, PeekRequest, Peeked};
 use notices::OwedNotice;
 use resubmit::{ResubmitDone, ResubmitRequest, Sent};
 use settle::{DiscardRequest, Discarded, FreeChanges, FreeSettled, Settled, SettlementRecord};
@@ -243,6 +243,11 @@ impl Ledger {
     /// Locks deliveries of a queue, at most one for each token.
     pub async fn lock(&self, request: LockRequest) -> Result<LockBatch, StoreError> {
         self.db.write(move |tx| locks::lock(tx, &request)).await
+    }
+
+    /// Deliveries of a queue in the order of their numbers, whoever holds them.
+    pub async fn peek(&self, request: PeekRequest) -> Result<Vec<Peeked>, StoreError> {
+        self.db.read(move |tx| locks::peek(tx, &request)).await
     }
 
     /// Settles and renews locks. A lock that was lost changes nothing. Returns what became of each.

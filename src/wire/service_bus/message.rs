@@ -4,10 +4,12 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::{Value, json};
+use serde_json::{Value as Json, json};
 
 use crate::base::Timestamp;
 use crate::model::lease::LockToken;
+use crate::wire::amqp::Value;
+use crate::wire::amqp::message::{Handout, Message as Encoded, Properties, annotation};
 
 const BROKER_PROPERTIES: HeaderName = HeaderName::from_static("brokerproperties");
 const REASON: &str = "DeadLetterReason";
@@ -61,13 +63,48 @@ impl Message<'_> {
                 continue;
             };
             if !headers.contains_key(&name) && !NOT_PROPERTIES.contains(&name.as_str()) {
-                headers.insert(name, ascii(&Value::from(value)));
+                headers.insert(name, ascii(&Json::from(value)));
             }
         }
         headers
     }
 
-    fn broker_properties(&self) -> Value {
+    /// The encoded message of AMQP, with `body` of the type `content_type`. `deferred` says that it comes by its
+    /// number alone.
+    pub fn encode(&self, content_type: &str, body: Vec<u8>, deferred: bool) -> Vec<u8> {
+        let properties = Properties {
+            message_id: Some(self.message_id.into()),
+            content_type: Some(content_type.to_owned()),
+            ..Properties::default()
+        };
+        let own = [(REASON, self.reason), (DESCRIPTION, self.description)];
+        let own = own
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into(), value?.into())));
+        let given = self.properties.iter();
+        let given = given.map(|(name, value)| (name.as_str().into(), value.as_str().into()));
+        let application = own.chain(given).collect();
+        let moment = |at: Timestamp| Value::Timestamp(at.as_ms());
+        let number = Value::Long(self.sequence_number);
+        let mut annotations = vec![
+            (annotation::SEQUENCE_NUMBER, number.clone()),
+            (annotation::ENQUEUED_SEQUENCE_NUMBER, number),
+            (annotation::ENQUEUED_TIME, moment(self.enqueued_at)),
+            (annotation::MESSAGE_STATE, Value::Int(i32::from(deferred))),
+        ];
+        if let Some((_, until)) = self.lock {
+            annotations.push((annotation::LOCKED_UNTIL, moment(until)));
+        }
+        let handout = Handout {
+            delivery_count: self.delivery_count,
+            annotations,
+            properties: Vec::new(),
+        };
+        let message = Encoded::of_data(&properties, application, body);
+        message.hand_out(&handout).expect("it was just written")
+    }
+
+    fn broker_properties(&self) -> Json {
         let mut properties = json!({
             "DeliveryCount": self.delivery_count,
             "EnqueuedSequenceNumber": self.sequence_number,
@@ -91,7 +128,7 @@ fn rfc_1123(at: Timestamp) -> String {
 
 /// JSON with everything beyond ASCII escaped, because clients read headers in different ways. A text is
 /// quoted, as custom properties are.
-fn ascii(value: &Value) -> HeaderValue {
+fn ascii(value: &Json) -> HeaderValue {
     let mut text = String::new();
     let mut units = [0; 2];
     for c in value.to_string().chars() {
@@ -110,6 +147,7 @@ fn ascii(value: &Value) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::amqp::value::get;
 
     #[test]
     fn a_message_has_its_headers() {
@@ -137,7 +175,7 @@ mod tests {
         };
         let broker = text("BrokerProperties").expect("properties");
         assert!(broker.is_ascii(), "{broker}");
-        let broker: Value = serde_json::from_str(broker).expect("JSON");
+        let broker: Json = serde_json::from_str(broker).expect("JSON");
         let expected = json!({
             "DeliveryCount": 3, "EnqueuedSequenceNumber": 42, "SequenceNumber": 42,
             "EnqueuedTimeUtc": "Sun, 06 Nov 1994 08:49:37 GMT", "MessageId": "größe 😀",
@@ -156,5 +194,43 @@ mod tests {
         let headers = without_lock.headers();
         let broker = headers["BrokerProperties"].to_str().expect("ASCII");
         assert!(!broker.contains("Lock"), "{broker}");
+    }
+
+    #[test]
+    fn a_message_has_its_encoding() {
+        let token = LockToken::from_bytes([7; 16]);
+        let properties = [("Order-No".to_owned(), "7".to_owned())];
+        let message = Message {
+            sequence_number: 42,
+            message_id: "größe",
+            enqueued_at: Timestamp::from_ms(1_000),
+            delivery_count: 3,
+            lock: Some((token, Timestamp::from_ms(61_000))),
+            reason: Some("Odd"),
+            description: None,
+            properties: &properties,
+        };
+        let encoded = message.encode("application/json", b"{}".to_vec(), true);
+        let encoded = Encoded::parse(&encoded.into()).expect("a message");
+        assert_eq!(encoded.header().expect("a header").delivery_count, 3);
+        let found = encoded.properties().expect("properties");
+        assert_eq!(found.message_id, Some("größe".into()));
+        assert_eq!(found.content_type.as_deref(), Some("application/json"));
+        let expected = vec![
+            ("DeadLetterReason".into(), "Odd".into()),
+            ("Order-No".into(), "7".into()),
+        ];
+        assert_eq!(encoded.application_properties(), Ok(expected));
+        let annotations = encoded.annotations().expect("annotations");
+        let annotation = |name| get(&annotations, name).cloned();
+        for (name, expected) in [
+            (annotation::SEQUENCE_NUMBER, Value::Long(42)),
+            (annotation::ENQUEUED_TIME, Value::Timestamp(1_000)),
+            (annotation::LOCKED_UNTIL, Value::Timestamp(61_000)),
+            (annotation::MESSAGE_STATE, Value::Int(1)),
+        ] {
+            assert_eq!(annotation(name), Some(expected), "{name}");
+        }
+        assert_eq!(encoded.body().as_ref(), b"\x00\x53\x75\xa0\x02{}");
     }
 }

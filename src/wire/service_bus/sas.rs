@@ -63,8 +63,13 @@ impl<'a> Token<'a> {
         &self.rule
     }
 
-    /// Checks signature and expiry. Returns the resource that it is for, with everything below it.
-    pub fn verify(&self, key: &Secret, now: Timestamp) -> Result<String, TokenError> {
+    /// The resource that it says it is for, with everything below it.
+    pub fn resource(&self) -> Option<String> {
+        decoded(self.resource)
+    }
+
+    /// Checks signature and expiry. Returns the resource that it is for, and until when.
+    pub fn verify(&self, key: &Secret, now: Timestamp) -> Result<(String, Timestamp), TokenError> {
         let signature: Vec<u8> = percent_decode_str(self.signature).collect();
         let signature = STANDARD
             .decode(signature)
@@ -80,7 +85,9 @@ impl<'a> Token<'a> {
         if at <= now {
             return Err(TokenError::Expired { at });
         }
-        decoded(self.resource).ok_or(TokenError::Malformed("its sr is not UTF-8"))
+        let resource = self.resource();
+        let resource = resource.ok_or(TokenError::Malformed("its sr is not UTF-8"))?;
+        Ok((resource, at))
     }
 }
 
@@ -129,8 +136,11 @@ mod tests {
     fn tokens_of_others_verify() {
         let token = Token::parse(KNOWN).expect("a token");
         assert_eq!(token.rule(), "RootManageSharedAccessKey");
-        let resource = token.verify(&key(), at(1_899_999_999)).expect("valid");
-        assert_eq!(resource, "https://host/orders");
+        let granted = token.verify(&key(), at(1_899_999_999)).expect("valid");
+        assert_eq!(
+            granted,
+            ("https://host/orders".to_owned(), at(1_900_000_000))
+        );
     }
 
     #[test]
@@ -144,7 +154,8 @@ mod tests {
         for text in [token.to_owned(), parts.join("&")] {
             let token = Token::parse(&text).expect("a token");
             assert_eq!(token.rule(), "a rule");
-            assert_eq!(token.verify(&key(), at(9)), Ok("sb://host/a b".to_owned()));
+            let granted = ("sb://host/a b".to_owned(), at(10));
+            assert_eq!(token.verify(&key(), at(9)), Ok(granted));
         }
     }
 

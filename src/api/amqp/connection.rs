@@ -1,0 +1,495 @@
+//! The state of one connection: bytes and answers in, bytes and events out. Nothing here waits, and the time is
+//! an argument.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::api::amqp::event::{Event, LinkId};
+use crate::api::amqp::frames::Frames;
+use crate::api::amqp::limits::{
+    CLOSE_DEADLINE, FRAME_BYTES_MAX, FRAME_BYTES_MIN, HANDSHAKE_DEADLINE, IDLE_TIMEOUT,
+    IDLE_TIMEOUT_MIN, PENDING_BYTES_MAX, SESSIONS_MAX,
+};
+use crate::api::amqp::session::{Acceptance, Fault, Handout, Session};
+use crate::base::Timestamp;
+use crate::wire::amqp::condition::{
+    AmqpError, CONNECTION_FORCED, DECODE_ERROR, FRAMING_ERROR, ILLEGAL_STATE,
+    RESOURCE_LIMIT_EXCEEDED,
+};
+use crate::wire::amqp::frame::{Frame, FrameKind, Protocol, next_frame, write_frame};
+use crate::wire::amqp::performative::{Begin, Open, Performative};
+use crate::wire::amqp::sasl::{self, Init, Mechanism, Outcome};
+use crate::wire::amqp::state::DeliveryState;
+use crate::wire::amqp::value::Map;
+
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The peer has to say which protocol it speaks.
+    Header,
+    /// It has to choose a mechanism.
+    Sasl,
+    /// It has shown a key that is being looked at.
+    Authenticating,
+    /// It has to speak AMQP now.
+    AmqpHeader,
+    /// It has to open.
+    Opening,
+    Open,
+    /// We have closed, and what the peer still sends means nothing, but for its own close.
+    Closing,
+    Closed,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    container_id: String,
+    phase: Phase,
+    input: BytesMut,
+    frames: Frames,
+    sessions: HashMap<u16, Session>,
+    /// Channel and handle of links that may still be answered.
+    places: HashMap<LinkId, (u16, u32)>,
+    started_at: Timestamp,
+    received_at: Timestamp,
+    sent_at: Timestamp,
+    closing_at: Timestamp,
+    /// How often the peer wants to hear something.
+    heartbeat: Option<Duration>,
+}
+
+impl Connection {
+    /// A connection that has just been accepted.
+    pub(super) fn new(container_id: String, now: Timestamp) -> Self {
+        Self {
+            container_id,
+            phase: Phase::Header,
+            input: BytesMut::new(),
+            frames: Frames::new(),
+            sessions: HashMap::new(),
+            places: HashMap::new(),
+            started_at: now,
+            received_at: now,
+            sent_at: now,
+            closing_at: now,
+            heartbeat: None,
+        }
+    }
+
+    /// Takes bytes of the peer.
+    pub(super) fn receive(&mut self, bytes: &[u8], now: Timestamp) {
+        self.received_at = now;
+        self.input.extend_from_slice(bytes);
+        self.read(now);
+    }
+
+    /// Whether more bytes can be taken.
+    pub(super) fn wants_input(&self) -> bool {
+        !matches!(self.phase, Phase::Authenticating | Phase::Closed)
+            && self.frames.pending_bytes < PENDING_BYTES_MAX
+    }
+
+    /// What to do next.
+    pub(super) fn next_event(&mut self) -> Option<Event> {
+        let event = self.frames.events.pop_front()?;
+        if let Event::Detached { link } = &event {
+            self.places.remove(link);
+        }
+        Some(event)
+    }
+
+    /// What to send. It counts as sent.
+    pub(super) fn take_output(&mut self, now: Timestamp) -> Vec<u8> {
+        if !self.frames.output.is_empty() {
+            self.sent_at = now;
+        }
+        std::mem::take(&mut self.frames.output)
+    }
+
+    /// Bytes that wait to be taken.
+    pub(super) fn output_bytes(&self) -> usize {
+        self.frames.output.len()
+    }
+
+    /// Bytes that wait to be taken, or for the peer's window.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.frames.output.len() + self.frames.blocked_bytes
+    }
+
+    /// Whether the connection is over, once the output is sent.
+    pub(super) fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
+    /// When `tick` is due.
+    pub(super) fn deadline(&self) -> Timestamp {
+        match self.phase {
+            Phase::Header
+            | Phase::Sasl
+            | Phase::Authenticating
+            | Phase::AmqpHeader
+            | Phase::Opening => self.started_at + HANDSHAKE_DEADLINE,
+            Phase::Closing => self.closing_at + CLOSE_DEADLINE,
+            Phase::Open | Phase::Closed => {
+                let silence = self.received_at + 2 * IDLE_TIMEOUT;
+                let heartbeat = self.heartbeat.map(|every| self.sent_at + every);
+                heartbeat.map_or(silence, |heartbeat| silence.min(heartbeat))
+            }
+        }
+    }
+
+    /// Does what time has made due.
+    pub(super) fn tick(&mut self, now: Timestamp) {
+        if now < self.deadline() {
+            return;
+        }
+        match self.phase {
+            Phase::Open if now >= self.received_at + 2 * IDLE_TIMEOUT => {
+                let problem = "nothing was heard for too long";
+                self.close(AmqpError::new(CONNECTION_FORCED, problem), now);
+            }
+            Phase::Open => {
+                write_frame(&mut self.frames.output, FrameKind::Amqp, 0, |_| {});
+            }
+            Phase::Header
+            | Phase::Sasl
+            | Phase::Authenticating
+            | Phase::AmqpHeader
+            | Phase::Opening
+            | Phase::Closing
+            | Phase::Closed => self.end(),
+        }
+    }
+
+    /// Whether the peer's key is right.
+    pub(super) fn authenticated(&mut self, is_right: bool, now: Timestamp) {
+        if self.phase == Phase::Authenticating {
+            self.sasl_outcome(is_right);
+            self.read(now);
+        }
+    }
+
+    /// Answers an attach.
+    pub(super) fn accept(&mut self, link: LinkId, with: Acceptance) {
+        self.at(link, |session, handle, frames| {
+            session.accept(handle, with, frames);
+        });
+    }
+
+    /// Refuses an attach.
+    pub(super) fn refuse(&mut self, link: LinkId, error: AmqpError) {
+        self.at(link, |session, handle, frames| {
+            session.refuse(handle, error, frames);
+        });
+    }
+
+    /// Ends a link.
+    pub(super) fn detach(&mut self, link: LinkId, error: AmqpError) {
+        self.at(link, |session, handle, frames| {
+            session.detach(handle, error, frames);
+        });
+    }
+
+    /// Tells the peer what became of messages that it sent.
+    pub(super) fn settle_incoming(&mut self, link: LinkId, settled: Vec<(u32, DeliveryState)>) {
+        self.at(link, |session, handle, frames| {
+            session.settle_incoming(handle, settled, frames);
+        });
+    }
+
+    /// Tells the peer what became of messages that it received.
+    pub(super) fn settle_outgoing(&mut self, link: LinkId, settled: Vec<(u64, DeliveryState)>) {
+        self.at(link, |session, _, frames| {
+            session.settle_outgoing(settled, frames);
+        });
+    }
+
+    /// Hands out messages. Returns those for which there is no credit any more.
+    pub(super) fn deliver(&mut self, link: LinkId, messages: Vec<Handout>) -> Vec<Handout> {
+        let mut messages = Some(messages);
+        let rest = self.at(link, |session, handle, frames| {
+            let messages = messages.take().unwrap_or_default();
+            session.deliver(handle, messages, frames)
+        });
+        rest.or(messages).unwrap_or_default()
+    }
+
+    /// Says that nothing more is there for a peer that drains up to `limit`.
+    pub(super) fn drained(&mut self, link: LinkId, limit: u32) {
+        self.at(link, |session, handle, frames| {
+            session.drained(handle, limit, frames);
+        });
+    }
+
+    /// Closes the connection for the reason `error`.
+    pub(super) fn close(&mut self, error: AmqpError, now: Timestamp) {
+        match self.phase {
+            Phase::Open => {
+                let close = Performative::Close(Some(error));
+                self.frames.send(0, &close);
+                self.end_sessions();
+                self.phase = Phase::Closing;
+                self.closing_at = now;
+            }
+            Phase::Opening => {
+                // An error can only be told on an open connection.
+                self.send_open();
+                self.frames.send(0, &Performative::Close(Some(error)));
+                self.end();
+            }
+            Phase::Header | Phase::Sasl | Phase::Authenticating | Phase::AmqpHeader => self.end(),
+            Phase::Closing | Phase::Closed => {}
+        }
+    }
+
+    /// The peer is gone.
+    pub(super) fn end(&mut self) {
+        self.end_sessions();
+        self.phase = Phase::Closed;
+    }
+
+    /// What the bounds are about: pending, partial and blocked bytes, and links.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> [usize; 4] {
+        let frames = &self.frames;
+        [
+            frames.pending_bytes,
+            frames.partial_bytes,
+            frames.blocked_bytes,
+            frames.links,
+        ]
+    }
+
+    fn end_sessions(&mut self) {
+        for (_, mut session) in self.sessions.drain() {
+            session.end_links(&mut self.frames);
+        }
+    }
+
+    fn at<T>(
+        &mut self,
+        link: LinkId,
+        act: impl FnOnce(&mut Session, u32, &mut Frames) -> T,
+    ) -> Option<T> {
+        let (channel, handle) = *self.places.get(&link)?;
+        let session = self.sessions.get_mut(&channel)?;
+        let is_there = session.has(handle, link);
+        is_there.then(|| act(session, handle, &mut self.frames))
+    }
+
+    /// Reads what came as far as it goes.
+    fn read(&mut self, now: Timestamp) {
+        loop {
+            let read = match self.phase {
+                Phase::Header | Phase::AmqpHeader => self.read_header(),
+                Phase::Sasl | Phase::Opening | Phase::Open | Phase::Closing => self.read_frame(now),
+                Phase::Authenticating => false,
+                Phase::Closed => {
+                    self.input.clear();
+                    false
+                }
+            };
+            if !read {
+                return;
+            }
+        }
+    }
+
+    fn read_header(&mut self) -> bool {
+        if self.input.len() < Protocol::LENGTH {
+            return false;
+        }
+        let header = self.input.split_to(Protocol::LENGTH);
+        match (Protocol::of(&header), self.phase) {
+            (Some(Protocol::Sasl), Phase::Header) => {
+                self.frames.output.extend(Protocol::Sasl.header());
+                sasl::write_mechanisms(&mut self.frames.output);
+                self.phase = Phase::Sasl;
+            }
+            (Some(Protocol::Amqp), _) => {
+                self.frames.output.extend(Protocol::Amqp.header());
+                self.phase = Phase::Opening;
+            }
+            _ => {
+                // The standard's way to say what is spoken here.
+                self.frames.output.extend(Protocol::Sasl.header());
+                self.end();
+            }
+        }
+        true
+    }
+
+    fn read_frame(&mut self, now: Timestamp) -> bool {
+        match next_frame(&mut self.input, FRAME_BYTES_MAX) {
+            Ok(None) => false,
+            Ok(Some(frame)) => {
+                self.on_frame(frame, now);
+                true
+            }
+            Err(error) => {
+                self.fail(AmqpError::new(FRAMING_ERROR, error.to_string()), now);
+                false
+            }
+        }
+    }
+
+    /// Ends a connection on which nothing more can be understood.
+    fn fail(&mut self, error: AmqpError, now: Timestamp) {
+        self.close(error, now);
+        self.end();
+    }
+
+    fn on_frame(&mut self, frame: Frame, now: Timestamp) {
+        match (frame.kind, self.phase) {
+            (FrameKind::Sasl, Phase::Sasl) => self.on_sasl(frame.body),
+            (FrameKind::Amqp, Phase::Sasl) | (FrameKind::Sasl, _) => {
+                let problem = "a frame of the other layer stands here";
+                self.fail(AmqpError::new(FRAMING_ERROR, problem), now);
+            }
+            (FrameKind::Amqp, _) if frame.body.is_empty() => {} // a heartbeat
+            (FrameKind::Amqp, _) => match Performative::decode(frame.body) {
+                Ok(performative) => self.on_performative(frame.channel, performative, now),
+                Err(error) => self.fail(AmqpError::new(DECODE_ERROR, error.to_string()), now),
+            },
+        }
+    }
+
+    fn on_sasl(&mut self, body: Bytes) {
+        let Ok(init) = Init::decode(body) else {
+            return self.end();
+        };
+        match Mechanism::from_name(&init.mechanism) {
+            Some(Mechanism::Plain) => match init.plain() {
+                Some(plain) => {
+                    self.phase = Phase::Authenticating;
+                    self.frames.event(Event::Plain(plain));
+                }
+                None => self.sasl_outcome(false),
+            },
+            Some(Mechanism::Mssbcbs | Mechanism::Anonymous | Mechanism::External) => {
+                self.sasl_outcome(true);
+            }
+            None => self.sasl_outcome(false),
+        }
+    }
+
+    fn sasl_outcome(&mut self, is_right: bool) {
+        let outcome = if is_right {
+            Outcome::Ok
+        } else {
+            Outcome::Denied
+        };
+        sasl::write_outcome(&mut self.frames.output, outcome);
+        match is_right {
+            true => self.phase = Phase::AmqpHeader,
+            false => self.end(),
+        }
+    }
+
+    fn on_performative(&mut self, channel: u16, performative: Performative, now: Timestamp) {
+        match (self.phase, performative) {
+            (Phase::Opening, Performative::Open(open)) => self.on_open(&open),
+            (Phase::Open | Phase::Closing, Performative::Close(_)) => {
+                if self.phase == Phase::Open {
+                    self.frames.send(0, &Performative::Close(None));
+                }
+                self.end();
+            }
+            (Phase::Closing, _) => {}
+            (Phase::Open, Performative::Begin(begin)) => self.on_begin(channel, &begin, now),
+            (Phase::Open, Performative::Open(_)) | (Phase::Opening, _) => {
+                let problem = "a connection opens once, and first";
+                self.fail(AmqpError::new(ILLEGAL_STATE, problem), now);
+            }
+            (_, performative) => self.on_session(channel, performative, now),
+        }
+    }
+
+    fn on_open(&mut self, open: &Open) {
+        let size_max = open.max_frame_size.clamp(FRAME_BYTES_MIN, FRAME_BYTES_MAX);
+        self.frames.size_max = size_max as usize;
+        let idle = open.idle_timeout_ms.map(u64::from);
+        let idle = idle.map(|ms| Duration::from_millis(ms).max(IDLE_TIMEOUT_MIN));
+        self.heartbeat = idle.map(|idle| idle / 2);
+        self.send_open();
+        self.phase = Phase::Open;
+    }
+
+    fn send_open(&mut self) {
+        let idle = u32::try_from(IDLE_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
+        let open = Open {
+            container_id: self.container_id.clone(),
+            hostname: None,
+            max_frame_size: FRAME_BYTES_MAX,
+            channel_max: SESSIONS_MAX - 1,
+            idle_timeout_ms: Some(idle),
+            properties: Map::new(),
+        };
+        self.frames.send(0, &Performative::Open(open));
+    }
+
+    fn on_begin(&mut self, channel: u16, begin: &Begin, now: Timestamp) {
+        if channel >= SESSIONS_MAX {
+            let problem = format!("channels end at {}", SESSIONS_MAX - 1);
+            return self.close(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem), now);
+        }
+        if self.sessions.contains_key(&channel) {
+            let problem = format!("a session has begun on channel {channel} already");
+            return self.close(AmqpError::new(ILLEGAL_STATE, problem), now);
+        }
+        let session = Session::begin(channel, begin, &mut self.frames);
+        self.sessions.insert(channel, session);
+    }
+
+    fn on_session(&mut self, channel: u16, performative: Performative, now: Timestamp) {
+        let frames = &mut self.frames;
+        let Some(session) = self.sessions.get_mut(&channel) else {
+            let problem = format!("no session has begun on channel {channel}");
+            return self.close(AmqpError::new(ILLEGAL_STATE, problem), now);
+        };
+        if let Performative::End(_) = performative {
+            if !session.is_ending {
+                frames.send(channel, &Performative::End(None));
+            }
+            session.end_links(frames);
+            self.sessions.remove(&channel);
+            return;
+        }
+        if session.is_ending {
+            return;
+        }
+        let done = match performative {
+            Performative::Attach(attach) => {
+                let handle = attach.handle;
+                let attached = session.attach(attach, frames);
+                attached.map(|link| {
+                    self.places.insert(link, (channel, handle));
+                })
+            }
+            Performative::Flow(flow) => session.on_flow(&flow, frames),
+            Performative::Transfer(transfer) => session.on_transfer(&transfer, frames),
+            Performative::Disposition(disposition) => {
+                session.on_disposition(&disposition, frames);
+                Ok(())
+            }
+            Performative::Detach(detach) => session.on_detach(&detach, frames),
+            // They were dealt with before.
+            Performative::Open(_)
+            | Performative::Begin(_)
+            | Performative::End(_)
+            | Performative::Close(_) => Ok(()),
+        };
+        match done {
+            Ok(()) => {}
+            Err(Fault::Session(error)) => {
+                frames.send(channel, &Performative::End(Some(error)));
+                session.is_ending = true;
+                session.end_links(frames);
+            }
+            Err(Fault::Connection(error)) => self.close(error, now),
+        }
+    }
+}

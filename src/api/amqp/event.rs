@@ -1,0 +1,48 @@
+//! What a connection tells its shell.
+
+use bytes::Bytes;
+
+use crate::wire::amqp::performative::Attach;
+use crate::wire::amqp::sasl::Plain;
+use crate::wire::amqp::state::DeliveryState;
+
+/// A link, by a number that a connection uses once.
+pub(super) type LinkId = u64;
+
+/// Something that only others than the connection can answer or do.
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    /// Answered by `authenticated`; nothing more is read until then.
+    Plain(Plain),
+    /// Answered by `accept` or `refuse`.
+    Attached { link: LinkId, attach: Box<Attach> },
+    /// A whole message. Answered by `settle_incoming`.
+    Message {
+        link: LinkId,
+        delivery: u32,
+        format: u32,
+        payload: Bytes,
+    },
+    /// The peer takes messages up to the one with this serial number. If it drains, it waits for `drained`.
+    Credit {
+        link: LinkId,
+        limit: u32,
+        drain: bool,
+    },
+    /// Answered by `settle_outgoing`, unless the peer has settled already.
+    Disposition {
+        link: LinkId,
+        deliveries: Vec<Delivery>,
+        state: Option<DeliveryState>,
+        settled: bool,
+    },
+    /// The link is no more, and nothing else is told of it.
+    Detached { link: LinkId },
+}
+
+/// A message that was handed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Delivery {
+    pub(super) id: u64,
+    pub(super) tag: Bytes,
+}

@@ -1,0 +1,81 @@
+//! The state of one link.
+
+use std::collections::BTreeMap;
+
+use bytes::BytesMut;
+
+use crate::api::amqp::event::LinkId;
+use crate::wire::amqp::performative::Attach;
+
+/// A link, from the peer's attach to its detach.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) id: LinkId,
+    pub(super) stage: Stage,
+    pub(super) end: End,
+}
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// The peer has attached, and waits for an answer.
+    Attaching(Box<Attach>),
+    Attached,
+    /// We have detached, and what the peer still sends means nothing.
+    Detaching,
+}
+
+/// Our end.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The peer sends.
+    Incoming(Incoming),
+    /// The peer receives.
+    Outgoing(Outgoing),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    /// Messages that began.
+    pub(super) delivery_count: u32,
+    /// Messages that may still begin.
+    pub(super) credit: u32,
+    pub(super) message_bytes_max: usize,
+    /// The message whose last frame has not come.
+    pub(super) partial: Option<Partial>,
+    /// Whole messages that were not answered.
+    pub(super) pending: BTreeMap<u32, Pending>,
+}
+
+#[derive(Debug)]
+pub(super) struct Partial {
+    pub(super) delivery: u32,
+    pub(super) format: u32,
+    pub(super) settled: bool,
+    /// Nothing of it is kept.
+    pub(super) is_too_large: bool,
+    pub(super) payload: BytesMut,
+}
+
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) bytes: usize,
+    /// The peer does not wait for an answer.
+    pub(super) settled: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    /// Messages that were sent, or given up by draining.
+    pub(super) delivery_count: u32,
+    /// What `delivery_count` may become.
+    pub(super) limit: u32,
+    pub(super) drain: bool,
+}
+
+impl Outgoing {
+    pub(super) fn credit(&self) -> u32 {
+        let credit = self.limit.wrapping_sub(self.delivery_count);
+        // Serial numbers: a limit that lies behind is no credit.
+        if credit > u32::MAX / 2 { 0 } else { credit }
+    }
+}

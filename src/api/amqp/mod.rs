@@ -1,0 +1,25 @@
+//! Connections of AMQP 1.0 clients, as Azure Service Bus serves them (rule S10).
+//!
+//! [`serve`] moves the bytes of one connection. `connection`, `session` and `link` are its state, without waiting
+//! and without a clock: bytes and answers in, bytes and events out. Each link has a task, which speaks to the
+//! broker through [`Nodes`] and answers when something is durable. What a connection may take is in `limits`;
+//! everything past it ends the link, the session or the connection that asks for it, and no other.
+
+mod claims;
+mod connection;
+mod dead_letters;
+mod event;
+mod frames;
+mod limits;
+mod link;
+mod nodes;
+mod serve;
+mod session;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+pub use claims::Claims;
+pub(super) use dead_letters::DeadLetterQueues;
+pub use nodes::{HeldSession, Nodes, Receiver, ReceiverRequest, Sender, Taken};
+pub use serve::{Server, serve};

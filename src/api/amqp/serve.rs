@@ -1,0 +1,596 @@
+//! The shell of a connection: it moves bytes between a stream and the connection's state, and answers between
+//! that and the tasks of links.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::amqp::claims::Claims;
+use crate::api::amqp::connection::Connection;
+use crate::api::amqp::event::{Event, LinkId};
+use crate::api::amqp::limits::{
+    CLAIMS_MAX, CLOSE_DEADLINE, OUTPUT_BYTES_MAX, REPLIES_WAITING_BYTES_MAX, REQUEST_BYTES_MAX,
+    TAKES_MAX, TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
+};
+use crate::api::amqp::nodes::{Nodes, ReceiverRequest};
+use crate::api::amqp::session::{Acceptance, Handout};
+use crate::api::amqp::tasks::{
+    Arrived, Command, Credit, Deliver, Reply, Task, Work, answer_requests, hand_out,
+    store_messages, unauthorized,
+};
+use crate::base::{Clock, Timestamp};
+use crate::model::shared_access::Right;
+use crate::wire::amqp::address::{Address, EntityAddress};
+use crate::wire::amqp::cbs::{self, PutToken};
+use crate::wire::amqp::condition::{
+    AmqpError, CONNECTION_FORCED, DECODE_ERROR, NOT_FOUND, NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
+};
+use crate::wire::amqp::management::status_of;
+use crate::wire::amqp::message::Message;
+use crate::wire::amqp::outcome::Outcome;
+use crate::wire::amqp::performative::{Attach, Role, SenderSettles};
+use crate::wire::amqp::state::DeliveryState;
+use crate::wire::amqp::terminus::Target;
+use crate::wire::amqp::value::{Value, get};
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 32 * 1_024;
+
+/// What all connections share.
+pub struct Server {
+    /// What a client at this address speaks to.
+    pub nodes: Box<dyn Fn(IpAddr) -> Arc<dyn Nodes> + Send + Sync>,
+    pub clock: Clock,
+    /// How this process names itself.
+    pub container_id: String,
+    /// Ends all connections.
+    pub stop: CancellationToken,
+}
+
+/// Serves the connection of `client` to its end, and the tasks of its links to theirs.
+pub async fn serve<S>(stream: S, client: IpAddr, server: &Server)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let (commands, queue) = mpsc::unbounded_channel();
+    let now = server.clock.now();
+    let mut shell = Shell {
+        server,
+        nodes: (server.nodes)(client),
+        connection: Connection::new(server.container_id.clone(), now),
+        links: HashMap::new(),
+        claims: watch::channel(Vec::new()).0,
+        commands,
+        held: VecDeque::new(),
+        takes: Arc::new(Semaphore::new(TAKES_MAX)),
+        tasks: JoinSet::new(),
+        token_deadline: Some(now + TOKEN_DEADLINE),
+        written_at: now,
+    };
+    if let Err(cause) = shell.run(stream, queue).await {
+        tracing::debug!(%cause, "an AMQP connection ended early");
+    }
+    shell.end().await;
+}
+
+struct Shell<'a> {
+    server: &'a Server,
+    nodes: Arc<dyn Nodes>,
+    connection: Connection,
+    links: HashMap<LinkId, Link>,
+    /// What the peer may do, by the tokens that it has shown.
+    claims: watch::Sender<Vec<Claims>>,
+    commands: mpsc::UnboundedSender<Command>,
+    /// Messages that wait until the peer has taken what was sent before.
+    held: VecDeque<Deliver>,
+    takes: Arc<Semaphore>,
+    tasks: JoinSet<()>,
+    /// Until when a first token has to be shown.
+    token_deadline: Option<Timestamp>,
+    /// When the peer last took something, or had nothing to take.
+    written_at: Timestamp,
+}
+
+/// A link that was attached.
+struct Link {
+    address: Address,
+    /// What the peer must be allowed, there and as long as the link lasts.
+    right: Option<Right>,
+    end: End,
+}
+
+enum End {
+    /// A task has it.
+    Task {
+        inbox: mpsc::UnboundedSender<Work>,
+        credit: watch::Sender<Credit>,
+        gone: CancellationToken,
+    },
+    /// The peer shows tokens.
+    Tokens,
+    /// The peer waits for replies of the node.
+    Replies {
+        /// The address to which its requests want them.
+        to: Option<String>,
+        waiting: VecDeque<Bytes>,
+    },
+}
+
+impl Shell<'_> {
+    async fn run<S>(
+        &mut self,
+        stream: S,
+        mut queue: mpsc::UnboundedReceiver<Command>,
+    ) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+    {
+        let (mut reader, mut writer) = tokio::io::split(stream);
+        let mut buffer = vec![0; READ_BYTES];
+        let mut output = Bytes::new();
+        let mut is_stopping = false;
+        loop {
+            self.handle_events();
+            self.deliver_held(output.len());
+            if output.is_empty() {
+                output = self.connection.take_output(self.now()).into();
+                self.written_at = self.now();
+            }
+            if self.connection.is_closed() && output.is_empty() {
+                break;
+            }
+            let unsent = output.len() + self.connection.output_bytes();
+            let has_room = unsent < OUTPUT_BYTES_MAX;
+            let deadline = self.deadline(!output.is_empty());
+            tokio::select! {
+                read = reader.read(&mut buffer), if has_room && self.connection.wants_input() => {
+                    match read? {
+                        0 => self.connection.end(),
+                        count => self.connection.receive(&buffer[..count], self.now()),
+                    }
+                }
+                written = writer.write(&output), if !output.is_empty() => {
+                    let _ = output.split_to(written?);
+                    self.written_at = self.now();
+                }
+                Some(command) = queue.recv() => self.obey(command),
+                Some(ended) = self.tasks.join_next() => report(ended),
+                () = tokio::time::sleep(deadline) => self.tick(!output.is_empty())?,
+                () = self.server.stop.cancelled(), if !is_stopping => {
+                    is_stopping = true;
+                    let error = AmqpError::new(CONNECTION_FORCED, "the server stops");
+                    self.connection.close(error, self.now());
+                }
+            }
+        }
+        tokio::time::timeout(CLOSE_DEADLINE, writer.shutdown()).await??;
+        Ok(())
+    }
+
+    /// Lets all links go, and waits for what their tasks have begun.
+    async fn end(mut self) {
+        self.connection.end();
+        self.handle_events();
+        self.links.clear();
+        self.held.clear();
+        while let Some(ended) = self.tasks.join_next().await {
+            report(ended);
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.server.clock.now()
+    }
+
+    /// How long until something is due.
+    fn deadline(&self, is_writing: bool) -> Duration {
+        let claims = self.claims.borrow();
+        let expiry = claims.iter().filter_map(Claims::expires_at).min();
+        let written = is_writing.then(|| self.written_at + WRITE_DEADLINE);
+        let all = [self.token_deadline, expiry, written];
+        let others = all.into_iter().flatten();
+        let first = others.fold(self.connection.deadline(), Timestamp::min);
+        first.since(self.now()) + Duration::from_millis(1)
+    }
+
+    fn tick(&mut self, is_writing: bool) -> io::Result<()> {
+        let now = self.now();
+        self.connection.tick(now);
+        if is_writing && now >= self.written_at + WRITE_DEADLINE {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.claims
+            .send_modify(|claims| claims.retain(|each| each.are_valid(now)));
+        if self.token_deadline.is_some_and(|deadline| now >= deadline) {
+            self.token_deadline = None;
+            let problem = "no valid token was shown in time";
+            self.connection
+                .close(AmqpError::new(UNAUTHORIZED_ACCESS, problem), now);
+        }
+        self.detach_unauthorized();
+        Ok(())
+    }
+
+    /// Ends the links whose tokens have expired.
+    fn detach_unauthorized(&mut self) {
+        let expired = self.links.iter().filter_map(|(id, link)| {
+            let error = self.check(&link.address, link.right).err()?;
+            Some((*id, error))
+        });
+        let expired: Vec<(LinkId, AmqpError)> = expired.collect();
+        for (link, error) in expired {
+            self.connection.detach(link, error);
+        }
+    }
+
+    fn check(&self, address: &Address, right: Option<Right>) -> Result<(), AmqpError> {
+        if *address == Address::Tokens {
+            return Ok(());
+        }
+        let (now, path) = (self.now(), address.to_string());
+        let may = |each: &Claims| each.are_valid(now) && each.allow(&path, right);
+        match self.claims.borrow().iter().any(may) {
+            true => Ok(()),
+            false => {
+                let what = right.map(|right| format!("the right {right:?}"));
+                let what = what.unwrap_or_else(|| "anything".to_owned());
+                Err(unauthorized(&path, &what))
+            }
+        }
+    }
+
+    fn handle_events(&mut self) {
+        while let Some(event) = self.connection.next_event() {
+            self.handle(event);
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Plain(plain) => {
+                let claims = self.nodes.plain(&plain);
+                let is_right = claims.is_some();
+                if let Some(claims) = claims {
+                    self.claim(claims);
+                }
+                let now = self.now();
+                self.connection.authenticated(is_right, now);
+            }
+            Event::Attached { link, attach } => {
+                if let Err(error) = self.attach(link, &attach) {
+                    self.connection.refuse(link, error);
+                }
+            }
+            Event::Message {
+                link,
+                delivery,
+                format,
+                payload,
+            } => {
+                let arrived = Arrived {
+                    delivery,
+                    format,
+                    payload,
+                };
+                self.on_message(link, arrived);
+            }
+            Event::Credit { link, limit, drain } => self.on_credit(link, limit, drain),
+            Event::Disposition {
+                link,
+                deliveries,
+                state,
+                settled,
+            } => {
+                let outcome = state.as_ref().and_then(Outcome::of);
+                if let (Some(outcome), Some(link)) = (outcome, self.links.get(&link)) {
+                    link.end.work(Work::Settle {
+                        deliveries,
+                        outcome,
+                        answer: !settled,
+                    });
+                }
+            }
+            Event::Detached { link } => {
+                if let Some(Link {
+                    end: End::Task { gone, .. },
+                    ..
+                }) = self.links.remove(&link)
+                {
+                    gone.cancel();
+                }
+            }
+        }
+    }
+
+    fn attach(&mut self, link: LinkId, attach: &Attach) -> Result<(), AmqpError> {
+        let (address, other) = match attach.role {
+            Role::Sender => match &attach.target {
+                Some(Target::Coordinator) => {
+                    let problem = "transactions are not supported";
+                    return Err(AmqpError::new(NOT_IMPLEMENTED, problem));
+                }
+                Some(Target::Node { address }) => (address.as_deref(), None),
+                None => (None, None),
+            },
+            Role::Receiver => {
+                let source = attach.source.as_ref();
+                let to = match &attach.target {
+                    Some(Target::Node { address }) => address.clone(),
+                    Some(Target::Coordinator) | None => None,
+                };
+                (source.and_then(|source| source.address.as_deref()), to)
+            }
+        };
+        let parsed = Address::parse(address.unwrap_or_default());
+        let address = parsed.ok_or_else(|| {
+            let named = address.unwrap_or_default();
+            let problem = format!("The messaging entity {named:?} could not be found.");
+            AmqpError::new(NOT_FOUND, problem)
+        })?;
+        let right = match (&address, attach.role) {
+            (Address::Messages(_), Role::Sender) => Some(Right::Send),
+            (Address::Messages(_), Role::Receiver) => Some(Right::Listen),
+            (Address::Tokens | Address::Management(_), _) => None,
+        };
+        self.check(&address, right)?;
+        let end = match (&address, attach.role) {
+            (Address::Tokens, Role::Sender) => {
+                self.check_token_links()?;
+                let acceptance = Acceptance {
+                    message_bytes_max: Some(TOKEN_BYTES_MAX),
+                    ..Acceptance::default()
+                };
+                self.connection.accept(link, acceptance);
+                End::Tokens
+            }
+            (Address::Tokens | Address::Management(_), Role::Receiver) => {
+                self.connection.accept(link, Acceptance::default());
+                let waiting = VecDeque::new();
+                End::Replies { to: other, waiting }
+            }
+            (Address::Management(entity), Role::Sender) => {
+                let (claims, clock) = (self.claims.subscribe(), self.server.clock.clone());
+                self.spawn(link, entity, |task, _| {
+                    answer_requests(task, claims, clock, REQUEST_BYTES_MAX)
+                })
+            }
+            (Address::Messages(entity), Role::Sender) => {
+                self.spawn(link, entity, |task, _| store_messages(task))
+            }
+            (Address::Messages(entity), Role::Receiver) => {
+                let (request, takes) = (receiver_request(entity, attach), self.takes.clone());
+                self.spawn(link, entity, |task, credit| {
+                    hand_out(task, request, credit, takes)
+                })
+            }
+        };
+        let attached = Link {
+            address,
+            right,
+            end,
+        };
+        self.links.insert(link, attached);
+        Ok(())
+    }
+
+    fn check_token_links(&self) -> Result<(), AmqpError> {
+        let links = self.links.values();
+        let count = links.filter(|link| matches!(link.end, End::Tokens)).count();
+        if count < TOKEN_LINKS_MAX {
+            return Ok(());
+        }
+        let problem = format!("a connection has at most {TOKEN_LINKS_MAX} links to $cbs");
+        Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem))
+    }
+
+    fn spawn<F>(
+        &mut self,
+        link: LinkId,
+        entity: &EntityAddress,
+        run: impl FnOnce(Task, watch::Receiver<Credit>) -> F,
+    ) -> End
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (inbox, work) = mpsc::unbounded_channel();
+        let (credit, credit_of) = watch::channel(Credit::default());
+        let gone = CancellationToken::new();
+        let task = Task {
+            link,
+            entity: entity.clone(),
+            nodes: Arc::clone(&self.nodes),
+            commands: self.commands.clone(),
+            inbox: work,
+            gone: gone.clone(),
+        };
+        self.tasks.spawn(run(task, credit_of));
+        End::Task {
+            inbox,
+            credit,
+            gone,
+        }
+    }
+
+    fn on_message(&mut self, link: LinkId, arrived: Arrived) {
+        let Some(attached) = self.links.get(&link) else {
+            return;
+        };
+        match &attached.end {
+            End::Task { .. } => attached.end.work(Work::Message(arrived)),
+            End::Tokens => self.on_token(link, &arrived),
+            // The peer receives there, so the connection lets no message through.
+            End::Replies { .. } => {}
+        }
+    }
+
+    fn on_token(&mut self, link: LinkId, arrived: &Arrived) {
+        let state = match Message::parse(&arrived.payload) {
+            Ok(message) => {
+                let properties = message.properties().unwrap_or_default();
+                let granted =
+                    PutToken::parse(&message).and_then(|request| self.nodes.token(&request));
+                let (status, description) = match &granted {
+                    Ok(_) => (200, "OK"),
+                    Err(error) => (status_of(error), error.description.as_str()),
+                };
+                let reply = Reply {
+                    request: link,
+                    to: properties.reply_to,
+                    message: cbs::reply(properties.message_id, status, description),
+                };
+                if let Ok(claims) = granted {
+                    self.claim(claims);
+                }
+                self.reply(reply);
+                DeliveryState::Accepted
+            }
+            Err(error) => {
+                let problem = format!("the request cannot be read: {error}");
+                DeliveryState::Rejected(Some(AmqpError::new(DECODE_ERROR, problem)))
+            }
+        };
+        let settled = vec![(arrived.delivery, state)];
+        self.connection.settle_incoming(link, settled);
+    }
+
+    /// Takes in what a token grants. The newest ones of too many count.
+    fn claim(&mut self, claims: Claims) {
+        self.token_deadline = None;
+        self.claims.send_modify(|held| {
+            held.retain(|each| !claims.replace(each));
+            if held.len() == CLAIMS_MAX {
+                held.remove(0);
+            }
+            held.push(claims);
+        });
+    }
+
+    fn on_credit(&mut self, link: LinkId, limit: u32, drain: bool) {
+        let Some(attached) = self.links.get_mut(&link) else {
+            return;
+        };
+        match &mut attached.end {
+            End::Task { credit, .. } => {
+                credit.send_replace(Credit { limit, drain });
+            }
+            End::Replies { waiting, .. } => {
+                let replies = std::mem::take(waiting);
+                self.send_replies(link, replies);
+                if drain {
+                    self.connection.drained(link, limit);
+                }
+            }
+            End::Tokens => {}
+        }
+    }
+
+    /// Sends a reply over the link that wants it: the one with its address, or the one of its node.
+    fn reply(&mut self, reply: Reply) {
+        let Some(request) = self.links.get(&reply.request) else {
+            return;
+        };
+        let node = request.address.to_string();
+        let mut found: Option<(LinkId, bool)> = None;
+        for (id, link) in &self.links {
+            if let End::Replies { to, .. } = &link.end
+                && link.address.to_string().eq_ignore_ascii_case(&node)
+            {
+                let is_named = reply.to.is_some() && *to == reply.to;
+                if is_named || found.is_none_or(|(best, named)| !named && *id > best) {
+                    found = Some((*id, is_named));
+                }
+            }
+        }
+        if let Some((link, _)) = found {
+            self.send_replies(link, VecDeque::from([reply.message.into()]));
+        }
+    }
+
+    fn send_replies(&mut self, link: LinkId, replies: VecDeque<Bytes>) {
+        let Some(Link {
+            end: End::Replies { waiting, .. },
+            ..
+        }) = self.links.get_mut(&link)
+        else {
+            return;
+        };
+        waiting.extend(replies);
+        let messages = waiting.drain(..).map(|message| Handout {
+            tag: Bytes::from_static(b"reply"),
+            message,
+            settled: true,
+        });
+        let rest = self.connection.deliver(link, messages.collect());
+        waiting.extend(rest.into_iter().map(|each| each.message));
+        let bytes: usize = waiting.iter().map(Bytes::len).sum();
+        if bytes > REPLIES_WAITING_BYTES_MAX {
+            let problem = "too many replies wait for credit";
+            let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
+            self.connection.detach(link, error);
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Accept(link, with) => self.connection.accept(link, with),
+            Command::Refuse(link, error) => self.connection.refuse(link, error),
+            Command::Detach(link, error) => self.connection.detach(link, error),
+            Command::SettleIncoming(link, settled) => {
+                self.connection.settle_incoming(link, settled);
+            }
+            Command::SettleOutgoing(link, settled) => {
+                self.connection.settle_outgoing(link, settled);
+            }
+            Command::Deliver(deliver) => self.held.push_back(deliver),
+            Command::Drained(link, limit) => self.connection.drained(link, limit),
+            Command::Reply(reply) => self.reply(reply),
+        }
+    }
+
+    /// Hands out messages as long as the peer takes them.
+    fn deliver_held(&mut self, unsent: usize) {
+        while unsent + self.connection.unsent_bytes() < OUTPUT_BYTES_MAX
+            && let Some(deliver) = self.held.pop_front()
+        {
+            let rest = self.connection.deliver(deliver.link, deliver.messages);
+            // A task that is gone has no use for them.
+            let _ = deliver.undelivered.send(rest);
+        }
+    }
+}
+
+impl End {
+    fn work(&self, work: Work) {
+        if let Self::Task { inbox, .. } = self {
+            // A task that has ended is about to be detached.
+            let _ = inbox.send(work);
+        }
+    }
+}
+
+fn receiver_request(entity: &EntityAddress, attach: &Attach) -> ReceiverRequest {
+    let timeout = get(&attach.properties, "com.microsoft:timeout").and_then(Value::as_integer);
+    let timeout = timeout.and_then(|ms| u64::try_from(ms).ok());
+    ReceiverRequest {
+        entity: entity.clone(),
+        link: attach.name.clone(),
+        lock: attach.sender_settles != SenderSettles::Settled,
+        session: attach.source.as_ref().and_then(|source| source.session()),
+        session_timeout: timeout.map(Duration::from_millis),
+    }
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(cause) = ended {
+        tracing::error!(%cause, "the task of an AMQP link ended early");
+    }
+}

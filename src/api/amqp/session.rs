@@ -1,0 +1,700 @@
+//! One session of a connection: windows, links, and the deliveries that go over them.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use bytes::{Bytes, BytesMut};
+
+use crate::api::amqp::event::{Delivery, Event, LinkId};
+use crate::api::amqp::frames::Frames;
+use crate::api::amqp::limits::{INCOMING_CREDIT, INCOMING_WINDOW, LINKS_MAX, PARTIAL_BYTES_MAX};
+use crate::api::amqp::link::{End, Incoming, Link, Outgoing, Partial, Pending, Stage};
+use crate::wire::amqp::condition::{
+    self, AmqpError, HANDLE_IN_USE, MESSAGE_SIZE_EXCEEDED, RESOURCE_LIMIT_EXCEEDED,
+    TRANSFER_LIMIT_EXCEEDED, UNATTACHED_HANDLE,
+};
+use crate::wire::amqp::performative::{
+    Attach, Begin, Detach, Disposition, Flow, Performative, ReceiverSettles, Role, SenderSettles,
+    Transfer,
+};
+use crate::wire::amqp::state::DeliveryState;
+use crate::wire::amqp::terminus::Target;
+use crate::wire::amqp::value::Map;
+
+/// Bytes of a transfer in front of its payload, at most.
+const TRANSFER_HEAD_MAX: usize = 128;
+
+/// How a link is answered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Acceptance {
+    /// The largest message that the peer may send.
+    pub(super) message_bytes_max: Option<u64>,
+    /// The session that was found, which the peer reads in its filter.
+    pub(super) session: Option<String>,
+    pub(super) properties: Map,
+}
+
+/// A message to hand out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Handout {
+    pub(super) tag: Bytes,
+    pub(super) message: Bytes,
+    /// The peer need not say what became of it.
+    pub(super) settled: bool,
+}
+
+/// What ends more than one link.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Session(AmqpError),
+    Connection(AmqpError),
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    channel: u16,
+    /// We have ended it, and what the peer still sends means nothing.
+    pub(super) is_ending: bool,
+    next_incoming_id: u32,
+    incoming_window: u32,
+    next_outgoing_id: u32,
+    remote_incoming_window: u32,
+    /// By the peer's handle, which is ours, too.
+    links: HashMap<u32, Link>,
+    /// Messages that wait for the peer's window, the first of them perhaps sent in part.
+    waiting: VecDeque<Sending>,
+    /// Messages that the peer has not settled, by number.
+    unsettled: BTreeMap<u64, Unsettled>,
+    next_delivery: u64,
+}
+
+#[derive(Debug)]
+struct Sending {
+    handle: u32,
+    delivery: u64,
+    tag: Bytes,
+    settled: bool,
+    rest: Bytes,
+    has_begun: bool,
+}
+
+#[derive(Debug)]
+struct Unsettled {
+    link: LinkId,
+    tag: Bytes,
+    /// The peer has said what becomes of it, and waits for an answer.
+    is_answering: bool,
+}
+
+impl Session {
+    /// Answers the peer's begin.
+    pub(super) fn begin(channel: u16, begin: &Begin, frames: &mut Frames) -> Self {
+        let session = Self {
+            channel,
+            is_ending: false,
+            next_incoming_id: begin.next_outgoing_id,
+            incoming_window: INCOMING_WINDOW,
+            next_outgoing_id: 1,
+            remote_incoming_window: begin.incoming_window,
+            links: HashMap::new(),
+            waiting: VecDeque::new(),
+            unsettled: BTreeMap::new(),
+            next_delivery: 1,
+        };
+        let answer = Begin {
+            remote_channel: Some(channel),
+            next_outgoing_id: session.next_outgoing_id,
+            incoming_window: session.incoming_window,
+            outgoing_window: u32::from(u16::MAX),
+            handle_max: u32::try_from(LINKS_MAX - 1).unwrap_or(u32::MAX),
+        };
+        frames.send(channel, &Performative::Begin(answer));
+        session
+    }
+
+    /// Ends all links without a word to the peer, for whom they have ended, too.
+    pub(super) fn end_links(&mut self, frames: &mut Frames) {
+        let handles: Vec<u32> = self.links.keys().copied().collect();
+        for handle in handles {
+            self.forget(handle, frames);
+        }
+    }
+
+    /// Returns the number of the link that the peer begins.
+    pub(super) fn attach(
+        &mut self,
+        attach: Box<Attach>,
+        frames: &mut Frames,
+    ) -> Result<LinkId, Fault> {
+        let handle = attach.handle;
+        let problem = if self.links.contains_key(&handle) {
+            Some((HANDLE_IN_USE, format!("the handle {handle} is in use")))
+        } else if frames.links >= LINKS_MAX {
+            let problem = format!("a connection has at most {LINKS_MAX} links");
+            Some((RESOURCE_LIMIT_EXCEEDED, problem))
+        } else {
+            None
+        };
+        if let Some((condition, problem)) = problem {
+            return Err(Fault::Session(AmqpError::new(condition, problem)));
+        }
+        let end = match attach.role {
+            Role::Sender => End::Incoming(Incoming {
+                // .NET's client leaves it out.
+                delivery_count: attach.initial_delivery_count.unwrap_or(0),
+                ..Incoming::default()
+            }),
+            Role::Receiver => End::Outgoing(Outgoing::default()),
+        };
+        let id = frames.new_link();
+        let stage = Stage::Attaching(attach.clone());
+        self.links.insert(handle, Link { id, stage, end });
+        frames.event(Event::Attached { link: id, attach });
+        Ok(id)
+    }
+
+    /// Whether `link` is at this handle. Once it is gone, another one may be.
+    pub(super) fn has(&self, handle: u32, link: LinkId) -> bool {
+        self.links.get(&handle).is_some_and(|each| each.id == link)
+    }
+
+    /// Answers an attach, and starts what the peer has asked for since.
+    pub(super) fn accept(&mut self, handle: u32, with: Acceptance, frames: &mut Frames) {
+        let Some(link) = self.links.get_mut(&handle) else {
+            return;
+        };
+        let Stage::Attaching(attach) = std::mem::replace(&mut link.stage, Stage::Attached) else {
+            return;
+        };
+        let (id, mut answer) = (link.id, answer_to(&attach));
+        answer.properties = with.properties;
+        answer.max_message_size = with.message_bytes_max;
+        if let (Some(source), Some(session)) = (&attach.source, with.session) {
+            answer.source = Some(source.with_session(&session));
+        }
+        match &mut link.end {
+            End::Incoming(incoming) => {
+                let bytes_max = with.message_bytes_max.unwrap_or(0);
+                incoming.message_bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+                frames.send(self.channel, &Performative::Attach(Box::new(answer)));
+                self.grant(handle, frames);
+            }
+            End::Outgoing(outgoing) => {
+                answer.initial_delivery_count = Some(0);
+                let (limit, drain) = (outgoing.limit, outgoing.drain);
+                frames.send(self.channel, &Performative::Attach(Box::new(answer)));
+                if outgoing.credit() > 0 || drain {
+                    let link = id;
+                    frames.event(Event::Credit { link, limit, drain });
+                }
+            }
+        }
+    }
+
+    /// Refuses an attach: an answer without the node, and the reason behind it.
+    pub(super) fn refuse(&mut self, handle: u32, error: AmqpError, frames: &mut Frames) {
+        let Some(link) = self.links.get(&handle) else {
+            return;
+        };
+        if let Stage::Attaching(attach) = &link.stage {
+            let mut answer = answer_to(attach);
+            (answer.source, answer.target) = (None, None);
+            answer.initial_delivery_count = (answer.role == Role::Sender).then_some(0);
+            frames.send(self.channel, &Performative::Attach(Box::new(answer)));
+        }
+        self.detach(handle, error, frames);
+    }
+
+    /// Ends a link for the reason `error`.
+    pub(super) fn detach(&mut self, handle: u32, error: AmqpError, frames: &mut Frames) {
+        let Some(link) = self.links.get_mut(&handle) else {
+            return;
+        };
+        if matches!(link.stage, Stage::Detaching) {
+            return;
+        }
+        link.stage = Stage::Detaching;
+        let detach = Detach {
+            handle,
+            closed: true,
+            error: Some(error),
+        };
+        frames.send(self.channel, &Performative::Detach(detach));
+        frames.event(Event::Detached { link: link.id });
+        let id = link.id;
+        self.drop_deliveries(handle, id, frames);
+    }
+
+    /// The peer ends a link, or answers that it has ended.
+    pub(super) fn on_detach(&mut self, detach: &Detach, frames: &mut Frames) -> Result<(), Fault> {
+        let handle = detach.handle;
+        let link = self.links.get(&handle).ok_or_else(|| unattached(handle))?;
+        if !matches!(link.stage, Stage::Detaching) {
+            let answer = Detach {
+                handle,
+                closed: detach.closed,
+                error: None,
+            };
+            frames.send(self.channel, &Performative::Detach(answer));
+        }
+        self.forget(handle, frames);
+        Ok(())
+    }
+
+    fn forget(&mut self, handle: u32, frames: &mut Frames) {
+        let Some(link) = self.links.get(&handle) else {
+            return;
+        };
+        let id = link.id;
+        if !matches!(link.stage, Stage::Detaching) {
+            frames.event(Event::Detached { link: id });
+            self.drop_deliveries(handle, id, frames);
+        }
+        frames.links -= 1;
+        self.links.remove(&handle);
+    }
+
+    /// Gives back what the deliveries of a link count for.
+    fn drop_deliveries(&mut self, handle: u32, id: LinkId, frames: &mut Frames) {
+        let is_kept = |each: &Sending| each.handle != handle;
+        let dropped = self.waiting.iter().filter(|each| !is_kept(each));
+        frames.blocked_bytes -= dropped.map(|each| each.rest.len()).sum::<usize>();
+        self.waiting.retain(is_kept);
+        self.unsettled.retain(|_, each| each.link != id);
+        if let Some(link) = self.links.get_mut(&handle)
+            && let End::Incoming(incoming) = &mut link.end
+        {
+            let partial = incoming.partial.take();
+            frames.partial_bytes -= partial.map_or(0, |partial| partial.payload.len());
+            let pending = std::mem::take(&mut incoming.pending);
+            frames.pending_bytes -= pending.values().map(|each| each.bytes).sum::<usize>();
+        }
+    }
+
+    pub(super) fn on_flow(&mut self, flow: &Flow, frames: &mut Frames) -> Result<(), Fault> {
+        let seen = flow.next_incoming_id.unwrap_or(1);
+        let in_flight = self.next_outgoing_id.wrapping_sub(seen);
+        self.remote_incoming_window = flow.incoming_window.saturating_sub(in_flight);
+        if let Some(handle) = flow.handle {
+            let link = self
+                .links
+                .get_mut(&handle)
+                .ok_or_else(|| unattached(handle))?;
+            if let End::Outgoing(outgoing) = &mut link.end
+                && !matches!(link.stage, Stage::Detaching)
+            {
+                let from = flow.delivery_count.unwrap_or(0);
+                outgoing.limit = from.wrapping_add(flow.link_credit.unwrap_or(0));
+                outgoing.drain = flow.drain;
+                if matches!(link.stage, Stage::Attached) {
+                    frames.event(Event::Credit {
+                        link: link.id,
+                        limit: outgoing.limit,
+                        drain: outgoing.drain,
+                    });
+                }
+            }
+        }
+        self.send_waiting(frames);
+        if flow.echo {
+            self.send_flow(flow.handle, false, frames);
+        }
+        Ok(())
+    }
+
+    /// Everything that was there when the peer drained up to `limit` has been handed out.
+    pub(super) fn drained(&mut self, handle: u32, limit: u32, frames: &mut Frames) {
+        let Some(Link {
+            end: End::Outgoing(outgoing),
+            stage: Stage::Attached,
+            ..
+        }) = self.links.get_mut(&handle)
+        else {
+            return;
+        };
+        // A flow that came meanwhile has its own answer.
+        if outgoing.drain && outgoing.limit == limit {
+            outgoing.drain = false;
+            if outgoing.credit() > 0 {
+                outgoing.delivery_count = limit;
+            }
+            self.send_flow(Some(handle), true, frames);
+        }
+    }
+
+    pub(super) fn on_transfer(
+        &mut self,
+        transfer: &Transfer,
+        frames: &mut Frames,
+    ) -> Result<(), Fault> {
+        // It is renewed in time; what bounds a peer is credit, and the bytes that are read.
+        self.next_incoming_id = self.next_incoming_id.wrapping_add(1);
+        self.incoming_window -= 1;
+        let handle = transfer.handle;
+        let link = self
+            .links
+            .get_mut(&handle)
+            .ok_or_else(|| unattached(handle))?;
+        if let Stage::Attaching(_) = link.stage {
+            let problem = "a message came before there was credit for it";
+            self.refuse(
+                handle,
+                AmqpError::new(TRANSFER_LIMIT_EXCEEDED, problem),
+                frames,
+            );
+        } else if let (Stage::Attached, End::Incoming(incoming)) = (&link.stage, &mut link.end) {
+            let id = link.id;
+            match incoming.take_in(transfer, frames) {
+                Ok(None) => {}
+                Ok(Some(whole)) if whole.is_too_large => self.reject_too_large(&whole, frames),
+                Ok(Some(whole)) => {
+                    let (bytes, settled) = (whole.payload.len(), whole.settled);
+                    frames.pending_bytes += bytes;
+                    let pending = Pending { bytes, settled };
+                    incoming.pending.insert(whole.delivery, pending);
+                    frames.event(Event::Message {
+                        link: id,
+                        delivery: whole.delivery,
+                        format: whole.format,
+                        payload: whole.payload.freeze(),
+                    });
+                }
+                Err(error) => self.detach(handle, error, frames),
+            }
+            self.grant(handle, frames);
+            if frames.partial_bytes > PARTIAL_BYTES_MAX {
+                let problem = "messages that are not whole take too much room";
+                let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
+                return Err(Fault::Connection(error));
+            }
+        }
+        if self.incoming_window < INCOMING_WINDOW / 2 {
+            self.incoming_window = INCOMING_WINDOW;
+            self.send_flow(None, false, frames);
+        }
+        Ok(())
+    }
+
+    fn reject_too_large(&mut self, message: &Partial, frames: &mut Frames) {
+        if !message.settled {
+            let problem = "the message is larger than the link's max-message-size";
+            let error = AmqpError::new(MESSAGE_SIZE_EXCEEDED, problem);
+            let state = DeliveryState::Rejected(Some(error));
+            self.send_dispositions(Role::Receiver, vec![(message.delivery, state)], frames);
+        }
+    }
+
+    /// Tells the peer what became of its messages, and lets it send as many more.
+    pub(super) fn settle_incoming(
+        &mut self,
+        handle: u32,
+        settled: Vec<(u32, DeliveryState)>,
+        frames: &mut Frames,
+    ) {
+        let Some(Link {
+            end: End::Incoming(incoming),
+            ..
+        }) = self.links.get_mut(&handle)
+        else {
+            return;
+        };
+        let mut answers = Vec::new();
+        for (delivery, state) in settled {
+            if let Some(pending) = incoming.pending.remove(&delivery) {
+                frames.pending_bytes -= pending.bytes;
+                if !pending.settled {
+                    answers.push((delivery, state));
+                }
+            }
+        }
+        self.send_dispositions(Role::Receiver, answers, frames);
+        self.grant(handle, frames);
+    }
+
+    /// Lets the peer send more, once half of what it may send is used up.
+    fn grant(&mut self, handle: u32, frames: &mut Frames) {
+        let Some(Link {
+            end: End::Incoming(incoming),
+            stage: Stage::Attached,
+            ..
+        }) = self.links.get_mut(&handle)
+        else {
+            return;
+        };
+        let pending = u32::try_from(incoming.pending.len()).unwrap_or(u32::MAX);
+        if incoming.credit + pending <= INCOMING_CREDIT / 2 {
+            incoming.credit = INCOMING_CREDIT - pending;
+            self.send_flow(Some(handle), false, frames);
+        }
+    }
+
+    /// Hands out messages as far as there is credit. Returns the others.
+    pub(super) fn deliver(
+        &mut self,
+        handle: u32,
+        messages: Vec<Handout>,
+        frames: &mut Frames,
+    ) -> Vec<Handout> {
+        let Some(Link {
+            id,
+            end: End::Outgoing(outgoing),
+            stage: Stage::Attached,
+        }) = self.links.get_mut(&handle)
+        else {
+            return messages;
+        };
+        let mut messages = messages.into_iter();
+        let credit = outgoing.credit() as usize;
+        for message in messages.by_ref().take(credit) {
+            outgoing.delivery_count = outgoing.delivery_count.wrapping_add(1);
+            let delivery = self.next_delivery;
+            self.next_delivery += 1;
+            if !message.settled {
+                let unsettled = Unsettled {
+                    link: *id,
+                    tag: message.tag.clone(),
+                    is_answering: false,
+                };
+                self.unsettled.insert(delivery, unsettled);
+            }
+            frames.blocked_bytes += message.message.len();
+            self.waiting.push_back(Sending {
+                handle,
+                delivery,
+                tag: message.tag,
+                settled: message.settled,
+                rest: message.message,
+                has_begun: false,
+            });
+        }
+        self.send_waiting(frames);
+        messages.collect()
+    }
+
+    /// Sends as many frames as the peer has room for.
+    fn send_waiting(&mut self, frames: &mut Frames) {
+        let payload_max = frames.size_max - TRANSFER_HEAD_MAX;
+        while self.remote_incoming_window > 0
+            && let Some(first) = self.waiting.front_mut()
+        {
+            let payload = first.rest.split_to(first.rest.len().min(payload_max));
+            frames.blocked_bytes -= payload.len();
+            let more = !first.rest.is_empty();
+            let transfer = Transfer {
+                handle: first.handle,
+                delivery_id: (!first.has_begun).then_some(first.delivery as u32),
+                delivery_tag: (!first.has_begun).then(|| first.tag.clone()),
+                message_format: (!first.has_begun).then_some(0),
+                settled: Some(first.settled),
+                more,
+                aborted: false,
+                payload,
+            };
+            first.has_begun = true;
+            if !more {
+                self.waiting.pop_front();
+            }
+            self.remote_incoming_window -= 1;
+            self.next_outgoing_id = self.next_outgoing_id.wrapping_add(1);
+            frames.send(self.channel, &Performative::Transfer(transfer));
+        }
+    }
+
+    /// What the peer says of messages that were handed out to it.
+    pub(super) fn on_disposition(&mut self, disposition: &Disposition, frames: &mut Frames) {
+        let says_nothing = match &disposition.state {
+            None => !disposition.settled,
+            Some(state) => *state == DeliveryState::Received,
+        };
+        if says_nothing || disposition.role == Role::Sender {
+            return; // how it settles what it sent is nothing that we wait for
+        }
+        let first = self.delivery_number(disposition.first);
+        let last = self.delivery_number(disposition.last.unwrap_or(disposition.first));
+        if last < first {
+            return;
+        }
+        let mut by_link: BTreeMap<LinkId, Vec<Delivery>> = BTreeMap::new();
+        for (id, unsettled) in self.unsettled.range_mut(first..=last) {
+            if !std::mem::replace(&mut unsettled.is_answering, true) {
+                by_link.entry(unsettled.link).or_default().push(Delivery {
+                    id: *id,
+                    tag: unsettled.tag.clone(),
+                });
+            }
+        }
+        if disposition.settled {
+            for delivery in by_link.values().flatten() {
+                self.unsettled.remove(&delivery.id);
+            }
+        }
+        for (link, deliveries) in by_link {
+            frames.event(Event::Disposition {
+                link,
+                deliveries,
+                state: disposition.state.clone(),
+                settled: disposition.settled,
+            });
+        }
+    }
+
+    /// The whole number of a delivery, of which the peer tells the lower half.
+    fn delivery_number(&self, id: u32) -> u64 {
+        let behind = (self.next_delivery as u32).wrapping_sub(id);
+        match behind > u32::MAX / 2 {
+            true => self.next_delivery + u64::from(id.wrapping_sub(self.next_delivery as u32)),
+            false => self.next_delivery.saturating_sub(u64::from(behind)),
+        }
+    }
+
+    /// Answers dispositions.
+    pub(super) fn settle_outgoing(
+        &mut self,
+        settled: Vec<(u64, DeliveryState)>,
+        frames: &mut Frames,
+    ) {
+        let mut answers = Vec::new();
+        for (delivery, state) in settled {
+            if self.unsettled.remove(&delivery).is_some() {
+                answers.push((delivery as u32, state));
+            }
+        }
+        self.send_dispositions(Role::Sender, answers, frames);
+    }
+
+    /// One frame for each run of deliveries with the same state.
+    fn send_dispositions(
+        &self,
+        role: Role,
+        answers: Vec<(u32, DeliveryState)>,
+        frames: &mut Frames,
+    ) {
+        let mut runs: Vec<(u32, u32, DeliveryState)> = Vec::new();
+        for (delivery, state) in answers {
+            match runs.last_mut() {
+                Some((_, last, of)) if delivery == last.wrapping_add(1) && *of == state => {
+                    *last = delivery;
+                }
+                _ => runs.push((delivery, delivery, state)),
+            }
+        }
+        for (first, last, state) in runs {
+            let disposition = Disposition {
+                role,
+                first,
+                last: (last != first).then_some(last),
+                settled: true,
+                state: Some(state),
+            };
+            frames.send(self.channel, &Performative::Disposition(disposition));
+        }
+    }
+
+    /// Tells the windows, and the state of a link if one is named.
+    fn send_flow(&self, handle: Option<u32>, drain: bool, frames: &mut Frames) {
+        let mut flow = Flow {
+            next_incoming_id: Some(self.next_incoming_id),
+            incoming_window: self.incoming_window,
+            next_outgoing_id: self.next_outgoing_id,
+            outgoing_window: u32::from(u16::MAX),
+            ..Flow::default()
+        };
+        if let Some(handle) = handle
+            && let Some(link) = self.links.get(&handle)
+            && matches!(link.stage, Stage::Attached)
+        {
+            let (count, credit) = match &link.end {
+                End::Incoming(incoming) => (incoming.delivery_count, incoming.credit),
+                End::Outgoing(outgoing) => (outgoing.delivery_count, outgoing.credit()),
+            };
+            flow.handle = Some(handle);
+            flow.delivery_count = Some(count);
+            flow.link_credit = Some(credit);
+            flow.drain = drain;
+        }
+        frames.send(self.channel, &Performative::Flow(flow));
+    }
+}
+
+impl Incoming {
+    /// Adds a frame. Returns the message once it is whole.
+    fn take_in(
+        &mut self,
+        transfer: &Transfer,
+        frames: &mut Frames,
+    ) -> Result<Option<Partial>, AmqpError> {
+        let mut partial = match self.partial.take() {
+            Some(partial) => partial,
+            None => self.begin(transfer)?,
+        };
+        frames.partial_bytes -= partial.payload.len();
+        if transfer.aborted {
+            return Ok(None);
+        }
+        partial.settled |= transfer.settled.unwrap_or(false);
+        let bytes = partial.payload.len() + transfer.payload.len();
+        if partial.is_too_large || bytes > self.message_bytes_max {
+            // It is read to its end, since the link can go on after that.
+            partial.is_too_large = true;
+            partial.payload = BytesMut::new();
+        } else {
+            partial.payload.extend_from_slice(&transfer.payload);
+        }
+        if !transfer.more {
+            return Ok(Some(partial));
+        }
+        frames.partial_bytes += partial.payload.len();
+        self.partial = Some(partial);
+        Ok(None)
+    }
+
+    fn begin(&mut self, transfer: &Transfer) -> Result<Partial, AmqpError> {
+        self.credit = self.credit.checked_sub(1).ok_or_else(|| {
+            AmqpError::new(TRANSFER_LIMIT_EXCEEDED, "the link's credit is used up")
+        })?;
+        self.delivery_count = self.delivery_count.wrapping_add(1);
+        let delivery = transfer.delivery_id.ok_or_else(|| {
+            let problem = "the first frame of a message needs a delivery-id";
+            AmqpError::new(condition::INVALID_FIELD, problem)
+        })?;
+        Ok(Partial {
+            delivery,
+            format: transfer.message_format.unwrap_or(0),
+            settled: false,
+            is_too_large: false,
+            payload: BytesMut::new(),
+        })
+    }
+}
+
+/// What says the same as the peer's attach from our end.
+fn answer_to(attach: &Attach) -> Attach {
+    let source = attach.source.clone();
+    let target = attach.target.clone();
+    Attach {
+        name: attach.name.clone(),
+        handle: attach.handle,
+        role: match attach.role {
+            Role::Sender => Role::Receiver,
+            Role::Receiver => Role::Sender,
+        },
+        sender_settles: match attach.role {
+            Role::Sender => SenderSettles::Mixed,
+            Role::Receiver => attach.sender_settles,
+        },
+        // A sender that asks for more still gets one answer, the last one.
+        receiver_settles: match attach.role {
+            Role::Sender => ReceiverSettles::First,
+            Role::Receiver => attach.receiver_settles,
+        },
+        source: Some(source.unwrap_or_default()),
+        target: Some(target.unwrap_or(Target::Node { address: None })),
+        initial_delivery_count: None,
+        max_message_size: None,
+        properties: Map::new(),
+    }
+}
+
+fn unattached(handle: u32) -> Fault {
+    let problem = format!("nothing is attached to the handle {handle}");
+    Fault::Session(AmqpError::new(UNATTACHED_HANDLE, problem))
+}

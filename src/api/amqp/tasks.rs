@@ -1,0 +1,429 @@
+//! The tasks of links: each does one thing after the other for its link, with as much at once as has gathered.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::api::amqp::claims::Claims;
+use crate::api::amqp::event::{Delivery, LinkId};
+use crate::api::amqp::limits::{TAKE_MAX, UNSETTLED_MAX};
+use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender, Taken};
+use crate::api::amqp::session::{Acceptance, Handout};
+use crate::base::Clock;
+use crate::wire::amqp::address::{Address, EntityAddress};
+use crate::wire::amqp::condition::{AmqpError, DECODE_ERROR, UNAUTHORIZED_ACCESS};
+use crate::wire::amqp::message::Message;
+use crate::wire::amqp::outcome::Outcome;
+use crate::wire::amqp::state::DeliveryState;
+use crate::wire::amqp::value::{Map, Value};
+use crate::wire::amqp::{batch, management};
+
+/// .NET counts tenths of microseconds from the year 1.
+const TICKS_AT_EPOCH: i64 = 621_355_968_000_000_000;
+const TICKS_IN_MS: i64 = 10_000;
+
+/// What a task wants of its connection.
+pub(super) enum Command {
+    Accept(LinkId, Acceptance),
+    Refuse(LinkId, AmqpError),
+    Detach(LinkId, AmqpError),
+    SettleIncoming(LinkId, Vec<(u32, DeliveryState)>),
+    SettleOutgoing(LinkId, Vec<(u64, DeliveryState)>),
+    Deliver(Deliver),
+    /// Everything up to the limit that a draining peer can have was handed out.
+    Drained(LinkId, u32),
+    Reply(Reply),
+}
+
+/// Messages for the peer.
+pub(super) struct Deliver {
+    pub(super) link: LinkId,
+    pub(super) messages: Vec<Handout>,
+    /// Hears which of them there was no credit for.
+    pub(super) undelivered: oneshot::Sender<Vec<Handout>>,
+}
+
+/// An answer to a request.
+pub(super) struct Reply {
+    /// The link that the request came over.
+    pub(super) request: LinkId,
+    /// The address that it gave for the answer.
+    pub(super) to: Option<String>,
+    pub(super) message: Vec<u8>,
+}
+
+/// What a connection tells a task.
+pub(super) enum Work {
+    Message(Arrived),
+    Settle {
+        deliveries: Vec<Delivery>,
+        outcome: Outcome,
+        /// The peer waits for an answer.
+        answer: bool,
+    },
+}
+
+/// A message of the peer.
+pub(super) struct Arrived {
+    pub(super) delivery: u32,
+    pub(super) format: u32,
+    pub(super) payload: Bytes,
+}
+
+/// How many messages the peer takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Credit {
+    /// The serial number of the last one.
+    pub(super) limit: u32,
+    pub(super) drain: bool,
+}
+
+/// What every task has.
+pub(super) struct Task {
+    pub(super) link: LinkId,
+    pub(super) entity: EntityAddress,
+    pub(super) nodes: Arc<dyn Nodes>,
+    pub(super) commands: mpsc::UnboundedSender<Command>,
+    pub(super) inbox: mpsc::UnboundedReceiver<Work>,
+    /// Cancelled when the link is gone.
+    pub(super) gone: CancellationToken,
+}
+
+impl Task {
+    fn say(&self, command: Command) {
+        // A connection that is gone needs nothing any more.
+        let _ = self.commands.send(command);
+    }
+
+    fn accept(&self, with: Acceptance) {
+        self.say(Command::Accept(self.link, with));
+    }
+
+    fn refuse(&self, error: AmqpError) {
+        self.say(Command::Refuse(self.link, error));
+    }
+}
+
+/// Stores what a client sends.
+pub(super) async fn store_messages(mut task: Task) {
+    let sender = match task.nodes.open_sender(&task.entity).await {
+        Ok(sender) => sender,
+        Err(error) => return task.refuse(error),
+    };
+    task.accept(Acceptance {
+        message_bytes_max: Some(sender.message_bytes_max()),
+        ..Acceptance::default()
+    });
+    let mut gathered = Vec::new();
+    while task.inbox.recv_many(&mut gathered, TAKE_MAX).await > 0 {
+        let arrived = gathered.drain(..).filter_map(arrived).collect();
+        let settled = store(&*sender, arrived).await;
+        task.say(Command::SettleIncoming(task.link, settled));
+    }
+}
+
+async fn store(sender: &dyn Sender, arrived: Vec<Arrived>) -> Vec<(u32, DeliveryState)> {
+    let (mut settled, mut deliveries, mut batches) = (Vec::new(), Vec::new(), Vec::new());
+    for each in arrived {
+        match batch::messages(each.format, &each.payload) {
+            Ok(batch) => {
+                deliveries.push(each.delivery);
+                batches.push(batch);
+            }
+            Err(error) => {
+                let problem = format!("the message cannot be read: {error}");
+                let error = AmqpError::new(DECODE_ERROR, problem);
+                settled.push((each.delivery, DeliveryState::Rejected(Some(error))));
+            }
+        }
+    }
+    let results = sender.send(batches).await;
+    let states = results.into_iter().map(|result| match result {
+        Ok(()) => DeliveryState::Accepted,
+        Err(error) => DeliveryState::Rejected(Some(error)),
+    });
+    settled.extend(deliveries.into_iter().zip(states));
+    settled.sort_by_key(|(delivery, _)| *delivery);
+    settled
+}
+
+/// Answers a client's requests about an entity.
+pub(super) async fn answer_requests(
+    mut task: Task,
+    claims: watch::Receiver<Vec<Claims>>,
+    clock: Clock,
+    message_bytes_max: u64,
+) {
+    if let Err(error) = task.nodes.open_management(&task.entity).await {
+        return task.refuse(error);
+    }
+    task.accept(Acceptance {
+        message_bytes_max: Some(message_bytes_max),
+        ..Acceptance::default()
+    });
+    while let Some(work) = task.inbox.recv().await {
+        let Some(request) = arrived(work) else {
+            continue;
+        };
+        let state = match Message::parse(&request.payload) {
+            Ok(message) => {
+                answer(&task, &message, &claims, &clock).await;
+                DeliveryState::Accepted
+            }
+            Err(error) => {
+                let problem = format!("the request cannot be read: {error}");
+                DeliveryState::Rejected(Some(AmqpError::new(DECODE_ERROR, problem)))
+            }
+        };
+        let settled = vec![(request.delivery, state)];
+        task.say(Command::SettleIncoming(task.link, settled));
+    }
+}
+
+async fn answer(
+    task: &Task,
+    message: &Message,
+    claims: &watch::Receiver<Vec<Claims>>,
+    clock: &Clock,
+) {
+    let properties = message.properties().unwrap_or_default();
+    let request = management::Request::parse(message).and_then(|request| {
+        let (right, now) = (request.operation.right(), clock.now());
+        // The client has shown a token for the node, or for the entity above it.
+        let path = Address::Management(task.entity.clone()).to_string();
+        let may = |each: &Claims| each.are_valid(now) && each.allow(&path, Some(right));
+        match claims.borrow().iter().any(may) {
+            true => Ok(request),
+            false => Err(unauthorized(&path, &format!("the right {right:?}"))),
+        }
+    });
+    let answer = match request {
+        Ok(request) => task.nodes.manage(&task.entity, request).await,
+        Err(error) => Err(error),
+    };
+    task.say(Command::Reply(Reply {
+        request: task.link,
+        to: properties.reply_to,
+        message: management::reply(properties.message_id, &answer),
+    }));
+}
+
+/// That a peer has shown no token for `what` on `path`.
+pub(super) fn unauthorized(path: &str, what: &str) -> AmqpError {
+    let problem = format!("no valid token grants {what} on {path:?}");
+    AmqpError::new(UNAUTHORIZED_ACCESS, problem)
+}
+
+/// Hands out messages to a client, and settles them.
+pub(super) async fn hand_out(
+    task: Task,
+    request: ReceiverRequest,
+    credit: watch::Receiver<Credit>,
+    takes: Arc<Semaphore>,
+) {
+    let settled = !request.lock;
+    let receiver = match task.nodes.open_receiver(request, &task.gone).await {
+        Ok(receiver) => receiver,
+        Err(error) => return task.refuse(error),
+    };
+    task.accept(acceptance(&*receiver));
+    let mut handing = HandingOut {
+        task,
+        receiver,
+        settled,
+        credit,
+        takes,
+        limit: 0,
+        sent: 0,
+        unsettled: 0,
+    };
+    if let Err(error) = handing.run().await {
+        let link = handing.task.link;
+        handing.task.say(Command::Detach(link, error));
+    }
+    handing.receiver.close().await;
+}
+
+fn acceptance(receiver: &dyn Receiver) -> Acceptance {
+    let Some(session) = receiver.session() else {
+        return Acceptance::default();
+    };
+    let ticks = session.locked_until.as_ms() * TICKS_IN_MS + TICKS_AT_EPOCH;
+    let until = (
+        Value::symbol("com.microsoft:locked-until-utc"),
+        Value::Long(ticks),
+    );
+    Acceptance {
+        message_bytes_max: None,
+        session: Some(session.id),
+        properties: Map::from([until]),
+    }
+}
+
+struct HandingOut {
+    task: Task,
+    receiver: Box<dyn Receiver>,
+    /// The client settles nothing: messages are gone once they are handed out.
+    settled: bool,
+    credit: watch::Receiver<Credit>,
+    takes: Arc<Semaphore>,
+    /// The serial number of the last message that the client takes.
+    limit: u32,
+    /// That of the last message that was handed out, or given up by draining.
+    sent: u32,
+    /// Messages of which the client has said nothing yet.
+    unsettled: usize,
+}
+
+impl HandingOut {
+    /// Until the link is gone.
+    async fn run(&mut self) -> Result<(), AmqpError> {
+        let mut gathered = Vec::new();
+        self.credit.mark_changed(); // what came before there was a receiver
+        loop {
+            let wanted = self.wanted();
+            tokio::select! {
+                biased;
+                count = self.task.inbox.recv_many(&mut gathered, TAKE_MAX) => {
+                    if count == 0 {
+                        return Ok(());
+                    }
+                    self.settle(gathered.drain(..)).await;
+                }
+                changed = self.credit.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    self.limit = self.credit.borrow_and_update().limit;
+                    if self.credit.borrow().drain {
+                        self.drain().await?;
+                    }
+                }
+                arrival = self.receiver.arrival(), if wanted > 0 => {
+                    arrival?;
+                    self.take(wanted).await?;
+                }
+            }
+        }
+    }
+
+    /// How many messages the client takes.
+    fn wanted(&self) -> usize {
+        let credit = self.limit.wrapping_sub(self.sent);
+        let credit = if credit > u32::MAX / 2 {
+            0
+        } else {
+            credit as usize
+        };
+        credit
+            .min(UNSETTLED_MAX.saturating_sub(self.unsettled))
+            .min(TAKE_MAX)
+    }
+
+    /// Hands out what is there, and tells the client that this was all.
+    async fn drain(&mut self) -> Result<(), AmqpError> {
+        loop {
+            let wanted = self.wanted();
+            if wanted == 0 || self.take(wanted).await? == 0 {
+                break;
+            }
+        }
+        self.sent = self.limit;
+        self.task.say(Command::Drained(self.task.link, self.limit));
+        Ok(())
+    }
+
+    /// Takes messages and hands them out. Returns how many.
+    async fn take(&mut self, limit: usize) -> Result<usize, AmqpError> {
+        let takes = Arc::clone(&self.takes);
+        let Ok(_permit) = takes.acquire().await else {
+            return Ok(0);
+        };
+        let taken = self.receiver.take(limit).await?;
+        let count = taken.len();
+        if count == 0 {
+            return Ok(0);
+        }
+        let messages = taken.into_iter().map(|each| handout(each, self.settled));
+        let (undelivered, returned) = oneshot::channel();
+        let deliver = Deliver {
+            link: self.task.link,
+            messages: messages.collect(),
+            undelivered,
+        };
+        self.task.say(Command::Deliver(deliver));
+        // Of a connection that is gone nothing is known; what it took is locked until its time.
+        let returned = returned.await.unwrap_or_default();
+        let delivered = count - returned.len();
+        self.sent = self.sent.wrapping_add(delivered as u32);
+        if !self.settled {
+            self.unsettled += delivered;
+            self.release(returned).await;
+        }
+        Ok(delivered)
+    }
+
+    async fn release(&self, messages: Vec<Handout>) {
+        let tokens = messages.iter().filter_map(|each| token(&each.tag));
+        let locks: Vec<_> = tokens.map(|token| (token, Outcome::Release)).collect();
+        if !locks.is_empty() {
+            self.receiver.settle(locks).await;
+        }
+    }
+
+    async fn settle(&mut self, gathered: impl Iterator<Item = Work>) {
+        let (mut locks, mut answers) = (Vec::new(), Vec::new());
+        for work in gathered {
+            let Work::Settle {
+                deliveries,
+                outcome,
+                answer,
+            } = work
+            else {
+                continue;
+            };
+            for delivery in deliveries {
+                if let Some(token) = token(&delivery.tag) {
+                    locks.push((token, outcome.clone()));
+                    answers.push(answer.then(|| (delivery.id, outcome.confirmation())));
+                }
+            }
+        }
+        self.unsettled = self.unsettled.saturating_sub(locks.len());
+        let results = self.receiver.settle(locks).await;
+        let answers = answers.into_iter().zip(results);
+        let answers = answers.filter_map(|(answer, result)| {
+            let (delivery, confirmation) = answer?;
+            Some(match result {
+                Ok(()) => (delivery, confirmation),
+                Err(error) => (delivery, DeliveryState::Rejected(Some(error))),
+            })
+        });
+        let answers = answers.collect();
+        self.task
+            .say(Command::SettleOutgoing(self.task.link, answers));
+    }
+}
+
+fn arrived(work: Work) -> Option<Arrived> {
+    match work {
+        Work::Message(arrived) => Some(arrived),
+        Work::Settle { .. } => None,
+    }
+}
+
+/// Clients read the tag as a GUID in .NET's byte order.
+fn handout(taken: Taken, settled: bool) -> Handout {
+    Handout {
+        tag: Bytes::copy_from_slice(&taken.token.to_bytes_le()),
+        message: taken.message.into(),
+        settled,
+    }
+}
+
+fn token(tag: &Bytes) -> Option<Uuid> {
+    Some(Uuid::from_bytes_le(tag.as_ref().try_into().ok()?))
+}

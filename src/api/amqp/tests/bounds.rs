@@ -1,0 +1,384 @@
+//! Peers that mean harm, or nothing at all.
+
+use proptest::prelude::*;
+
+use super::super::limits::{INCOMING_WINDOW, LINKS_MAX, SESSIONS_MAX};
+use super::*;
+use crate::wire::amqp::condition::{
+    DECODE_ERROR, FRAMING_ERROR, HANDLE_IN_USE, ILLEGAL_STATE, RESOURCE_LIMIT_EXCEEDED,
+    TRANSFER_LIMIT_EXCEEDED, UNATTACHED_HANDLE,
+};
+
+/// The condition of the first error that the peer is told.
+fn told(peer: &mut Peer) -> Option<String> {
+    let errors = peer.all().into_iter().filter_map(|each| match each {
+        Performative::Close(error) | Performative::End(error) => error,
+        Performative::Detach(detach) => detach.error,
+        Performative::Open(_)
+        | Performative::Begin(_)
+        | Performative::Attach(_)
+        | Performative::Flow(_)
+        | Performative::Transfer(_)
+        | Performative::Disposition(_) => None,
+    });
+    let mut conditions = errors.map(|error| error.condition.into_owned());
+    conditions.next()
+}
+
+#[test]
+fn broken_frames_close_the_connection_with_a_reason() {
+    for (bytes, condition) in [
+        (&[0, 1, 0, 1, 2, 0, 0, 0][..], FRAMING_ERROR),
+        (&[0, 0, 0, 8, 1, 0, 0, 0], FRAMING_ERROR),
+        (&[0, 0, 0, 8, 2, 1, 0, 0], FRAMING_ERROR),
+        (&[0, 0, 0, 9, 2, 0, 0, 0, 0x40], DECODE_ERROR),
+        (
+            &[0, 0, 0, 12, 2, 0, 0, 0, 0x00, 0x53, 0x77, 0x45],
+            DECODE_ERROR,
+        ),
+        (
+            &[0, 0, 0, 12, 2, 0, 0, 0, 0x00, 0x53, 0x12, 0x45],
+            DECODE_ERROR,
+        ),
+    ] {
+        let mut peer = Peer::begun();
+        peer.connection.receive(bytes, NOW);
+        assert_eq!(told(&mut peer).as_deref(), Some(condition), "{bytes:?}");
+        assert!(peer.connection.is_closed());
+        // Nothing that follows is looked at.
+        peer.send(&begin(1));
+        assert!(peer.all().is_empty());
+    }
+}
+
+#[test]
+fn frames_in_the_wrong_place_close_the_connection() {
+    let attach = Performative::Attach(Box::new(attach(0, Role::Sender)));
+    for (channel, performative, condition) in [
+        (0, open(512), ILLEGAL_STATE),
+        (0, begin(1), ILLEGAL_STATE),
+        (7, attach.clone(), ILLEGAL_STATE),
+        (SESSIONS_MAX, begin(1), RESOURCE_LIMIT_EXCEEDED),
+    ] {
+        let mut peer = Peer::begun();
+        peer.send_on(channel, &performative);
+        assert_eq!(
+            told(&mut peer).as_deref(),
+            Some(condition),
+            "{performative:?}"
+        );
+    }
+    // Before the open there is nothing but the open, and the error needs one of ours to stand behind.
+    let mut peer = Peer::new();
+    let mut bytes = Protocol::Amqp.header().to_vec();
+    frame(&mut bytes, 0, &attach);
+    peer.connection.receive(&bytes, NOW);
+    peer.take();
+    peer.skip_header();
+    assert!(matches!(peer.next(), Some((0, Performative::Open(_)))));
+    assert_eq!(told(&mut peer).as_deref(), Some(ILLEGAL_STATE));
+    assert!(peer.connection.is_closed());
+}
+
+#[test]
+fn faults_of_a_session_end_it_alone() {
+    let in_use = Performative::Attach(Box::new(attach(0, Role::Sender)));
+    let unattached = [
+        grant(9, 0, 1),
+        Performative::Transfer(transfer(9, 0, "x")),
+        detach(9),
+    ];
+    let cases = unattached.into_iter().map(|each| (each, UNATTACHED_HANDLE));
+    for (performative, condition) in cases.chain([(in_use, HANDLE_IN_USE)]) {
+        let mut peer = Peer::begun();
+        let link = peer.sending(0);
+        peer.send_on(1, &begin(1));
+        peer.all();
+        peer.send(&performative);
+        assert_eq!(
+            told(&mut peer).as_deref(),
+            Some(condition),
+            "{performative:?}"
+        );
+        assert!(matches!(peer.event(), Some(Event::Detached { link: gone }) if gone == link));
+        // What was on its way means nothing; the other session goes on.
+        peer.send(&Performative::Transfer(transfer(0, 0, "x")));
+        assert!(peer.all().is_empty() && peer.event().is_none());
+        peer.send_on(1, &Performative::Attach(Box::new(attach(0, Role::Sender))));
+        assert!(matches!(peer.event(), Some(Event::Attached { .. })));
+        // Once the client has ended it, too, it may begin anew.
+        peer.send(&Performative::End(None));
+        peer.send(&begin(1));
+        assert!(matches!(&peer.all()[..], [Performative::Begin(_)]));
+    }
+}
+
+#[test]
+fn credit_and_windows_cannot_be_overdrawn() {
+    let mut peer = Peer::begun();
+    peer.sending(0);
+    for id in 0..1_001 {
+        peer.send(&Performative::Transfer(transfer(0, id, "x")));
+    }
+    assert_eq!(told(&mut peer).as_deref(), Some(TRANSFER_LIMIT_EXCEEDED));
+    assert!(peer.connection.wants_input());
+    // Before the link is accepted there is none.
+    let mut peer = Peer::begun();
+    peer.send(&Performative::Attach(Box::new(attach(0, Role::Sender))));
+    peer.send(&Performative::Transfer(transfer(0, 0, "x")));
+    assert_eq!(told(&mut peer).as_deref(), Some(TRANSFER_LIMIT_EXCEEDED));
+    // A window is renewed for whoever keeps to it. A message of many small frames is no trick.
+    let mut peer = Peer::begun();
+    peer.sending(0);
+    for _ in 0..3 * INCOMING_WINDOW {
+        peer.send(&Performative::Transfer(Transfer {
+            more: true,
+            ..transfer(0, 0, "x")
+        }));
+    }
+    assert_eq!(told(&mut peer), None);
+}
+
+#[test]
+fn links_are_counted_over_all_sessions() {
+    let mut peer = Peer::begun();
+    peer.send_on(1, &begin(1));
+    let count = u32::try_from(LINKS_MAX).expect("a small number");
+    for handle in 0..count {
+        let attach = Performative::Attach(Box::new(attach(handle, Role::Receiver)));
+        peer.send_on(u16::try_from(handle % 2).expect("a bit"), &attach);
+    }
+    peer.all();
+    peer.send(&Performative::Attach(Box::new(attach(
+        count,
+        Role::Receiver,
+    ))));
+    assert_eq!(told(&mut peer).as_deref(), Some(RESOURCE_LIMIT_EXCEEDED));
+    let mut gone = 0;
+    while let Some(event) = peer.event() {
+        gone += usize::from(matches!(event, Event::Detached { .. }));
+    }
+    assert_eq!(gone, LINKS_MAX / 2, "the links of that session");
+}
+
+#[test]
+fn messages_that_are_never_answered_stop_the_reading() {
+    let mut peer = Peer::begun();
+    let link = peer.sending(0);
+    let mut id = 0;
+    while peer.connection.wants_input() {
+        peer.send(&Performative::Transfer(Transfer {
+            more: true,
+            ..transfer(0, id, vec![0; 50_000])
+        }));
+        peer.send(&Performative::Transfer(transfer(0, id, vec![0; 50_000])));
+        id += 1;
+        assert!(id < 100, "8 MiB are not without end");
+    }
+    let settled = (0..id).map(|id| (id, DeliveryState::Accepted)).collect();
+    peer.connection.settle_incoming(link, settled);
+    assert!(peer.connection.wants_input());
+    // A link that is gone takes its part along.
+    for id in id..2 * id {
+        peer.send(&Performative::Transfer(transfer(0, id, vec![0; 60_000])));
+    }
+    peer.send(&detach(0));
+    assert!(peer.connection.wants_input());
+}
+
+#[test]
+fn messages_that_never_end_close_the_connection() {
+    let mut peer = Peer::begun();
+    for handle in 0..100 {
+        peer.sending(handle);
+    }
+    for handle in 0..100 {
+        for _ in 0..2 {
+            let part = transfer(handle, handle, vec![0; 45_000]);
+            peer.send(&Performative::Transfer(Transfer { more: true, ..part }));
+        }
+    }
+    assert_eq!(told(&mut peer).as_deref(), Some(RESOURCE_LIMIT_EXCEEDED));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send(u16, Performative),
+    Bytes(Vec<u8>),
+    Accept(LinkId),
+    Refuse(LinkId),
+    SettleIncoming(LinkId, u32),
+    SettleOutgoing(LinkId, u64),
+    Deliver(LinkId, usize),
+    Drained(LinkId, u32),
+    Detach(LinkId),
+    Tick(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let small = 0..4u32;
+    let link = || 1..8u64;
+    let role = || prop_oneof![Just(Role::Sender), Just(Role::Receiver)];
+    let edge = || prop_oneof![0..12u32, Just(u32::MAX), Just(u32::MAX / 2), any::<u32>()];
+    let state = prop_oneof![
+        Just(None),
+        Just(Some(DeliveryState::Accepted)),
+        Just(Some(DeliveryState::Received)),
+        Just(Some(DeliveryState::Released)),
+    ];
+    let flow = (
+        (
+            prop::option::of(edge()),
+            edge(),
+            prop::option::of(small.clone()),
+        ),
+        (
+            prop::option::of(edge()),
+            prop::option::of(edge()),
+            any::<bool>(),
+            any::<bool>(),
+        ),
+    );
+    let sent = prop_oneof![
+        Just(begin(3)),
+        (small.clone(), role())
+            .prop_map(|(h, role)| Performative::Attach(Box::new(attach(h, role)))),
+        flow.prop_map(|((next, window, handle), (count, credit, drain, echo))| {
+            Performative::Flow(Flow {
+                next_incoming_id: next,
+                incoming_window: window,
+                next_outgoing_id: 0,
+                outgoing_window: 1,
+                handle,
+                delivery_count: count,
+                link_credit: credit,
+                available: None,
+                drain,
+                echo,
+            })
+        }),
+        (
+            small.clone(),
+            prop::option::of(edge()),
+            0..3_000usize,
+            any::<[bool; 3]>()
+        )
+            .prop_map(|(handle, delivery_id, length, [settled, more, aborted])| {
+                Performative::Transfer(Transfer {
+                    delivery_id,
+                    settled: Some(settled),
+                    more,
+                    aborted,
+                    ..transfer(handle, 0, vec![0; length])
+                })
+            },),
+        (
+            role(),
+            edge(),
+            prop::option::of(edge()),
+            any::<bool>(),
+            state
+        )
+            .prop_map(|(role, first, last, settled, state)| {
+                Performative::Disposition(Disposition {
+                    role,
+                    first,
+                    last,
+                    settled,
+                    state,
+                })
+            },),
+        small.prop_map(detach),
+        Just(Performative::End(None)),
+    ];
+    prop_oneof![
+        40 => (0..2u16, sent).prop_map(|(channel, each)| Step::Send(channel, each)),
+        1 => prop::collection::vec(any::<u8>(), 0..40).prop_map(Step::Bytes),
+        8 => link().prop_map(Step::Accept),
+        1 => link().prop_map(Step::Refuse),
+        4 => (link(), 0..12u32).prop_map(|(link, id)| Step::SettleIncoming(link, id)),
+        4 => (link(), 0..12u64).prop_map(|(link, id)| Step::SettleOutgoing(link, id)),
+        8 => (link(), 0..2_000usize).prop_map(|(link, length)| Step::Deliver(link, length)),
+        2 => (link(), edge()).prop_map(|(link, limit)| Step::Drained(link, limit)),
+        1 => link().prop_map(Step::Detach),
+        1 => (0..400_000u64).prop_map(Step::Tick),
+    ]
+}
+
+fn take_step(peer: &mut Peer, step: Step, now: &mut Timestamp) {
+    let error = || crate::wire::amqp::AmqpError::new(ILLEGAL_STATE, "");
+    let connection = &mut peer.connection;
+    match step {
+        Step::Send(channel, performative) => {
+            let mut bytes = Vec::new();
+            frame(&mut bytes, channel, &performative);
+            connection.receive(&bytes, *now);
+        }
+        Step::Bytes(bytes) => connection.receive(&bytes, *now),
+        Step::Accept(link) => {
+            let message_bytes_max = Some(4_000);
+            connection.accept(
+                link,
+                Acceptance {
+                    message_bytes_max,
+                    ..Acceptance::default()
+                },
+            );
+        }
+        Step::Refuse(link) => connection.refuse(link, error()),
+        Step::SettleIncoming(link, id) => {
+            connection.settle_incoming(link, vec![(id, DeliveryState::Accepted)]);
+        }
+        Step::SettleOutgoing(link, id) => {
+            connection.settle_outgoing(link, vec![(id, DeliveryState::Accepted)]);
+        }
+        Step::Deliver(link, length) => drop(connection.deliver(link, vec![handout(1, length)])),
+        Step::Drained(link, limit) => connection.drained(link, limit),
+        Step::Detach(link) => connection.detach(link, error()),
+        Step::Tick(ms) => {
+            *now = *now + std::time::Duration::from_millis(ms);
+            connection.tick(*now);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Whatever a peer does and in whatever order it is answered: nothing panics, counts come back to zero, every
+    /// link ends once, and what is written can be read.
+    #[test]
+    fn nothing_that_peers_do_is_a_danger(steps in prop::collection::vec(step(), 0..80)) {
+        let mut peer = Peer::begun();
+        let mut now = NOW;
+        let (mut begun, mut ended) = (0, 0);
+        for step in steps {
+            take_step(&mut peer, step, &mut now);
+            while let Some(event) = peer.event() {
+                begun += u32::from(matches!(event, Event::Attached { .. }));
+                ended += u32::from(matches!(event, Event::Detached { .. }));
+            }
+            peer.take();
+            while let Some(frame) = next_frame(&mut peer.output, FRAME_BYTES_MAX).expect("frames") {
+                if !frame.body.is_empty() {
+                    drop(Performative::decode(frame.body).expect("a performative"));
+                }
+            }
+            prop_assert!(peer.output.is_empty());
+        }
+        peer.connection.end();
+        while let Some(event) = peer.event() {
+            ended += u32::from(matches!(event, Event::Detached { .. }));
+        }
+        prop_assert_eq!(begun, ended);
+        prop_assert_eq!(peer.connection.counts(), [0; 4]);
+    }
+
+    #[test]
+    fn no_bytes_are_a_danger(bytes in prop::collection::vec(any::<u8>(), 0..300), sasl in any::<bool>()) {
+        let mut peer = Peer::new();
+        let protocol = if sasl { Protocol::Sasl } else { Protocol::Amqp };
+        peer.connection.receive(&protocol.header(), NOW);
+        peer.connection.receive(&bytes, NOW);
+    }
+}

@@ -1,0 +1,582 @@
+//! Connections with their tasks, over a pipe instead of a network.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::*;
+use crate::api::amqp::{
+    Claims, HeldSession, Nodes, Receiver, ReceiverRequest, Sender, Server, Taken, serve,
+};
+use crate::base::Clock;
+use crate::model::access::Secret;
+use crate::model::shared_access::Rights;
+use crate::wire::amqp::AmqpError;
+use crate::wire::amqp::address::EntityAddress;
+use crate::wire::amqp::cbs::PutToken;
+use crate::wire::amqp::condition::{
+    CONNECTION_FORCED, MESSAGE_LOCK_LOST, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
+};
+use crate::wire::amqp::management::{Reply, Request};
+use crate::wire::amqp::message::{Message, Properties};
+use crate::wire::amqp::outcome::Outcome;
+use crate::wire::amqp::sasl::Plain;
+use crate::wire::amqp::value::get;
+use crate::wire::service_bus::sas;
+
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// One queue, whose store is as quick as the test lets it.
+#[derive(Clone)]
+struct Fake(Arc<State>);
+
+struct State {
+    clock: Clock,
+    /// Messages that may be committed.
+    commits: Semaphore,
+    stored: Mutex<Vec<Message>>,
+    waiting: Mutex<VecDeque<Uuid>>,
+    arrived: Notify,
+    taken: Mutex<usize>,
+    settled: Mutex<Vec<(Uuid, Outcome)>>,
+    closed: Mutex<usize>,
+}
+
+#[async_trait]
+impl Nodes for Fake {
+    fn plain(&self, _: &Plain) -> Option<Claims> {
+        None
+    }
+
+    fn token(&self, request: &PutToken) -> Result<Claims, AmqpError> {
+        Claims::of_token(request, self.0.clock.now(), |rule, _| {
+            let rights = match rule {
+                "all" => Rights::ALL,
+                "listen" => Rights {
+                    listen: true,
+                    ..Rights::default()
+                },
+                _ => return None,
+            };
+            Some((Secret::new("key"), rights))
+        })
+    }
+
+    async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError> {
+        match entity.path.as_str() {
+            "orders" => Ok(Box::new(self.clone())),
+            _ => Err(AmqpError::new(NOT_FOUND, "no such queue")),
+        }
+    }
+
+    async fn open_receiver(
+        &self,
+        _: ReceiverRequest,
+        _: &CancellationToken,
+    ) -> Result<Box<dyn Receiver>, AmqpError> {
+        Ok(Box::new(self.clone()))
+    }
+
+    async fn open_management(&self, _: &EntityAddress) -> Result<(), AmqpError> {
+        Ok(())
+    }
+
+    async fn manage(&self, _: &EntityAddress, _: Request) -> Result<Reply, AmqpError> {
+        Ok(Reply::Scheduled(vec![7]))
+    }
+}
+
+#[async_trait]
+impl Sender for Fake {
+    fn message_bytes_max(&self) -> u64 {
+        100_000
+    }
+
+    async fn send(&self, batches: Vec<Vec<Message>>) -> Vec<Result<(), AmqpError>> {
+        let count = u32::try_from(batches.len()).expect("a small number");
+        self.0
+            .commits
+            .acquire_many(count)
+            .await
+            .expect("open")
+            .forget();
+        let results = batches.iter().map(|_| Ok(())).collect();
+        self.0
+            .stored
+            .lock()
+            .unwrap()
+            .extend(batches.into_iter().flatten());
+        results
+    }
+}
+
+#[async_trait]
+impl Receiver for Fake {
+    fn session(&self) -> Option<HeldSession> {
+        None
+    }
+
+    async fn arrival(&self) -> Result<(), AmqpError> {
+        while self.0.waiting.lock().unwrap().is_empty() {
+            self.0.arrived.notified().await;
+        }
+        Ok(())
+    }
+
+    async fn take(&self, limit: usize) -> Result<Vec<Taken>, AmqpError> {
+        let mut waiting = self.0.waiting.lock().unwrap();
+        let count = limit.min(waiting.len());
+        *self.0.taken.lock().unwrap() += count;
+        let message = Message::of(&Properties::default(), Map::new(), "x".into()).to_bytes();
+        let taken = waiting.drain(..count).map(|token| Taken {
+            token,
+            message: message.clone(),
+        });
+        Ok(taken.collect())
+    }
+
+    async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>> {
+        let results = locks.iter().map(|(token, _)| match token.is_max() {
+            true => Err(AmqpError::new(MESSAGE_LOCK_LOST, "lost")),
+            false => Ok(()),
+        });
+        let results = results.collect();
+        self.0.settled.lock().unwrap().extend(locks);
+        results
+    }
+
+    async fn close(&self) {
+        *self.0.closed.lock().unwrap() += 1;
+    }
+}
+
+struct Client {
+    stream: DuplexStream,
+    input: BytesMut,
+    serving: JoinHandle<()>,
+    state: Arc<State>,
+    stop: CancellationToken,
+}
+
+impl Client {
+    async fn connected(pipe_bytes: usize) -> Self {
+        let (stream, theirs) = tokio::io::duplex(pipe_bytes);
+        let clock = Clock::simulated(NOW);
+        let state = Arc::new(State {
+            clock: clock.clone(),
+            commits: Semaphore::new(0),
+            stored: Mutex::default(),
+            waiting: Mutex::default(),
+            arrived: Notify::new(),
+            taken: Mutex::default(),
+            settled: Mutex::default(),
+            closed: Mutex::default(),
+        });
+        let stop = CancellationToken::new();
+        let server = Server {
+            nodes: Box::new({
+                let state = Arc::clone(&state);
+                move |_| Arc::new(Fake(Arc::clone(&state)))
+            }),
+            clock,
+            container_id: "server".to_owned(),
+            stop: stop.clone(),
+        };
+        let serving = tokio::spawn(async move { serve(theirs, CLIENT, &server).await });
+        let input = BytesMut::new();
+        let mut client = Self {
+            stream,
+            input,
+            serving,
+            state,
+            stop,
+        };
+        let mut bytes = Protocol::Amqp.header().to_vec();
+        frame(&mut bytes, 0, &open(FRAME_BYTES_MAX));
+        frame(&mut bytes, 0, &begin(1_000_000));
+        client.stream.write_all(&bytes).await.expect("sent");
+        let mut header = [0; 8];
+        client
+            .stream
+            .read_exact(&mut header)
+            .await
+            .expect("a header");
+        assert!(matches!(client.next().await, Some(Performative::Open(_))));
+        assert!(matches!(client.next().await, Some(Performative::Begin(_))));
+        client
+    }
+
+    /// The same once it has shown a token of `rule` for everything.
+    async fn authorized(rule: &str) -> Self {
+        let mut client = Self::connected(1 << 20).await;
+        assert_eq!(
+            client
+                .show_token(rule, NOW + Duration::from_secs(600))
+                .await,
+            200
+        );
+        client
+    }
+
+    async fn show_token(&mut self, rule: &str, expires_at: Timestamp) -> i128 {
+        for (handle, role) in [(100, Role::Receiver), (101, Role::Sender)] {
+            self.attach_at(handle, role, "$cbs").await;
+        }
+        self.send(&grant(100, 0, 10)).await;
+        for _ in ["attach", "attach", "flow"] {
+            assert!(self.next().await.is_some());
+        }
+        let token = sas::sign("sb://host/", rule, expires_at, &Secret::new("key"));
+        let operation = vec![
+            ("operation".into(), "put-token".into()),
+            ("type".into(), "servicebus.windows.net:sastoken".into()),
+            ("name".into(), "sb://host/orders".into()),
+        ];
+        let request = Message::of(&Properties::default(), operation, token.as_str().into());
+        self.send(&Performative::Transfer(transfer(
+            101,
+            0,
+            request.to_bytes(),
+        )))
+        .await;
+        let reply = into_transfer(self.next().await.expect("a reply"));
+        assert_eq!((reply.handle, reply.settled), (100, Some(true)));
+        let reply = Message::parse(&reply.payload).expect("a message");
+        let properties = reply.application_properties().expect("properties");
+        assert!(matches!(
+            self.next().await,
+            Some(Performative::Disposition(_))
+        ));
+        for handle in [100, 101] {
+            self.send(&detach(handle)).await;
+            assert!(matches!(self.next().await, Some(Performative::Detach(_))));
+        }
+        get(&properties, "status-code")
+            .and_then(Value::as_integer)
+            .expect("a status")
+    }
+
+    async fn send(&mut self, performative: &Performative) {
+        let mut bytes = Vec::new();
+        frame(&mut bytes, 0, performative);
+        self.stream.write_all(&bytes).await.expect("sent");
+    }
+
+    /// The next frame; `None` at the end of the stream.
+    async fn next(&mut self) -> Option<Performative> {
+        loop {
+            match next_frame(&mut self.input, FRAME_BYTES_MAX).expect("frames") {
+                Some(frame) if frame.body.is_empty() => {}
+                Some(frame) => return Some(Performative::decode(frame.body).expect("one")),
+                None => {
+                    let read = self.stream.read_buf(&mut self.input).await;
+                    if read.is_ok_and(|count| count == 0) {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn attach(&mut self, handle: u32, role: Role) {
+        self.attach_at(handle, role, "orders").await;
+    }
+
+    async fn attach_at(&mut self, handle: u32, role: Role, address: &str) {
+        let address = Some(address.to_owned());
+        let attach = Attach {
+            source: Some(Source {
+                address: address.clone(),
+                ..Source::default()
+            }),
+            target: Some(Target::Node { address }),
+            ..attach(handle, role)
+        };
+        self.send(&Performative::Attach(Box::new(attach))).await;
+    }
+
+    /// Whether nothing comes until everybody waits.
+    async fn is_quiet(&mut self) -> bool {
+        tokio::time::timeout(Duration::from_millis(10), self.next())
+            .await
+            .is_err()
+    }
+
+    fn offer(&self, tokens: impl IntoIterator<Item = Uuid>) {
+        self.state.waiting.lock().unwrap().extend(tokens);
+        self.state.arrived.notify_waiters();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn senders_hear_of_their_messages_when_these_are_stored() {
+    let mut client = Client::authorized("all").await;
+    client.attach(0, Role::Sender).await;
+    let Some(Performative::Attach(answer)) = client.next().await else {
+        panic!("an attach");
+    };
+    assert_eq!(answer.max_message_size, Some(100_000));
+    assert!(matches!(client.next().await, Some(Performative::Flow(_))));
+    let message = Message::of(&Properties::default(), Map::new(), "x".into()).to_bytes();
+    for id in 0..3 {
+        client
+            .send(&Performative::Transfer(transfer(0, id, message.clone())))
+            .await;
+    }
+    client
+        .send(&Performative::Transfer(transfer(0, 3, "no message")))
+        .await;
+    assert!(client.is_quiet().await, "nothing is stored yet");
+    // Whatever the grouping, each of them is answered, the broken one with a reason.
+    client.state.commits.add_permits(3);
+    let mut answers = Vec::new();
+    while answers.len() < 4 {
+        let Some(Performative::Disposition(each)) = client.next().await else {
+            panic!("a disposition");
+        };
+        let last = each.last.unwrap_or(each.first);
+        answers.extend((each.first..=last).map(|id| (id, each.state.clone())));
+    }
+    answers.sort_by_key(|(id, _)| *id);
+    for (id, state) in answers {
+        let is_accepted = state == Some(DeliveryState::Accepted);
+        assert_eq!(is_accepted, id < 3, "{id}: {state:?}");
+    }
+    assert_eq!(client.state.stored.lock().unwrap().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn receivers_get_locks_and_settle_them() {
+    let mut client = Client::authorized("listen").await;
+    client.attach(0, Role::Receiver).await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    let token = Uuid::from_u128(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
+    client.offer([token, Uuid::max()]);
+    assert!(client.is_quiet().await, "there is no credit");
+    client.send(&grant(0, 0, 5)).await;
+    let mut ids = Vec::new();
+    for tag in [token.to_bytes_le(), [0xff; 16]] {
+        let Some(Performative::Transfer(transfer)) = client.next().await else {
+            panic!("a transfer");
+        };
+        assert_eq!(transfer.delivery_tag.as_deref(), Some(&tag[..]));
+        ids.extend(transfer.delivery_id);
+    }
+    client
+        .send(&disposition(ids[0], ids[1], DeliveryState::Accepted))
+        .await;
+    let mut states = Vec::new();
+    for _ in &ids {
+        let Some(Performative::Disposition(answer)) = client.next().await else {
+            panic!("a disposition");
+        };
+        assert!(answer.settled && answer.role == Role::Sender);
+        states.push(answer.state);
+    }
+    assert_eq!(states[0], Some(DeliveryState::Accepted));
+    let Some(DeliveryState::Rejected(Some(error))) = &states[1] else {
+        panic!("{states:?}");
+    };
+    assert_eq!(error.condition, MESSAGE_LOCK_LOST);
+    // Draining with nothing there.
+    let Performative::Flow(flow) = grant(0, 2, 3) else {
+        unreachable!("a flow");
+    };
+    client
+        .send(&Performative::Flow(Flow {
+            drain: true,
+            ..flow
+        }))
+        .await;
+    let Some(Performative::Flow(flow)) = client.next().await else {
+        panic!("a flow");
+    };
+    assert_eq!(
+        (flow.drain, flow.delivery_count, flow.link_credit),
+        (true, Some(5), Some(0))
+    );
+    client.send(&detach(0)).await;
+    assert!(matches!(client.next().await, Some(Performative::Detach(_))));
+    drop(client.stream);
+    client.serving.await.expect("served");
+    assert_eq!(*client.state.closed.lock().unwrap(), 1);
+}
+
+async fn refusal(client: &mut Client, handle: u32, role: Role) -> Option<String> {
+    client.attach(handle, role).await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    let Some(Performative::Detach(detached)) = client.next().await else {
+        panic!("a detach");
+    };
+    client.send(&detach(handle)).await;
+    detached.error.map(|error| error.condition.into_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_token_allows_is_refused() {
+    let mut client = Client::connected(1 << 20).await;
+    for role in [Role::Sender, Role::Receiver] {
+        let refused = refusal(&mut client, 0, role).await;
+        assert_eq!(refused.as_deref(), Some(UNAUTHORIZED_ACCESS));
+    }
+    let later = NOW + Duration::from_secs(60);
+    assert_eq!(client.show_token("unknown", later).await, 401);
+    assert_eq!(client.show_token("all", NOW).await, 401, "it has expired");
+    assert_eq!(client.show_token("listen", later).await, 200);
+    let refused = refusal(&mut client, 0, Role::Sender).await;
+    assert_eq!(refused.as_deref(), Some(UNAUTHORIZED_ACCESS));
+    client.attach(1, Role::Receiver).await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    // The link lasts as long as the token.
+    client.state.clock.advance(Duration::from_secs(60));
+    let Some(Performative::Detach(detached)) = client.next().await else {
+        panic!("a detach");
+    };
+    let condition = detached.error.map(|error| error.condition.into_owned());
+    assert_eq!(condition.as_deref(), Some(UNAUTHORIZED_ACCESS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_shows_no_token_is_not_waited_for() {
+    let mut client = Client::connected(1 << 20).await;
+    client.state.clock.advance(Duration::from_secs(20));
+    let Some(Performative::Close(Some(error))) = client.next().await else {
+        panic!("a close");
+    };
+    assert_eq!(error.condition, UNAUTHORIZED_ACCESS);
+    client.state.clock.advance(Duration::from_secs(5));
+    assert_eq!(client.next().await, None);
+    client.serving.await.expect("served");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_told() {
+    let mut client = Client::authorized("all").await;
+    client.stop.cancel();
+    let Some(Performative::Close(Some(error))) = client.next().await else {
+        panic!("a close");
+    };
+    assert_eq!(error.condition, CONNECTION_FORCED);
+    client.send(&Performative::Close(None)).await;
+    assert_eq!(client.next().await, None);
+    client.serving.await.expect("served");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_reads_nothing_is_handed_little_and_left() {
+    let mut client = Client::authorized("listen").await;
+    client.attach(0, Role::Receiver).await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    let wide = |handle| {
+        let Performative::Flow(flow) = grant(handle, 0, u32::MAX / 2) else {
+            unreachable!("a flow");
+        };
+        Performative::Flow(Flow {
+            incoming_window: u32::MAX / 2,
+            ..flow
+        })
+    };
+    client.offer((0..1_000_000).map(Uuid::from_u128));
+    client.send(&wide(0)).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let taken = *client.state.taken.lock().unwrap();
+    assert!(taken <= super::super::limits::UNSETTLED_MAX, "{taken}");
+    // Messages that need no settlement come as long as they are read.
+    let mut settling = attach(1, Role::Receiver);
+    settling.sender_settles = SenderSettles::Settled;
+    client.send(&Performative::Attach(Box::new(settling))).await;
+    client.send(&wide(1)).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let taken = *client.state.taken.lock().unwrap();
+    assert!((10_000..100_000).contains(&taken), "{taken}");
+    client.state.clock.advance(Duration::from_secs(60));
+    client.serving.await.expect("served");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_answered_where_their_answers_are_waited_for() {
+    let mut client = Client::authorized("all").await;
+    for (handle, role, to) in [
+        (0, Role::Receiver, "me"),
+        (1, Role::Receiver, "you"),
+        (2, Role::Sender, ""),
+    ] {
+        let mut attach = attach(handle, role);
+        let node = Some("orders/$management".to_owned());
+        let other = Some(to.to_owned());
+        let (source, target) = match role {
+            Role::Receiver => (node, other),
+            Role::Sender => (other, node),
+        };
+        attach.source = Some(Source {
+            address: source,
+            ..Source::default()
+        });
+        attach.target = Some(Target::Node { address: target });
+        client.send(&Performative::Attach(Box::new(attach))).await;
+        assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    }
+    let properties = Properties {
+        message_id: Some(Value::Ulong(5)),
+        reply_to: Some("me".to_owned()),
+        ..Properties::default()
+    };
+    let operation = vec![(
+        "operation".into(),
+        "com.microsoft:cancel-scheduled-message".into(),
+    )];
+    let numbers = vec![(
+        "sequence-numbers".into(),
+        Value::Array(vec![Value::Long(1)]),
+    )];
+    let request = Message::of(&properties, operation, Value::Map(numbers));
+    assert!(matches!(client.next().await, Some(Performative::Flow(_))));
+    client
+        .send(&Performative::Transfer(transfer(2, 0, request.to_bytes())))
+        .await;
+    assert!(matches!(
+        client.next().await,
+        Some(Performative::Disposition(_))
+    ));
+    assert!(client.is_quiet().await, "the answer waits for credit");
+    client.send(&grant(0, 0, 1)).await;
+    let Some(Performative::Transfer(reply)) = client.next().await else {
+        panic!("a transfer");
+    };
+    assert_eq!(reply.handle, 0);
+    let reply = Message::parse(&reply.payload).expect("a message");
+    assert_eq!(
+        reply.properties().expect("properties").correlation_id,
+        Some(Value::Ulong(5))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn links_that_anybody_may_attach_are_few() {
+    let mut client = Client::connected(1 << 20).await;
+    let mut refused = Vec::new();
+    for handle in 0..9 {
+        client.attach_at(handle, Role::Sender, "$cbs").await;
+        assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+        match client.next().await {
+            Some(Performative::Flow(_)) => {}
+            answer => refused.push((handle, answer)),
+        }
+    }
+    let [(8, Some(Performative::Detach(detached)))] = &refused[..] else {
+        panic!("{refused:?}");
+    };
+    let condition = detached
+        .error
+        .as_ref()
+        .map(|error| error.condition.as_ref());
+    assert_eq!(condition, Some(RESOURCE_LIMIT_EXCEEDED));
+}

@@ -1,0 +1,39 @@
+//! Batches: a message whose data sections are messages (rule S10.4).
+
+use bytes::Bytes;
+
+use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
+use crate::wire::amqp::message::{DATA, Message};
+use crate::wire::amqp::value::Value;
+
+/// The message format that marks a batch.
+pub const BATCH_FORMAT: u32 = 0x8001_3700;
+
+/// Messages of one batch: more do not fit into the largest batch anyway.
+const BATCH_MESSAGES_MAX: usize = 4_500;
+
+/// The messages in a transfer of `format`.
+pub fn messages(format: u32, payload: &Bytes) -> Result<Vec<Message>, DecodeError> {
+    if format != BATCH_FORMAT {
+        return Ok(vec![Message::parse(payload)?]);
+    }
+    let envelope = Message::parse(payload)?;
+    let mut sections = Decoder::new(envelope.body().clone());
+    let mut messages = Vec::new();
+    while !sections.is_empty() {
+        if messages.len() == BATCH_MESSAGES_MAX {
+            return Err(DecodeError::TooMany);
+        }
+        let mut section = Decoder::new(sections.raw()?);
+        let code = section.descriptor()?;
+        let value = section.value()?;
+        let (Value::Binary(message), DATA) = (&value, code) else {
+            return Err(unexpected("data sections in a batch", value));
+        };
+        messages.push(Message::parse(message)?);
+    }
+    match messages.is_empty() {
+        true => Err(unexpected("messages in a batch", "none")),
+        false => Ok(messages),
+    }
+}

@@ -1,0 +1,82 @@
+//! Errors as peers are told of them.
+
+use std::borrow::Cow;
+
+use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::value::{FromValue, Map, Value};
+
+const DESCRIPTOR: u64 = 0x1d;
+
+pub const CONNECTION_FORCED: &str = "amqp:connection:forced";
+pub const DECODE_ERROR: &str = "amqp:decode-error";
+pub const FRAMING_ERROR: &str = "amqp:connection:framing-error";
+pub const HANDLE_IN_USE: &str = "amqp:session:handle-in-use";
+pub const ILLEGAL_STATE: &str = "amqp:illegal-state";
+pub const INVALID_FIELD: &str = "amqp:invalid-field";
+pub const MESSAGE_SIZE_EXCEEDED: &str = "amqp:link:message-size-exceeded";
+pub const NOT_ALLOWED: &str = "amqp:not-allowed";
+pub const NOT_FOUND: &str = "amqp:not-found";
+pub const NOT_IMPLEMENTED: &str = "amqp:not-implemented";
+pub const RESOURCE_LIMIT_EXCEEDED: &str = "amqp:resource-limit-exceeded";
+pub const TRANSFER_LIMIT_EXCEEDED: &str = "amqp:link:transfer-limit-exceeded";
+pub const UNATTACHED_HANDLE: &str = "amqp:session:unattached-handle";
+pub const UNAUTHORIZED_ACCESS: &str = "amqp:unauthorized-access";
+
+pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
+pub const AUTH_FAILED: &str = "com.microsoft:auth-failed";
+pub const DEAD_LETTER: &str = "com.microsoft:dead-letter";
+pub const ENTITY_ALREADY_EXISTS: &str = "com.microsoft:entity-already-exists";
+pub const MESSAGE_LOCK_LOST: &str = "com.microsoft:message-lock-lost";
+pub const MESSAGE_NOT_FOUND: &str = "com.microsoft:message-not-found";
+pub const SERVER_BUSY: &str = "com.microsoft:server-busy";
+pub const SESSION_CANNOT_BE_LOCKED: &str = "com.microsoft:session-cannot-be-locked";
+pub const SESSION_LOCK_LOST: &str = "com.microsoft:session-lock-lost";
+pub const TIMEOUT: &str = "com.microsoft:timeout";
+
+/// An error with its condition, which programs read, and a description, which people read.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{condition}: {description}")]
+pub struct AmqpError {
+    pub condition: Cow<'static, str>,
+    pub description: String,
+    pub info: Map,
+}
+
+impl AmqpError {
+    /// An error of our own.
+    pub fn new(condition: &'static str, description: impl Into<String>) -> Self {
+        Self {
+            condition: Cow::Borrowed(condition),
+            description: description.into(),
+            info: Map::new(),
+        }
+    }
+}
+
+impl FromValue for AmqpError {
+    const KIND: &'static str = "an error";
+
+    fn from_value(value: Value) -> Option<Self> {
+        let Value::Described(described) = value else {
+            return None;
+        };
+        let mut fields = Fields::of("an error", described.1).ok()?;
+        Some(Self {
+            condition: Cow::Owned(fields.or("condition", String::new()).ok()?),
+            description: fields.or("description", String::new()).ok()?,
+            info: fields.or("info", Map::new()).ok()?,
+        })
+    }
+}
+
+impl From<&AmqpError> for Value {
+    fn from(error: &AmqpError) -> Self {
+        // All three, even if they are empty: Python's client counts on them.
+        let fields = vec![
+            Value::symbol(&error.condition),
+            error.description.as_str().into(),
+            Value::Map(error.info.clone()),
+        ];
+        Value::composite(DESCRIPTOR, fields)
+    }
+}

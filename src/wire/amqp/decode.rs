@@ -1,0 +1,332 @@
+//! Bytes to values, within bounds.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::wire::amqp::value::Value;
+
+/// How deep values may be nested: far deeper than any client does, and shallow enough for any stack.
+const DEPTH_MAX: usize = 32;
+
+/// How many values one decoding may make. A byte can stand for a value that takes forty in memory, and the
+/// elements of an array may take no bytes at all.
+const VALUES_MAX: usize = 32_768;
+
+/// Why bytes are no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    #[error("the bytes end in the middle of a value")]
+    Truncated,
+    #[error("0x{0:02x} is not the code of a type")]
+    UnknownType(u8),
+    #[error("a text is not UTF-8")]
+    NotUtf8,
+    #[error("a map has a key without a value")]
+    OddMap,
+    #[error("values are nested more than {DEPTH_MAX} deep")]
+    TooDeep,
+    #[error("there are more than {VALUES_MAX} values")]
+    TooMany,
+    #[error("the content of a list, map or array is not as long as it says")]
+    WrongSize,
+    #[error("{found} is not expected here; expected {expected}")]
+    Unexpected {
+        expected: &'static str,
+        found: String,
+    },
+    #[error("{of} needs {field}")]
+    Missing {
+        of: &'static str,
+        field: &'static str,
+    },
+    #[error("{field} of {of} must be {kind}")]
+    WrongKind {
+        of: &'static str,
+        field: &'static str,
+        kind: &'static str,
+    },
+}
+
+/// Reads values from bytes, one after the other. Binaries are slices of them, not copies.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    bytes: Bytes,
+    values_left: usize,
+}
+
+impl Decoder {
+    /// Reads from `bytes`.
+    pub fn new(bytes: Bytes) -> Self {
+        Self {
+            bytes,
+            values_left: VALUES_MAX,
+        }
+    }
+
+    /// Whether everything was read.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// What was not read.
+    pub fn rest(self) -> Bytes {
+        self.bytes
+    }
+
+    /// Reads a value.
+    pub fn value(&mut self) -> Result<Value, DecodeError> {
+        self.nested(0)
+    }
+
+    /// Steps over a value and returns its bytes. What is inside is not looked at, so this costs the same for
+    /// any value.
+    pub fn raw(&mut self) -> Result<Bytes, DecodeError> {
+        let mut at = 0;
+        let mut open = 1; // values to step over; each descriptor adds one
+        let mut descriptors = 0;
+        while open > 0 {
+            let code = *self.bytes.get(at).ok_or(DecodeError::Truncated)?;
+            at += 1;
+            if code == 0x00 {
+                descriptors += 1;
+                if descriptors > DEPTH_MAX {
+                    return Err(DecodeError::TooDeep);
+                }
+                open += 1;
+                continue;
+            }
+            let content = self.bytes.get(at..).ok_or(DecodeError::Truncated)?;
+            at = at
+                .checked_add(width(code, content)?)
+                .ok_or(DecodeError::Truncated)?;
+            open -= 1;
+        }
+        self.take(at)
+    }
+
+    /// The numeric descriptor of the described value that comes next.
+    pub fn descriptor(&mut self) -> Result<u64, DecodeError> {
+        if self.byte()? != 0x00 {
+            return Err(unexpected("a described value", format_args!("another")));
+        }
+        let descriptor = self.nested(1)?;
+        numeric(&descriptor).ok_or_else(|| unexpected("a known descriptor", &descriptor))
+    }
+
+    fn nested(&mut self, depth: usize) -> Result<Value, DecodeError> {
+        if depth > DEPTH_MAX {
+            return Err(DecodeError::TooDeep);
+        }
+        let code = self.byte()?;
+        if code != 0x00 {
+            return self.content(code, depth);
+        }
+        let descriptor = self.nested(depth + 1)?;
+        let value = self.nested(depth + 1)?;
+        Ok(Value::Described(Box::new((descriptor, value))))
+    }
+
+    /// The value after its constructor.
+    fn content(&mut self, code: u8, depth: usize) -> Result<Value, DecodeError> {
+        self.values_left = self
+            .values_left
+            .checked_sub(1)
+            .ok_or(DecodeError::TooMany)?;
+        Ok(match code {
+            0x40 => Value::Null,
+            0x41 => Value::Bool(true),
+            0x42 => Value::Bool(false),
+            0x56 => Value::Bool(self.byte()? != 0),
+            0x50 => Value::Ubyte(self.byte()?),
+            0x60 => Value::Ushort(u16::from_be_bytes(self.array()?)),
+            0x43 => Value::Uint(0),
+            0x52 => Value::Uint(u32::from(self.byte()?)),
+            0x70 => Value::Uint(u32::from_be_bytes(self.array()?)),
+            0x44 => Value::Ulong(0),
+            0x53 => Value::Ulong(u64::from(self.byte()?)),
+            0x80 => Value::Ulong(u64::from_be_bytes(self.array()?)),
+            0x51 => Value::Byte(i8::from_be_bytes(self.array()?)),
+            0x61 => Value::Short(i16::from_be_bytes(self.array()?)),
+            0x54 => Value::Int(i32::from(i8::from_be_bytes(self.array()?))),
+            0x71 => Value::Int(i32::from_be_bytes(self.array()?)),
+            0x55 => Value::Long(i64::from(i8::from_be_bytes(self.array()?))),
+            0x81 => Value::Long(i64::from_be_bytes(self.array()?)),
+            0x72 => Value::Float(f32::from_be_bytes(self.array()?)),
+            0x82 => Value::Double(f64::from_be_bytes(self.array()?)),
+            0x74 => Value::Decimal(self.take(4)?),
+            0x84 => Value::Decimal(self.take(8)?),
+            0x94 => Value::Decimal(self.take(16)?),
+            0x73 => Value::Char(u32::from_be_bytes(self.array()?)),
+            0x83 => Value::Timestamp(i64::from_be_bytes(self.array()?)),
+            0x98 => Value::Uuid(Uuid::from_bytes(self.array()?)),
+            0xa0 | 0xb0 => Value::Binary(self.sized(code)?),
+            0xa1 | 0xb1 => Value::String(self.text(code)?),
+            0xa3 | 0xb3 => Value::Symbol(self.text(code)?),
+            0x45 => Value::List(Vec::new()),
+            0xc0 | 0xd0 => {
+                let (mut inside, count) = self.compound(code)?;
+                let values = inside.sequence(count, depth)?;
+                self.leave(&inside)?;
+                Value::List(values)
+            }
+            0xc1 | 0xd1 => {
+                let (mut inside, count) = self.compound(code)?;
+                if count % 2 != 0 {
+                    return Err(DecodeError::OddMap);
+                }
+                let mut values = inside.sequence(count, depth)?.into_iter();
+                self.leave(&inside)?;
+                let pairs = std::iter::from_fn(|| Some((values.next()?, values.next()?)));
+                Value::Map(pairs.collect())
+            }
+            0xe0 | 0xf0 => {
+                let (mut inside, count) = self.compound(code)?;
+                let values = inside.elements(count, depth + 1)?;
+                self.leave(&inside)?;
+                Value::Array(values)
+            }
+            unknown => return Err(DecodeError::UnknownType(unknown)),
+        })
+    }
+
+    /// A decoder of a compound's content, and the number of its values.
+    fn compound(&mut self, code: u8) -> Result<(Self, usize), DecodeError> {
+        let mut inside = Self {
+            bytes: self.sized(code)?,
+            values_left: self.values_left,
+        };
+        let count = inside.length(code)?;
+        Ok((inside, count))
+    }
+
+    fn leave(&mut self, inside: &Self) -> Result<(), DecodeError> {
+        self.values_left = inside.values_left;
+        match inside.is_empty() {
+            true => Ok(()),
+            false => Err(DecodeError::WrongSize),
+        }
+    }
+
+    fn sequence(&mut self, count: usize, depth: usize) -> Result<Vec<Value>, DecodeError> {
+        // What is said is not what is there, so nothing is reserved for it.
+        let mut values = Vec::new();
+        for _ in 0..count {
+            values.push(self.nested(depth + 1)?);
+        }
+        Ok(values)
+    }
+
+    /// The elements of an array, after their one constructor.
+    fn elements(&mut self, count: usize, depth: usize) -> Result<Vec<Value>, DecodeError> {
+        if depth > DEPTH_MAX {
+            return Err(DecodeError::TooDeep);
+        }
+        let code = self.byte()?;
+        if code == 0x00 {
+            let descriptor = self.nested(depth + 1)?;
+            let inner = self.elements(count, depth + 1)?;
+            let described = |value| Value::Described(Box::new((descriptor.clone(), value)));
+            return Ok(inner.into_iter().map(described).collect());
+        }
+        let mut values = Vec::new();
+        for _ in 0..count {
+            values.push(self.content(code, depth)?);
+        }
+        Ok(values)
+    }
+
+    fn text(&mut self, code: u8) -> Result<String, DecodeError> {
+        let bytes = self.sized(code)?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| DecodeError::NotUtf8)?;
+        Ok(text.to_owned())
+    }
+
+    fn sized(&mut self, code: u8) -> Result<Bytes, DecodeError> {
+        let length = self.length(code)?;
+        self.take(length)
+    }
+
+    /// A size or count: of four bytes where bit 4 of the code is set, else of one.
+    fn length(&mut self, code: u8) -> Result<usize, DecodeError> {
+        Ok(match code & 0x10 {
+            0 => usize::from(self.byte()?),
+            _ => u32::from_be_bytes(self.array()?) as usize,
+        })
+    }
+
+    fn byte(&mut self) -> Result<u8, DecodeError> {
+        let [byte] = self.array()?;
+        Ok(byte)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (bytes, _) = self
+            .bytes
+            .split_first_chunk::<N>()
+            .ok_or(DecodeError::Truncated)?;
+        let bytes = *bytes;
+        self.take(N)?;
+        Ok(bytes)
+    }
+
+    fn take(&mut self, length: usize) -> Result<Bytes, DecodeError> {
+        if length > self.bytes.len() {
+            return Err(DecodeError::Truncated);
+        }
+        Ok(self.bytes.split_to(length))
+    }
+}
+
+/// How many bytes follow the constructor `code`, by the standard's rule: its first digit says so.
+fn width(code: u8, content: &[u8]) -> Result<usize, DecodeError> {
+    Ok(match code >> 4 {
+        0x4 => 0,
+        0x5 => 1,
+        0x6 => 2,
+        0x7 => 4,
+        0x8 => 8,
+        0x9 => 16,
+        0xa | 0xc | 0xe => 1 + usize::from(*content.first().ok_or(DecodeError::Truncated)?),
+        0xb | 0xd | 0xf => {
+            let size = content.first_chunk().ok_or(DecodeError::Truncated)?;
+            4 + u32::from_be_bytes(*size) as usize
+        }
+        _ => return Err(DecodeError::UnknownType(code)),
+    })
+}
+
+/// The number of a descriptor; a symbolic one is known if it is one of the standard's.
+fn numeric(descriptor: &Value) -> Option<u64> {
+    if let Value::Symbol(name) = descriptor {
+        let mut known = SYMBOLIC.iter();
+        return known
+            .find(|(each, _)| each == name)
+            .map(|(_, number)| *number);
+    }
+    u64::try_from(descriptor.as_integer()?).ok()
+}
+
+/// The descriptors that senders may write as symbols: those of a message's sections.
+const SYMBOLIC: [(&str, u64); 9] = [
+    ("amqp:header:list", 0x70),
+    ("amqp:delivery-annotations:map", 0x71),
+    ("amqp:message-annotations:map", 0x72),
+    ("amqp:properties:list", 0x73),
+    ("amqp:application-properties:map", 0x74),
+    ("amqp:data:binary", 0x75),
+    ("amqp:amqp-sequence:list", 0x76),
+    ("amqp:amqp-value:*", 0x77),
+    ("amqp:footer:map", 0x78),
+];
+
+/// That `found` stands where `expected` should.
+pub(super) fn unexpected(expected: &'static str, found: impl std::fmt::Debug) -> DecodeError {
+    let mut found = format!("{found:?}");
+    if let Some((end, _)) = found.char_indices().nth(FOUND_MAX) {
+        found.truncate(end);
+    }
+    DecodeError::Unexpected { expected, found }
+}
+
+/// Characters of what was found that a message repeats.
+const FOUND_MAX: usize = 80;

@@ -1,0 +1,110 @@
+//! Frames: bytes of a connection cut into what belongs together.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// What the layers of a connection open with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Amqp,
+    Sasl,
+}
+
+impl Protocol {
+    /// Bytes of a protocol header.
+    pub const LENGTH: usize = 8;
+
+    /// Its header.
+    pub fn header(self) -> [u8; Self::LENGTH] {
+        match self {
+            Self::Amqp => *b"AMQP\x00\x01\x00\x00",
+            Self::Sasl => *b"AMQP\x03\x01\x00\x00",
+        }
+    }
+
+    /// The protocol that `header` opens; `None` for one that is not spoken here.
+    pub fn of(header: &[u8]) -> Option<Self> {
+        let mut spoken = [Self::Amqp, Self::Sasl].into_iter();
+        spoken.find(|each| each.header() == header)
+    }
+}
+
+/// Which layer a frame belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameKind {
+    Amqp,
+    Sasl,
+}
+
+/// A whole frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub kind: FrameKind,
+    pub channel: u16,
+    /// Empty in a frame that only says that its sender is there.
+    pub body: Bytes,
+}
+
+/// Why bytes are no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    #[error("a frame has {size} bytes; at most {max} were agreed")]
+    TooLarge { size: u32, max: u32 },
+    #[error("a frame of {size} bytes says that its body begins at byte {start}")]
+    BadStart { size: u32, start: usize },
+    #[error("{0} is not a type of frames")]
+    UnknownType(u8),
+}
+
+/// Bytes in front of a frame's body.
+const HEAD: usize = 8;
+
+/// Takes the first frame out of `buffer`; `None` until all of it is there.
+pub fn next_frame(buffer: &mut BytesMut, size_max: u32) -> Result<Option<Frame>, FrameError> {
+    let Some(head) = buffer.first_chunk::<HEAD>() else {
+        return Ok(None);
+    };
+    let [s0, s1, s2, s3, offset, kind, c0, c1] = *head;
+    let size = u32::from_be_bytes([s0, s1, s2, s3]);
+    if size > size_max {
+        let max = size_max;
+        return Err(FrameError::TooLarge { size, max });
+    }
+    let start = 4 * usize::from(offset);
+    if start < HEAD || start > size as usize {
+        return Err(FrameError::BadStart { size, start });
+    }
+    let kind = match kind {
+        0 => FrameKind::Amqp,
+        1 => FrameKind::Sasl,
+        unknown => return Err(FrameError::UnknownType(unknown)),
+    };
+    if buffer.len() < size as usize {
+        return Ok(None);
+    }
+    let mut body = buffer.split_to(size as usize).freeze();
+    body.advance(start);
+    Ok(Some(Frame {
+        kind,
+        channel: u16::from_be_bytes([c0, c1]),
+        body,
+    }))
+}
+
+/// Appends a frame whose body `write` appends.
+pub fn write_frame(
+    out: &mut Vec<u8>,
+    kind: FrameKind,
+    channel: u16,
+    write: impl FnOnce(&mut Vec<u8>),
+) {
+    let start = out.len();
+    let code = match kind {
+        FrameKind::Amqp => 0,
+        FrameKind::Sasl => 1,
+    };
+    out.extend([0, 0, 0, 0, 2, code]);
+    out.extend(channel.to_be_bytes());
+    write(out);
+    let size = u32::try_from(out.len() - start).expect("frames are cut to far less than 4 GiB");
+    out[start..start + 4].copy_from_slice(&size.to_be_bytes());
+}

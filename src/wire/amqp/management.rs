@@ -1,0 +1,366 @@
+//! Requests to `$management` of an entity, and their replies (rule S10.8).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::base::Timestamp;
+use crate::model::shared_access::Right;
+use crate::wire::amqp::condition::{
+    ARGUMENT_ERROR, AUTH_FAILED, AmqpError, ENTITY_ALREADY_EXISTS, MESSAGE_LOCK_LOST,
+    MESSAGE_NOT_FOUND, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED,
+    SERVER_BUSY, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT, UNAUTHORIZED_ACCESS,
+};
+use crate::wire::amqp::message::{Message, Properties};
+use crate::wire::amqp::outcome::{Changes, DeadLettering, Outcome, changes};
+use crate::wire::amqp::value::{FromValue, Map, Value, get};
+
+/// The last part of the node's name.
+pub const NODE: &str = "$management";
+
+const PREFIX: &str = "com.microsoft:";
+
+/// Tokens, numbers or messages of one request.
+const ITEMS_MAX: usize = 4_500;
+
+/// What is asked of an entity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    pub operation: Operation,
+    /// How long the client waits.
+    pub timeout: Option<Duration>,
+    /// The link for which it is asked: its locks may be used.
+    pub link: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operation {
+    RenewLocks(Vec<Uuid>),
+    Peek {
+        from: i64,
+        count: usize,
+        session: Option<String>,
+    },
+    /// Messages that were deferred.
+    ReceiveNumbers {
+        numbers: Vec<i64>,
+        /// Locks them; otherwise they are removed.
+        lock: bool,
+        session: Option<String>,
+    },
+    Settle {
+        tokens: Vec<Uuid>,
+        outcome: Outcome,
+        session: Option<String>,
+    },
+    Schedule(Vec<Message>),
+    CancelScheduled(Vec<i64>),
+    RenewSession(String),
+    SessionState(String),
+    SetSessionState {
+        session: String,
+        state: Option<Bytes>,
+    },
+    Sessions {
+        updated_since: Option<Timestamp>,
+        skip: usize,
+        top: usize,
+    },
+    DeleteMessages {
+        count: usize,
+        enqueued_before: Option<Timestamp>,
+        session: Option<String>,
+    },
+}
+
+impl Operation {
+    /// What has to be allowed.
+    pub fn right(&self) -> Right {
+        match self {
+            Self::RenewLocks(_)
+            | Self::Peek { .. }
+            | Self::ReceiveNumbers { .. }
+            | Self::Settle { .. }
+            | Self::RenewSession(_)
+            | Self::SessionState(_)
+            | Self::SetSessionState { .. }
+            | Self::Sessions { .. }
+            | Self::DeleteMessages { .. } => Right::Listen,
+            Self::Schedule(_) | Self::CancelScheduled(_) => Right::Send,
+        }
+    }
+}
+
+/// What an entity answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    Done,
+    /// Ends of the locks, in the order of the tokens.
+    LocksRenewed(Vec<Timestamp>),
+    Peeked(Vec<Bytes>),
+    Received(Vec<(Uuid, Bytes)>),
+    /// Numbers of the messages, in their order.
+    Scheduled(Vec<i64>),
+    SessionRenewed(Timestamp),
+    SessionState(Option<Bytes>),
+    Sessions {
+        skip: usize,
+        ids: Vec<String>,
+    },
+    Deleted(usize),
+}
+
+/// The name of a request, before anything else of it is read.
+pub fn operation_name(message: &Message) -> Option<String> {
+    let properties = message.application_properties().ok()?;
+    let name = get(&properties, "operation")?.as_text()?;
+    Some(name.strip_prefix(PREFIX).unwrap_or(name).to_owned())
+}
+
+impl Request {
+    /// Reads a request.
+    pub fn parse(message: &Message) -> Result<Self, AmqpError> {
+        let unreadable = |error| bad(format!("the request cannot be read: {error}"));
+        let properties = message.application_properties().map_err(unreadable)?;
+        let operation =
+            operation_name(message).ok_or_else(|| bad("the request names no operation"))?;
+        let body = match message.body_value().map_err(unreadable)? {
+            Some(Value::Map(map)) => map,
+            Some(_) | None => Map::new(),
+        };
+        let timeout = get(&properties, "com.microsoft:server-timeout").and_then(Value::as_integer);
+        let timeout = timeout.and_then(|ms| u64::try_from(ms).ok());
+        let link = get(&properties, "associated-link-name").and_then(Value::as_text);
+        Ok(Self {
+            operation: Arguments(body).operation(&operation)?,
+            timeout: timeout.map(Duration::from_millis),
+            link: link.map(str::to_owned),
+        })
+    }
+}
+
+/// The body of a request.
+struct Arguments(Map);
+
+impl Arguments {
+    fn operation(&self, name: &str) -> Result<Operation, AmqpError> {
+        Ok(match name {
+            "renew-lock" => Operation::RenewLocks(self.tokens()?),
+            "peek-message" => Operation::Peek {
+                from: self.required("from-sequence-number")?,
+                count: self.count("message-count")?,
+                session: self.optional("session-id")?,
+            },
+            "receive-by-sequence-number" => Operation::ReceiveNumbers {
+                numbers: self.list("sequence-numbers")?,
+                lock: self.required::<u32>("receiver-settle-mode")? != 0,
+                session: self.optional("session-id")?,
+            },
+            "update-disposition" => Operation::Settle {
+                tokens: self.tokens()?,
+                outcome: self.outcome()?,
+                session: self.optional("session-id")?,
+            },
+            "schedule-message" => Operation::Schedule(self.messages()?),
+            "cancel-scheduled-message" => {
+                Operation::CancelScheduled(self.list("sequence-numbers")?)
+            }
+            "renew-session-lock" => Operation::RenewSession(self.required("session-id")?),
+            "get-session-state" => Operation::SessionState(self.required("session-id")?),
+            "set-session-state" => Operation::SetSessionState {
+                session: self.required("session-id")?,
+                state: self.optional("session-state")?,
+            },
+            "get-message-sessions" => Operation::Sessions {
+                updated_since: self.moment("last-updated-time")?,
+                skip: self.count("skip")?,
+                top: self.count("top")?,
+            },
+            "batch-delete-messages" => Operation::DeleteMessages {
+                count: self.count("message-count")?,
+                enqueued_before: self.moment("enqueued-time-utc")?,
+                session: self.optional("session-id")?,
+            },
+            unknown => {
+                let problem = format!("{PREFIX}{unknown} is no operation of {NODE}");
+                return Err(AmqpError::new(NOT_IMPLEMENTED, problem));
+            }
+        })
+    }
+
+    fn outcome(&self) -> Result<Outcome, AmqpError> {
+        let status: String = self.required("disposition-status")?;
+        let changes = self.changes()?;
+        Ok(match status.as_str() {
+            "completed" => Outcome::Complete,
+            "abandoned" => Outcome::Abandon(changes),
+            "defered" => Outcome::Defer(changes),
+            "suspended" => Outcome::DeadLetter(Box::new(DeadLettering {
+                reason: self.optional("deadletter-reason")?,
+                description: self.optional("deadletter-description")?,
+                properties: changes,
+            })),
+            unknown => {
+                return Err(bad(format!(
+                    "{unknown:?} is no disposition-status; expected completed, abandoned, defered \
+                     or suspended"
+                )));
+            }
+        })
+    }
+
+    fn changes(&self) -> Result<Changes, AmqpError> {
+        let map: Option<Map> = self.optional("properties-to-modify")?;
+        Ok(changes(&map.unwrap_or_default()))
+    }
+
+    fn messages(&self) -> Result<Vec<Message>, AmqpError> {
+        let given: Vec<Map> = self.list("messages")?;
+        let messages = given.iter().map(|each| {
+            let Some(Value::Binary(message)) = get(each, "message") else {
+                return Err(bad("each of the messages needs a message, which is binary"));
+            };
+            let parsed = Message::parse(message);
+            parsed.map_err(|error| bad(format!("one of the messages cannot be read: {error}")))
+        });
+        messages.collect()
+    }
+
+    fn tokens(&self) -> Result<Vec<Uuid>, AmqpError> {
+        self.list("lock-tokens")
+    }
+
+    fn moment(&self, name: &str) -> Result<Option<Timestamp>, AmqpError> {
+        match get(&self.0, name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Timestamp(ms)) => Ok(Some(Timestamp::from_ms(*ms))),
+            Some(_) => Err(bad(format!("{name} must be a timestamp"))),
+        }
+    }
+
+    /// A number that may be missing, and is never negative.
+    fn count(&self, name: &str) -> Result<usize, AmqpError> {
+        let count: Option<u32> = self.optional(name)?;
+        Ok(count.unwrap_or(0) as usize)
+    }
+
+    fn list<T: FromValue>(&self, name: &str) -> Result<Vec<T>, AmqpError> {
+        let values: Vec<Value> = self.required(name)?;
+        if values.len() > ITEMS_MAX {
+            return Err(bad(format!(
+                "{name} has {} items; at most {ITEMS_MAX}",
+                values.len()
+            )));
+        }
+        let wrong = || bad(format!("{name} must hold {} each", T::KIND));
+        let read = values
+            .into_iter()
+            .map(|each| T::from_value(each).ok_or_else(wrong));
+        read.collect()
+    }
+
+    fn required<T: FromValue>(&self, name: &str) -> Result<T, AmqpError> {
+        self.optional(name)?
+            .ok_or_else(|| bad(format!("the request needs {name}")))
+    }
+
+    fn optional<T: FromValue>(&self, name: &str) -> Result<Option<T>, AmqpError> {
+        match get(&self.0, name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => T::from_value(value.clone())
+                .map(Some)
+                .ok_or_else(|| bad(format!("{name} must be {}", T::KIND))),
+        }
+    }
+}
+
+impl Reply {
+    /// The status, and the body.
+    fn content(&self) -> (u16, Map) {
+        let entry = |name: &str, value| vec![(Value::from(name), value)];
+        let moments = |moments: &[Timestamp]| {
+            let moments = moments.iter().map(|at| Value::Timestamp(at.as_ms()));
+            Value::Array(moments.collect())
+        };
+        let found = |any: bool| if any { 200 } else { 204 };
+        let message = |message: &Bytes| (Value::from("message"), Value::Binary(message.clone()));
+        match self {
+            Self::Done => (200, Map::new()),
+            Self::LocksRenewed(ends) => (200, entry("expirations", moments(ends))),
+            Self::Peeked(messages) => {
+                let list = messages.iter().map(|each| Value::Map(vec![message(each)]));
+                let list = Value::List(list.collect());
+                (found(!messages.is_empty()), entry("messages", list))
+            }
+            Self::Received(messages) => {
+                let list = messages.iter().map(|(token, each)| {
+                    let token = ("lock-token".into(), Value::Uuid(*token));
+                    Value::Map(vec![token, message(each)])
+                });
+                (200, entry("messages", Value::List(list.collect())))
+            }
+            Self::Scheduled(numbers) => {
+                let numbers = numbers.iter().map(|number| Value::Long(*number));
+                let numbers = Value::Array(numbers.collect());
+                (200, entry("sequence-numbers", numbers))
+            }
+            Self::SessionRenewed(end) => (200, entry("expiration", Value::Timestamp(end.as_ms()))),
+            Self::SessionState(state) => (200, entry("session-state", state.clone().into())),
+            Self::Sessions { skip, ids } => {
+                let list = ids.iter().map(|id| Value::from(id.as_str()));
+                let list = Value::Array(list.collect());
+                let skip = i32::try_from(*skip).unwrap_or(i32::MAX);
+                let body = vec![("skip".into(), skip.into()), ("sessions-ids".into(), list)];
+                (found(!ids.is_empty()), body)
+            }
+            Self::Deleted(count) => {
+                let number = i32::try_from(*count).unwrap_or(i32::MAX);
+                (found(*count > 0), entry("message-count", number.into()))
+            }
+        }
+    }
+}
+
+/// The answer to the request with the id `correlation`, which keeps its type.
+pub fn reply(correlation: Option<Value>, answer: &Result<Reply, AmqpError>) -> Vec<u8> {
+    let properties = Properties {
+        correlation_id: correlation,
+        ..Properties::default()
+    };
+    let (status, description, body) = match answer {
+        Ok(reply) => {
+            let (status, body) = reply.content();
+            (status, "", body)
+        }
+        Err(error) => (status_of(error), error.description.as_str(), Map::new()),
+    };
+    let mut status = vec![
+        ("statusCode".into(), Value::Int(i32::from(status))),
+        ("statusDescription".into(), description.into()),
+    ];
+    if let Err(error) = answer {
+        status.push(("errorCondition".into(), Value::symbol(&error.condition)));
+    }
+    Message::of(&properties, status, Value::Map(body)).to_bytes()
+}
+
+/// The status that belongs to an error.
+pub fn status_of(error: &AmqpError) -> u16 {
+    match error.condition.as_ref() {
+        ARGUMENT_ERROR | NOT_ALLOWED => 400,
+        AUTH_FAILED | UNAUTHORIZED_ACCESS => 401,
+        RESOURCE_LIMIT_EXCEEDED => 403,
+        NOT_FOUND | MESSAGE_NOT_FOUND => 404,
+        TIMEOUT => 408,
+        ENTITY_ALREADY_EXISTS => 409,
+        MESSAGE_LOCK_LOST | SESSION_LOCK_LOST | SESSION_CANNOT_BE_LOCKED => 410,
+        NOT_IMPLEMENTED => 501,
+        SERVER_BUSY => 503,
+        _ => 500,
+    }
+}
+
+fn bad(problem: impl Into<String>) -> AmqpError {
+    AmqpError::new(ARGUMENT_ERROR, problem)
+}

@@ -1,0 +1,380 @@
+//! Messages as their sections, each the bytes that came (rule S2, 10.6).
+//!
+//! What is stored is what was sent. Only what the broker says of a message is written anew when it leaves:
+//! the header, the annotations, and the application properties where a settlement or a rule changed them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
+use crate::wire::amqp::encode::encode;
+use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::value::{Map, Value, get};
+
+const HEADER: u64 = 0x70;
+const DELIVERY_ANNOTATIONS: u64 = 0x71;
+const MESSAGE_ANNOTATIONS: u64 = 0x72;
+const PROPERTIES: u64 = 0x73;
+const APPLICATION_PROPERTIES: u64 = 0x74;
+pub(super) const DATA: u64 = 0x75;
+const SEQUENCE: u64 = 0x76;
+const VALUE: u64 = 0x77;
+const FOOTER: u64 = 0x78;
+
+/// Annotations that Service Bus knows.
+pub mod annotation {
+    pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
+    pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
+    pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
+    pub const MESSAGE_STATE: &str = "x-opt-message-state";
+    pub const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
+    pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
+}
+
+/// An encoded message, cut into its sections. Each includes its descriptor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    header: Bytes,
+    message_annotations: Bytes,
+    properties: Bytes,
+    application_properties: Bytes,
+    body: Bytes,
+    footer: Bytes,
+}
+
+/// What the header says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    pub durable: Option<bool>,
+    pub priority: Option<u8>,
+    pub ttl: Option<Duration>,
+    pub first_acquirer: Option<bool>,
+    /// Deliveries before this one.
+    pub delivery_count: u32,
+}
+
+/// What the properties say. Identifiers keep their types.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Properties {
+    pub message_id: Option<Value>,
+    pub user_id: Option<Bytes>,
+    pub to: Option<String>,
+    pub subject: Option<String>,
+    pub reply_to: Option<String>,
+    pub correlation_id: Option<Value>,
+    pub content_type: Option<String>,
+    pub content_encoding: Option<String>,
+    pub absolute_expiry_ms: Option<i64>,
+    pub creation_ms: Option<i64>,
+    /// The session of the message.
+    pub group_id: Option<String>,
+    pub group_sequence: Option<u32>,
+    /// The session of replies to it.
+    pub reply_to_group_id: Option<String>,
+}
+
+/// What the broker says of a message that it hands out.
+#[derive(Clone, Debug, Default)]
+pub struct Handout {
+    /// Deliveries before this one.
+    pub delivery_count: u32,
+    /// These replace annotations of the same names.
+    pub annotations: Vec<(&'static str, Value)>,
+    /// Changes of application properties: a new value, or `None` to remove it.
+    pub properties: Vec<(String, Option<Value>)>,
+}
+
+impl Message {
+    /// Cuts an encoded message into its sections, and checks those that are looked into.
+    pub fn parse(encoded: &Bytes) -> Result<Self, DecodeError> {
+        let mut message = Self::default();
+        let mut rest = Decoder::new(encoded.clone());
+        let mut from = 0;
+        let mut last = 0;
+        while !rest.is_empty() {
+            let section = rest.raw()?;
+            let code = Decoder::new(section.clone()).descriptor()?;
+            let repeats = code == last && matches!(code, DATA | SEQUENCE);
+            if code <= last && !repeats {
+                return Err(unexpected("sections in the standard's order", code));
+            }
+            let to = from + section.len();
+            match code {
+                HEADER => message.header = section,
+                DELIVERY_ANNOTATIONS => {} // for one hop only, which ends here
+                MESSAGE_ANNOTATIONS => message.message_annotations = section,
+                PROPERTIES => message.properties = section,
+                APPLICATION_PROPERTIES => message.application_properties = section,
+                DATA | SEQUENCE | VALUE => {
+                    let begin = to - message.body.len() - section.len();
+                    message.body = encoded.slice(begin..to);
+                }
+                FOOTER => message.footer = section,
+                unknown => return Err(unexpected("a section of a message", unknown)),
+            }
+            (from, last) = (to, code);
+        }
+        message.header()?;
+        message.annotations()?;
+        message.properties()?;
+        message.application_properties()?;
+        Ok(message)
+    }
+
+    /// A message whose body is a value, as the broker writes its own.
+    pub fn of(properties: &Properties, application_properties: Map, body: Value) -> Self {
+        Self::with_body(properties, application_properties, section(VALUE, body))
+    }
+
+    /// A message whose body is bytes.
+    pub fn of_data(properties: &Properties, application_properties: Map, body: Vec<u8>) -> Self {
+        let body = section(DATA, Value::Binary(body.into()));
+        Self::with_body(properties, application_properties, body)
+    }
+
+    fn with_body(properties: &Properties, application_properties: Map, body: Bytes) -> Self {
+        let application_properties = Value::Map(application_properties);
+        Self {
+            properties: section(PROPERTIES, properties.to_value()),
+            application_properties: section(APPLICATION_PROPERTIES, application_properties),
+            body,
+            ..Self::default()
+        }
+    }
+
+    /// The header, or what stands for one.
+    pub fn header(&self) -> Result<Header, DecodeError> {
+        let Some(value) = content(&self.header)? else {
+            return Ok(Header::default());
+        };
+        let mut fields = Fields::of("header", value)?;
+        let durable = fields.optional("durable")?;
+        let priority = fields.optional("priority")?;
+        let ttl: Option<u32> = fields.optional("ttl")?;
+        Ok(Header {
+            durable,
+            priority,
+            ttl: ttl.map(|ms| Duration::from_millis(u64::from(ms))),
+            first_acquirer: fields.optional("first-acquirer")?,
+            delivery_count: fields.or("delivery-count", 0)?,
+        })
+    }
+
+    /// The annotations that travel with the message.
+    pub fn annotations(&self) -> Result<Map, DecodeError> {
+        map_of(&self.message_annotations)
+    }
+
+    /// When the message is to be enqueued, in milliseconds since the epoch.
+    pub fn scheduled_enqueue_ms(&self) -> Result<Option<i64>, DecodeError> {
+        let annotations = self.annotations()?;
+        Ok(
+            match get(&annotations, annotation::SCHEDULED_ENQUEUE_TIME) {
+                Some(Value::Timestamp(ms)) => Some(*ms),
+                Some(_) | None => None,
+            },
+        )
+    }
+
+    /// The properties, or none.
+    pub fn properties(&self) -> Result<Properties, DecodeError> {
+        let Some(value) = content(&self.properties)? else {
+            return Ok(Properties::default());
+        };
+        let mut fields = Fields::of("properties", value)?;
+        Ok(Properties {
+            message_id: fields.optional("message-id")?,
+            user_id: fields.optional("user-id")?,
+            to: fields.optional("to")?,
+            subject: fields.optional("subject")?,
+            reply_to: fields.optional("reply-to")?,
+            correlation_id: fields.optional("correlation-id")?,
+            content_type: fields.optional("content-type")?,
+            content_encoding: fields.optional("content-encoding")?,
+            absolute_expiry_ms: moment(&mut fields, "absolute-expiry-time")?,
+            creation_ms: moment(&mut fields, "creation-time")?,
+            group_id: fields.optional("group-id")?,
+            group_sequence: fields.optional("group-sequence")?,
+            reply_to_group_id: fields.optional("reply-to-group-id")?,
+        })
+    }
+
+    /// The same with `id` as its message-id, if it has none: JavaScript's client counts on one.
+    pub fn with_id(self, id: impl FnOnce() -> String) -> Result<Self, DecodeError> {
+        let mut properties = self.properties()?;
+        if properties.message_id.is_some() {
+            return Ok(self);
+        }
+        properties.message_id = Some(Value::String(id()));
+        Ok(Self {
+            properties: section(PROPERTIES, properties.to_value()),
+            ..self
+        })
+    }
+
+    /// The properties that the application made up.
+    pub fn application_properties(&self) -> Result<Map, DecodeError> {
+        map_of(&self.application_properties)
+    }
+
+    /// All sections of the body as they came.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The body, if it is a single value.
+    pub fn body_value(&self) -> Result<Option<Value>, DecodeError> {
+        let mut decoder = Decoder::new(self.body.clone());
+        if self.body.is_empty() || decoder.descriptor()? != VALUE {
+            return Ok(None);
+        }
+        decoder.value().map(Some)
+    }
+
+    /// The message as it came, without what was for one hop.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.with(
+            &self.header,
+            &self.message_annotations,
+            &self.application_properties,
+        )
+    }
+
+    /// The message as it leaves.
+    pub fn hand_out(&self, handout: &Handout) -> Result<Vec<u8>, DecodeError> {
+        let header = self.header()?;
+        let header = Header {
+            delivery_count: handout.delivery_count,
+            ..header
+        };
+        let header = section(HEADER, header.to_value());
+        let annotations = section(MESSAGE_ANNOTATIONS, Value::Map(self.annotated(handout)?));
+        let properties = match handout.properties.is_empty() {
+            true => self.application_properties.clone(),
+            false => section(APPLICATION_PROPERTIES, Value::Map(self.changed(handout)?)),
+        };
+        Ok(self.with(&header, &annotations, &properties))
+    }
+
+    fn annotated(&self, handout: &Handout) -> Result<Map, DecodeError> {
+        let mut annotations = self.annotations()?;
+        let is_ours = |key: &Value| {
+            let key = key.as_text();
+            handout
+                .annotations
+                .iter()
+                .any(|(name, _)| Some(*name) == key)
+        };
+        annotations.retain(|(key, _)| !is_ours(key));
+        let ours = handout.annotations.iter();
+        annotations.extend(ours.map(|(name, value)| (Value::symbol(name), value.clone())));
+        Ok(annotations)
+    }
+
+    fn changed(&self, handout: &Handout) -> Result<Map, DecodeError> {
+        let mut properties = self.application_properties()?;
+        for (name, value) in &handout.properties {
+            let place = properties
+                .iter()
+                .position(|(key, _)| key.as_text() == Some(name));
+            match (place, value) {
+                (Some(place), Some(value)) => properties[place].1 = value.clone(),
+                (Some(place), None) => drop(properties.remove(place)),
+                (None, Some(value)) => properties.push((name.as_str().into(), value.clone())),
+                (None, None) => {}
+            }
+        }
+        Ok(properties)
+    }
+
+    fn with(&self, header: &Bytes, annotations: &Bytes, properties: &Bytes) -> Vec<u8> {
+        let sections = [
+            header,
+            annotations,
+            &self.properties,
+            properties,
+            &self.body,
+            &self.footer,
+        ];
+        let length = sections.iter().map(|each| each.len()).sum();
+        let mut out = Vec::with_capacity(length);
+        sections.iter().for_each(|each| out.extend_from_slice(each));
+        out
+    }
+}
+
+impl Header {
+    /// The delivery count is always there, since .NET's client cannot do without it.
+    fn to_value(&self) -> Value {
+        let ttl = self
+            .ttl
+            .map(|ttl| u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX));
+        Value::List(vec![
+            self.durable.into(),
+            self.priority.into(),
+            ttl.into(),
+            self.first_acquirer.into(),
+            self.delivery_count.into(),
+        ])
+    }
+}
+
+impl Properties {
+    fn to_value(&self) -> Value {
+        let symbol = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::symbol);
+        let moment = |ms: Option<i64>| ms.map_or(Value::Null, Value::Timestamp);
+        let text = |text: &Option<String>| Value::from(text.as_deref());
+        let mut fields = vec![
+            self.message_id.clone().into(),
+            self.user_id.clone().into(),
+            text(&self.to),
+            text(&self.subject),
+            text(&self.reply_to),
+            self.correlation_id.clone().into(),
+            symbol(&self.content_type),
+            symbol(&self.content_encoding),
+            moment(self.absolute_expiry_ms),
+            moment(self.creation_ms),
+            text(&self.group_id),
+            self.group_sequence.into(),
+            text(&self.reply_to_group_id),
+        ];
+        while fields.last() == Some(&Value::Null) {
+            fields.pop();
+        }
+        Value::List(fields)
+    }
+}
+
+fn section(code: u64, content: Value) -> Bytes {
+    let mut out = Vec::new();
+    encode(&Value::described(code, content), &mut out);
+    out.into()
+}
+
+/// What a section holds; `None` for one that is not there.
+fn content(section: &Bytes) -> Result<Option<Value>, DecodeError> {
+    if section.is_empty() {
+        return Ok(None);
+    }
+    let mut decoder = Decoder::new(section.clone());
+    decoder.descriptor()?;
+    decoder.value().map(Some)
+}
+
+fn map_of(section: &Bytes) -> Result<Map, DecodeError> {
+    match content(section)? {
+        None => Ok(Map::new()),
+        Some(Value::Map(map)) => Ok(map),
+        Some(other) => Err(unexpected("a map", other)),
+    }
+}
+
+fn moment(fields: &mut Fields, name: &'static str) -> Result<Option<i64>, DecodeError> {
+    match fields.optional(name)? {
+        None => Ok(None),
+        Some(Value::Timestamp(ms)) => Ok(Some(ms)),
+        Some(other) => Err(unexpected("a timestamp", other)),
+    }
+}

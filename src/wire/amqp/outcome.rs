@@ -1,0 +1,99 @@
+//! What a receiver decides, as dispositions say it (rule S10.7).
+
+use crate::wire::amqp::condition::{AmqpError, DEAD_LETTER};
+use crate::wire::amqp::state::{DeliveryState, Modified};
+use crate::wire::amqp::value::{Map, Value};
+
+const REASON: &str = "DeadLetterReason";
+const DESCRIPTION: &str = "DeadLetterErrorDescription";
+
+/// What a receiver decides about a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    Complete,
+    /// Back to its place; counts.
+    Abandon(Changes),
+    /// Only by its number from now on.
+    Defer(Changes),
+    DeadLetter(Box<DeadLettering>),
+    /// Back to its place without counting.
+    Release,
+}
+
+/// Application properties to set.
+pub type Changes = Vec<(String, Value)>;
+
+/// Why a receiver dead-letters a message.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeadLettering {
+    pub reason: Option<String>,
+    pub description: Option<String>,
+    pub properties: Changes,
+}
+
+impl Outcome {
+    /// The outcome that `state` asks for; `None` for a state that ends nothing.
+    pub fn of(state: &DeliveryState) -> Option<Self> {
+        Some(match state {
+            DeliveryState::Received => return None,
+            DeliveryState::Accepted => Self::Complete,
+            DeliveryState::Released => Self::Release,
+            DeliveryState::Rejected(error) => {
+                Self::DeadLetter(Box::new(DeadLettering::of(error.as_ref())))
+            }
+            DeliveryState::Modified(modified) => {
+                let changes = changes(&modified.annotations);
+                match modified.undeliverable_here {
+                    Some(true) => Self::Defer(changes),
+                    Some(false) | None => Self::Abandon(changes),
+                }
+            }
+        })
+    }
+
+    /// How it is confirmed: the same outcome, and never an error, which would mean that it failed.
+    pub fn confirmation(&self) -> DeliveryState {
+        match self {
+            Self::Complete => DeliveryState::Accepted,
+            Self::Release => DeliveryState::Released,
+            Self::DeadLetter(_) => DeliveryState::Rejected(None),
+            Self::Abandon(_) => DeliveryState::Modified(Modified::default()),
+            Self::Defer(_) => DeliveryState::Modified(Modified {
+                undeliverable_here: Some(true),
+                ..Modified::default()
+            }),
+        }
+    }
+}
+
+impl DeadLettering {
+    /// What stands in the error of a rejection. A condition of the application's own is its reason.
+    fn of(error: Option<&AmqpError>) -> Self {
+        let Some(error) = error else {
+            return Self::default();
+        };
+        let mut properties = changes(&error.info);
+        let mut take = |name: &str| {
+            let place = properties.iter().position(|(key, _)| key == name)?;
+            let (_, value) = properties.remove(place);
+            value.as_text().map(str::to_owned)
+        };
+        let (reason, description) = (take(REASON), take(DESCRIPTION));
+        let is_own = error.condition != DEAD_LETTER && !error.condition.is_empty();
+        let own = |text: &str| is_own.then(|| text.to_owned());
+        Self {
+            reason: reason.or_else(|| own(&error.condition)),
+            description: description.or_else(|| own(&error.description)),
+            properties,
+        }
+    }
+}
+
+/// The changes in a map, whose keys may be strings or symbols.
+pub fn changes(map: &Map) -> Changes {
+    let named = map.iter().filter_map(|(key, value)| {
+        let name = key.as_text()?.to_owned();
+        Some((name, value.clone()))
+    });
+    named.collect()
+}

@@ -1,0 +1,95 @@
+//! The frames in which a connection's peer says who it is.
+
+use bytes::Bytes;
+
+use crate::base::named::named_enum;
+use crate::model::access::Secret;
+use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
+use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::frame::{FrameKind, write_frame};
+use crate::wire::amqp::value::Value;
+
+const MECHANISMS: u64 = 0x40;
+const INIT: u64 = 0x41;
+const OUTCOME: u64 = 0x44;
+
+named_enum! {
+    /// The ways to say it, in the order in which they are offered.
+    pub enum Mechanism {
+        /// Service Bus' own: whoever connects shows tokens afterwards.
+        Mssbcbs = "MSSBCBS",
+        /// The same for clients that do not know Service Bus' own.
+        Anonymous = "ANONYMOUS",
+        /// The name of a rule and its key.
+        Plain = "PLAIN",
+        /// What the connection itself proves; here nothing, so tokens follow.
+        External = "EXTERNAL",
+    }
+}
+
+/// What a peer answers to the offer.
+#[derive(Clone, Debug)]
+pub struct Init {
+    /// As it was named.
+    pub mechanism: String,
+    response: Option<Bytes>,
+}
+
+/// A rule and its key.
+#[derive(Clone, Debug)]
+pub struct Plain {
+    pub rule: String,
+    pub key: Secret,
+}
+
+/// How the exchange ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Ok = 0,
+    Denied = 1,
+}
+
+impl Init {
+    /// Reads the body of a frame.
+    pub fn decode(body: Bytes) -> Result<Self, DecodeError> {
+        let mut decoder = Decoder::new(body);
+        let descriptor = decoder.descriptor()?;
+        if descriptor != INIT {
+            return Err(unexpected("sasl-init", descriptor));
+        }
+        let mut fields = Fields::of("sasl-init", decoder.value()?)?;
+        Ok(Self {
+            mechanism: fields.required("mechanism")?,
+            response: fields.optional("initial-response")?,
+        })
+    }
+
+    /// The credentials of [`Mechanism::Plain`]: the rule as identity, the key as password.
+    pub fn plain(&self) -> Option<Plain> {
+        let text = std::str::from_utf8(self.response.as_ref()?).ok()?;
+        let (_authorized_as, rest) = text.split_once('\0')?;
+        let (rule, key) = rest.split_once('\0')?;
+        Some(Plain {
+            rule: rule.to_owned(),
+            key: Secret::new(key),
+        })
+    }
+}
+
+/// Appends the offer of all mechanisms.
+pub fn write_mechanisms(out: &mut Vec<u8>) {
+    let names = Mechanism::ALL.map(|each| Value::symbol(each.name()));
+    write(out, MECHANISMS, Value::Array(names.to_vec()));
+}
+
+/// Appends the end of the exchange.
+pub fn write_outcome(out: &mut Vec<u8>, outcome: Outcome) {
+    write(out, OUTCOME, Value::Ubyte(outcome as u8));
+}
+
+fn write(out: &mut Vec<u8>, descriptor: u64, field: Value) {
+    let value = Value::composite(descriptor, vec![field]);
+    write_frame(out, FrameKind::Sasl, 0, |out| {
+        out.extend(value.to_bytes());
+    });
+}

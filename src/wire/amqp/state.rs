@@ -1,0 +1,76 @@
+//! What became of a delivery.
+
+use crate::wire::amqp::condition::AmqpError;
+use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::value::{FromValue, Map, Value};
+
+const RECEIVED: u64 = 0x23;
+const ACCEPTED: u64 = 0x24;
+const REJECTED: u64 = 0x25;
+const RELEASED: u64 = 0x26;
+const MODIFIED: u64 = 0x27;
+
+/// The state of a delivery.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeliveryState {
+    /// Not the end of it.
+    Received,
+    Accepted,
+    Rejected(Option<AmqpError>),
+    Released,
+    Modified(Modified),
+}
+
+/// A delivery that comes back changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Modified {
+    pub delivery_failed: Option<bool>,
+    pub undeliverable_here: Option<bool>,
+    pub annotations: Map,
+}
+
+impl FromValue for DeliveryState {
+    const KIND: &'static str = "accepted, rejected, released, modified or received";
+
+    fn from_value(value: Value) -> Option<Self> {
+        let Value::Described(described) = value else {
+            return None;
+        };
+        let (descriptor, content) = *described;
+        let mut fields = Fields::of("a delivery state", content).ok()?;
+        Some(match u64::from_value(descriptor)? {
+            RECEIVED => Self::Received,
+            ACCEPTED => Self::Accepted,
+            REJECTED => Self::Rejected(fields.optional("error").ok()?),
+            RELEASED => Self::Released,
+            MODIFIED => Self::Modified(Modified {
+                delivery_failed: fields.optional("delivery-failed").ok()?,
+                undeliverable_here: fields.optional("undeliverable-here").ok()?,
+                annotations: fields.or("message-annotations", Map::new()).ok()?,
+            }),
+            _ => return None,
+        })
+    }
+}
+
+impl From<&DeliveryState> for Value {
+    fn from(state: &DeliveryState) -> Self {
+        let (descriptor, fields) = match state {
+            DeliveryState::Received => (RECEIVED, vec![Value::Uint(0), Value::Ulong(0)]),
+            DeliveryState::Accepted => (ACCEPTED, Vec::new()),
+            DeliveryState::Rejected(error) => (REJECTED, vec![error.as_ref().into()]),
+            DeliveryState::Released => (RELEASED, Vec::new()),
+            DeliveryState::Modified(modified) => {
+                let annotations = &modified.annotations;
+                let annotations = (!annotations.is_empty()).then(|| annotations.clone());
+                let fields = vec![
+                    modified.delivery_failed.into(),
+                    modified.undeliverable_here.into(),
+                    annotations.into(),
+                ];
+                (MODIFIED, fields)
+            }
+        };
+        Value::composite(descriptor, fields)
+    }
+}

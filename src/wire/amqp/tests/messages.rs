@@ -1,0 +1,265 @@
+//! What is kept of a message, and what is written anew.
+
+use super::super::address::{Address, EntityAddress, SubQueue};
+use super::super::batch::{self, BATCH_FORMAT};
+use super::super::message::{Handout, Message, annotation};
+use super::super::outcome::{DeadLettering, Outcome};
+use super::*;
+
+/// Header (durable, ttl 1000), delivery annotations, annotations, properties, application properties, two data
+/// sections and a footer.
+const SECTIONS: [&str; 8] = [
+    "00 53 70 c0 08 03 41 40 70 000003e8",
+    "00 53 71 c1 06 02 a3 01 78 52 01",
+    "00 53 72 c1 06 02 a3 01 61 52 02",
+    "00 53 73 c0 06 02 a1 02 6d 31 40",
+    "00 80 0000000000000074 c1 06 02 a1 01 6b 54 07",
+    "00 53 75 a0 02 c0 de",
+    "00 53 75 b0 00000001 ff",
+    "00 53 78 c1 06 02 a3 01 66 52 03",
+];
+
+fn whole() -> Bytes {
+    hex(&SECTIONS.concat())
+}
+
+#[test]
+fn sections_are_kept_byte_for_byte() {
+    let message = Message::parse(&whole()).expect("a message");
+    let header = message.header().expect("a header");
+    assert_eq!(header.ttl, Some(std::time::Duration::from_secs(1)));
+    assert_eq!(message.body(), &hex(&SECTIONS[5..7].concat()));
+    let handed = message
+        .hand_out(&Handout {
+            delivery_count: 0,
+            annotations: vec![(annotation::SEQUENCE_NUMBER, Value::Long(9))],
+            properties: Vec::new(),
+        })
+        .expect("a message");
+    // Delivery annotations were for one hop. The delivery count is there although it is the default.
+    let header = "00 53 70 c0 0a 05 41 40 70 000003e8 40 43";
+    let annotations =
+        "00 53 72 c1 1f 04 a3 01 61 52 02 a3 15 782d6f70742d73657175656e63652d6e756d626572 55 09";
+    let expected = [hex(header), hex(annotations), hex(&SECTIONS[3..].concat())];
+    assert_eq!(Bytes::from(handed), Bytes::from(expected.concat()));
+}
+
+#[test]
+fn a_message_of_a_body_alone_gets_a_header() {
+    let message = Message::parse(&hex("00 53 77 a1 01 61")).expect("a message");
+    let handed = message.hand_out(&Handout::default()).expect("a message");
+    let expected = "00 53 70 c0 06 05 40 40 40 40 43 00 53 72 c1 01 00 00 53 77 a1 01 61";
+    assert_eq!(Bytes::from(handed), hex(expected));
+    assert_eq!(message.to_bytes(), hex("00 53 77 a1 01 61"));
+    assert_eq!(message.body_value(), Ok(Some("a".into())));
+}
+
+#[test]
+fn properties_are_changed_by_name() {
+    let message = Message::parse(&whole()).expect("a message");
+    let handout = Handout {
+        properties: vec![
+            ("k".to_owned(), Some(Value::Int(8))),
+            ("new".to_owned(), Some("x".into())),
+            ("missing".to_owned(), None),
+        ],
+        ..Handout::default()
+    };
+    let handed = message.hand_out(&handout).expect("a message");
+    let handed = Message::parse(&handed.into()).expect("a message");
+    let expected: Map = vec![("k".into(), Value::Int(8)), ("new".into(), "x".into())];
+    assert_eq!(handed.application_properties(), Ok(expected));
+    let removing = Handout {
+        properties: vec![("k".to_owned(), None)],
+        ..Handout::default()
+    };
+    let handed = message.hand_out(&removing).expect("a message");
+    let handed = Message::parse(&handed.into()).expect("a message");
+    assert_eq!(handed.application_properties(), Ok(Map::new()));
+}
+
+#[test]
+fn only_messages_without_an_id_get_one() {
+    let message = Message::parse(&whole()).expect("a message");
+    let same = message.clone().with_id(|| unreachable!("it has one"));
+    assert_eq!(same, Ok(message));
+    let without = Message::parse(&hex("00 53 77 a1 01 61")).expect("a message");
+    let with = without.with_id(|| "new".to_owned()).expect("a message");
+    let id = with.properties().expect("properties").message_id;
+    assert_eq!(id, Some("new".into()));
+    assert_eq!(with.body(), &hex("00 53 77 a1 01 61"));
+}
+
+#[test]
+fn what_is_no_message_is_refused() {
+    for bytes in [
+        "41",
+        "00 53 70",
+        "00 53 79 45",
+        // Out of order, and twice.
+        "00 53 77 a1 01 61 00 53 70 45",
+        "00 53 77 a1 01 61 00 53 77 a1 01 61",
+        // Sections that are looked into have to hold what they should.
+        "00 53 70 a1 01 61",
+        "00 53 72 45",
+        "00 53 74 c1 02 01 40",
+        "00 53 73 c0 04 01 c0 02 05",
+    ] {
+        assert!(Message::parse(&hex(bytes)).is_err(), "{bytes}");
+    }
+    // No section at all is a message without a body.
+    assert_eq!(Message::parse(&Bytes::new()), Ok(Message::default()));
+}
+
+#[test]
+fn batches_are_whole_messages_in_data_sections() {
+    let one = Message::parse(&hex("00 53 77 a1 01 61")).expect("a message");
+    let batch = hex("00 53 75 a0 06 00 53 77 a1 01 61 00 53 75 a0 06 00 53 77 a1 01 61");
+    assert_eq!(
+        batch::messages(BATCH_FORMAT, &batch),
+        Ok(vec![one.clone(), one.clone()])
+    );
+    let single = hex("00 53 77 a1 01 61");
+    assert_eq!(batch::messages(0, &single), Ok(vec![one]));
+    for wrong in [
+        "00 53 77 a1 01 61",
+        "00 53 75 a0 01 41",
+        "00 53 70 45",
+        "00 53 75 a0 06 00 53 77 a1 01 61 00 53 75 a0 02 00 53",
+    ] {
+        assert!(
+            batch::messages(BATCH_FORMAT, &hex(wrong)).is_err(),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn dispositions_are_settlements() {
+    let changes = vec![(Value::symbol("a"), Value::Int(1))];
+    let wanted = vec![("a".to_owned(), Value::Int(1))];
+    let modified = |undeliverable_here, annotations: &Map| {
+        DeliveryState::Modified(Modified {
+            delivery_failed: None,
+            undeliverable_here,
+            annotations: annotations.clone(),
+        })
+    };
+    let info: Map = vec![
+        ("DeadLetterReason".into(), "broken".into()),
+        (Value::symbol("DeadLetterErrorDescription"), "why".into()),
+        ("a".into(), Value::Int(1)),
+    ];
+    let rejected = |condition, info: &Map| {
+        let error = AmqpError::new(condition, "text");
+        let info = info.clone();
+        DeliveryState::Rejected(Some(AmqpError { info, ..error }))
+    };
+    let dead = |reason: &str, description: &str, properties| {
+        Outcome::DeadLetter(Box::new(DeadLettering {
+            reason: Some(reason.to_owned()),
+            description: Some(description.to_owned()),
+            properties,
+        }))
+    };
+    let empty = Map::new();
+    for (state, expected) in [
+        (DeliveryState::Received, None),
+        (DeliveryState::Accepted, Some(Outcome::Complete)),
+        (DeliveryState::Released, Some(Outcome::Release)),
+        (
+            modified(None, &changes),
+            Some(Outcome::Abandon(wanted.clone())),
+        ),
+        (
+            modified(Some(false), &empty),
+            Some(Outcome::Abandon(Vec::new())),
+        ),
+        (
+            modified(Some(true), &changes),
+            Some(Outcome::Defer(wanted.clone())),
+        ),
+        (
+            rejected("com.microsoft:dead-letter", &info),
+            Some(dead("broken", "why", wanted.clone())),
+        ),
+        (
+            rejected("own:condition", &empty),
+            Some(dead("own:condition", "text", Vec::new())),
+        ),
+        (
+            DeliveryState::Rejected(None),
+            Some(Outcome::DeadLetter(Box::default())),
+        ),
+    ] {
+        let outcome = Outcome::of(&state);
+        assert_eq!(outcome, expected, "{state:?}");
+        // Confirmed by the same outcome, and never with an error.
+        if let Some(outcome) = outcome {
+            let confirmed = outcome.confirmation();
+            let same_kind = std::mem::discriminant(&confirmed) == std::mem::discriminant(&state);
+            assert!(same_kind, "{state:?} {confirmed:?}");
+            assert!(!matches!(confirmed, DeliveryState::Rejected(Some(_))));
+        }
+    }
+}
+
+#[test]
+fn addresses_are_read_in_all_their_forms() {
+    let entity = |path: &str, sub_queue| EntityAddress {
+        path: path.to_owned(),
+        sub_queue,
+    };
+    let active = |path| entity(path, SubQueue::Active);
+    let dead = |path| entity(path, SubQueue::DeadLetter);
+    for (text, expected) in [
+        ("$cbs", Some(Address::Tokens)),
+        ("amqps://host/$CBS", Some(Address::Tokens)),
+        ("orders", Some(Address::Messages(active("orders")))),
+        (
+            "amqps://host:5671/a/b/",
+            Some(Address::Messages(active("a/b"))),
+        ),
+        (
+            "/Orders/$management",
+            Some(Address::Management(active("Orders"))),
+        ),
+        ("q/$deadletterqueue", Some(Address::Messages(dead("q")))),
+        (
+            "t/Subscriptions/s/$DeadLetterQueue/$management",
+            Some(Address::Management(dead("t/Subscriptions/s"))),
+        ),
+        (
+            "q/$Transfer/$DeadLetterQueue",
+            Some(Address::Messages(entity("q", SubQueue::TransferDeadLetter))),
+        ),
+        ("", None),
+        ("amqps://host", None),
+        ("$management", None),
+    ] {
+        let address = Address::parse(text);
+        assert_eq!(address, expected, "{text}");
+        if let Some(address) = address {
+            assert_eq!(Address::parse(&address.to_string()), Some(address));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn mutated_messages_are_no_danger(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        format in prop::sample::select(vec![0, BATCH_FORMAT]),
+    ) {
+        let mut bytes = whole().to_vec();
+        for (place, byte) in changes {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        for message in batch::messages(format, &bytes.into()).unwrap_or_default() {
+            let handed = message.hand_out(&Handout::default()).expect("it was read before");
+            let again = Message::parse(&handed.into()).expect("what is handed out can be read");
+            prop_assert_eq!(again.body(), message.body());
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! The codec against bytes that are known, and against bytes that nobody meant.
+
+mod messages;
+mod requests;
+
+use bytes::{Bytes, BytesMut};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::decode::{DecodeError, Decoder};
+use super::frame::{FrameError, FrameKind, next_frame, write_frame};
+use super::performative::{
+    Attach, Disposition, Flow, Open, Performative, ReceiverSettles, Role, SenderSettles, Transfer,
+};
+use super::state::{DeliveryState, Modified};
+use super::terminus::{SessionFilter, Source, Target};
+use super::value::{Map, Value};
+use super::{AmqpError, sasl};
+
+pub(super) fn hex(text: &str) -> Bytes {
+    let digits: Vec<u8> = text
+        .bytes()
+        .filter(|each| !each.is_ascii_whitespace())
+        .collect();
+    let pairs = digits.chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair).expect("ASCII");
+        u8::from_str_radix(pair, 16).expect("two digits")
+    });
+    pairs.collect()
+}
+
+pub(super) fn decoded(bytes: &[u8]) -> Result<Value, DecodeError> {
+    let mut decoder = Decoder::new(Bytes::copy_from_slice(bytes));
+    let value = decoder.value()?;
+    assert!(decoder.is_empty(), "{value:?} leaves {:?}", decoder.rest());
+    Ok(value)
+}
+
+#[test]
+fn values_have_the_standards_encodings() {
+    let text = |text: &str| Value::from(text);
+    for (bytes, value) in [
+        ("40", Value::Null),
+        ("41", Value::Bool(true)),
+        ("42", Value::Bool(false)),
+        ("50ff", Value::Ubyte(255)),
+        ("600100", Value::Ushort(256)),
+        ("43", Value::Uint(0)),
+        ("52ff", Value::Uint(255)),
+        ("7000000100", Value::Uint(256)),
+        ("44", Value::Ulong(0)),
+        ("53 70", Value::Ulong(0x70)),
+        ("80 0000013700000004", Value::Ulong(0x0000_0137_0000_0004)),
+        ("51ff", Value::Byte(-1)),
+        ("61fffe", Value::Short(-2)),
+        ("54ff", Value::Int(-1)),
+        ("7100000080", Value::Int(128)),
+        ("5580", Value::Long(-128)),
+        ("81ffffffffffffff7f", Value::Long(-129)),
+        ("723f800000", Value::Float(1.0)),
+        ("823ff0000000000000", Value::Double(1.0)),
+        ("74aabbccdd", Value::Decimal(hex("aabbccdd"))),
+        ("7300000041", Value::Char(0x41)),
+        ("8300000000000003e8", Value::Timestamp(1_000)),
+        (
+            "98000102030405060708090a0b0c0d0e0f",
+            Value::Uuid(Uuid::from_u128(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f)),
+        ),
+        ("a002c0de", Value::Binary(hex("c0de"))),
+        ("a103c3bc21", text("ü!")),
+        ("a30161", Value::symbol("a")),
+        ("45", Value::List(Vec::new())),
+        (
+            "c0 04 02 41 50 07",
+            Value::List(vec![Value::Bool(true), Value::Ubyte(7)]),
+        ),
+        (
+            "c1 05 02 a1 01 61 42",
+            Value::Map(vec![(text("a"), Value::Bool(false))]),
+        ),
+        (
+            "e0 0a 02 70 00000001 00000002",
+            Value::Array(vec![Value::Uint(1), Value::Uint(2)]),
+        ),
+        ("00 53 24 45", Value::composite(0x24, Vec::new())),
+    ] {
+        let bytes = hex(bytes);
+        assert_eq!(decoded(&bytes), Ok(value.clone()));
+        assert_eq!(value.to_bytes(), bytes, "{value:?}");
+    }
+}
+
+#[test]
+fn longer_encodings_are_read_too() {
+    for (bytes, value) in [
+        ("5601", Value::Bool(true)),
+        ("7000000007", Value::Uint(7)),
+        ("800000000000000007", Value::Ulong(7)),
+        ("7100000007", Value::Int(7)),
+        ("810000000000000007", Value::Long(7)),
+        ("b1 00000001 61", Value::from("a")),
+        ("d0 00000004 00000000", Value::List(Vec::new())),
+        ("c0 01 00", Value::List(Vec::new())),
+        (
+            "f0 00000007 00000002 50 01 02",
+            Value::Array(vec![Value::Ubyte(1), Value::Ubyte(2)]),
+        ),
+        ("e0 02 00 40", Value::Array(Vec::new())),
+        (
+            "e0 05 01 00 53 24 45",
+            Value::Array(vec![Value::composite(0x24, Vec::new())]),
+        ),
+    ] {
+        assert_eq!(decoded(&hex(bytes)), Ok(value), "{bytes}");
+    }
+}
+
+#[test]
+fn what_is_no_value_is_refused() {
+    for (bytes, error) in [
+        ("", DecodeError::Truncated),
+        ("70 0000", DecodeError::Truncated),
+        ("a1 05 61", DecodeError::Truncated),
+        ("b0 ffffffff 00", DecodeError::Truncated),
+        ("3f", DecodeError::UnknownType(0x3f)),
+        ("a1 01 ff", DecodeError::NotUtf8),
+        ("c1 02 01 40", DecodeError::OddMap),
+        ("c0 03 01 40 40", DecodeError::WrongSize),
+        ("c0 02 02 40", DecodeError::Truncated),
+        // Elements without bytes, and as many as there can be.
+        ("f0 00000005 ffffffff 40", DecodeError::TooMany),
+        ("f0 00000005 ffffffff 45", DecodeError::TooMany),
+    ] {
+        assert_eq!(decoded(&hex(bytes)), Err(error), "{bytes}");
+    }
+    let mut lists = vec![0x45];
+    for _ in 0..20_000 {
+        let mut outer = vec![0xd0];
+        outer.extend(u32::try_from(lists.len() + 4).expect("small").to_be_bytes());
+        outer.extend([0, 0, 0, 1]);
+        outer.append(&mut lists);
+        lists = outer;
+    }
+    for deep in [lists, vec![0x00; 100_000]] {
+        assert_eq!(decoded(&deep), Err(DecodeError::TooDeep));
+        let raw = Decoder::new(deep.into()).raw();
+        assert!(matches!(raw, Ok(_) | Err(DecodeError::TooDeep)));
+    }
+}
+
+fn scalar() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<u8>().prop_map(Value::Ubyte),
+        any::<u16>().prop_map(Value::Ushort),
+        any::<u32>().prop_map(Value::Uint),
+        any::<u64>().prop_map(Value::Ulong),
+        any::<i8>().prop_map(Value::Byte),
+        any::<i16>().prop_map(Value::Short),
+        any::<i32>().prop_map(Value::Int),
+        any::<i64>().prop_map(Value::Long),
+        any::<i32>().prop_map(|n| Value::Float(n as f32)),
+        any::<i32>().prop_map(|n| Value::Double(f64::from(n) / 3.0)),
+        any::<u32>().prop_map(Value::Char),
+        any::<i64>().prop_map(Value::Timestamp),
+        any::<u128>().prop_map(|n| Value::Uuid(Uuid::from_u128(n))),
+        any::<[u8; 8]>().prop_map(|bytes| Value::Decimal(Bytes::copy_from_slice(&bytes))),
+        prop::collection::vec(any::<u8>(), 0..300).prop_map(|bytes| Value::Binary(bytes.into())),
+        "\\PC{0,100}".prop_map(Value::String),
+        "[a-z:]{0,20}".prop_map(Value::Symbol),
+    ]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    scalar().prop_recursive(4, 64, 8, |inner| {
+        let list = prop::collection::vec(inner.clone(), 0..8);
+        let array = (inner.clone(), 0..40usize).prop_map(|(each, count)| match count {
+            // The type of elements that are not there is lost.
+            0 => Value::Array(Vec::new()),
+            count => Value::Array(vec![each; count]),
+        });
+        let map = prop::collection::vec((inner.clone(), inner.clone()), 0..8);
+        prop_oneof![
+            list.prop_map(Value::List),
+            array,
+            map.prop_map(Value::Map),
+            (any::<u64>(), inner).prop_map(|(code, value)| Value::described(code, value)),
+        ]
+    })
+}
+
+/// What decoding `bytes` takes of the memory at most.
+fn memory_of(bytes: &[u8]) -> u64 {
+    let mut decoder = Decoder::new(Bytes::copy_from_slice(bytes));
+    let measured = allocation_counter::measure(|| drop(decoder.value()));
+    measured.bytes_max
+}
+
+/// The most that decoding may take: as many values as there can be, in a list that has just grown.
+const MEMORY_MAX: u64 = 8 * 1_024 * 1_024;
+
+proptest! {
+    #[test]
+    fn values_are_written_and_read_back(value in value()) {
+        let bytes = value.to_bytes();
+        prop_assert_eq!(decoded(&bytes), Ok(value));
+        let mut twice = Decoder::new(bytes.repeat(2).into());
+        let whole = Bytes::from(bytes);
+        prop_assert_eq!(twice.raw(), Ok(whole.clone()));
+        prop_assert_eq!(twice.raw(), Ok(whole));
+        prop_assert!(twice.is_empty());
+    }
+
+    #[test]
+    fn no_bytes_are_too_much(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        prop_assert!(memory_of(&bytes) < MEMORY_MAX);
+        drop(Decoder::new(bytes.clone().into()).raw());
+        drop(Performative::decode(bytes.clone().into()));
+        drop(sasl::Init::decode(bytes.into()));
+    }
+
+    /// Bytes that look like AMQP more often than chance lets them.
+    #[test]
+    fn no_codes_are_too_much(
+        bytes in prop::collection::vec(
+            prop::sample::select(vec![
+                0x00, 0x00, 0x01, 0x02, 0x04, 0x08, 0x10, 0x14, 0x24, 0x40, 0x41, 0x43, 0x45, 0x50,
+                0x53, 0x56, 0x70, 0x73, 0x80, 0xa0, 0xa1, 0xa3, 0xc0, 0xc1, 0xd0, 0xd1, 0xe0, 0xf0,
+                0xff,
+            ]),
+            0..200,
+        ),
+    ) {
+        prop_assert!(memory_of(&bytes) < MEMORY_MAX);
+        drop(Performative::decode(bytes.into()));
+    }
+
+    #[test]
+    fn mutated_performatives_are_no_danger(
+        which in any::<prop::sample::Index>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let all = performatives();
+        let mut bytes = Vec::new();
+        which.get(&all).encode(&mut bytes);
+        for (place, byte) in changes {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        drop(Performative::decode(bytes.into()));
+    }
+
+    #[test]
+    fn frames_are_cut_where_they_end(
+        bodies in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..5),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = Vec::new();
+        for (channel, body) in (0..).zip(&bodies) {
+            write_frame(&mut bytes, FrameKind::Amqp, channel, |out| out.extend_from_slice(body));
+        }
+        let cut = cut.index(bytes.len() + 1);
+        let (mut buffer, mut found) = (BytesMut::new(), Vec::new());
+        for part in [&bytes[..cut], &bytes[cut..]] {
+            buffer.extend_from_slice(part);
+            while let Some(frame) = next_frame(&mut buffer, 512).expect("frames") {
+                prop_assert_eq!(usize::from(frame.channel), found.len());
+                found.push(frame.body.to_vec());
+            }
+        }
+        prop_assert_eq!(found, bodies);
+        prop_assert!(buffer.is_empty());
+    }
+}
+
+#[test]
+fn what_is_no_frame_is_refused() {
+    for (bytes, error) in [
+        (
+            "00000201 02 00 0000",
+            FrameError::TooLarge {
+                size: 513,
+                max: 512,
+            },
+        ),
+        (
+            "00000008 01 00 0000",
+            FrameError::BadStart { size: 8, start: 4 },
+        ),
+        (
+            "00000008 03 00 0000",
+            FrameError::BadStart { size: 8, start: 12 },
+        ),
+        (
+            "00000000 02 00 0000",
+            FrameError::BadStart { size: 0, start: 8 },
+        ),
+        ("00000008 02 07 0000", FrameError::UnknownType(7)),
+    ] {
+        let mut buffer = BytesMut::from(hex(bytes).as_ref());
+        assert_eq!(next_frame(&mut buffer, 512), Err(error), "{bytes}");
+    }
+    let mut extended = BytesMut::from(hex("0000000d 03 00 0002 ffffffff 40").as_ref());
+    let frame = next_frame(&mut extended, 512)
+        .expect("a frame")
+        .expect("whole");
+    assert_eq!((frame.channel, frame.body), (2, hex("40")));
+}
+
+fn performatives() -> Vec<Performative> {
+    let source = Source {
+        address: Some("orders".to_owned()),
+        dynamic: false,
+        filter: vec![(Value::symbol("com.microsoft:session-filter"), Value::Null)],
+    };
+    let attach = Attach {
+        name: "link".to_owned(),
+        handle: 3,
+        role: Role::Receiver,
+        sender_settles: SenderSettles::Unsettled,
+        receiver_settles: ReceiverSettles::Second,
+        source: Some(source),
+        target: Some(Target::Node {
+            address: Some("here".to_owned()),
+        }),
+        initial_delivery_count: Some(0),
+        max_message_size: Some(1_048_576),
+        properties: vec![(Value::symbol("com.microsoft:timeout"), Value::Uint(5_000))],
+    };
+    let rejected = AmqpError {
+        info: vec![("DeadLetterReason".into(), "broken".into())],
+        ..AmqpError::new("com.microsoft:dead-letter", "")
+    };
+    let disposition = |state| {
+        Performative::Disposition(Disposition {
+            role: Role::Receiver,
+            first: 1,
+            last: Some(7),
+            settled: false,
+            state: Some(state),
+        })
+    };
+    vec![
+        Performative::Open(Open {
+            container_id: "c".to_owned(),
+            hostname: Some("h".to_owned()),
+            max_frame_size: 65_536,
+            channel_max: 7,
+            idle_timeout_ms: Some(60_000),
+            properties: vec![(Value::symbol("product"), "p".into())],
+        }),
+        Performative::Attach(Box::new(attach)),
+        Performative::Flow(Flow {
+            next_incoming_id: Some(1),
+            incoming_window: 2_048,
+            next_outgoing_id: 4,
+            outgoing_window: 2_048,
+            handle: Some(3),
+            delivery_count: Some(9),
+            link_credit: Some(100),
+            available: Some(0),
+            drain: true,
+            echo: true,
+        }),
+        Performative::Transfer(Transfer {
+            handle: 3,
+            delivery_id: Some(5),
+            delivery_tag: Some(hex("0102")),
+            message_format: Some(0),
+            settled: Some(false),
+            more: true,
+            aborted: false,
+            payload: hex("005377a10161"),
+        }),
+        disposition(DeliveryState::Accepted),
+        disposition(DeliveryState::Rejected(Some(rejected))),
+        disposition(DeliveryState::Released),
+        disposition(DeliveryState::Received),
+        disposition(DeliveryState::Modified(Modified {
+            delivery_failed: None,
+            undeliverable_here: Some(true),
+            annotations: vec![(Value::symbol("a"), Value::Int(1))],
+        })),
+        Performative::End(None),
+        Performative::Close(Some(AmqpError::new("amqp:connection:forced", "over"))),
+    ]
+}
+
+#[test]
+fn performatives_are_written_and_read_back() {
+    for performative in performatives() {
+        let mut bytes = Vec::new();
+        performative.encode(&mut bytes);
+        assert_eq!(Performative::decode(bytes.into()), Ok(performative));
+    }
+}
+
+#[test]
+fn real_clients_are_understood() {
+    // .NET leaves out initial-delivery-count. The numbers are wider than they have to be.
+    let attach = "00 80 0000000000000012 d0 00000019 00000007 a1 01 6c 70 00000000 42 50 00 50 00 \
+                  00 53 28 45 00 53 29 45";
+    let Ok(Performative::Attach(attach)) = Performative::decode(hex(attach)) else {
+        panic!("an attach");
+    };
+    assert_eq!(attach.initial_delivery_count, None);
+    assert_eq!(
+        (attach.role, attach.target),
+        (Role::Sender, Some(Target::Node { address: None }))
+    );
+    // JavaScript writes strings where the standard has symbols: keys of info, and here the condition, too.
+    let info: Map = vec![("DeadLetterReason".into(), "broken".into())];
+    let error = Value::composite(
+        0x1d,
+        vec!["com.microsoft:dead-letter".into(), Value::Null, info.into()],
+    );
+    let state = Value::composite(0x25, vec![error]);
+    let fields = vec![true.into(), 5u32.into(), Value::Null, false.into(), state];
+    let bytes = Value::composite(0x15, fields).to_bytes();
+    let Ok(Performative::Disposition(disposition)) = Performative::decode(bytes.into()) else {
+        panic!("a disposition");
+    };
+    let Some(DeliveryState::Rejected(Some(error))) = disposition.state else {
+        panic!("a rejection");
+    };
+    assert_eq!(error.condition, "com.microsoft:dead-letter");
+}
+
+#[test]
+fn sessions_are_asked_for_in_two_ways() {
+    let source = |value| Source {
+        filter: vec![(Value::symbol("com.microsoft:session-filter"), value)],
+        ..Source::default()
+    };
+    let described = |value| Value::described(0x0000_0013_7000_000c, value);
+    let named = Some(SessionFilter::Named("s".to_owned()));
+    for (value, expected) in [
+        (Value::Null, Some(SessionFilter::Next)),
+        (described(Value::Null), Some(SessionFilter::Next)),
+        ("s".into(), named.clone()),
+        (described("s".into()), named.clone()),
+    ] {
+        let source = source(value);
+        assert_eq!(source.session(), expected, "{source:?}");
+        // The answer has the form of the question.
+        let answer = source.with_session("s");
+        assert_eq!(answer.session(), named);
+        let is_described = |source: &Source| matches!(source.filter[0].1, Value::Described(_));
+        assert_eq!(is_described(&answer), is_described(&source));
+    }
+    assert_eq!(Source::default().session(), None);
+}

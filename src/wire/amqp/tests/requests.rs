@@ -1,0 +1,401 @@
+//! Requests to `$cbs` and `$management`, and what they are answered.
+
+use std::time::Duration;
+
+use super::super::cbs::{self, PutToken, TokenKind};
+use super::super::condition::{ARGUMENT_ERROR, MESSAGE_LOCK_LOST, NOT_IMPLEMENTED};
+use super::super::management::{self, Operation, Reply, Request};
+use super::super::message::{Message, Properties};
+use super::super::outcome::{DeadLettering, Outcome};
+use super::*;
+use crate::base::Timestamp;
+use crate::model::shared_access::Right;
+
+fn request(operation: &str, body: Map) -> Result<Request, AmqpError> {
+    let properties = vec![
+        (
+            "operation".into(),
+            format!("com.microsoft:{operation}").into(),
+        ),
+        ("com.microsoft:server-timeout".into(), Value::Uint(5_000)),
+        ("associated-link-name".into(), "link".into()),
+    ];
+    let message = Message::of(&Properties::default(), properties, Value::Map(body));
+    Request::parse(&Message::parse(&message.to_bytes().into()).expect("a message"))
+}
+
+fn entry(name: &str, value: impl Into<Value>) -> (Value, Value) {
+    (name.into(), value.into())
+}
+
+#[test]
+fn requests_are_typed() {
+    let token = Uuid::from_u128(7);
+    let tokens = || entry("lock-tokens", Value::Array(vec![Value::Uuid(token)]));
+    let numbers = || {
+        entry(
+            "sequence-numbers",
+            Value::Array(vec![Value::Long(1), Value::Long(2)]),
+        )
+    };
+    let encoded = hex("00 53 77 a1 01 61");
+    let message = Message::parse(&encoded).expect("a message");
+    let messages = Value::List(vec![Value::Map(vec![
+        entry("message-id", "1"),
+        entry("message", encoded.clone()),
+    ])]);
+    let settle = |outcome| Operation::Settle {
+        tokens: vec![token],
+        outcome,
+        session: None,
+    };
+    let status = |status: &str| entry("disposition-status", status);
+    let changes = Map::from([entry("a", Value::Int(1))]);
+    let changed = vec![("a".to_owned(), Value::Int(1))];
+    let dead = Outcome::DeadLetter(Box::new(DeadLettering {
+        reason: Some("r".to_owned()),
+        description: None,
+        properties: changed.clone(),
+    }));
+    for (operation, body, expected, right) in [
+        (
+            "renew-lock",
+            vec![tokens()],
+            Operation::RenewLocks(vec![token]),
+            Right::Listen,
+        ),
+        (
+            "peek-message",
+            vec![
+                entry("from-sequence-number", 5i64),
+                entry("message-count", 2i32),
+            ],
+            Operation::Peek {
+                from: 5,
+                count: 2,
+                session: None,
+            },
+            Right::Listen,
+        ),
+        (
+            "receive-by-sequence-number",
+            vec![
+                numbers(),
+                entry("receiver-settle-mode", 1u32),
+                entry("session-id", "s"),
+            ],
+            Operation::ReceiveNumbers {
+                numbers: vec![1, 2],
+                lock: true,
+                session: Some("s".to_owned()),
+            },
+            Right::Listen,
+        ),
+        (
+            "receive-by-sequence-number",
+            vec![numbers(), entry("receiver-settle-mode", 0u8)],
+            Operation::ReceiveNumbers {
+                numbers: vec![1, 2],
+                lock: false,
+                session: None,
+            },
+            Right::Listen,
+        ),
+        (
+            "update-disposition",
+            vec![tokens(), status("completed")],
+            settle(Outcome::Complete),
+            Right::Listen,
+        ),
+        (
+            "update-disposition",
+            vec![
+                tokens(),
+                status("abandoned"),
+                entry("properties-to-modify", changes.clone()),
+            ],
+            settle(Outcome::Abandon(changed.clone())),
+            Right::Listen,
+        ),
+        (
+            "update-disposition",
+            vec![tokens(), status("defered")],
+            settle(Outcome::Defer(Vec::new())),
+            Right::Listen,
+        ),
+        (
+            "update-disposition",
+            vec![
+                tokens(),
+                status("suspended"),
+                entry("deadletter-reason", "r"),
+                entry("properties-to-modify", changes),
+            ],
+            settle(dead),
+            Right::Listen,
+        ),
+        (
+            "schedule-message",
+            vec![entry("messages", messages)],
+            Operation::Schedule(vec![message]),
+            Right::Send,
+        ),
+        (
+            "cancel-scheduled-message",
+            vec![numbers()],
+            Operation::CancelScheduled(vec![1, 2]),
+            Right::Send,
+        ),
+        (
+            "renew-session-lock",
+            vec![entry("session-id", "s")],
+            Operation::RenewSession("s".to_owned()),
+            Right::Listen,
+        ),
+        (
+            "get-session-state",
+            vec![entry("session-id", "s")],
+            Operation::SessionState("s".to_owned()),
+            Right::Listen,
+        ),
+        (
+            "set-session-state",
+            vec![
+                entry("session-id", "s"),
+                entry("session-state", Value::Null),
+            ],
+            Operation::SetSessionState {
+                session: "s".to_owned(),
+                state: None,
+            },
+            Right::Listen,
+        ),
+        (
+            "get-message-sessions",
+            vec![
+                entry("last-updated-time", Value::Timestamp(9)),
+                entry("skip", 1i32),
+                entry("top", 2i32),
+            ],
+            Operation::Sessions {
+                updated_since: Some(Timestamp::from_ms(9)),
+                skip: 1,
+                top: 2,
+            },
+            Right::Listen,
+        ),
+        (
+            "batch-delete-messages",
+            vec![
+                entry("message-count", 3i32),
+                entry("enqueued-time-utc", Value::Timestamp(9)),
+            ],
+            Operation::DeleteMessages {
+                count: 3,
+                enqueued_before: Some(Timestamp::from_ms(9)),
+                session: None,
+            },
+            Right::Listen,
+        ),
+    ] {
+        let request = request(operation, body).expect(operation);
+        assert_eq!(request.operation, expected);
+        assert_eq!(request.operation.right(), right, "{operation}");
+        assert_eq!(request.timeout, Some(Duration::from_secs(5)));
+        assert_eq!(request.link.as_deref(), Some("link"));
+    }
+}
+
+#[test]
+fn wrong_requests_name_what_is_wrong() {
+    for (operation, body, condition, problem) in [
+        (
+            "fly",
+            vec![],
+            NOT_IMPLEMENTED,
+            "com.microsoft:fly is no operation of $management",
+        ),
+        (
+            "renew-lock",
+            vec![],
+            ARGUMENT_ERROR,
+            "the request needs lock-tokens",
+        ),
+        (
+            "renew-lock",
+            vec![entry("lock-tokens", Value::Array(vec!["x".into()]))],
+            ARGUMENT_ERROR,
+            "lock-tokens must hold a UUID each",
+        ),
+        (
+            "peek-message",
+            vec![entry("from-sequence-number", "x")],
+            ARGUMENT_ERROR,
+            "from-sequence-number must be a signed number of 64 bits",
+        ),
+        (
+            "peek-message",
+            vec![
+                entry("from-sequence-number", 1i64),
+                entry("message-count", -1i32),
+            ],
+            ARGUMENT_ERROR,
+            "message-count must be a number of 32 bits",
+        ),
+        (
+            "renew-lock",
+            vec![entry(
+                "lock-tokens",
+                Value::Array(vec![Value::Uuid(Uuid::nil()); 4_501]),
+            )],
+            ARGUMENT_ERROR,
+            "lock-tokens has 4501 items; at most 4500",
+        ),
+    ] {
+        let error = request(operation, body).expect_err(operation);
+        assert_eq!(
+            (error.condition.as_ref(), error.description.as_str()),
+            (condition, problem)
+        );
+    }
+}
+
+fn answered(answer: &Result<Reply, AmqpError>) -> (Map, Map) {
+    let id = Value::Uuid(Uuid::from_u128(5));
+    let bytes = management::reply(Some(id.clone()), answer);
+    let message = Message::parse(&bytes.into()).expect("a message");
+    let properties = message.properties().expect("properties");
+    assert_eq!(properties.correlation_id, Some(id), "the id keeps its type");
+    let Ok(Some(Value::Map(body))) = message.body_value() else {
+        panic!("the body is a map");
+    };
+    (message.application_properties().expect("properties"), body)
+}
+
+#[test]
+fn replies_have_their_status_and_body() {
+    let moment = Timestamp::from_ms(9);
+    let message = hex("00 53 77 a1 01 61");
+    let token = Uuid::from_u128(7);
+    for (reply, status, body) in [
+        (Reply::Done, 200, "[]"),
+        (
+            Reply::LocksRenewed(vec![moment]),
+            200,
+            "expirations\"), Array([Timestamp(9)])",
+        ),
+        (Reply::Peeked(vec![]), 204, "messages"),
+        (
+            Reply::Peeked(vec![message.clone()]),
+            200,
+            "(String(\"message\"), Binary(",
+        ),
+        (
+            Reply::Received(vec![(token, message)]),
+            200,
+            "(String(\"lock-token\"), Uuid(",
+        ),
+        (
+            Reply::Scheduled(vec![4, 5]),
+            200,
+            "sequence-numbers\"), Array([Long(4), Long(5)])",
+        ),
+        (
+            Reply::SessionRenewed(moment),
+            200,
+            "expiration\"), Timestamp(9)",
+        ),
+        (Reply::SessionState(None), 200, "session-state\"), Null"),
+        (
+            Reply::SessionState(Some(hex("07"))),
+            200,
+            "session-state\"), Binary(",
+        ),
+        (
+            Reply::Sessions {
+                skip: 2,
+                ids: vec!["s".to_owned()],
+            },
+            200,
+            "sessions-ids\"), Array([String(\"s\")])",
+        ),
+        (
+            Reply::Sessions {
+                skip: 2,
+                ids: vec![],
+            },
+            204,
+            "skip\"), Int(2)",
+        ),
+        (Reply::Deleted(0), 204, "message-count\"), Int(0)"),
+        (Reply::Deleted(3), 200, "message-count\"), Int(3)"),
+    ] {
+        let (properties, found) = answered(&Ok(reply.clone()));
+        let code = super::super::value::get(&properties, "statusCode");
+        assert_eq!(code, Some(&Value::Int(status)), "{reply:?}");
+        assert!(format!("{found:?}").contains(body), "{found:?}");
+    }
+    let error = AmqpError::new(MESSAGE_LOCK_LOST, "lost");
+    let (properties, _) = answered(&Err(error));
+    let expected: Map = vec![
+        entry("statusCode", Value::Int(410)),
+        entry("statusDescription", "lost"),
+        entry("errorCondition", Value::symbol(MESSAGE_LOCK_LOST)),
+    ];
+    assert_eq!(properties, expected);
+}
+
+#[test]
+fn tokens_are_shown() {
+    let put = |properties: Vec<(Value, Value)>, body: Value| {
+        let message = Message::of(&Properties::default(), properties, body);
+        PutToken::parse(&message)
+    };
+    let properties = |kind: &str| {
+        vec![
+            entry("operation", "put-token"),
+            entry("type", kind),
+            entry("name", "sb://h/q"),
+        ]
+    };
+    for (kind, token, expected) in [
+        (
+            "servicebus.windows.net:sastoken",
+            "sr=…",
+            TokenKind::SharedAccessSignature,
+        ),
+        // As Python's client writes it.
+        (
+            "jwt",
+            "SharedAccessSignature sr=…",
+            TokenKind::SharedAccessSignature,
+        ),
+        ("jwt", "eyJ…", TokenKind::Other("jwt".to_owned())),
+    ] {
+        let request = put(properties(kind), token.into()).expect("a request");
+        assert_eq!(
+            (request.kind, request.audience.as_str()),
+            (expected, "sb://h/q")
+        );
+        assert_eq!(request.token.reveal(), token);
+    }
+    for (properties, body) in [
+        (vec![entry("operation", "delete-token")], Value::from("t")),
+        (properties("jwt"), Value::Null),
+        (properties("jwt").split_off(1), "t".into()),
+    ] {
+        let error = put(properties, body).expect_err("no request");
+        assert_eq!(error.condition, ARGUMENT_ERROR);
+    }
+    let id = Value::from("7");
+    let reply = Message::parse(&cbs::reply(Some(id.clone()), 401, "no").into()).expect("a message");
+    assert_eq!(
+        reply.properties().expect("properties").correlation_id,
+        Some(id)
+    );
+    let expected: Map = vec![
+        entry("status-code", Value::Int(401)),
+        entry("status-description", "no"),
+    ];
+    assert_eq!(reply.application_properties(), Ok(expected));
+}

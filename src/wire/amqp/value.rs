@@ -1,0 +1,223 @@
+//! Values of AMQP's type system.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+/// A value. Which of several encodings it came in is not kept.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Ubyte(u8),
+    Ushort(u16),
+    Uint(u32),
+    Ulong(u64),
+    Byte(i8),
+    Short(i16),
+    Int(i32),
+    Long(i64),
+    Float(f32),
+    Double(f64),
+    /// Of 4, 8 or 16 bytes, which nothing here looks into.
+    Decimal(Bytes),
+    /// A code point that may be none of Unicode's.
+    Char(u32),
+    /// Milliseconds since the epoch.
+    Timestamp(i64),
+    Uuid(Uuid),
+    Binary(Bytes),
+    String(String),
+    Symbol(String),
+    List(Vec<Value>),
+    Map(Map),
+    /// Values of one type.
+    Array(Vec<Value>),
+    /// Descriptor and value.
+    Described(Box<(Value, Value)>),
+}
+
+/// Keys and values in their order.
+pub type Map = Vec<(Value, Value)>;
+
+impl Value {
+    /// A symbol.
+    pub fn symbol(text: &str) -> Self {
+        Self::Symbol(text.to_owned())
+    }
+
+    /// A value with a numeric descriptor.
+    pub fn described(descriptor: u64, value: Value) -> Self {
+        Self::Described(Box::new((Self::Ulong(descriptor), value)))
+    }
+
+    /// A described list, without the nulls at its end.
+    pub fn composite(descriptor: u64, mut fields: Vec<Value>) -> Self {
+        while fields.last() == Some(&Value::Null) {
+            fields.pop();
+        }
+        Self::described(descriptor, Self::List(fields))
+    }
+
+    /// The text of a string or a symbol: clients mix them up.
+    pub fn as_text(&self) -> Option<&str> {
+        let (Self::String(text) | Self::Symbol(text)) = self else {
+            return None;
+        };
+        Some(text)
+    }
+
+    /// An integer of any width.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the others are no integers, and a new one would not be either"
+    )]
+    pub fn as_integer(&self) -> Option<i128> {
+        Some(match self {
+            Self::Ubyte(number) => i128::from(*number),
+            Self::Ushort(number) => i128::from(*number),
+            Self::Uint(number) => i128::from(*number),
+            Self::Ulong(number) => i128::from(*number),
+            Self::Byte(number) => i128::from(*number),
+            Self::Short(number) => i128::from(*number),
+            Self::Int(number) => i128::from(*number),
+            Self::Long(number) => i128::from(*number),
+            _ => return None,
+        })
+    }
+}
+
+/// What stands under `key`, a string or a symbol.
+pub fn get<'a>(map: &'a Map, key: &str) -> Option<&'a Value> {
+    let mut found = map.iter();
+    let found = found.find(|(each, _)| each.as_text() == Some(key));
+    found.map(|(_, value)| value)
+}
+
+/// Types that a value can be read as. A null is handled before.
+pub trait FromValue: Sized {
+    /// For messages: what was expected.
+    const KIND: &'static str;
+
+    /// The value, unless it is of another type.
+    fn from_value(value: Value) -> Option<Self>;
+}
+
+macro_rules! integers {
+    ($($type:ident $kind:literal,)+) => {$(
+        impl FromValue for $type {
+            const KIND: &'static str = $kind;
+
+            fn from_value(value: Value) -> Option<Self> {
+                $type::try_from(value.as_integer()?).ok()
+            }
+        }
+    )+};
+}
+
+integers! {
+    u8 "a number from 0 to 255",
+    u16 "a number from 0 to 65535",
+    u32 "a number of 32 bits",
+    u64 "a number of 64 bits",
+    i32 "a signed number of 32 bits",
+    i64 "a signed number of 64 bits",
+}
+
+macro_rules! variants {
+    ($($type:ty, $variant:ident, $kind:literal,)+) => {$(
+        impl FromValue for $type {
+            const KIND: &'static str = $kind;
+
+            fn from_value(value: Value) -> Option<Self> {
+                let Value::$variant(value) = value else {
+                    return None;
+                };
+                Some(value)
+            }
+        }
+    )+};
+}
+
+variants! {
+    bool, Bool, "true or false",
+    Uuid, Uuid, "a UUID",
+    Map, Map, "a map",
+}
+
+impl FromValue for String {
+    const KIND: &'static str = "a text";
+
+    fn from_value(value: Value) -> Option<Self> {
+        let (Value::String(text) | Value::Symbol(text)) = value else {
+            return None;
+        };
+        Some(text)
+    }
+}
+
+impl FromValue for Bytes {
+    const KIND: &'static str = "bytes";
+
+    fn from_value(value: Value) -> Option<Self> {
+        let Value::Binary(bytes) = value else {
+            return None;
+        };
+        Some(bytes)
+    }
+}
+
+impl FromValue for Value {
+    const KIND: &'static str = "a value";
+
+    fn from_value(value: Value) -> Option<Self> {
+        Some(value)
+    }
+}
+
+/// A list or array, or a single value that stands for a list of one.
+impl FromValue for Vec<Value> {
+    const KIND: &'static str = "a list";
+
+    fn from_value(value: Value) -> Option<Self> {
+        let (Value::List(values) | Value::Array(values)) = value else {
+            return Some(vec![value]);
+        };
+        Some(values)
+    }
+}
+
+macro_rules! into_value {
+    ($($type:ty => $variant:ident,)+) => {$(
+        impl From<$type> for Value {
+            fn from(value: $type) -> Self {
+                Self::$variant(value)
+            }
+        }
+    )+};
+}
+
+into_value! {
+    bool => Bool,
+    u8 => Ubyte,
+    u16 => Ushort,
+    u32 => Uint,
+    u64 => Ulong,
+    i32 => Int,
+    i64 => Long,
+    Uuid => Uuid,
+    Bytes => Binary,
+    String => String,
+    Map => Map,
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::String(text.to_owned())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
