@@ -22,6 +22,7 @@ EXPOSURE_MAX = 2.0
 # What is asked of the package on a machine of its own; every line has to succeed.
 TRIAL = """
 set -ex
+not() { ! "$@"; } # a bare `!` ends no script
 until_it_works() { for try in $(seq 100); do "$@" && return; sleep 0.1; done; false; }
 export EVERPOST_DATA_DIR=/var/lib/everpost
 dpkg --install /trial/old.deb
@@ -57,16 +58,18 @@ everpost doctor
 : what is switched off stays so
 systemctl disable --now everpost
 dpkg --install /trial/old.deb
-! systemctl is-active everpost
-! systemctl is-enabled everpost
+not systemctl is-active everpost
+not systemctl is-enabled everpost
 
 : a removal keeps the data, a purge does not
 systemctl start everpost
 dpkg --remove everpost
-! systemctl is-active everpost
+not systemctl is-active everpost
 [ -e /var/lib/everpost/everpost.db ]
 dpkg --purge everpost
-[ ! -e /var/lib/everpost ] && [ ! -e /etc/everpost ] && ! id everpost
+not [ -e /var/lib/everpost ]
+not [ -e /etc/everpost ]
+not id everpost
 echo done >/trial/done
 """
 
