@@ -21,7 +21,7 @@ README = "README.md"
 FOLDERS = (REPOSITORY, REPOSITORY / "docs")
 
 # They build and test the program and are run by doing so: `tests/run` has run them to come here.
-BUILD = re.compile(r"([A-Z_]+=\S+ )*(cargo|tests/run|python3 tests/)")
+BUILD = re.compile(r"([A-Z_]+=\S+ )*(cargo|tests/run|packaging/build|python3 tests/)")
 
 # They go on until they are interrupted.
 ENDLESS = ("everpost --egress-allow", "everpost receive --listen")
