@@ -3,12 +3,23 @@
 //! Every step is a form. What has been done so far stands in the address alone, so that the page can be
 //! read again, left and come back to.
 
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::admin::bare::draw_with;
+use crate::admin::forms::filled::Filled;
+use crate::admin::page::*;
 use crate::admin::pages::delivery::DeliveryCard;
 use crate::admin::pages::inspectors::deliver_to;
-use crate::admin::pages::*;
+use crate::admin::paths::{event_page, inspector_page, topic_page};
+use crate::admin::site::delivery_id;
+use crate::admin::widgets::json_text;
+use crate::model::delivery::{DeliveryId, DeliveryState};
+use crate::model::event::{Event, EventKey};
 use crate::model::inspector::{Inspector, InspectorDefinition};
+use crate::model::name::{InspectorName, SubscriptionName, TopicName};
 use crate::model::response_script::ScriptedResponse;
-use crate::wire;
+use crate::wire::{self, resource};
 
 const PATH: &str = "/admin/first-event";
 
@@ -69,6 +80,18 @@ struct TopicForm {
     topic: String,
 }
 
+#[derive(Template)]
+#[template(path = "pages/first_event.html")]
+struct FirstEventPage {
+    frame: Frame,
+    form: Filled<TopicForm>,
+    done: Progress,
+    ready: Option<Ready>,
+    taken: Option<Sent>,
+    failed: Option<Sent>,
+    refused: Option<Sent>,
+}
+
 /// The topic with its inspector, once they are there.
 struct Ready {
     topic: TopicName,
@@ -81,18 +104,16 @@ struct Ready {
 /// An event of the guide and what became of it.
 struct Sent {
     key: EventKey,
+    /// Where it stands, for the sentence above its deliveries.
+    state: Option<DeliveryState>,
+    /// The dead letter that waits to be resubmitted.
+    dead_letter: Option<DeliveryId>,
     deliveries: Vec<DeliveryCard>,
 }
 
 impl Sent {
-    /// The newest delivery, if it stands there.
-    fn newest(&self, state: DeliveryState) -> Option<&DeliveryRow> {
-        let newest = self.deliveries.last().map(|each| &each.detail.row);
-        newest.filter(|row| row.state == state)
-    }
-
     fn is_delivered(&self) -> bool {
-        self.newest(DeliveryState::Delivered).is_some()
+        self.state == Some(DeliveryState::Delivered)
     }
 }
 
@@ -225,8 +246,10 @@ impl Way {
             event_type: self.event_type.to_owned(),
             ..event
         };
-        let keys = call.broker.publish_by_hand(call.by(), &topic, vec![event]);
-        let keys = keys.await?;
+        let keys = call
+            .broker
+            .publish_by_hand(call.by(), &topic, vec![event])
+            .await?;
         let repeated = || PageError::Conflict("The event was taken for a repetition.".to_owned());
         *noted(&mut done) = Some(keys.first().ok_or_else(repeated)?.0);
         Ok(Redirect::to(&format!("{}#{step}", done.page())).into_response())
@@ -238,15 +261,15 @@ async fn draw_page(call: &Call, done: Progress, form: Filled<TopicForm>) -> Page
         "" => None,
         topic => Some(Ready::find(call, topic).await?),
     };
-    let page = page!("pages/first_event.html", &call.visitor, "First event", {
-        form: Filled<TopicForm> = form,
-        ready: Option<Ready> = ready,
-        // What was sent in each step.
-        taken: Option<Sent> = sent(call, done.taken, &done).await?,
-        failed: Option<Sent> = sent(call, done.failed, &done).await?,
-        refused: Option<Sent> = sent(call, done.refused, &done).await?,
-        done: Progress = done,
-    });
+    let page = FirstEventPage {
+        frame: Frame::new(&call.visitor, "First event"),
+        form,
+        ready,
+        taken: sent(call, done.taken, &done).await?,
+        failed: sent(call, done.failed, &done).await?,
+        refused: sent(call, done.refused, &done).await?,
+        done,
+    };
     Ok(draw_with(page.form.status(), &page))
 }
 
@@ -287,8 +310,18 @@ async fn sent(call: &Call, key: Option<i64>, done: &Progress) -> PageResult<Opti
     let Some(key) = line.first().map(|event| event.stored.key) else {
         return Ok(None);
     };
-    let deliveries = line.into_iter().flat_map(|event| event.deliveries);
+    let deliveries: Vec<_> = line
+        .into_iter()
+        .flat_map(|event| event.deliveries)
+        .collect();
+    let newest = deliveries.last().map(|each| &each.row);
+    let dead = newest.filter(|row| row.state == DeliveryState::DeadLettered);
+    let (state, dead_letter) = (newest.map(|row| row.state), dead.map(|row| row.id));
     let card = |each| DeliveryCard::new(each, &call.visitor).with_retry(&done.page());
-    let deliveries = deliveries.map(card).collect();
-    Ok(Some(Sent { key, deliveries }))
+    Ok(Some(Sent {
+        key,
+        state,
+        dead_letter,
+        deliveries: deliveries.into_iter().map(card).collect(),
+    }))
 }

@@ -51,7 +51,7 @@ impl Sheet<Subscription> for NewSecret {
     }
 
     async fn save(&self, call: &Call<Subscription>) -> Result<Response, Refused> {
-        let (topic, name) = signer(&call.of)?.names();
+        let (topic, name) = signer(&call.of).map_err(Refused::Page)?.names();
         let rotation = parse_rotation(&json!(self)).map_err(|invalid| refusals(&invalid))?;
         let (by, is_own) = (call.by(), rotation.secret.is_some());
         let rotated = call.broker.rotate_signing_secret(by, topic, name, rotation);
