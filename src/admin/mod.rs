@@ -6,7 +6,8 @@
 //! `widgets::filters` (`{{ at|relative }}`, `{{ bytes|size }}`, and `{{ text|visible }}` for whatever a stranger
 //! wrote) and by the parts of `widgets`. What a button does is a function of an [`action::Call`], with a row in
 //! `registry` that has its label, role and question; `subject.button("key")` draws it. Pages may take a `Call`, too.
-//! The broker's verb records what is done in the audit log. What nearly every page imports is in `page`.
+//! The broker's verb records what is done in the audit log. What nearly every page imports is in `page`, and what pages are
+//! about in `pages`, whose `page!` draws one.
 
 mod action;
 mod assets;
