@@ -139,7 +139,7 @@ async function tellsEverySetting(ann) {
   for (const label of [
     ...["Endpoint URL", "Skip validation", "Validation", "Event types", "Subject begins with", "Subject ends with"],
     ...["Case-sensitive subject", "Delivery schema", "Max events per batch", "Preferred batch size (KiB)"],
-    ...["Timeout (seconds)", "Concurrent requests", "Rate limit (requests per second)", "Attempts", "Time to live (minutes)"],
+    ...["Timeout (seconds)", "Concurrent requests", "Rate limit (requests per second)", "Max attempts", "Time to live (minutes)"],
     ...["Retry schedule", "Disable on 410 Gone", "Headers", "Authentication", "Signing"],
     ...["Client certificate (mTLS)", "On final failure", "Labels", "Expires at", "Created", "Changed"],
   ]) {

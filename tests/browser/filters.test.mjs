@@ -155,7 +155,7 @@ for (const javaScriptEnabled of [true, false]) {
     const header = (number) => ann.page.getByRole("group", { name: `Header ${number}`, exact: true });
     await ann.page.goto("/admin/topics/orders/new-subscription");
     assert.equal(await ann.page.locator("details.fold[open]").count(), 0);
-    await ann.sees("Max events per batch: 1", "Attempts: 30");
+    await ann.sees("Max events per batch: 1", "Max attempts: 30");
     await ann.type("Name", "billing");
     await ann.type("Endpoint URL", receiver.url);
     await ann.unfold("Delivery");

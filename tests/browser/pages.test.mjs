@@ -403,7 +403,7 @@ async function refuseSubscription(ann) {
 async function refuseMuch(ann) {
   await ann.type("Name", "two words");
   await ann.unfold("Retries");
-  await ann.type("Attempts", "31");
+  await ann.type("Max attempts", "31");
   await refuse("Endpoint URL", "ftp://shop.example/events", "Create event subscription")(ann);
 }
 

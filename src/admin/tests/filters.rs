@@ -113,7 +113,7 @@ async fn clauses_are_built_by_buttons_and_keep_what_was_typed() {
         .await;
     page.expect(&[
         "<legend>Clause 2</legend>",
-        "lies in one of the ranges (NumberInRange)",
+        "is in one of (NumberInRange)",
         "value=\"NumberInRange\" selected",
         "value=\"data.total\"",
         "1, 10\r\n20, 30</textarea>",

@@ -87,7 +87,7 @@ async fn events_and_dead_letters_are_shown_under_the_whole_name() {
     person
         .open("/admin/topics/shop%2Forders/subscriptions/billing")
         .await
-        .expect(&["400, 401, 403, 404, 413 and 414", "Attempts 10"]);
+        .expect(&["400, 401, 403, 404, 413 and 414", "Max attempts 10"]);
     person
         .open("/admin/events?of=shop/orders/")
         .await
@@ -259,7 +259,7 @@ async fn pulled_subscriptions_have_a_form() {
     assert_eq!(page.path, audit, "{}", page.body);
     page.expect(&[
         "Lock duration (seconds) 90",
-        "Attempts 3 Time to live PT4H",
+        "Max attempts 3 Time to live PT4H",
         "IsNotNull",
         "north",
     ]);
@@ -274,7 +274,7 @@ async fn pulled_subscriptions_have_a_form() {
         )
         .await;
     page.expect(&[
-        "Attempts 4 Time to live As long as the topic keeps events",
+        "Max attempts 4 Time to live As long as the topic keeps events",
         "Event types All",
         "Dropped",
     ]);
@@ -322,7 +322,7 @@ async fn pushed_subscriptions_have_a_form_that_keeps_what_it_does_not_show() {
     let page = person.send(&new, &skipping).await;
     page.expect(&[
         "https://shop.example/refused",
-        "Attempts 5",
+        "Max attempts 5",
         "Max events per batch 7",
     ]);
     let archive = format!("{topic}/subscriptions/archive");
@@ -336,7 +336,7 @@ async fn pushed_subscriptions_have_a_form_that_keeps_what_it_does_not_show() {
             &[("maxDeliveryCount", "6"), ("skipValidation", "on")],
         )
         .await;
-    page.expect(&["Attempts 6", "Max events per batch 1"]);
+    page.expect(&["Max attempts 6", "Max events per batch 1"]);
     let url = person.send(&format!("{archive}/url"), &[]).await;
     url.expect(&["https://shop.example/refused?code=hush"]);
     assert_eq!(appliance.broker.registry().subscriptions().count(), 2);

@@ -127,7 +127,7 @@ async fn an_event_is_edited_before_it_is_sent_again() {
     let path = "/admin/dead-letters/1/edit";
     person.open("/admin/dead-letters/1").await.expect(&[path]);
     let form = person.open(path).await;
-    form.expect(&["Example.Created", "the original stays beside it"]);
+    form.expect(&["Example.Created", "The original stays unchanged"]);
     let text = form.body.split("</textarea>").next();
     let text = text
         .and_then(|text| text.rsplit('>').next())

@@ -31,7 +31,7 @@ async fn only_what_is_not_as_by_default_is_open() {
         assert_eq!(open_folds(&page), [""; 0], "{path}");
         page.expect(&[
             "Event Grid, Max events per batch: 1",
-            "Attempts: 30, Time to live (minutes): 1440",
+            "Max attempts: 30, Time to live (minutes): 1440",
             "Keep as dead letter",
         ]);
     }
@@ -74,7 +74,7 @@ async fn forms_of_namespaces_are_folded_too() {
     ] {
         let page = person.open(&path).await;
         assert_eq!(open_folds(&page), [""; 0], "{path}: {}", page.body);
-        page.expect(&["Attempts: 10"]);
+        page.expect(&["Max attempts: 10"]);
     }
 }
 
@@ -142,7 +142,7 @@ async fn all_that_is_wrong_is_told_at_once() {
         "There are 6 things to put right:",
         "<a href=\"#name\">Name</a>",
         "<a href=\"#endpointUrl\">Endpoint URL</a>",
-        "<a href=\"#maxDeliveryAttempts\">Attempts</a>",
+        "<a href=\"#maxDeliveryAttempts\">Max attempts</a>",
         "<a href=\"#advancedFilters[0].values\">Clause 1, Values</a>",
         "<a href=\"#advancedFilters[1].key\">Clause 2, Key</a>",
         "<a href=\"#deliveryAttributeMappings[0].name\">Header 1, Name</a>",
