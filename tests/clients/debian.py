@@ -61,4 +61,4 @@ def _mirror(suite):
 
 def _succeeds(command, folder):
     with open(UNPACKED / "log", "w") as log:
-        return subprocess.run(command, cwd=folder, stdout=log, stderr=log).returncode == 0
+        return subprocess.run(["timeout", "600", *command], cwd=folder, stdout=log, stderr=log).returncode == 0
