@@ -239,7 +239,8 @@ def test_the_image_runs_with_nothing_that_can_be_written(packages, tmp_path):
 
         def healthy():
             assert server.poll() is None, server.stdout.read()
-            return subprocess.run(run(*settings["Healthcheck"]["Test"][1:]), env=given, capture_output=True).returncode == 0
+            check = run(*settings["Healthcheck"]["Test"][1:])
+            return subprocess.run(check, env=given, capture_output=True).returncode == 0
 
         eventually(healthy, "the health check succeeds")
         assert requests.get(f"{url}/readyz", timeout=PATIENCE_S).ok
