@@ -93,10 +93,11 @@ def packages(tmp_path_factory):
     for name in ("cargo", "dpkg-deb", "objdump"):
         shutil.which(name) or pytest.skip(f"{name} is missing")
     folder = tmp_path_factory.mktemp("packages")
-    quick = {"DPKG_DEB_COMPRESSOR_TYPE": "none", "EVERPOST_BIN": str(BINARY), "EVERPOST_PACKAGES": str(folder)}
+    quick = {"DPKG_DEB_COMPRESSOR_TYPE": "none", "GZIP": "-1"}
+    places = {"EVERPOST_BIN": str(BINARY), "EVERPOST_PACKAGES": str(folder)}
     parts = ["archive", "deb", "components", *(["image"] if shutil.which("buildah") else [])]
     command = [REPOSITORY / "packaging/build", *parts]
-    ran = subprocess.run(command, env={**os.environ, **quick}, capture_output=True, text=True)
+    ran = subprocess.run(command, env={**os.environ, **quick, **places}, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return folder
 
