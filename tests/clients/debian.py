@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 
@@ -41,11 +42,11 @@ def bare_root():
     if made.exists():
         return made
     script = program("debootstrap", "debootstrap")
-    shutil.rmtree(making, ignore_errors=True)
+    # What debootstrap has mounted may still be there, if it was cut off.
+    subprocess.run(["rm", "-rf", "--one-file-system", making], check=True)
     making.mkdir(parents=True)
-    release = dict(line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
-    if (suite := release.get("VERSION_CODENAME")) is None or not (mirror := _mirror(suite)):
-        pytest.skip("this machine has no mirror of a Debian release")
+    suite = platform.freedesktop_os_release().get("VERSION_CODENAME")
+    mirror = _mirror(suite) or pytest.skip("this machine has no mirror of a Debian release")
     scripts = pathlib.Path(script).parents[1] / "share/debootstrap"
     wanted = ["--variant=minbase", "--include=ca-certificates,systemd-sysv"]
     if not _succeeds(["env", f"DEBOOTSTRAP_DIR={scripts}", script, *wanted, suite, making, mirror], UNPACKED):
@@ -61,4 +62,4 @@ def _mirror(suite):
 
 def _succeeds(command, folder):
     with open(UNPACKED / "log", "w") as log:
-        return subprocess.run(command, cwd=folder, stdout=log, stderr=log).returncode == 0
+        return subprocess.run(["timeout", "600", *command], cwd=folder, stdout=log, stderr=log).returncode == 0

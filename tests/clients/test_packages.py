@@ -93,10 +93,11 @@ def packages(tmp_path_factory):
     for name in ("cargo", "dpkg-deb", "objdump"):
         shutil.which(name) or pytest.skip(f"{name} is missing")
     folder = tmp_path_factory.mktemp("packages")
-    quick = {"DPKG_DEB_COMPRESSOR_TYPE": "none", "EVERPOST_BIN": str(BINARY), "EVERPOST_PACKAGES": str(folder)}
+    quick = {"DPKG_DEB_COMPRESSOR_TYPE": "none", "GZIP": "-1"}
+    places = {"EVERPOST_BIN": str(BINARY), "EVERPOST_PACKAGES": str(folder)}
     parts = ["archive", "deb", "components", *(["image"] if shutil.which("buildah") else [])]
     command = [REPOSITORY / "packaging/build", *parts]
-    ran = subprocess.run(command, env={**os.environ, **quick}, capture_output=True, text=True)
+    ran = subprocess.run(command, env={**os.environ, **quick, **places}, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return folder
 
@@ -239,7 +240,8 @@ def test_the_image_runs_with_nothing_that_can_be_written(packages, tmp_path):
 
         def healthy():
             assert server.poll() is None, server.stdout.read()
-            return subprocess.run(run(*settings["Healthcheck"]["Test"][1:]), env=given, capture_output=True).returncode == 0
+            check = run(*settings["Healthcheck"]["Test"][1:])
+            return subprocess.run(check, env=given, capture_output=True).returncode == 0
 
         eventually(healthy, "the health check succeeds")
         assert requests.get(f"{url}/readyz", timeout=PATIENCE_S).ok

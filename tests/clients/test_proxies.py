@@ -44,7 +44,7 @@ def nginx(folder, port, upstream):
     (folder / "nginx.conf").write_text(
         "daemon off;\nuser root;\nevents {}\nhttp {\naccess_log off;\n" + "\n".join([*temporary, site]) + "}\n"
     )
-    command = [program("nginx", "nginx-light"), "-p", folder, "-c", folder / "nginx.conf", "-e", "stderr"]
+    command = [program("nginx", "nginx"), "-p", folder, "-c", folder / "nginx.conf", "-e", "stderr"]
     return [*command, "-g", f"pid {folder / 'nginx.pid'};"], certificate
 
 
