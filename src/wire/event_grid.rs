@@ -206,7 +206,7 @@ mod tests {
                 .collect();
             kept.join(",")
         };
-        let missing = |name: &str| format!("event [0], field {name:?}: it is required");
+        let missing = |name: &str| format!("event [0], field {name:?}: it is missing");
         let field = |name: &str, problem: &str| format!("event [0], field {name:?}: {problem}");
 
         check(valid, "");

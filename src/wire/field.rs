@@ -29,7 +29,7 @@ pub(super) fn required(field: &str, text: Option<String>) -> Result<String, BadI
     match text {
         Some(text) if text.trim().is_empty() => Err(BadInput::in_field(field, "it is blank")),
         Some(text) => Ok(text),
-        None => Err(BadInput::in_field(field, "it is required")),
+        None => Err(BadInput::in_field(field, "it is missing")),
     }
 }
 

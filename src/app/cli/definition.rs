@@ -40,7 +40,7 @@ pub(super) struct DefinitionArgs {
     /// keeps events
     #[arg(long, value_name = "MINUTES", help_heading = "Retry")]
     time_to_live: Option<u32>,
-    /// Waits between attempts in ISO 8601, such as PT10S,PT1M,PT1H, the last of which repeats;
+    /// Retry schedule in ISO 8601, such as PT10S,PT1M,PT1H, the last of which repeats;
     /// "published" for those of Azure
     #[arg(
         long,

@@ -90,8 +90,8 @@ fn required_attributes_are_required() {
             .collect();
         let kept = kept.join(",");
         for (more, problem) in [
-            ("", "it is required"),
-            (":null", "it is required"),
+            ("", "it is missing"),
+            (":null", "it is missing"),
             (":\" \"", "it is blank"),
             (":[]", "it is an array; expected a string"),
         ] {
@@ -329,7 +329,7 @@ fn bad_requests_of_binary_mode_are_refused() {
         let attribute = &name[3..];
         assert_eq!(
             told(decode(&headers(&kept), b"")),
-            format!("field {attribute:?}: it is required")
+            format!("field {attribute:?}: it is missing")
         );
     }
 }
