@@ -54,6 +54,7 @@ pub(crate) fn for_reason(reason: DeadLetterReason) -> &'static str {
         DeadLetterReason::SubscriptionDeleted => "The subscription was deleted",
         DeadLetterReason::EventUnreadable => "The stored event is damaged",
         DeadLetterReason::Manual => "Dead-lettered by hand",
+        DeadLetterReason::Cancelled => "Cancelled before its time",
         DeadLetterReason::Application => "Dead-lettered by the receiver",
     }
 }
@@ -79,7 +80,9 @@ pub(crate) fn before_resubmitting(reason: DeadLetterReason) -> &'static str {
             "See what the receiver answered, mend that, then resubmit."
         }
         DeadLetterReason::SubscriptionDeleted => "Nobody gets them any more.",
-        DeadLetterReason::EventUnreadable => "They cannot be sent any more.",
+        DeadLetterReason::EventUnreadable | DeadLetterReason::Cancelled => {
+            "They cannot be sent any more."
+        }
         DeadLetterReason::Manual | DeadLetterReason::Application => {
             "The receiver may have given a reason of its own."
         }

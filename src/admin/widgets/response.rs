@@ -76,6 +76,7 @@ pub(crate) fn of_reason(reason: DeadLetterReason) -> String {
         | DeadLetterReason::SubscriptionDeleted
         | DeadLetterReason::EventUnreadable
         | DeadLetterReason::Manual
+        | DeadLetterReason::Cancelled
         | DeadLetterReason::Application => super::hint::for_reason(reason).to_owned(),
     }
 }
