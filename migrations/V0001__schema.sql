@@ -128,6 +128,7 @@ CREATE TABLE delivery (
     locked_at            INTEGER,
     locked_until         INTEGER,
     deferred             INTEGER NOT NULL DEFAULT 0 CHECK (deferred IN (0, 1)), -- received by number only
+    message_properties   BLOB,             -- application properties that receivers set: an encoded map of AMQP
     -- Dead letters.
     dead_letter_reason   TEXT,
     receiver_reason      TEXT,             -- given by the receiver that dead-lettered it itself

@@ -368,6 +368,7 @@ impl From<ManageError> for ApiError {
         match error {
             ManageError::NamespaceNotFound(_)
             | ManageError::TopicNotFound(_)
+            | ManageError::QueueNotFound(_)
             | ManageError::SubscriptionNotFound(..) => {
                 Self::new(StatusCode::NOT_FOUND, "ResourceNotFound", explanation)
             }
@@ -379,6 +380,8 @@ impl From<ManageError> for ApiError {
             ManageError::TooManyNamespaces
             | ManageError::TooManyTopics(..)
             | ManageError::TooManySubscriptions(_)
+            | ManageError::TopicInTheWay(_)
+            | ManageError::OfQueue(_)
             | ManageError::TooManySecrets(_) => Self::conflict(explanation),
             ManageError::BuiltIn(_) => Self::forbidden(explanation),
             ManageError::NotValidated { .. } => {

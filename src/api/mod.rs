@@ -119,7 +119,7 @@ impl Doors {
         let clock = state.broker.clock().clone();
         amqp::Server {
             nodes: Box::new(move |client| {
-                Arc::new(amqp::DeadLetterQueues {
+                Arc::new(amqp::Entities {
                     state: state.clone(),
                     client,
                 })

@@ -22,6 +22,8 @@ named_enum! {
         /// The stored event cannot be read any more (an extension).
         EventUnreadable,
         Manual,
+        /// Whoever scheduled it cancelled it in time.
+        Cancelled,
         /// A receiver dead-lettered it, with a reason of its own: [`DeadLetterDetails`].
         Application,
     }
@@ -51,6 +53,7 @@ impl DeadLetterReason {
             }
             Self::EventUnreadable => "The stored event is damaged and cannot be read.",
             Self::Manual => "The delivery was dead-lettered by a user.",
+            Self::Cancelled => "The scheduled message was cancelled.",
             Self::Application => "The receiver dead-lettered the event.",
         }
     }

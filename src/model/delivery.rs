@@ -7,10 +7,11 @@ use std::time::Duration;
 use crate::base::named::{ids, named_enum};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
+use crate::model::destination::Destination;
 use crate::model::event::EventKey;
 use crate::model::probation::is_client_error;
 use crate::model::retry::RetryPolicy;
-use crate::model::subscription::DeadLetterDestination;
+use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition};
 
 ids! {
     /// The id of a delivery: ascending, never reused.
@@ -227,6 +228,18 @@ pub enum Settlement {
 }
 
 impl Settlement {
+    /// That of a delivery which may not be attempted any more.
+    pub fn for_exhausted(reason: DeadLetterReason, by: &SubscriptionDefinition) -> Self {
+        let drops_expired = match &by.destination {
+            Destination::WebHook(_) => false,
+            Destination::Queue(queue) => !queue.keeps_expired,
+        };
+        match reason == DeadLetterReason::TimeToLiveExceeded && drops_expired {
+            true => Self::Drop(reason),
+            false => Self::DeadLetter(reason).for_destination(&by.dead_letter),
+        }
+    }
+
     /// The same, with dead letters dropped if the subscription keeps none.
     pub fn for_destination(self, destination: &DeadLetterDestination) -> Self {
         match (self, destination) {

@@ -29,7 +29,7 @@ named_enum! {
 )]
 pub enum Destination {
     WebHook(WebHook),
-    /// Pull delivery: receivers fetch the events. Only for namespace topics.
+    /// Pull delivery: receivers fetch the events. Only for namespace topics, and for queues.
     Queue(PullQueue),
 }
 
@@ -118,11 +118,13 @@ impl Destination {
     }
 }
 
-/// Settings of pull delivery (rule N5).
+/// Settings of pull delivery (rule N5, S1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PullQueue {
     /// How long a receiver locks an event unless it renews the lock.
     pub lock_duration: Duration,
+    /// Events that expire become dead letters. Otherwise they are dropped.
+    pub keeps_expired: bool,
 }
 
 /// An HTTP receiver.

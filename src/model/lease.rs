@@ -17,6 +17,7 @@ use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{
     AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, Outcome, Settlement,
 };
+use crate::model::limits::RECEIVER_PROPERTY_BYTES_MAX;
 use crate::model::subscription::SubscriptionId;
 
 /// When a deferred delivery falls due: never. The moment that Azure shows for "no end" (rule S2).
@@ -167,6 +168,8 @@ pub enum Disposition {
     Complete,
     /// Returns it to its place in the queue.
     Abandon,
+    /// The same, as if it had not been locked.
+    Uncount,
     /// Returns it to the queue after a delay, but not later than `lifetime` after it was queued (rule N5), or
     /// dead-letters it if this was the last of `attempts_max`.
     Release {
@@ -193,6 +196,8 @@ pub struct LockChange {
     pub token: LockToken,
     pub of: LockOf,
     pub disposition: Disposition,
+    /// Application properties to set from now on: an encoded map of AMQP (rule S3); empty for none.
+    pub properties: Vec<u8>,
 }
 
 /// What became of a lock.
@@ -209,6 +214,10 @@ pub enum LockError {
     LockLost,
     #[error("a dead letter cannot be dead-lettered again")]
     IsDeadLetter,
+    #[error(
+        "receivers may set up to {RECEIVER_PROPERTY_BYTES_MAX} bytes of properties of a message"
+    )]
+    TooManyProperties,
     #[error("an event can be held for an hour after it was received, and not for longer")]
     HeldLongEnough,
 }
@@ -234,6 +243,7 @@ impl Lock {
         let (settlement, result) = match disposition {
             Disposition::Complete => (Settlement::Complete, of(Outcome::Delivered)),
             Disposition::Abandon => (back(self.queued_at), of(Outcome::Released)),
+            Disposition::Uncount => (back(self.queued_at), None),
             Disposition::Release { attempts_max, .. }
                 if !is_dead_letter && self.attempts >= attempts_max =>
             {

@@ -282,6 +282,19 @@ pub const LOCK_DURATION: Duration = Duration::from_secs(60);
 /// The shortest and the longest lock that a receiver can request (rule S1).
 pub const LOCK_SECONDS: std::ops::RangeInclusive<u64> = 5..=300;
 
+/// Deliveries of a message before a queue dead-letters it, by default and at most (rule S1, MaxDeliveryCount).
+pub const QUEUE_DELIVERIES: u32 = 10;
+pub const QUEUE_DELIVERIES_MAX: u32 = 2_000;
+
+/// Bytes of application properties that the receivers of a message may set.
+pub const RECEIVER_PROPERTY_BYTES_MAX: usize = 65_536;
+
+/// The shortest life of messages that a queue may set.
+pub const MESSAGE_TIME_TO_LIVE_MIN: Duration = Duration::from_secs(1);
+
+/// Bytes of a message, or of a batch of them.
+pub const MESSAGE_BYTES_MAX: u64 = 1_048_576;
+
 /// Locks that one request takes or settles (rule N5 has 100 for `maxEvents`).
 pub const LOCKS_PER_REQUEST_MAX: usize = 100;
 

@@ -26,6 +26,7 @@ pub mod notice;
 pub mod one_time_code;
 pub mod pace;
 pub mod probation;
+pub mod queue;
 pub mod registry;
 pub mod rejection;
 pub mod replay;

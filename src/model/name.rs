@@ -152,6 +152,11 @@ impl SubscriptionName {
         .map(Self)
     }
 
+    /// That of a queue, which has the queue's name.
+    pub fn of_queue(queue: &TopicName) -> Self {
+        Self(queue.own().to_owned())
+    }
+
     /// The same for a subscription of a namespace topic, whose name has up to 50 characters
     /// (rule N1).
     pub fn of_namespace_topic(text: &str) -> Result<Self, InvalidName> {

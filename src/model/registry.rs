@@ -9,6 +9,7 @@ use rpds::{HashTrieMapSync, RedBlackTreeMapSync};
 
 use crate::base::Timestamp;
 use crate::model::access::{AccessKeys, KeyOwner};
+use crate::model::destination::DeliveryMode;
 use crate::model::event::Event;
 use crate::model::filter::{Dialect, EventView};
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
@@ -318,6 +319,13 @@ impl TopicEntry {
     /// The event subscription of that name, in any letter case.
     pub fn subscription(&self, name: &SubscriptionName) -> Option<&Arc<EventSubscription>> {
         self.subscriptions.get(&name.key())
+    }
+
+    /// The subscription that makes it a queue (rule S1); `None` for other topics.
+    pub fn queue(&self) -> Option<&Arc<EventSubscription>> {
+        let own = self.subscriptions.get(&self.topic.name.key())?;
+        let is_pulled = own.definition.destination.delivery_mode() == DeliveryMode::Queue;
+        (self.namespace.is_none() && is_pulled).then_some(own)
     }
 
     /// `event` as the filters of this topic's subscriptions see it.

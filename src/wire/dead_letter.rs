@@ -194,6 +194,7 @@ fn sentence_for(reason: DeadLetterReason) -> &'static str {
             "Undeliverable due to client error"
         }
         DeadLetterReason::SubscriptionDeleted => "Event subscription was deleted.",
+        DeadLetterReason::Cancelled => "Scheduled message was cancelled.",
         DeadLetterReason::EventUnreadable => "Event could not be read.",
         DeadLetterReason::Application => "Event was rejected.",
         DeadLetterReason::Manual => "Event was dead-lettered by an operator.",

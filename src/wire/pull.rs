@@ -230,7 +230,10 @@ impl Failure {
         match self {
             Self::Bad => "BadToken",
             Self::Refused(
-                LockError::LockLost | LockError::IsDeadLetter | LockError::HeldLongEnough,
+                LockError::LockLost
+                | LockError::IsDeadLetter
+                | LockError::TooManyProperties
+                | LockError::HeldLongEnough,
             ) => "TokenLost",
         }
     }
@@ -239,7 +242,11 @@ impl Failure {
         match self {
             Self::Bad => "The token is not one that was received.".to_owned(),
             Self::Refused(LockError::LockLost) => "Token has expired.".to_owned(),
-            Self::Refused(refusal @ (LockError::IsDeadLetter | LockError::HeldLongEnough)) => {
+            Self::Refused(
+                refusal @ (LockError::IsDeadLetter
+                | LockError::TooManyProperties
+                | LockError::HeldLongEnough),
+            ) => {
                 let sentence = refusal.to_string();
                 let (first, rest) = sentence.split_at(1);
                 format!("{}{rest}.", first.to_uppercase())

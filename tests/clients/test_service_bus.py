@@ -1,10 +1,7 @@
-"""The stock Service Bus client for Python against the appliance's AMQP connections."""
+"""Queues, as the stock Service Bus client for Python uses them."""
 
 import datetime
 import os
-import pathlib
-import re
-import subprocess
 import time
 import uuid
 
@@ -14,50 +11,49 @@ from azure.servicebus import (
     ServiceBusMessage,
     ServiceBusReceiveMode,
     ServiceBusSubQueue,
-    NEXT_AVAILABLE_SESSION,
 )
 from azure.servicebus.exceptions import (
     MessageLockLostError,
     MessageSizeExceededError,
     MessagingEntityNotFoundError,
-    OperationTimeoutError,
     ServiceBusAuthenticationError,
     ServiceBusError,
-    SessionCannotBeLockedError,
 )
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-NODE = pathlib.Path(os.environ.get("AMQP_NODE") or REPOSITORY / "target/debug/examples/amqp_node")
+from appliance import Appliance
+
 WAIT_S = 5
 
 
-@pytest.fixture(scope="module")
-def endpoint():
-    process = subprocess.Popen([str(NODE)], stdout=subprocess.PIPE, text=True)
-    found = re.search(r"listening on (\S+)", process.stdout.readline())
-    yield found[1]
-    process.kill()
-    process.wait()
-
-
-def connection_string(endpoint, key="c2VjcmV0"):
+def connection_string(appliance, key=None):
+    endpoint = appliance.url.removeprefix("http://")
     return (
         f"Endpoint=sb://{endpoint};SharedAccessKeyName=RootManageSharedAccessKey;"
-        f"SharedAccessKey={key};UseDevelopmentEmulator=true;"
+        f"SharedAccessKey={key or appliance.token};UseDevelopmentEmulator=true;"
     )
 
 
 @pytest.fixture
-def client(endpoint):
+def client(appliance):
     with ServiceBusClient.from_connection_string(
-        connection_string(endpoint), retry_total=0
+        connection_string(appliance), retry_total=0
     ) as client:
         yield client
 
 
 @pytest.fixture
-def queue():
-    return f"q-{uuid.uuid4()}"
+def create_queue(appliance):
+    def create(**properties):
+        name = f"q-{uuid.uuid4()}"
+        appliance.manage("PUT", f"/queues/{name}", {"properties": properties}, status=201)
+        return name
+
+    return create
+
+
+@pytest.fixture
+def queue(create_queue):
+    return create_queue(maxDeliveryCount=3)
 
 
 def send(client, queue, *bodies, **properties):
@@ -101,7 +97,7 @@ def test_messages_arrive_with_their_properties(client, queue):
             b"yes": True,
             b"half": 0.5,
         }
-        assert message.sequence_number == 1 and message.delivery_count == 0
+        assert message.sequence_number > 0 and message.delivery_count == 0
         assert abs(message.enqueued_time_utc - at) < datetime.timedelta(seconds=30)
         assert message.locked_until_utc > at
         receiving.complete_message(message)
@@ -175,19 +171,18 @@ def test_deferred_messages_come_by_their_number(client, queue):
             receiving.receive_deferred_messages(message.sequence_number)
 
 
-def test_locks_are_renewed_and_lost(client):
-    queue = f"short-{uuid.uuid4()}"
+def test_locks_are_renewed_and_lost(client, create_queue):
+    queue = create_queue(lockDuration="PT5S")
     send(client, queue, "slow")
     with receiver(client, queue) as receiving:
         [message] = receiving.receive_messages()
         before = message.locked_until_utc
-        time.sleep(1)
+        time.sleep(3)
         receiving.renew_message_lock(message)
         assert message.locked_until_utc > before
-        time.sleep(1.5)
+        time.sleep(3)
         receiving.renew_message_lock(message)
-        [message] = [message]
-        time.sleep(2.5)
+        time.sleep(5.5)
         # The client itself refuses what it knows to be late.
         with pytest.raises(ServiceBusError):
             receiving.complete_message(message)
@@ -211,8 +206,10 @@ def test_a_lost_lock_is_told(client, queue):
 def test_messages_are_peeked_at(client, queue):
     send(client, queue, *"abc")
     with receiver(client, queue) as receiving:
-        assert bodies(receiving.peek_messages(max_message_count=2)) == ["a", "b"]
-        assert bodies(receiving.peek_messages(max_message_count=9, sequence_number=2)) == ["b", "c"]
+        found = receiving.peek_messages(max_message_count=2)
+        assert bodies(found) == ["a", "b"]
+        found = receiving.peek_messages(max_message_count=9, sequence_number=found[1].sequence_number)
+        assert bodies(found) == ["b", "c"]
         [message] = receiving.receive_messages(max_message_count=1)
         assert str(message) == "a"
 
@@ -273,44 +270,98 @@ def test_what_was_prefetched_returns_uncounted(client, queue):
         assert sorted(bodies(found)) == list("bcde")
 
 
-def test_sessions_have_one_holder_state_and_order(client):
-    queue = f"session-{uuid.uuid4()}"
-    send(client, queue, "1", "2", session_id="one")
-    send(client, queue, "3", session_id="two")
-    with pytest.raises(ServiceBusError):
-        send(client, queue, "none")
-    with receiver(client, queue, session_id="one") as one:
-        assert one.session.session_id == "one"
-        one.session.set_state(b"half")
-        assert one.session.get_state() == b"half"
-        before = one.session.locked_until_utc
-        time.sleep(0.1)
-        assert one.session.renew_lock() > before
-        with pytest.raises(SessionCannotBeLockedError):
-            with receiver(client, queue, session_id="one"):
-                pass
-        found = []
-        while len(found) < 2:
-            for message in one.receive_messages(max_message_count=2):
-                one.complete_message(message)
-                found.append(str(message))
-        assert found == ["1", "2"]
-    with receiver(client, queue, session_id=NEXT_AVAILABLE_SESSION) as two:
-        assert two.session.session_id == "two"
-        assert bodies(two.peek_messages()) == ["3"]
-        [message] = two.receive_messages()
-        two.complete_message(message)
-    with receiver(client, queue, session_id="one") as one:
-        assert one.session.get_state() == b"half"
+def test_messages_expire_by_their_own_time_or_by_the_queues(client, create_queue):
+    second = datetime.timedelta(seconds=1)
+    for properties, lives in [
+        ({}, second),
+        ({"defaultMessageTimeToLive": "PT1S"}, None),
+        ({"defaultMessageTimeToLive": "PT1S"}, datetime.timedelta(hours=1)),
+    ]:
+        for keeps in (False, True):
+            queue = create_queue(deadLetteringOnMessageExpiration=keeps, **properties)
+            send(client, queue, "late", time_to_live=lives)
+            time.sleep(1.1)
+            with receiver(client, queue) as receiving:
+                assert receiving.receive_messages(max_wait_time=1) == []
+            with receiver(client, queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+                found = dead.receive_messages(max_wait_time=1)
+                reasons = [message.dead_letter_reason for message in found]
+                assert reasons == ["TTLExpiredException"] * keeps, (properties, lives)
 
 
-def test_no_free_session_is_a_time_out(client):
-    queue = f"session-{uuid.uuid4()}"
-    with pytest.raises(OperationTimeoutError):
-        with client.get_queue_receiver(
-            queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=1
+def test_messages_survive_a_restart(tmp_path):
+    with Appliance(tmp_path / "data") as appliance:
+        appliance.manage("PUT", "/queues/jobs", {"properties": {}}, status=201)
+        with ServiceBusClient.from_connection_string(connection_string(appliance)) as client:
+            send(client, "jobs", *"abc")
+            with receiver(client, "jobs") as receiving:
+                [first] = receiving.receive_messages(max_message_count=1)
+                receiving.complete_message(first)
+    with Appliance(tmp_path / "data") as appliance:
+        with ServiceBusClient.from_connection_string(connection_string(appliance)) as client:
+            with receiver(client, "jobs") as receiving:
+                assert bodies(receiving.peek_messages(max_message_count=9)) == ["b", "c"]
+
+
+def test_queues_are_made_and_counted_on_the_command_line(appliance, client):
+    queue = f"q-{uuid.uuid4()}"
+    appliance.command("queues", "create", queue, "--max-delivery-count", "1", "--lock-duration", "PT30S")
+    send(client, queue, "poison", "good")
+    with receiver(client, queue) as receiving:
+        [message] = receiving.receive_messages(max_message_count=1)
+        receiving.abandon_message(message)
+    row = next(row for row in appliance.command("queues", "list").splitlines() if queue in row)
+    assert row.split() == [queue, "1", "1", "1", "PT30S"]
+    assert "dead letters      1" in appliance.command("queues", "show", queue)
+    appliance.command("queues", "delete", queue, "--yes")
+    with pytest.raises(MessagingEntityNotFoundError):
+        send(client, queue, "lost")
+
+
+def test_a_dead_letter_is_resubmitted_to_its_queue(appliance, client, queue):
+    send(client, queue, "again")
+    with receiver(client, queue) as receiving:
+        [message] = receiving.receive_messages()
+        receiving.dead_letter_message(message, reason="not today")
+        [dead] = appliance.manage("GET", f"/everpost/deadLetters?topic={queue}")["value"]
+        appliance.command("dead-letters", "resubmit", str(dead["deliveryId"]))
+        [message] = receiving.receive_messages()
+        assert (str(message), message.delivery_count) == ("again", 0)
+        receiving.complete_message(message)
+
+
+def test_topics_of_namespaces_have_subscriptions(appliance, client):
+    namespace = f"n-{uuid.uuid4()}"
+    path = f"/namespaces/{namespace}/topics/orders"
+    appliance.manage("PUT", f"/namespaces/{namespace}", {"location": "local"})
+    appliance.manage("PUT", path, {"properties": {}})
+    delivery = {"deliveryMode": "Queue", "queue": {}}
+    paid = {"operatorType": "StringIn", "key": "subject", "values": ["paid"]}
+    for name, filters in [("all", []), ("paid", [paid])]:
+        properties = {"deliveryConfiguration": delivery, "filtersConfiguration": {"filters": filters}}
+        appliance.manage("PUT", f"{path}/eventSubscriptions/{name}", {"properties": properties})
+    topic = f"{namespace}/orders"
+    with client.get_topic_sender(topic) as sender:
+        sender.send_messages([ServiceBusMessage(each, subject=each) for each in ("open", "paid")])
+
+    def drain(subscription, **options):
+        with client.get_subscription_receiver(
+            topic, subscription, max_wait_time=1, **options
         ) as receiving:
+            found = list(receiving)
+            for message in found:
+                settle = receiving.complete_message if options else receiving.dead_letter_message
+                settle(message)
+        return bodies(found)
+
+    assert drain("all") == ["open", "paid"]
+    assert drain("paid") == ["paid"]
+    assert drain("paid", sub_queue=ServiceBusSubQueue.DEAD_LETTER) == ["paid"]
+    with pytest.raises(ServiceBusError, match="received from its subscriptions"):
+        with receiver(client, topic) as receiving:
             receiving.receive_messages()
+    with pytest.raises(ServiceBusError, match="Cannot create a message sender"):
+        send(client, f"{topic}/Subscriptions/all", "lost")
 
 
 def test_missing_queues_are_named(client):
@@ -326,8 +377,8 @@ def test_nothing_is_sent_to_a_dead_letter_queue(client, queue):
         send(client, f"{queue}/$DeadLetterQueue", "lost")
 
 
-def test_a_wrong_key_opens_nothing(endpoint, queue):
-    string = connection_string(endpoint, key="d3Jvbmc=")
+def test_a_wrong_key_opens_nothing(appliance, queue):
+    string = connection_string(appliance, key="d3Jvbmc=")
     with ServiceBusClient.from_connection_string(string, retry_total=0) as client:
         with pytest.raises(ServiceBusAuthenticationError):
             send(client, queue, "lost")

@@ -3,7 +3,7 @@
 //! All along the store shows exactly what the reference says: nobody holds what another holds, a stale
 //! token changes nothing, and every turn is on record.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +73,7 @@ fn disposition() -> impl Strategy<Value = Disposition> {
     prop_oneof![
         2 => Just(Disposition::Complete),
         3 => Just(Disposition::Abandon),
+        1 => Just(Disposition::Uncount),
         1 => (0_u64..200_000, 0_u64..400_000, 1_u32..9).prop_map(|(after, lifetime, attempts_max)| {
             Disposition::Release {
                 after: Duration::from_millis(after),
@@ -314,6 +315,7 @@ impl Trial {
             received_at: self.now,
             events: vec![(event, vec![self.subscription])],
             fan_out: None,
+            scheduled: BTreeMap::new(),
             request: None,
             audit: None,
             notified: Vec::new(),
@@ -409,6 +411,7 @@ impl Trial {
             token,
             of,
             disposition,
+            properties: Vec::new(),
         };
         let request = LockChanges {
             changes: vec![change],
@@ -436,10 +439,11 @@ impl Trial {
             return;
         };
         let outcome = match (&how, row.state) {
-            (Disposition::Complete, _) => Outcome::Delivered,
-            (Disposition::Abandon | Disposition::Release { .. }, _) => Outcome::Released,
-            (Disposition::Defer, _) => Outcome::Deferred,
-            (Disposition::DeadLetter(_), DeliveryState::Pending) => Outcome::Rejected,
+            (Disposition::Complete, _) => Some(Outcome::Delivered),
+            (Disposition::Abandon | Disposition::Release { .. }, _) => Some(Outcome::Released),
+            (Disposition::Uncount, _) => None,
+            (Disposition::Defer, _) => Some(Outcome::Deferred),
+            (Disposition::DeadLetter(_), DeliveryState::Pending) => Some(Outcome::Rejected),
             (Disposition::DeadLetter(_), _) => {
                 assert_eq!(settled, Err(LockError::IsDeadLetter));
                 return;
@@ -452,7 +456,8 @@ impl Trial {
         );
         row.lock = None;
         if row.state == DeliveryState::Pending {
-            row.recorded.push(outcome);
+            row.recorded.extend(outcome);
+            row.attempts -= u32::from(outcome.is_none());
         }
         match (how, row.state) {
             (Disposition::Complete, DeliveryState::Pending) => {
@@ -461,7 +466,7 @@ impl Trial {
             (Disposition::Complete, _) => row.state = DeliveryState::Removed,
             (Disposition::DeadLetter(_), _) => row.end(DeliveryState::DeadLettered, now),
             (Disposition::Defer, _) => row.deferred = true,
-            (Disposition::Abandon, _) => row.due_at = row.queued_at,
+            (Disposition::Abandon | Disposition::Uncount, _) => row.due_at = row.queued_at,
             (Disposition::Release { attempts_max, .. }, DeliveryState::Pending)
                 if row.attempts >= attempts_max =>
             {

@@ -5,10 +5,11 @@ mod accounts;
 mod catalog;
 mod deliveries;
 mod events;
+mod messages;
 mod pull_queue;
 mod resubmissions;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +43,7 @@ use accounts::*;
 use catalog::*;
 use deliveries::*;
 use events::*;
+use messages::*;
 use pull_queue::*;
 use resubmissions::*;
 
@@ -168,7 +170,7 @@ impl Fixture {
             .await
             .expect("stored")
         {
-            Appended::Stored { events } => events[0],
+            Appended::Stored { events, .. } => events[0],
             Appended::Repeated => panic!("no request id, no repetition"),
         }
     }
@@ -179,6 +181,7 @@ impl Fixture {
             received_at: at(now),
             events: vec![(event(id), targets.to_vec())],
             fan_out: None,
+            scheduled: BTreeMap::new(),
             request: None,
             audit: None,
             notified: Vec::new(),
@@ -290,11 +293,12 @@ async fn events_come_back_as_they_were(f: Fixture) {
             .map(|event| (event.clone(), vec![f.billing]))
             .collect(),
         fan_out: None,
+        scheduled: BTreeMap::new(),
         request: None,
         audit: None,
         notified: Vec::new(),
     };
-    let Appended::Stored { events: keys } =
+    let Appended::Stored { events: keys, .. } =
         f.store.ledger.append(accepted, drop).await.expect("ok")
     else {
         panic!("it was stored");
@@ -485,6 +489,7 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
         received_at: at(9),
         events: vec![(event("other"), Vec::new()); 10_000],
         fan_out: None,
+        scheduled: BTreeMap::new(),
         request: None,
         audit: None,
         notified: Vec::new(),
@@ -536,4 +541,6 @@ conformance! {
     a_search_of_events_says_how_far_it_came
     a_search_in_data_ends_after_so_many_bytes
     a_queue_shows_what_waits_and_what_is_held
+    scheduled_deliveries_wait_and_can_be_cancelled
+    properties_that_receivers_set_add_up
 }

@@ -46,6 +46,7 @@ fn row(reason: Reason) -> (&'static str, &'static str, Option<u16>) {
         Reason::SubscriptionDeleted => ("The subscription was deleted", "Nobody gets them any more.", None),
         Reason::EventUnreadable => ("The stored event is damaged", "They cannot be sent any more.", None),
         Reason::Manual => ("Dead-lettered by hand", ASK, None),
+        Reason::Cancelled => ("Cancelled before its time", "They cannot be sent any more.", None),
         Reason::Application => ("Dead-lettered by the receiver", ASK, None),
     }
 }

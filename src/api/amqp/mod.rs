@@ -7,19 +7,21 @@
 
 mod claims;
 mod connection;
-mod dead_letters;
+mod entities;
 mod event;
 mod frames;
 mod limits;
 mod link;
 mod nodes;
+mod queue;
 mod serve;
 mod session;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod topic;
 
 pub use claims::Claims;
-pub(super) use dead_letters::DeadLetterQueues;
-pub use nodes::{HeldSession, Nodes, Receiver, ReceiverRequest, Sender, Taken};
+pub(super) use entities::Entities;
+pub use nodes::{Nodes, Receiver, ReceiverRequest, Sender, Taken};
 pub use serve::{Server, serve};

@@ -4,22 +4,17 @@
 //! behind these traits. Their functions return when what they tell is durable, for what they return is what the
 //! peer is told.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::api::amqp::claims::Claims;
-use crate::base::Timestamp;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::address::EntityAddress;
 use crate::wire::amqp::cbs::PutToken;
-use crate::wire::amqp::management::{Reply, Request};
+use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::sasl::Plain;
-use crate::wire::amqp::terminus::SessionFilter;
 
 /// All nodes, as one connection sees them.
 #[async_trait]
@@ -33,32 +28,24 @@ pub trait Nodes: Send + Sync + 'static {
     /// Attaches a client that sends.
     async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError>;
 
-    /// Attaches a client that receives. A request for the next session may wait for one; it gives up when
-    /// `gone` says that the client did.
-    async fn open_receiver(
-        &self,
-        request: ReceiverRequest,
-        gone: &CancellationToken,
-    ) -> Result<Box<dyn Receiver>, AmqpError>;
+    /// Attaches a client that receives.
+    async fn open_receiver(&self, request: ReceiverRequest)
+    -> Result<Box<dyn Receiver>, AmqpError>;
 
     /// Whether there is an entity that can be asked.
     async fn open_management(&self, entity: &EntityAddress) -> Result<(), AmqpError>;
 
     /// Answers a request. That the client may make it was checked.
-    async fn manage(&self, entity: &EntityAddress, request: Request) -> Result<Reply, AmqpError>;
+    async fn manage(&self, entity: &EntityAddress, asked: Operation) -> Result<Reply, AmqpError>;
 }
 
 /// How a client wants to receive.
 #[derive(Clone, Debug)]
 pub struct ReceiverRequest {
     pub entity: EntityAddress,
-    /// The link's name, by which requests to `$management` refer to it.
-    pub link: String,
     /// Messages are locked and then settled. Otherwise they are removed as they are handed out.
     pub lock: bool,
-    pub session: Option<SessionFilter>,
-    /// How long to wait for a session.
-    pub session_timeout: Option<Duration>,
+    pub wants_session: bool,
 }
 
 /// An entity that a client sends to.
@@ -75,9 +62,6 @@ pub trait Sender: Send + Sync {
 /// An entity that a client receives from.
 #[async_trait]
 pub trait Receiver: Send + Sync {
-    /// The session that is held.
-    fn session(&self) -> Option<HeldSession>;
-
     /// Waits until something can be taken. May be dropped while it waits. An error ends the link.
     async fn arrival(&self) -> Result<(), AmqpError>;
 
@@ -87,16 +71,6 @@ pub trait Receiver: Send + Sync {
 
     /// Settles locks. Each has its own result, in the same order. Runs to its end even if the client is gone.
     async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>>;
-
-    /// The client has detached: a session is free again. Locks stay until they expire.
-    async fn close(&self);
-}
-
-/// A session and its lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldSession {
-    pub id: String,
-    pub locked_until: Timestamp,
 }
 
 /// A message for the client.

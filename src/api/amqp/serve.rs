@@ -39,8 +39,7 @@ use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::performative::{Attach, Role, SenderSettles};
 use crate::wire::amqp::state::DeliveryState;
-use crate::wire::amqp::terminus::Target;
-use crate::wire::amqp::value::{Value, get};
+use crate::wire::amqp::terminus::{Source, Target};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 32 * 1_024;
@@ -113,7 +112,6 @@ enum End {
     Task {
         inbox: mpsc::UnboundedSender<Work>,
         credit: watch::Sender<Credit>,
-        gone: CancellationToken,
     },
     /// The peer shows tokens.
     Tokens,
@@ -300,13 +298,7 @@ impl Shell<'_> {
                 }
             }
             Event::Detached { link } => {
-                if let Some(Link {
-                    end: End::Task { gone, .. },
-                    ..
-                }) = self.links.remove(&link)
-                {
-                    gone.cancel();
-                }
+                self.links.remove(&link);
             }
         }
     }
@@ -403,21 +395,15 @@ impl Shell<'_> {
     {
         let (inbox, work) = mpsc::unbounded_channel();
         let (credit, credit_of) = watch::channel(Credit::default());
-        let gone = CancellationToken::new();
         let task = Task {
             link,
             entity: entity.clone(),
             nodes: Arc::clone(&self.nodes),
             commands: self.commands.clone(),
             inbox: work,
-            gone: gone.clone(),
         };
         self.tasks.spawn(run(task, credit_of));
-        End::Task {
-            inbox,
-            credit,
-            gone,
-        }
+        End::Task { inbox, credit }
     }
 
     fn on_message(&mut self, link: LinkId, arrived: Arrived) {
@@ -578,14 +564,10 @@ impl End {
 }
 
 fn receiver_request(entity: &EntityAddress, attach: &Attach) -> ReceiverRequest {
-    let timeout = get(&attach.properties, "com.microsoft:timeout").and_then(Value::as_integer);
-    let timeout = timeout.and_then(|ms| u64::try_from(ms).ok());
     ReceiverRequest {
         entity: entity.clone(),
-        link: attach.name.clone(),
         lock: attach.sender_settles != SenderSettles::Settled,
-        session: attach.source.as_ref().and_then(|source| source.session()),
-        session_timeout: timeout.map(Duration::from_millis),
+        wants_session: attach.source.as_ref().is_some_and(Source::wants_session),
     }
 }
 

@@ -28,9 +28,6 @@ const TRANSFER_HEAD_MAX: usize = 128;
 pub(super) struct Acceptance {
     /// The largest message that the peer may send.
     pub(super) message_bytes_max: Option<u64>,
-    /// The session that was found, which the peer reads in its filter.
-    pub(super) session: Option<String>,
-    pub(super) properties: Map,
 }
 
 /// A message to hand out.
@@ -166,11 +163,7 @@ impl Session {
             return;
         };
         let (id, mut answer) = (link.id, answer_to(&attach));
-        answer.properties = with.properties;
         answer.max_message_size = with.message_bytes_max;
-        if let (Some(source), Some(session)) = (&attach.source, with.session) {
-            answer.source = Some(source.with_session(&session));
-        }
         match &mut link.end {
             End::Incoming(incoming) => {
                 let bytes_max = with.message_bytes_max.unwrap_or(0);

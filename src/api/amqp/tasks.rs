@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::api::amqp::claims::Claims;
@@ -18,12 +17,7 @@ use crate::wire::amqp::condition::{AmqpError, DECODE_ERROR, UNAUTHORIZED_ACCESS}
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::state::DeliveryState;
-use crate::wire::amqp::value::{Map, Value};
 use crate::wire::amqp::{batch, management};
-
-/// .NET counts tenths of microseconds from the year 1.
-const TICKS_AT_EPOCH: i64 = 621_355_968_000_000_000;
-const TICKS_IN_MS: i64 = 10_000;
 
 /// What a task wants of its connection.
 pub(super) enum Command {
@@ -88,8 +82,6 @@ pub(super) struct Task {
     pub(super) nodes: Arc<dyn Nodes>,
     pub(super) commands: mpsc::UnboundedSender<Command>,
     pub(super) inbox: mpsc::UnboundedReceiver<Work>,
-    /// Cancelled when the link is gone.
-    pub(super) gone: CancellationToken,
 }
 
 impl Task {
@@ -190,18 +182,18 @@ async fn answer(
     clock: &Clock,
 ) {
     let properties = message.properties().unwrap_or_default();
-    let request = management::Request::parse(message).and_then(|request| {
-        let (right, now) = (request.operation.right(), clock.now());
+    let asked = management::Operation::parse(message).and_then(|asked| {
+        let (right, now) = (asked.right(), clock.now());
         // The client has shown a token for the node, or for the entity above it.
         let path = Address::Management(task.entity.clone()).to_string();
         let may = |each: &Claims| each.are_valid(now) && each.allow(&path, Some(right));
         match claims.borrow().iter().any(may) {
-            true => Ok(request),
+            true => Ok(asked),
             false => Err(unauthorized(&path, &format!("the right {right:?}"))),
         }
     });
-    let answer = match request {
-        Ok(request) => task.nodes.manage(&task.entity, request).await,
+    let answer = match asked {
+        Ok(asked) => task.nodes.manage(&task.entity, asked).await,
         Err(error) => Err(error),
     };
     task.say(Command::Reply(Reply {
@@ -225,11 +217,11 @@ pub(super) async fn hand_out(
     takes: Arc<Semaphore>,
 ) {
     let settled = !request.lock;
-    let receiver = match task.nodes.open_receiver(request, &task.gone).await {
+    let receiver = match task.nodes.open_receiver(request).await {
         Ok(receiver) => receiver,
         Err(error) => return task.refuse(error),
     };
-    task.accept(acceptance(&*receiver));
+    task.accept(Acceptance::default());
     let mut handing = HandingOut {
         task,
         receiver,
@@ -243,23 +235,6 @@ pub(super) async fn hand_out(
     if let Err(error) = handing.run().await {
         let link = handing.task.link;
         handing.task.say(Command::Detach(link, error));
-    }
-    handing.receiver.close().await;
-}
-
-fn acceptance(receiver: &dyn Receiver) -> Acceptance {
-    let Some(session) = receiver.session() else {
-        return Acceptance::default();
-    };
-    let ticks = session.locked_until.as_ms() * TICKS_IN_MS + TICKS_AT_EPOCH;
-    let until = (
-        Value::symbol("com.microsoft:locked-until-utc"),
-        Value::Long(ticks),
-    );
-    Acceptance {
-        message_bytes_max: None,
-        session: Some(session.id),
-        properties: Map::from([until]),
     }
 }
 

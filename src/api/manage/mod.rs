@@ -4,6 +4,7 @@ pub(crate) mod azure;
 pub(crate) mod inspectors;
 pub(crate) mod namespaces;
 pub(crate) mod people;
+pub(crate) mod queues;
 pub(crate) mod tokens;
 
 use std::sync::Arc;

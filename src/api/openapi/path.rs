@@ -60,6 +60,11 @@ fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
             json!("orders"),
             "The name of a topic.",
         ),
+        (_, "queue") => (
+            named(&NAME_CHARACTERS),
+            json!("jobs"),
+            "The name of a queue.",
+        ),
         (_, "subscriptionId") => (
             text(),
             json!("00000000-0000-0000-0000-000000000000"),

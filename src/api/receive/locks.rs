@@ -194,6 +194,7 @@ pub(crate) async fn settle(
         token: *token,
         of: LockOf::default(),
         disposition: disposition.clone(),
+        properties: Vec::new(),
     });
     let ended = state.broker.settle_locks(changes.collect(), audit).await?;
     let mut answer = SettledTokens::default();
@@ -230,7 +231,9 @@ impl From<LockError> for Fault {
     fn from(refusal: LockError) -> Self {
         let code = match refusal {
             LockError::LockLost => "TokenLost",
-            LockError::IsDeadLetter | LockError::HeldLongEnough => "NotAllowed",
+            LockError::IsDeadLetter | LockError::TooManyProperties | LockError::HeldLongEnough => {
+                "NotAllowed"
+            }
         };
         Self {
             code,

@@ -105,6 +105,9 @@ impl From<ManageError> for Refusal {
             | ManageError::DeliveryModeFixed(_)
             | ManageError::NothingSent(_)
             | ManageError::BuiltIn(_)
+            | ManageError::QueueNotFound(_)
+            | ManageError::TopicInTheWay(_)
+            | ManageError::OfQueue(_)
             | ManageError::TooManySubscriptions(_)
             | ManageError::TooManySecrets(_) => {
                 Self::not_found(format!("The messaging entity could not be found: {error}."))
@@ -129,7 +132,7 @@ impl From<LockError> for Refusal {
     fn from(refusal: LockError) -> Self {
         match refusal {
             LockError::LockLost => Self::not_found(format!("MessageLockLost: {refusal}.")),
-            LockError::IsDeadLetter | LockError::HeldLongEnough => {
+            LockError::IsDeadLetter | LockError::TooManyProperties | LockError::HeldLongEnough => {
                 Self::new(StatusCode::BAD_REQUEST, format!("{refusal}."))
             }
         }
@@ -341,6 +344,7 @@ impl EntityHandler<'_> {
                 message,
             },
             disposition,
+            properties: Vec::new(),
         };
         let settled = self.state.broker.settle_locks(vec![change], audit).await?;
         let settled = settled.into_iter().next();
@@ -363,7 +367,7 @@ impl EntityHandler<'_> {
             dead_letter,
             ..
         } = locked;
-        let mut headers = message_of(delivery, event, dead_letter.as_ref(), lock).headers();
+        let mut headers = message_of(delivery, event, dead_letter.as_ref(), None, lock).headers();
         let schema = self.subscription.definition.delivery_schema;
         let payload = wire::encode_message(schema, &self.topic.resource_id, &locked.event);
         let kind = HeaderValue::from_static(payload.content_type);
@@ -377,6 +381,7 @@ pub(in crate::api) fn message_of<'a>(
     delivery: &Delivery,
     event: &'a StoredEvent,
     dead: Option<&'a DeadLetter>,
+    set: Option<&'a [u8]>,
     lock: Option<(LockToken, Timestamp)>,
 ) -> Message<'a> {
     let details = dead.map(|dead| &dead.details);
@@ -394,5 +399,6 @@ pub(in crate::api) fn message_of<'a>(
         reason: own_reason.or(given.map(DeadLetterReason::name)),
         description: own_description.or(given.map(DeadLetterReason::description)),
         properties: details.map_or(&[], |details| &details.properties),
+        set: set.unwrap_or_default(),
     }
 }

@@ -12,6 +12,7 @@ mod dead_letters;
 mod events;
 mod explain;
 mod inspectors;
+mod message_queues;
 mod namespaces;
 mod people;
 mod publish;
@@ -34,6 +35,7 @@ pub(crate) fn areas(options: &ApiOptions) -> Vec<Area> {
         subscriptions::area(),
         namespaces::area(),
         pull::area(),
+        message_queues::area(),
         events::area(),
         explain::area(options),
         dead_letters::area(options),

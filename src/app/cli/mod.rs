@@ -25,6 +25,7 @@ mod output;
 mod progress;
 mod publish;
 mod pull;
+mod queues;
 mod receive;
 mod rejected;
 mod rekey;
@@ -91,6 +92,8 @@ enum Command {
     Namespaces(Remote<Group<namespaces::NamespacesCommand>>),
     /// Manage topics
     Topics(Remote<Group<topics::TopicsCommand>>),
+    /// Manage queues, which clients of Azure Service Bus use
+    Queues(Remote<Group<queues::QueuesCommand>>),
     /// Manage event subscriptions
     Subscriptions(Remote<Group<subscriptions::SubscriptionsCommand>>),
     /// List and show events
@@ -174,6 +177,7 @@ impl Command {
             Self::Publish(command) => wait_for(command.run()),
             Self::Namespaces(command) => wait_for(command.run()),
             Self::Topics(command) => wait_for(command.run()),
+            Self::Queues(command) => wait_for(command.run()),
             Self::Subscriptions(command) => wait_for(command.run()),
             Self::Events(command) => wait_for(command.run()),
             Self::DeadLetters(command) => wait_for(command.run()),

@@ -501,7 +501,8 @@ impl Broker {
         self.end_by(&topic.retry_policy(subscription), subscription, delivery)
     }
 
-    fn end_by(
+    /// The same by a policy of its own.
+    pub(super) fn end_by(
         &self,
         policy: &RetryPolicy,
         subscription: &EventSubscription,
@@ -509,8 +510,7 @@ impl Broker {
     ) -> Option<Settlement> {
         let (now, scale) = (self.clock().now(), self.time_scale());
         let reason = admit(delivery, policy, now, scale).err()?;
-        let dead_letter = Settlement::DeadLetter(reason);
-        Some(dead_letter.for_destination(&subscription.definition.dead_letter))
+        Some(Settlement::for_exhausted(reason, &subscription.definition))
     }
 
     /// Ends deliveries that have used up their retry policy while nobody sends them, because their

@@ -5,6 +5,7 @@
 pub(super) mod inspectors;
 pub(super) mod key_uses;
 pub(super) mod namespaces;
+pub(super) mod queues;
 pub(super) mod signing;
 pub(super) mod try_filter;
 pub(super) mod validate;
@@ -71,6 +72,12 @@ pub enum ManageError {
          to, and it has no keys"
     )]
     BuiltIn(TopicName),
+    #[error("there is no queue {0}")]
+    QueueNotFound(TopicName),
+    #[error("{0} is a topic, so it cannot be the name of a queue")]
+    TopicInTheWay(TopicName),
+    #[error("the subscription of the queue {0} goes with the queue; change or delete that")]
+    OfQueue(TopicName),
     #[error("the topic {0} has no event subscription {1}")]
     SubscriptionNotFound(TopicName, SubscriptionName),
     #[error(
@@ -325,6 +332,7 @@ impl Broker {
     ) -> Result<Option<Arc<EventSubscription>>, ManageError> {
         let entry = self.topic(topic)?;
         let replaced = entry.subscription(name).cloned();
+        check_queue(&entry, name)?;
         let change = match &replaced {
             Some(current) => {
                 check_mode(&current.definition, &definition)?;
@@ -503,6 +511,7 @@ impl Broker {
         let Ok((entry, subscription)) = self.subscription(topic, name) else {
             return Ok(false);
         };
+        check_queue(&entry, name)?;
         let id = subscription.id;
         let audit = by.defined(Target::subscription(&entry.topic.name, &subscription.name));
         self.save(
@@ -604,6 +613,14 @@ fn own_keys(topic: &Topic) -> Result<&AccessKeys, ManageError> {
 fn needs_no_handshake(definition: &SubscriptionDefinition) -> bool {
     definition.destination.skips_validation()
         || definition.retry_policy.profile == DeliveryProfile::Namespace
+}
+
+/// Rejects what would leave a queue without its subscription.
+fn check_queue(topic: &TopicEntry, name: &SubscriptionName) -> Result<(), ManageError> {
+    match topic.queue().is_some_and(|own| own.name == *name) {
+        true => Err(ManageError::OfQueue(topic.topic.name.clone())),
+        false => Ok(()),
+    }
 }
 
 /// Rejects a change of the delivery mode.

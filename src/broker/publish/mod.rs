@@ -1,10 +1,12 @@
 //! Publishing: match, store, wake the dispatcher.
 
+pub(super) mod messages;
 pub(super) mod notices;
 pub(super) mod rejections;
 pub(super) mod send;
 pub(super) mod system;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::Timestamp;
@@ -174,7 +176,21 @@ impl Broker {
         events: Vec<Event>,
         only: Option<SubscriptionId>,
     ) -> AppendRequest {
-        let mut request = empty(topic, self.clock().now());
+        self.match_with(topic, events, only, BTreeMap::new()).await
+    }
+
+    /// The same if some of the events are scheduled: then their deliveries are created at once, however many.
+    pub(super) async fn match_with(
+        &self,
+        topic: &TopicEntry,
+        events: Vec<Event>,
+        only: Option<SubscriptionId>,
+        scheduled: BTreeMap<usize, Timestamp>,
+    ) -> AppendRequest {
+        let mut request = AppendRequest {
+            scheduled,
+            ..empty(topic, self.clock().now())
+        };
         request.events.reserve_exact(events.len());
         let (mut deliveries, mut evaluated) = (0, 0);
         for event in events {
@@ -201,8 +217,19 @@ impl Broker {
     pub(super) async fn append(
         &self,
         topic: &Arc<TopicEntry>,
-        mut accepted: AppendRequest,
+        accepted: AppendRequest,
     ) -> Result<Vec<EventKey>, StoreError> {
+        match self.store_accepted(topic, accepted).await? {
+            Appended::Repeated => Ok(Vec::new()),
+            Appended::Stored { events, .. } => Ok(events),
+        }
+    }
+
+    async fn store_accepted(
+        &self,
+        topic: &Arc<TopicEntry>,
+        mut accepted: AppendRequest,
+    ) -> Result<Appended, StoreError> {
         let later = match accepted.has_deliveries() {
             true => self.defer(accepted.topic, accepted.fan_out.is_some()),
             false => None,
@@ -217,10 +244,7 @@ impl Broker {
             broker.hand_over(handed_over);
             drop(later);
         };
-        match self.store().ledger.append(accepted, then).await? {
-            Appended::Repeated => Ok(Vec::new()),
-            Appended::Stored { events } => Ok(events),
-        }
+        self.store().ledger.append(accepted, then).await
     }
 
     /// Wakes those who serve the subscriptions of stored events.
@@ -251,6 +275,7 @@ fn empty(topic: &TopicEntry, now: Timestamp) -> AppendRequest {
         received_at: now,
         events: Vec::new(),
         fan_out: None,
+        scheduled: BTreeMap::new(),
         request: None,
         audit: None,
         notified: Vec::new(),

@@ -210,6 +210,7 @@ fn notice_of(registry: &Registry, change: &RegistryChange) -> Option<Notice> {
         RegistryChange::ChangeValidation { id, validation } => (*id, None, validation),
         RegistryChange::Namespace(_)
         | RegistryChange::AddTopic { .. }
+        | RegistryChange::AddQueue { .. }
         | RegistryChange::ChangeTopic { .. }
         | RegistryChange::ChangeKeys { .. }
         | RegistryChange::DeleteTopic { .. }

@@ -2,7 +2,7 @@
 
 pub(super) mod pull;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::model::audit::{AuditAction, AuditEntry, Caller, Target};
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::destination::DeliveryMode;
+use crate::model::event::Event;
 use crate::model::lease::{
     Disposition, LockChange, LockEnd, LockError, LockOf, LockToken, NEVER, QueueRef, SubQueue,
 };
@@ -20,6 +21,7 @@ use crate::model::limits::{LOCK_BYTES_MAX, RECEIVERS_WAITING_MAX};
 use crate::model::name::SubscriptionName;
 use crate::model::namespace::NamespaceId;
 use crate::model::registry::TopicEntry;
+use crate::model::retry::RetryPolicy;
 use crate::model::subscription::{DeadLetterDestination, EventSubscription, SubscriptionId};
 use crate::model::topic::TopicId;
 use crate::store::views::DeadLetterQuery;
@@ -27,6 +29,7 @@ use crate::store::{
     FreeChange, FreeChanges, FreeSettled, LockBatch, LockChanges, LockRequest, LockSelection,
     LockSettled, Locked, PeekRequest, Peeked, StoreError,
 };
+use crate::wire::service_bus::message;
 
 /// How long a receiver waits before the store is read again: a lock may lapse.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
@@ -210,15 +213,15 @@ impl Broker {
         Ok(due.first().map_or(LOOK_INTERVAL, |due| due.at.since(now)))
     }
 
-    /// Dead letters of a subscription from a number on, whoever holds them.
-    pub async fn peek_dead_letters(
+    /// Deliveries of a queue from a number on, whoever holds them.
+    pub async fn peek(
         &self,
-        subscription: SubscriptionId,
+        of: QueueRef,
         from: DeliveryId,
         limit: usize,
     ) -> Result<Vec<Peeked>, StoreError> {
         let request = PeekRequest {
-            of: QueueRef::dead_letters(subscription),
+            of,
             from,
             limit: limit.min(PEEK_MAX),
             bytes_max: LOCK_BYTES_MAX,
@@ -227,7 +230,7 @@ impl Broker {
     }
 
     /// Keeps the locked deliveries that may be handed out, and ends those that have used up their retry
-    /// policy.
+    /// policy. Whoever receives a deferred one asks for that, and gets it.
     async fn handed_out(
         &self,
         topic: &TopicEntry,
@@ -237,12 +240,15 @@ impl Broker {
         let of = QueueRef::pending(subscription.id);
         let mut exhausted = Vec::new();
         let is_allowed = |each: &Locked| {
-            let ended = self.exhausted(topic, subscription, &each.delivery);
+            let policy = policy_of(topic, subscription, &each.event.event);
+            let ended = self.end_by(&policy, subscription, &each.delivery);
+            let ended = ended.filter(|_| !each.deferred);
             let is_allowed = ended.is_none();
             exhausted.extend(ended.map(|settlement| LockChange {
                 token: each.token,
                 of: LockOf::any_of(of),
                 disposition: Disposition::GiveUp(settlement),
+                properties: Vec::new(),
             }));
             is_allowed
         };
@@ -268,12 +274,34 @@ impl Broker {
             now: self.clock().now(),
         };
         let settled = self.store().ledger.settle_locks(request).await?;
-        let each = settled.into_iter().map(|settled| {
-            let LockSettled { lock, end } = settled?;
-            self.on_lock_settled(lock.of, end);
-            Ok(lock.delivery)
-        });
-        Ok(each.collect())
+        for LockSettled { lock, end } in settled.iter().flatten() {
+            self.on_lock_settled(lock.of, *end);
+        }
+        self.end_returned(settled.iter().flatten()).await?;
+        let each = settled.into_iter();
+        Ok(each.map(|settled| Ok(settled?.lock.delivery)).collect())
+    }
+
+    /// Ends what came back from its last attempt.
+    async fn end_returned(
+        &self,
+        settled: impl Iterator<Item = &LockSettled>,
+    ) -> Result<(), StoreError> {
+        let registry = self.registry();
+        let is_last = |each: &&LockSettled| {
+            let found = registry.subscription(each.lock.of.subscription);
+            let policy = found.map(|(_, subscription)| &subscription.definition.retry_policy);
+            each.is_returned()
+                && policy.is_some_and(|policy| each.lock.attempts >= policy.attempts_max)
+        };
+        let ended: BTreeSet<_> = settled
+            .filter(is_last)
+            .map(|each| each.lock.of.subscription)
+            .collect();
+        for (topic, subscription) in ended.iter().filter_map(|id| registry.subscription(*id)) {
+            self.end_oldest_exhausted(topic, subscription).await?;
+        }
+        Ok(())
     }
 
     /// The subscriptions that keep no dead letters, if one of the changes may make one.
@@ -370,6 +398,17 @@ impl Broker {
             let queue = QueueRef::dead_letters(subscription.id);
             self.shared.arrivals.announce(queue, dead);
         }
+    }
+}
+
+/// The retry policy of a delivery, within the time that its event has of its own.
+fn policy_of(topic: &TopicEntry, subscription: &EventSubscription, event: &Event) -> RetryPolicy {
+    let policy = topic.retry_policy(subscription);
+    let own = message::time_to_live(event);
+    let time_to_live = own.map_or(policy.time_to_live, |own| own.min(policy.time_to_live));
+    RetryPolicy {
+        time_to_live,
+        ..policy
     }
 }
 

@@ -60,13 +60,17 @@ impl Broker {
             token,
             of: LockOf::any_of(QueueRef::pending(subscription.id)),
             disposition: disposition.clone(),
+            properties: Vec::new(),
         });
         let settled = self.settle_locks(changes.collect(), None).await?;
         Ok(settled.into_iter().map(|each| each.map(|_| ())).collect())
     }
 
     /// The lock duration, by the time scale.
-    fn lock_duration(&self, subscription: &EventSubscription) -> Result<Duration, ReceiveError> {
+    pub fn lock_duration(
+        &self,
+        subscription: &EventSubscription,
+    ) -> Result<Duration, ReceiveError> {
         match &subscription.definition.destination {
             Destination::WebHook(_) => Err(ReceiveError::Pushed(subscription.name.clone())),
             Destination::Queue(queue) => Ok(self.time_scale().shrink(queue.lock_duration)),

@@ -35,6 +35,13 @@ pub enum RegistryChange {
         definition: TopicDefinition,
         keys: AccessKeys,
     },
+    /// A topic of no namespace, and its subscription of the same name.
+    AddQueue {
+        name: TopicName,
+        topic: TopicDefinition,
+        keys: AccessKeys,
+        subscription: SubscriptionDefinition,
+    },
     ChangeTopic {
         id: TopicId,
         definition: TopicDefinition,
@@ -123,6 +130,28 @@ pub(super) fn save(
             let id = TopicId(tx.last_insert_rowid());
             save_keys(tx, encryption, id, &keys, now)?;
             registry.put_topic(topic(tx, encryption, id)?);
+        }
+        RegistryChange::AddQueue {
+            name,
+            topic,
+            keys,
+            subscription,
+        } => {
+            let own = SubscriptionName::of_queue(&name);
+            let add = RegistryChange::AddTopic {
+                namespace: None,
+                name,
+                definition: topic,
+                keys,
+            };
+            save(tx, encryption, add, registry, now)?;
+            let add = RegistryChange::AddSubscription {
+                topic: TopicId(tx.last_insert_rowid()),
+                name: own,
+                definition: subscription,
+                validation: Validation::succeeded(None),
+            };
+            save(tx, encryption, add, registry, now)?;
         }
         RegistryChange::ChangeTopic { id, definition } => {
             let change = "UPDATE topic SET definition = ?2, updated_at = ?3 WHERE id = ?1";

@@ -1,5 +1,6 @@
 //! Storing events with their deliveries.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::params;
@@ -28,6 +29,9 @@ pub struct AppendRequest {
     /// Who gets the events, if their deliveries are created later, by [`super::Ledger::fan_out`]. Then the lists above
     /// are empty.
     pub fan_out: Option<FanOut>,
+    /// When those of the events, by their places, are due that are not due at once. Their deliveries are created with
+    /// them.
+    pub scheduled: BTreeMap<usize, Timestamp>,
     /// Identifies the publish request, if the client gave it an id.
     pub request: Option<RequestMark>,
     /// What somebody did to store them; publishers are not audited.
@@ -57,9 +61,9 @@ impl AppendRequest {
         }
     }
 
-    /// Has the deliveries created later.
+    /// Has the deliveries created later, if that may be.
     pub fn defer_deliveries(&mut self) {
-        if self.fan_out.is_none() {
+        if self.fan_out.is_none() && self.scheduled.is_empty() {
             let mut fan_out = FanOut::default();
             for (_, targets) in &mut self.events {
                 fan_out.push(&std::mem::take(targets));
@@ -74,6 +78,8 @@ impl AppendRequest {
 pub enum Appended {
     Stored {
         events: Vec<EventKey>,
+        /// Those that are created now.
+        deliveries: Vec<DeliveryId>,
     },
     /// The same request, or the same notice, was stored before, so nothing is stored again.
     Repeated,
@@ -104,8 +110,9 @@ impl Stored {
         else {
             return Appended::Repeated;
         };
+        let deliveries = handed_over.iter().map(|each| each.delivery.id).collect();
         then(handed_over);
-        Appended::Stored { events }
+        Appended::Stored { events, deliveries }
     }
 }
 
@@ -143,15 +150,17 @@ pub(in crate::store) fn append(
             received_at,
             event,
         });
+        let scheduled = request.scheduled.get(&number).copied();
+        let due_at = scheduled.unwrap_or(received_at);
         for subscription in targets {
-            let id = insert_delivery(tx, key, subscription, received_at, None)?;
+            let id = insert_delivery(tx, key, subscription, due_at, None)?;
             stored.handed_over.push(HandedOver {
                 subscription,
                 delivery: Delivery {
                     id,
                     event: key,
                     attempts: 0,
-                    published_at: received_at,
+                    published_at: due_at,
                     first_attempt_at: None,
                 },
                 event: Arc::clone(&event),

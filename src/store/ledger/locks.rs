@@ -16,6 +16,7 @@ use crate::model::event::StoredEvent;
 use crate::model::lease::{
     Lock, LockChange, LockEnd, LockError, LockToken, NEVER, QueueRef, SubQueue, is_held,
 };
+use crate::model::limits::RECEIVER_PROPERTY_BYTES_MAX;
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
@@ -24,6 +25,7 @@ use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
 use crate::store::ledger::settle::{SettlementRecord, record_lapse, remove, settle};
 use crate::store::row;
 use crate::store::sql::Sql;
+use crate::wire::amqp::message::merged;
 
 /// What to lock.
 #[derive(Clone, Debug)]
@@ -59,6 +61,8 @@ pub struct Locked {
     pub deferred: bool,
     /// Of a dead letter.
     pub dead_letter: Option<DeadLetter>,
+    /// See [`LockChange::properties`].
+    pub properties: Option<Vec<u8>>,
 }
 
 /// The result of a [`LockRequest`].
@@ -88,6 +92,8 @@ pub struct Peeked {
     pub deferred: bool,
     /// Of a dead letter.
     pub dead_letter: Option<DeadLetter>,
+    /// See [`LockChange::properties`].
+    pub properties: Option<Vec<u8>>,
 }
 
 /// Why and when a delivery was dead-lettered.
@@ -118,7 +124,7 @@ pub struct LockSettled {
 
 /// The columns that [`Lockable::of`] reads after those of the delivery.
 const LOCKABLE: &str = "deferred, locked_at, locked_until, dead_letter_reason, \
-     receiver_reason, receiver_description, receiver_properties, ended_at";
+     receiver_reason, receiver_description, receiver_properties, ended_at, message_properties";
 const LOCK: &str = "UPDATE delivery SET lock_token = ?2, locked_at = ?3, locked_until = ?4, \
      attempts = attempts + ?5, \
      last_attempt_at = CASE WHEN ?5 THEN ?3 ELSE last_attempt_at END, \
@@ -131,6 +137,7 @@ struct Lockable {
     /// Beginning and end of a lock that has lapsed.
     lapsed: Option<(Timestamp, Timestamp)>,
     dead_letter: Option<DeadLetter>,
+    properties: Option<Vec<u8>>,
 }
 
 impl Lockable {
@@ -149,6 +156,7 @@ impl Lockable {
             deferred: row.get(5)?,
             lapsed: from.zip(until),
             dead_letter,
+            properties: row.get(13)?,
         })
     }
 }
@@ -186,6 +194,7 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
             event: Arc::new(event),
             deferred: found.deferred,
             dead_letter: found.dead_letter,
+            properties: found.properties,
         });
     }
     Ok(taken)
@@ -210,6 +219,7 @@ pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>
             event: Arc::new(event),
             deferred: found.deferred,
             dead_letter: found.dead_letter,
+            properties: found.properties,
         });
     }
     Ok(peeked)
@@ -285,6 +295,12 @@ const UNLOCK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, l
      next_attempt_at = ?2, deferred = (?2 = ?3) WHERE id = ?1";
 
 impl LockSettled {
+    /// Whether it is pending again.
+    pub fn is_returned(&self) -> bool {
+        matches!(self.end, LockEnd::Settled(Settlement::Retry { at }) if at != NEVER)
+            && self.lock.of.queue == SubQueue::Pending
+    }
+
     fn removes_dead_letter(&self) -> bool {
         let is_back = matches!(
             self.end,
@@ -328,6 +344,9 @@ fn settle_lock(
         Err(error) => return Ok(Err(error)),
     };
     let id = lock.delivery;
+    if !change.properties.is_empty() && !set_properties(tx, id, &change.properties)? {
+        return Ok(Err(LockError::TooManyProperties));
+    }
     match (end, lock.of.queue) {
         (LockEnd::Renewed { until }, _) => {
             tx.run(RENEW, params![id, until])?;
@@ -341,6 +360,23 @@ fn settle_lock(
         (LockEnd::Settled(_), SubQueue::DeadLetters) => remove(tx, id, now)?,
     }
     Ok(Ok(LockSettled { lock, end }))
+}
+
+/// Sets properties beside those that were set before; `false` if that makes too many.
+fn set_properties(tx: &WriteTx, id: DeliveryId, set: &[u8]) -> Result<bool, StoreError> {
+    let find = "SELECT message_properties FROM delivery WHERE id = ?1";
+    let before: Option<Vec<u8>> = tx.one(find, [id], |row| Ok(row.get(0)?))?;
+    let merged = match before {
+        Some(before) => merged(&before, set),
+        None => Ok(set.to_vec()),
+    };
+    let merged = merged.map_err(|error| row::unreadable("map of properties", error))?;
+    if merged.len() > RECEIVER_PROPERTY_BYTES_MAX {
+        return Ok(false);
+    }
+    let set = "UPDATE delivery SET message_properties = ?2 WHERE id = ?1";
+    tx.run(set, params![id, merged])?;
+    Ok(true)
 }
 
 fn settle_pending(

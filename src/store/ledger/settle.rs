@@ -67,6 +67,8 @@ pub enum FreeChange {
     RetryNow,
     /// Takes a dead letter out of its queue.
     Remove,
+    /// Ends a pending one of this subscription whose time to live has not begun.
+    Cancel(SubscriptionId),
 }
 
 /// Changes to make together.
@@ -287,6 +289,7 @@ struct Free {
     subscription: SubscriptionId,
     state: DeliveryState,
     due_at: Timestamp,
+    published_at: Timestamp,
     deferred: bool,
     attempts: u32,
     /// Beginning and end of its newest lock.
@@ -314,13 +317,14 @@ pub(super) fn settle_free(
     now: Timestamp,
 ) -> Result<FreeSettled, StoreError> {
     let find = "SELECT subscription_id, state, deferred, attempts, locked_at, locked_until, \
-         next_attempt_at FROM delivery WHERE id = ?1";
+         next_attempt_at, published_at FROM delivery WHERE id = ?1";
     let found = tx.first(find, [id], |row| {
         let (from, until): (Option<_>, Option<_>) = (row.get(4)?, row.get(5)?);
         Ok(Free {
             subscription: row.get(0)?,
             state: row.get(1)?,
             due_at: row.get(6)?,
+            published_at: row.get(7)?,
             deferred: row.get(2)?,
             attempts: row.get(3)?,
             lock: from.zip(until),
@@ -333,6 +337,10 @@ pub(super) fn settle_free(
         FreeChange::End(_) => (DeliveryState::Pending, free.due_at > now),
         FreeChange::RetryNow => (DeliveryState::Pending, free.deferred),
         FreeChange::Remove => (DeliveryState::DeadLettered, false),
+        FreeChange::Cancel(of) => {
+            let is_scheduled = free.subscription == of && free.published_at > now;
+            (DeliveryState::Pending, !is_scheduled)
+        }
     };
     if free.state != wanted {
         return Ok(FreeSettled::In(free.state));
@@ -341,19 +349,10 @@ pub(super) fn settle_free(
         return Ok(FreeSettled::Held);
     }
     match change {
-        FreeChange::End(settlement) => {
-            if let Some((from, until)) = free.lock {
-                record_lapse(tx, id, free.attempts, from, until)?;
-            }
-            let record = SettlementRecord {
-                delivery: id,
-                counted_for: None,
-                attempts: free.attempts,
-                attempt: None,
-                late: None,
-                settlement: Some(settlement),
-            };
-            settle(tx, &record, now)?;
+        FreeChange::End(settlement) => end_free(tx, id, &free, settlement, now)?,
+        FreeChange::Cancel(_) => {
+            let settlement = Settlement::Drop(DeadLetterReason::Cancelled);
+            end_free(tx, id, &free, settlement, now)?;
         }
         FreeChange::RetryNow => {
             let retry =
@@ -363,6 +362,28 @@ pub(super) fn settle_free(
         FreeChange::Remove => remove(tx, id, now)?,
     }
     Ok(FreeSettled::Done(free.subscription))
+}
+
+fn end_free(
+    tx: &WriteTx,
+    id: DeliveryId,
+    free: &Free,
+    settlement: Settlement,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    if let Some((from, until)) = free.lock {
+        record_lapse(tx, id, free.attempts, from, until)?;
+    }
+    let record = SettlementRecord {
+        delivery: id,
+        counted_for: None,
+        attempts: free.attempts,
+        attempt: None,
+        late: None,
+        settlement: Some(settlement),
+    };
+    settle(tx, &record, now)?;
+    Ok(())
 }
 
 /// Takes a dead letter out of its queue.

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::wire::amqp::{cbs, management};
 
 const DEAD_LETTER: &str = "$DeadLetterQueue";
+const SUBSCRIPTIONS: &str = "Subscriptions";
 const TRANSFER: &str = "$Transfer";
 
 /// What a link ends at.
@@ -51,6 +52,16 @@ pub enum SubQueue {
     Active,
     DeadLetter,
     TransferDeadLetter,
+}
+
+/// The topic, or queue, that the path of an entity names, and the subscription if it is that of one.
+pub fn split(path: &str) -> (&str, Option<&str>) {
+    let parts = path.rsplit_once('/').and_then(|(above, subscription)| {
+        let (topic, word) = above.rsplit_once('/')?;
+        word.eq_ignore_ascii_case(SUBSCRIPTIONS)
+            .then_some((topic, Some(subscription)))
+    });
+    parts.unwrap_or((path, None))
 }
 
 impl Address {

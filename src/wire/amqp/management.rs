@@ -1,16 +1,13 @@
 //! Requests to `$management` of an entity, and their replies (rule S10.8).
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::base::Timestamp;
 use crate::model::shared_access::Right;
 use crate::wire::amqp::condition::{
-    ARGUMENT_ERROR, AUTH_FAILED, AmqpError, ENTITY_ALREADY_EXISTS, MESSAGE_LOCK_LOST,
-    MESSAGE_NOT_FOUND, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED,
-    SERVER_BUSY, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT, UNAUTHORIZED_ACCESS,
+    ARGUMENT_ERROR, AUTH_FAILED, AmqpError, MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND, NOT_ALLOWED,
+    NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::outcome::{Changes, DeadLettering, Outcome, changes};
@@ -26,52 +23,24 @@ const ITEMS_MAX: usize = 4_500;
 
 /// What is asked of an entity.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
-    pub operation: Operation,
-    /// How long the client waits.
-    pub timeout: Option<Duration>,
-    /// The link for which it is asked: its locks may be used.
-    pub link: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
     RenewLocks(Vec<Uuid>),
     Peek {
         from: i64,
         count: usize,
-        session: Option<String>,
     },
     /// Messages that were deferred.
     ReceiveNumbers {
         numbers: Vec<i64>,
         /// Locks them; otherwise they are removed.
         lock: bool,
-        session: Option<String>,
     },
     Settle {
         tokens: Vec<Uuid>,
         outcome: Outcome,
-        session: Option<String>,
     },
     Schedule(Vec<Message>),
     CancelScheduled(Vec<i64>),
-    RenewSession(String),
-    SessionState(String),
-    SetSessionState {
-        session: String,
-        state: Option<Bytes>,
-    },
-    Sessions {
-        updated_since: Option<Timestamp>,
-        skip: usize,
-        top: usize,
-    },
-    DeleteMessages {
-        count: usize,
-        enqueued_before: Option<Timestamp>,
-        session: Option<String>,
-    },
 }
 
 impl Operation {
@@ -81,12 +50,7 @@ impl Operation {
             Self::RenewLocks(_)
             | Self::Peek { .. }
             | Self::ReceiveNumbers { .. }
-            | Self::Settle { .. }
-            | Self::RenewSession(_)
-            | Self::SessionState(_)
-            | Self::SetSessionState { .. }
-            | Self::Sessions { .. }
-            | Self::DeleteMessages { .. } => Right::Listen,
+            | Self::Settle { .. } => Right::Listen,
             Self::Schedule(_) | Self::CancelScheduled(_) => Right::Send,
         }
     }
@@ -102,13 +66,6 @@ pub enum Reply {
     Received(Vec<(Uuid, Bytes)>),
     /// Numbers of the messages, in their order.
     Scheduled(Vec<i64>),
-    SessionRenewed(Timestamp),
-    SessionState(Option<Bytes>),
-    Sessions {
-        skip: usize,
-        ids: Vec<String>,
-    },
-    Deleted(usize),
 }
 
 /// The name of a request, before anything else of it is read.
@@ -118,25 +75,17 @@ pub fn operation_name(message: &Message) -> Option<String> {
     Some(name.strip_prefix(PREFIX).unwrap_or(name).to_owned())
 }
 
-impl Request {
+impl Operation {
     /// Reads a request.
     pub fn parse(message: &Message) -> Result<Self, AmqpError> {
         let unreadable = |error| bad(format!("the request cannot be read: {error}"));
-        let properties = message.application_properties().map_err(unreadable)?;
         let operation =
             operation_name(message).ok_or_else(|| bad("the request names no operation"))?;
         let body = match message.body_value().map_err(unreadable)? {
             Some(Value::Map(map)) => map,
             Some(_) | None => Map::new(),
         };
-        let timeout = get(&properties, "com.microsoft:server-timeout").and_then(Value::as_integer);
-        let timeout = timeout.and_then(|ms| u64::try_from(ms).ok());
-        let link = get(&properties, "associated-link-name").and_then(Value::as_text);
-        Ok(Self {
-            operation: Arguments(body).operation(&operation)?,
-            timeout: timeout.map(Duration::from_millis),
-            link: link.map(str::to_owned),
-        })
+        Arguments(body).operation(&operation)
     }
 }
 
@@ -150,38 +99,19 @@ impl Arguments {
             "peek-message" => Operation::Peek {
                 from: self.required("from-sequence-number")?,
                 count: self.count("message-count")?,
-                session: self.optional("session-id")?,
             },
             "receive-by-sequence-number" => Operation::ReceiveNumbers {
                 numbers: self.list("sequence-numbers")?,
                 lock: self.required::<u32>("receiver-settle-mode")? != 0,
-                session: self.optional("session-id")?,
             },
             "update-disposition" => Operation::Settle {
                 tokens: self.tokens()?,
                 outcome: self.outcome()?,
-                session: self.optional("session-id")?,
             },
             "schedule-message" => Operation::Schedule(self.messages()?),
             "cancel-scheduled-message" => {
                 Operation::CancelScheduled(self.list("sequence-numbers")?)
             }
-            "renew-session-lock" => Operation::RenewSession(self.required("session-id")?),
-            "get-session-state" => Operation::SessionState(self.required("session-id")?),
-            "set-session-state" => Operation::SetSessionState {
-                session: self.required("session-id")?,
-                state: self.optional("session-state")?,
-            },
-            "get-message-sessions" => Operation::Sessions {
-                updated_since: self.moment("last-updated-time")?,
-                skip: self.count("skip")?,
-                top: self.count("top")?,
-            },
-            "batch-delete-messages" => Operation::DeleteMessages {
-                count: self.count("message-count")?,
-                enqueued_before: self.moment("enqueued-time-utc")?,
-                session: self.optional("session-id")?,
-            },
             unknown => {
                 let problem = format!("{PREFIX}{unknown} is no operation of {NODE}");
                 return Err(AmqpError::new(NOT_IMPLEMENTED, problem));
@@ -229,14 +159,6 @@ impl Arguments {
 
     fn tokens(&self) -> Result<Vec<Uuid>, AmqpError> {
         self.list("lock-tokens")
-    }
-
-    fn moment(&self, name: &str) -> Result<Option<Timestamp>, AmqpError> {
-        match get(&self.0, name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Timestamp(ms)) => Ok(Some(Timestamp::from_ms(*ms))),
-            Some(_) => Err(bad(format!("{name} must be a timestamp"))),
-        }
     }
 
     /// A number that may be missing, and is never negative.
@@ -305,19 +227,6 @@ impl Reply {
                 let numbers = Value::Array(numbers.collect());
                 (200, entry("sequence-numbers", numbers))
             }
-            Self::SessionRenewed(end) => (200, entry("expiration", Value::Timestamp(end.as_ms()))),
-            Self::SessionState(state) => (200, entry("session-state", state.clone().into())),
-            Self::Sessions { skip, ids } => {
-                let list = ids.iter().map(|id| Value::from(id.as_str()));
-                let list = Value::Array(list.collect());
-                let skip = i32::try_from(*skip).unwrap_or(i32::MAX);
-                let body = vec![("skip".into(), skip.into()), ("sessions-ids".into(), list)];
-                (found(!ids.is_empty()), body)
-            }
-            Self::Deleted(count) => {
-                let number = i32::try_from(*count).unwrap_or(i32::MAX);
-                (found(*count > 0), entry("message-count", number.into()))
-            }
         }
     }
 }
@@ -352,9 +261,7 @@ pub fn status_of(error: &AmqpError) -> u16 {
         AUTH_FAILED | UNAUTHORIZED_ACCESS => 401,
         RESOURCE_LIMIT_EXCEEDED => 403,
         NOT_FOUND | MESSAGE_NOT_FOUND => 404,
-        TIMEOUT => 408,
-        ENTITY_ALREADY_EXISTS => 409,
-        MESSAGE_LOCK_LOST | SESSION_LOCK_LOST | SESSION_CANNOT_BE_LOCKED => 410,
+        MESSAGE_LOCK_LOST => 410,
         NOT_IMPLEMENTED => 501,
         SERVER_BUSY => 503,
         _ => 500,

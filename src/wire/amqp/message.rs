@@ -347,6 +347,32 @@ impl Properties {
     }
 }
 
+/// A map that stands alone.
+pub fn map(encoded: &[u8]) -> Result<Map, DecodeError> {
+    match Decoder::new(Bytes::copy_from_slice(encoded)).value()? {
+        Value::Map(map) => Ok(map),
+        other => Err(unexpected("a map", other)),
+    }
+}
+
+/// The map `before` with the entries of `set`.
+pub fn merged(before: &[u8], set: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let (mut all, set) = (map(before)?, map(set)?);
+    all.retain(|(name, _)| {
+        set.iter()
+            .all(|(other, _)| other.as_text() != name.as_text())
+    });
+    all.extend(set);
+    Ok(encoded(all))
+}
+
+/// A map that [`map`] reads.
+pub fn encoded(map: Map) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(&Value::Map(map), &mut out);
+    out
+}
+
 fn section(code: u64, content: Value) -> Bytes {
     let mut out = Vec::new();
     encode(&Value::described(code, content), &mut out);

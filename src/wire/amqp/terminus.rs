@@ -8,9 +8,7 @@ const TARGET: u64 = 0x29;
 const COORDINATOR: u64 = 0x30;
 
 /// The filter under which a client asks for a session.
-pub const SESSION_FILTER: &str = "com.microsoft:session-filter";
-/// Its descriptor, for peers that want one.
-const SESSION_FILTER_CODE: u64 = 0x0000_0013_7000_000C;
+const SESSION_FILTER: &str = "com.microsoft:session-filter";
 
 /// Where messages come from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,41 +29,10 @@ pub enum Target {
     Coordinator,
 }
 
-/// Which session a client wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SessionFilter {
-    /// The next one that nobody holds.
-    Next,
-    Named(String),
-}
-
 impl Source {
-    /// The session that is asked for, if the filter is there.
-    pub fn session(&self) -> Option<SessionFilter> {
-        let mut value = get(&self.filter, SESSION_FILTER)?;
-        if let Value::Described(described) = value {
-            value = &described.1;
-        }
-        Some(match value.as_text() {
-            Some(name) => SessionFilter::Named(name.to_owned()),
-            None => SessionFilter::Next,
-        })
-    }
-
-    /// The same with the session that was found in the filter.
-    pub fn with_session(&self, session: &str) -> Self {
-        let is_described = matches!(get(&self.filter, SESSION_FILTER), Some(Value::Described(_)));
-        let mut filter = self.filter.clone();
-        filter.retain(|(key, _)| key.as_text() != Some(SESSION_FILTER));
-        let value = match is_described {
-            true => Value::described(SESSION_FILTER_CODE, session.into()),
-            false => session.into(),
-        };
-        filter.push((Value::symbol(SESSION_FILTER), value));
-        Self {
-            filter,
-            ..self.clone()
-        }
+    /// Whether a session is asked for.
+    pub fn wants_session(&self) -> bool {
+        get(&self.filter, SESSION_FILTER).is_some()
     }
 }
 

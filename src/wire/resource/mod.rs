@@ -18,6 +18,7 @@ mod namespace;
 mod namespace_subscription;
 mod namespace_topic;
 mod network;
+mod queue;
 mod reader;
 mod replay;
 mod rules;
@@ -38,6 +39,7 @@ pub(crate) mod bodies {
     pub(crate) use super::namespace::{NamespaceRequest, ShownNamespace};
     pub(crate) use super::namespace_subscription::NamespaceProperties;
     pub(crate) use super::namespace_topic::NamespaceTopic;
+    pub(crate) use super::queue::{QueueRequest, ShownQueue};
     pub(crate) use super::replay::{Replay, Target};
     pub(crate) use super::signing::{
         RegenerateKey, RotatedSigningSecret, ShownKeys, SigningSecrets,
@@ -63,6 +65,7 @@ pub use namespace::{
     namespace_from_text, namespace_to_text, parse_namespace, patch_namespace, render_namespace,
 };
 pub use namespace_topic::{parse_namespace_topic, patch_namespace_topic};
+pub use queue::{parse_queue, render_queue};
 pub use reader::Fault;
 pub(crate) use reader::schema_of;
 pub use replay::{

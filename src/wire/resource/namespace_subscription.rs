@@ -105,8 +105,20 @@ struct Queue {
     #[schemars(with = "u32")]
     #[schemars(range(min = *RECEIVE_LOCK_SECONDS.start(), max = *RECEIVE_LOCK_SECONDS.end()))]
     lock_duration: Duration,
+    /// Of the queues of Service Bus; for the store alone.
+    #[serde(default = "kept", skip_serializing_if = "is_kept")]
+    #[schemars(skip)]
+    keeps_expired: bool,
     #[serde(flatten)]
     policy: Policy,
+}
+
+fn kept() -> bool {
+    true
+}
+
+fn is_kept(keeps_expired: &bool) -> bool {
+    *keeps_expired
 }
 
 fn receive_lock() -> Duration {
@@ -229,15 +241,13 @@ impl From<&SubscriptionDefinition> for NamespaceProperties {
                         }),
                     }
                 }
-                Destination::Queue(PullQueue { lock_duration }) => {
-                    let lock_duration = *lock_duration;
-                    DeliveryConfiguration::Queue {
-                        queue: Queue {
-                            lock_duration,
-                            policy,
-                        },
-                    }
-                }
+                Destination::Queue(queue) => DeliveryConfiguration::Queue {
+                    queue: Queue {
+                        lock_duration: queue.lock_duration,
+                        keeps_expired: queue.keeps_expired,
+                        policy,
+                    },
+                },
             },
             filters_configuration: definition.filter.clone(),
             event_delivery_schema: definition.delivery_schema,
@@ -251,11 +261,11 @@ impl NamespaceProperties {
         let (destination, policy) = match self.delivery_configuration {
             DeliveryConfiguration::Push { push } => (push.destination, push.policy),
             DeliveryConfiguration::Queue { queue } => {
-                let Queue {
-                    lock_duration,
-                    policy,
-                } = queue;
-                (Destination::Queue(PullQueue { lock_duration }), policy)
+                let pulled = PullQueue {
+                    lock_duration: queue.lock_duration,
+                    keeps_expired: queue.keeps_expired,
+                };
+                (Destination::Queue(pulled), queue.policy)
             }
         };
         let retry_policy = RetryPolicy {

@@ -14,12 +14,13 @@ use serde_json::{Map, Value};
 
 use super::reader::one_of;
 use super::{credentials, dead_letter_destination, destination, filter, inspector};
-use super::{namespace_subscription, replay, topic};
+use super::{namespace_subscription, queue, replay, topic};
 use crate::base::Timestamp;
 use crate::model::destination::EndpointUrl;
 use crate::model::filter::Key;
 use crate::model::limits::{
-    NAMESPACE_TIME_TO_LIVE_MAX, OWN_WAIT_LONGEST, OWN_WAIT_SHORTEST, SIGNING_GRACE_MAX,
+    LOCK_SECONDS, MESSAGE_TIME_TO_LIVE_MIN, NAMESPACE_TIME_TO_LIVE_MAX, OWN_WAIT_LONGEST,
+    OWN_WAIT_SHORTEST, SIGNING_GRACE_MAX,
 };
 use crate::model::response_script::ResponseScript;
 use crate::model::signing::SigningSecret;
@@ -53,7 +54,7 @@ impl Context<'_> {
 /// Finds what is wrong with a text.
 pub(super) type Check = fn(&str, &Context<'_>) -> Result<(), String>;
 
-const CHECKS: [(&str, Check); 19] = [
+const CHECKS: [(&str, Check); 21] = [
     ("accountWord", |text, _| account_word(text)),
     ("base64", |text, _| base64(text)),
     ("bearerToken", |text, _| bearer_token(text)),
@@ -75,6 +76,8 @@ const CHECKS: [(&str, Check); 19] = [
     ("headerName", |text, _| header_name(text)),
     ("headerValue", |text, _| header_value(text)),
     ("ipMask", |text, _| ip_mask(text)),
+    ("lockDuration", |text, _| lock_duration(text)),
+    ("messageTimeToLive", |text, _| message_time_to_live(text)),
     ("script", |text, _| script(text)),
     ("signingSecret", |text, _| signing_secret(text)),
     ("timeToLive", |text, context| {
@@ -106,7 +109,7 @@ pub(super) struct Judged<'a> {
 /// Finds what is wrong with an object, and fills in what can be told from what was there before.
 pub(super) type Rule = fn(&mut Judged<'_>);
 
-const RULES: [(&str, Rule); 15] = [
+const RULES: [(&str, Rule); 16] = [
     ("advancedFilter", filter::judge_advanced_filter),
     ("clientCertificate", credentials::judge_client_certificate),
     ("delivery", namespace_subscription::judge_delivery),
@@ -115,6 +118,7 @@ const RULES: [(&str, Rule); 15] = [
     ("inputSchema", topic::judge_input_schema),
     ("inspector", inspector::judge),
     ("mappedField", topic::judge_mapped_field),
+    ("queue", queue::judge),
     ("replayFilter", replay::judge_filter),
     ("replaySource", replay::judge_source),
     ("replayTarget", replay::judge_target),
@@ -260,6 +264,33 @@ fn time_to_live(text: &str, retention: Duration) -> Result<(), String> {
         false => Err(format!(
             "it must be at most {most}, the topic's eventRetentionInDays"
         )),
+    }
+}
+
+fn lock_duration(text: &str) -> Result<(), String> {
+    let (least, most) = (LOCK_SECONDS.start(), LOCK_SECONDS.end());
+    between(
+        text,
+        Duration::from_secs(*least),
+        Duration::from_secs(*most),
+    )
+}
+
+fn message_time_to_live(text: &str) -> Result<(), String> {
+    between(text, MESSAGE_TIME_TO_LIVE_MIN, duration::DURATION_MAX)
+}
+
+fn between(text: &str, least: Duration, most: Duration) -> Result<(), String> {
+    let found = duration::parse(text).ok();
+    match found.is_some_and(|found| (least..=most).contains(&found)) {
+        true => Ok(()),
+        false => {
+            let (least, most) = (duration::format(least), duration::format(most));
+            let found = quoted(text);
+            Err(format!(
+                "it must be a duration from {least} to {most}, but it is {found}"
+            ))
+        }
     }
 }
 

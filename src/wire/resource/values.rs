@@ -231,6 +231,25 @@ durations! {
     milliseconds: Duration::from_millis, |duration: &Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
 }
 
+/// Durations of ISO 8601.
+pub(super) mod iso {
+    use super::*;
+
+    pub(in crate::wire::resource) fn serialize<S: Serializer>(
+        duration: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&duration::format(*duration))
+    }
+
+    pub(in crate::wire::resource) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        duration::parse(&text).map_err(D::Error::custom)
+    }
+}
+
 /// The schema of [`waits`].
 pub(super) struct Waits;
 

@@ -1,15 +1,22 @@
-//! A dead letter as a message: the event is the body, and everything else stands in headers
-//! (rule S2, 8).
+//! Events as messages, and messages as events (rule S2, 8).
+//!
+//! A message that was sent to a queue is an event whose data is the encoded message. To a client of Service Bus any
+//! other event is the body of a message, and everything else stands in headers.
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value as Json, json};
 
 use crate::base::Timestamp;
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::event::{Attribute, Event, EventData};
 use crate::model::lease::LockToken;
-use crate::wire::amqp::Value;
-use crate::wire::amqp::message::{Handout, Message as Encoded, Properties, annotation};
+use crate::wire::amqp::message::{Handout, Message as Encoded, Properties, annotation, map};
+use crate::wire::amqp::outcome::changes;
+use crate::wire::amqp::{DecodeError, Value};
 
 const BROKER_PROPERTIES: HeaderName = HeaderName::from_static("brokerproperties");
 const REASON: &str = "DeadLetterReason";
@@ -31,6 +38,89 @@ const NOT_PROPERTIES: [&str; 12] = [
     "upgrade",
 ];
 
+/// Where a message is on its way, by Service Bus' numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageState {
+    Active = 0,
+    /// It comes by its number alone.
+    Deferred = 1,
+    Scheduled = 2,
+}
+
+/// The type of events that are messages.
+const EVENT_TYPE: &str = "Microsoft.ServiceBus.Message";
+
+/// Marks data that is an encoded message.
+const CONTENT_TYPE: &str = "\"application/vnd.microsoft.servicebus.amqp-message\"";
+
+const DATA_CONTENT_TYPE: &str = "datacontenttype";
+
+/// The event that a message is. `new_id` is for one without an id.
+pub fn to_event(message: Encoded, new_id: impl FnOnce() -> String) -> Result<Event, DecodeError> {
+    let message = message.with_id(new_id)?;
+    let properties = message.properties()?;
+    Ok(Event {
+        id: properties
+            .message_id
+            .as_ref()
+            .map(id_text)
+            .unwrap_or_default(),
+        source: None,
+        event_type: EVENT_TYPE.to_owned(),
+        subject: properties.subject,
+        time: None,
+        data_version: None,
+        attributes: vec![Attribute {
+            name: DATA_CONTENT_TYPE.to_owned(),
+            value: CONTENT_TYPE.to_owned(),
+        }],
+        data: EventData::Base64(STANDARD.encode(message.to_bytes())),
+    })
+}
+
+/// The message that an event is; `None` for one that was published as an event.
+pub fn of_event(event: &Event) -> Option<Encoded> {
+    let is_type = |each: &Attribute| each.name == DATA_CONTENT_TYPE && each.value == CONTENT_TYPE;
+    let EventData::Base64(data) = &event.data else {
+        return None;
+    };
+    if !event.attributes.iter().any(is_type) {
+        return None;
+    }
+    Encoded::parse(&STANDARD.decode(data).ok()?.into()).ok()
+}
+
+/// How long the message that an event is may live.
+pub fn time_to_live(event: &Event) -> Option<Duration> {
+    of_event(event)?.header().ok()?.ttl
+}
+
+/// An id as a text. The message keeps its type.
+fn id_text(id: &Value) -> String {
+    if let Value::Uuid(id) = id {
+        return id.to_string();
+    }
+    if let Value::Binary(bytes) = id {
+        return STANDARD.encode(bytes);
+    }
+    let number = id.as_integer().map(|number| number.to_string());
+    let text = id.as_text().map(str::to_owned);
+    text.or(number).unwrap_or_default()
+}
+
+/// Service Bus' word for why it dead-lettered a message, and its sentence (rule S4.1).
+pub fn system_reason(reason: DeadLetterReason, attempts: u32) -> (&'static str, String) {
+    if reason == DeadLetterReason::MaxDeliveryAttemptsExceeded {
+        let problem = format!("Message could not be consumed after {attempts} delivery attempts.");
+        return ("MaxDeliveryCountExceeded", problem);
+    }
+    if reason == DeadLetterReason::TimeToLiveExceeded {
+        let problem = "The message expired and was dead lettered.";
+        return ("TTLExpiredException", problem.to_owned());
+    }
+    (reason.name(), reason.description().to_owned())
+}
+
 /// What the headers of a message tell.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
@@ -45,6 +135,8 @@ pub struct Message<'a> {
     pub reason: Option<&'a str>,
     pub description: Option<&'a str>,
     pub properties: &'a [(String, String)],
+    /// Application properties that receivers have set, encoded; they stand in no header.
+    pub set: &'a [u8],
 }
 
 impl Message<'_> {
@@ -69,39 +161,47 @@ impl Message<'_> {
         headers
     }
 
-    /// The encoded message of AMQP, with `body` of the type `content_type`. `deferred` says that it comes by its
-    /// number alone.
-    pub fn encode(&self, content_type: &str, body: Vec<u8>, deferred: bool) -> Vec<u8> {
+    /// An event as an encoded message of AMQP, with `body` of the type `content_type`.
+    pub fn encode(&self, content_type: &str, body: Vec<u8>, state: MessageState) -> Vec<u8> {
         let properties = Properties {
             message_id: Some(self.message_id.into()),
             content_type: Some(content_type.to_owned()),
             ..Properties::default()
         };
-        let own = [(REASON, self.reason), (DESCRIPTION, self.description)];
-        let own = own
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.into(), value?.into())));
-        let given = self.properties.iter();
-        let given = given.map(|(name, value)| (name.as_str().into(), value.as_str().into()));
-        let application = own.chain(given).collect();
+        let message = Encoded::of_data(&properties, Vec::new(), body);
+        self.hand_out(&message, state).expect("it was just written")
+    }
+
+    /// A message that was sent, as it leaves.
+    pub fn hand_out(&self, sent: &Encoded, state: MessageState) -> Result<Vec<u8>, DecodeError> {
         let moment = |at: Timestamp| Value::Timestamp(at.as_ms());
         let number = Value::Long(self.sequence_number);
         let mut annotations = vec![
             (annotation::SEQUENCE_NUMBER, number.clone()),
             (annotation::ENQUEUED_SEQUENCE_NUMBER, number),
             (annotation::ENQUEUED_TIME, moment(self.enqueued_at)),
-            (annotation::MESSAGE_STATE, Value::Int(i32::from(deferred))),
+            (annotation::MESSAGE_STATE, Value::Int(state as i32)),
         ];
         if let Some((_, until)) = self.lock {
             annotations.push((annotation::LOCKED_UNTIL, moment(until)));
         }
-        let handout = Handout {
+        let own = [(REASON, self.reason), (DESCRIPTION, self.description)];
+        let own = own
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let given = self.properties.iter();
+        let given = given.map(|(name, value)| (name.as_str(), value.as_str()));
+        let changed = |(name, value): (&str, &str)| (name.to_owned(), Some(Value::from(value)));
+        let set = match self.set.is_empty() {
+            true => Vec::new(),
+            false => changes(&map(self.set)?),
+        };
+        let set = set.into_iter().map(|(name, value)| (name, Some(value)));
+        sent.hand_out(&Handout {
             delivery_count: self.delivery_count,
             annotations,
-            properties: Vec::new(),
-        };
-        let message = Encoded::of_data(&properties, application, body);
-        message.hand_out(&handout).expect("it was just written")
+            properties: own.chain(given).map(changed).chain(set).collect(),
+        })
     }
 
     fn broker_properties(&self) -> Json {
@@ -147,6 +247,7 @@ fn ascii(value: &Json) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::amqp::message::encoded;
     use crate::wire::amqp::value::get;
 
     #[test]
@@ -166,6 +267,7 @@ mod tests {
             reason: Some("Ungültig"),
             description: None,
             properties: &properties,
+            set: &[],
         };
         let headers = message.headers();
         let text = |name: &str| {
@@ -209,8 +311,10 @@ mod tests {
             reason: Some("Odd"),
             description: None,
             properties: &properties,
+            set: &[],
         };
-        let encoded = message.encode("application/json", b"{}".to_vec(), true);
+        let state = MessageState::Deferred;
+        let encoded = message.encode("application/json", b"{}".to_vec(), state);
         let encoded = Encoded::parse(&encoded.into()).expect("a message");
         assert_eq!(encoded.header().expect("a header").delivery_count, 3);
         let found = encoded.properties().expect("properties");
@@ -232,5 +336,58 @@ mod tests {
             assert_eq!(annotation(name), Some(expected), "{name}");
         }
         assert_eq!(encoded.body().as_ref(), b"\x00\x53\x75\xa0\x02{}");
+    }
+
+    #[test]
+    fn a_message_is_an_event_and_a_message_again() {
+        let properties = Properties {
+            message_id: Some(Value::Uuid(uuid::Uuid::from_u128(7))),
+            subject: Some("paid".to_owned()),
+            ..Properties::default()
+        };
+        let sent = Encoded::of(&properties, Vec::new(), "body".into());
+        let event = to_event(sent.clone(), || panic!("it has an id")).expect("an event");
+        assert_eq!(event.id, "00000000-0000-0000-0000-000000000007");
+        assert_eq!(event.subject.as_deref(), Some("paid"));
+        let again = of_event(&event).expect("a message");
+        assert_eq!(again.to_bytes(), sent.to_bytes());
+        assert_eq!(time_to_live(&event), None);
+        let published = Event {
+            attributes: Vec::new(),
+            ..event
+        };
+        assert!(of_event(&published).is_none(), "an event of somebody else");
+        let message = Message {
+            sequence_number: 1,
+            message_id: "m",
+            enqueued_at: Timestamp::from_ms(0),
+            delivery_count: 0,
+            lock: None,
+            reason: None,
+            description: None,
+            properties: &[],
+            set: &encoded(vec![("tried".into(), Value::Int(2))]),
+        };
+        let handed = message
+            .hand_out(&again, MessageState::Active)
+            .expect("a message");
+        let handed = Encoded::parse(&handed.into()).expect("a message");
+        let expected = vec![("tried".into(), Value::Int(2))];
+        assert_eq!(handed.application_properties(), Ok(expected));
+        assert_eq!(handed.body(), sent.body());
+    }
+
+    #[test]
+    fn service_bus_has_words_of_its_own() {
+        for (reason, word) in [
+            (
+                DeadLetterReason::MaxDeliveryAttemptsExceeded,
+                "MaxDeliveryCountExceeded",
+            ),
+            (DeadLetterReason::TimeToLiveExceeded, "TTLExpiredException"),
+            (DeadLetterReason::SubscriptionDeleted, "SubscriptionDeleted"),
+        ] {
+            assert_eq!(system_reason(reason, 3).0, word);
+        }
     }
 }

@@ -75,6 +75,12 @@ pub(super) async fn the_catalog_after_a_change_is_what_is_stored(f: Fixture) {
             keys: keys(4),
             renewed: KeyName::Key1,
         }),
+        RegistryChange::AddQueue {
+            name: TopicName::parse("jobs").expect("a name"),
+            topic: topic.clone(),
+            keys: keys(6),
+            subscription: definition(&f, &before),
+        },
         RegistryChange::ChangeTopic {
             id: f.topic,
             definition: topic,

@@ -39,6 +39,7 @@ impl Fixture {
             received_at: at(500),
             events: events.collect(),
             fan_out: None,
+            scheduled: BTreeMap::new(),
             request: None,
             audit: None,
             notified: Vec::new(),

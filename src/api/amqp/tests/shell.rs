@@ -13,9 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::*;
-use crate::api::amqp::{
-    Claims, HeldSession, Nodes, Receiver, ReceiverRequest, Sender, Server, Taken, serve,
-};
+use crate::api::amqp::{Claims, Nodes, Receiver, ReceiverRequest, Sender, Server, Taken, serve};
 use crate::base::Clock;
 use crate::model::access::Secret;
 use crate::model::shared_access::Rights;
@@ -25,7 +23,7 @@ use crate::wire::amqp::cbs::PutToken;
 use crate::wire::amqp::condition::{
     CONNECTION_FORCED, MESSAGE_LOCK_LOST, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
 };
-use crate::wire::amqp::management::{Reply, Request};
+use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::sasl::Plain;
@@ -47,7 +45,6 @@ struct State {
     arrived: Notify,
     taken: Mutex<usize>,
     settled: Mutex<Vec<(Uuid, Outcome)>>,
-    closed: Mutex<usize>,
 }
 
 #[async_trait]
@@ -77,11 +74,7 @@ impl Nodes for Fake {
         }
     }
 
-    async fn open_receiver(
-        &self,
-        _: ReceiverRequest,
-        _: &CancellationToken,
-    ) -> Result<Box<dyn Receiver>, AmqpError> {
+    async fn open_receiver(&self, _: ReceiverRequest) -> Result<Box<dyn Receiver>, AmqpError> {
         Ok(Box::new(self.clone()))
     }
 
@@ -89,7 +82,7 @@ impl Nodes for Fake {
         Ok(())
     }
 
-    async fn manage(&self, _: &EntityAddress, _: Request) -> Result<Reply, AmqpError> {
+    async fn manage(&self, _: &EntityAddress, _: Operation) -> Result<Reply, AmqpError> {
         Ok(Reply::Scheduled(vec![7]))
     }
 }
@@ -120,10 +113,6 @@ impl Sender for Fake {
 
 #[async_trait]
 impl Receiver for Fake {
-    fn session(&self) -> Option<HeldSession> {
-        None
-    }
-
     async fn arrival(&self) -> Result<(), AmqpError> {
         while self.0.waiting.lock().unwrap().is_empty() {
             self.0.arrived.notified().await;
@@ -152,10 +141,6 @@ impl Receiver for Fake {
         self.0.settled.lock().unwrap().extend(locks);
         results
     }
-
-    async fn close(&self) {
-        *self.0.closed.lock().unwrap() += 1;
-    }
 }
 
 struct Client {
@@ -178,7 +163,6 @@ impl Client {
             arrived: Notify::new(),
             taken: Mutex::default(),
             settled: Mutex::default(),
-            closed: Mutex::default(),
         });
         let stop = CancellationToken::new();
         let server = Server {
@@ -407,7 +391,6 @@ async fn receivers_get_locks_and_settle_them() {
     assert!(matches!(client.next().await, Some(Performative::Detach(_))));
     drop(client.stream);
     client.serving.await.expect("served");
-    assert_eq!(*client.state.closed.lock().unwrap(), 1);
 }
 
 async fn refusal(client: &mut Client, handle: u32, role: Role) -> Option<String> {

@@ -1,8 +1,8 @@
 //! What is kept of a message, and what is written anew.
 
-use super::super::address::{Address, EntityAddress, SubQueue};
+use super::super::address::{Address, EntityAddress, SubQueue, split};
 use super::super::batch::{self, BATCH_FORMAT};
-use super::super::message::{Handout, Message, annotation};
+use super::super::message::{Handout, Message, annotation, encoded, merged};
 use super::super::outcome::{DeadLettering, Outcome};
 use super::*;
 
@@ -91,6 +91,21 @@ fn only_messages_without_an_id_get_one() {
 }
 
 #[test]
+fn maps_are_merged_by_name() {
+    let map = |entries: &[(&str, i32)]| {
+        let entries = entries.iter();
+        encoded(
+            entries
+                .map(|(name, value)| ((*name).into(), Value::Int(*value)))
+                .collect(),
+        )
+    };
+    let all = merged(&map(&[("a", 1), ("b", 2)]), &map(&[("a", 3)])).expect("maps");
+    assert_eq!(all, map(&[("b", 2), ("a", 3)]));
+    assert!(merged(b"\x40", &all).is_err(), "null is no map");
+}
+
+#[test]
 fn what_is_no_message_is_refused() {
     for bytes in [
         "41",
@@ -131,6 +146,23 @@ fn batches_are_whole_messages_in_data_sections() {
             batch::messages(BATCH_FORMAT, &hex(wrong)).is_err(),
             "{wrong}"
         );
+    }
+}
+
+#[test]
+fn paths_name_queues_topics_and_subscriptions() {
+    for (path, topic, subscription) in [
+        ("jobs", "jobs", None),
+        ("shop/orders", "shop/orders", None),
+        ("orders/subscriptions/audit", "orders", Some("audit")),
+        (
+            "shop/orders/Subscriptions/audit",
+            "shop/orders",
+            Some("audit"),
+        ),
+        ("Subscriptions/audit", "Subscriptions/audit", None),
+    ] {
+        assert_eq!(split(path), (topic, subscription), "{path}");
     }
 }
 

@@ -1,0 +1,154 @@
+//! What the addresses of clients stand for: queues, topics and event subscriptions, the same ones that the other faces
+//! of the appliance serve.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::api::ApiState;
+use crate::api::amqp::claims::Claims;
+use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender};
+use crate::api::amqp::queue::Queue;
+use crate::api::amqp::topic::ToTopic;
+use crate::model::lease::SubQueue;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::registry::TopicEntry;
+use crate::model::shared_access::Rights;
+use crate::model::topic::InputSchema;
+use crate::wire::amqp::AmqpError;
+use crate::wire::amqp::address::{self, EntityAddress};
+use crate::wire::amqp::cbs::PutToken;
+use crate::wire::amqp::condition::{NOT_ALLOWED, NOT_FOUND};
+use crate::wire::amqp::management::{Operation, Reply};
+use crate::wire::amqp::sasl::Plain;
+use crate::wire::service_bus::sas::RULE;
+
+/// All of them, as a client sees them. The key of their one rule is the management token.
+pub(in crate::api) struct Entities {
+    pub(in crate::api) state: ApiState,
+    pub(in crate::api) client: IpAddr,
+}
+
+enum Entity {
+    /// What can be received from.
+    Queue(Queue),
+    /// What can only be sent to.
+    Topic(Arc<TopicEntry>),
+}
+
+impl Entities {
+    fn find(&self, entity: &EntityAddress) -> Result<Entity, AmqpError> {
+        let found = match entity.sub_queue {
+            address::SubQueue::Active => self.find_at(&entity.path, SubQueue::Pending),
+            address::SubQueue::DeadLetter => self.find_at(&entity.path, SubQueue::DeadLetters),
+            address::SubQueue::TransferDeadLetter => {
+                Err("nothing is transferred here, so nothing fails to be".to_owned())
+            }
+        };
+        found.map_err(|problem| {
+            let problem = format!("The messaging entity '{entity}' could not be found: {problem}.");
+            AmqpError::new(NOT_FOUND, problem)
+        })
+    }
+
+    fn find_at(&self, path: &str, sub_queue: SubQueue) -> Result<Entity, String> {
+        let (topic, subscription) = address::split(path);
+        let name = TopicName::parse(topic).map_err(|error| error.to_string())?;
+        let broker = &self.state.broker;
+        let (topic, subscription) = match subscription {
+            Some(subscription) => {
+                let own =
+                    SubscriptionName::parse(subscription).map_err(|error| error.to_string())?;
+                broker
+                    .subscription(&name, &own)
+                    .map_err(|error| error.to_string())?
+            }
+            None => {
+                let topic = broker.topic(&name).map_err(|error| error.to_string())?;
+                match (topic.queue().cloned(), sub_queue) {
+                    (Some(own), _) => (topic, own),
+                    (None, SubQueue::Pending) => return Ok(Entity::Topic(topic)),
+                    (None, SubQueue::DeadLetters) => {
+                        return Err(
+                            "the dead letters of a topic are those of its subscriptions".to_owned()
+                        );
+                    }
+                }
+            }
+        };
+        Ok(Entity::Queue(Queue {
+            state: self.state.clone(),
+            client: self.client,
+            topic,
+            subscription,
+            sub_queue,
+        }))
+    }
+
+    fn to_topic(&self, topic: Arc<TopicEntry>) -> Result<ToTopic, AmqpError> {
+        let schema = &topic.topic.definition.input_schema;
+        if topic.topic.is_built_in() || *schema != InputSchema::CloudEventSchemaV1_0 {
+            let problem = "Messages are sent to queues, and to topics whose input schema is that of CloudEvents.";
+            return Err(AmqpError::new(NOT_ALLOWED, problem));
+        }
+        Ok(ToTopic {
+            state: self.state.clone(),
+            topic,
+        })
+    }
+}
+
+#[async_trait]
+impl Nodes for Entities {
+    fn plain(&self, credentials: &Plain) -> Option<Claims> {
+        let is_right = credentials.rule.eq_ignore_ascii_case(RULE)
+            && self.state.token.admits(&credentials.key);
+        is_right.then(|| Claims::new("", Rights::ALL, None))
+    }
+
+    fn token(&self, request: &PutToken) -> Result<Claims, AmqpError> {
+        let now = self.state.broker.clock().now();
+        Claims::of_token(request, now, |rule, _| {
+            let is_known = rule.eq_ignore_ascii_case(RULE);
+            is_known.then(|| (self.state.token.secret(), Rights::ALL))
+        })
+    }
+
+    async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError> {
+        match self.find(entity)? {
+            Entity::Queue(queue) => Ok(Box::new(queue.sender()?)),
+            Entity::Topic(topic) => Ok(Box::new(self.to_topic(topic)?)),
+        }
+    }
+
+    async fn open_receiver(
+        &self,
+        request: ReceiverRequest,
+    ) -> Result<Box<dyn Receiver>, AmqpError> {
+        if request.wants_session {
+            let problem = "There are no sessions here; receive without one.";
+            return Err(AmqpError::new(NOT_ALLOWED, problem));
+        }
+        match self.find(&request.entity)? {
+            Entity::Queue(queue) => Ok(Box::new(queue.receiver(request.lock)?)),
+            Entity::Topic(_) => Err(no_queue()),
+        }
+    }
+
+    async fn open_management(&self, entity: &EntityAddress) -> Result<(), AmqpError> {
+        self.find(entity).map(drop)
+    }
+
+    async fn manage(&self, entity: &EntityAddress, asked: Operation) -> Result<Reply, AmqpError> {
+        match self.find(entity)? {
+            Entity::Queue(queue) => queue.manage(asked).await,
+            Entity::Topic(_) => Err(no_queue()),
+        }
+    }
+}
+
+fn no_queue() -> AmqpError {
+    let problem = "The messages of a topic are received from its subscriptions.";
+    AmqpError::new(NOT_ALLOWED, problem)
+}

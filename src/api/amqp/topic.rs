@@ -1,0 +1,72 @@
+//! What clients send to: a queue, or a topic of CloudEvents.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+
+use crate::api::ApiState;
+use crate::api::amqp::nodes::Sender;
+use crate::base::Timestamp;
+use crate::broker::{NewMessage, PublishError};
+use crate::model::delivery::DeliveryId;
+use crate::model::limits::MESSAGE_BYTES_MAX;
+use crate::model::registry::TopicEntry;
+use crate::store::StoreError;
+use crate::wire::amqp::condition::{DECODE_ERROR, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY};
+use crate::wire::amqp::message::Message;
+use crate::wire::amqp::{AmqpError, DecodeError};
+use crate::wire::service_bus::message;
+
+/// A client that sends.
+pub(super) struct ToTopic {
+    pub(super) state: ApiState,
+    pub(super) topic: Arc<TopicEntry>,
+}
+
+impl ToTopic {
+    /// Stores messages, all or none. Returns their numbers if they are scheduled.
+    pub(super) async fn store(&self, messages: Vec<Message>) -> Result<Vec<DeliveryId>, AmqpError> {
+        let new = messages.into_iter().map(|message| {
+            let scheduled_at = message.scheduled_enqueue_ms()?.map(Timestamp::from_ms);
+            let new_id = || self.state.broker.entropy().uuid().simple().to_string();
+            let event = message::to_event(message, new_id)?;
+            Ok(NewMessage {
+                event,
+                scheduled_at,
+            })
+        });
+        let new = new.collect::<Result<_, DecodeError>>().map_err(|error| {
+            let problem = format!("the message cannot be read: {error}");
+            AmqpError::new(DECODE_ERROR, problem)
+        })?;
+        let sent = self.state.broker.send_messages(&self.topic, new).await;
+        sent.map_err(|error| match error {
+            PublishError::Store(error) => busy(&error),
+            PublishError::DiskLow => AmqpError::new(RESOURCE_LIMIT_EXCEEDED, format!("{error}.")),
+            PublishError::Stopping | PublishError::BuiltIn(_) => {
+                AmqpError::new(SERVER_BUSY, format!("{error}."))
+            }
+        })
+    }
+}
+
+#[async_trait]
+impl Sender for ToTopic {
+    fn message_bytes_max(&self) -> u64 {
+        MESSAGE_BYTES_MAX
+    }
+
+    async fn send(&self, batches: Vec<Vec<Message>>) -> Vec<Result<(), AmqpError>> {
+        // At once, so that they share a flush of the disk.
+        let sent = batches.into_iter().map(|batch| self.store(batch));
+        let sent = join_all(sent).await.into_iter();
+        sent.map(|each| each.map(drop)).collect()
+    }
+}
+
+pub(super) fn busy(error: &StoreError) -> AmqpError {
+    tracing::warn!(%error, "a queue could not be served");
+    let problem = "The appliance cannot answer right now; try again in a moment.";
+    AmqpError::new(SERVER_BUSY, problem)
+}

@@ -1,0 +1,38 @@
+//! Queues of messages, which clients of Azure Service Bus send to and receive from.
+
+use serde_json::json;
+
+use crate::api::arm::listing::ListParameters;
+use crate::api::manage::queues;
+use crate::api::routes::route::{ADMIN, Area, VIEWER, delete, get, put};
+use crate::wire::resource::bodies::{QueueRequest, ResourceList, ShownQueue};
+
+pub(crate) fn area() -> Area {
+    let path = "/queues/{queue}";
+    Area {
+        name: "Queues",
+        description: "What the clients of Azure Service Bus send to and receive from, over AMQP on this port. A queue \
+            is a topic with one event subscription of the same name.",
+        routes: vec![
+            get("/queues", VIEWER, queues::list)
+                .doc("listQueues", "List queues")
+                .says("All queues.")
+                .query::<ListParameters>()
+                .answers::<ResourceList<ShownQueue>>(200, "The queues."),
+            get(path, VIEWER, queues::get)
+                .doc("getQueue", "Get a queue")
+                .says("The queue, and how many messages lie in it.")
+                .answers::<ShownQueue>(200, "The queue."),
+            put(path, ADMIN, queues::put)
+                .doc("putQueue", "Create or replace a queue")
+                .says("Its messages stay.")
+                .takes::<QueueRequest>(json!({ "properties": { "maxDeliveryCount": 5 } }))
+                .answers::<ShownQueue>(201, "The queue, whether it was there before or not.")
+                .rejects(409, "There is a topic of that name."),
+            delete(path, ADMIN, queues::delete)
+                .doc("deleteQueue", "Delete a queue")
+                .says("With its messages. Nothing happens if it is not there.")
+                .answers_nothing(204, "It is deleted."),
+        ],
+    }
+}

@@ -1,0 +1,169 @@
+//! `everpost queues`: what clients of Azure Service Bus send to and receive from.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::app::cli::confirm::confirm;
+use crate::app::cli::output::{number, plural, text};
+use crate::app::cli::request::{Run, Server};
+use crate::app::cli::table::Cell::{Of, Text, Word};
+use crate::app::cli::table::{Details, List};
+
+#[derive(Subcommand, Debug)]
+pub(super) enum QueuesCommand {
+    /// List queues, and how many messages lie in them
+    List,
+    /// Create a queue, or replace its definition
+    Create(Create),
+    /// Show one queue
+    Show { queue: String },
+    /// Delete a queue with its messages
+    Delete {
+        queue: String,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Create {
+    queue: String,
+    /// How long a receiver holds a message, PT5S to PT5M [default: PT1M]
+    #[arg(long, value_name = "DURATION")]
+    lock_duration: Option<String>,
+    /// Deliveries of a message before it is dead-lettered [default: 10]
+    #[arg(long, value_name = "COUNT")]
+    max_delivery_count: Option<u32>,
+    /// How long messages live, such as P14D [default: for ever]
+    #[arg(long, value_name = "DURATION")]
+    time_to_live: Option<String>,
+    /// Dead-letter messages that expire, instead of dropping them
+    #[arg(long)]
+    dead_letter_expired: bool,
+}
+
+impl Run for QueuesCommand {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        let path = ["queues"];
+        match self {
+            Self::List => server.get(path).show(QUEUES).await,
+            Self::Create(create) => {
+                let request = server.put(path).at(&create.queue).json(&create.body());
+                let name = format!("queue {}", create.queue);
+                request.save(&name, QUEUE).await?;
+                Ok(())
+            }
+            Self::Show { queue } => server.get(path).at(queue).show(QUEUE).await,
+            Self::Delete { queue, yes } => {
+                if !yes {
+                    let found = server.get(path).at(&queue).send().await?;
+                    let messages = plural(number(&found, COUNT), "message", "messages");
+                    let question = format!("This deletes queue {queue}: {messages}.");
+                    confirm(&question, "nothing was deleted")?;
+                }
+                server.delete(path).at(&queue).send().await?;
+                let deleted = json!({ "deleted": queue });
+                server.show(&deleted, |_: &_, _| format!("deleted queue {queue}\n"))
+            }
+        }
+    }
+}
+
+impl Create {
+    fn body(&self) -> Value {
+        let mut properties = json!({
+            "deadLetteringOnMessageExpiration": self.dead_letter_expired,
+        });
+        let mut set = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                properties[name] = value;
+            }
+        };
+        set("lockDuration", self.lock_duration.clone().map(Value::from));
+        set("maxDeliveryCount", self.max_delivery_count.map(Value::from));
+        set(
+            "defaultMessageTimeToLive",
+            self.time_to_live.clone().map(Value::from),
+        );
+        json!({ "properties": properties })
+    }
+}
+
+const COUNT: &str = "/properties/messageCount";
+const ACTIVE: &str = "/properties/countDetails/activeMessageCount";
+const DEAD_LETTERS: &str = "/properties/countDetails/deadLetterMessageCount";
+
+const QUEUES: List = List {
+    none: "no queues yet: create one with `everpost queues create NAME`",
+    columns: &[
+        ("NAME", Text("/name")),
+        ("MESSAGES", Word(ACTIVE)),
+        ("DEAD LETTERS", Word(DEAD_LETTERS)),
+        ("MAX DELIVERIES", Word("/properties/maxDeliveryCount")),
+        ("LOCK", Text("/properties/lockDuration")),
+    ],
+};
+
+const QUEUE: Details = Details(&[
+    ("name", Text("/name")),
+    ("messages", Text(ACTIVE)),
+    ("dead letters", Text(DEAD_LETTERS)),
+    ("lock duration", Text("/properties/lockDuration")),
+    ("max deliveries", Text("/properties/maxDeliveryCount")),
+    ("time to live", Of(time_to_live)),
+    ("expired messages", Of(expired)),
+    ("resource id", Text("/id")),
+]);
+
+/// Where messages expire.
+fn time_to_live(queue: &Value) -> String {
+    let time = text(queue, "/properties/defaultMessageTimeToLive");
+    time.replace("P10675199DT2H48M5.4775807S", "")
+}
+
+fn expired(queue: &Value) -> String {
+    match queue["properties"]["deadLetteringOnMessageExpiration"] == true {
+        true => "dead-lettered".to_owned(),
+        false => "dropped".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::cli::output::{Screen, View};
+
+    fn jobs() -> Value {
+        json!({ "name": "jobs", "properties": {
+            "lockDuration": "PT1M", "maxDeliveryCount": 10, "deadLetteringOnMessageExpiration": false,
+            "defaultMessageTimeToLive": "P10675199DT2H48M5.4775807S", "messageCount": 3,
+            "countDetails": { "activeMessageCount": 2, "deadLetterMessageCount": 1 } } })
+    }
+
+    #[test]
+    fn queues_are_listed_in_columns() {
+        assert_eq!(
+            QUEUES.text(&json!({ "value": [jobs()] }), Screen::default()),
+            "\
+NAME  MESSAGES  DEAD LETTERS  MAX DELIVERIES  LOCK
+jobs  2         1             10              PT1M
+"
+        );
+    }
+
+    #[test]
+    fn a_queue_is_shown_line_by_line() {
+        assert_eq!(
+            QUEUE.text(&jobs(), Screen::default()),
+            "\
+name              jobs
+messages          2
+dead letters      1
+lock duration     PT1M
+max deliveries    10
+expired messages  dropped
+"
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! Queues of Azure Service Bus (rule S1): creating, changing and deleting them.
+
+use std::sync::Arc;
+
+use crate::broker::Broker;
+use crate::broker::manage::ManageError;
+use crate::model::access::AccessKeys;
+use crate::model::audit::{Caller, Target};
+use crate::model::name::TopicName;
+use crate::model::queue::QueueDefinition;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{EventSubscription, OnDelete};
+use crate::store::RegistryChange;
+use crate::store::views::{DeliveryTotals, TotalsQuery};
+
+/// A queue: its topic, and the subscription that its receivers pull.
+pub type Queue = (Arc<TopicEntry>, Arc<EventSubscription>);
+
+impl Broker {
+    /// The queue of that name.
+    pub fn queue(&self, name: &TopicName) -> Result<Queue, ManageError> {
+        let missing = || ManageError::QueueNotFound(name.clone());
+        let registry = self.registry();
+        let topic = registry.topic(name).ok_or_else(missing)?;
+        let subscription = topic.queue().ok_or_else(missing)?;
+        Ok((Arc::clone(topic), Arc::clone(subscription)))
+    }
+
+    /// All queues by name.
+    pub fn queues(&self) -> Vec<Queue> {
+        let registry = self.registry();
+        let queue = |topic: &Arc<TopicEntry>| Some((Arc::clone(topic), Arc::clone(topic.queue()?)));
+        registry.topics().filter_map(queue).collect()
+    }
+
+    /// Creates a queue, or replaces the definition of an existing one.
+    pub async fn put_queue(
+        &self,
+        by: &Caller,
+        name: TopicName,
+        definition: QueueDefinition,
+    ) -> Result<Queue, ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let registry = self.registry();
+        let (change, target) = match registry.topic(&name) {
+            None => {
+                let add = RegistryChange::AddQueue {
+                    name: name.clone(),
+                    topic: QueueDefinition::new_topic(),
+                    keys: AccessKeys::generate(self.entropy()),
+                    subscription: definition.subscription(),
+                };
+                (add, Target::topic(&name))
+            }
+            Some(topic) => {
+                let current = topic.queue();
+                let current = current.ok_or_else(|| ManageError::TopicInTheWay(name.clone()))?;
+                let change = RegistryChange::ChangeSubscription {
+                    id: current.id,
+                    definition: definition.changed(&current.definition),
+                    validation: current.validation.clone(),
+                };
+                let known = &topic.topic.name;
+                (change, Target::subscription(known, &current.name))
+            }
+        };
+        self.save(change, Some(by.defined(target))).await?;
+        self.queue(&name)
+    }
+
+    /// Deletes a queue with its messages. Returns whether there was one.
+    pub async fn delete_queue(&self, by: &Caller, name: &TopicName) -> Result<bool, ManageError> {
+        if self.queue(name).is_err() {
+            return Ok(false);
+        }
+        self.delete_topic(by, name, OnDelete::Discard).await
+    }
+
+    /// How many messages lie in each of these queues.
+    pub async fn queue_totals(&self, queues: &[Queue]) -> Result<Vec<DeliveryTotals>, ManageError> {
+        let of = queues.iter().map(|(_, subscription)| subscription.id);
+        let query = TotalsQuery {
+            subscriptions: of.collect(),
+            recount: false,
+        };
+        Ok(self.store().ledger.totals(query).await?)
+    }
+}

@@ -1,0 +1,91 @@
+//! Queues of Azure Service Bus (rule S1).
+//!
+//! A queue is a topic with one event subscription of its own name, which receivers pull: what is sent to it are
+//! events, and what is locked and settled are their deliveries.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::model::destination::{Destination, PullQueue};
+use crate::model::filter::{Dialect, Filter};
+use crate::model::retry::{DeliveryProfile, RetryPolicy};
+use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition};
+use crate::model::topic::{DeliverySchema, InputSchema, NetworkAccess, TopicDefinition};
+
+/// What the operator decides about a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueDefinition {
+    /// How long a receiver holds a message unless it renews the lock.
+    pub lock_duration: Duration,
+    /// Deliveries of a message, the first one included, before it is dead-lettered.
+    pub deliveries_max: u32,
+    /// How long messages live at most; one may have less time of its own.
+    pub time_to_live: Duration,
+    /// Messages that expire become dead letters. Otherwise they are dropped.
+    pub keeps_expired: bool,
+}
+
+impl QueueDefinition {
+    /// The queue that this subscription is; `None` for one that is pushed.
+    pub fn of(subscription: &SubscriptionDefinition) -> Option<Self> {
+        match &subscription.destination {
+            Destination::WebHook(_) => None,
+            Destination::Queue(queue) => Some(Self {
+                lock_duration: queue.lock_duration,
+                deliveries_max: subscription.retry_policy.attempts_max,
+                time_to_live: subscription.retry_policy.time_to_live,
+                keeps_expired: queue.keeps_expired,
+            }),
+        }
+    }
+
+    /// The subscription of a new queue.
+    pub fn subscription(&self) -> SubscriptionDefinition {
+        SubscriptionDefinition {
+            destination: Destination::Queue(PullQueue {
+                lock_duration: self.lock_duration,
+                keeps_expired: self.keeps_expired,
+            }),
+            filter: Filter {
+                dialect: Dialect::Namespace,
+                ..Filter::default()
+            },
+            delivery_schema: DeliverySchema::CloudEventSchemaV1_0,
+            retry_policy: RetryPolicy {
+                profile: DeliveryProfile::Namespace,
+                attempts_max: self.deliveries_max,
+                time_to_live: self.time_to_live,
+                own_waits: Vec::new(),
+            },
+            dead_letter: DeadLetterDestination::BuiltInQueue,
+            labels: Vec::new(),
+            expires_at: None,
+            paused: false,
+            disabled: None,
+            disable_on_gone: false,
+        }
+    }
+
+    /// The subscription of a queue that was `before`, whose deliveries stay paused if they were.
+    pub fn changed(&self, before: &SubscriptionDefinition) -> SubscriptionDefinition {
+        let changed = self.subscription();
+        SubscriptionDefinition {
+            destination: changed.destination,
+            retry_policy: changed.retry_policy,
+            ..before.clone()
+        }
+    }
+
+    /// The topic of a new queue.
+    pub fn new_topic() -> TopicDefinition {
+        TopicDefinition {
+            location: "local".to_owned(),
+            tags: BTreeMap::new(),
+            input_schema: InputSchema::CloudEventSchemaV1_0,
+            disable_local_auth: false,
+            network_access: NetworkAccess::default(),
+            event_retention: None,
+            inert: BTreeMap::new(),
+        }
+    }
+}

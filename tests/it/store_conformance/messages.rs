@@ -1,0 +1,104 @@
+//! What only queues of messages ask of the ledger: schedules, and properties that receivers set.
+
+use std::collections::{BTreeMap, HashSet};
+
+use everpost::base::Entropy;
+use everpost::model::delivery::DeliveryId;
+use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, LockToken, QueueRef};
+use everpost::store::{
+    AppendRequest, Appended, FreeChange, FreeChanges, FreeSettled, LockChanges, LockRequest,
+    LockSelection, PeekRequest,
+};
+use everpost::wire::amqp::Value;
+use everpost::wire::amqp::message::encoded;
+
+use super::{Fixture, at, event, ids};
+
+pub(super) async fn scheduled_deliveries_wait_and_can_be_cancelled(f: Fixture) {
+    let accepted = AppendRequest {
+        events: ["now", "later", "never"]
+            .map(|id| (event(id), vec![f.billing]))
+            .into(),
+        scheduled: BTreeMap::from([(1, at(50)), (2, at(60))]),
+        ..f.accepted("", &[], 10)
+    };
+    let stored = f.store.ledger.append(accepted, drop).await;
+    let Ok(Appended::Stored { deliveries, .. }) = stored else {
+        panic!("stored: {stored:?}");
+    };
+    let [now, later, never] = deliveries[..] else {
+        panic!("three deliveries: {deliveries:?}");
+    };
+    assert_eq!(ids(&f.lease(f.billing, 49, 9).await), [now]);
+    let cancel = async |id: DeliveryId, of, moment| {
+        let request = FreeChanges {
+            changes: vec![(id, FreeChange::Cancel(of))],
+            audit: None,
+            now: at(moment),
+        };
+        f.store
+            .ledger
+            .settle_free(request)
+            .await
+            .expect("an answer")[0]
+    };
+    assert_eq!(cancel(now, f.billing, 49).await, FreeSettled::Held);
+    assert_eq!(cancel(later, f.audit, 49).await, FreeSettled::Held);
+    assert_eq!(cancel(later, f.billing, 50).await, FreeSettled::Held);
+    assert_eq!(
+        cancel(never, f.billing, 59).await,
+        FreeSettled::Done(f.billing)
+    );
+    let again = cancel(never, f.billing, 59).await;
+    assert!(matches!(again, FreeSettled::In(_)), "{again:?}");
+    assert_eq!(ids(&f.lease(f.billing, 99, 9).await), [now, later]);
+}
+
+pub(super) async fn properties_that_receivers_set_add_up(f: Fixture) {
+    f.publish("a", &[f.billing], 10).await;
+    let of = QueueRef::pending(f.billing);
+    let entropy = Entropy::seeded(1);
+    let set = async |properties: Vec<(Value, Value)>, now| {
+        let token = LockToken::generate(&entropy);
+        let request = LockRequest {
+            of,
+            which: LockSelection::Due,
+            now: at(now),
+            until: at(now + 5),
+            tokens: vec![token],
+            bytes_max: usize::MAX,
+        };
+        f.store.ledger.lock(request).await.expect("a lock");
+        let change = LockChange {
+            token,
+            of: LockOf::any_of(of),
+            disposition: Disposition::Abandon,
+            properties: encoded(properties),
+        };
+        let changes = LockChanges {
+            changes: vec![change],
+            dropping: HashSet::new(),
+            audit: None,
+            now: at(now + 1),
+        };
+        let settled = f.store.ledger.settle_locks(changes).await;
+        settled.expect("an answer").remove(0).map(drop)
+    };
+    let entry = |name: &str, value: Value| (Value::from(name), value);
+    assert_eq!(
+        set(vec![entry("a", Value::Int(1)), entry("b", "x".into())], 20).await,
+        Ok(())
+    );
+    assert_eq!(set(vec![entry("a", Value::Int(2))], 30).await, Ok(()));
+    let too_many = set(vec![entry("c", "x".repeat(70_000).into())], 40).await;
+    assert_eq!(too_many, Err(LockError::TooManyProperties));
+    let request = PeekRequest {
+        of,
+        from: DeliveryId(0),
+        limit: 9,
+        bytes_max: usize::MAX,
+    };
+    let peeked = f.store.ledger.peek(request).await.expect("an answer");
+    let expected = encoded(vec![entry("b", "x".into()), entry("a", Value::Int(2))]);
+    assert_eq!(peeked[0].properties.as_ref(), Some(&expected));
+}
