@@ -154,7 +154,7 @@ impl SubscriptionName {
 
     /// That of a queue, which has the queue's name.
     pub fn of_queue(queue: &TopicName) -> Self {
-        Self(queue.own().to_owned())
+        Self(queue.own().into())
     }
 
     /// The same for a subscription of a namespace topic, whose name has up to 50 characters
