@@ -53,8 +53,8 @@ const PAGES_MAX: u64 = 16;
 
 /// Allocations, and their bytes: the request is parsed and checked, the event copied out of it once; one request is
 /// encoded; its answer is recorded.
-const ALLOCATIONS_MAX: u64 = 101;
-const BYTES_MAX: u64 = 21_000;
+const ALLOCATIONS_MAX: u64 = 84;
+const BYTES_MAX: u64 = 20_200;
 
 /// Events that are measured, after as many that fill the caches.
 const EVENTS: u64 = 200;
