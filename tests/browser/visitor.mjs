@@ -68,11 +68,10 @@ export class Visitor {
   /** What keeps people from using the page, whatever colours and window they have. */
   async faults() {
     const size = this.page.viewportSize();
-    const [, found] = await this.#axe({ rules: { "color-contrast": { enabled: false } } });
-    for (const colorScheme of ["dark", "light"]) {
-      await this.page.emulateMedia({ colorScheme });
-      found.push(...(await this.#dim()));
-    }
+    const found = await this.barriers();
+    await this.page.emulateMedia({ colorScheme: "dark" });
+    found.push(...(await this.#dim()));
+    await this.page.emulateMedia({ colorScheme: "light" });
     for (const width of WIDTHS) {
       await this.page.setViewportSize({ ...size, width });
       found.push(...(await this.overhang()));
@@ -98,14 +97,20 @@ export class Visitor {
     }
     await this.page.evaluate(`window.axe || ${axe.source}`);
     const judge = async ([options, seen]) => {
+      const grounds = new Map(); // by element, with those that it stands on
+      const groundOf = (it) => {
+        if (it && !grounds.has(it)) {
+          const { backgroundColor, backgroundImage, opacity } = getComputedStyle(it);
+          const above = groundOf(it.parentElement);
+          const own = `${backgroundColor}${backgroundImage}${opacity}`;
+          grounds.set(it, above.startsWith(own) ? above : `${own} ${above}`);
+        }
+        return grounds.get(it) ?? "";
+      };
       const lookOf = (text) => {
         const { color, fontSize, fontWeight } = getComputedStyle(text);
-        const look = [text.className, color, fontSize, fontWeight];
-        for (let it = text; it; it = it.parentElement) {
-          const { backgroundColor, backgroundImage, opacity } = getComputedStyle(it);
-          look.push(`${backgroundColor}${backgroundImage}${opacity}`);
-        }
-        return look.filter((it, at) => it !== look[at - 1]).join();
+        const look = [text.className, color, fontSize, fontWeight, groundOf(text)].join();
+        return [...look].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) % (2 ** 48 - 59), 7); // short to hand over
       };
       const isText = (it) =>
         it.matches("input, select, textarea") ||

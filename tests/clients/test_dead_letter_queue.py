@@ -19,7 +19,7 @@ from azure.servicebus.exceptions import (
     ServiceBusError,
 )
 
-from appliance import BINARY, PATIENCE_S, REPOSITORY, environment, eventually
+from appliance import BINARY, PATIENCE_S, environment, eventually
 
 RULE = "RootManageSharedAccessKey"
 EVENT = {"subject": "/orders/7", "eventType": "Order.Paid", "eventTime": "2026-11-21T06:40:53Z", "dataVersion": "1"}
@@ -313,14 +313,3 @@ def test_the_stock_client_is_told_what_is_wrong(appliance, topic, client):
         with pytest.raises(ServiceBusAuthenticationError):
             with receiving(stranger, topic) as dead:
                 dead.receive_messages()
-
-
-def test_the_example_of_the_documentation_works(appliance, topic, receiver, capsys):
-    dead_letter(appliance, topic, receiver, "a", "b")
-    text = (REPOSITORY / "docs/dead-letters.md").read_text()
-    [example] = [part.split("```")[0] for part in text.split("```python\n")[1:]]
-    example = example.replace('"orders"', repr(topic.name))
-    exec(example, {"connection_string": connection_string(appliance)})
-    printed = capsys.readouterr().out.splitlines()
-    assert sorted(printed) == ["a Unknown customer", "b Unknown customer"]
-    assert appliance.dead_letters(topic) == []

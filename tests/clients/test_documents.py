@@ -61,7 +61,7 @@ class Reader:
     def do(self, language, text):
         text = text.replace("127.0.0.1:9000", f"127.0.0.1:{self.port}")
         if (self.folder / "everpost-data/server.url").exists():
-            text = text.replace("http://127.0.0.1:8080", self.url)
+            text = text.replace("127.0.0.1:8080", self.url.removeprefix("http://"))
         if language == "sh" and text.startswith(ENDLESS):
             self.start(text)
         elif language == "sh":
