@@ -129,6 +129,7 @@ pub enum TargetKind {
     Namespace,
     Topic,
     EventSubscription,
+    Queue,
     Inspector,
     Delivery,
     DeadLetter,
@@ -178,6 +179,7 @@ impl fmt::Display for Target {
                 let (topic, name) = name.rsplit_once('/').unwrap_or(("", name));
                 write!(f, "event subscription {name} of topic {topic}")
             }
+            TargetKind::Queue => write!(f, "queue {name}"),
             TargetKind::Inspector => write!(f, "inspector {name}"),
             TargetKind::Delivery => write!(f, "delivery {name}"),
             TargetKind::DeadLetter => write!(f, "dead letter {name}"),

@@ -152,8 +152,8 @@ mod tests {
         trial.findings()
     }
 
-    fn keys(tally: &SampleCount) -> Vec<i64> {
-        tally.samples.iter().map(|sample| sample.key.0).collect()
+    fn keys(count: &SampleCount) -> Vec<i64> {
+        count.samples.iter().map(|sample| sample.key.0).collect()
     }
 
     #[test]

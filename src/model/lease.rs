@@ -196,7 +196,7 @@ pub struct LockChange {
     pub token: LockToken,
     pub of: LockOf,
     pub disposition: Disposition,
-    /// Application properties to set from now on: an encoded map of AMQP (rule S3); empty for none.
+    /// Application properties to set from now on: an encoded map of AMQP (rule S10.7); empty for none.
     pub properties: Vec<u8>,
 }
 

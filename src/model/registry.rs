@@ -215,9 +215,11 @@ impl Registry {
         self.topics().filter(is_in_it)
     }
 
-    /// The topics that belong to no namespace, the built-in ones among them.
+    /// The topics that belong to no namespace and are no queues, the built-in ones among them.
     pub fn custom_topics(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
-        self.topics().filter(|entry| entry.namespace.is_none())
+        let is_custom =
+            |entry: &&Arc<TopicEntry>| entry.namespace.is_none() && entry.queue().is_none();
+        self.topics().filter(is_custom)
     }
 
     /// The topics that users have created, of both kinds, by name.

@@ -46,6 +46,10 @@ fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Valu
     if target.kind == TargetKind::Topic {
         return Some(resource::render_topic(topic(name)?, ""));
     }
+    if target.kind == TargetKind::Queue {
+        let topic = topic(name)?;
+        return resource::render_queue(topic, topic.queue()?, 0, 0);
+    }
     let (of, name) = name.rsplit_once('/')?;
     let topic = topic(of)?;
     let subscription = topic.subscription(&SubscriptionName::parse(name).ok()?)?;

@@ -183,7 +183,7 @@ impl ActivityPage {
     fn page(&self, target: &Target) -> Option<String> {
         let (registry, name) = (&self.registry, target.name.as_str());
         match target.kind {
-            TargetKind::Topic => {
+            TargetKind::Topic | TargetKind::Queue => {
                 let topic = registry.topic(&TopicName::parse(name).ok()?)?;
                 Some(topic_page(topic.topic.name.as_str()))
             }

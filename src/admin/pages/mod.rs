@@ -32,9 +32,6 @@ pub(crate) mod traffic;
 pub(crate) mod url_trial;
 pub(crate) mod users;
 
-pub(crate) use serde::{Deserialize, Serialize};
-pub(crate) use serde_json::{Value, json};
-
 pub(crate) use crate::admin::forms::form::{both, refusals};
 pub(crate) use crate::admin::forms::json_fault;
 pub(crate) use crate::admin::forms::sheet::named;
@@ -44,11 +41,9 @@ pub(crate) use crate::admin::lists::filter::{Reading, given, of_options, topic_o
 pub(crate) use crate::admin::lists::list::ROWS;
 pub(crate) use crate::admin::lists::recipe::{command, quoted};
 pub(crate) use crate::admin::page::*;
-pub(crate) use crate::admin::reader::Reader;
 pub(crate) use crate::admin::site::delivery_id;
 pub(crate) use crate::admin::standing::{Standing, State as Stand};
 pub(crate) use crate::admin::widgets::{hint, json_text, response};
-pub(crate) use crate::broker::ManageError;
 pub(crate) use crate::model::{
     audit::*, blob_storage::*, dead_letter::*, dead_letter_filter::*, delivery::*, destination::*,
     event::*, event_filter::*, explanation::*, filter::*, filter_trial::*, name::*, registry::*,

@@ -83,6 +83,10 @@ fn acts() -> Vec<Act> {
         "queue": { "receiveLockDurationInSeconds": 100 } } } });
     let key = || json!({ "keyName": "key1" });
     vec![
+        act("PUT /queues/{queue}", "/queues/new", json!({}), "Created queue new"),
+        act("PUT /queues/{queue}", "/queues/JOBS", json!({ "properties": { "maxDeliveryCount": 3 } }),
+            "Changed maxDeliveryCount of queue jobs"),
+        act("DELETE /queues/{queue}", "/queues/jobs", none(), "Deleted queue jobs"),
         act("PUT /namespaces/{namespace}", "/namespaces/new", located(), "Created namespace new"),
         act("PATCH /namespaces/{namespace}", "/namespaces/SHOP", json!({ "tags": { "a": "1" } }),
             "Changed a of namespace shop"),
@@ -254,6 +258,7 @@ pub(crate) fn furniture() -> Vec<(&'static str, String, Value)> {
             "/everpost/inspectors/bin".to_owned(),
             json!({ "answers": "400 503" }),
         ),
+        ("PUT", "/queues/jobs".to_owned(), json!({})),
         ("PUT", "/namespaces/shop".to_owned(), located()),
         (
             "PUT",

@@ -16,7 +16,7 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::publish::Arrival;
 use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef};
-use crate::model::audit::{AuditAction, AuditEntry, Caller, SecretKind, Target};
+use crate::model::audit::{AuditAction, AuditEntry, Caller, SecretKind, Target, TargetKind};
 use crate::model::destination::DeliveryMode;
 use crate::model::limits::{NAMESPACES_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
@@ -254,7 +254,11 @@ impl Broker {
             return Err(ManageError::BuiltIn(name.clone()));
         }
         let id = entry.topic.id;
-        let audit = by.defined(Target::topic(&entry.topic.name));
+        let kind = match entry.queue() {
+            Some(_) => TargetKind::Queue,
+            None => TargetKind::Topic,
+        };
+        let audit = by.defined(kind.named(&entry.topic.name));
         self.save(RegistryChange::DeleteTopic { id, pending }, Some(audit))
             .await?;
         drop(one_at_a_time);

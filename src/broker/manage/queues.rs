@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::broker::Broker;
 use crate::broker::manage::ManageError;
 use crate::model::access::AccessKeys;
-use crate::model::audit::{Caller, Target};
+use crate::model::audit::{Caller, TargetKind};
 use crate::model::name::TopicName;
 use crate::model::queue::QueueDefinition;
 use crate::model::registry::TopicEntry;
@@ -42,28 +42,24 @@ impl Broker {
     ) -> Result<Queue, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let registry = self.registry();
-        let (change, target) = match registry.topic(&name) {
-            None => {
-                let add = RegistryChange::AddQueue {
-                    name: name.clone(),
-                    topic: QueueDefinition::new_topic(),
-                    keys: AccessKeys::generate(self.entropy()),
-                    subscription: definition.subscription(),
-                };
-                (add, Target::topic(&name))
-            }
+        let change = match registry.topic(&name) {
+            None => RegistryChange::AddQueue {
+                name: name.clone(),
+                topic: QueueDefinition::new_topic(),
+                keys: AccessKeys::generate(self.entropy()),
+                subscription: definition.subscription(),
+            },
             Some(topic) => {
                 let current = topic.queue();
                 let current = current.ok_or_else(|| ManageError::TopicInTheWay(name.clone()))?;
-                let change = RegistryChange::ChangeSubscription {
+                RegistryChange::ChangeSubscription {
                     id: current.id,
                     definition: definition.changed(&current.definition),
                     validation: current.validation.clone(),
-                };
-                let known = &topic.topic.name;
-                (change, Target::subscription(known, &current.name))
+                }
             }
         };
+        let target = TargetKind::Queue.named(&name);
         self.save(change, Some(by.defined(target))).await?;
         self.queue(&name)
     }
