@@ -59,7 +59,10 @@ impl Broker {
                 }
             }
         };
-        let target = TargetKind::Queue.named(&name);
+        let known = registry
+            .topic(&name)
+            .map_or(&name, |topic| &topic.topic.name);
+        let target = TargetKind::Queue.named(known);
         self.save(change, Some(by.defined(target))).await?;
         self.queue(&name)
     }
