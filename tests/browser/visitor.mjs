@@ -61,8 +61,8 @@ export class Visitor {
    * itself and needs a browser that runs scripts; the same pages are judged there.
    */
   async barriers() {
-    const [, found] = await this.#axe();
-    return found;
+    const [, found] = await this.#axe({ rules: { "color-contrast": { enabled: false } } });
+    return [...found, ...(await this.#dim())];
   }
 
   /** What keeps people from using the page, whatever colours and window they have. */
@@ -81,8 +81,8 @@ export class Visitor {
   }
 
   /**
-   * Text that is too dim for its background. Axe takes a second to find that out for a page, so text is left out
-   * that looks like some that this visitor has seen on another page: same colours, size and class.
+   * Text that is too dim for its background. Axe needs most of its time to find that out, so text is left out that
+   * looks like some that this visitor has seen on another page: same colours, size and class.
    */
   async #dim() {
     const [looks, found] = await this.#axe({ runOnly: ["color-contrast"] }, [...this.#seen]);
