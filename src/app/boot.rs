@@ -12,14 +12,15 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::OwnHosts;
 use crate::admin::{self, AdminState, SetupLink};
+use crate::admin::{OwnHost, OwnHosts};
 use crate::api::{self, ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake};
 use crate::app::config::Config;
 use crate::app::forwarded::TrustedProxies;
 use crate::app::interrupt::interrupted;
+use crate::app::tls::{self, Tls};
 use crate::app::{claim, facts, listen, management_token, telemetry};
-use crate::base::{Clock, Entropy, LogTail, TimeScale};
+use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo, Tasks};
 use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
@@ -39,7 +40,8 @@ const EXIT_FAILED: i32 = 74;
 /// The exit code of a stop that was not waited for.
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// The file in the data directory that tells the command line where the server is.
+/// The file in the data directory that tells the command line where the server is: its URL, and perhaps in a second line
+/// the address to connect to, whatever the URL's host stands for elsewhere.
 pub const SERVER_URL_FILE: &str = "server.url";
 
 /// Serves until told to stop: `everpost serve`.
@@ -104,7 +106,10 @@ impl Appliance {
         let address = listener
             .local_addr()
             .context("the address could not be told")?;
-        let url = format!("http://{address}");
+        let names = tls_names(&config, address, clock.now());
+        let tls = Tls::open(&config, &data_dir, &names)?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{address}");
 
         let outbound = outbound(&config, &clock)?;
         let public_url = public_url(&config, &url);
@@ -196,8 +201,16 @@ impl Appliance {
             let answer = move |request| doors.clone().answer(request);
             listen::answered(answer, address, proxies.clone())
         };
+        if let Some(tls) = tls.clone() {
+            tokio::spawn(
+                stop_listening
+                    .clone()
+                    .run_until_cancelled_owned(tls.follow_files()),
+            );
+        }
         let serving = listen::serve(
             listener,
+            tls,
             limits,
             stop_listening.clone(),
             service,
@@ -205,7 +218,8 @@ impl Appliance {
         );
         let listening = tokio::spawn(serving);
         let url_file = data_dir.file(SERVER_URL_FILE);
-        if let Err(error) = write_private(&url_file, &format!("{url}\n")) {
+        let known_as = known_as(&config, address).unwrap_or_else(|| url.clone());
+        if let Err(error) = write_private(&url_file, &format!("{known_as}\n")) {
             tracing::warn!(%error, file = %url_file.display(), "the command line will not find this server by itself");
         }
         Ok(Self {
@@ -242,6 +256,10 @@ impl Appliance {
         }
         let token = self.data_dir.file(management_token::FILE);
         lines.push(format!("token file      {}", token.display()));
+        if self.config.tls_dev {
+            let authority = self.data_dir.file(tls::AUTHORITY_FILE);
+            lines.push(format!("clients trust   {}", authority.display()));
+        }
         let scale = self.config.time_scale;
         if scale != TimeScale::REAL {
             lines.push(format!(
@@ -386,6 +404,28 @@ fn broker_options(
         },
         resubmissions_max: config.replay_resubmissions_max,
     }
+}
+
+/// What a certificate for developers has to name.
+fn tls_names(config: &Config, listening: SocketAddr, now: Timestamp) -> tls::Names {
+    let public = config.public_url.as_ref().and_then(|url| url.host_str());
+    let more = config.admin_hosts.iter().map(|host| match host {
+        OwnHost::Name(name) => name.clone(),
+        OwnHost::Address(address) => address.to_string(),
+    });
+    tls::Names {
+        now,
+        listening,
+        hosts: public.map(str::to_owned).into_iter().chain(more).collect(),
+    }
+}
+
+/// The URL with the name that the certificate is for, and in a second line the address behind it; `None` where the
+/// address is in the URL.
+fn known_as(config: &Config, listening: SocketAddr) -> Option<String> {
+    config.tls_cert.as_ref()?;
+    let host = config.public_url.as_ref()?.host_str()?;
+    Some(format!("https://{host}:{}\n{listening}", listening.port()))
 }
 
 fn public_url(config: &Config, own: &str) -> String {

@@ -92,7 +92,7 @@ mod tests {
         ] {
             assert!(has(name), "{name} is missing: {components:?}");
         }
-        for name in ["everpost", "proptest", "rcgen"] {
+        for name in ["everpost", "proptest", "allocation-counter"] {
             assert!(!has(name), "{name} is no part of it");
         }
     }

@@ -21,13 +21,17 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::paced_body::PacedBody;
+use crate::app::tls::{self, Tls};
 use crate::app::unread::{Streams, watched};
 use crate::broker::diagnostics::Connections;
 
@@ -62,6 +66,14 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// What AMQP begins with. No method of HTTP that is served does, nor HTTP/2.
 const AMQP: u8 = b'A';
 
+/// What a client hears that speaks HTTP where HTTPS is spoken.
+const HTTPS_IS_SPOKEN: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
+    This server speaks HTTPS: use https:// in the URL.\n";
+
+/// A connection, with or without TLS.
+type Stream = Either<TcpStream, BufReader<TlsStream<TcpStream>>>;
+
 /// How many connections are served at once.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimits {
@@ -74,9 +86,10 @@ pub(super) struct ConnectionLimits {
 }
 
 /// Serves on `listener` until `stop`: whoever speaks AMQP by `amqp`, if it is there, and every other connection by
-/// a service of its own.
+/// a service of its own. With `tls`, all of it over TLS.
 pub(super) async fn serve<S, B>(
     listener: TcpListener,
+    tls: Option<Tls>,
     limits: ConnectionLimits,
     stop: CancellationToken,
     service_for: impl Fn(SocketAddr) -> S,
@@ -115,16 +128,18 @@ pub(super) async fn serve<S, B>(
         });
         // The stop waits for whoever holds a watcher.
         let (server, watcher, amqp) = (server.clone(), graceful.watcher(), Arc::clone(&amqp));
-        let (stopped, broken) = (stop.clone(), Arc::clone(&broken));
+        let (stopped, broken, tls) = (stop.clone(), Arc::clone(&broken), tls.clone());
         let serving = async move {
-            let first = tokio::select! {
-                first = first_byte(&stream) => first,
+            let begun = tokio::select! {
+                begun = tokio::time::timeout(HEADER_DEADLINE, begin(stream, tls.as_ref())) => begun.ok().flatten(),
                 () = stopped.cancelled() => None,
             };
-            match (first, &*amqp) {
+            match (begun, &*amqp) {
                 (None, _) => {}
-                (Some(AMQP), Some(amqp)) => amqp::serve(stream, address.ip(), amqp).await,
-                (Some(_), _) => {
+                (Some((AMQP, stream)), Some(amqp)) => {
+                    amqp::serve(stream, address.ip(), amqp).await;
+                }
+                (Some((_, stream)), _) => {
                     let connection = server.serve_connection(TokioIo::new(stream), service);
                     let connection = watcher.watch(connection.into_owned());
                     // A client that hangs up or sends nonsense concerns nobody but itself.
@@ -141,12 +156,33 @@ pub(super) async fn serve<S, B>(
     let _ = tokio::time::timeout(GOODBYE, graceful.shutdown()).await;
 }
 
-/// The first byte that a client sends, which stays to be read; `None` if it sends none in time.
-async fn first_byte(stream: &TcpStream) -> Option<u8> {
-    let mut byte = [0];
-    let peeked = tokio::time::timeout(HEADER_DEADLINE, stream.peek(&mut byte)).await;
-    let count = peeked.ok()?.ok()?;
-    (count > 0).then_some(byte[0])
+/// The first byte that a client sends, which stays to be read; `None` if there is none that can be served.
+async fn begin(stream: TcpStream, tls: Option<&Tls>) -> Option<(u8, Stream)> {
+    let mut first = [0];
+    if stream.peek(&mut first).await.ok()? == 0 {
+        return None;
+    }
+    let Some(tls) = tls else {
+        return Some((first[0], Either::Left(stream)));
+    };
+    if first[0] != tls::HANDSHAKE {
+        refuse_plain(stream).await;
+        return None;
+    }
+    let mut stream = BufReader::new(tls.accept(stream).await.ok()?);
+    let first = *stream.fill_buf().await.ok()?.first()?;
+    Some((first, Either::Right(stream)))
+}
+
+/// Tells a client that speaks without TLS, and takes what it has sent: to close over that would take the answer from it.
+async fn refuse_plain(mut stream: TcpStream) {
+    let told = async {
+        stream.write_all(HTTPS_IS_SPOKEN).await?;
+        stream.shutdown().await?;
+        let mut rest = stream.take(HEADER_BYTES_MAX as u64);
+        tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
+    };
+    let _: io::Result<_> = told.await;
 }
 
 /// Serves one connection, each request by `answer`.
@@ -298,7 +334,6 @@ mod tests {
     use axum::Router;
     use axum::body::Bytes;
     use axum::routing::post;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tower::ServiceExt;
 
     use super::*;
@@ -332,7 +367,7 @@ mod tests {
             proxies: TrustedProxies::default(),
         };
         let service = move |address| routed(router.clone(), address);
-        tokio::spawn(serve(listener, limits, stop.clone(), service, None));
+        tokio::spawn(serve(listener, None, limits, stop.clone(), service, None));
         let mut client = TcpStream::connect(address).await.expect("a connection");
         let said = said.as_ref();
         client.write_all(said).await.expect("sent");
@@ -367,7 +402,7 @@ mod tests {
             proxies: TrustedProxies::default(),
         };
         let service = move |address| routed(router.clone(), address);
-        tokio::spawn(serve(listener, limits, stop.clone(), service, None));
+        tokio::spawn(serve(listener, None, limits, stop.clone(), service, None));
         let connect = async || TcpStream::connect(address).await.expect("a connection");
         let ask = async |client: &mut TcpStream| {
             let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";

@@ -15,4 +15,5 @@ pub mod management_token;
 mod paced_body;
 pub mod receive;
 mod telemetry;
+mod tls;
 mod unread;

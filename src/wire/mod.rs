@@ -26,7 +26,7 @@ pub mod json;
 mod moment;
 pub mod notice;
 pub mod pasted;
-mod pem;
+pub(crate) mod pem;
 pub mod pull;
 pub mod query;
 pub mod received;

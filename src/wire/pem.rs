@@ -8,34 +8,36 @@ use rustls::sign::CertifiedKey;
 
 /// Which of two texts is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Certificate,
     Key,
 }
 
 /// What is wrong with a client's certificate chain and key, if anything is.
 pub(super) fn identity_problem(certificate: &str, key: &str) -> Option<(Part, String)> {
-    let chain = match certificates(certificate) {
-        Ok(chain) => chain,
-        Err(problem) => return Some((Part::Certificate, problem)),
-    };
+    certified_key(certificate, key).err()
+}
+
+/// A certificate chain and its key, or which of them is at fault, and how.
+pub(crate) fn certified_key(certificate: &str, key: &str) -> Result<CertifiedKey, (Part, String)> {
+    let chain = certificates(certificate).map_err(|problem| (Part::Certificate, problem))?;
     if RootCertStore::empty().add(chain[0].clone()).is_err() {
         let problem = "its first certificate cannot be read".to_owned();
-        return Some((Part::Certificate, problem));
+        return Err((Part::Certificate, problem));
     }
-    let Ok(key) = PrivateKeyDer::from_pem_slice(key.as_bytes()) else {
-        let problem = "there is no private key in it; it must be PEM (PKCS#8, PKCS#1 or SEC1) without \
-                       a password";
-        return Some((Part::Key, problem.to_owned()));
-    };
-    let problem = match CertifiedKey::from_der(chain, key, &default_provider()) {
-        Ok(_) => return None,
-        Err(rustls::Error::InconsistentKeys(_)) => {
-            "it does not belong to the first certificate of the chain"
+    let of_key = |problem: &str| (Part::Key, problem.to_owned());
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| {
+        of_key(
+            "there is no private key in it; it must be PEM (PKCS#8, PKCS#1 or SEC1) without a password",
+        )
+    })?;
+    let certified = CertifiedKey::from_der(chain, key, &default_provider());
+    certified.map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            of_key("it does not belong to the first certificate of the chain")
         }
-        Err(_) => "it is no key that can be used; RSA, ECDSA and Ed25519 are",
-    };
-    Some((Part::Key, problem.to_owned()))
+        _ => of_key("it is no key that can be used; RSA, ECDSA and Ed25519 are"),
+    })
 }
 
 /// What is wrong with a bundle of certificate authorities, if anything is.

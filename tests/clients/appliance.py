@@ -16,7 +16,7 @@ BINARY = pathlib.Path(os.environ.get("EVERPOST_BIN") or REPOSITORY / "target/deb
 # Nothing here takes seconds on an idle machine; a busy one may need far longer.
 PATIENCE_S = 60
 
-LISTENING = re.compile(r"listening on (http://[0-9a-zA-Z.:\[\]]+)")
+LISTENING = re.compile(r"listening on (https?://[0-9a-zA-Z.:\[\]]+)")
 
 
 def eventually(question, what, patience_s=PATIENCE_S):
@@ -50,9 +50,10 @@ class Topic:
 class Appliance:
     """One data directory and, between start and stop, one process that serves it."""
 
-    def __init__(self, data_dir, *arguments, egress=("127.0.0.0/8",)):
+    def __init__(self, data_dir, *arguments, egress=("127.0.0.0/8",), authority=None):
         self.data_dir = pathlib.Path(data_dir)
         self.arguments = [*arguments, *(word for net in egress for word in ("--egress-allow", net))]
+        self.authority = authority or self.data_dir / "tls-dev-ca.pem"  # only with --tls-dev
         self.url = None
         self.process = None
         self.printed = []
@@ -122,6 +123,7 @@ class Appliance:
             json=body,
             headers={"Authorization": f"Bearer {self.token}"},
             timeout=PATIENCE_S,
+            verify=self._trusted(),
         )
 
     def manage(self, method, path, body=None, status=None):
@@ -178,9 +180,12 @@ class Appliance:
     def _is_ready(self):
         self._insist_on_life()
         try:
-            return requests.get(self.url + "/readyz", timeout=5).status_code == 200
+            return requests.get(self.url + "/readyz", timeout=5, verify=self._trusted()).status_code == 200
         except requests.ConnectionError:
             return False
+
+    def _trusted(self):
+        return str(self.authority) if self.authority.exists() else True
 
     def _insist_on_life(self):
         status = self.process.poll()

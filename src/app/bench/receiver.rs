@@ -65,7 +65,14 @@ impl Receiver {
             let (plan, records) = (Arc::clone(&plan), Arc::clone(&records));
             service_fn(move |request| answer(Arc::clone(&plan), Arc::clone(&records), request))
         };
-        tokio::spawn(listen::serve(listener, limits, stop.clone(), service, None));
+        tokio::spawn(listen::serve(
+            listener,
+            None,
+            limits,
+            stop.clone(),
+            service,
+            None,
+        ));
         Ok(Self {
             address,
             _stop: stop.drop_guard(),

@@ -22,7 +22,7 @@ use crate::app::boot;
 use crate::app::cli::output::{Output, Screen, plural};
 use crate::app::cli::progress::Progress;
 use crate::app::cli::request::Server;
-use crate::app::cli::server::{ServerAccess, ServerArgs};
+use crate::app::cli::server::{OverTls, ServerAccess, ServerArgs};
 use crate::app::cli::table::{Lines, Table};
 use crate::app::cli::topic_arg::TopicArg;
 use crate::app::cli::topics::first_key;
@@ -235,6 +235,7 @@ fn own_access(instance: &Instance) -> anyhow::Result<ServerAccess> {
     Ok(ServerAccess {
         url: instance.url()?,
         url_origin: "the benchmark".to_owned(),
+        over_tls: OverTls::default(),
         token: Some(token.context("cannot read the management token")?),
         token_origin: management_token::path(instance.data_dir())
             .display()

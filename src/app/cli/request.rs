@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderName, HeaderValue};
-use reqwest::{Method, Response, StatusCode, redirect, retry};
+use reqwest::{Certificate, Method, Response, StatusCode, redirect, retry};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -79,9 +79,19 @@ impl Server {
             .retry(retry::never())
             .connect_timeout(CONNECT_DEADLINE)
             .timeout(ANSWER_DEADLINE);
+        let builder = match (access.url.host_str(), access.over_tls.address) {
+            (Some(host), Some(address)) => builder.resolve(host, address),
+            _ => builder,
+        };
+        let authority = access
+            .over_tls
+            .authority
+            .as_deref()
+            .map(Certificate::from_pem);
+        let authority = authority.transpose().context("the development authority")?;
         // Looking for the system's certificates fails where there are none, as in an empty container.
         let builder = match access.url.scheme() {
-            "https" => builder,
+            "https" => builder.tls_certs_merge(authority),
             _ => builder.tls_certs_only([]),
         };
         let http = builder.build().context("cannot prepare requests")?;
@@ -463,6 +473,7 @@ pub(super) mod tests {
         let access = ServerAccess {
             url: Url::parse(url).expect("a URL"),
             url_origin: "--url".to_owned(),
+            over_tls: Default::default(),
             token: None,
             token_origin: "somewhere".to_owned(),
         };

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -11,6 +12,7 @@ use url::Url;
 use crate::app::boot::SERVER_URL_FILE;
 use crate::app::config::{Config, ConfigFlags, RawConfig};
 use crate::app::management_token;
+use crate::app::tls::AUTHORITY_FILE;
 use crate::model::access::Secret;
 
 /// The heading of the flags that all commands for a server have.
@@ -69,12 +71,22 @@ pub(super) struct ServerArgs {
     installation: InstallationArgs,
 }
 
+/// What the system does not know about a server that speaks HTTPS.
+#[derive(Debug, Default)]
+pub(super) struct OverTls {
+    /// Where its host is, if not where the name leads.
+    pub(super) address: Option<SocketAddr>,
+    /// The certificate of a development authority, in PEM, that is trusted besides those of the system.
+    pub(super) authority: Option<Vec<u8>>,
+}
+
 /// Where a server is and how it is accessed.
 #[derive(Debug)]
 pub(super) struct ServerAccess {
     pub(super) url: Url,
     /// What named it: for errors.
     pub(super) url_origin: String,
+    pub(super) over_tls: OverTls,
     /// `None` if there is none; not every request needs one.
     pub(super) token: Option<Secret>,
     /// Where the token is, or would be: for errors.
@@ -99,10 +111,11 @@ impl ServerArgs {
 
     fn find_by(&self, config: &Config) -> anyhow::Result<ServerAccess> {
         // An empty variable counts as unset, as it does for settings.
-        let (url, url_origin) = match self.url.as_deref().filter(|url| !url.is_empty()) {
+        let (url, url_origin, address) = match self.url.as_deref().filter(|url| !url.is_empty()) {
             Some(url) => (
                 parse_url(url).context("--url or EVERPOST_URL")?,
                 "--url".to_owned(),
+                None,
             ),
             None => url_of(&config.data_dir)?,
         };
@@ -110,20 +123,26 @@ impl ServerArgs {
         Ok(ServerAccess {
             url,
             url_origin,
+            over_tls: OverTls {
+                address,
+                authority: fs::read(config.data_dir.join(AUTHORITY_FILE)).ok(),
+            },
             token,
             token_origin,
         })
     }
 }
 
-fn url_of(data_dir: &Path) -> anyhow::Result<(Url, String)> {
+fn url_of(data_dir: &Path) -> anyhow::Result<(Url, String, Option<SocketAddr>)> {
     let path = data_dir.join(SERVER_URL_FILE);
     let shown = path.display().to_string();
     match fs::read_to_string(&path) {
-        Ok(text) => Ok((
-            parse_url(text.trim()).with_context(|| shown.clone())?,
-            shown,
-        )),
+        Ok(text) => {
+            let mut lines = text.lines();
+            let url = parse_url(lines.next().unwrap_or_default());
+            let address = lines.next().and_then(|line| line.parse().ok());
+            Ok((url.with_context(|| shown.clone())?, shown, address))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
             "no server found in {}: start it with `everpost serve` or name it with --url",
             here(data_dir)

@@ -30,7 +30,7 @@ impl Config {
             faults: raw.faults.clone(),
         };
         let config = read.config();
-        read.check_account();
+        read.check_pairs();
         match read.faults.is_empty() {
             true => Ok(config),
             false => Err(ConfigFaults(read.faults)),
@@ -45,18 +45,21 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The administrator of an unattended installation needs a name and a password.
-    fn check_account(&mut self) {
-        let names = ["admin.user", "admin.password"];
-        let [user, password] = names.map(|name| self.raw.given(Key::named(name)).is_some());
-        let (missing, present) = match (user, password) {
-            (true, false) => (names[1], names[0]),
-            (false, true) => (names[0], names[1]),
-            (true, true) | (false, false) => return,
-        };
-        let problem = format!("is missing, but {present} is set; set both or none");
-        let fault = ConfigFault::of_absence(Key::named(missing), &problem);
-        self.faults.push(fault);
+    /// Settings that are nothing without each other, and those that exclude each other.
+    fn check_pairs(&mut self) {
+        let is_given = |name| self.raw.given(Key::named(name)).is_some();
+        let pairs = [("admin.user", "admin.password"), ("tls.cert", "tls.key")];
+        let mut faults = Vec::new();
+        for (one, other) in pairs {
+            let (missing, present) = match (is_given(one), is_given(other)) {
+                (true, false) => (other, one),
+                (false, true) => (one, other),
+                (true, true) | (false, false) => continue,
+            };
+            let problem = format!("is missing, but {present} is set; set both or none");
+            faults.push(ConfigFault::of_absence(Key::named(missing), &problem));
+        }
+        self.faults.extend(faults);
     }
 
     fn value<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> T {

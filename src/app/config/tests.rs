@@ -468,6 +468,14 @@ fn the_sample_uncommented_is_the_default() {
             "# public_url is not set",
         ),
         (
+            "tls.cert = \"/etc/everpost/tls.pem\"",
+            "# tls.cert is not set",
+        ),
+        (
+            "tls.key = \"/etc/everpost/tls.key\"",
+            "# tls.key is not set",
+        ),
+        (
             "retention.dead_letter_hours = 720",
             "# retention.dead_letter_hours is not set",
         ),

@@ -27,6 +27,13 @@ pub(super) fn path(text: &str) -> Parsed<PathBuf> {
     }
 }
 
+pub(super) fn file(text: &str) -> Parsed<PathBuf> {
+    match text.is_empty() {
+        true => Err("is empty; name a file".to_owned()),
+        false => Ok(PathBuf::from(text)),
+    }
+}
+
 pub(super) fn socket_address(text: &str) -> Parsed<SocketAddr> {
     text.parse().map_err(|_| {
         format!("is {text:?}, which is not an address with a port; write it like 127.0.0.1:8080")

@@ -106,7 +106,7 @@ impl Receiver {
             let answering = Arc::clone(&answering);
             service_fn(move |request| Arc::clone(&answering).answer(request, peer))
         };
-        let serving = listen::serve(listener, limits, stopping.clone(), service, None);
+        let serving = listen::serve(listener, None, limits, stopping.clone(), service, None);
         Ok(Self {
             address,
             log,

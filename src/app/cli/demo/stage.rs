@@ -9,7 +9,7 @@ use url::Url;
 use crate::app::boot::Appliance;
 use crate::app::cli::output::Output;
 use crate::app::cli::request::Server;
-use crate::app::cli::server::ServerAccess;
+use crate::app::cli::server::{OverTls, ServerAccess};
 use crate::app::config::Config;
 use crate::app::management_token;
 use crate::app::receive::{Receiver, ReceiverOptions};
@@ -120,6 +120,7 @@ impl Stage {
         let access = ServerAccess {
             url: Url::parse(appliance.url()).context("the appliance's own URL")?,
             url_origin: "the demonstration".to_owned(),
+            over_tls: OverTls::default(),
             token: Some(token.context("cannot read the management token")?),
             token_origin: management_token::path(&data_dir).display().to_string(),
         };

@@ -1,0 +1,113 @@
+//! A certificate for this machine's names, from an authority that the appliance makes for itself.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use anyhow::Context;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::sign::CertifiedKey;
+use time::{Duration, OffsetDateTime};
+
+use super::served;
+use crate::base::Timestamp;
+use crate::store::{DataDir, write_private};
+
+/// The authority's certificate, which clients have to trust, in the data directory.
+pub(crate) const AUTHORITY_FILE: &str = "tls-dev-ca.pem";
+
+/// Its key.
+const KEY_FILE: &str = "tls-dev-ca.key";
+
+/// How long the authority is valid: longer than anybody develops on one data directory.
+const AUTHORITY_DAYS: i64 = 3_650;
+
+/// How long a certificate is valid, which every start renews: as long as browsers and Apple's systems take (398 days
+/// at most).
+const CERTIFICATE_DAYS: i64 = 397;
+
+/// What a certificate is for.
+pub(crate) struct Names {
+    pub(crate) now: Timestamp,
+    pub(crate) listening: SocketAddr,
+    /// The host of the public URL and others that are set.
+    pub(crate) hosts: Vec<String>,
+}
+
+impl Names {
+    fn all(&self) -> Vec<String> {
+        let machine = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
+        let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        let addresses = loopback.into_iter().chain([self.listening.ip()]);
+        let mut all = vec!["localhost".to_owned(), machine];
+        all.extend(addresses.map(|address| address.to_string()));
+        all.extend(self.hosts.iter().cloned());
+        all.sort_unstable();
+        all.dedup();
+        all.retain(|name| !name.is_empty());
+        all
+    }
+}
+
+/// A new certificate from the authority of the data directory, which is made at the first call.
+pub(super) fn certificate(data_dir: &DataDir, names: &Names) -> anyhow::Result<CertifiedKey> {
+    let files = [AUTHORITY_FILE, KEY_FILE].map(|name| data_dir.file(name));
+    let now = OffsetDateTime::from_unix_timestamp_nanos(i128::from(names.now.as_ms()) * 1_000_000)?;
+    let authority = authority(&files[0], &files[1], now).with_context(|| {
+        format!(
+            "the development certificate authority in {}",
+            files[0].display()
+        )
+    })?;
+    let mut params = CertificateParams::new(names.all())?;
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "Everpost");
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    (params.not_before, params.not_after) = validity(now, CERTIFICATE_DAYS);
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, &authority)?;
+    served(
+        &certificate.pem(),
+        &key.serialize_pem(),
+        [&files[0], &files[1]],
+    )
+}
+
+fn authority(
+    certificate: &Path,
+    key: &Path,
+    now: OffsetDateTime,
+) -> anyhow::Result<Issuer<'static, KeyPair>> {
+    let mut params = CertificateParams::default();
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "Everpost development authority");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    (params.not_before, params.not_after) = validity(now, AUTHORITY_DAYS);
+    let pair = match fs::read_to_string(key) {
+        Ok(known) => KeyPair::from_pem(&known)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let pair = KeyPair::generate()?;
+            write_private(certificate, &params.self_signed(&pair)?.pem())?;
+            write_private(key, &pair.serialize_pem())?;
+            pair
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Issuer::new(params, pair))
+}
+
+/// From a day ago, for clocks that are late.
+fn validity(now: OffsetDateTime, days: i64) -> (OffsetDateTime, OffsetDateTime) {
+    (now - Duration::DAY, now + Duration::days(days))
+}

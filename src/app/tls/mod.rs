@@ -1,0 +1,202 @@
+//! TLS on the port of the appliance: with the certificate of two files, which may change while it runs, or with one of
+//! a certificate authority of its own, for developers.
+
+mod development;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, bail};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+pub(super) use self::development::{AUTHORITY_FILE, Names};
+use crate::app::config::Config;
+use crate::app::files;
+use crate::store::DataDir;
+use crate::wire::pem::certified_key;
+
+/// What a handshake begins with: the content type of its record (RFC 8446, section 5.1).
+pub(super) const HANDSHAKE: u8 = 22;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// Bytes of a file with a certificate chain or a key.
+const FILE_BYTES_MAX: usize = 262_144;
+
+/// Whatever is needed to serve TLS.
+#[derive(Clone)]
+pub(super) struct Tls {
+    acceptor: TlsAcceptor,
+    certificate: Arc<Current>,
+    /// `None` for a certificate that does not change.
+    files: Option<Files>,
+}
+
+impl Tls {
+    /// As the settings ask for; `None` without any.
+    pub(super) fn open(
+        config: &Config,
+        data_dir: &DataDir,
+        names: &Names,
+    ) -> anyhow::Result<Option<Self>> {
+        let (certificate, files) = match (&config.tls_cert, &config.tls_key) {
+            (Some(certificate), Some(key)) => {
+                let files = Files {
+                    certificate: certificate.clone(),
+                    key: key.clone(),
+                };
+                (files.read()?, Some(files))
+            }
+            _ if config.tls_dev => (development::certificate(data_dir, names)?, None),
+            _ => return Ok(None),
+        };
+        Ok(Some(Self::of(certificate, files)?))
+    }
+
+    fn of(certificate: CertifiedKey, files: Option<Files>) -> anyhow::Result<Self> {
+        let certificate = Arc::new(Current(RwLock::new(Arc::new(certificate))));
+        let server = ServerConfig::builder_with_provider(Arc::new(default_provider()));
+        let server = server.with_safe_default_protocol_versions()?;
+        let mut server = server
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&certificate) as _);
+        server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self {
+            acceptor: TlsAcceptor::from(Arc::new(server)),
+            certificate,
+            files,
+        })
+    }
+
+    /// The connection behind a handshake.
+    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        self.acceptor.accept(stream).await
+    }
+
+    /// Serves what is in the files from the time on that they change; what cannot be served changes nothing. Open
+    /// connections go on.
+    pub(super) async fn follow_files(self) {
+        let Some(files) = self.files else {
+            return;
+        };
+        let mut known = files.changed_at();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let found = files.changed_at();
+            if found == known {
+                continue;
+            }
+            known = found;
+            match files.read() {
+                Ok(key) => {
+                    *self.certificate.0.write().unwrap() = Arc::new(key);
+                    tracing::info!("the TLS certificate was loaded again");
+                }
+                Err(problem) => {
+                    tracing::error!(%problem, "the TLS certificate stays as it was");
+                }
+            }
+        }
+    }
+}
+
+/// The certificate that the next client gets.
+#[derive(Debug)]
+struct Current(RwLock<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0.read().unwrap()))
+    }
+}
+
+#[derive(Clone)]
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Files {
+    fn read(&self) -> anyhow::Result<CertifiedKey> {
+        let [certificate, key] = [&self.certificate, &self.key].map(|path| {
+            let text = files::text(path, FILE_BYTES_MAX).map_err(anyhow::Error::msg);
+            text.with_context(|| path.display().to_string())
+        });
+        served(&certificate?, &key?, [&self.certificate, &self.key])
+    }
+
+    /// Of both. A file that is missing for a moment counts as changed.
+    fn changed_at(&self) -> [Option<SystemTime>; 2] {
+        [&self.certificate, &self.key].map(|path| std::fs::metadata(path).ok()?.modified().ok())
+    }
+}
+
+/// The key of these two texts, which are in the files of these names.
+fn served(certificate: &str, key: &str, files: [&Path; 2]) -> anyhow::Result<CertifiedKey> {
+    match certified_key(certificate, key) {
+        Ok(key) => Ok(key),
+        Err((part, problem)) => bail!("{}: {problem}", files[part as usize].display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rcgen::generate_simple_self_signed;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_certificate_is_served_and_a_broken_one_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [certificate, key] = ["chain.pem", "key.pem"].map(|name| folder.path().join(name));
+        let mut second = 0;
+        let mut write = |chain: &str, secret: &str| {
+            second += 1; // as if time passed for the file system, too
+            for (path, text) in [(&certificate, chain), (&key, secret)] {
+                fs::write(path, text).expect("a file");
+                let file = fs::File::options()
+                    .write(true)
+                    .open(path)
+                    .expect("the file");
+                let at = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+                file.set_modified(at).expect("a time");
+            }
+        };
+        let [one, two] = ["one.test", "two.test"]
+            .map(|name| generate_simple_self_signed([name.to_owned()]).expect("a certificate"));
+        let secrets = [&one, &two].map(|each| each.signing_key.serialize_pem());
+        write(&one.cert.pem(), &secrets[0]);
+        let files = Files {
+            certificate: certificate.clone(),
+            key: key.clone(),
+        };
+        let tls = Tls::of(files.read().expect("a key"), Some(files)).expect("TLS");
+        let serves =
+            |made: &rcgen::Certificate| tls.certificate.0.read().unwrap().cert[0] == *made.der();
+        assert!(serves(&one.cert));
+        tokio::spawn(tls.clone().follow_files());
+        tokio::task::yield_now().await;
+
+        write(&two.cert.pem(), &secrets[0]);
+        tokio::time::sleep(LOOK_EVERY * 2).await;
+        assert!(
+            serves(&one.cert),
+            "a chain whose key is another's is not served"
+        );
+
+        write(&two.cert.pem(), &secrets[1]);
+        tokio::time::sleep(LOOK_EVERY * 2).await;
+        assert!(serves(&two.cert));
+    }
+}
