@@ -113,23 +113,6 @@ impl Doors {
         Self { state, router }
     }
 
-    /// What serves AMQP connections, until `stop`.
-    pub fn amqp(&self, container_id: String, stop: CancellationToken) -> amqp::Server {
-        let state = self.state.clone();
-        let clock = state.broker.clock().clone();
-        amqp::Server {
-            nodes: Box::new(move |client| {
-                Arc::new(amqp::Entities {
-                    state: state.clone(),
-                    client,
-                })
-            }),
-            clock,
-            container_id,
-            stop,
-        }
-    }
-
     /// Answers a request.
     ///
     /// A publish request ends with its client: what was handed to the store goes on by itself, and what was not
@@ -150,6 +133,27 @@ impl Doors {
             Ok(Err(error)) => error::render_error(&self.state, error.into_response()).await,
             Err(panic) => error::catch_panic(panic),
         }
+    }
+}
+
+/// What serves AMQP connections, until `stop`.
+pub fn amqp_server(
+    state: &ApiState,
+    container_id: String,
+    stop: CancellationToken,
+) -> amqp::Server {
+    let state = state.clone();
+    let clock = state.broker.clock().clone();
+    amqp::Server {
+        nodes: Box::new(move |client| {
+            Arc::new(amqp::Entities {
+                state: state.clone(),
+                client,
+            })
+        }),
+        clock,
+        container_id,
+        stop,
     }
 }
 

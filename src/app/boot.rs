@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, AdminState, SetupLink};
 use crate::admin::{OwnHost, OwnHosts};
-use crate::api::{self, ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake};
+use crate::api::{self, ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake, amqp};
 use crate::app::config::Config;
 use crate::app::forwarded::TrustedProxies;
 use crate::app::interrupt::interrupted;
@@ -175,7 +175,12 @@ impl Appliance {
             diagnostics,
             options: api_options,
         };
-        let doors = Doors::new(state.into(), admin_router(pages));
+        let state = state.into();
+        let stop_listening = CancellationToken::new();
+        let amqp = api::amqp_server(&state, container_id, stop_listening.clone());
+        let amqp = Arc::new(amqp);
+        let others = admin_router(pages).merge(amqp::router(Arc::clone(&amqp)));
+        let doors = Doors::new(state, others);
 
         let requests = TaskTracker::new();
         let dispatch = {
@@ -188,13 +193,11 @@ impl Appliance {
         tasks.run(&broker, "fan-out", Broker::run_unfinished, give_up);
         tasks.run(&broker, "housekeeping", Broker::run_janitor, give_up);
         tasks.run(&broker, "retention", Broker::run_retention, give_up);
-        let stop_listening = CancellationToken::new();
         let limits = listen::ConnectionLimits {
             overall: connections,
             per_client: config.http_connections_per_client,
             proxies: TrustedProxies(config.http_trusted_proxies.clone().into()),
         };
-        let amqp = doors.amqp(container_id, stop_listening.clone());
         let proxies = limits.proxies.clone();
         let service = move |address| {
             let doors = doors.clone();

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use axum::BoxError;
 use axum::extract::ConnectInfo;
+use axum::http::header::UPGRADE;
 use axum::http::{Request, Response, StatusCode};
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
@@ -93,7 +94,7 @@ pub(super) async fn serve<S, B>(
     limits: ConnectionLimits,
     stop: CancellationToken,
     service_for: impl Fn(SocketAddr) -> S,
-    amqp: Option<amqp::Server>,
+    amqp: Option<Arc<amqp::Server>>,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
     S::Future: Send + 'static,
@@ -103,7 +104,6 @@ pub(super) async fn serve<S, B>(
     let clients = Arc::new(Clients::default());
     let server = server();
     let graceful = GracefulShutdown::new();
-    let amqp = Arc::new(amqp);
     let broken = Arc::new(AtomicU64::new(0));
     tokio::spawn(
         stop.clone()
@@ -122,25 +122,31 @@ pub(super) async fn serve<S, B>(
         let requested = Arc::new(Notify::new());
         let has_requested = Arc::clone(&requested);
         let service = service_for(address);
-        let service = service_fn(move |request| {
+        let place = amqp::Place(Arc::new((slot, of_client)));
+        let of_requests = place.clone();
+        let service = service_fn(move |mut request: Request<Incoming>| {
             has_requested.notify_one();
+            if request.headers().contains_key(UPGRADE) {
+                request.extensions_mut().insert(of_requests.clone());
+            }
             service.call(request)
         });
         // The stop waits for whoever holds a watcher.
-        let (server, watcher, amqp) = (server.clone(), graceful.watcher(), Arc::clone(&amqp));
+        let (server, watcher, amqp) = (server.clone(), graceful.watcher(), amqp.clone());
         let (stopped, broken, tls) = (stop.clone(), Arc::clone(&broken), tls.clone());
         let serving = async move {
             let begun = tokio::select! {
                 begun = tokio::time::timeout(HEADER_DEADLINE, begin(stream, tls.as_ref())) => begun.ok().flatten(),
                 () = stopped.cancelled() => None,
             };
-            match (begun, &*amqp) {
+            match (begun, &amqp) {
                 (None, _) => {}
                 (Some((AMQP, stream)), Some(amqp)) => {
                     amqp::serve(stream, address.ip(), amqp).await;
                 }
                 (Some((_, stream)), _) => {
-                    let connection = server.serve_connection(TokioIo::new(stream), service);
+                    let connection =
+                        server.serve_connection_with_upgrades(TokioIo::new(stream), service);
                     let connection = watcher.watch(connection.into_owned());
                     // A client that hangs up or sends nonsense concerns nobody but itself.
                     if let Err(cause) = attend(connection, &requested).await {
@@ -149,7 +155,7 @@ pub(super) async fn serve<S, B>(
                     }
                 }
             }
-            drop((slot, of_client));
+            drop(place);
         };
         tokio::spawn(serving);
     }

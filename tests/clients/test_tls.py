@@ -59,27 +59,29 @@ def test_the_publishing_client_works_unchanged(appliance):
     assert len(appliance.events(topic)) == 1
 
 
-def test_the_client_of_service_bus_works_without_its_mode_for_emulators(appliance):
+@pytest.mark.parametrize("transport", [TransportType.Amqp, TransportType.AmqpOverWebsocket])
+def test_the_client_of_service_bus_works_without_its_mode_for_emulators(appliance, transport):
     appliance.manage("PUT", "/queues/jobs", {}, status=201)
     host, port = address(appliance)
     connection_string = (
         f"Endpoint=sb://{host};SharedAccessKeyName=RootManageSharedAccessKey;"
         f"SharedAccessKey={appliance.token}"
     )
+    body = "over TLS, " + "large " * 30_000
     with ServiceBusClient.from_connection_string(
         connection_string,
         custom_endpoint_address=f"sb://{host}:{port}",
-        transport_type=TransportType.Amqp,
+        transport_type=transport,
         connection_verify=str(appliance.authority),
         retry_total=0,
     ) as client:
         with client.get_queue_sender("jobs") as sender:
-            sender.send_messages(ServiceBusMessage("over TLS"))
+            sender.send_messages(ServiceBusMessage(body))
         with client.get_queue_receiver("jobs", max_wait_time=5) as receiver:
             (message,) = receiver.receive_messages()
             receiver.complete_message(message)
 
-    assert str(message) == "over TLS"
+    assert str(message) == body
 
 
 @pytest.mark.parametrize("offered, chosen", [(["h2", "http/1.1"], "h2"), (["http/1.1"], "http/1.1")])

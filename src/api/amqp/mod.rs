@@ -20,8 +20,10 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod topic;
+mod websocket;
 
 pub use claims::Claims;
 pub(super) use entities::Entities;
 pub use nodes::{Nodes, Receiver, ReceiverRequest, Sender, Taken};
 pub use serve::{Server, serve};
+pub use websocket::{Place, router};

@@ -133,6 +133,7 @@ impl Shell<'_> {
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
         let (mut reader, mut writer) = tokio::io::split(stream);
+        let mut is_flushed = true;
         let mut buffer = vec![0; READ_BYTES];
         let mut output = Bytes::new();
         let mut is_stopping = false;
@@ -148,7 +149,8 @@ impl Shell<'_> {
             }
             let unsent = output.len() + self.connection.output_bytes();
             let has_room = unsent < OUTPUT_BYTES_MAX;
-            let deadline = self.deadline(!output.is_empty());
+            let is_writing = !output.is_empty() || !is_flushed;
+            let deadline = self.deadline(is_writing);
             tokio::select! {
                 read = reader.read(&mut buffer), if has_room && self.connection.wants_input() => {
                     match read? {
@@ -159,10 +161,15 @@ impl Shell<'_> {
                 written = writer.write(&output), if !output.is_empty() => {
                     let _ = output.split_to(written?);
                     self.written_at = self.now();
+                    is_flushed = false;
+                }
+                flushed = writer.flush(), if output.is_empty() && !is_flushed => {
+                    flushed?;
+                    is_flushed = true;
                 }
                 Some(command) = queue.recv() => self.obey(command),
                 Some(ended) = self.tasks.join_next() => report(ended),
-                () = tokio::time::sleep(deadline) => self.tick(!output.is_empty())?,
+                () = tokio::time::sleep(deadline) => self.tick(is_writing)?,
                 () = self.server.stop.cancelled(), if !is_stopping => {
                     is_stopping = true;
                     let error = AmqpError::new(CONNECTION_FORCED, "the server stops");
