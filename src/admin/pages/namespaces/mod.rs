@@ -6,7 +6,7 @@ pub(crate) use definition::NamespaceForm;
 
 use crate::admin::pages::keys::{Keyed, Keys};
 use crate::admin::pages::queue_depths::QueueDepths;
-use crate::admin::pages::topics::{TopicTable, dropped};
+use crate::admin::pages::topics::{TopicTable, losing};
 use crate::admin::pages::*;
 use crate::model::access::KeyName;
 
@@ -60,18 +60,12 @@ pub(crate) async fn ask_to_delete(call: Call<Arc<NamespaceEntry>>) -> PageResult
     let (_, topics, subscriptions, depth) = row(registry, &call.of, &depths);
     let topics = print::plural(topics, "topic", "topics");
     let subscriptions = print::plural(subscriptions, one, many);
-    let dead = print::plural(depth.dead_letters, "dead letter", "dead letters");
-    let question = Question::new(format!("Delete namespace {}?", call.of.namespace.name));
-    Ok(question
+    let question = Question::new(format!("Delete namespace {}?", call.of.namespace.name))
         .would(format!(
             "{topics} with {subscriptions} would be deleted with it."
         ))
-        .would(dropped(depth.pending))
-        .would(format!(
-            "{dead} would stay readable, but could not be resubmitted."
-        ))
-        .would("Publishers and receivers would be rejected: all of its keys are gone for good.")
-        .dangerously())
+        .would("Publishers and receivers would be rejected: all of its keys are gone for good.");
+    Ok(losing(question, depth))
 }
 
 pub(crate) async fn delete(call: Call<Arc<NamespaceEntry>>) -> PageResult<Done> {

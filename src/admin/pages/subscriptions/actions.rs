@@ -1,7 +1,7 @@
 //! What can be done with event subscriptions.
 
 use super::*;
-use crate::admin::pages::topics::dropped;
+use crate::admin::pages::topics::losing;
 
 pub(crate) async fn validate(call: Call<Subscription>) -> PageResult<Done> {
     let (topic, name) = call.of.names();
@@ -57,20 +57,13 @@ pub(crate) async fn ask_to_delete(call: Call<Subscription>) -> PageResult<Questi
     let of = &call.of.subscription;
     let depth = call.views.depths(vec![of.id]).await?;
     let depth = depth.first().copied().unwrap_or_default();
-    let dead = print::plural(depth.dead_letters, "dead letter", "dead letters");
     let lost = match of.definition.destination.delivery_mode() {
         DeliveryMode::Push => "sent to its endpoint",
         DeliveryMode::Queue => "kept for its receivers",
     };
-    Ok(
-        Question::new(format!("Delete event subscription {}?", of.name))
-            .would(dropped(depth.pending))
-            .would(format!(
-                "{dead} would stay readable, but could not be resubmitted."
-            ))
-            .would(format!("New events of the topic would not be {lost}."))
-            .dangerously(),
-    )
+    let question = Question::new(format!("Delete event subscription {}?", of.name));
+    let question = question.would(format!("New events of the topic would not be {lost}."));
+    Ok(losing(question, depth))
 }
 
 pub(crate) async fn delete(call: Call<Subscription>) -> PageResult<Done> {

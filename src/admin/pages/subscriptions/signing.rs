@@ -81,9 +81,8 @@ pub(crate) async fn ask_to_stop_signing(call: Call<Subscription>) -> PageResult<
 
 pub(crate) async fn stop_signing(call: Call<Subscription>) -> PageResult<Done> {
     let (broker, (topic, name)) = (&call.broker, signer(&call.of)?.names());
-    broker
-        .remove_signing_secrets(call.by(), topic, name)
-        .await?;
+    let removed = broker.remove_signing_secrets(call.by(), topic, name);
+    removed.await?;
     Ok(Done::well(format!("{name} signs no more.")))
 }
 

@@ -121,13 +121,11 @@ pub(crate) async fn ask_to_delete(call: Call<Arc<TopicEntry>>) -> PageResult<Que
     let depth = QueueDepths::of(&call, [&call.of]).await?.total();
     let (one, many) = ("event subscription", "event subscriptions");
     let subscriptions = print::plural(call.of.subscriptions.size(), one, many);
-    let question = Question::new(format!("Delete topic {}?", call.of.topic.name));
-    Ok(question
+    let question = Question::new(format!("Delete topic {}?", call.of.topic.name))
         .would(format!("{subscriptions} would be deleted with it."))
-        .would(dropped(depth.pending))
         .would("Publishers would be rejected: its keys are gone for good.")
-        .would("Events and dead letters stay where they are, for reading.")
-        .dangerously())
+        .would("Events stay where they are, for reading.");
+    Ok(losing(question, depth))
 }
 
 pub(crate) async fn delete(call: Call<Arc<TopicEntry>>) -> PageResult<Done> {
@@ -137,10 +135,16 @@ pub(crate) async fn delete(call: Call<Arc<TopicEntry>>) -> PageResult<Done> {
     Ok(Done::well(format!("Topic {name} has been deleted.")).leading_to("/admin/topics"))
 }
 
-/// What becomes of pending deliveries.
-pub(crate) fn dropped(pending: u64) -> String {
-    let pending = print::plural(pending, "pending delivery", "pending deliveries");
-    format!("{pending} would be dropped, with a record.")
+/// What becomes of what lies in the queues of subscriptions that are deleted.
+pub(crate) fn losing(question: Question, depth: QueueDepth) -> Question {
+    let pending = print::plural(depth.pending, "pending delivery", "pending deliveries");
+    let dead = print::plural(depth.dead_letters, "dead letter", "dead letters");
+    question
+        .would(format!("{pending} would be dropped, with a record."))
+        .would(format!(
+            "{dead} would stay readable, but could not be resubmitted."
+        ))
+        .dangerously()
 }
 
 impl Keyed for Arc<TopicEntry> {

@@ -67,10 +67,8 @@ impl Sheet<Arc<TopicEntry>> for Events {
     async fn save(&self, call: &Call<Arc<TopicEntry>>) -> PageResult {
         let events = read(call, &self.events);
         let events = events.map_err(|problem| Refusal::of("events", problem))?;
-        let keys = call
-            .broker
-            .publish_by_hand(call.by(), &call.of, events)
-            .await?;
+        let published = call.broker.publish_by_hand(call.by(), &call.of, events);
+        let keys = published.await?;
         let (one, many) = ("event has been accepted.", "events have been accepted.");
         let said = Flash::done(print::plural(keys.len(), one, many));
         let page = match keys.as_slice() {
