@@ -147,9 +147,10 @@ impl From<tower_sessions::session::Error> for PageError {
     }
 }
 
-/// Tells an error of the broker: what there is not, what may be tried again, and else what stands in the way.
+/// Tells an error of the broker: what there is not, what may be tried again, what lies in a field of a form, and else
+/// what stands in the way.
 macro_rules! tell {
-    ($error:ident $(, missing: $missing:pat)? $(, later: $later:pat)?) => {
+    ($error:ident $(, missing: $missing:pat)? $(, later: $later:pat)? $(, at $field:literal: $at:pat)?) => {
         impl From<$error> for PageError {
             fn from(error: $error) -> Self {
                 if let $error::Store(error) = error {
@@ -161,6 +162,9 @@ macro_rules! tell {
                 $(if matches!(error, $later) {
                     return Self::Unavailable(error.to_string());
                 })?
+                $(if matches!(error, $at) {
+                    return Refusal::of($field, sentence(&error.to_string())).into();
+                })?
                 Self::refused(error)
             }
         }
@@ -168,7 +172,7 @@ macro_rules! tell {
 }
 
 tell!(ManageError, missing: ManageError::TopicNotFound(_) | ManageError::NamespaceNotFound(_)
-    | ManageError::SubscriptionNotFound(..));
+    | ManageError::SubscriptionNotFound(..), at "endpointUrl": ManageError::NotValidated { .. });
 tell!(AccountError, missing: AccountError::NotFound | AccountError::TokenNotFound);
 tell!(PublishError, later: PublishError::Stopping | PublishError::DiskLow);
 tell!(ReplayError, missing: ReplayError::NotFound(_));

@@ -106,19 +106,6 @@ impl DeliveryCard {
         found.map(|(_, found)| &**found)
     }
 
-    /// Why it was given up, in people's words; Azure's stand beside.
-    fn reason(&self) -> Option<String> {
-        let row = &self.detail.row;
-        let own = row.dead_letter.reason.as_deref().map(print::visible);
-        own.or_else(|| row.dead_letter_reason.map(response::of_reason))
-    }
-
-    /// How long after the first attempt another one was made.
-    fn distance(&self, attempt: &DeliveryAttempt) -> String {
-        let first = self.detail.attempts[0].started_at;
-        format!("+ {}", print::span(attempt.started_at.since(first)))
-    }
-
     fn next(&self) -> Option<Next> {
         let row = &self.detail.row;
         let is_pending = row.state == DeliveryState::Pending;

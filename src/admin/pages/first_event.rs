@@ -3,20 +3,13 @@
 //! Every step is a form. What has been done so far stands in the address alone, so that the page can be
 //! read again, left and come back to.
 
-use crate::admin::page::*;
 use crate::admin::pages::delivery::DeliveryCard;
 use crate::admin::pages::inspectors::deliver_to;
-use crate::admin::paths::{event_page, inspector_page, topic_page};
-use crate::admin::site::delivery_id;
-use crate::admin::widgets::json_text;
-use crate::model::delivery::{DeliveryId, DeliveryState};
-use crate::model::event::{Event, EventKey};
+use crate::admin::pages::topics::example;
+use crate::admin::pages::*;
 use crate::model::inspector::InspectorDefinition;
-use crate::model::name::{InspectorName, SubscriptionName, TopicName};
 use crate::model::response_script::ScriptedResponse;
-use crate::wire::{self, resource};
-
-const PATH: &str = "/admin/first-event";
+use crate::wire;
 
 /// An event subscription with an inspector of its own, by the end of its name, and the type of the events that it gets:
 /// the rejected event must not change what becomes of the others.
@@ -29,23 +22,21 @@ const REJECTING: Way = Way("rejected-event", "rejecting", "Example.Rejected");
 /// `replay.resubmissions_max`.
 const FOLLOWED_MAX: usize = 10;
 
-/// What has been done so far, as the address says.
+/// What has been done so far, as the address says: the topic, and the events that were delivered at once, failed
+/// twice, and were refused.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Progress {
     topic: String,
-    /// The event that was delivered at once.
     taken: Option<i64>,
-    /// The event that failed twice.
     failed: Option<i64>,
-    /// The event that was refused.
     refused: Option<i64>,
 }
 
 impl Progress {
     /// The page as it is by then.
     fn page(&self) -> String {
-        link(PATH, &Filled::with(self.clone()).pairs())
+        link("/admin/first-event", &Filled::with(self.clone()).pairs())
     }
 
     /// The page at one of its steps.
@@ -54,27 +45,8 @@ impl Progress {
     }
 }
 
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-struct TopicForm {
-    topic: String,
-}
-
-#[derive(Template)]
-#[template(path = "pages/first_event.html")]
-struct FirstEventPage {
-    frame: Frame,
-    form: Filled<TopicForm>,
-    done: Progress,
-    ready: Option<Ready>,
-    taken: Option<Sent>,
-    failed: Option<Sent>,
-    refused: Option<Sent>,
-}
-
-/// The topic with its inspector, once they are there.
+/// What there is once the topic is made.
 struct Ready {
-    topic: TopicName,
     inspector: InspectorName,
     /// Whether the other inspector would refuse the next event for good.
     refuses: bool,
@@ -100,13 +72,13 @@ impl Sent {
 }
 
 pub(crate) async fn show(Query(done): Query<Progress>, call: Call) -> PageResult {
-    let topic = "orders".to_owned();
-    draw_page(&call, done, Filled::with(TopicForm { topic })).await
+    let form = Form::of([("topic", "orders")]);
+    draw_page(&call, done, Filled::sent(&form)).await
 }
 
 /// Makes the topic, the inspectors and the event subscriptions between them, where they are missing.
 pub(crate) async fn prepare(call: Call) -> PageResult {
-    let form = Filled::<TopicForm>::sent(&call.form);
+    let form = Filled::<Progress>::sent(&call.form);
     let topic = match topic_named(&call, form.values.topic.trim()).await {
         Ok(topic) => topic,
         Err(error) => {
@@ -117,9 +89,8 @@ pub(crate) async fn prepare(call: Call) -> PageResult {
     TAKING.prepare(&call, &topic, "200").await?;
     // Now, so that its handshake is over when the step comes.
     REJECTING.prepare(&call, &topic, "400").await?;
-    let topic = topic.topic.name.to_string();
     let done = Progress {
-        topic,
+        topic: topic.topic.name.to_string(),
         ..Progress::default()
     };
     Ok(done.at("publish"))
@@ -138,25 +109,35 @@ async fn topic_named(call: &Call, name: &str) -> PageResult<Arc<TopicEntry>> {
         Some(entry) => Ok(entry),
         None => {
             let definition = resource::parse_topic(&json!({ "location": "local" }));
-            let definition = definition.map_err(|error| PageError::Conflict(error.to_string()))?;
+            let definition = definition.map_err(PageError::refused)?;
             Ok(call.broker.put_topic(call.by(), name, definition).await?)
         }
     }
 }
 
-/// Publishes an event that is taken at once.
+/// Publishes an event that is taken at once, one whose receiver fails twice, or one that is refused, and notes it in the
+/// address.
 pub(crate) async fn publish(call: Call) -> PageResult {
-    TAKING.send(&call, "200", "publish").await
-}
-
-/// Publishes an event whose receiver fails twice.
-pub(crate) async fn fail(call: Call) -> PageResult {
-    TAKING.send(&call, "503 503 200", "fail").await
-}
-
-/// Publishes an event that is refused.
-pub(crate) async fn refuse(call: Call) -> PageResult {
-    REJECTING.send(&call, "400", "refuse").await
+    let mut done = Filled::<Progress>::sent(&call.form).values;
+    let step = name_of(&call.names, "step");
+    let (way, answers, noted) = match step {
+        "publish" => (TAKING, "200", &mut done.taken),
+        "fail" => (TAKING, "503 503 200", &mut done.failed),
+        "refuse" => (REJECTING, "400", &mut done.refused),
+        _ => return Err(PageError::NotFound(format!("step {step}"))),
+    };
+    let topic = call.custom_topic(&done.topic)?;
+    way.prepare(&call, &topic, answers).await?;
+    let schema = &topic.topic.definition.input_schema;
+    let (text, entropy) = (example(&call, &topic).to_string(), call.broker.entropy());
+    let event = wire::decode_one(schema, &topic.resource_id, &text, call.visitor.now, entropy);
+    let mut event: Event = event.map_err(PageError::refused)?;
+    way.2.clone_into(&mut event.event_type);
+    let (broker, events) = (&call.broker, vec![event]);
+    let keys = broker.publish_by_hand(call.by(), &topic, events).await?;
+    let repeated = || PageError::refused("The event was taken for a repetition.");
+    *noted = Some(keys.first().ok_or_else(repeated)?.0);
+    Ok(done.at(step))
 }
 
 /// Lets the inspector take events again and sends the dead letter, where there is one, once more.
@@ -174,13 +155,9 @@ pub(crate) async fn repair(call: Call) -> PageResult {
     call.visitor.leave(Flash::done(message), &page).await
 }
 
-fn conflict(error: impl std::fmt::Display) -> PageError {
-    PageError::Conflict(sentence(&error.to_string()))
-}
-
 impl Way {
     fn inspector(&self, topic: &TopicName) -> PageResult<InspectorName> {
-        InspectorName::parse(&format!("{topic}-{}", self.1)).map_err(conflict)
+        InspectorName::parse(&format!("{topic}-{}", self.1)).map_err(PageError::refused)
     }
 
     /// Makes the inspector, and the event subscription, where they are missing. The inspector answers like this from
@@ -197,45 +174,21 @@ impl Way {
         deliver_to(call, topic, name, &inspector, Some(self.2)).await?;
         Ok(())
     }
-
-    /// Publishes an example to the topic, whose inspector answers like this from now on, and notes it in the address.
-    async fn send(&self, call: &Call, answers: &str, step: &str) -> PageResult {
-        let mut done = Filled::<Progress>::sent(&call.form).values;
-        let topic = call.custom_topic(&done.topic)?;
-        self.prepare(call, &topic, answers).await?;
-        let schema = &topic.topic.definition.input_schema;
-        let (entropy, now) = (call.broker.entropy(), call.visitor.now);
-        let example = wire::example(schema, entropy, now).to_string();
-        let event = wire::decode_one(schema, &topic.resource_id, &example, now, entropy);
-        let mut event: Event = event.map_err(conflict)?;
-        self.2.clone_into(&mut event.event_type);
-        let (broker, events) = (&call.broker, vec![event]);
-        let keys = broker.publish_by_hand(call.by(), &topic, events).await?;
-        let repeated = || conflict("The event was taken for a repetition.");
-        let key = keys.first().ok_or_else(repeated)?.0;
-        match step {
-            "publish" => done.taken = Some(key),
-            "fail" => done.failed = Some(key),
-            _ => done.refused = Some(key),
-        }
-        Ok(done.at(step))
-    }
 }
 
-async fn draw_page(call: &Call, done: Progress, form: Filled<TopicForm>) -> PageResult {
+async fn draw_page(call: &Call, done: Progress, form: Filled<Progress>) -> PageResult {
     let ready = match done.topic.as_str() {
         "" => None,
         topic => Some(Ready::find(call, topic).await?),
     };
-    let page = FirstEventPage {
-        frame: Frame::new(&call.visitor, "First event"),
-        form,
-        ready,
-        taken: sent(call, done.taken, &done).await?,
-        failed: sent(call, done.failed, &done).await?,
-        refused: sent(call, done.refused, &done).await?,
-        done,
-    };
+    let page = page!("pages/first_event.html", &call.visitor, "First event", {
+        form: Filled<Progress> = form,
+        ready: Option<Ready> = ready,
+        taken: Option<Sent> = sent(call, done.taken, &done).await?,
+        failed: Option<Sent> = sent(call, done.failed, &done).await?,
+        refused: Option<Sent> = sent(call, done.refused, &done).await?,
+        done: Progress = done,
+    });
     Ok(draw_with(page.form.status(), &page))
 }
 
@@ -243,16 +196,12 @@ impl Ready {
     async fn find(call: &Call, topic: &str) -> PageResult<Self> {
         let topic = call.custom_topic(topic)?;
         let (name, broker) = (&topic.topic.name, &call.broker);
-        let inspector = broker.inspector(&TAKING.inspector(name)?).await?;
         let rejecting = broker.inspector(&REJECTING.inspector(name)?).await;
         let next = rejecting.map(|it| it.definition.response(it.turn, 0));
-        let schema = &topic.topic.definition.input_schema;
-        let example = wire::example(schema, broker.entropy(), call.visitor.now);
         Ok(Self {
-            topic: name.clone(),
+            inspector: broker.inspector(&TAKING.inspector(name)?).await?.name,
             refuses: next.is_ok_and(|next| next == ScriptedResponse::Status(400)),
-            inspector: inspector.name,
-            example: json_text::laid_out(&example.to_string()),
+            example: json_text::laid_out(&example(call, &topic).to_string()),
         })
     }
 }

@@ -1,26 +1,7 @@
 //! The two keys of a topic or a namespace, on its page: hidden until asked for, renewed one at a time.
 
-use crate::admin::page::*;
-use crate::broker::ManageError;
+use crate::admin::pages::*;
 use crate::model::access::{AccessKeys, KeyName};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    None,
-    Both,
-    /// The one that has just been renewed: nobody asked for the other.
-    Only(KeyName),
-}
-
-impl Shown {
-    pub(crate) fn has(self, key: KeyName) -> bool {
-        match self {
-            Self::None => false,
-            Self::Both => true,
-            Self::Only(shown) => shown == key,
-        }
-    }
-}
 
 #[derive(Template)]
 #[template(path = "widgets/keys.html")]
@@ -28,23 +9,13 @@ pub(crate) struct Keys {
     /// That of what has them.
     pub(crate) page: String,
     pub(crate) keys: AccessKeys,
-    pub(crate) shown: Shown,
+    /// Of those, the ones to be seen.
+    pub(crate) shown: Vec<KeyName>,
     /// When each was last used, where that is known: of a topic.
     pub(crate) used: Option<[Option<Timestamp>; 2]>,
 }
 
 part!(Keys);
-
-impl Keys {
-    /// Whether the page at the end of theirs is open.
-    fn opens(&self, end: &str) -> bool {
-        Reader::current().may_open(&format!("{}/keys{end}", self.page))
-    }
-
-    fn may_see(&self) -> bool {
-        Reader::current().may_send(&format!("{}/keys", self.page))
-    }
-}
 
 pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {
     let mut keys = KeyName::ALL.into_iter();
@@ -55,24 +26,23 @@ pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {
 pub(crate) trait Keyed: Subject {
     fn name(&self) -> &str;
 
-    /// Records that they are shown to somebody.
-    fn reveal(call: &Call<Self>) -> impl Future<Output = Result<AccessKeys, ManageError>> + Send;
-
-    fn regenerate(
+    /// Has the key renewed, or records that they are shown to somebody.
+    fn access(
         call: &Call<Self>,
-        key: KeyName,
+        renewed: Option<KeyName>,
     ) -> impl Future<Output = Result<(), ManageError>> + Send;
 
-    fn draw(call: &Call<Self>, shown: Shown) -> impl Future<Output = PageResult> + Send;
+    fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> impl Future<Output = PageResult> + Send;
 }
 
 pub(crate) async fn reveal<K: Keyed>(Query(asked): Query<Names>, mut call: Call<K>) -> PageResult {
     let shown = match name_of(&asked, "only") {
-        "" => Shown::Both,
-        key => Shown::Only(named(key)?),
+        "" => KeyName::ALL.to_vec(),
+        // It has just been renewed: nobody asked for the other.
+        key => vec![named(key)?],
     };
     call.visitor = call.visitor.with_flash().await?;
-    K::reveal(&call).await?;
+    K::access(&call, None).await?;
     K::draw(&call, shown).await
 }
 
@@ -89,7 +59,7 @@ pub(crate) async fn ask_to_regenerate<K: Keyed>(call: Call<K>) -> PageResult<Que
 /// Renews a key, and leads to it: whoever may renew one has to see it next.
 pub(crate) async fn regenerate<K: Keyed>(call: Call<K>) -> PageResult {
     let key = named(name_of(&call.names, "key"))?;
-    K::regenerate(&call, key).await?;
+    K::access(&call, Some(key)).await?;
     let said = format!("{key} has been regenerated.");
     call.visitor.flash(Flash::done(said)).await?;
     // The form goes along, since keys are shown to nothing else.

@@ -1,10 +1,8 @@
 //! What happened when: charts of the traffic of a topic, of an event subscription or of everything, with a table
 //! of the same numbers.
 
-use crate::admin::page::*;
+use crate::admin::pages::*;
 use crate::admin::widgets::chart::{Chart, Scale, Series};
-use crate::store::StoreError;
-use crate::store::views::{Bound, Latency, TrafficOf, TrafficQuery, TrafficSlot};
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
@@ -58,7 +56,7 @@ impl Range {
     }
 
     /// `21:00–22:00`; for a day its date.
-    fn slot(self, slot: &TrafficSlot) -> String {
+    pub(crate) fn slot(self, slot: &TrafficSlot) -> String {
         let (at, end_ms) = (slot.start_at, slot.start_at.as_ms() + self.step_ms);
         let end = Time::by("–%H:%M", Timestamp::from_ms(end_ms)).text();
         self.text(at) + if self.step_ms < DAY_MS { &end } else { "" }
@@ -85,29 +83,12 @@ pub(crate) struct Traffic {
     path: String,
     of: TrafficOf,
     chosen: Range,
-    range: Range,
+    pub(crate) range: Range,
     now: Timestamp,
     pub(crate) slots: Vec<TrafficSlot>,
 }
 
-/// How many dead letters there were, hour by hour of the last day.
-#[derive(Clone, Debug, Template)]
-#[template(path = "widgets/dead_letter_chart.html")]
-pub(crate) struct DeadLetterChart(Traffic);
-
-part!(Traffic, DeadLetterChart);
-
-impl DeadLetterChart {
-    /// Of an installation that there is since `since`.
-    pub(crate) async fn read(
-        site: &Site,
-        of: TrafficOf,
-        since: Timestamp,
-    ) -> Result<Self, StoreError> {
-        let choice = RangeChoice::default();
-        Ok(Self(Traffic::read(site, of, &choice, ("", since)).await?))
-    }
-}
+part!(Traffic);
 
 /// A colour, a shape and a name of something that is drawn, and its value in a slot.
 type Drawn = (
@@ -244,11 +225,17 @@ impl Traffic {
         starts.chain([(100.0, range.text(self.now))]).collect()
     }
 
+    /// Whether nothing was delivered, failed or waited in all of it.
+    fn is_idle(&self) -> bool {
+        let mut slots = self.slots.iter();
+        slots.all(|slot| slot.tried() + slot.pending + slot.dead_lettered + slot.dropped == 0)
+    }
+
     fn charts(&self) -> [Chart; 4] {
         CHARTS.map(|plan| self.chart(&plan))
     }
 
-    fn dead_letters(&self) -> Chart {
+    pub(crate) fn dead_letters(&self) -> Chart {
         self.chart(&DEAD_LETTERS)
     }
 

@@ -382,7 +382,7 @@ async fn a_subscription_is_changed_validated_and_deleted() {
     page.expect(&[
         "has been changed",
         "Event types A, B",
-        "Max attempts 3 Time to live (minutes) 1440",
+        "Max attempts 3 Time to live 1440 minutes",
     ]);
     page.expect(&["On final failure Drop"]);
 

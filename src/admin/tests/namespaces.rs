@@ -258,7 +258,7 @@ async fn pulled_subscriptions_have_a_form() {
     let audit = format!("{topic}/subscriptions/audit");
     assert_eq!(page.path, audit, "{}", page.body);
     page.expect(&[
-        "Lock duration (seconds) 90",
+        "Lock duration 90 seconds",
         "Max attempts 3 Time to live PT4H",
         "IsNotNull",
         "north",
@@ -276,7 +276,7 @@ async fn pulled_subscriptions_have_a_form() {
     page.expect(&[
         "Max attempts 4 Time to live As long as the topic keeps events",
         "Event types All",
-        "Dropped",
+        "On final failure Drop: nothing is kept",
     ]);
     person
         .open(&edit)

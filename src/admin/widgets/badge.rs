@@ -15,8 +15,6 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    pub(crate) const ALL: [Self; 4] = [Self::Good, Self::Rest, Self::Warn, Self::Bad];
-
     /// Its class in the stylesheet, and the icon where the state has none of its own.
     fn look(self) -> (&'static str, &'static str) {
         match self {

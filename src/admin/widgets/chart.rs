@@ -130,6 +130,11 @@ fn short(value: f64) -> String {
 }
 
 impl Chart {
+    fn is_empty(&self) -> bool {
+        let mut values = self.series.iter().flat_map(|each| &each.3);
+        values.all(Option::is_none)
+    }
+
     fn width(&self) -> f64 {
         100.0 / self.said.len().max(1) as f64
     }

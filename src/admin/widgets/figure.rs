@@ -28,6 +28,12 @@ impl Look {
         if has_reason { self } else { Self::Plain }
     }
 
+    /// Of dead letters, some of which are new.
+    pub(crate) fn of_dead_letters(all: u64, new: u64) -> Self {
+        let look = if new > 0 { Self::Bad } else { Self::Hot };
+        look.when(all > 0)
+    }
+
     /// Of a share in per cent, which is well from 99 on.
     pub(crate) fn of_share(part: u64, whole: u64) -> Self {
         if part * 100 >= whole * 99 {

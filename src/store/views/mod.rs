@@ -233,6 +233,14 @@ pub struct QueueDepth {
     pub next_attempt_at: Option<Timestamp>,
 }
 
+impl QueueDepth {
+    /// For how long the oldest pending delivery has been due.
+    pub fn overdue(&self, now: Timestamp) -> Option<Duration> {
+        let due = self.next_attempt_at.filter(|at| *at < now);
+        due.map(|at| now.since(at))
+    }
+}
+
 impl Views {
     /// Notifies of every commit.
     pub fn changes(&self) -> watch::Receiver<()> {

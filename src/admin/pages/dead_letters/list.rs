@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::admin::pages::subscriptions::Subscription;
-use crate::admin::pages::traffic::DeadLetterChart;
+use crate::admin::pages::traffic::{RangeChoice, Traffic};
 use crate::admin::standing::DAY;
 
 /// Groups told above them; the rest is counted.
@@ -87,7 +87,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
             rows: Vec<DeliveryRow> = rows.collect(),
             groups: GroupTable = groups,
             // New ones over the last day; `None` where the page is about others.
-            chart: Option<DeadLetterChart> = chart,
+            chart: Option<Traffic> = chart,
             list: List = list,
             form: Filled<Search> = form,
         }),
@@ -100,7 +100,7 @@ fn export(search: &Search, form: &str) -> String {
     format!("{LIST}/export{query}{sign}form={form}")
 }
 
-async fn chart(call: &Call, filter: &DeadLetterFilter) -> Result<DeadLetterChart, StoreError> {
+async fn chart(call: &Call, filter: &DeadLetterFilter) -> Result<Traffic, StoreError> {
     let topics = &call.visitor.standing.registry;
     let since = topics.made_topics().map(|each| each.topic.created_at).min();
     let of = match (filter.topic, filter.subscription) {
@@ -108,7 +108,8 @@ async fn chart(call: &Call, filter: &DeadLetterFilter) -> Result<DeadLetterChart
         (Some(id), None) => TrafficOf::Topic(id),
         (None, None) => TrafficOf::Everything,
     };
-    DeadLetterChart::read(call, of, since.unwrap_or(call.visitor.now)).await
+    let since = since.unwrap_or(call.visitor.now);
+    Traffic::read(call, of, &RangeChoice::default(), ("", since)).await
 }
 
 /// How many a filter means, where that is known without looking for them.

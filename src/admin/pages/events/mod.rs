@@ -60,7 +60,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         Some(query) => call.views.events(query).await?,
         None => EventSearch::default(),
     };
-    let depths = QueueDepths::of_all(&call, &standing.registry).await?;
+    let depths = QueueDepths::of(&call, standing.registry.topics()).await?;
     let (pending, dead) = (depths.total().pending, standing.dead_letters());
     let tabs = [
         ("", "All", None),

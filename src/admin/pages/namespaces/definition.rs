@@ -1,13 +1,11 @@
 //! The form that makes and changes namespaces.
 
+use super::*;
 use crate::admin::forms::document::Shape;
-use crate::admin::forms::form::both;
-use crate::admin::forms::sheet::{Fields, Sheet, SheetPage, named};
-use crate::admin::page::*;
-use crate::model::name::NamespaceName;
+use crate::admin::forms::sheet::{Fields, Sheet, SheetPage};
 use crate::model::namespace::NamespaceDefinition;
 use crate::wire::resource::bodies::NamespaceRequest;
-use crate::wire::resource::{InvalidResource, namespace_to_text, parse_namespace, patch_namespace};
+use crate::wire::resource::{namespace_to_text, parse_namespace, patch_namespace};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]

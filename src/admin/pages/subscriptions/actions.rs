@@ -1,22 +1,20 @@
 //! What can be done with event subscriptions.
 
 use super::*;
-use crate::admin::pages::topics::dropped;
+use crate::admin::pages::topics::losing;
 
 pub(crate) async fn validate(call: Call<Subscription>) -> PageResult<Done> {
     let (topic, name) = call.of.names();
     let (_, validated) = call.broker.validate_again(call.by(), topic, name).await?;
-    let before = match call.of.subscription.validation.validated_once {
-        true => "",
-        false => {
-            " Events published before that were not kept for it; each can be sent to it from its own page."
-        }
-    };
     Ok(match validated.validation.state {
         ValidationState::Failed => Done::failed("Validation failed."),
-        ValidationState::Succeeded => {
-            Done::well(format!("The endpoint agreed to receive events.{before}"))
+        ValidationState::Succeeded if call.of.subscription.validation.validated_once => {
+            Done::well("The endpoint agreed to receive events.")
         }
+        ValidationState::Succeeded => Done::well(
+            "The endpoint agreed to receive events. Events published before that were not kept for it; \
+             each can be sent to it from its own page.",
+        ),
         ValidationState::Creating
         | ValidationState::Updating
         | ValidationState::AwaitingManualAction => {
@@ -29,8 +27,9 @@ pub(crate) async fn validate(call: Call<Subscription>) -> PageResult<Done> {
 pub(crate) async fn pause(call: Call<Subscription>) -> PageResult<Done> {
     let (broker, (topic, name)) = (&call.broker, call.of.names());
     broker.pause_subscription(call.by(), topic, name).await?;
-    let said = "Paused. Events are held, and their time to live goes on.";
-    Ok(Done::well(said))
+    Ok(Done::well(
+        "Paused. Events are held, and their time to live goes on.",
+    ))
 }
 
 /// Lets the deliveries of a paused or disabled subscription go on.
@@ -46,30 +45,25 @@ pub(crate) async fn retry_now(call: Call<Subscription>) -> PageResult<Done> {
     if !of.may_send() {
         return Ok(Done::failed("Nothing is sent to this endpoint now."));
     }
-    let (broker, by) = (&call.broker, call.by());
-    let is_made = broker.retry_subscription_now(by, of.id).await?;
-    Ok(match is_made {
-        true => Done::well("One attempt is made now. If it succeeds, the others follow."),
-        false => Done::failed("Nothing is pending."),
-    })
+    if !call.broker.retry_subscription_now(call.by(), of.id).await? {
+        return Ok(Done::failed("Nothing is pending."));
+    }
+    Ok(Done::well(
+        "One attempt is made now. If it succeeds, the others follow.",
+    ))
 }
 
 pub(crate) async fn ask_to_delete(call: Call<Subscription>) -> PageResult<Question> {
     let of = &call.of.subscription;
     let depth = call.views.depths(vec![of.id]).await?;
     let depth = depth.first().copied().unwrap_or_default();
-    let dead = print::plural(depth.dead_letters, "dead letter", "dead letters");
     let lost = match of.definition.destination.delivery_mode() {
         DeliveryMode::Push => "sent to its endpoint",
         DeliveryMode::Queue => "kept for its receivers",
     };
-    let kept = format!("{dead} would stay readable, but could not be resubmitted.");
-    let title = format!("Delete event subscription {}?", of.name);
-    Ok(Question::new(title)
-        .would(dropped(depth.pending))
-        .would(kept)
-        .would(format!("New events of the topic would not be {lost}."))
-        .dangerously())
+    let question = Question::new(format!("Delete event subscription {}?", of.name));
+    let question = question.would(format!("New events of the topic would not be {lost}."));
+    Ok(losing(question, depth))
 }
 
 pub(crate) async fn delete(call: Call<Subscription>) -> PageResult<Done> {

@@ -26,16 +26,12 @@ pub(crate) struct Editing {
 
 impl Subject for Editing {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
-        if !names.contains_key("name") {
-            let topic = site.topic(name_of(names, "topic"))?;
-            let current = None;
-            return Ok(Self { topic, current });
-        }
-        let found = Subscription::find(site, names).await?;
-        Ok(Self {
-            topic: found.topic,
-            current: Some(found.subscription),
-        })
+        let topic = site.topic(name_of(names, "topic"))?;
+        let current = match names.contains_key("name") {
+            true => Some(Subscription::find(site, names).await?.subscription),
+            false => None,
+        };
+        Ok(Self { topic, current })
     }
 
     fn page(&self) -> String {
@@ -60,13 +56,13 @@ impl Editing {
 
     /// The form before anybody has sent it; the address chooses how a new one of a namespace topic delivers.
     fn draft(&self, asked: &Names) -> Draft {
-        if let Some(current) = &self.current {
-            return Draft::of(&self.topic, current);
-        }
-        let mut modes = DeliveryMode::ALL.into_iter();
-        let mode = modes.find(|mode| mode.name() == name_of(asked, "deliveryMode"));
-        let kind = Kind::of(&self.topic, mode.unwrap_or(DeliveryMode::Push));
-        Draft::new(&self.topic, kind)
+        let current = self.current.as_deref();
+        let mode = match (current, name_of(asked, "deliveryMode")) {
+            (Some(current), _) => current.definition.destination.delivery_mode(),
+            (None, "Queue") => DeliveryMode::Queue,
+            (None, _) => DeliveryMode::Push,
+        };
+        Draft::of(&self.topic, Kind::of(&self.topic, mode), current)
     }
 }
 
@@ -122,16 +118,15 @@ pub(crate) async fn redraw(Query(asked): Query<Names>, call: Call<Editing>) -> P
     };
     let draft = call.of.draft(&asked).sent(form);
     let tried = match pressed {
-        Some(done) => done.map(|()| None).map_err(|refusal| vec![refusal]),
-        None if button == "try" => trial::try_typed(&call, &call.of, &draft).await?.map(Some),
-        None => {
-            let problem = format!("The form has no button {button:?}.");
-            return Err(PageError::Unreadable(problem));
-        }
+        Some(done) => done.map(|()| None).map_err(PageError::from),
+        None if button == "try" => trial::try_typed(&call, &draft).await.map(Some),
+        None => Err(PageError::Unreadable(format!(
+            "The form has no button {button:?}."
+        ))),
     };
     match tried {
         Ok(trial) => draw_form(&call, draft, trial).await,
-        Err(refusals) => draw_form(&call, draft.with_faults(refusals), None).await,
+        Err(error) => draw_form(&call, draft.with_faults(error.in_form()?), None).await,
     }
 }
 
@@ -145,48 +140,25 @@ pub(crate) async fn save(Query(asked): Query<Names>, call: Call<Editing>) -> Pag
     match (put(&call, &draft).await, secret) {
         (Ok(saved), Some(secret)) => Ok(show_once(&call.visitor, &saved, &secret)),
         (Ok(saved), None) => tell(&call, &saved).await,
-        (Err(fault), _) => {
-            let refusals = fault.refusals(&draft)?;
-            let draft = draft.sent(call.form.clone()).with_faults(refusals);
+        (Err(error), _) => {
+            let faults = error.in_form()?;
+            let draft = draft.sent(call.form.clone()).with_faults(faults);
             draw_form(&call, draft, None).await
         }
     }
 }
 
-enum Fault {
-    Form(Vec<Refusal>),
-    Manage(ManageError),
-}
-
-impl From<ManageError> for Fault {
-    fn from(error: ManageError) -> Self {
-        Self::Manage(error)
-    }
-}
-
-impl Fault {
-    /// What the form can tell apart from what ends in an error page.
-    fn refusals(self, draft: &Draft) -> PageResult<Vec<Refusal>> {
-        let (field, error) = match self {
-            Self::Form(refusals) => return Ok(refusals),
-            Self::Manage(error @ ManageError::TooManySubscriptions(_)) => (String::new(), error),
-            Self::Manage(error @ ManageError::NotValidated { .. }) => (draft.path(URL), error),
-            Self::Manage(error) => return Err(error.into()),
-        };
-        Ok(vec![Refusal::of(&field, sentence(&error.to_string()))])
-    }
-}
-
-async fn put(call: &Call<Editing>, draft: &Draft) -> Result<Subscription, Fault> {
+async fn put(call: &Call<Editing>, draft: &Draft) -> PageResult<Subscription> {
     let Editing { topic, current } = &call.of;
     let (now, https) = (call.visitor.now, call.egress.require_https);
     let (by, of, broker) = (call.by(), &topic.topic.name, &call.broker);
-    let define = |topic: &TopicEntry, current: Option<&SubscriptionDefinition>| {
-        draft.define(current, &SubscriptionContext::of(topic, now, https))
+    let define = |topic: &TopicEntry, current: Option<&EventSubscription>| {
+        let context = SubscriptionContext::of(topic, now, https);
+        draft.define(current.map(|it| &it.definition), &context)
     };
     let (topic, saved) = if let Some(current) = current {
         let change = |topic: &TopicEntry, current: &EventSubscription| {
-            define(topic, Some(&current.definition)).map_err(Fault::Form)
+            define(topic, Some(current)).map_err(PageError::from)
         };
         let changed = broker.patch_subscription(by, of, current.name.clone(), change);
         changed.await?
@@ -198,7 +170,7 @@ async fn put(call: &Call<Editing>, draft: &Draft) -> Result<Subscription, Fault>
         let is_taken = |name: &SubscriptionName| topic.subscription(name).is_some();
         let typed = draft.form.text("name");
         let name = named(typed, "an event subscription", parse, is_taken);
-        let (name, new) = both(name, define(topic, None)).map_err(Fault::Form)?;
+        let (name, new) = both(name, define(topic, None))?;
         broker.put_subscription(by, of, name, new).await?
     };
     Ok(Subscription::of((&topic, &saved)))
@@ -207,31 +179,24 @@ async fn put(call: &Call<Editing>, draft: &Draft) -> Result<Subscription, Fault>
 /// Leads to what was saved, and says whether its webhook agrees and may be called.
 async fn tell(call: &Call<Editing>, saved: &Subscription) -> PageResult {
     let of = &saved.subscription;
-    let what = match call.of.current {
-        Some(_) => "changed",
-        None => "created",
-    };
+    let what = call.of.current.as_ref().map_or("created", |_| "changed");
     let done = format!("Event subscription {} has been {what}", of.name);
-    let is_failed = of.validation.state == ValidationState::Failed;
-    let trouble = match (is_failed, blocked(call, of).await) {
+    let flash = match (of.validation.state, blocked(call, of).await) {
         // The page tells why.
-        (true, Some(_)) => "its webhook cannot be called yet. The reason is below.".to_owned(),
-        (true, None) => "validation failed. The reason is below.".to_owned(),
-        (false, Some(why)) => format!("its webhook cannot be called yet: {why}"),
-        (false, None) => {
-            let asked = match of.validation.state {
-                ValidationState::Succeeded | ValidationState::Failed => "",
-                ValidationState::Creating
-                | ValidationState::Updating
-                | ValidationState::AwaitingManualAction => {
-                    " Its webhook has been asked whether it wants events."
-                }
-            };
-            let flash = Flash::done(format!("{done}.{asked}"));
-            return call.visitor.leave(flash, &saved.page()).await;
-        }
+        (ValidationState::Failed, Some(_)) => Flash::failed(format!(
+            "{done}, but its webhook cannot be called yet. The reason is below."
+        )),
+        (ValidationState::Failed, None) => Flash::failed(format!(
+            "{done}, but validation failed. The reason is below."
+        )),
+        (_, Some(why)) => Flash::failed(format!(
+            "{done}, but its webhook cannot be called yet: {why}"
+        )),
+        (ValidationState::Succeeded, None) => Flash::done(format!("{done}.")),
+        (_, None) => Flash::done(format!(
+            "{done}. Its webhook has been asked whether it wants events."
+        )),
     };
-    let flash = Flash::failed(format!("{done}, but {trouble}"));
     call.visitor.leave(flash, &saved.page()).await
 }
 

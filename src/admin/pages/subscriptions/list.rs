@@ -1,6 +1,5 @@
 //! The list of all event subscriptions, and of those among them that fit a filter.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::*;
@@ -19,36 +18,42 @@ pub(crate) struct SubscriptionFilter {
     /// `Push` or `Queue`.
     delivery: String,
     label: String,
-    /// The row behind which a page begins: its tone and name, such as `bad orders/billing`.
+    /// How many rows stand before the page.
     before: String,
 }
 
-/// Parts of the list by state, the values and what they are called.
-const TABS: [(&str, &str); 4] = [
-    ("", "All"),
-    ("attention", "Needs attention"),
-    ("active", "Active"),
-    ("paused", "Paused"),
+/// Parts of the list by state: the values, what they are called, and the tone of what is in them.
+const TABS: [(&str, &str, Tone); 4] = [
+    ("", "All", Tone::Rest),
+    ("attention", "Needs attention", Tone::Bad),
+    ("active", "Active", Tone::Rest),
+    ("paused", "Paused", Tone::Rest),
 ];
 
 pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -> PageResult {
     let (filter, visitor) = (Filled::with(filter), &call.visitor);
     let standing = &visitor.standing;
     let (fitting, rows, next) = filter.values.page(standing);
-    let tabs = TABS.map(|(value, title)| (value, title, Some(count(standing, value))));
+    let tabs = TABS.map(|(value, title, tone)| {
+        let fitting = standing.all().filter(|(_, state)| is_in_tab(value, state));
+        (value, title, Some((fitting.count() as u64, tone)))
+    });
     let mut list = List::new(PATH, &filter)
         .with_tabs(("State", "state"), tabs, &filter)
         .with_older(next, &filter);
     list.turns = ("First", "Next");
-    let mut table = SubscriptionTable::read(&call, visitor, rows, empty(visitor, &list)).await?;
+    let mut table = SubscriptionTable::read(&call, rows, empty(visitor, &list)).await?;
     table.with_boxes = visitor.may_open("/admin/subscriptions/pause") && !table.rows.is_empty();
     if table.with_boxes {
         list.bulk = vec![PAUSE_SELECTED.offer(), RESUME_SELECTED.offer()];
     }
     list.shown = format!("{} of {fitting}", table.rows.len());
     list.recipe = Recipe::everpost_alone("everpost subscriptions list");
+    let topics = standing.registry.topics();
     Ok(draw(
         &page!("pages/subscriptions.html", visitor, "Subscriptions", {
+            // Those that have any.
+            topics: usize = topics.filter(|it| !it.subscriptions.is_empty()).count(),
             list: List = list,
             filter: Filled<SubscriptionFilter> = filter,
             table: SubscriptionTable = table,
@@ -56,35 +61,17 @@ pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -
     ))
 }
 
-/// Topics that have any.
-fn topic_count(registry: &Registry) -> usize {
-    let topics = registry.topics();
-    topics.filter(|it| !it.subscriptions.is_empty()).count()
-}
-
 impl SubscriptionFilter {
-    /// How many fit, those of one page, the worst first, and the last of these if more follow.
-    fn page(&self, standing: &Standing) -> (usize, Vec<Subscription>, Option<String>) {
+    /// How many fit, those of one page, the worst first, and where the next one begins if more follow.
+    fn page(&self, standing: &Standing) -> (usize, Vec<Subscription>, Option<usize>) {
         let all = standing.registry.subscriptions().map(Subscription::of);
         let fitting = all.filter(|of| self.fits(of, &standing.of(&of.subscription)));
-        let mut ranked: Vec<_> = fitting.map(|of| (rank(&of, standing), of)).collect();
-        let all = ranked.len();
-        ranked.sort_by(|(one, _), (other, _)| one.cmp(other));
-        if let Some(last) = self.last_seen() {
-            ranked.retain(|(rank, _)| *rank > last);
-        }
-        let has_more = ranked.len() > ROWS;
-        ranked.truncate(ROWS);
-        let last = ranked.last().filter(|_| has_more);
-        let next = last.map(|((tone, name), _)| format!("{} {name}", tone.0.name()));
-        let rows = ranked.into_iter().map(|(_, each)| each).collect();
-        (all, rows, next)
-    }
-
-    fn last_seen(&self) -> Option<Rank> {
-        let (tone, name) = self.before.split_once(' ')?;
-        let tone = Tone::ALL.into_iter().find(|each| each.name() == tone)?;
-        Some((Reverse(tone), name.to_owned()))
+        let mut fitting: Vec<_> = fitting.collect();
+        fitting.sort_by_cached_key(|of| rank(of, standing));
+        let (count, before) = (fitting.len(), self.before.parse().unwrap_or(0));
+        let rows = fitting.into_iter().skip(before).take(ROWS).collect();
+        let next = before.saturating_add(ROWS);
+        (count, rows, Some(next).filter(|next| *next < count))
     }
 
     fn fits(&self, of: &Subscription, state: &Stand<'_>) -> bool {
@@ -109,16 +96,6 @@ fn is_in_tab(tab: &str, state: &Stand<'_>) -> bool {
         "paused" => state.status == SubscriptionStatus::Paused,
         _ => false,
     }
-}
-
-fn count(standing: &Standing, tab: &str) -> (u64, Tone) {
-    let fitting = standing.all().filter(|(_, state)| is_in_tab(tab, state));
-    let tone = if tab == "attention" {
-        Tone::Bad
-    } else {
-        Tone::Rest
-    };
-    (fitting.count() as u64, tone)
 }
 
 fn labels(standing: &Standing) -> Vec<(String, String)> {
@@ -152,6 +129,6 @@ pub(crate) async fn choose_topic(Query(chosen): Query<Names>, call: Call) -> Pag
             }),
         ));
     }
-    let page = paths::topic_page(call.topic(topic)?.topic.name.as_str());
+    let page = call.topic(topic)?.page();
     Ok(Redirect::to(&format!("{page}/new-subscription")).into_response())
 }

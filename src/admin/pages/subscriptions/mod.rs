@@ -11,7 +11,7 @@ mod trial;
 
 pub(crate) use {actions::*, form::*, list::*, show::*, signing::*, table::*, trial::*};
 
-use self::definition::{CLAUSES, Draft, HEADERS, Kind, SIGN, SIGNING_SECRET, URL, clauses};
+use self::definition::{CLAUSES, Draft, HEADERS, Kind, SIGN, SIGNING_SECRET, clauses};
 use crate::admin::pages::*;
 
 #[derive(Clone, Debug)]

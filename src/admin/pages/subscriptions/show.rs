@@ -1,14 +1,12 @@
 //! The page of one event subscription.
 
 use super::*;
-use crate::admin::pages::queue_depths;
 use crate::admin::pages::search::UNMATCHED;
 use crate::admin::pages::topics::Snippets;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic, bound};
 use crate::admin::widgets::figure::Look;
 use crate::admin::widgets::ladder::RetryLadder;
 use crate::admin::widgets::strip::{Strip, succeeded};
-use crate::wire::resource::render_filter;
 
 /// Attempts that the strip draws, and that are listed below it.
 const STRIP: usize = 60;
@@ -60,11 +58,19 @@ async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: b
         )),
     };
     let options = call.broker.options();
-    let mut form = Draft::of(&of.topic, &of.subscription);
-    let deadline = format!("{} (default)", options.response_deadline.as_secs());
-    let in_flight = format!("{} (default)", options.in_flight_per_subscription);
-    form.defaults.push(("responseDeadlineInSeconds", deadline));
-    form.defaults.push(("maxRequestsInFlight", in_flight));
+    let mode = of.subscription.definition.destination.delivery_mode();
+    let kind = Kind::of(&of.topic, mode);
+    let mut form = Draft::of(&of.topic, kind, Some(&of.subscription));
+    let deadline = options.response_deadline.as_secs().to_string();
+    let in_flight = options.in_flight_per_subscription.to_string();
+    for (name, default) in [
+        ("responseDeadlineInSeconds", deadline),
+        ("maxRequestsInFlight", in_flight),
+    ] {
+        if form.value(name).is_empty() {
+            form.form.set(name, default);
+        }
+    }
     let policy = of.topic.retry_policy(&of.subscription);
     let url = call.management_url(&format!("{}/eventSubscriptions/{name}", topic.path()));
     let command = format!("everpost subscriptions show {name} --topic {topic}");
@@ -92,27 +98,4 @@ async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: b
             recipe: Recipe = Recipe::get(&url).everpost(command),
         }),
     ))
-}
-
-/// When the lock ends by which a receiver holds it.
-fn lock(row: &DeliveryRow, now: Timestamp) -> Option<Timestamp> {
-    row.locked_until.filter(|until| *until > now)
-}
-
-fn endpoint(url: &EndpointUrl, with_url: bool) -> String {
-    match with_url {
-        true => url.reveal().to_string(),
-        false => url.base(),
-    }
-}
-
-fn advanced_json(filter: &Filter) -> String {
-    let filter = render_filter(filter);
-    json_text::laid_out(&filter["advancedFilters"].to_string())
-}
-
-/// Whether its endpoint does not agree because it may not be called.
-fn is_blocked(of: &EventSubscription) -> bool {
-    let failure = of.validation.failure.as_deref();
-    failure.is_some_and(|failure| failure.contains("not called: "))
 }

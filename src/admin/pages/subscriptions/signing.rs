@@ -60,8 +60,7 @@ impl Sheet<Subscription> for NewSecret {
             // Whoever has brought the secret knows it.
             Ok((secret, _)) if is_own => {
                 let said = format!("{name} signs with the secret {} now.", secret.fingerprint());
-                let (flash, page) = (Flash::done(said), call.of.page());
-                Ok(call.visitor.leave(flash, &page).await?)
+                call.visitor.leave(Flash::done(said), &call.of.page()).await
             }
             Ok((secret, _)) => Ok(show_once(&call.visitor, &call.of, &secret)),
             Err(error @ ManageError::TooManySecrets(_)) => {
@@ -82,9 +81,8 @@ pub(crate) async fn ask_to_stop_signing(call: Call<Subscription>) -> PageResult<
 
 pub(crate) async fn stop_signing(call: Call<Subscription>) -> PageResult<Done> {
     let (broker, (topic, name)) = (&call.broker, signer(&call.of)?.names());
-    broker
-        .remove_signing_secrets(call.by(), topic, name)
-        .await?;
+    let removed = broker.remove_signing_secrets(call.by(), topic, name);
+    removed.await?;
     Ok(Done::well(format!("{name} signs no more.")))
 }
 

@@ -1,24 +1,11 @@
 //! The form that makes a topic, in a namespace too, and says how long one of these keeps events.
 
-use crate::admin::forms::document::Shape;
-use crate::admin::forms::form::both;
-use crate::admin::forms::sheet::{Fields, Sheet, SheetPage, named};
-use crate::admin::page::*;
-use crate::model::name::{InvalidName, TopicName};
-use crate::model::topic::TopicDefinition;
+use super::*;
 use crate::wire::resource::bodies::{NamespaceTopic, TopicRequest};
 use crate::wire::resource::{parse_namespace_topic, parse_topic};
 
 /// What the field for the mapping shows before anything is typed.
-const MAPPING_EXAMPLE: &str = r#"{
-  "inputSchemaMappingType": "Json",
-  "properties": {
-    "id": { "sourceField": "id" },
-    "eventType": { "sourceField": "kind", "defaultValue": "Unknown" },
-    "subject": { "defaultValue": "/" },
-    "dataVersion": { "defaultValue": "1.0" }
-  }
-}"#;
+const MAPPING_EXAMPLE: &str = include_str!("../../../../templates/mapping.json");
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -36,9 +23,8 @@ impl Sheet<()> for TopicForm {
     }
 
     async fn save(&self, call: &Call) -> PageResult {
-        let next = "with one of its keys";
-        self.make(call, TopicName::custom, self.definition(), next)
-            .await
+        let made = self.make(call, TopicName::custom, self.definition());
+        made.await
     }
 }
 
@@ -55,8 +41,7 @@ impl Sheet<Arc<NamespaceEntry>> for TopicForm {
 
     async fn save(&self, call: &Call<Arc<NamespaceEntry>>) -> PageResult {
         let parse = |name: &str| TopicName::in_namespace(&call.of.namespace.name, name);
-        let next = "with a key of its own or of the namespace";
-        self.make(call, parse, self.retention(), next).await
+        self.make(call, parse, self.retention()).await
     }
 }
 
@@ -83,13 +68,8 @@ impl Sheet<Arc<TopicEntry>> for TopicForm {
 }
 
 fn retention(topic: &TopicEntry) -> PageResult<Duration> {
-    topic.topic.definition.event_retention.ok_or_else(|| {
-        PageError::Conflict(format!(
-            "{} is no topic of a namespace: it keeps events as long as the settings of the \
-             appliance say.",
-            topic.topic.name
-        ))
-    })
+    let missing = || PageError::refused(format!("{} is no topic of a namespace", topic.topic.name));
+    topic.topic.definition.event_retention.ok_or_else(missing)
 }
 
 impl TopicForm {
@@ -97,20 +77,19 @@ impl TopicForm {
         Self(Form::of([("eventRetentionInDays", days)]))
     }
 
-    /// `with` is by what it is published to.
     async fn make<S>(
         &self,
         call: &Call<S>,
         parse: impl FnOnce(&str) -> Result<TopicName, InvalidName>,
         definition: Result<TopicDefinition, Vec<Refusal>>,
-        with: &str,
     ) -> PageResult {
         let is_taken = |name: &TopicName| call.broker.registry().topic(name).is_some();
         let name = named(self.0.text("name"), "a topic", parse, is_taken);
         let (name, definition) = both(name, definition)?;
         let topic = call.broker.put_topic(call.by(), name, definition).await?;
+        let next = "Publish to its URL with a key, and subscribe whoever wants its events.";
         let said = Flash::done(format!(
-            "Topic {} has been created. Publish to its URL {with}, and subscribe whoever wants its events.",
+            "Topic {} has been created. {next}",
             topic.topic.name
         ));
         call.visitor.leave(said, &topic.page()).await

@@ -6,83 +6,47 @@ mod snippets;
 mod table;
 mod token;
 
-pub(crate) use definition::TopicForm;
-pub(crate) use publish::{Events, compose, copy_page};
-pub(crate) use snippets::Snippets;
-pub(crate) use table::TopicTable;
-pub(crate) use token::TokenForm;
+pub(crate) use {
+    definition::TopicForm, publish::*, snippets::*, table::TopicTable, token::TokenForm,
+};
 
-use crate::admin::lists::filter::whole_topic;
-use crate::admin::page::*;
+use crate::admin::forms::document::Shape;
+use crate::admin::forms::sheet::{Fields, Sheet, SheetPage, draw_sheet};
+use crate::admin::lists::filter::{moment, whole_topic};
 use crate::admin::pages::events::{EventTable, events_of};
-use crate::admin::pages::keys::{Keyed, Keys, Shown};
-use crate::admin::pages::queue_depths::{self, Figure, QueueDepths};
-use crate::admin::pages::rejected_events;
+use crate::admin::pages::keys::{Keyed, Keys};
+use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::subscriptions::SubscriptionTable;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic};
-use crate::model::access::{AccessKeys, KeyName, KeyOwner};
-use crate::model::event_filter::EventFilter;
-use crate::model::subscription::OnDelete;
-use crate::store::views::{EventQuery, RecentTypes, TopicDay, TrafficOf, TrafficQuery};
+use crate::admin::pages::*;
+use crate::model::access::{KeyName, KeyOwner};
+use crate::wire;
 
 /// Events shown on the page of their topic.
 const EVENTS_SHOWN: usize = 10;
 
-#[derive(Template)]
-#[template(path = "pages/topics.html")]
-struct TopicsPage {
-    frame: Frame,
-    list: List,
-    table: TopicTable,
-}
-
 pub(crate) async fn list(call: Call) -> PageResult {
-    let registry = &call.visitor.standing.registry;
-    let depths = QueueDepths::of_all(&call, registry).await?;
+    let (visitor, registry) = (&call.visitor, &call.visitor.standing.registry);
     let shown = print::plural(registry.topics().count(), "topic", "topics");
     let recipe = Recipe::get(&call.management_url("/topics")).everpost("everpost topics list");
-    Ok(draw(&TopicsPage {
-        frame: Frame::new(&call.visitor, "Topics"),
-        list: List::whole("/admin/topics", shown, recipe),
-        table: TopicTable::read(&call, &call.visitor, registry.topics(), &depths).await?,
-    }))
-}
-
-#[derive(Template)]
-#[template(path = "pages/topic.html")]
-struct TopicPage<'a> {
-    frame: Frame,
-    path: String,
-    topic: &'a TopicEntry,
-    day: TopicDay,
-    /// Of its subscriptions.
-    needing_attention: usize,
-    figures: [Figure; 3],
-    traffic: Traffic,
-    subscriptions: SubscriptionTable,
-    types: RecentTypes,
-    events: EventTable,
-    events_href: String,
-    /// The URL, the keys and how others publish with them; `None` for a built-in topic.
-    publishing: Option<(String, Keys, Snippets)>,
-    recipe: Recipe,
-}
-
-impl TopicPage<'_> {
-    /// Its events of that type.
-    fn events_of_type(&self, event_type: &str) -> String {
-        let of = ("type", event_type.to_owned());
-        format!("{}&{}", self.events_href, &link("", &[of])[1..])
-    }
+    let step = visitor.step("/admin/new-topic", "New topic");
+    Ok(draw(&page!("pages/topics.html", visitor, "Topics", {
+        list: List = List::whole("/admin/topics", shown, recipe),
+        table: TopicTable = TopicTable::read(&call, registry.topics(), step).await?,
+    })))
 }
 
 /// One topic, its keys hidden.
 pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageResult {
     let topic = call.topic(name_of(&call.names, "topic"))?;
-    draw_topic(&call.about(topic), &range, Shown::None).await
+    draw_topic(&call.about(topic), &range, Vec::new()).await
 }
 
-async fn draw_topic(call: &Call<Arc<TopicEntry>>, range: &RangeChoice, shown: Shown) -> PageResult {
+async fn draw_topic(
+    call: &Call<Arc<TopicEntry>>,
+    range: &RangeChoice,
+    shown: Vec<KeyName>,
+) -> PageResult {
     let (visitor, views, topic) = (&call.visitor, &call.views, &call.of);
     let (id, name, path) = (topic.topic.id, &topic.topic.name, topic.page());
     let recent = EventQuery {
@@ -93,45 +57,45 @@ async fn draw_topic(call: &Call<Arc<TopicEntry>>, range: &RangeChoice, shown: Sh
         limit: EVENTS_SHOWN,
         ..EventQuery::default()
     };
-    let first_event = visitor.step(format!("{path}/publish"), "Publish event");
-    let first_event = first_event.filter(|_| !topic.topic.is_built_in());
+    let recent = views.events(recent).await?.rows;
+    let publish = visitor.step(format!("{path}/publish"), "Publish event");
+    let publish = publish.filter(|_| !topic.topic.is_built_in());
     let days = views.topic_days(visitor.now).await?;
     let hours = TrafficQuery::until(visitor.now, TrafficOf::Topic(id), 3_600_000, 24);
-    let day = Sum::of(&views.traffic(hours).await?);
-    let depth = queue_depths::of_topic(call, topic).await?;
     let own = visitor.standing.all().filter(|(of, _)| of.topic.id == id);
-    let born = (&*path, topic.topic.created_at);
     let recipe = Recipe::get(&call.management_url(&name.path()));
-    Ok(draw(&TopicPage {
-        frame: Frame::new(visitor, format!("Topic {name}")),
-        traffic: Traffic::read(call, TrafficOf::Topic(id), range, born).await?,
-        topic,
-        day: days.get(&id).copied().unwrap_or_default(),
-        needing_attention: own.filter(|(_, state)| state.needs_attention()).count(),
-        figures: queue_depths::figures(&day, depth, &whole_topic(name), visitor.now),
-        publishing: publishing(call, shown).await?,
-        subscriptions: SubscriptionTable::of_topic(call, visitor, topic).await?,
-        types: views.recent_types(id).await?,
-        events: EventTable::new(
-            views.events(recent).await?.rows,
-            EventTable::none_yet(first_event),
-        ),
-        events_href: events_of(name),
-        recipe: recipe.everpost(format!("everpost topics show {name}")),
-        path,
-    }))
+    let born = (&*path, topic.topic.created_at);
+    let traffic = Traffic::read(call, TrafficOf::Topic(id), range, born).await?;
+    Ok(draw(
+        &page!("pages/topic.html", visitor, format!("Topic {name}"), {
+            topic: Arc<TopicEntry> = Arc::clone(topic),
+            day: TopicDay = days.get(&id).copied().unwrap_or_default(),
+            // Of its subscriptions.
+            needing_attention: usize = own.filter(|(_, state)| state.needs_attention()).count(),
+            sum: Sum = Sum::of(&views.traffic(hours).await?),
+            depth: QueueDepth = QueueDepths::of(call, [topic]).await?.total(),
+            traffic: Traffic = traffic,
+            subscriptions: SubscriptionTable = SubscriptionTable::of_topic(call).await?,
+            types: RecentTypes = views.recent_types(id).await?,
+            events: EventTable = EventTable::new(recent, EventTable::none_yet(publish)),
+            // The URL, the keys and how others publish with them; `None` for a built-in topic.
+            publishing: Option<(String, Keys, Snippets)> = publishing(call, shown).await?,
+            recipe: Recipe = recipe.everpost(format!("everpost topics show {name}")),
+            path: String = path,
+        }),
+    ))
 }
 
 async fn publishing(
     call: &Call<Arc<TopicEntry>>,
-    shown: Shown,
+    shown: Vec<KeyName>,
 ) -> PageResult<Option<(String, Keys, Snippets)>> {
     let topic = &call.of;
     let Some(keys) = &topic.topic.keys else {
         return Ok(None);
     };
     let owner = KeyOwner::Topic(topic.topic.id);
-    let first = shown.has(KeyName::Key1).then(|| keys.key1.reveal());
+    let first = shown.contains(&KeyName::Key1).then(|| keys.key1.reveal());
     let snippets = Snippets::new(call, topic, first);
     let keys = Keys {
         page: topic.page(),
@@ -154,16 +118,14 @@ impl Subject for Arc<TopicEntry> {
 }
 
 pub(crate) async fn ask_to_delete(call: Call<Arc<TopicEntry>>) -> PageResult<Question> {
-    let depth = queue_depths::of_topic(&call, &call.of).await?;
+    let depth = QueueDepths::of(&call, [&call.of]).await?.total();
     let (one, many) = ("event subscription", "event subscriptions");
     let subscriptions = print::plural(call.of.subscriptions.size(), one, many);
-    let question = Question::new(format!("Delete topic {}?", call.of.topic.name));
-    Ok(question
+    let question = Question::new(format!("Delete topic {}?", call.of.topic.name))
         .would(format!("{subscriptions} would be deleted with it."))
-        .would(dropped(depth.pending))
         .would("Publishers would be rejected: its keys are gone for good.")
-        .would("Events and dead letters stay where they are, for reading.")
-        .dangerously())
+        .would("Events stay where they are, for reading.");
+    Ok(losing(question, depth))
 }
 
 pub(crate) async fn delete(call: Call<Arc<TopicEntry>>) -> PageResult<Done> {
@@ -173,10 +135,16 @@ pub(crate) async fn delete(call: Call<Arc<TopicEntry>>) -> PageResult<Done> {
     Ok(Done::well(format!("Topic {name} has been deleted.")).leading_to("/admin/topics"))
 }
 
-/// What becomes of pending deliveries.
-pub(crate) fn dropped(pending: u64) -> String {
-    let pending = print::plural(pending, "pending delivery", "pending deliveries");
-    format!("{pending} would be dropped, with a record.")
+/// What becomes of what lies in the queues of subscriptions that are deleted.
+pub(crate) fn losing(question: Question, depth: QueueDepth) -> Question {
+    let pending = print::plural(depth.pending, "pending delivery", "pending deliveries");
+    let dead = print::plural(depth.dead_letters, "dead letter", "dead letters");
+    question
+        .would(format!("{pending} would be dropped, with a record."))
+        .would(format!(
+            "{dead} would stay readable, but could not be resubmitted."
+        ))
+        .dangerously()
 }
 
 impl Keyed for Arc<TopicEntry> {
@@ -184,18 +152,15 @@ impl Keyed for Arc<TopicEntry> {
         self.topic.name.as_str()
     }
 
-    async fn reveal(call: &Call<Self>) -> Result<AccessKeys, ManageError> {
-        let name = &call.of.topic.name;
-        call.broker.show_topic_keys(call.by(), name).await
+    async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
+        let (broker, by, name) = (&call.broker, call.by(), &call.of.topic.name);
+        match renewed {
+            Some(key) => broker.regenerate_key(by, name, key).await.map(drop),
+            None => broker.show_topic_keys(by, name).await.map(drop),
+        }
     }
 
-    async fn regenerate(call: &Call<Self>, key: KeyName) -> Result<(), ManageError> {
-        let name = &call.of.topic.name;
-        call.broker.regenerate_key(call.by(), name, key).await?;
-        Ok(())
-    }
-
-    async fn draw(call: &Call<Self>, shown: Shown) -> PageResult {
+    async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
         draw_topic(call, &RangeChoice::default(), shown).await
     }
 }

@@ -4,30 +4,12 @@
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 
-use crate::admin::forms::json_fault;
-use crate::admin::forms::sheet::{Sheet, draw_sheet};
-use crate::admin::page::*;
-use crate::admin::pages::events::{events_of, find};
-use crate::admin::pages::topics::snippets::{curl, example, key_header};
-use crate::admin::paths::event_page;
-use crate::admin::widgets::json_text;
-use crate::model::event::{Event, EventKey};
-use crate::model::topic::DeliverySchema;
-use crate::wire;
+use super::*;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Events {
     events: String,
-}
-
-#[derive(Template)]
-#[template(path = "pages/publish.html")]
-struct PublishPage {
-    frame: Frame,
-    form: Filled<Events>,
-    topic: Arc<TopicEntry>,
-    command: String,
 }
 
 /// The form with the event that the URL asks for by its key, or with an example.
@@ -47,7 +29,7 @@ pub(crate) fn copy_page(topic_path: &str, key: EventKey) -> String {
 /// The event `key` of this topic as its publisher would send another one like it: with an id and a time of its
 /// own. A custom event stays as it is, since only its publisher knows what in it is which.
 async fn copy_of(call: &Call<Arc<TopicEntry>>, key: &str) -> PageResult<String> {
-    let (topic, found) = (&call.of, find(&call.site, key).await?);
+    let (topic, found) = (&call.of, events::find(&call.site, key).await?);
     if found.topic_id != topic.topic.id {
         let missing = format!("event {key} of the topic {}", topic.topic.name);
         return Err(PageError::NotFound(missing));
@@ -73,27 +55,24 @@ impl Sheet<Arc<TopicEntry>> for Events {
     }
 
     fn page(call: &Call<Arc<TopicEntry>>, form: Filled<Self>) -> impl Template {
-        let topic = Arc::clone(&call.of);
-        PublishPage {
-            frame: Frame::new(&call.visitor, format!("Publish to {}", topic.topic.name)),
-            form,
-            command: curl(call, &topic, &key_header(None)),
-            topic,
-        }
+        let title = format!("Publish to {}", call.of.topic.name);
+        page!("pages/publish.html", &call.visitor, title, {
+            form: Filled<Events> = form,
+            command: String = curl(call, &call.of, &key_header(None)),
+            topic: Arc<TopicEntry> = Arc::clone(&call.of),
+        })
     }
 
     /// Publishes what was typed, all or nothing, and leads to the page of the one event, or to the list of all.
     async fn save(&self, call: &Call<Arc<TopicEntry>>) -> PageResult {
         let events = read(call, &self.events);
         let events = events.map_err(|problem| Refusal::of("events", problem))?;
-        let keys = call
-            .broker
-            .publish_by_hand(call.by(), &call.of, events)
-            .await?;
+        let published = call.broker.publish_by_hand(call.by(), &call.of, events);
+        let keys = published.await?;
         let (one, many) = ("event has been accepted.", "events have been accepted.");
         let said = Flash::done(print::plural(keys.len(), one, many));
         let page = match keys.as_slice() {
-            [key] => event_page(*key),
+            [key] => paths::event_page(*key),
             _ => events_of(&call.of.topic.name),
         };
         call.visitor.leave(said, &page).await

@@ -4,11 +4,7 @@
 //! They hold the address and, while the keys are shown, the first key; otherwise they take it from the environment.
 //! The tests of the clients run them as they stand on the page.
 
-use crate::admin::lists::recipe::quoted;
-use crate::admin::page::*;
-use crate::model::name::SubscriptionName;
-use crate::model::topic::InputSchema;
-use crate::wire;
+use super::*;
 
 /// The version of the API that the newest clients for namespaces send.
 const API_VERSION: &str = "2024-06-01";
@@ -87,7 +83,7 @@ impl Snippets {
 }
 
 /// An event as publishers of `topic` send it.
-pub(super) fn example(site: &Site, topic: &TopicEntry) -> Value {
+pub(crate) fn example(site: &Site, topic: &TopicEntry) -> Value {
     let schema = &topic.topic.definition.input_schema;
     wire::example(schema, site.broker.entropy(), site.broker.clock().now())
 }

@@ -1,66 +1,35 @@
 //! A list of topics.
 
+use super::*;
 use crate::admin::lists::{self, filter};
-use crate::admin::page::*;
-use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::widgets::chart::Spark;
-use crate::model::topic::InputSchema;
-use crate::store::StoreError;
-use crate::store::views::{QueueDepth, TopicDay};
 
 /// The rows, those that nobody has made last.
 #[derive(Template)]
 #[template(path = "pages/topic_table.html")]
 pub(crate) struct TopicTable {
-    rows: Vec<Row>,
+    rows: Vec<(Arc<TopicEntry>, QueueDepth, TopicDay)>,
     /// What to do while nobody has made a topic.
     step: Option<(String, &'static str)>,
 }
 
 part!(TopicTable);
 
-struct Row {
-    topic: Arc<TopicEntry>,
-    depth: QueueDepth,
-    day: TopicDay,
-}
-
 impl TopicTable {
-    pub(crate) async fn read(
-        site: &Site,
-        visitor: &Visitor,
-        topics: impl Iterator<Item = &Arc<TopicEntry>>,
-        depths: &QueueDepths,
+    pub(crate) async fn read<'a>(
+        call: &Call<impl Sync>,
+        topics: impl Iterator<Item = &'a Arc<TopicEntry>>,
+        step: Option<(String, &'static str)>,
     ) -> Result<Self, StoreError> {
-        let days = site.views.topic_days(visitor.now).await?;
-        let row = |topic: &Arc<TopicEntry>| Row {
-            depth: depths.topics([topic]),
-            day: days.get(&topic.topic.id).copied().unwrap_or_default(),
-            topic: Arc::clone(topic),
+        let mut topics: Vec<_> = topics.cloned().collect();
+        topics.sort_by_key(|topic| topic.topic.is_built_in());
+        let depths = QueueDepths::of(call, &topics).await?;
+        let days = call.views.topic_days(call.visitor.now).await?;
+        let row = |topic: Arc<TopicEntry>| {
+            let day = days.get(&topic.topic.id).copied().unwrap_or_default();
+            (Arc::clone(&topic), depths.topics([&topic]), day)
         };
-        let mut rows: Vec<Row> = topics.map(row).collect();
-        rows.sort_by_key(|row| row.topic.topic.is_built_in());
-        let step = visitor.step("/admin/new-topic", "New topic");
+        let rows = topics.into_iter().map(row).collect();
         Ok(Self { rows, step })
-    }
-
-    /// The same with another step while there is none.
-    pub(crate) fn beginning_with(self, step: Option<(String, &'static str)>) -> Self {
-        Self { step, ..self }
-    }
-
-    /// Whether somebody has made one.
-    fn is_begun(&self) -> bool {
-        let first = self.rows.first();
-        first.is_some_and(|row| !row.topic.topic.is_built_in())
-    }
-}
-
-/// The schema in which publishers send events.
-pub(crate) fn input_schema(topic: &TopicEntry) -> &'static str {
-    match topic.topic.definition.input_schema {
-        InputSchema::EventGridSchema => "Event Grid",
-        InputSchema::CloudEventSchemaV1_0 => "CloudEvents 1.0",
-        InputSchema::CustomEventSchema(_) => "Custom",
     }
 }

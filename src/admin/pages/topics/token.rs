@@ -1,12 +1,6 @@
 //! SAS tokens, made with a key of a topic. Whoever creates one gets as much as whoever sees the key.
 
-use crate::admin::forms::sheet::Sheet;
-use crate::admin::lists::filter::moment;
-use crate::admin::lists::recipe::quoted;
-use crate::admin::page::*;
-use crate::admin::pages::keys;
-use crate::admin::pages::topics::snippets::curl;
-use crate::model::access::KeyName;
+use super::*;
 
 /// When a token ends unless another moment is chosen: a day of work with it, and little to find later.
 const LIFE: Duration = Duration::from_secs(86_400);
@@ -18,26 +12,6 @@ pub(crate) struct TokenForm {
     ends_at: String,
 }
 
-#[derive(Template)]
-#[template(path = "pages/new_token_of_topic.html")]
-struct NewTokenPage {
-    frame: Frame,
-    form: Filled<TokenForm>,
-    topic: Arc<TopicEntry>,
-}
-
-#[derive(Template)]
-#[template(path = "pages/access_token.html")]
-struct AccessTokenPage<'a> {
-    frame: Frame,
-    topic: &'a Arc<TopicEntry>,
-    key: KeyName,
-    ends_at: Timestamp,
-    resource: String,
-    token: String,
-    command: String,
-}
-
 impl Sheet<Arc<TopicEntry>> for TokenForm {
     fn begin(call: &Call<Arc<TopicEntry>>) -> PageResult<Self> {
         let ends_at = (call.visitor.now + LIFE).to_string();
@@ -46,9 +20,11 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
     }
 
     fn page(call: &Call<Arc<TopicEntry>>, form: Filled<Self>) -> impl Template {
-        let topic = Arc::clone(&call.of);
-        let frame = Frame::new(&call.visitor, format!("SAS token for {}", topic.topic.name));
-        NewTokenPage { frame, form, topic }
+        let title = format!("SAS token for {}", call.of.topic.name);
+        page!("pages/new_token_of_topic.html", &call.visitor, title, {
+            form: Filled<TokenForm> = form,
+            topic: Arc<TopicEntry> = Arc::clone(&call.of),
+        })
     }
 
     /// Makes a token and shows it.
@@ -57,15 +33,17 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
         let (topic, name) = (&call.of, &call.of.topic.name);
         let token = call.broker.create_sas_token(call.by(), name, key, ends_at);
         let token = token.await?;
-        Ok(draw(&AccessTokenPage {
-            frame: Frame::new(&call.visitor, format!("Token for {name}")),
-            topic,
-            key,
-            ends_at,
-            command: curl(call, topic, &quoted(&format!("aeg-sas-token: {token}"))),
-            resource: call.publish_url(topic),
-            token,
-        }))
+        let title = format!("Token for {name}");
+        Ok(draw(
+            &page!("pages/access_token.html", &call.visitor, title, {
+                topic: Arc<TopicEntry> = Arc::clone(topic),
+                key: KeyName = key,
+                ends_at: Timestamp = ends_at,
+                command: String = curl(call, topic, &quoted(&format!("aeg-sas-token: {token}"))),
+                resource: String = call.publish_url(topic),
+                token: String = token,
+            }),
+        ))
     }
 }
 

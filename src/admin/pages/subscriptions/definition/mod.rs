@@ -43,8 +43,9 @@ pub(crate) const CLAUSES: &Rows =
     &Rows { list: "advancedFilters", noun: "clause", first: "key", most: FILTERS_MAX };
 
 /// The kinds of subscriptions, whose documents have things in different places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
+    #[default]
     Custom,
     Push,
     Queue,
@@ -61,32 +62,6 @@ impl Kind {
 
     pub(crate) fn is_pushed(self) -> bool {
         self != Self::Queue
-    }
-
-    /// The id and the title of all that is folded away while there is nothing of one's own in it.
-    pub(crate) fn folds(self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        [
-            ("fold-delivery", "Delivery", true),
-            ("fold-retries", "Retries", false),
-            ("fold-headers", "Custom headers", true),
-            ("fold-credentials", "Credentials", true),
-            ("fold-signing", "Signing", true),
-            ("fold-dead-letters", "Dead letters", false),
-            ("fold-notes", "Labels and expiration", false),
-        ]
-        .into_iter()
-        .filter(move |(.., for_webhooks)| self.is_pushed() || !for_webhooks)
-        .map(|(id, title, _)| (id, title))
-    }
-
-    /// The id and title of every part of the settings.
-    pub(crate) fn sections(self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let first = (
-            "first",
-            ["Receiving", "Destination"][usize::from(self.is_pushed())],
-        );
-        let folds = self.folds().filter(|(id, _)| *id != "fold-signing");
-        [first, ("filter", "Filter")].into_iter().chain(folds)
     }
 
     fn shape(self) -> Shape {
@@ -131,6 +106,7 @@ impl Kind {
 }
 
 /// The form, with what is filled in: from the document while nobody has sent it.
+#[derive(Default)]
 pub(crate) struct Draft {
     pub(crate) kind: Kind,
     pub(crate) form: Form,
@@ -141,8 +117,6 @@ pub(crate) struct Draft {
     blank: Option<Box<Draft>>,
     /// The URL that stays, query and all, where none is typed.
     pub(crate) kept_url: Option<String>,
-    /// What holds for names of fields that are left empty.
-    pub(crate) defaults: Vec<(&'static str, String)>,
     faults: Faults,
     drawn: Mutex<Vec<Drawn>>,
 }
@@ -183,49 +157,38 @@ impl Told {
 
     /// Labels, and what is set.
     pub(crate) fn facts(&self) -> impl Iterator<Item = (&str, &str)> {
-        let drawn = self.0.iter();
-        drawn.filter_map(|each| Some((each.label.as_str(), each.said.as_deref()?)))
+        let set = self
+            .0
+            .iter()
+            .filter(|each| each.said.as_deref() != Some(""));
+        set.filter_map(|each| Some((each.label.as_str(), each.said.as_deref()?)))
     }
 }
 
 impl Draft {
-    pub(crate) fn new(topic: &TopicEntry, kind: Kind) -> Self {
-        Self::blank(topic, kind).beside_blank(topic)
-    }
-
-    pub(crate) fn of(topic: &TopicEntry, subscription: &EventSubscription) -> Self {
-        Self::filled(topic, subscription).beside_blank(topic)
-    }
-
-    fn beside_blank(self, topic: &TopicEntry) -> Self {
-        let blank = Some(Box::new(Self::blank(topic, self.kind)));
-        Self { blank, ..self }
+    /// Of the subscription as it is, or of a new one.
+    pub(crate) fn of(topic: &TopicEntry, kind: Kind, current: Option<&EventSubscription>) -> Self {
+        let blank = Self::blank(topic, kind);
+        let draft = current.map_or_else(|| Self::blank(topic, kind), |it| Self::filled(topic, it));
+        Self {
+            blank: Some(Box::new(blank)),
+            ..draft
+        }
     }
 
     fn blank(topic: &TopicEntry, kind: Kind) -> Self {
         let example = Form::of([(URL, "https://receiver.example/".to_owned())]);
         let now = topic.topic.created_at;
         let context = SubscriptionContext::of(topic, now, false);
-        let mut draft = Self::with(kind, Value::Null).sent(example);
+        let mut draft = Self {
+            kind,
+            ..Self::default().sent(example)
+        };
         if let Ok(definition) = draft.define(None, &context) {
             draft = Self::filled(topic, &EventSubscription::unstored(definition, now));
         }
         draft.form.set(URL, "");
         draft
-    }
-
-    fn with(kind: Kind, stored: Value) -> Self {
-        Self {
-            kind,
-            stored,
-            form: Form::default(),
-            is_sent: false,
-            blank: None,
-            kept_url: None,
-            defaults: Vec::new(),
-            faults: Faults::default(),
-            drawn: Mutex::default(),
-        }
     }
 
     fn filled(topic: &TopicEntry, subscription: &EventSubscription) -> Self {
@@ -238,9 +201,12 @@ impl Draft {
         };
         let mut shown = resource::render_subscription(topic, subscription, observed);
         let kind = Kind::of(topic, definition.destination.delivery_mode());
-        let mut draft = Self::with(kind, shown["properties"].take());
-        let advanced = lookup(&draft.stored, kind.filter().1).cloned();
-        let advanced = advanced.unwrap_or_default();
+        let mut draft = Self {
+            kind,
+            stored: shown["properties"].take(),
+            ..Self::default()
+        };
+        let advanced = draft.advanced();
         clauses::fill(&mut draft.form, &advanced);
         // The query may hold a key.
         let url = definition.destination.endpoint_url();
@@ -255,6 +221,12 @@ impl Draft {
             draft.form.set("eventTimeToLive", "");
         }
         draft
+    }
+
+    /// The advanced filters as they are stored.
+    pub(crate) fn advanced(&self) -> Value {
+        let advanced = lookup(&self.stored, self.kind.filter().1);
+        advanced.cloned().unwrap_or_default()
     }
 
     /// The same as somebody has filled it in.
@@ -310,36 +282,29 @@ impl Draft {
 
     /// The `properties` of the document that it stands for, and why it has no advanced filters.
     fn document(&self) -> (Value, Option<Refusal>) {
-        let (form, shape) = (&self.form, self.kind.shape());
+        let (mut form, shape) = (self.form.clone(), self.kind.shape());
         let mut document = self.kind.blank();
         let container = shape.find("blobContainerName");
-        let mut put = |end: &str, value: &str| {
-            let container = container.as_ref().map_or("", |(path, _)| path);
-            let path = container.replace("properties.blobContainerName", end);
-            *slot(&mut document, &path) = json!(value);
-        };
-        let fate = form.text(DEAD_LETTERS);
-        if let DIRECTORY | S3 | AZURE = fate {
-            put("endpointType", "StorageBlob");
-            // One of Azure's stays.
-            match shape.text("resourceId", &self.stored).as_str() {
-                "" if fate == DIRECTORY => put("properties.resourceId", RESOURCE_ID),
-                "" => {}
-                known => put("properties.resourceId", known),
-            }
-            if fate != DIRECTORY {
-                put("properties.storage.type", fate);
-            }
+        if let (fate @ (DIRECTORY | S3 | AZURE), Some((path, _))) =
+            (self.form.text(DEAD_LETTERS), container)
+        {
+            let kind = path.replace("properties.blobContainerName", "endpointType");
+            *slot(&mut document, &kind) = json!("StorageBlob");
+            // The id of one of Azure's stays.
+            let stored = shape.text("resourceId", &self.stored);
+            let is_own = fate == DIRECTORY && stored.is_empty();
+            form.set("resourceId", if is_own { RESOURCE_ID } else { &stored });
+            form.set("storage.type", if fate == DIRECTORY { "" } else { fate });
         }
-        for at in 0..HEADERS.count(form) {
+        for at in 0..HEADERS.count(&form) {
             // Left out, a value that was secret would be kept.
             let name = format!("{}[{at}].properties.isSecret", HEADERS.list);
             if let Some((path, _)) = shape.find(&name) {
                 *slot(&mut document, &path) = json!(form.is_on(&name));
             }
         }
-        shape.write(form, &mut document);
-        let advanced = clauses::read(form);
+        shape.write(&form, &mut document);
+        let advanced = clauses::read(&form);
         let advanced = advanced.map_err(|problem| Refusal::of(CLAUSES.list, problem));
         if let Ok(Some(advanced)) = &advanced {
             *slot(&mut document, self.kind.filter().1) = advanced.clone();
@@ -425,15 +390,11 @@ impl Draft {
         let is_secret = name == SIGNING_SECRET || is_kept(schema);
         let in_list = name.contains("].") && name != SIGNING_SECRET;
         let is_told = is_asked && !is_secret && (!in_list || name.ends_with("].name"));
-        let mut defaults = self.defaults.iter();
-        let default = defaults.find(|(field, _)| *field == name);
-        let said = || match (value.as_str(), default) {
-            ("", Some((_, default))) => default.clone(),
-            ("", None) if unset.is_empty() => "None".to_owned(),
-            ("", None) => unset.to_owned(),
-            (pem, _) if pem.contains("-----BEGIN") => "Set".to_owned(),
-            (_, _) if schema["format"] == "date-time" => self.moment(name).replace('T', " "),
-            (text, _) => print::visible(&words(text, '\n').join(", ")),
+        let said = || match value.as_str() {
+            "" => unset.to_owned(),
+            pem if pem.contains("-----BEGIN") => "Set".to_owned(),
+            _ if schema["format"] == "date-time" => self.moment(name).replace('T', " "),
+            text => print::visible(&words(text, '\n').join(", ")),
         };
         let blank = self.blank.as_ref();
         drawn.push(Drawn {
@@ -451,7 +412,9 @@ impl Draft {
     pub(crate) fn chose(&self, text: impl Display) -> &'static str {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = drawn.last_mut() {
-            last.said = last.said.take().map(|_| text.to_string());
+            let is_set = !last.value.is_empty();
+            let said = last.said.as_mut().filter(|_| is_set);
+            said.into_iter().for_each(|said| *said = text.to_string());
             last.is_choice = true;
         }
         ""

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::*;
 use crate::base::Timestamp;
 use crate::model::access::Secret;
@@ -23,7 +21,7 @@ const CONTEXT: SubscriptionContext<'_> = SubscriptionContext {
 };
 
 fn draft(form: Form) -> Draft {
-    Draft::with(Kind::Custom, Value::Null).sent(form)
+    Draft::default().sent(form)
 }
 
 type Fields<'a> = &'a [(&'a str, &'a str)];
