@@ -3,7 +3,6 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::*;
-use crate::admin::lists::recipe::quoted;
 
 /// The methods of a path, in the order in which people think of them.
 const METHODS: [&str; 6] = ["get", "put", "patch", "post", "delete", "options"];
@@ -61,10 +60,9 @@ impl<'a> Operation<'a> {
 
     /// Who may ask, in words.
     pub(super) fn takes(&self) -> &'a str {
-        let role = self.json["x-everpost-role"].as_str();
         let is_open = elements(&self.json["security"]).next().is_none();
-        let keyed = "key or operator";
-        role.unwrap_or(if is_open { "nothing" } else { keyed })
+        let otherwise = if is_open { "none" } else { "key or operator" };
+        self.json["x-everpost-role"].as_str().unwrap_or(otherwise)
     }
 
     /// What a search looks into.
