@@ -12,7 +12,6 @@ pub(crate) mod inspectors;
 pub(crate) mod keys;
 pub(crate) mod live;
 pub(crate) mod namespaces;
-pub(crate) mod outbound_check;
 pub(crate) mod overview;
 pub(crate) mod playground;
 pub(crate) mod queue_depths;

@@ -1,7 +1,6 @@
 //! The page of the system: what runs where, how it stands, and what its log says.
 
-use crate::admin::pages::outbound_check::Tried;
-use crate::admin::pages::url_trial::{self, UrlForm};
+use crate::admin::pages::url_trial::{self, Tried, UrlForm};
 use crate::admin::pages::*;
 use crate::base::TimeScale;
 use crate::broker::diagnostics::{Audited, IntegrityCheck, Report};
