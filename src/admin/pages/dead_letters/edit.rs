@@ -84,7 +84,7 @@ pub(crate) async fn resubmit_edited(call: Call<DeadLetter>) -> PageResult {
     match send(&call, id, &form.values).await {
         Err(error) => Ok(draw_form(&call, form.with_faults(error.in_form()?))),
         Ok(done) => {
-            let said = format!("Dead letter {id} has been resubmitted as this event.");
+            let said = format!("Dead letter {id} has been resubmitted as edited.");
             let page = paths::event_page(done.event);
             call.visitor.leave(Flash::done(said), &page).await
         }
