@@ -46,11 +46,12 @@ fn badge(state: ReplayState) -> Badge {
 
 /// What there is to do. More may be dead-lettered between the count and the run.
 fn total(job: &ReplayJob) -> u64 {
-    job.request.total.max(job.progress.done()).max(1)
+    job.request.total.max(job.progress.done())
 }
 
+/// Of nothing, too, which still has a bar.
 fn percent(job: &ReplayJob) -> u64 {
-    job.progress.done() * 100 / total(job)
+    job.progress.done() * 100 / total(job).max(1)
 }
 
 fn skipped(job: &ReplayJob) -> u64 {
