@@ -11,7 +11,9 @@ use crate::admin::bare::Message;
 use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
 use crate::broker::people::PeopleError;
-use crate::broker::{ManageError, PublishError, ReplayError, ResubmitError};
+use crate::broker::{
+    InspectorError, ManageError, PublishError, ReplayError, ResubmitError, SendError,
+};
 use crate::store::StoreError;
 use crate::store::accounts::{AccountError, Role};
 
@@ -176,6 +178,9 @@ tell!(ManageError, missing: ManageError::TopicNotFound(_) | ManageError::Namespa
 tell!(AccountError, missing: AccountError::NotFound | AccountError::TokenNotFound);
 tell!(PublishError, later: PublishError::Stopping | PublishError::DiskLow);
 tell!(ReplayError, missing: ReplayError::NotFound(_));
+tell!(InspectorError, missing: InspectorError::NotFound(_));
+tell!(SendError, missing: SendError::NoEvent(_) | SendError::NoSubscription(..),
+    later: SendError::Stopping | SendError::DiskLow);
 tell!(ResubmitError, missing: ResubmitError::NotFound(_),
     later: ResubmitError::Stopping | ResubmitError::DiskLow);
 

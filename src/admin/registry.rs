@@ -20,8 +20,8 @@ use crate::admin::pages::subscriptions::{NewSecret, Subscription};
 use crate::admin::pages::topics::{Events, TokenForm, TopicForm};
 use crate::admin::pages::{
     account, activity, api_reference, dead_letters, delivery, events, first_event, inspectors,
-    keys, live, namespaces, overview, playground, rejected_events, replays, second_factor,
-    sessions, settings, subscriptions, system, theme, tokens, topics, users,
+    keys, live, namespaces, overview, playground, rejected_events, replays, sessions, settings,
+    subscriptions, system, theme, tokens, topics, users,
 };
 use crate::admin::security::open_form::OPEN_FORM_BYTES_MAX;
 use crate::admin::security::{gate, login, password_again, password_link, setup};
@@ -156,8 +156,8 @@ fn pages() -> Vec<Page> {
         any_user("/account", get(account::show)),
         any_user("/account/time-zone", get(account::show).post(account::change_zone)),
         any_user("/account/password", get(account::show).post(account::change_password)),
-        any_user("/account/second-factor", get(second_factor::offer).post(second_factor::set_up)),
-        any_user("/account/second-factor/remove", get(account::show).post(second_factor::remove)),
+        any_user("/account/second-factor", get(account::offer_second_factor).post(account::set_up_second_factor)),
+        any_user("/account/second-factor/remove", get(account::show).post(account::remove_second_factor)),
         action("/account/sessions/end", Viewer, "End all others", sessions::end_others),
         action("/account/sessions/{session}/end", Viewer, "End session", sessions::end_own),
         any_user("/logout", post(login::log_out)),

@@ -1,21 +1,14 @@
-//! The visitor's own account: password, second factor and sessions.
+//! The visitor's own account: password, time zone, second factor and sessions.
 
-use crate::admin::page::*;
-use crate::admin::pages::sessions::SessionTable;
-use crate::admin::security::password_again::check_password;
+use crate::admin::pages::sessions::sessions_of;
+use crate::admin::pages::*;
+use crate::admin::security::password_again::{PASSWORD_FIELD, check_password};
+use crate::admin::widgets::qr::Qr;
 use crate::admin::zone::Zone;
+use crate::model::one_time_code::Seed;
+use crate::store::accounts::SessionRow;
 
 const PATH: &str = "/admin/account";
-
-#[derive(Template)]
-#[template(path = "pages/account.html")]
-struct AccountPage {
-    frame: Frame,
-    recovery_codes: u64,
-    form: Filled<AccountForm>,
-    zones: Vec<(String, String)>,
-    sessions: SessionTable,
-}
 
 /// What the forms of the page are filled in with; passwords never are.
 #[derive(Default, Serialize, Deserialize)]
@@ -29,51 +22,104 @@ pub(crate) async fn show(call: Call) -> PageResult {
     draw_account(&call, Vec::new()).await
 }
 
+async fn draw_account(call: &Call, refusals: Vec<Refusal>) -> PageResult {
+    let (visitor, accounts) = (&call.visitor, call.people.accounts());
+    let zone = visitor.time_zone.clone().unwrap_or_default();
+    let zones = Zone::names().map(|name| (name.clone(), name));
+    let browsers = (String::new(), "The browser's zone".to_owned());
+    let page = page!("pages/account.html", visitor, "Your account", {
+        recovery_codes: u64 = accounts.recovery_codes(visitor.id).await?,
+        form: Filled<AccountForm> = Filled::with(AccountForm { zone }).with_faults(refusals),
+        zones: Vec<(String, String)> = std::iter::once(browsers).chain(zones).collect(),
+        sessions: Vec<SessionRow> = sessions_of(call, Some(visitor.id)).await?,
+    });
+    Ok(draw_with(page.form.status(), &page))
+}
+
 /// Says that it is done, or what is wrong with one of the forms.
-pub(crate) async fn answer(call: &Call, done: PageResult<()>, said: &str) -> PageResult {
+async fn answer(call: &Call, done: PageResult<()>, said: &str) -> PageResult {
     match done {
         Ok(()) => call.visitor.leave(Flash::done(said), PATH).await,
         Err(error) => draw_account(call, error.in_form()?).await,
     }
 }
 
-async fn draw_account(call: &Call, refusals: Vec<Refusal>) -> PageResult {
-    let (visitor, accounts) = (&call.visitor, call.people.accounts());
-    let zone = visitor.time_zone.clone().unwrap_or_default();
-    let zones = Zone::names().map(|name| (name.clone(), name));
-    let browsers = (String::new(), "The browser's zone".to_owned());
-    let page = AccountPage {
-        frame: Frame::new(visitor, "Your account"),
-        recovery_codes: accounts.recovery_codes(visitor.id).await?,
-        form: Filled::with(AccountForm { zone }).with_faults(refusals),
-        zones: std::iter::once(browsers).chain(zones).collect(),
-        sessions: SessionTable::read(call, Some(visitor.id)).await?,
-    };
-    Ok(draw_with(page.form.status(), &page))
-}
-
 pub(crate) async fn change_password(call: Call) -> PageResult {
+    let (visitor, form) = (&call.visitor, &call.form);
+    let done = async {
+        check_password(&call, visitor, form, "present").await?;
+        let (password, kept) = (form.raw("password"), visitor.session_key());
+        let set = call
+            .people
+            .set_password(call.by(), &visitor.user, password, kept);
+        Ok(set.await?)
+    };
     let said = "Your password has been changed; all other sessions have ended.";
-    answer(&call, set_password(&call).await, said).await
-}
-
-async fn set_password(call: &Call) -> PageResult<()> {
-    let (visitor, form, people) = (&call.visitor, &call.form, &call.people);
-    check_password(call, visitor, form, "present").await?;
-    let (password, kept) = (form.raw("password"), visitor.session_key());
-    let set = people.set_password(call.by(), &visitor.user, password, kept);
-    Ok(set.await?)
+    answer(&call, done.await, said).await
 }
 
 pub(crate) async fn change_zone(call: Call) -> PageResult {
-    answer(&call, set_zone(&call).await, "Time zone changed.").await
+    let zone = call.form.filled("zone");
+    let done = async {
+        if zone.is_some_and(|zone| Zone::named(zone).is_none()) {
+            return Err(Refusal::of("zone", "There is no such time zone.").into());
+        }
+        let (accounts, zone) = (call.people.accounts(), zone.map(str::to_owned));
+        Ok(accounts.set_time_zone(call.visitor.id, zone).await?)
+    };
+    answer(&call, done.await, "Time zone changed.").await
 }
 
-async fn set_zone(call: &Call) -> PageResult<()> {
-    let (accounts, zone) = (call.people.accounts(), call.form.filled("zone"));
-    if zone.is_some_and(|zone| Zone::named(zone).is_none()) {
-        return Err(Refusal::of("zone", "There is no such time zone.").into());
+pub(crate) async fn offer_second_factor(call: Call) -> Response {
+    draw_offer(&call.visitor, &call.people.offer_seed(), Vec::new())
+}
+
+fn draw_offer(visitor: &Visitor, seed: &Seed, refusals: Vec<Refusal>) -> Response {
+    let text = seed.to_text();
+    let characters: Vec<char> = text.chars().collect();
+    let groups: Vec<String> = characters.chunks(4).map(String::from_iter).collect();
+    let page = page!("pages/second_factor.html", visitor, "Second factor", {
+        qr: Option<Qr> = Qr::new(&seed.url(&visitor.name)),
+        seed: String = text.to_string(),
+        // In groups of four, for typing.
+        spelt: String = groups.join(" "),
+        form: Filled<()> = Filled::with(()).with_faults(refusals),
+    });
+    draw_with(page.form.status(), &page)
+}
+
+/// Switches it on, and shows the recovery codes.
+pub(crate) async fn set_up_second_factor(call: Call) -> PageResult {
+    let (visitor, form) = (&call.visitor, &call.form);
+    let damaged = || PageError::Unreadable("The form holds no seed.".to_owned());
+    let seed = Seed::parse(form.raw("seed")).ok_or_else(damaged)?;
+    let codes = async {
+        check_password(&call, visitor, form, PASSWORD_FIELD).await?;
+        let (seed, code) = (seed.clone(), form.text("code"));
+        let codes = call
+            .people
+            .set_second_factor(call.by(), visitor.id, seed, code);
+        PageResult::Ok(codes.await?)
+    };
+    match codes.await {
+        Ok(codes) => Ok(draw(
+            &page!("pages/recovery_codes.html", visitor, "Recovery codes", {
+                codes: Vec<Secret> = codes,
+            }),
+        )),
+        Err(error) => Ok(draw_offer(visitor, &seed, error.in_form()?)),
     }
-    let zone = zone.map(str::to_owned);
-    Ok(accounts.set_time_zone(call.visitor.id, zone).await?)
+}
+
+pub(crate) async fn remove_second_factor(call: Call) -> PageResult {
+    let visitor = &call.visitor;
+    let done = async {
+        check_password(&call, visitor, &call.form, PASSWORD_FIELD).await?;
+        Ok(call
+            .people
+            .remove_second_factor(call.by(), visitor.id)
+            .await?)
+    };
+    let said = "The second factor is switched off; the password alone signs you in.";
+    answer(&call, done.await, said).await
 }

@@ -1,14 +1,7 @@
 //! The page of what anybody has changed.
 
-use crate::admin::lists::download::{NDJSON, line, streamed};
-use crate::admin::lists::filter::{Of, Reading, given, in_utc};
-use crate::admin::page::*;
-use crate::admin::paths::{subscription_page, topic_page};
-use crate::admin::widgets::json_text;
-use crate::model::audit::{Actor, AuditId, AuditRow, Target, TargetKind};
-use crate::model::name::TopicName;
-use crate::model::registry::Registry;
-use crate::store::StoreError;
+use crate::admin::lists::filter::{Of, in_utc};
+use crate::admin::pages::*;
 use crate::store::audit::AuditQuery;
 use crate::wire::audit::AuditEntryBody;
 
@@ -36,56 +29,35 @@ pub(crate) struct ActivityForm {
     before: String,
 }
 
-#[derive(Template)]
-#[template(path = "pages/activity.html")]
-struct ActivityPage {
-    frame: Frame,
-    list: List,
-    form: Filled<ActivityForm>,
-    rows: Vec<AuditRow>,
-    empty: Empty,
-    registry: Arc<Registry>,
-    open: Option<i64>,
-}
-
-/// The entry whose whole definition is shown: all of them would make a page of megabytes.
-#[derive(Deserialize)]
-pub(crate) struct Opened {
-    open: Option<i64>,
-}
-
-/// What has been changed, newest first.
+/// What has been changed, newest first. Of one entry the whole definition is shown: all of them would make a page of
+/// megabytes.
 pub(crate) async fn list(
     Query(form): Query<ActivityForm>,
-    Query(Opened { open }): Query<Opened>,
+    Query(asked): Query<Names>,
     call: Call,
 ) -> PageResult {
     let (query, form) = Filled::with(form).read(ActivityForm::query);
-    let (mut rows, mut next) = (Vec::new(), None);
-    if let Some(query) = query {
-        let found = call.views.audit(query).await?;
-        (rows, next) = (found.rows, found.next_before.map(|id| id.0.to_string()));
-    }
+    let found = match query {
+        Some(query) => call.views.audit(query).await?,
+        None => Page::default(),
+    };
+    let next = found.next_before.map(|id| id.0);
     let mut list = List::new(PATH, &form).with_older(next, &form);
     list.recipe = Recipe::list(&call, "audit", "audit", &flags(&form));
-    if !rows.is_empty() {
+    if !found.rows.is_empty() {
         list.export = Some(link(&format!("{PATH}/export"), &form.pairs()));
         let most = print::count(FILE_ENTRIES_MAX as u64);
         list.export_note = format!("The newest {most} at most");
     }
-    list.shown = print::plural(rows.len(), "entry", "entries");
-    Ok(draw(&ActivityPage {
-        frame: Frame::new(&call.visitor, "Activity"),
-        rows,
-        registry: call.visitor.standing.registry.clone(),
-        empty: match list.is_whole() {
-            true => Empty::new("activity", "Nothing has been changed yet.", ""),
-            false => Empty::no_match("No activity matches this filter.", PATH),
-        },
-        list,
-        form,
-        open,
-    }))
+    list.shown = print::plural(found.rows.len(), "entry", "entries");
+    Ok(draw(
+        &page!("pages/activity.html", &call.visitor, "Activity", {
+            list: List = list,
+            form: Filled<ActivityForm> = form,
+            rows: Vec<AuditRow> = found.rows,
+            open: Option<i64> = name_of(&asked, "open").parse().ok(),
+        }),
+    ))
 }
 
 /// The same for `everpost` and the management API.
@@ -111,7 +83,7 @@ pub(crate) async fn export(Query(form): Query<ActivityForm>, call: Call) -> Page
             query.before = found.next_before;
             let left = left.saturating_sub(found.rows.len());
             let goes_on = query.before.is_some() && left > 0;
-            Ok::<_, StoreError>((lines, goes_on.then_some((query, left))))
+            Ok((lines, goes_on.then_some((query, left))))
         }
     };
     Ok(streamed("activity.ndjson", NDJSON, first, next))
@@ -134,74 +106,73 @@ impl ActivityForm {
     }
 }
 
-impl ActivityPage {
-    /// Whether anything of what is folded away is filled in, or wrong.
-    fn asks_for_more(&self) -> bool {
-        let folded = ["target", "action", "targetKind", "from", "to"];
-        self.form.fills(&folded)
-    }
+/// The entries of each day, those together that one actor made in one minute of things of one kind.
+fn days(rows: &[AuditRow]) -> Vec<(String, Vec<&[AuditRow]>)> {
+    let day = |row: &AuditRow| Time::long_day(row.entry.caller.at);
+    let act = |AuditRow { entry, .. }: &AuditRow| {
+        let minute = entry.caller.at.as_ms() / 60_000;
+        let (actor, kind) = (entry.caller.actor.clone(), entry.target.kind);
+        (actor, entry.action.name(), kind, minute)
+    };
+    let days = rows.chunk_by(|a, b| day(a) == day(b));
+    let days = days.map(|rows| {
+        let acts = rows.chunk_by(|a, b| act(a) == act(b));
+        (day(&rows[0]), acts.collect())
+    });
+    days.collect()
+}
 
-    fn days(&self) -> Vec<(String, &[AuditRow])> {
-        let day = |row: &AuditRow| Time::by("%A, %-d %B %Y", row.entry.caller.at).text();
-        let days = self.rows.chunk_by(|a, b| day(a) == day(b));
-        days.map(|rows| (day(&rows[0]), rows)).collect()
-    }
+/// What was created or deleted, where it was not changed in parts.
+fn whole(row: &AuditRow) -> Option<String> {
+    let mut changes = row.entry.action.changes().iter();
+    let change = changes.find(|change| change.property.is_empty())?;
+    let whole = if change.after.is_null() {
+        &change.before
+    } else {
+        &change.after
+    };
+    Some(print::visible(&json_text::laid_out(&whole.to_string())))
+}
 
-    /// What was created or deleted, where it was not changed in parts.
-    fn whole(row: &AuditRow) -> Option<String> {
-        let mut changes = row.entry.action.changes().iter();
-        let change = changes.find(|change| change.property.is_empty())?;
-        let whole = [&change.after, &change.before];
-        let whole = whole.into_iter().find(|whole| !whole.is_null());
-        let whole = whole.unwrap_or(&Value::Null).to_string();
-        Some(print::visible(&json_text::laid_out(&whole)))
-    }
+/// The same page with the whole of this entry.
+fn opened(form: &Filled<ActivityForm>, id: AuditId) -> String {
+    let mut pairs = form.pairs();
+    pairs.push(("open", id.0.to_string()));
+    format!("{}#entry-{}", link(PATH, &pairs), id.0)
+}
 
-    /// The same page with the whole of this entry.
-    fn opened(&self, id: AuditId) -> String {
-        let mut pairs = self.form.pairs();
-        pairs.push(("open", id.0.to_string()));
-        format!("{}#entry-{}", link(PATH, &pairs), id.0)
-    }
+/// What was done, as it follows its actor.
+fn did(entry: &AuditEntry) -> String {
+    let mut text = print::visible(&entry.describe());
+    text[..1].make_ascii_lowercase();
+    text
+}
 
-    /// What was done, in front of its target, the target with its page, and what comes behind.
-    fn sentence(&self, row: &AuditRow) -> (String, String, Option<String>, String) {
-        let (text, target) = (row.entry.describe(), row.entry.target.to_string());
-        let first: String = text.chars().take(1).flat_map(char::to_lowercase).collect();
-        let rest: String = text.chars().skip(1).collect();
-        let text = print::visible(&(first + &rest));
-        match text.split_once(&target).filter(|_| !target.is_empty()) {
-            Some((before, after)) => {
-                let page = self.page(&row.entry.target);
-                (before.to_owned(), target, page, after.to_owned())
-            }
-            None => (text, String::new(), None, String::new()),
+/// The page of a target that there still is, or of all of its kind.
+fn page_of(target: &Target, registry: &Registry) -> Option<String> {
+    let name = target.name.as_str();
+    match target.kind {
+        TargetKind::Topic | TargetKind::Queue => {
+            let topic = registry.topic(&TopicName::parse(name).ok()?)?;
+            Some(topic.page())
         }
-    }
-
-    /// The page of a target that there still is.
-    fn page(&self, target: &Target) -> Option<String> {
-        let (registry, name) = (&self.registry, target.name.as_str());
-        match target.kind {
-            TargetKind::Topic | TargetKind::Queue => {
-                let topic = registry.topic(&TopicName::parse(name).ok()?)?;
-                Some(topic_page(topic.topic.name.as_str()))
-            }
-            TargetKind::EventSubscription => {
-                let id = Of::named(name, registry)?.subscription?;
-                let (topic, found) = registry.subscription(id)?;
-                let (topic, name) = (topic.topic.name.as_str(), found.name.as_str());
-                Some(subscription_page(topic, name))
-            }
-            TargetKind::DeadLetter => Some(format!("/admin/dead-letters/{name}")),
-            TargetKind::ReplayJob => Some(format!("/admin/replays/{name}")),
-            TargetKind::Appliance
-            | TargetKind::Namespace
-            | TargetKind::Inspector
-            | TargetKind::Delivery
-            | TargetKind::User
-            | TargetKind::ApiToken
-            | TargetKind::Url => None,
+        TargetKind::EventSubscription => {
+            let id = Of::named(name, registry)?.subscription?;
+            let (topic, found) = registry.subscription(id)?;
+            Some(paths::subscription_page(
+                topic.topic.name.as_str(),
+                found.name.as_str(),
+            ))
         }
+        TargetKind::Namespace => {
+            let namespace = registry.namespace(&NamespaceName::parse(name).ok()?)?;
+            Some(namespace.page())
+        }
+        TargetKind::DeadLetter => Some(paths::dead_letter_page(name)),
+        TargetKind::ReplayJob => Some(paths::replay_page(name)),
+        TargetKind::Inspector => Some("/admin/inspectors".to_owned()),
+        TargetKind::User => Some("/admin/users".to_owned()),
+        TargetKind::ApiToken => Some("/admin/tokens".to_owned()),
+        TargetKind::Appliance | TargetKind::Delivery | TargetKind::Url => None,
     }
 }

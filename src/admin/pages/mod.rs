@@ -11,16 +11,13 @@ pub(crate) mod first_event;
 pub(crate) mod inspectors;
 pub(crate) mod keys;
 pub(crate) mod live;
-pub(crate) mod log_lines;
 pub(crate) mod namespaces;
-pub(crate) mod outbound_check;
 pub(crate) mod overview;
 pub(crate) mod playground;
 pub(crate) mod queue_depths;
 pub(crate) mod rejected_events;
 pub(crate) mod replays;
 pub(crate) mod search;
-pub(crate) mod second_factor;
 pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod subscriptions;
@@ -55,10 +52,10 @@ pub(crate) use crate::wire::resource::{self, InvalidResource, SubscriptionContex
 
 /// A page for whoever visits it: its template, its title, and the types and values of what else the template has.
 macro_rules! page {
-    ($template:tt, $visitor:expr, $title:expr, { $($name:ident: $type:ty = $value:expr,)* }) => {{
+    ($template:tt $(<$life:lifetime>)?, $visitor:expr, $title:expr, { $($name:ident: $type:ty = $value:expr,)* }) => {{
         #[derive(Template)]
         #[template(path = $template)]
-        struct Drawn {
+        struct Drawn $(<$life>)? {
             frame: Frame,
             $($name: $type,)*
         }

@@ -2,8 +2,6 @@
 
 use crate::admin::pages::*;
 
-const SUBSCRIPTION: &str = "Event subscription";
-
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Paging {
@@ -40,26 +38,34 @@ pub(crate) async fn show(call: Call<ReplayJob>) -> PageResult {
 
 fn badge(state: ReplayState) -> Badge {
     let tone = match state {
-        ReplayState::Running => Tone::Warn,
-        ReplayState::Paused | ReplayState::Cancelled => Tone::Rest,
+        ReplayState::Running | ReplayState::Paused | ReplayState::Cancelled => Tone::Rest,
         ReplayState::Completed => Tone::Good,
     };
     Badge::new(tone, state.name())
 }
 
-/// How much of a job is done; of nothing, too, which still has a bar.
+/// What there is to do. More may be dead-lettered between the count and the run.
+fn total(job: &ReplayJob) -> u64 {
+    job.request.total.max(job.progress.done())
+}
+
+/// Of nothing, too, which still has a bar.
 fn percent(job: &ReplayJob) -> u64 {
-    (job.progress.done() * 100 / job.request.total.max(1)).min(100)
+    job.progress.done() * 100 / total(job).max(1)
 }
 
 fn skipped(job: &ReplayJob) -> u64 {
     job.progress.skipped.values().sum()
 }
 
-/// Of the subscription that a filter chooses by.
-fn page_of(label: &str, text: &str) -> Option<String> {
-    let (topic, name) = text.split_once(" / ").filter(|_| label == SUBSCRIPTION)?;
-    Some(paths::subscription_page(topic, name))
+/// How long the rest takes at its rate.
+fn left(job: &ReplayJob) -> Option<Duration> {
+    let rate = job
+        .request
+        .rate
+        .filter(|_| job.state == ReplayState::Running)?;
+    let ms = (total(job) - job.progress.done()) * 1_000_000 / u64::from(rate.in_1000_s());
+    Some(Duration::from_millis(ms))
 }
 
 /// What a filter chooses by, in words; nothing for everything. A reason that receivers give stands for itself.
@@ -69,19 +75,14 @@ pub(crate) fn filters(
 ) -> Vec<(&'static str, String)> {
     let topic = filter.topic.and_then(|id| registry.topic_by_id(id));
     let of = filter.subscription.and_then(|id| registry.subscription(id));
-    let in_words = |reason: &String| {
-        let known = DeadLetterReason::from_name(reason);
-        known.map_or_else(
-            || reason.clone(),
-            |known| hint::for_reason(known).to_owned(),
-        )
+    let of = of.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
+    let in_words = |reason: &String| match DeadLetterReason::from_name(reason) {
+        Some(known) => hint::for_reason(known).to_owned(),
+        None => reason.clone(),
     };
     let texts = [
         ("Topic", topic.map(|topic| topic.topic.name.to_string())),
-        (
-            SUBSCRIPTION,
-            of.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name)),
-        ),
+        ("Event subscription", of),
         ("Reason", filter.reason.as_ref().map(in_words)),
         (
             "Last response",

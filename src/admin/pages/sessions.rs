@@ -1,47 +1,28 @@
 //! The pages of sessions: who is signed in, from where, and how to end it.
 
-use crate::admin::page::*;
-use crate::store::StoreError;
+use crate::admin::pages::*;
 use crate::store::accounts::{SessionRow, UserId};
 
 /// Sessions on a page: more people than look after one appliance.
-const SHOWN_MAX: usize = 200;
+pub(crate) const SHOWN_MAX: usize = 200;
 
-#[derive(Template)]
-#[template(path = "widgets/session_table.html")]
-pub(crate) struct SessionTable {
-    rows: Vec<SessionRow>,
-    visitor: Visitor,
-}
-
-part!(SessionTable);
-
-impl SessionTable {
-    /// The sessions of one user, or of everybody.
-    pub(crate) async fn read<S>(call: &Call<S>, user: Option<UserId>) -> Result<Self, StoreError> {
-        let (accounts, now) = (call.people.accounts(), call.visitor.now);
-        Ok(Self {
-            rows: accounts.sessions(user, SHOWN_MAX + 1, now).await?,
-            visitor: call.visitor.clone(),
-        })
-    }
-}
-
-#[derive(Template)]
-#[template(path = "pages/sessions.html")]
-struct SessionsPage {
-    frame: Frame,
-    table: SessionTable,
-    recipe: Recipe,
+/// The sessions of one user, or of everybody; one more than are shown tells that there are more.
+pub(crate) async fn sessions_of<S>(
+    call: &Call<S>,
+    user: Option<UserId>,
+) -> Result<Vec<SessionRow>, StoreError> {
+    let (accounts, now) = (call.people.accounts(), call.visitor.now);
+    accounts.sessions(user, SHOWN_MAX + 1, now).await
 }
 
 pub(crate) async fn list(call: Call) -> PageResult {
     let recipe = Recipe::get(&call.management_url("/everpost/sessions"));
-    Ok(draw(&SessionsPage {
-        frame: Frame::new(&call.visitor, "Sessions"),
-        table: SessionTable::read(&call, None).await?,
-        recipe: recipe.everpost("everpost admin sessions"),
-    }))
+    Ok(draw(
+        &page!("pages/sessions.html", &call.visitor, "Sessions", {
+            sessions: Vec<SessionRow> = sessions_of(&call, None).await?,
+            recipe: Recipe = recipe.everpost("everpost admin sessions"),
+        }),
+    ))
 }
 
 /// Ends every session but the visitor's.
@@ -58,7 +39,7 @@ pub(crate) async fn end_others(call: Call) -> PageResult<Done> {
 pub(crate) async fn end<S>(call: &Call<S>, user: Option<UserId>) -> PageResult<Done> {
     let (kept, by) = (call.visitor.session_key(), call.by().clone());
     let ended = call.people.accounts().end_sessions(user, kept, by).await?;
-    let ended = print::plural(ended as u64, "session has", "sessions have");
+    let ended = print::plural(ended, "session has", "sessions have");
     Ok(Done::well(format!("{ended} been ended.")))
 }
 
@@ -71,9 +52,11 @@ pub(crate) async fn end_one(call: Call) -> PageResult<Done> {
 }
 
 pub(crate) async fn end_own(call: Call) -> PageResult<Done> {
-    let own = SessionTable::read(&call, Some(call.visitor.id)).await?.rows;
-    let session = name_of(&call.names, "session");
-    if !own.iter().any(|row| row.id == session) {
+    let (own, session) = (
+        sessions_of(&call, Some(call.visitor.id)).await?,
+        name_of(&call.names, "session"),
+    );
+    if own.iter().all(|row| row.id != session) {
         return Err(PageError::NotFound("such session of yours".to_owned()));
     }
     Ok(end_one(call).await?.leading_to("/admin/account"))

@@ -1,12 +1,11 @@
 //! The page of settings: what is in force and by whom, what is kept, and which webhooks may be called.
 
-use crate::admin::page::*;
 use crate::admin::pages::url_trial::{self, UrlForm, badge};
+use crate::admin::pages::*;
+use crate::broker::StorageStatus;
 use crate::broker::diagnostics::place;
-use crate::broker::{BrokerOptions, StorageStatus};
 use crate::model::retention::Pressure;
 use crate::model::setting::{Setting, SettingOrigin, Settings};
-use crate::outbound::egress::EgressPolicy;
 use crate::outbound::evaluate::EgressVerdict;
 
 /// Settings that belong together, by the beginnings of their names.
@@ -22,32 +21,9 @@ pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
     ("Testing", &["time_scale"]),
 ];
 
-#[derive(Template)]
-#[template(path = "pages/settings.html")]
-struct SettingsPage<'a> {
-    frame: Frame,
-    settings: &'a Settings,
-    started_at: Timestamp,
-    policy: &'a EgressPolicy,
-    form: Filled<UrlForm>,
-    /// Where the URL leads, and what the policy says of it.
-    judged: Option<(String, EgressVerdict)>,
-    options: &'a BrokerOptions,
-    storage: StorageStatus,
-    /// Whether only those are shown that differ from their defaults.
-    only_changed: bool,
-    recipe: Recipe,
-}
-
-/// What the address asks for: `changed`, or nothing for all.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Shown {
-    show: String,
-}
-
-pub(crate) async fn show(Query(shown): Query<Shown>, call: Call) -> PageResult {
-    draw_page(&call, &shown, UrlForm::empty(), None).await
+pub(crate) async fn show(Query(asked): Query<Names>, call: Call) -> PageResult {
+    let only_changed = name_of(&asked, "show") == "changed";
+    draw_page(&call, only_changed, UrlForm::empty(), None).await
 }
 
 /// The page with what would become of a request to a URL.
@@ -57,48 +33,44 @@ pub(crate) async fn try_url(call: Call) -> PageResult {
         Some(url) => Some((place(&url), call.broker.check_url(call.by(), &url).await?)),
         None => None,
     };
-    draw_page(&call, &Shown::default(), form, judged).await
+    draw_page(&call, false, form, judged).await
 }
 
 async fn draw_page(
     call: &Call,
-    shown: &Shown,
+    only_changed: bool,
     form: Filled<UrlForm>,
     judged: Option<(String, EgressVerdict)>,
 ) -> PageResult {
     let recipe = Recipe::everpost_alone("everpost config show --origin");
-    let page = SettingsPage {
-        frame: Frame::new(&call.visitor, "Settings"),
-        settings: call.diagnostics.settings(),
-        started_at: call.diagnostics.facts().started_at,
-        policy: &call.egress,
-        form,
-        judged,
-        options: call.broker.options(),
-        storage: call.broker.storage_status().await?,
-        only_changed: shown.show == "changed",
-        recipe: recipe.everpost("everpost storage"),
-    };
+    let page = page!("pages/settings.html", &call.visitor, "Settings", {
+        form: Filled<UrlForm> = form,
+        // Where the URL leads, and what the policy says of it.
+        judged: Option<(String, EgressVerdict)> = judged,
+        storage: StorageStatus = call.broker.storage_status().await?,
+        // Whether only those are shown that differ from their defaults.
+        only_changed: bool = only_changed,
+        recipe: Recipe = recipe.everpost("everpost storage"),
+        site: Arc<Site> = Arc::clone(&call.site),
+    });
     Ok(draw_with(page.form.status(), &page))
 }
 
-impl SettingsPage<'_> {
-    fn changed(&self) -> usize {
-        self.settings.all.iter().filter(|each| is_set(each)).count()
-    }
+/// The settings to show, under the titles of their groups.
+fn groups(settings: &Settings, only_changed: bool) -> Vec<(&'static str, Vec<&Setting>)> {
+    let groups = GROUPS.iter().map(|(title, beginnings)| {
+        let own = settings
+            .all
+            .iter()
+            .filter(|each| belongs(each.name, beginnings));
+        let shown = own.filter(|each| !only_changed || is_set(each));
+        (*title, shown.collect::<Vec<_>>())
+    });
+    groups.filter(|(_, shown)| !shown.is_empty()).collect()
+}
 
-    /// The settings to show, under the titles of their groups.
-    fn groups(&self) -> Vec<(&'static str, Vec<&Setting>)> {
-        let groups = GROUPS.iter().map(|(title, beginnings)| {
-            let is_shown = |each: &&Setting| {
-                belongs(each.name, beginnings) && (!self.only_changed || is_set(each))
-            };
-            (*title, self.settings.all.iter().filter(is_shown).collect())
-        });
-        groups
-            .filter(|(_, shown): &(_, Vec<_>)| !shown.is_empty())
-            .collect()
-    }
+fn changed(settings: &Settings) -> usize {
+    settings.all.iter().filter(|each| is_set(each)).count()
 }
 
 fn is_set(setting: &Setting) -> bool {
@@ -114,16 +86,13 @@ pub(crate) fn belongs(name: &str, beginnings: &[&str]) -> bool {
 fn said(name: &str, written: &str) -> String {
     match serde_json::from_str(written).unwrap_or_default() {
         Value::Bool(is_on) => (if is_on { "On" } else { "Off" }).to_owned(),
-        Value::Number(number) if number.is_u64() => {
-            with_unit(name, number.as_u64().unwrap_or_default())
-        }
+        Value::Number(number) => number
+            .as_u64()
+            .map_or(written.to_owned(), |it| with_unit(name, it)),
         Value::String(text) => text,
         Value::Array(all) if all.is_empty() => "None".to_owned(),
-        Value::Array(all) => {
-            let all: Vec<_> = all.iter().flat_map(Value::as_str).collect();
-            all.join(", ")
-        }
-        Value::Number(_) | Value::Null | Value::Object(_) => written.to_owned(),
+        Value::Array(all) => Vec::from_iter(all.iter().flat_map(Value::as_str)).join(", "),
+        Value::Null | Value::Object(_) => written.to_owned(),
     }
 }
 

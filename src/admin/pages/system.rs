@@ -1,13 +1,9 @@
 //! The page of the system: what runs where, how it stands, and what its log says.
 
-use crate::admin::lists::download::file;
-use crate::admin::page::*;
-use crate::admin::pages::log_lines::{LogForm, LogLine};
-use crate::admin::pages::outbound_check::Tried;
-use crate::admin::pages::url_trial::{self, UrlForm};
+use crate::admin::pages::url_trial::{self, Tried, UrlForm};
+use crate::admin::pages::*;
 use crate::base::TimeScale;
-use crate::broker::diagnostics::{Audited, Facts, IntegrityCheck, Report};
-use crate::broker::{Account, Verified};
+use crate::broker::diagnostics::{Audited, IntegrityCheck, Report};
 
 /// How long the button that has the database looked through waits for the end of it; a small one is
 /// looked through by then.
@@ -15,31 +11,14 @@ const INTEGRITY_WAIT: Duration = Duration::from_secs(2);
 
 const TRY_WAY_OUT: &str = "/admin/system/try-way-out";
 
-#[derive(Template)]
-#[template(path = "pages/system.html")]
-struct SystemPage<'a> {
-    frame: Frame,
-    facts: &'a Facts,
-    report: &'a Report,
-    /// The limit of what is stored.
-    bound: Option<u64>,
-    /// What a count of the rows has said, if they were counted.
-    counted: Option<Vec<Audited>>,
-    /// For the URL to test.
-    form: Filled<UrlForm>,
-    log: Vec<LogLine<'a>>,
-    log_form: LogForm,
-    recipe: Recipe,
-}
-
-pub(crate) async fn show(Query(log): Query<LogForm>, call: Call) -> PageResult {
-    draw_page(&call, None, UrlForm::empty(), log).await
+pub(crate) async fn show(Query(asked): Query<Names>, call: Call) -> PageResult {
+    draw_page(&call, None, UrlForm::empty(), name_of(&asked, "log")).await
 }
 
 /// The page with a count of the rows themselves.
 pub(crate) async fn count(call: Call) -> PageResult {
     let counted = call.diagnostics.recount(call.by()).await?;
-    draw_page(&call, Some(counted), UrlForm::empty(), LogForm::default()).await
+    draw_page(&call, Some(counted), UrlForm::empty(), "").await
 }
 
 /// The page with what became of a request to a URL.
@@ -48,7 +27,7 @@ pub(crate) async fn try_way_out(call: Call) -> PageResult {
     if let Some(url) = url {
         call.diagnostics.try_way_out(call.by(), &url).await?;
     }
-    draw_page(&call, None, form, LogForm::default()).await
+    draw_page(&call, None, form, "").await
 }
 
 pub(crate) async fn support_bundle(call: Call) -> PageResult {
@@ -68,86 +47,180 @@ pub(crate) async fn check(call: Call) -> PageResult {
     call.visitor.leave(flash, "/admin/system#integrity").await
 }
 
+/// The page, with what a count of the rows has said if they were counted, and the lines of the log that are asked for.
 async fn draw_page(
     call: &Call,
     counted: Option<Vec<Audited>>,
     form: Filled<UrlForm>,
-    log_form: LogForm,
+    log: &str,
 ) -> PageResult {
-    let (report, lines) = (call.diagnostics.report().await?, call.diagnostics.log());
+    let report = call.diagnostics.report().await?;
+    let was_counted = counted.is_some();
+    let uneven = uneven(&report, counted);
     let recipe = Recipe::everpost_alone("everpost doctor").everpost("everpost storage");
-    let page = SystemPage {
-        frame: Frame::new(&call.visitor, "System"),
-        facts: call.diagnostics.facts(),
-        report: &report,
-        bound: call.broker.options().retention.bytes_max,
-        counted,
-        form,
-        log: log_form.chosen(&lines),
-        log_form,
-        recipe: recipe.everpost("everpost support-bundle"),
-    };
+    let page = page!("pages/system.html", &call.visitor, "System", {
+        checks: [Badge; 5] = checks(&report, uneven.is_empty()),
+        report: Report = report,
+        was_counted: bool = was_counted,
+        uneven: Vec<Audited> = uneven,
+        // For the URL to test.
+        form: Filled<UrlForm> = form,
+        lines: Vec<String> = call.diagnostics.log(),
+        log: String = log.to_owned(),
+        recipe: Recipe = recipe.everpost("everpost support-bundle"),
+        site: Arc<Site> = Arc::clone(&call.site),
+    });
     Ok(draw_with(page.form.status(), &page))
 }
 
-impl SystemPage<'_> {
-    fn uptime(&self) -> Duration {
-        let up = self.report.at.since(self.facts.started_at);
-        Duration::from_secs(up.as_secs())
+/// The delivery counts that something is to be said about. Without a count of the rows there is only what the
+/// counters say of each other.
+fn uneven(report: &Report, counted: Option<Vec<Audited>>) -> Vec<Audited> {
+    let Some(mut counted) = counted else {
+        let unbalanced = report.unbalanced().cloned();
+        let uncounted = unbalanced.map(|account| Audited {
+            account,
+            verified: None,
+        });
+        return uncounted.collect();
+    };
+    counted.retain(|Audited { account, verified }| {
+        !account.totals.balance() || verified.is_none_or(|found| !found.agrees)
+    });
+    counted
+}
+
+/// Of the storage, the delivery counts, the database, the clock and the way out.
+fn checks(report: &Report, counts_are_even: bool) -> [Badge; 5] {
+    let disk = match report.storage.pressure {
+        _ if report.disk_is_low => Badge::new(Tone::Bad, "Full"),
+        Some(_) => Badge::new(Tone::Warn, "At the limit"),
+        None => Badge::new(Tone::Good, "Enough space"),
+    };
+    let counts = match counts_are_even {
+        true => Badge::new(Tone::Good, "Consistent"),
+        false => Badge::new(Tone::Bad, "Inconsistent"),
+    };
+    let tried = report.outbound_check.as_ref().map(Tried);
+    let [clock, reached] = tried.map_or_else(
+        || {
+            [
+                "Not compared since the start.",
+                "Not tested since the start.",
+            ]
+            .map(|word| Badge::new(Tone::Rest, word))
+        },
+        |tried| [tried.clock(), tried.reached()],
+    );
+    [disk, counts, integrity(&report.integrity), clock, reached]
+}
+
+#[rustfmt::skip] // a table
+fn integrity(check: &IntegrityCheck) -> Badge {
+    match check {
+        IntegrityCheck::Never => Badge::new(Tone::Rest, "Not checked since the start"),
+        IntegrityCheck::Running { .. } => Badge::new(Tone::Warn, "Being checked"),
+        IntegrityCheck::Done { found: Err(_), .. } => Badge::new(Tone::Bad, "Could not be checked"),
+        IntegrityCheck::Done { found: Ok(it), .. } if !it.faults.is_empty() =>
+            Badge::new(Tone::Bad, "Damaged: restore a back-up, or run everpost salvage"),
+        IntegrityCheck::Done { found: Ok(it), .. } if it.is_complete() => Badge::new(Tone::Good, "Sound"),
+        IntegrityCheck::Done { found: Ok(_), .. } => Badge::new(Tone::Warn, "Sound as far as was checked"),
+    }
+}
+
+fn failed(checks: &[Badge]) -> usize {
+    checks
+        .iter()
+        .filter(|badge| badge.tone == Tone::Bad)
+        .count()
+}
+
+/// A line of the log. One that does not begin as the log writes lines has nothing but its text.
+struct LogLine<'a> {
+    at: Option<Timestamp>,
+    level: &'a str,
+    tone: Tone,
+    text: &'a str,
+}
+
+impl<'a> LogLine<'a> {
+    /// `2026-11-23T07:50:12.724Z  WARN something happened`.
+    fn read(line: &'a str) -> Option<Self> {
+        let (at, rest) = line.split_once(' ')?;
+        let (level, text) = rest.trim_start().split_once(' ')?;
+        Some(Self {
+            at: Some(at.parse().ok()?),
+            level,
+            tone: match level {
+                "ERROR" => Tone::Bad,
+                "WARN" => Tone::Warn,
+                "INFO" | "DEBUG" | "TRACE" => Tone::Good,
+                _ => return None,
+            },
+            text: text.trim_start(),
+        })
     }
 
-    /// Of the storage, the delivery counts, the database, the clock and the way out.
-    fn checks(&self) -> [Badge; 5] {
-        let disk = match self.report.storage.pressure {
-            _ if self.report.disk_is_low => Badge::new(Tone::Bad, "Full"),
-            Some(_) => Badge::new(Tone::Warn, "At the limit"),
-            None => Badge::new(Tone::Good, "Enough space"),
-        };
-        let counts = match self.uneven().is_empty() {
-            true => Badge::new(Tone::Good, "Consistent"),
-            false => Badge::new(Tone::Bad, "Inconsistent"),
-        };
-        let tried = self.report.outbound_check.as_ref().map(Tried);
-        let unknown = |what: &str| Badge::new(Tone::Rest, format!("Not {what} since the start."));
-        let clock = tried.as_ref().map(Tried::clock);
-        let reached = tried.as_ref().map(Tried::reached);
-        let clock = clock.unwrap_or_else(|| unknown("compared"));
-        let reached = reached.unwrap_or_else(|| unknown("tested"));
-        [disk, counts, self.integrity(), clock, reached]
-    }
-
-    fn failed(&self) -> usize {
-        let checks = self.checks().into_iter();
-        checks.filter(|badge| badge.tone == Tone::Bad).count()
-    }
-
-    /// The delivery counts that something is to be said about. Without a count of the rows there is only what the
-    /// counters say of each other.
-    fn uneven(&self) -> Vec<(&Account, Option<&Verified>)> {
-        let Some(counted) = &self.counted else {
-            return self.report.unbalanced().map(|it| (it, None)).collect();
-        };
-        let all = counted.iter().map(|it| (&it.account, it.verified.as_ref()));
-        let agrees = |found: Option<&Verified>| found.is_some_and(|found| found.agrees);
-        all.filter(|(account, found)| !account.totals.balance() || !agrees(*found))
-            .collect()
-    }
-
-    #[rustfmt::skip] // a table
-    fn integrity(&self) -> Badge {
-        match &self.report.integrity {
-            IntegrityCheck::Never => Badge::new(Tone::Rest, "Not checked since the start"),
-            IntegrityCheck::Running { .. } => Badge::new(Tone::Warn, "Being checked"),
-            IntegrityCheck::Done { found: Err(_), .. } => Badge::new(Tone::Bad, "Could not be checked"),
-            IntegrityCheck::Done { found: Ok(it), .. } if !it.faults.is_empty() =>
-                Badge::new(Tone::Bad, "Damaged: restore a back-up, or run everpost salvage"),
-            IntegrityCheck::Done { found: Ok(it), .. } if it.is_complete() => Badge::new(Tone::Good, "Sound"),
-            IntegrityCheck::Done { found: Ok(_), .. } => Badge::new(Tone::Warn, "Sound as far as was checked"),
+    fn unread(text: &'a str) -> Self {
+        let (at, level, tone) = (None, "", Tone::Good);
+        Self {
+            at,
+            level,
+            tone,
+            text,
         }
     }
+}
 
-    fn busy(&self) -> String {
-        let busy = self.report.busy;
-        busy.map_or_else(|| "–".to_owned(), |share| format!("{:.0} %", share * 100.0))
+/// The lines that are asked for, newest first: `warnings`, `errors`, or nothing for all.
+fn log_lines<'a>(lines: &'a [String], asked: &str) -> Vec<LogLine<'a>> {
+    let least = match asked {
+        "errors" => Tone::Bad,
+        "warnings" => Tone::Warn,
+        _ => Tone::Good,
+    };
+    let lines = lines.iter().rev();
+    let lines = lines.map(|line| LogLine::read(line).unwrap_or_else(|| LogLine::unread(line)));
+    lines.filter(|line| line.tone >= least).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_taken_apart_and_chosen_by_their_level() {
+        let lines = [
+            "2026-11-23T07:50:12.724123Z  INFO listening url=\"http://x\"",
+            "2026-11-23T07:50:13.724123Z  WARN endpoint on probation",
+            "2026-11-23T07:50:14.724123Z ERROR the disk is full",
+            "something else",
+        ];
+        let lines = lines.map(str::to_owned);
+        for (log, expected) in [
+            (
+                "",
+                vec![
+                    "something else",
+                    "the disk is full",
+                    "endpoint on probation",
+                    "listening url=\"http://x\"",
+                ],
+            ),
+            (
+                "warnings",
+                vec!["the disk is full", "endpoint on probation"],
+            ),
+            ("errors", vec!["the disk is full"]),
+        ] {
+            let chosen = log_lines(&lines, log);
+            let texts: Vec<_> = chosen.iter().map(|line| line.text).collect();
+            assert_eq!(texts, expected, "{log}");
+            assert!(
+                chosen
+                    .iter()
+                    .all(|line| line.at.is_some() || line.level.is_empty())
+            );
+        }
     }
 }

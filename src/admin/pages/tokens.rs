@@ -1,36 +1,24 @@
 //! The pages of API tokens, for administrators.
 
 use crate::admin::forms::sheet::{Fields, Sheet, SheetPage};
-use crate::admin::lists::filter::given;
-use crate::admin::page::*;
+use crate::admin::pages::users::chosen_role;
+use crate::admin::pages::*;
 use crate::broker::people::NewTokenRequest;
 use crate::store::accounts::{ApiToken, TokenId};
 
 const PATH: &str = "/admin/tokens";
 
-#[derive(Template)]
-#[template(path = "pages/tokens.html")]
-struct TokensPage {
-    frame: Frame,
-    list: List,
-    tokens: Vec<ApiToken>,
-    now: Timestamp,
-    empty: Empty,
-}
-
-pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
-    let tokens = site.people.tokens().list();
-    let shown = print::plural(tokens.len() as u64, "token", "tokens");
-    let recipe = Recipe::get(&site.management_url("/everpost/tokens"));
-    let text = "There is the management token alone. Give every program a token of its own.";
-    let step = ("/admin/new-token".to_owned(), "New token");
-    Ok(draw(&TokensPage {
-        frame: Frame::new(&visitor, "API tokens"),
-        tokens,
-        now: visitor.now,
-        list: List::whole(PATH, shown, recipe.everpost("everpost token list")),
-        empty: Empty::new("tokens", "No API tokens yet.", text).leading_to(Some(step)),
-    }))
+pub(crate) async fn list(call: Call) -> PageResult {
+    let tokens = call.people.tokens().list();
+    let shown = print::plural(tokens.len(), "token", "tokens");
+    let recipe =
+        Recipe::get(&call.management_url("/everpost/tokens")).everpost("everpost token list");
+    Ok(draw(
+        &page!("pages/tokens.html", &call.visitor, "API tokens", {
+            list: List = List::whole(PATH, shown, recipe),
+            tokens: Vec<ApiToken> = tokens,
+        }),
+    ))
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -40,13 +28,6 @@ pub(crate) struct TokenForm {
     role: String,
     /// Empty for a token that never expires.
     days: String,
-}
-
-#[derive(Template)]
-#[template(path = "pages/token.html")]
-struct TokenPage {
-    frame: Frame,
-    token: Secret,
 }
 
 impl Sheet<()> for TokenForm {
@@ -63,36 +44,27 @@ impl Sheet<()> for TokenForm {
     }
 
     async fn save(&self, call: &Call) -> PageResult {
-        let wish = self.read()?;
-        let frame = Frame::new(&call.visitor, format!("Token {}", wish.name));
-        let token = call.people.tokens().create(call.by(), wish).await?;
-        Ok(draw(&TokenPage { frame, token }))
-    }
-}
-
-impl TokenForm {
-    fn read(&self) -> PageResult<NewTokenRequest> {
-        let (role, days) = (Role::parse(&self.role), given(&self.days));
-        let days = days.map(|days| days.parse()).transpose();
+        let days = given(&self.days).map(|days| days.parse()).transpose();
+        let unread = days
+            .is_err()
+            .then(|| Refusal::of("days", "This is no whole number."));
         let wish = NewTokenRequest {
             name: self.name.trim().to_owned(),
-            role: role.unwrap_or(Role::Viewer),
-            days: days.clone().unwrap_or_default(),
+            role: chosen_role(&self.role)?,
+            days: days.unwrap_or_default(),
         };
-        let mut faults = Vec::new();
+        let mut faults = Vec::from_iter(unread);
         for fault in wish.faults() {
             faults.extend(PageError::from(fault).in_form()?);
         }
-        if role.is_none() {
-            faults.push(Refusal::of("role", "Choose one of the roles."));
+        if !faults.is_empty() {
+            return Err(faults.into());
         }
-        if days.is_err() {
-            faults.push(Refusal::of("days", "This is no whole number."));
-        }
-        match faults.is_empty() {
-            true => Ok(wish),
-            false => Err(faults.into()),
-        }
+        let title = format!("Token {}", wish.name);
+        let token = call.people.tokens().create(call.by(), wish).await?;
+        Ok(draw(&page!("pages/token.html", &call.visitor, title, {
+            token: Secret = token,
+        })))
     }
 }
 

@@ -1,10 +1,12 @@
-//! A URL that is tried: the form for it, and what the egress policy says of where it leads. How both are drawn is
-//! told by `templates/url_trial.html`.
+//! A URL that is tried: the form for it, what the egress policy says of where it leads, and the last test of the way
+//! there, step by step. How they are drawn is told by `templates/url_trial.html`.
 
 use ipnet::IpNet;
 use url::Url;
 
-use crate::admin::page::*;
+use crate::admin::pages::*;
+use crate::broker::diagnostics::OutboundCheck;
+use crate::model::clock_skew::ClockSkew;
 use crate::outbound::egress::Denied;
 use crate::outbound::evaluate::EgressVerdict;
 
@@ -49,4 +51,148 @@ pub(crate) fn denied_words(denied: &Denied) -> String {
          egress.allow, or EVERPOST_EGRESS_ALLOW={0}).",
         IpNet::from(*address)
     )
+}
+
+/// What became of the last trial.
+#[derive(Template)]
+#[template(path = "widgets/way_out.html")]
+pub(crate) struct Tried<'a>(pub(crate) &'a OutboundCheck);
+
+part!(Tried<'_>);
+
+impl Tried<'_> {
+    fn badge(&self) -> Badge {
+        let call = self.0.connectivity.call.as_ref();
+        match call.map(|call| &call.response) {
+            Some(Ok(reached)) => Badge::new(Tone::Good, format!("Answered {}", reached.status)),
+            Some(Err(_)) => Badge::new(Tone::Bad, "No answer"),
+            None => badge(&self.0.connectivity.verdict),
+        }
+    }
+
+    /// What came of it, in half a sentence.
+    pub(crate) fn reached(&self) -> Badge {
+        let badge = self.badge();
+        match self.0.connectivity.call {
+            Some(_) => Badge::new(badge.tone, format!("{} by {}.", badge.word, self.0.place)),
+            None => badge,
+        }
+    }
+
+    /// The same about the clock.
+    pub(crate) fn clock(&self) -> Badge {
+        let place = &self.0.place;
+        let (tone, said) = match self.skew() {
+            None => (Tone::Rest, format!("Not told by {place}.")),
+            Some(ClockSkew::None) => (Tone::Good, format!("The same as that of {place}.")),
+            Some(skew @ (ClockSkew::Ahead(by) | ClockSkew::Behind(by))) => {
+                let tone = if skew.is_too_much() {
+                    Tone::Bad
+                } else {
+                    Tone::Good
+                };
+                (
+                    tone,
+                    format!("Differs by {} from that of {place}.", print::span(by)),
+                )
+            }
+        };
+        Badge::new(tone, said)
+    }
+
+    fn skew(&self) -> Option<ClockSkew> {
+        let call = self.0.connectivity.call.as_ref()?;
+        call.response.as_ref().ok()?.clock_skew
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbound::connectivity::{Call, Connectivity, Reached};
+    use crate::outbound::egress::{Denied, Permit};
+    use crate::outbound::evaluate::EgressVerdict;
+    use crate::outbound::transport::TransportError;
+
+    #[track_caller]
+    fn check(verdict: EgressVerdict, call: Option<Call>, expected: &[&str]) -> String {
+        let tried = OutboundCheck {
+            at: Timestamp::from_ms(1_795_243_253_138),
+            place: "https://hooks.example.com".to_owned(),
+            connectivity: Connectivity {
+                verdict,
+                lookup: Some(Duration::from_micros(1_300)),
+                call,
+            },
+        };
+        let text = Tried(&tried).to_string();
+        for words in expected {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        text
+    }
+
+    fn answered(skew: Option<ClockSkew>) -> Option<Call> {
+        Some(Call {
+            connect: Some(Duration::from_millis(30)),
+            response: Ok(Reached {
+                status: 405,
+                remote_address: Some(([8, 8, 8, 8], 443).into()),
+                wait: Duration::from_millis(210),
+                clock_skew: skew,
+            }),
+        })
+    }
+
+    fn allowed() -> EgressVerdict {
+        EgressVerdict::Allowed(vec![([8, 8, 8, 8].into(), Permit::Public)])
+    }
+
+    #[test]
+    fn every_step_is_told_with_its_time() {
+        let steps = [
+            "2026-11-21 06:40:53",
+            "Answered 405",
+            "<code>https://hooks.example.com</code>",
+            "8.8.8.8 is a public address.",
+            "1.3 ms",
+            "30 ms",
+            "210 ms",
+            "8.8.8.8:443",
+        ];
+        let text = check(allowed(), answered(Some(ClockSkew::None)), &steps);
+        assert!(!text.contains("NTP"), "{text}");
+        check(allowed(), answered(None), &["does not tell the time"]);
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_says_what_to_do() {
+        let by = Duration::from_secs;
+        let text = check(
+            allowed(),
+            answered(Some(ClockSkew::Ahead(by(60)))),
+            &["1 min ahead"],
+        );
+        assert!(!text.contains("NTP"), "{text}");
+        check(
+            allowed(),
+            answered(Some(ClockSkew::Behind(by(90)))),
+            &["1 min 30 s behind the one there", "NTP", "try a second URL"],
+        );
+    }
+
+    #[test]
+    fn a_way_that_ends_early_says_why() {
+        let refused = TransportError::Socket("the connection was refused".to_owned());
+        let call = Call {
+            connect: None,
+            response: Err(refused),
+        };
+        check(
+            allowed(),
+            Some(call),
+            &["No answer", "The connection was refused."],
+        );
+        check(EgressVerdict::Denied(Denied::PlainHttp), None, &["Blocked"]);
+    }
 }

@@ -1,33 +1,22 @@
 //! The pages of users, for administrators.
 
 use crate::admin::forms::sheet::{Fields, Sheet, SheetPage};
-use crate::admin::lists::recipe::quoted;
-use crate::admin::page::*;
-use crate::admin::pages::sessions::{self, SessionTable};
+use crate::admin::pages::sessions::{self, sessions_of};
+use crate::admin::pages::*;
 use crate::broker::people::{PeopleError, UserPatch};
-use crate::store::accounts::{AccountError, UserId};
+use crate::store::accounts::{AccountError, SessionRow, UserId};
 
 const PATH: &str = "/admin/users";
 
-#[derive(Template)]
-#[template(path = "pages/users.html")]
-struct UsersPage {
-    frame: Frame,
-    list: List,
-    users: Vec<User>,
-    visitor: Visitor,
-}
-
-pub(crate) async fn list(Call { site, visitor, .. }: Call) -> PageResult {
-    let users = site.people.accounts().users().await?;
-    let shown = print::plural(users.len() as u64, "user", "users");
-    let recipe = Recipe::get(&site.management_url("/everpost/users"));
-    Ok(draw(&UsersPage {
-        frame: Frame::new(&visitor, "Users"),
-        list: List::whole(PATH, shown, recipe.everpost("everpost admin list")),
-        users,
-        visitor,
-    }))
+pub(crate) async fn list(call: Call) -> PageResult {
+    let users = call.people.accounts().users().await?;
+    let shown = print::plural(users.len(), "user", "users");
+    let recipe =
+        Recipe::get(&call.management_url("/everpost/users")).everpost("everpost admin list");
+    Ok(draw(&page!("pages/users.html", &call.visitor, "Users", {
+        list: List = List::whole(PATH, shown, recipe),
+        users: Vec<User> = users,
+    })))
 }
 
 fn state(user: &User, now: Timestamp) -> Badge {
@@ -64,53 +53,37 @@ impl Sheet<()> for UserForm {
     }
 
     async fn save(&self, call: &Call) -> PageResult {
-        let no_role = || Refusal::of("role", "Choose one of the roles.");
-        let role = Role::parse(&self.role).ok_or_else(no_role)?;
+        let role = chosen_role(&self.role)?;
         let added = call.people.add(call.by(), self.name.trim(), role, None);
         let (id, token) = added.await?;
         let token = token.expect("without a password there is a link");
-        Ok(draw_link(call, &find(call, id).await?, &token))
+        Ok(draw_link(call, find(call, id).await?, &token))
     }
 }
 
-#[derive(Template)]
-#[template(path = "pages/user_link.html")]
-struct LinkPage<'a> {
-    frame: Frame,
-    user: &'a User,
-    link: String,
+pub(crate) fn chosen_role(text: &str) -> Result<Role, Refusal> {
+    Role::parse(text).ok_or_else(|| Refusal::of("role", "Choose one of the roles."))
 }
 
-fn draw_link<S>(call: &Call<S>, user: &User, token: &Secret) -> Response {
+fn draw_link<S>(call: &Call<S>, user: User, token: &Secret) -> Response {
     let path = format!("/admin/password?token={}", token.reveal());
-    draw(&LinkPage {
-        frame: Frame::new(&call.visitor, format!("Link for {}", user.name)),
-        user,
-        link: format!("{}{path}", call.public_url()),
-    })
-}
-
-#[derive(Template)]
-#[template(path = "pages/user.html")]
-struct UserPage {
-    frame: Frame,
-    user: User,
-    visitor: Visitor,
-    form: Filled<UserForm>,
-    sessions: SessionTable,
-    recipe: Recipe,
+    let title = format!("Link for {}", user.name);
+    draw(&page!("pages/user_link.html", &call.visitor, title, {
+        link: String = call.management_url(&path),
+        user: User = user,
+    }))
 }
 
 pub(crate) async fn show(call: Call<User>) -> PageResult {
-    let by_name = format!("everpost admin show {}", quoted(&call.of.name));
-    Ok(draw(&UserPage {
-        frame: Frame::new(&call.visitor, format!("User {}", call.of.name)),
-        form: Filled::with(UserForm::with(call.of.role)),
-        sessions: SessionTable::read(&call, Some(call.of.id)).await?,
-        recipe: Recipe::get(&call.management_url("/everpost/users")).everpost(by_name),
-        user: call.of,
-        visitor: call.visitor,
-    }))
+    let User { id, name, role, .. } = &call.of;
+    let recipe = Recipe::get(&call.management_url("/everpost/users"));
+    let title = format!("User {name}");
+    Ok(draw(&page!("pages/user.html", &call.visitor, title, {
+        form: Filled<UserForm> = Filled::with(UserForm::with(*role)),
+        sessions: Vec<SessionRow> = sessions_of(&call, Some(*id)).await?,
+        recipe: Recipe = recipe.everpost(format!("everpost admin show {}", quoted(name))),
+        user: User = call.of,
+    })))
 }
 
 pub(crate) async fn change_role(call: Call<User>) -> PageResult<Done> {
@@ -120,31 +93,28 @@ pub(crate) async fn change_role(call: Call<User>) -> PageResult<Done> {
         role: Some(role),
         ..UserPatch::default()
     };
-    let message = format!("{} has the role {} now.", call.of.name, role.name());
-    change(&call, patch, message).await
+    change(&call, patch, &format!("has the role {} now", role.name())).await
 }
 
 pub(crate) async fn disable(call: Call<User>) -> PageResult<Done> {
-    let message = format!("{} is disabled, and every session has ended.", call.of.name);
-    set_disabled(&call, true, message).await
+    let said = "is disabled, and every session has ended";
+    change(&call, disabling(true), said).await
 }
 
 pub(crate) async fn enable(call: Call<User>) -> PageResult<Done> {
-    let message = format!("{} may sign in again.", call.of.name);
-    set_disabled(&call, false, message).await
+    change(&call, disabling(false), "may sign in again").await
 }
 
-async fn set_disabled(call: &Call<User>, disabled: bool, message: String) -> PageResult<Done> {
-    let patch = UserPatch {
+fn disabling(disabled: bool) -> UserPatch<'static> {
+    UserPatch {
         disabled: Some(disabled),
         ..UserPatch::default()
-    };
-    change(call, patch, message).await
+    }
 }
 
-async fn change(call: &Call<User>, patch: UserPatch<'_>, message: String) -> PageResult<Done> {
+async fn change(call: &Call<User>, patch: UserPatch<'_>, said: &str) -> PageResult<Done> {
     match call.people.change(call.by(), &call.of, patch).await {
-        Ok(()) => Ok(Done::well(message)),
+        Ok(()) => Ok(Done::well(format!("{} {said}.", call.of.name))),
         Err(PeopleError::Account(error @ AccountError::LastAdmin)) => {
             Ok(Done::failed(sentence(&error.to_string())))
         }
@@ -154,7 +124,7 @@ async fn change(call: &Call<User>, patch: UserPatch<'_>, message: String) -> Pag
 
 pub(crate) async fn put_link(call: Call<User>) -> PageResult {
     let token = call.people.put_link(call.by(), call.of.id).await?;
-    Ok(draw_link(&call, &call.of, &token))
+    Ok(draw_link(&call, call.of.clone(), &token))
 }
 
 impl Subject for User {
@@ -169,12 +139,18 @@ impl Subject for User {
     }
 }
 
+async fn find(site: &Site, id: UserId) -> PageResult<User> {
+    let user = site.people.accounts().user(id).await?;
+    user.ok_or_else(|| PageError::NotFound(format!("user {}", id.0)))
+}
+
 /// Removes the second factor of somebody who has lost it.
 pub(crate) async fn remove_second_factor(call: Call<User>) -> PageResult<Done> {
     let User { id, name, .. } = &call.of;
     call.people.remove_second_factor(call.by(), *id).await?;
-    let said = format!("{name} signs in with the password alone.");
-    Ok(Done::well(said))
+    Ok(Done::well(format!(
+        "{name} signs in with the password alone."
+    )))
 }
 
 pub(crate) async fn end_sessions(call: Call<User>) -> PageResult<Done> {
@@ -185,9 +161,10 @@ pub(crate) async fn ask_to_delete(call: Call<User>) -> PageResult<Question> {
     let User { id, name, .. } = &call.of;
     let sessions = call.people.accounts().count_sessions(*id, call.visitor.now);
     let sessions = print::plural(sessions.await?, "session", "sessions");
-    let would = format!("{sessions} would end, and nobody could sign in by this name.");
     Ok(Question::new(format!("Delete user {name}?"))
-        .would(would)
+        .would(format!(
+            "{sessions} would end, and nobody could sign in by this name."
+        ))
         .would("To keep the account and forbid signing in, disable it instead.")
         .dangerously())
 }
@@ -197,9 +174,4 @@ pub(crate) async fn delete(call: Call<User>) -> PageResult<Done> {
     let accounts = call.people.accounts();
     accounts.delete_user(*id, call.by().clone()).await?;
     Ok(Done::well(format!("User {name} has been deleted.")).leading_to(PATH))
-}
-
-async fn find(site: &Site, id: UserId) -> PageResult<User> {
-    let user = site.people.accounts().user(id).await?;
-    user.ok_or_else(|| PageError::NotFound(format!("user {}", id.0)))
 }

@@ -53,6 +53,11 @@ impl Time {
         Self::by(SECONDS, at)
     }
 
+    /// `Tuesday, 24 November 2026`.
+    pub(crate) fn long_day(at: Timestamp) -> String {
+        Self::by("%A, %-d %B %Y", at).words
+    }
+
     pub(crate) fn day(at: Timestamp) -> Self {
         Self::by("%Y-%m-%d", at)
     }

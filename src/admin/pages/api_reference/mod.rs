@@ -5,7 +5,7 @@ mod schema;
 
 use axum::Json;
 
-use crate::admin::page::*;
+use crate::admin::pages::*;
 use operation::{Operation, SECOND_PATH, curl};
 use schema::{Kind, Rows, elements, entries, said, shown};
 
@@ -16,18 +16,6 @@ const PATH: &str = "/admin/api";
 pub(crate) struct Asked {
     /// Words that must all be found in an operation.
     q: String,
-}
-
-#[derive(Template)]
-#[template(path = "pages/api.html")]
-struct ApiPage<'a> {
-    frame: Frame,
-    list: List,
-    form: Filled<Asked>,
-    server: &'a str,
-    /// The tags of the document, each with its operations.
-    areas: Vec<(&'a Value, Vec<Operation<'a>>)>,
-    empty: Empty,
 }
 
 /// Everything that programs can ask, where every word of the search is found.
@@ -47,27 +35,13 @@ pub(crate) async fn list(Query(asked): Query<Asked>, call: Call) -> PageResult {
     let mut list = List::new(PATH, &form);
     list.shown = print::plural(found.len(), "request", "requests");
     list.recipe = Recipe::get(&call.management_url("/openapi.json"));
-    Ok(draw(&ApiPage {
-        frame: Frame::new(&call.visitor, "API"),
-        list,
-        form,
-        server: call.public_url(),
-        areas: areas.filter(|(_, own)| !own.is_empty()).collect(),
-        empty: Empty::no_match("Nothing has all of these words.", PATH),
-    }))
-}
-
-#[derive(Template)]
-#[template(path = "pages/api_operation.html")]
-struct OperationPage<'a> {
-    frame: Frame,
-    document: &'a Value,
-    operation: Operation<'a>,
-    /// The same in Azure Resource Manager.
-    second: Option<Operation<'a>>,
-    example: String,
-    /// All schemas that it speaks of, and those that they speak of in turn.
-    schemas: Vec<(&'a str, &'a Value)>,
+    Ok(draw(&page!("pages/api.html"<'a>, &call.visitor, "API", {
+        list: List = list,
+        form: Filled<Asked> = form,
+        server: String = call.public_url().to_owned(),
+        // The tags of the document, each with its operations.
+        areas: Vec<(&'a Value, Vec<Operation<'a>>)> = areas.filter(|(_, own)| !own.is_empty()).collect(),
+    })))
 }
 
 /// One thing that programs can ask, with all that is to be known of it.
@@ -77,14 +51,18 @@ pub(crate) async fn show(call: Call) -> PageResult {
     let missing = || PageError::NotFound(format!("operation {id} in the API"));
     let operation = find(id).filter(|_| !id.ends_with(SECOND_PATH));
     let operation = operation.ok_or_else(missing)?;
-    Ok(draw(&OperationPage {
-        frame: Frame::new(&call.visitor, said(&operation.json["summary"])),
-        second: find(&format!("{id}{SECOND_PATH}")),
-        document,
-        example: curl(document, &operation),
-        schemas: schema::named(document, &operation),
-        operation,
-    }))
+    let title = said(&operation.json["summary"]);
+    Ok(draw(
+        &page!("pages/api_operation.html"<'a>, &call.visitor, title, {
+            document: &'a Value = document,
+            // The same in Azure Resource Manager.
+            second: Option<Operation<'a>> = find(&format!("{id}{SECOND_PATH}")),
+            example: String = curl(document, &operation),
+            // All schemas that it speaks of, and those that they speak of in turn.
+            schemas: Vec<(&'a str, &'a Value)> = schema::named(document, &operation),
+            operation: Operation<'a> = operation,
+        }),
+    ))
 }
 
 pub(crate) async fn download(call: Call) -> Response {

@@ -1,23 +1,12 @@
 //! What one method at one path is for, and how it is asked.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
 use super::*;
-use crate::admin::lists::recipe::quoted;
 
 /// The methods of a path, in the order in which people think of them.
 const METHODS: [&str; 6] = ["get", "put", "patch", "post", "delete", "options"];
 
 /// What the ids of operations end with that stand at a second path, that of Azure Resource Manager.
 pub(super) const SECOND_PATH: &str = "ByResourceId";
-
-/// What stands in a query as it is.
-const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b':')
-    .remove(b'/');
 
 /// An operation where it stands in the document.
 #[derive(Clone, Copy)]
@@ -29,15 +18,15 @@ pub(super) struct Operation<'a> {
 }
 
 pub(super) fn all(document: &Value) -> impl Iterator<Item = Operation<'_>> {
-    let paths = entries(&document["paths"]);
-    let all = paths.flat_map(|path| METHODS.into_iter().map(move |method| (path, method)));
-    all.filter_map(|((path, item), method)| {
-        let json = item.get(method)?;
-        Some(Operation {
-            path,
-            item,
-            method,
-            json,
+    entries(&document["paths"]).flat_map(|(path, item)| {
+        METHODS.into_iter().filter_map(move |method| {
+            let json = item.get(method)?;
+            Some(Operation {
+                path,
+                item,
+                method,
+                json,
+            })
         })
     })
 }
@@ -61,10 +50,9 @@ impl<'a> Operation<'a> {
 
     /// Who may ask, in words.
     pub(super) fn takes(&self) -> &'a str {
-        let role = self.json["x-everpost-role"].as_str();
         let is_open = elements(&self.json["security"]).next().is_none();
-        let keyed = "key or operator";
-        role.unwrap_or(if is_open { "nothing" } else { keyed })
+        let otherwise = if is_open { "none" } else { "key or operator" };
+        self.json["x-everpost-role"].as_str().unwrap_or(otherwise)
     }
 
     /// What a search looks into.
@@ -76,7 +64,7 @@ impl<'a> Operation<'a> {
 
     /// Path and query, with an example for every parameter that must be there.
     fn target(&self) -> String {
-        let (mut path, mut query) = (self.path.to_owned(), String::new());
+        let (mut path, mut query) = (self.path.to_owned(), Vec::new());
         for parameter in self.parameters() {
             let name = parameter["name"].as_str().unwrap_or_default();
             let given = [&parameter["example"], &parameter["schema"]["examples"][0]];
@@ -84,15 +72,11 @@ impl<'a> Operation<'a> {
             let value = given.map_or_else(|| name.to_uppercase(), shown);
             match parameter["in"].as_str() {
                 Some("path") => path = path.replace(&format!("{{{name}}}"), &value),
-                Some("query") if parameter["required"] == true => {
-                    let mark = if query.is_empty() { "?" } else { "&" };
-                    let value = utf8_percent_encode(&value, IN_QUERY);
-                    query += &format!("{mark}{name}={value}");
-                }
+                Some("query") if parameter["required"] == true => query.push((name, value)),
                 _ => {}
             }
         }
-        path + &query
+        link(&path, &query)
     }
 }
 

@@ -43,11 +43,11 @@ pub(super) fn named<'a>(
 ) -> Vec<(&'a str, &'a Value)> {
     let (all, json) = (&document["components"]["schemas"], operation.json);
     let mut found = Vec::new();
-    let body = std::iter::once(&json["requestBody"]);
-    let first = body
-        .chain(operation.parameters())
-        .chain([&json["responses"]]);
-    first.for_each(|each| note(each, all, &mut found));
+    note(&json["requestBody"], all, &mut found);
+    operation
+        .parameters()
+        .for_each(|each| note(each, all, &mut found));
+    note(&json["responses"], all, &mut found);
     let mut read = 0;
     while let Some((_, schema)) = found.get(read).copied() {
         note(schema, all, &mut found);
@@ -68,8 +68,10 @@ fn note<'a>(json: &'a Value, all: &'a Value, found: &mut Vec<(&'a str, &'a Value
 
 /// The objects with properties of their own that a value of a named schema can be.
 pub(super) fn forms(schema: &Value) -> Vec<&Value> {
-    let forms = elements(&schema["anyOf"]).chain([schema]);
-    forms.filter(has_own).collect()
+    elements(&schema["anyOf"])
+        .chain([schema])
+        .filter(has_own)
+        .collect()
 }
 
 fn has_own(object: &&Value) -> bool {
@@ -88,8 +90,7 @@ impl<'a> Kind<'a> {
     }
 
     fn or_null(&self) -> bool {
-        let types = || elements(&self.0["type"]);
-        types().count() > 1 && types().any(|each| each == "null")
+        elements(&self.0["type"]).any(|each| each == "null")
     }
 
     /// What it can be, of a few texts.
@@ -115,11 +116,9 @@ impl<'a> Rows<'a> {
 
     /// Those of the object with properties of its own that a property holds, or holds a list of.
     fn within(&self, name: &str, schema: &'a Value) -> Option<Rows<'a>> {
-        let forms = elements(&schema["anyOf"]).filter(|form| form["type"] != "null");
-        let forms: Vec<_> = forms.collect();
-        let only = forms.first().copied().filter(|_| forms.len() == 1);
-        let object = [Some(schema), only].into_iter().flatten().find(has_own);
-        let (object, mark) = match object {
+        let mut forms = elements(&schema["anyOf"]).filter(|form| form["type"] != "null");
+        let only = forms.next().filter(|_| forms.next().is_none());
+        let (object, mark) = match Some(schema).filter(has_own).or(only.filter(has_own)) {
             Some(object) => (object, "."),
             None => (Some(&schema["items"]).filter(has_own)?, "[]."),
         };

@@ -4,19 +4,17 @@
 use super::*;
 use crate::admin::lists::download::on_one_line;
 use crate::admin::pages::replays::filters;
-use crate::wire::resource::{ReplayRequest, parse_replay};
+use crate::wire::resource::ReplayRequest;
 
 /// How long one request removes dead letters; whoever sent it may send it again.
 const PURGE_TIME: Duration = Duration::from_secs(10);
 
 /// How many there are, if any, in words as well.
 fn some(count: u64) -> PageResult<(u64, String)> {
-    match count {
-        0 => Err(PageError::Conflict(
-            "No dead letters match this filter.".to_owned(),
-        )),
-        _ => Ok((count, print::plural(count, "dead letter", "dead letters"))),
+    if count == 0 {
+        return Err(PageError::refused("no dead letters match this filter"));
     }
+    Ok((count, print::plural(count, "dead letter", "dead letters")))
 }
 
 fn source(search: &Search, visitor: &Visitor) -> PageResult<ReplaySource> {
@@ -46,7 +44,8 @@ async fn draw_form(call: &Call, search: &Search, form: Filled<ResubmitForm>) -> 
 
 pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResult {
     let source = source(&search, &call.visitor)?;
-    let (request, form) = Filled::<ResubmitForm>::sent(&call.form).read(|form| read(&call, form));
+    let form = Filled::<ResubmitForm>::sent(&call.form);
+    let (request, form) = form.read(|form| form.request(&call));
     let Some(ReplayRequest { target, rate, .. }) = request else {
         return draw_form(&call, &search, form).await;
     };
@@ -55,21 +54,6 @@ pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResu
     let over = print::plural(job.request.total, "dead letter", "dead letters");
     let said = format!("Replay job {} has been started over {over}.", job.id);
     call.visitor.leave(Flash::done(said), &job.page()).await
-}
-
-/// Target and rate, by the rules of the management API.
-fn read(call: &Call, form: &ResubmitForm) -> Result<ReplayRequest, Vec<Refusal>> {
-    let (registry, require_https) = (&call.broker.registry(), call.egress.require_https);
-    let context = ReplayContext {
-        registry,
-        require_https,
-    };
-    let mut body = json!({ "target": form.target() });
-    let rate = call.form.number("eventsPerSecond");
-    if !rate.is_null() {
-        body["eventsPerSecond"] = rate;
-    }
-    parse_replay(&body, context).map_err(|invalid| at_fields(&invalid))
 }
 
 /// Asks before dead letters are taken away, with their exact number.
@@ -134,30 +118,28 @@ pub(crate) async fn download(
         true => ("application/json", "dead-letters.json"),
         false => (NDJSON, "dead-letters.ndjson"),
     };
+    let [opens, goes_on] = if is_array { ["[", ","] } else { [""; 2] };
     let query = all(search.dead_letters(&call.visitor)?, FILE_BATCH);
-    let next = move |(mut query, mut is_empty): (DeadLetterQuery, bool)| {
+    let next = move |(mut query, mut sign): (DeadLetterQuery, &'static str)| {
         let site = Arc::clone(&call.site);
         async move {
             let page = site.views.dead_letters(query.clone()).await?;
             let (registry, mut out) = (site.broker.registry(), Vec::new());
             for row in page.rows {
                 let event = site.views.event(row.event).await?;
-                let record = |event: EventDetail| row.record(&event.stored, &registry);
                 // What went meanwhile is left out.
-                if let Some(record) = event.and_then(record) {
-                    let sign = if is_empty { "[" } else { "," };
-                    let sign = if is_array { sign } else { "" };
+                if let Some(record) = event.and_then(|it| row.record(&it.stored, &registry)) {
                     out.extend([sign.as_bytes(), &on_one_line(record), b"\n"].concat());
-                    is_empty = false;
+                    sign = goes_on;
                 }
             }
             query.before = page.next_before;
-            let rest = query.before.is_some().then_some((query, is_empty));
+            let rest = query.before.is_some().then_some((query, sign));
             if is_array && rest.is_none() {
-                out.extend(if is_empty { "[]\n" } else { "]\n" }.bytes());
+                out.extend(if sign == opens { "[]\n" } else { "]\n" }.bytes());
             }
             Ok((out, rest))
         }
     };
-    Ok(streamed(name, kind, (query, true), next))
+    Ok(streamed(name, kind, (query, opens), next))
 }

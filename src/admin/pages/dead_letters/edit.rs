@@ -1,10 +1,10 @@
 //! Sending one dead letter again with another event in the place of its own.
 
 use super::*;
-use crate::admin::widgets::json_text::laid_out;
+use crate::admin::pages::events;
 use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
 use crate::wire::encode_message;
-use crate::wire::resource::parse_target;
+use crate::wire::resource::{ReplayRequest, parse_replay};
 
 /// How dead letters are sent again: with another event in the place of their own, or many of them by a job.
 #[derive(Default, Serialize, Deserialize)]
@@ -28,47 +28,42 @@ impl ResubmitForm {
         })
     }
 
-    /// What is sent where, for the management API.
-    pub(crate) fn target(&self) -> Value {
+    /// What is sent where and how fast, by the rules of the management API.
+    pub(crate) fn request<S>(&self, call: &Call<S>) -> Result<ReplayRequest, Vec<Refusal>> {
         let kind = self.kind.as_str();
-        match kind.split_once(' ') {
+        let target = match kind.split_once(' ') {
             Some((kind, topic)) => json!({ "kind": kind, "topic": topic }),
             None if kind == "Url" => json!({ "kind": kind, "url": self.url.trim() }),
             None => json!({ "kind": Some(kind).filter(|kind| !kind.is_empty()) }),
-        }
-    }
-}
-
-/// What is wrong, at the fields that a target is chosen by.
-pub(crate) fn at_fields(invalid: &InvalidResource) -> Vec<Refusal> {
-    let mut refusals = refusals(invalid);
-    for each in &mut refusals {
-        each.target = match each.target.as_str() {
-            "target.topic" => "kind".to_owned(),
-            path => path.trim_start_matches("target.").to_owned(),
         };
+        let mut body = json!({ "target": target });
+        let rate = call.form.number("eventsPerSecond");
+        if !rate.is_null() {
+            body["eventsPerSecond"] = rate;
+        }
+        let context = ReplayContext {
+            registry: &call.broker.registry(),
+            require_https: call.egress.require_https,
+        };
+        parse_replay(&body, context).map_err(|invalid| {
+            let mut refusals = refusals(&invalid);
+            for each in &mut refusals {
+                let field = each.target.trim_start_matches("target.");
+                each.target = if field == "topic" { "kind" } else { field }.to_owned();
+            }
+            refusals
+        })
     }
-    refusals
-}
-
-/// The other topics that it may go to: values of the field and their texts.
-pub(crate) fn other_topics(registry: &Registry, own: &str) -> Vec<(String, String)> {
-    let names = registry
-        .made_topics()
-        .map(|each| each.topic.name.to_string());
-    let others = names.filter(|name| name != own);
-    others.map(|name| (format!("Topic {name}"), name)).collect()
 }
 
 /// The event, as its publisher would send it, to be changed.
 pub(crate) async fn edit(call: Call<DeadLetter>) -> PageResult {
     let row = call.of.row()?;
-    let event = call.views.event(row.event).await?;
-    let event = event.ok_or_else(|| PageError::NotFound(format!("event {}", row.event)))?;
+    let event = events::find(&call, &row.event.to_string()).await?;
     let topic = call.topic(&row.topic)?;
     let schema = DeliverySchema::default_for(&topic.topic.definition.input_schema);
     let written = encode_message(schema, &topic.resource_id, &event.stored);
-    let text = laid_out(&String::from_utf8_lossy(&written.body));
+    let text = json_text::laid_out(&String::from_utf8_lossy(&written.body));
     Ok(draw_form(&call, ResubmitForm::with(text)))
 }
 
@@ -101,28 +96,17 @@ async fn send(
     id: DeliveryId,
     form: &ResubmitForm,
 ) -> PageResult<Resubmitted> {
-    let (registry, require_https) = (&call.broker.registry(), call.egress.require_https);
-    let context = ReplayContext {
-        registry,
-        require_https,
-    };
-    let target = parse_target(&json!({ "target": form.target() }), context);
     let request = ResubmitRequest {
         deliveries: vec![id],
-        target: target.map_err(|invalid| at_fields(&invalid))?,
+        target: form.request(call)?.target,
         edit: Some(EventEdit::Event(form.event.clone())),
     };
     let done = call.broker.resubmit_all(call.by(), request).await;
-    let one = done.map(|mut done| done.pop().map(|(_, done)| done));
-    match one.and_then(|done| done.unwrap_or(Err(ResubmitError::NotFound(id)))) {
-        Ok(done) => Ok(done),
-        Err(ResubmitError::InvalidEvent(error)) => {
-            let problem = json_fault::of_events(&form.event, &error);
-            Err(Refusal::of("event", problem).into())
+    let done = done.and_then(|mut done| done.pop().expect("one result for each").1);
+    done.map_err(|error| match error {
+        ResubmitError::InvalidEvent(error) => {
+            Refusal::of("event", json_fault::of_events(&form.event, &error)).into()
         }
-        Err(error @ (ResubmitError::Rejected(..) | ResubmitError::EndpointFailed(..))) => {
-            Err(Refusal::whole(sentence(&error.to_string())).into())
-        }
-        Err(error) => Err(error.into()),
-    }
+        error => error.into(),
+    })
 }

@@ -35,7 +35,7 @@ struct GroupRow {
     count: u64,
     /// Chooses them; `None` where no filter does.
     query: Option<String>,
-    newest: Timestamp,
+    newest: Option<Timestamp>,
 }
 
 pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult {
@@ -52,9 +52,8 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         }
     };
     let summary = call.views.dead_letter_groups().await?;
-    let matching = filter
-        .as_ref()
-        .and_then(|filter| count(filter, &summary, registry));
+    let meant = filter.as_ref();
+    let matching = meant.and_then(|filter| count(filter, &summary, registry));
     let mut list = List::new(LIST, &form).with_older(found.next_before, &form);
     let rows = found.rows.len() as u64;
     list.shown = match matching.filter(|all| *all > rows) {
@@ -74,7 +73,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     let groups = match (&filter, by) {
         (Some(filter), Some(by)) => grouped(&call, filter, by, search).await?,
         // Who looks for something knows what it is about.
-        (Some(_), None) if list.is_whole() => by_subscription(&summary, registry),
+        (Some(_), None) if list.is_whole() => by_subscription(&call, &summary).await?,
         (Some(_) | None, _) => GroupTable::default(),
     };
     let chart = match list.newest.is_none() && by.is_none() {
@@ -114,61 +113,73 @@ async fn chart(call: &Call, filter: &DeadLetterFilter) -> Result<Traffic, StoreE
 
 /// How many a filter means, where that is known without looking for them.
 fn count(filter: &DeadLetterFilter, all: &[DeadLetterGroup], registry: &Registry) -> Option<u64> {
-    let (topic, subscription, reason) = (filter.topic, filter.subscription, &filter.reason);
     let plain = DeadLetterFilter {
-        topic,
-        subscription,
-        reason: reason.clone(),
+        topic: filter.topic,
+        subscription: filter.subscription,
+        reason: filter.reason.clone(),
         ..DeadLetterFilter::default()
     };
     let meant = all.iter().filter(|group| {
         let of = registry.subscription(group.subscription);
-        subscription.is_none_or(|id| id == group.subscription)
-            && (topic.is_none() || topic == of.map(|(topic, _)| topic.topic.id))
-            && reason.as_ref().is_none_or(|reason| *reason == group.reason)
+        filter
+            .subscription
+            .is_none_or(|id| id == group.subscription)
+            && (filter.topic.is_none() || filter.topic == of.map(|(topic, _)| topic.topic.id))
+            && filter
+                .reason
+                .as_ref()
+                .is_none_or(|reason| *reason == group.reason)
     });
     (*filter == plain).then(|| meant.map(|group| group.dead_letters).sum())
 }
 
-/// All of them by reason and subscription, the biggest group first; days are taken together. Counted without looking at
-/// dead letters.
-fn by_subscription(summary: &[DeadLetterGroup], registry: &Registry) -> GroupTable {
-    let mut sums: BTreeMap<_, (u64, Timestamp)> = BTreeMap::new();
+/// All of them by reason and subscription, the biggest group first. Counted without looking at dead letters, but for the
+/// newest of each.
+async fn by_subscription(
+    call: &Call,
+    summary: &[DeadLetterGroup],
+) -> Result<GroupTable, StoreError> {
+    let registry = &call.visitor.standing.registry;
+    let mut sums: BTreeMap<_, u64> = BTreeMap::new();
     for group in summary {
-        let key = (group.subscription, group.reason.as_str());
-        let sum = sums.entry(key).or_insert((0, group.day));
-        *sum = (sum.0 + group.dead_letters, sum.1.max(group.day));
+        *sums.entry((group.subscription, &group.reason)).or_default() += group.dead_letters;
     }
-    let rows = sums
-        .into_iter()
-        .filter_map(|((id, reason), (count, newest))| {
-            let of = Subscription::of(registry.subscription(id)?);
-            let known = DeadLetterReason::from_name(reason);
-            let meant = Search {
-                of: of.filter(),
-                reason: reason.to_owned(),
-                ..Search::default()
-            };
-            Some(GroupRow {
-                name: known.map_or_else(|| print::visible(reason), response::of_reason),
-                of: of.title(),
-                hint: known.map_or("", hint::before_resubmitting),
-                query: Some(meant.query()),
-                code: meant.reason,
-                count,
-                newest,
-            })
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|(_, count)| Reverse(*count));
+    let more = sums.len().saturating_sub(GROUPS_SHOWN);
+    let mut rows = Vec::new();
+    for ((id, reason), count) in sums.into_iter().take(GROUPS_SHOWN) {
+        let Some(of) = registry.subscription(id).map(Subscription::of) else {
+            continue;
+        };
+        let newest = DeadLetterFilter {
+            subscription: Some(id),
+            reason: Some(reason.clone()),
+            ..DeadLetterFilter::default()
+        };
+        let newest = call.views.dead_letters(all(newest, 1)).await?.rows.pop();
+        let known = DeadLetterReason::from_name(reason);
+        let meant = Search {
+            of: of.filter(),
+            reason: reason.clone(),
+            ..Search::default()
+        };
+        rows.push(GroupRow {
+            name: known.map_or_else(|| print::visible(reason), response::of_reason),
+            of: of.title(),
+            hint: known.map_or("", hint::before_resubmitting),
+            query: Some(meant.query()),
+            code: meant.reason,
+            count,
+            newest: newest.and_then(|row| row.ended_at),
         });
-    let mut rows: Vec<_> = rows.collect();
-    rows.sort_by_key(|row| Reverse(row.count));
-    let more = rows.len().saturating_sub(GROUPS_SHOWN);
-    rows.truncate(GROUPS_SHOWN);
-    GroupTable {
+    }
+    Ok(GroupTable {
         folded: rows.split_off(rows.len().min(GROUPS_FIRST)),
         rows,
         more,
         is_partial: false,
-    }
+    })
 }
 
 /// Those that are asked for, by what was chosen.
@@ -199,7 +210,7 @@ async fn grouped(
             hint,
             count: group.dead_letters,
             query: (by != GroupBy::Source).then(|| meant.query()),
-            newest: group.to,
+            newest: Some(group.to),
             ..GroupRow::default()
         }
     });

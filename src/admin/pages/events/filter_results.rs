@@ -13,7 +13,7 @@ pub(crate) struct FilterResults {
 part!(FilterResults);
 
 pub(crate) struct Row {
-    explanation: Explanation,
+    pub(crate) explanation: Explanation,
     /// Whether it got the event, or would get it.
     matched: bool,
     /// What it makes of a stored event now that it has not got.
@@ -58,39 +58,29 @@ impl FilterResults {
         }
     }
 
-    pub(crate) fn page(&self, row: &Row) -> String {
-        paths::subscription_page(&self.topic, row.name())
-    }
-
     /// Those whose filters match, but which took nothing, and why.
     pub(crate) fn passed_over(&self) -> Vec<(&Row, String)> {
         let cause = |row: &Row| {
-            let reason = row.explanation.abstains;
-            let reason = reason.filter(|it| *it != SkipReason::CreatedLater)?;
-            Some(cause(&row.explanation.subscription, reason))
+            let Explanation {
+                abstains,
+                verdict,
+                subscription,
+                ..
+            } = &row.explanation;
+            let would = !row.matched && verdict.matched();
+            let reason = abstains.filter(|it| would && *it != SkipReason::CreatedLater)?;
+            Some(cause(subscription, reason))
         };
-        let would = |row: &&Row| !row.matched && row.explanation.verdict.matched();
-        let rows = self.rows.iter().filter(would);
+        let rows = self.rows.iter();
         rows.filter_map(|row| Some((row, cause(row)?))).collect()
     }
 }
 
 impl Row {
-    pub(crate) fn name(&self) -> &str {
-        self.explanation.subscription.name.as_str()
-    }
-
     /// Why the event does not match, which is a sentence of the API with its moment in UTC.
     fn why_not(&self) -> Option<String> {
         let created_at = self.explanation.subscription.created_at;
         let why = why_not(&self.explanation)?;
         Some(why.replace(&created_at.to_string(), &Time::at(created_at).text()))
-    }
-
-    /// What the filter asks for, all of which the event has; empty for nothing.
-    fn wanted(&self) -> String {
-        let parts = self.explanation.verdict.parts.iter();
-        let wanted = parts.map(|part| part.wanted.as_str());
-        wanted.collect::<Vec<_>>().join(" and ")
     }
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::admin::pages::dead_letters::to_nobody_else;
-use crate::broker::SendError;
 
 pub(crate) fn send_page(key: EventKey, subscription: &str) -> String {
     format!("{}/send/{subscription}", paths::event_page(key))
@@ -24,19 +23,12 @@ impl Subject for Sending {
 }
 
 pub(crate) async fn ask_to_send(call: Call<Sending>) -> PageResult<Question> {
-    let Sending(
-        StoredEvent {
-            key,
-            event,
-            received_at,
-        },
-        name,
-    ) = &call.of;
-    let (name, id) = (print::visible(name), print::visible(&event.id));
-    Ok(Question::new(format!("Send event {key} to {name}?"))
+    let Sending(stored, name) = &call.of;
+    let (name, id) = (print::visible(name), print::visible(&stored.event.id));
+    Ok(Question::new(format!("Send event {} to {name}?", stored.key))
         .would(format!("A delivery of event {id} to the event subscription {name} would be made, which is due at once."))
         .would("Its filter is asked again, as it is now; attempts and time to live start now.")
-        .would(to_nobody_else(*received_at, call.visitor.now)))
+        .would(to_nobody_else(stored.received_at, call.visitor.now)))
 }
 
 pub(crate) async fn send(call: Call<Sending>) -> PageResult<Done> {
@@ -44,20 +36,4 @@ pub(crate) async fn send(call: Call<Sending>) -> PageResult<Done> {
     let delivery = call.broker.send_stored(call.by(), *key, name).await?;
     let said = format!("Delivery {delivery} of event {key} to {name} has been made.");
     Ok(Done::well(said).leading_to(format!("{}#delivery-{delivery}", call.of.page())))
-}
-
-impl From<SendError> for PageError {
-    fn from(error: SendError) -> Self {
-        match error {
-            SendError::NoEvent(key) => Self::NotFound(format!("event {key}")),
-            SendError::NoSubscription(_, name) => {
-                Self::NotFound(format!("event subscription {name} of its topic"))
-            }
-            SendError::Already(..) | SendError::TooEarly(_) | SendError::Unmatched(..) => {
-                Self::refused(error)
-            }
-            SendError::Stopping | SendError::DiskLow => Self::Unavailable(error.to_string()),
-            SendError::Store(error) => error.into(),
-        }
-    }
 }

@@ -14,19 +14,6 @@ const LAID_OUT_MAX: usize = 65_536;
 /// Bytes of data that are shown; all of it can be downloaded.
 const SHOWN_MAX: usize = 262_144;
 
-#[derive(Template)]
-#[template(path = "pages/event.html")]
-struct EventPage {
-    frame: Frame,
-    event: EventDetail,
-    topic: Option<Arc<TopicEntry>>,
-    /// Whether the data is to be shown as it was published.
-    is_raw: bool,
-    results: Option<FilterResults>,
-    deliveries: Vec<DeliveryCard>,
-    recipe: Recipe,
-}
-
 pub(crate) struct Data<'a> {
     pub(crate) kind: &'static str,
     pub(crate) text: &'a str,
@@ -45,46 +32,42 @@ pub(crate) async fn show(
     let topic = visitor.standing.registry.topic_by_id(event.topic_id);
     let results = topic.map(|topic| FilterResults::new(&event, topic, visitor));
     let (key, event_type) = (event.stored.key, &event.stored.event.event_type);
-    let frame = Frame::new(visitor, print::visible(event_type));
+    let title = print::visible(event_type);
     let deliveries = std::mem::take(&mut event.deliveries).into_iter();
     let card = |each| DeliveryCard::new(each, visitor).with_retry(&paths::event_page(key));
-    Ok(draw(&EventPage {
-        frame,
-        results: results.filter(|results| !results.rows.is_empty()),
-        deliveries: deliveries.map(card).collect(),
-        recipe: Recipe::one(&call, "events", "events show", key),
-        is_raw: name_of(&asked, "data") == "raw",
-        topic: topic.cloned(),
-        event,
-    }))
+    Ok(draw(&page!("pages/event.html", visitor, title, {
+        results: Option<FilterResults> = results.filter(|results| !results.rows.is_empty()),
+        deliveries: Vec<DeliveryCard> = deliveries.map(card).collect(),
+        recipe: Recipe = Recipe::one(&call, "events", "events show", key),
+        // Whether the data is to be shown as it was published.
+        is_raw: bool = name_of(&asked, "data") == "raw",
+        topic: Option<Arc<TopicEntry>> = topic.cloned(),
+        event: EventDetail = event,
+    })))
 }
 
-impl EventPage {
-    /// How many of the deliveries stand where.
-    fn badges(&self) -> Vec<Badge> {
-        let states = self.deliveries.iter().map(|each| each.detail.row.state);
-        let badge = |state| {
-            let badge = delivery::badge(state);
-            let count = states.clone().filter(|each| *each == state).count();
-            let said = format!("{count} {}", badge.word.to_lowercase());
-            (count > 0).then(|| badge.saying(said))
-        };
-        DeliveryState::ALL.into_iter().filter_map(badge).collect()
-    }
+/// How many of the deliveries stand where.
+fn badges(deliveries: &[DeliveryCard]) -> Vec<Badge> {
+    let badge = |state| {
+        let badge = delivery::badge(state);
+        let own = deliveries
+            .iter()
+            .filter(|each| each.detail.row.state == state);
+        let count = own.count();
+        let said = format!("{count} {}", badge.word.to_lowercase());
+        (count > 0).then(|| badge.saying(said))
+    };
+    DeliveryState::ALL.into_iter().filter_map(badge).collect()
+}
 
-    /// When it says that it happened, if that is a moment.
-    fn event_time(&self) -> Option<Timestamp> {
-        self.event.stored.event.time.as_deref()?.parse().ok()
-    }
+/// When an event says that it happened, if that is a moment.
+fn event_time(text: &str) -> Option<Timestamp> {
+    text.parse().ok()
+}
 
-    fn copy(&self, topic: &Arc<TopicEntry>) -> String {
-        copy_page(&topic.page(), self.event.stored.key)
-    }
-
-    /// A value that is written as JSON, without the quotes of a text.
-    fn plain(value: &str) -> String {
-        serde_json::from_str(value).unwrap_or_else(|_| value.to_owned())
-    }
+/// A value that is written as JSON, without the quotes of a text.
+fn plain(value: &str) -> String {
+    serde_json::from_str(value).unwrap_or_else(|_| value.to_owned())
 }
 
 pub(crate) async fn download(Path(key): Path<String>, call: Call) -> PageResult {
@@ -161,7 +144,7 @@ mod tests {
             ("1.50", "1.50"),
             ("true", "true"),
         ] {
-            assert_eq!(EventPage::plain(json), shown);
+            assert_eq!(plain(json), shown);
         }
     }
 

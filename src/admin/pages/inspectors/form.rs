@@ -1,12 +1,9 @@
 //! The form of an inspector.
 
+use super::*;
 use crate::admin::forms::document::Shape;
-use crate::admin::forms::form::both;
-use crate::admin::forms::sheet::{Fields, Sheet, SheetPage, named};
-use crate::admin::page::*;
-use crate::admin::paths::inspector_page;
-use crate::model::inspector::{Inspector, InspectorDefinition};
-use crate::model::name::InspectorName;
+use crate::admin::forms::sheet::{Fields, Sheet, SheetPage};
+use crate::model::inspector::InspectorDefinition;
 use crate::wire::resource::{inspector_to_text, parse_inspector};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -19,8 +16,7 @@ impl Sheet<()> for InspectorForm {
     }
 
     fn page(call: &Call, form: Filled<Self>) -> impl Template {
-        let list = "/admin/inspectors";
-        SheetPage::making(call, Fields::Inspector, "New inspector", list, form)
+        SheetPage::making(call, Fields::Inspector, "New inspector", LIST, form)
     }
 
     async fn save(&self, call: &Call) -> PageResult {
@@ -59,7 +55,7 @@ async fn put<S>(
     let put = call.broker.put_inspector(call.by(), name, definition);
     put.await?;
     let said = Flash::done(format!("Inspector {name} {said}"));
-    call.visitor.leave(said, &inspector_page(name)).await
+    call.visitor.leave(said, &paths::inspector_page(name)).await
 }
 
 impl InspectorForm {

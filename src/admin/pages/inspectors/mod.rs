@@ -1,45 +1,271 @@
 //! The pages of inspectors: receivers inside the appliance that answer as they are told and show what
 //! they got.
 
-mod actions;
 mod form;
-mod show;
 
-pub(crate) use actions::{ask_to_clear, ask_to_delete, clear, delete, deliver_to, subscribe};
 pub(crate) use form::InspectorForm;
-pub(crate) use show::{show, show_request};
 
-use crate::admin::page::*;
-use crate::broker::InspectorError;
-use crate::model::inspector::Inspector;
+use crate::admin::pages::*;
+use crate::admin::widgets::kept_body::KeptBody;
+use crate::model::inspector::{InspectedRequest, Inspector};
+use crate::wire::received::SIGNATURE_GOOD;
 
-#[derive(Template)]
-#[template(path = "pages/inspectors.html")]
-struct InspectorsPage {
-    frame: Frame,
-    list: List,
-    inspectors: Vec<Inspector>,
-    site: Arc<Site>,
-}
+const LIST: &str = "/admin/inspectors";
+
+/// Requests on a page.
+const SHOWN: usize = 20;
+
+/// Bytes of a body that are shown among others.
+const BODY_SHOWN: usize = 4_096;
 
 pub(crate) async fn list(call: Call) -> PageResult {
     let inspectors = call.views.inspectors().await?;
     let shown = print::plural(inspectors.len(), "inspector", "inspectors");
     let recipe = Recipe::list(&call, "inspectors", "inspectors list", &[]);
-    Ok(draw(&InspectorsPage {
-        frame: Frame::new(&call.visitor, "Inspectors"),
-        list: List::whole("/admin/inspectors", shown, recipe),
-        inspectors,
-        site: call.site,
-    }))
+    Ok(draw(
+        &page!("pages/inspectors.html", &call.visitor, "Inspectors", {
+            list: List = List::whole(LIST, shown, recipe),
+            inspectors: Vec<Inspector> = inspectors,
+            site: Arc<Site> = call.site,
+        }),
+    ))
 }
 
-impl From<InspectorError> for PageError {
-    fn from(error: InspectorError) -> Self {
-        match error {
-            InspectorError::NotFound(name) => Self::NotFound(format!("inspector {name}")),
-            InspectorError::TooMany => Self::Conflict(sentence(&error.to_string())),
-            InspectorError::Store(error) => error.into(),
+impl Subject for Inspector {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
+        site.inspector(name_of(names, "name")).await
+    }
+
+    fn page(&self) -> String {
+        paths::inspector_page(&self.name)
+    }
+}
+
+pub(crate) async fn show(Query(asked): Query<Names>, call: Call<Inspector>) -> PageResult {
+    let (name, before) = (call.of.name.clone(), name_of(&asked, "before").parse().ok());
+    let query = InspectedQuery {
+        before,
+        limit: SHOWN,
+    };
+    let found = call.views.inspected(name.clone(), query).await?;
+    let is_first = before.is_none();
+    let card = |(at, request)| RequestCard::new(&name, request, BODY_SHOWN, at == 0 && is_first);
+    let list = call.management_url(&format!("/everpost/inspectors/{name}/requests"));
+    let title = format!("Inspector {name}");
+    Ok(draw(&page!("pages/inspector.html", &call.visitor, title, {
+        subscriptions: Vec<Arc<EventSubscription>> = call.broker.subscriptions_of_inspector(&name),
+        requests: Vec<RequestCard> = found.rows.into_iter().enumerate().map(card).collect(),
+        is_first: bool = is_first,
+        // Where the next page begins.
+        next: Option<u64> = found.next_before,
+        recipe: Recipe = Recipe::get(&list).everpost(format!("everpost inspectors requests {name}")),
+        inspector: Inspector = call.of,
+    })))
+}
+
+/// One request, with as much of its body as is kept.
+pub(crate) async fn show_request(call: Call<Inspector>) -> PageResult {
+    let (name, number) = (&call.of.name, name_of(&call.names, "number"));
+    let missing = || PageError::NotFound(format!("request {number} of the inspector {name}"));
+    let parsed = number.parse().map_err(|_| missing())?;
+    let request = call.views.inspected_request(name.clone(), parsed).await?;
+    let card = RequestCard::new(name, request.ok_or_else(missing)?, usize::MAX, true);
+    let api = call.management_url(&format!("/everpost/inspectors/{name}/requests/{number}"));
+    let command = format!("everpost inspectors request {name} {number}");
+    let title = format!("Request {number}");
+    Ok(draw(&page!("pages/inspected.html", &call.visitor, title, {
+        card: RequestCard = card,
+        recipe: Recipe = Recipe::get(&api).everpost(command),
+        inspector: Inspector = call.of,
+    })))
+}
+
+/// A request, folded up or not.
+#[derive(Template)]
+#[template(path = "widgets/inspected.html")]
+struct RequestCard {
+    body: KeptBody,
+    request: InspectedRequest,
+    /// The page of the request alone, if more is kept than is shown.
+    more: Option<String>,
+    open: bool,
+}
+
+part!(RequestCard);
+
+impl RequestCard {
+    /// With at most so many bytes of its body.
+    fn new(inspector: &InspectorName, request: InspectedRequest, most: usize, open: bool) -> Self {
+        let kept = &request.body_start;
+        let is_cut = most < kept.len();
+        Self {
+            body: KeptBody::new(&kept[..most.min(kept.len())], request.bytes),
+            more: is_cut.then(|| paths::inspected_page(inspector, request.number)),
+            request,
+            open,
         }
+    }
+}
+
+/// By the days on which they came.
+fn days(cards: &[RequestCard]) -> Vec<(String, &[RequestCard])> {
+    let day = |card: &RequestCard| Time::long_day(card.request.received_at);
+    let days = cards.chunk_by(|a, b| day(a) == day(b));
+    days.map(|cards| (day(&cards[0]), cards)).collect()
+}
+
+pub(crate) async fn ask_to_clear(call: Call<Inspector>) -> PageResult<Question> {
+    let then = "Its answers would begin again with the first one.";
+    Ok(question("Clear", &call.of).would(then))
+}
+
+pub(crate) async fn clear(call: Call<Inspector>) -> PageResult<Done> {
+    let cleared = call.broker.clear_inspector(call.by(), &call.of.name);
+    let cleared = cleared.await?;
+    let said = print::plural(cleared, "request has been", "requests have been");
+    Ok(Done::well(format!("{said} forgotten.")))
+}
+
+pub(crate) async fn ask_to_delete(call: Call<Inspector>) -> PageResult<Question> {
+    let to_it = call.broker.subscriptions_of_inspector(&call.of.name).len();
+    let one = "event subscription delivers to it and would";
+    let subscriptions = print::plural(to_it, one, "event subscriptions deliver to it and would");
+    let then = format!("{subscriptions} be answered with 404 from then on.");
+    Ok(question("Delete", &call.of).would(then))
+}
+
+pub(crate) async fn delete(call: Call<Inspector>) -> PageResult<Done> {
+    let name = &call.of.name;
+    call.broker.delete_inspector(call.by(), name).await?;
+    Ok(Done::well(format!("Inspector {name} has been deleted.")).leading_to("/admin/inspectors"))
+}
+
+fn question(verb: &str, inspector: &Inspector) -> Question {
+    let kept = print::plural(inspector.kept, "request", "requests");
+    Question::new(format!("{verb} inspector {}?", inspector.name))
+        .would(format!("{kept} would be forgotten."))
+        .dangerously()
+}
+
+/// Subscribes the inspector to the topic of the form, under its own name.
+pub(crate) async fn subscribe(call: Call<Inspector>) -> PageResult<Done> {
+    let inspector = &call.of.name;
+    let topic = call.custom_topic(call.form.text("topic"))?;
+    let of = &topic.topic.name;
+    let name = SubscriptionName::parse(inspector.as_str())
+        .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
+    let well = format!("The events of {of} are delivered to this inspector now.");
+    let failed = format!("The topic {of} has an event subscription {inspector} already.");
+    match deliver_to(&call, &topic, name, inspector, None).await? {
+        true => Ok(Done::well(well)),
+        false => Ok(Done::failed(failed)),
+    }
+}
+
+/// Has every event of `topic` delivered to `inspector` by a subscription of that name. `false` where there
+/// is one already; it stays as it is.
+pub(crate) async fn deliver_to<S>(
+    call: &Call<S>,
+    topic: &TopicEntry,
+    name: SubscriptionName,
+    inspector: &InspectorName,
+    event_type: Option<&str>,
+) -> PageResult<bool> {
+    if topic.subscription(&name).is_some() {
+        return Ok(false);
+    }
+    let body = json!({ "properties": {
+        "destination": {
+            "endpointType": "WebHook",
+            "properties": { "endpointUrl": inspector.url() },
+        },
+        "filter": { "includedEventTypes": event_type.map(|event_type| [event_type]) },
+    } });
+    let context = SubscriptionContext::of(topic, call.visitor.now, call.egress.require_https);
+    let definition = resource::parse_subscription(&body, &context)
+        .map_err(|error| PageError::Conflict(error.to_string()))?;
+    let (broker, topic) = (&call.broker, &topic.topic.name);
+    let put = broker.put_subscription(call.by(), topic, name, definition);
+    put.await?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(body: &str, bytes: u64) -> InspectedRequest {
+        InspectedRequest {
+            number: 7,
+            received_at: "2026-11-21T06:40:53.138Z".parse().expect("RFC 3339"),
+            method: "POST".to_owned(),
+            path: "/bin?***".to_owned(),
+            headers: vec![("x-a".to_owned(), "<b>\u{202e}".to_owned())],
+            bytes,
+            body_start: body.into(),
+            handshake: None,
+            events: 3,
+            event_id: Some("a-1".to_owned()),
+            event_type: Some("Order.Paid".to_owned()),
+            signature: Some("good".to_owned()),
+            response: "503".to_owned(),
+        }
+    }
+
+    fn whole(request: InspectedRequest) -> RequestCard {
+        let name = InspectorName::parse("bin").expect("a name");
+        RequestCard::new(&name, request, usize::MAX, true)
+    }
+
+    fn check(card: &RequestCard, texts: &[&str]) {
+        let html = card.to_string();
+        for text in texts {
+            assert!(html.contains(text), "{text:?} is missing:\n{html}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_shown_with_what_it_carries() {
+        let name = InspectorName::parse("bin").expect("a name");
+        let card = RequestCard::new(&name, request("[{\"id\":1}]", 10), BODY_SHOWN, true);
+        check(
+            &card,
+            &[
+                "Order.Paid a-1 and 2 more",
+                "badge bad",
+                "503",
+                "Signature fits",
+                " open",
+                "x-a: &#60;b&#62;\\u{202e}",
+                "  {\n    &#34;id&#34;: 1\n  }",
+                "10 B",
+            ],
+        );
+        let long = "x".repeat(BODY_SHOWN + 1);
+        let card = RequestCard::new(&name, request(&long, 9_999), BODY_SHOWN, false);
+        check(
+            &card,
+            &[
+                "href=\"/admin/inspectors/bin/requests/7\"",
+                "9.8 KiB, of which",
+            ],
+        );
+        assert!(!card.to_string().contains(" open"), "{card}");
+        assert!(!card.to_string().contains(&long));
+        assert!(whole(request(&long, 9_999)).to_string().contains(&long));
+    }
+
+    #[test]
+    fn what_is_no_delivery_is_named() {
+        let mut handshake = request("", 0);
+        handshake.handshake = Some("abuseProtection".to_owned());
+        check(&whole(handshake), &["Handshake of CloudEvents, agreed to"]);
+        let mut unread = request("hello", 5);
+        unread.events = 0;
+        unread.signature = Some("no signature fits the secret".to_owned());
+        check(
+            &whole(unread),
+            &["No event that could be read", "no signature fits"],
+        );
     }
 }

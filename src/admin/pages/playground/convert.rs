@@ -1,26 +1,14 @@
 //! What a webhook would be sent for an event: written by the code that delivers.
 
-use super::pasted::PastedEvent;
 use super::*;
-use crate::model::event::{EventKey, StoredEvent};
-use crate::model::subscription::EventSubscription;
-use crate::outbound::DeliveryRequest;
 use crate::wire::received::header_texts;
-use crate::wire::resource::{SubscriptionContext, parse_subscription};
+use crate::wire::resource::parse_subscription;
 
 /// The webhook that nothing is sent to.
 const WEBHOOK: &str = "https://receiver.example/";
 
 /// Max events per batch of a subscription that takes batches.
 const BATCHED: u32 = 10;
-
-pub(super) struct RequestText {
-    /// The schemas from which and into which.
-    pub(super) from: &'static str,
-    pub(super) into: &'static str,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
-}
 
 /// The request for the event, by a subscription that takes what is published like it in the way that the form chooses,
 /// if there could be one.
@@ -63,10 +51,10 @@ pub(super) fn write(call: &Call, pasted: &Pasted) -> Result<Option<Outcome>, Ref
     let (headers, body) = request.expect("its destination is a webhook");
     let mut headers = header_texts(&headers);
     headers.sort();
-    Ok(Some(Outcome::Request(RequestText {
+    Ok(Some(Outcome::Request {
         from: read.schema.name(),
         into: subscription.definition.delivery_schema.name(),
         headers,
         body: body.to_vec(),
-    })))
+    }))
 }

@@ -1,13 +1,7 @@
 //! Would this event get through this filter? The answer is that of the API's `explain`.
 
-use super::pasted::{PastedEvent, check_size};
 use super::*;
-use crate::admin::forms::json_fault;
 use crate::admin::lists::filter::Of;
-use crate::admin::lists::recipe::{command, quoted};
-use crate::admin::widgets::json_text;
-use crate::model::explanation::Explanation;
-use crate::model::filter::{Dialect, Filter};
 use crate::wire::explanation::{unmet, why_not};
 use crate::wire::resource::{parse_filter, render_filter};
 

@@ -3,18 +3,19 @@
 
 mod convert;
 mod filter;
-mod pasted;
 mod signature;
 
 use axum::routing::{MethodRouter, get};
 
 use crate::admin::lists::filter as lists;
-use crate::admin::page::*;
 use crate::admin::pages::events::FilterResults;
-use crate::model::filter::FilterResult;
-use crate::model::topic::DeliverySchema;
-use convert::RequestText;
+use crate::admin::pages::*;
+use crate::outbound::DeliveryRequest;
+use crate::wire;
 use signature::SignatureVerdict;
+
+/// The topic that events are thought of which name none.
+const NOWHERE: &str = "playground";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
@@ -52,26 +53,21 @@ enum Outcome {
     Filter(FilterResult, Option<String>, Option<String>, Recipe),
     /// Of all subscriptions of a topic.
     Everybody(FilterResults, Recipe),
-    Request(RequestText),
+    /// From and into which schemas, and what is sent.
+    Request {
+        from: &'static str,
+        into: &'static str,
+        headers: Vec<(String, String)>,
+        body: Vec<u8>,
+    },
     Signature(SignatureVerdict),
-}
-
-#[derive(Template)]
-#[template(path = "pages/playground_tool.html")]
-struct ToolPage {
-    frame: Frame,
-    tool: Tool,
-    form: Filled<Pasted>,
-    /// Whose events it may be.
-    topics: Vec<(String, String)>,
-    outcome: Option<Outcome>,
 }
 
 /// What serves the page of a tool: the form with an event to begin with, and the form with what it comes to.
 pub(crate) fn tool(tool: Tool) -> MethodRouter<Arc<Site>> {
     let open = move |Query(chosen): Query<Pasted>, call: Call| async move {
         let pasted = Pasted {
-            event: pasted::example(&call),
+            event: example(&call),
             of: chosen.of,
             event_delivery_schema: DeliverySchema::CloudEventSchemaV1_0.name().to_owned(),
             ..Pasted::default()
@@ -104,31 +100,86 @@ fn draw_tool(
         Tool::Signature => ("Check a signature", Vec::new()),
     };
     let (outcome, fault) = outcome.map_or_else(|fault| (None, Some(fault)), |it| (it, None));
-    let page = ToolPage {
-        frame: Frame::new(&call.visitor, title),
-        tool,
-        form: Filled::with(pasted).with_faults(fault),
-        topics,
-        outcome,
-    };
+    let page = page!("pages/playground_tool.html", &call.visitor, title, {
+        tool: Tool = tool,
+        form: Filled<Pasted> = Filled::with(pasted).with_faults(fault),
+        // Whose events it may be.
+        topics: Vec<(String, String)> = topics,
+        outcome: Option<Outcome> = outcome,
+    });
     draw_with(page.form.status(), &page)
 }
 
-#[derive(Template)]
-#[template(path = "pages/playground.html")]
-struct PlaygroundPage {
-    frame: Frame,
-    /// Topics with keys to sign with.
-    topics: Vec<String>,
+fn example(call: &Call) -> String {
+    let (entropy, now) = (call.broker.entropy(), call.visitor.now);
+    let example = wire::example(&InputSchema::EventGridSchema, entropy, now);
+    json_text::laid_out(&example.get(0).unwrap_or(&example).to_string())
+}
+
+/// Refuses a text of more than so many bytes in the field `name`.
+fn check_size(name: &str, text: &str, bytes_max: usize) -> Result<(), Refusal> {
+    if text.len() <= bytes_max {
+        return Ok(());
+    }
+    let most = print::bytes(bytes_max as u64);
+    let problem = format!("This is more than the {most} that are taken here.");
+    Err(Refusal::of(name, problem))
+}
+
+/// An event as its topic would read it, and where it would have been published.
+struct PastedEvent {
+    event: Event,
+    /// `None` for no topic in particular.
+    topic: Option<Arc<TopicEntry>>,
+    schema: InputSchema,
+    resource_id: Arc<str>,
+}
+
+impl PastedEvent {
+    /// Reads what was pasted, as an event of `topic` or by what it tells of itself.
+    fn read(call: &Call, text: &str, topic: Option<Arc<TopicEntry>>) -> Result<Self, Refusal> {
+        check_size("event", text, call.publish_bytes_max)?;
+        // Browsers end the lines of a form in their own way, which must not show in the bytes of a delivery.
+        let json = text.replace("\r\n", "\n");
+        let (schema, resource_id) = if let Some(TopicEntry {
+            topic, resource_id, ..
+        }) = topic.as_deref()
+        {
+            (topic.definition.input_schema.clone(), resource_id.clone())
+        } else {
+            let recognized = wire::pasted::recognize(&json);
+            let name = TopicName::parse(NOWHERE).expect("it is a name");
+            let nowhere = || call.broker.registry().resource_id(&name);
+            (
+                recognized.schema,
+                recognized.topic.unwrap_or_else(nowhere).into(),
+            )
+        };
+        let (now, entropy) = (call.visitor.now, call.broker.entropy());
+        let event = wire::decode_one(&schema, &resource_id, &json, now, entropy);
+        Ok(Self {
+            event: event.map_err(|bad| Refusal::of("event", json_fault::of_events(&json, &bad)))?,
+            topic,
+            schema,
+            resource_id,
+        })
+    }
+
+    fn view(&self) -> EventView<'_> {
+        match &self.topic {
+            Some(topic) => topic.view(&self.event),
+            None => EventView::new(&self.event, &self.resource_id),
+        }
+    }
 }
 
 pub(crate) async fn show(call: Call) -> PageResult {
-    let registry = call.broker.registry();
-    let topics = registry.made_topics();
-    Ok(draw(&PlaygroundPage {
-        topics: topics.map(|each| each.topic.name.to_string()).collect(),
-        frame: Frame::new(&call.visitor, "Playground"),
-    }))
+    Ok(draw(&page!(
+        "pages/playground.html",
+        &call.visitor,
+        "Playground",
+        {}
+    )))
 }
 
 /// Leads from the choice of a topic to the form for a token of it.

@@ -1,10 +1,8 @@
 //! Checks a signature as a receiver does (Standard Webhooks 1.0.0). The secret is used and forgotten: it is
 //! neither logged nor drawn again.
 
-use super::pasted::check_size;
 use super::*;
 use crate::model::limits::PUBLISH_BYTES_MAX;
-use crate::model::signing::SigningSecret;
 use crate::wire::signature::{ID, NotSigned, SIGNATURE, TIMESTAMP, TOLERANCE, verify};
 
 /// Bytes of a pasted header; signatures with five secrets have less than 300.
