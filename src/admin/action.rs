@@ -1,11 +1,6 @@
 //! What pages and buttons work with, and what buttons do: one function each, of which a row of the registry tells
 //! the address, who may send it, its label and the question that comes before it.
 
-use std::collections::HashMap;
-use std::ops::Deref;
-
-use axum::extract::{FromRequest, FromRequestParts, Request};
-
 use crate::admin::page::*;
 use crate::admin::security::csrf;
 
@@ -30,7 +25,11 @@ pub(crate) trait Subject: Send + Sync + Sized + 'static {
 
     /// The button of the action that stands at `key` below.
     fn button(&self, key: &str) -> ActionButton {
-        ActionButton::to(format!("{}/{key}", self.address()))
+        ActionButton {
+            path: format!("{}/{key}", self.address()),
+            class: "quiet",
+            ..ActionButton::default()
+        }
     }
 }
 
@@ -113,8 +112,9 @@ pub(crate) struct Question {
 
 impl Question {
     pub(crate) fn new(title: impl Into<String>) -> Self {
+        let title = title.into();
         Self {
-            title: title.into(),
+            title,
             ..Self::default()
         }
     }
@@ -129,7 +129,6 @@ impl Question {
         self
     }
 
-    /// As a page, from which a yes is posted to `action`, and a no leads to `back`.
     pub(crate) fn draw(
         self,
         visitor: &Visitor,
@@ -210,11 +209,10 @@ pub(crate) async fn carry_out<S: Subject>(
 }
 
 /// A button of an action: a form of its own, or a link to its question; nothing for whoever may not press it.
-#[derive(Clone, Debug, Template)]
+#[derive(Clone, Debug, Default, Template)]
 #[template(path = "widgets/action.html")]
 pub(crate) struct ActionButton {
     path: String,
-    /// Told to whoever cannot see what the button stands beside; empty where it is plain.
     about: String,
     /// Where to come back to; empty for where the action itself leads.
     back: String,
@@ -225,16 +223,6 @@ pub(crate) struct ActionButton {
 part!(ActionButton);
 
 impl ActionButton {
-    fn to(path: String) -> Self {
-        Self {
-            path,
-            about: String::new(),
-            back: String::new(),
-            class: "quiet",
-            icon: None,
-        }
-    }
-
     /// Its label, whether a question comes first, and the token that it sends.
     fn offer(&self) -> Option<(&'static str, bool, String)> {
         let user = Reader::current().user.clone()?;
@@ -243,7 +231,6 @@ impl ActionButton {
         Some((button.label, button.asks, user.csrf))
     }
 
-    /// The same in the look of these classes of the stylesheet.
     pub(crate) fn class(self, class: &'static str) -> Self {
         Self { class, ..self }
     }

@@ -1,15 +1,9 @@
 //! Pages without navigation: signing in, setting up, and what only says something.
 
-use std::sync::Arc;
-
-use askama::Template;
-use axum::response::{Html, IntoResponse, Response};
-use http::StatusCode;
-
+use crate::admin::outside::*;
 use crate::admin::reader::Reader;
 use crate::admin::widgets::print;
 
-/// What pages without navigation have around them: login, set-up and errors.
 pub(crate) struct Bare {
     pub(crate) title: String,
     pub(crate) reader: Arc<Reader>,
@@ -50,19 +44,17 @@ struct BarePage<'a> {
 
 impl Message {
     pub(crate) fn new(title: &'static str, text: String) -> Self {
+        let overview = "/admin".to_owned();
         Self {
             title,
             text,
-            overview: "/admin".to_owned(),
+            overview,
         }
     }
 
     pub(crate) fn draw(self, status: StatusCode) -> Response {
-        let page = BarePage {
-            frame: Bare::new(self.title),
-            message: &self,
-        };
-        let mut response = draw_with(status, &page);
+        let (frame, message) = (Bare::new(self.title), &self);
+        let mut response = draw_with(status, &BarePage { frame, message });
         response.extensions_mut().insert(self);
         response
     }

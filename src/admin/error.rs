@@ -1,13 +1,10 @@
 //! What went wrong, as a page.
 
-use std::fmt::Display;
-use std::time::Duration;
-
-use axum::response::{IntoResponse, Redirect, Response};
+use http::HeaderName;
 use http::header::RETRY_AFTER;
-use http::{HeaderName, StatusCode};
 
 use crate::admin::bare::Message;
+use crate::admin::outside::*;
 use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
 use crate::broker::people::PeopleError;
@@ -19,7 +16,6 @@ use crate::store::accounts::{AccountError, Role};
 
 pub(crate) type PageResult<T = Response> = Result<T, PageError>;
 
-/// Why there is no page to show.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PageError {
     #[error("nobody is signed in")]
@@ -36,11 +32,7 @@ pub(crate) enum PageError {
          could have pointed a name of theirs here. If it is a name of yours, add it to the setting \
          admin.hosts (EVERPOST_ADMIN_HOSTS, --admin-hosts), or make it the public_url."
     )]
-    WrongHost {
-        host: String,
-        /// Where the pages do answer.
-        overview: String,
-    },
+    WrongHost { host: String, overview: String },
     #[error("Too many tries. Try again in {} s.", seconds(*.0))]
     TooOften(Duration),
     #[error("This takes the role {role}, which your account does not have.", role = .0.name())]
@@ -48,10 +40,8 @@ pub(crate) enum PageError {
     /// What there is not.
     #[error("There is no {0}.")]
     NotFound(String),
-    /// The same in a sentence.
     #[error("{0}")]
     Missing(String),
-    /// A page does not know the method.
     #[error("This address is not opened, or not sent to, in this way.")]
     NoSuchAction,
     /// What is typed is at fault: said by the form, or where there is none by a page.
@@ -69,10 +59,6 @@ pub(crate) enum PageError {
 }
 
 impl PageError {
-    pub(crate) fn status(&self) -> StatusCode {
-        self.kind().0
-    }
-
     pub(crate) fn retry_after(&self) -> Option<[(HeaderName, String); 1]> {
         let Self::TooOften(wait) = self else {
             return None;
@@ -80,7 +66,7 @@ impl PageError {
         Some([(RETRY_AFTER, seconds(*wait).to_string())])
     }
 
-    fn kind(&self) -> (StatusCode, &'static str) {
+    pub(crate) fn kind(&self) -> (StatusCode, &'static str) {
         match self {
             Self::SignedOut => (StatusCode::FORBIDDEN, "Signed out"),
             Self::Foreign | Self::BadToken => (StatusCode::FORBIDDEN, "Not carried out"),
@@ -98,16 +84,13 @@ impl PageError {
 
     /// What a form says; anything else is no fault of it. What stands in the way may change, so the form stays.
     pub(crate) fn in_form(self) -> PageResult<Vec<Refusal>> {
-        if let Self::Form(refusals) = self {
-            return Ok(refusals);
+        match self {
+            Self::Form(refusals) => Ok(refusals),
+            Self::Conflict(problem) => Ok(vec![Refusal::whole(problem)]),
+            error => Err(error),
         }
-        if let Self::Conflict(problem) = self {
-            return Ok(vec![Refusal::whole(problem)]);
-        }
-        Err(self)
     }
 
-    /// What an address or a form asks for cannot be done, for this reason.
     pub(crate) fn refused(reason: impl Display) -> Self {
         Self::Conflict(sentence(&reason.to_string()))
     }
@@ -194,8 +177,7 @@ impl From<PeopleError> for PageError {
             PeopleError::Days => ("days", error.to_string()),
             PeopleError::Password(problem) => ("password", problem),
             PeopleError::WrongCode => {
-                let problem = "this is not the code that the app shows now";
-                ("code", problem.to_owned())
+                ("code", "this is not the code that the app shows now".into())
             }
             PeopleError::Account(error) => return error.into(),
             PeopleError::DeadLink => return Self::refused(error),

@@ -1,18 +1,15 @@
 //! What stands around every page behind the login: navigation, messages and foot.
 
-use std::ops::Deref;
-
 use axum::body::to_bytes;
-use axum::extract::Request;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::CONTENT_LENGTH;
 use http::response::Parts;
 
 use crate::admin::page::*;
-use crate::admin::sitemap::{Counted, NavGroup, NavLink};
+use crate::admin::sitemap::{Counted, NavLink};
 
 pub(crate) struct Frame {
     pub(crate) title: String,
-    pub(crate) nav: Vec<NavGroup>,
+    pub(crate) nav: Vec<Vec<NavLink>>,
     pub(crate) reader: Arc<Reader>,
     visitor: Visitor,
 }
@@ -36,8 +33,11 @@ impl Frame {
     }
 
     pub(crate) fn initial(&self) -> String {
-        let initial = self.name.chars().next().into_iter();
-        initial.flat_map(char::to_uppercase).collect()
+        self.name
+            .chars()
+            .take(1)
+            .flat_map(char::to_uppercase)
+            .collect()
     }
 
     /// The zone of the page's times: `Europe/Berlin (UTC+1)`.
@@ -51,12 +51,9 @@ impl Frame {
 
     /// The number beside a link of the navigation, and what it counts; `None` for nothing.
     pub(crate) fn count(&self, link: &NavLink) -> Option<(String, Tone, &'static str)> {
-        let standing = &self.standing;
+        let (standing, ill) = (&self.standing, self.standing.needing_attention());
         let (count, tone, said) = match link.listing.counts? {
-            Counted::NeedingAttention => {
-                let count = standing.needing_attention();
-                (count as u64, Tone::Bad, "need attention")
-            }
+            Counted::NeedingAttention => (ill as u64, Tone::Bad, "need attention"),
             Counted::Rejected => (standing.rejected, Tone::Warn, "in 24 h"),
             Counted::DeadLetters => (standing.dead_letters(), Tone::Bad, "in their queues"),
         };
@@ -64,25 +61,42 @@ impl Frame {
     }
 
     pub(crate) fn here(&self) -> Option<&NavLink> {
-        let mut links = self.nav.iter().flat_map(|group| &group.links);
-        links.find(|link| link.current)
+        self.nav.iter().flatten().find(|link| link.current)
+    }
+
+    /// What a form or a question that leads back to `back` is a part of: a list, and a thing by its name.
+    pub(crate) fn trail(&self, back: impl AsRef<str>) -> Vec<(String, String)> {
+        let back = back.as_ref();
+        let path = back.split('?').next().unwrap_or_default();
+        let page = self.map.listed_at(path);
+        let list = self.map.pages.iter().find(|each| page == Some(each.path));
+        let list = list.and_then(|list| {
+            let path = list.path.trim_end_matches('/');
+            Some((format!("/admin{path}"), list.nav?.title))
+        });
+        let mut trail: Vec<_> = list
+            .into_iter()
+            .map(|(to, it)| (to, it.to_owned()))
+            .collect();
+        let name = path
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .replace("%2F", "/");
+        // Numbers are no names.
+        if trail.iter().all(|(list, _)| list != path) && name.parse::<u64>().is_err() {
+            trail.push((back.to_owned(), name));
+        }
+        trail
     }
 
     /// Where to come back to, without sending the page's form again.
     pub(crate) fn back(&self) -> &str {
-        match self.only_reads {
-            true => &self.address,
-            false => "/admin",
+        if self.only_reads {
+            &self.address
+        } else {
+            "/admin"
         }
-    }
-
-    /// Whether a link to the page at `path` leads somewhere.
-    pub(crate) fn opens(&self, path: impl Display) -> bool {
-        self.may_open(&path.to_string())
-    }
-
-    pub(crate) fn sends(&self, path: impl Display) -> bool {
-        self.may_send(&path.to_string())
     }
 }
 
@@ -105,17 +119,6 @@ struct FramedPage<'a> {
     status: StatusCode,
     /// Whether the framework says it, and not we.
     is_answer: bool,
-}
-
-impl FramedPage<'_> {
-    fn back(&self) -> Option<String> {
-        let above = || self.frame.map.above(&self.frame.path, self.frame.role);
-        (!self.frame.only_reads).then(above).flatten()
-    }
-
-    fn may_help_again(&self) -> bool {
-        self.frame.only_reads && self.status.is_server_error()
-    }
 }
 
 pub(crate) async fn in_frame(visitor: Visitor, request: Request, next: Next) -> Response {

@@ -16,6 +16,7 @@ mod error;
 mod forms;
 mod frame;
 mod lists;
+mod outside;
 mod page;
 mod pages;
 mod paths;
@@ -28,7 +29,6 @@ mod sitemap;
 mod standing;
 #[cfg(test)]
 mod tests;
-mod theme;
 mod widgets;
 mod zone;
 

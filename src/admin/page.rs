@@ -1,17 +1,5 @@
 //! What the floor is made with: handlers take a [`Call`] and draw a template with a [`Frame`].
 
-pub(crate) use std::fmt::Display;
-pub(crate) use std::sync::Arc;
-pub(crate) use std::time::Duration;
-
-pub(crate) use askama::Template;
-pub(crate) use axum::extract::{Path, Query, State};
-pub(crate) use axum::middleware::Next;
-pub(crate) use axum::response::{IntoResponse, Redirect, Response};
-pub(crate) use http::{HeaderMap, StatusCode};
-pub(crate) use serde::{Deserialize, Serialize};
-pub(crate) use serde_json::{Value, json};
-
 pub(crate) use crate::admin::action::{Call, Done, Names, Question, Subject, name_of};
 pub(crate) use crate::admin::bare::{Bare, Message, draw, draw_with};
 pub(crate) use crate::admin::error::{PageError, PageResult};
@@ -21,6 +9,7 @@ pub(crate) use crate::admin::frame::Frame;
 pub(crate) use crate::admin::lists::link;
 pub(crate) use crate::admin::lists::list::List;
 pub(crate) use crate::admin::lists::recipe::Recipe;
+pub(crate) use crate::admin::outside::*;
 pub(in crate::admin) use crate::admin::paths;
 pub(crate) use crate::admin::reader::Reader;
 pub(crate) use crate::admin::security::client::Client;
@@ -30,9 +19,3 @@ pub(crate) use crate::admin::widgets::print::sentence;
 pub(crate) use crate::admin::widgets::{
     Badge, Empty, Flash, Icon, Time, Tone, filters, part, print,
 };
-pub(crate) use crate::base::Timestamp;
-pub(crate) use crate::broker::ManageError;
-pub(crate) use crate::model::access::Secret;
-pub(crate) use crate::model::audit::Caller;
-pub(crate) use crate::model::registry::{NamespaceEntry, TopicEntry};
-pub(crate) use crate::store::accounts::{Role, User};

@@ -1,8 +1,6 @@
 //! The addresses of pages. Numbers are taken as templates have them: as they are, or by reference.
 
-use std::fmt::Display;
-
-use crate::model::name::InspectorName;
+use crate::admin::outside::*;
 
 pub(crate) fn namespace_page(namespace: &str) -> String {
     format!("/admin/namespaces/{namespace}")

@@ -2,21 +2,36 @@
 //!
 //! Every part of every page may need it, so it goes with the request's task and not through every signature.
 
-use std::sync::Arc;
-
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
-
+use crate::admin::outside::*;
 use crate::admin::security::client::cookie;
 use crate::admin::sitemap::SiteMap;
-use crate::admin::theme::{self, Theme};
 use crate::admin::zone::Zone;
-use crate::base::{Clock, Timestamp};
-use crate::store::accounts::Role;
 
 /// Holds the zone of the browser, which its script writes down.
 const ZONE_COOKIE: &str = "everpost_zone";
+
+/// Holds the choice of colours, so that a page has the right ones from its first byte on.
+pub(crate) const THEME_COOKIE: &str = "everpost_theme";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Theme {
+    pub(crate) name: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) schemes: &'static str,
+}
+
+#[rustfmt::skip] // a table
+pub(crate) const THEMES: [Theme; 3] = [
+    Theme { name: "system", label: "System", schemes: "light dark" },
+    Theme { name: "light", label: "Light", schemes: "light" },
+    Theme { name: "dark", label: "Dark", schemes: "dark" },
+];
+
+pub(crate) const SYSTEM: Theme = THEMES[0];
+
+pub(crate) fn theme_named(name: &str) -> Option<Theme> {
+    THEMES.into_iter().find(|theme| theme.name == name)
+}
 
 tokio::task_local! {
     static READER: Arc<Reader>;
@@ -39,10 +54,9 @@ pub(crate) struct ReadingUser {
 }
 
 impl Reader {
-    /// The one of this request.
     pub(crate) fn current() -> Arc<Self> {
         let nobody = || Self {
-            theme: theme::SYSTEM,
+            theme: SYSTEM,
             zone: Zone::utc(),
             now: Timestamp::default(),
             user: None,
@@ -71,8 +85,9 @@ impl Reader {
 pub(crate) async fn know(State(clock): State<Clock>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let zone = cookie(headers, ZONE_COOKIE).and_then(|name| Zone::named(&name));
+    let theme = cookie(headers, THEME_COOKIE).and_then(|name| theme_named(&name));
     let reader = Reader {
-        theme: theme::chosen(headers),
+        theme: theme.unwrap_or(SYSTEM),
         zone: zone.unwrap_or_else(Zone::utc),
         now: clock.now(),
         user: None,

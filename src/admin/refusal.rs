@@ -1,7 +1,7 @@
 //! What is wrong with a form.
 
+use crate::admin::outside::*;
 use crate::admin::widgets::print::sentence;
-use crate::wire::resource::{Fault, InvalidResource};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {

@@ -6,28 +6,20 @@ use std::sync::LazyLock;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodRouter, get, post};
 
 use crate::admin::action::{ask, carry_out};
 use crate::admin::error;
 use crate::admin::forms::sheet::{send, sheet};
-use crate::admin::lists::bulk::{Bulk, Selectable};
-use crate::admin::page::*;
 use crate::admin::pages::inspectors::InspectorForm;
 use crate::admin::pages::namespaces::NamespaceForm;
 use crate::admin::pages::playground::Tool;
 use crate::admin::pages::subscriptions::{NewSecret, Subscription};
 use crate::admin::pages::topics::{Events, TokenForm, TopicForm};
-use crate::admin::pages::{
-    account, activity, api_reference, dead_letters, delivery, events, first_event, inspectors,
-    keys, live, namespaces, overview, playground, rejected_events, replays, sessions, settings,
-    subscriptions, system, theme, tokens, topics, users,
-};
+use crate::admin::pages::*;
 use crate::admin::security::open_form::OPEN_FORM_BYTES_MAX;
 use crate::admin::security::{gate, login, password_again, password_link, setup};
 use crate::admin::sitemap::Counted::{DeadLetters, NeedingAttention, Rejected};
 use crate::admin::sitemap::{Access, Button, Counted, Listing, PageInfo, SiteMap};
-use crate::model::inspector::Inspector;
 use crate::store::accounts::Role::{Admin, Operator, Viewer};
 
 struct Page {
@@ -85,6 +77,7 @@ fn pages() -> Vec<Page> {
         action("/topics/{topic}/subscriptions/{name}/retry-now", Operator, "Retry now", subscriptions::retry_now),
         action("/topics/{topic}/subscriptions/{name}/delete", Admin, "Delete", subscriptions::delete)
             .asking(subscriptions::ask_to_delete),
+        page("/inspectors", get(inspectors::list)).listed("Set up", "Inspectors", "inspectors"),
         page("/events", get(events::list)).listed("Watch", "Events", "events"),
         operator("/events/export", get(events::export)),
         page("/events/{key}", get(events::show)),
@@ -106,7 +99,6 @@ fn pages() -> Vec<Page> {
         action("/replays/{id}/pause", Operator, "Pause", replays::pause),
         action("/replays/{id}/resume", Operator, "Resume", replays::resume),
         action("/replays/{id}/cancel", Operator, "Cancel replay job", replays::cancel).asking(replays::ask_to_cancel),
-        page("/inspectors", get(inspectors::list)).listed("Set up", "Inspectors", "inspectors"),
         admin_only("/new-inspector", sheet::<InspectorForm, ()>()),
         operator("/inspectors/{name}", get(inspectors::show)),
         admin_only("/inspectors/{name}/edit", sheet::<InspectorForm, Inspector>()),
@@ -201,7 +193,6 @@ impl Page {
         self
     }
 
-    /// The same with a number beside it in the navigation.
     fn counting(mut self, counted: Counted) -> Self {
         if let Some(listing) = &mut self.info.nav {
             listing.counts = Some(counted);
@@ -210,7 +201,6 @@ impl Page {
     }
 }
 
-/// A page that everybody may look at, and whose form only administrators may send.
 fn page(path: &'static str, handler: Handler) -> Page {
     for_roles(path, Role::Viewer, Role::Admin, handler)
 }
@@ -223,12 +213,10 @@ fn operator(path: &'static str, handler: Handler) -> Page {
     for_roles(path, Role::Operator, Role::Operator, handler)
 }
 
-/// A page whose form everybody who is signed in may send.
 fn any_user(path: &'static str, handler: Handler) -> Page {
     for_roles(path, Role::Viewer, Role::Viewer, handler)
 }
 
-/// Where a button sends its form.
 fn action<S: Subject, R: Future<Output = PageResult<Done>> + Send + 'static>(
     path: &'static str,
     role: Role,
@@ -239,7 +227,6 @@ fn action<S: Subject, R: Future<Output = PageResult<Done>> + Send + 'static>(
     for_roles(path, role, role, handler).named(label)
 }
 
-/// The same for all rows of a list that are ticked.
 fn bulk<S: Selectable, R: Future<Output = PageResult<Done>> + Send + 'static>(
     path: &'static str,
     bulk: &'static Bulk<S>,

@@ -1,28 +1,18 @@
 //! What every handler works with, and the things that addresses name.
 
-use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::admin::error::{PageError, PageResult};
+use crate::admin::outside::*;
 use crate::admin::security::hosts::OwnHosts;
 use crate::admin::security::setup_link::SetupLink;
 use crate::admin::security::throttle::Throttle;
 use crate::admin::sitemap::SiteMap;
 use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
-use crate::broker::{Broker, ManageError};
-use crate::model::delivery::DeliveryId;
-use crate::model::event::EventKey;
-use crate::model::inspector::Inspector;
-use crate::model::name::{InspectorName, NamespaceName, SubscriptionName, TopicName};
-use crate::model::registry::{NamespaceEntry, TopicEntry};
-use crate::model::subscription::EventSubscription;
 use crate::outbound::egress::EgressPolicy;
-use crate::store::StoreError;
 use crate::store::views::Views;
 
 pub struct AdminState {
@@ -35,7 +25,6 @@ pub struct AdminState {
     pub egress: EgressPolicy,
     pub diagnostics: Diagnostics,
     pub publish_bytes_max: usize,
-    /// The OpenAPI document of what is served to programs.
     pub api_document: Arc<Value>,
 }
 

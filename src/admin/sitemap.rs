@@ -1,7 +1,7 @@
 //! Which pages there are behind the login, who may do what on them, and where the navigation has them: what
 //! the frame, the gate and every link ask, without knowing the pages themselves.
 
-use crate::store::accounts::Role;
+use crate::admin::outside::*;
 
 /// What a page takes: who may look at it, and who may send its form.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,6 @@ pub(crate) struct Button {
     pub(crate) asks: bool,
 }
 
-/// Where the navigation has a page, and what it is called there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listing {
     /// What stands above pages that people need for the same; empty where it goes without saying.
@@ -42,23 +41,18 @@ pub(crate) struct Listing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     NeedingAttention,
-    /// Publish requests that were rejected in the last 24 hours.
     Rejected,
     DeadLetters,
 }
 
-pub(crate) struct NavGroup {
-    pub(crate) title: &'static str,
-    pub(crate) links: Vec<NavLink>,
-}
-
+#[derive(Clone)]
 pub(crate) struct NavLink {
     pub(crate) href: String,
     pub(crate) listing: Listing,
     pub(crate) current: bool,
 }
 
-/// All pages behind the login; those of a group of the navigation in its order.
+/// All pages behind the login; those of a group of the navigation are neighbours.
 #[derive(Debug)]
 pub(crate) struct SiteMap {
     pub(crate) pages: Vec<PageInfo>,
@@ -66,13 +60,13 @@ pub(crate) struct SiteMap {
 
 impl SiteMap {
     pub(crate) fn opens(&self, path: &str, role: Role) -> bool {
-        let page = self.page(path);
-        page.is_some_and(|page| role >= page.access.reads)
+        self.page(path)
+            .is_some_and(|page| role >= page.access.reads)
     }
 
     pub(crate) fn sends(&self, path: &str, role: Role) -> bool {
-        let page = self.page(path);
-        page.is_some_and(|page| role >= page.access.changes)
+        self.page(path)
+            .is_some_and(|page| role >= page.access.changes)
     }
 
     /// The closest page above `path` that `role` may look at, if there is one besides the overview.
@@ -82,24 +76,20 @@ impl SiteMap {
         found.map(str::to_owned)
     }
 
-    /// The navigation for `role` as it is shown on the page at `path`, `/admin` included.
-    pub(crate) fn nav(&self, path: &str, role: Role) -> Vec<NavGroup> {
+    /// The navigation for `role` in its groups, as it is shown on the page at `path`, `/admin` included.
+    pub(crate) fn nav(&self, path: &str, role: Role) -> Vec<Vec<NavLink>> {
         let current = self.listed_at(path);
-        let mut groups: Vec<NavGroup> = Vec::new();
-        for page in self.pages.iter().filter(|page| page.access.reads <= role) {
-            let Some(listing) = page.nav else { continue };
-            let (title, links) = (listing.group, Vec::new());
-            if groups.iter().all(|group| group.title != title) {
-                groups.push(NavGroup { title, links });
-            }
-            let group = groups.iter_mut().find(|group| group.title == title);
-            group.expect("there is one").links.push(NavLink {
+        let link = |page: &PageInfo| {
+            Some(NavLink {
                 href: format!("/admin{}", page.path.trim_end_matches('/')),
-                listing,
+                listing: page.nav?,
                 current: current == Some(page.path),
-            });
-        }
-        groups
+            })
+        };
+        let readable = self.pages.iter().filter(|page| page.access.reads <= role);
+        let links: Vec<_> = readable.filter_map(link).collect();
+        let groups = links.chunk_by(|one, other| one.listing.group == other.listing.group);
+        groups.map(<[_]>::to_vec).collect()
     }
 
     /// The page at `path`, `/admin` and a query included.
@@ -113,19 +103,19 @@ impl SiteMap {
 
     /// The page of the navigation that the page at `path` belongs to. Names stand behind what they are names
     /// of, so every other part of a path is one: `/topics/orders/subscriptions/billing`.
-    fn listed_at(&self, path: &str) -> Option<&'static str> {
+    pub(crate) fn listed_at(&self, path: &str) -> Option<&'static str> {
         let path = path.strip_prefix("/admin")?;
-        let listed = |part: &&str| {
-            let mut pages = self.pages.iter().filter(|page| page.nav.is_some());
-            let found = pages.find(|page| page.path[1..] == **part);
-            found.map(|page| page.path)
-        };
-        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-        parts.iter().step_by(2).rev().find_map(listed)
+        let listed: Vec<_> = self
+            .pages
+            .iter()
+            .filter(|page| page.nav.is_some())
+            .collect();
+        let parts = path.trim_matches('/').split('/').step_by(2);
+        let fitting = parts.filter_map(|part| listed.iter().find(|page| page.path[1..] == *part));
+        fitting.last().map(|page| page.path)
     }
 }
 
-/// Whether `path` is that of the page registered as `pattern`.
 fn fits(pattern: &str, path: &str) -> bool {
     let parts = path.trim_end_matches('/').split('/');
     let patterns = pattern.trim_end_matches('/').split('/');
@@ -188,7 +178,7 @@ mod tests {
             ("/admin/login", None),
         ] {
             let groups = SITE_MAP.nav(path, Role::Viewer);
-            let links = groups.iter().flat_map(|group| &group.links);
+            let links = groups.iter().flatten();
             let mut current = links.filter(|link| link.current);
             assert_eq!(
                 current.next().map(|link| link.listing.title),
@@ -204,8 +194,8 @@ mod tests {
         let shown = |role| {
             let groups = SITE_MAP.nav("/admin", role);
             let groups = groups.iter().map(|group| {
-                let links: Vec<_> = group.links.iter().map(|link| link.listing.title).collect();
-                format!("{}: {}", group.title, links.join(", "))
+                let links: Vec<_> = group.iter().map(|link| link.listing.title).collect();
+                format!("{}: {}", group[0].listing.group, links.join(", "))
             });
             groups.collect::<Vec<_>>()
         };

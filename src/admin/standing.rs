@@ -1,20 +1,11 @@
 //! How everything stands now: which event subscriptions need attention, what lies in their dead-letter queues
 //! and what was rejected. It is read once for each page, since the navigation counts it.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
-use std::time::Duration;
-
+use crate::admin::outside::*;
 use crate::admin::site::Site;
 use crate::admin::widgets::{Badge, Tone, print, response};
-use crate::base::Timestamp;
-use crate::model::dead_letter::DeadLetterReason;
 use crate::model::probation::Health;
-use crate::model::registry::{Registry, TopicEntry};
-use crate::model::subscription::{
-    Disabled, EventSubscription, SubscriptionId, SubscriptionStatus, ValidationState,
-};
-use crate::store::StoreError;
+use crate::model::subscription::{Disabled, SubscriptionStatus as Status, ValidationState};
 use crate::store::views::DeadLetterGroup;
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -24,7 +15,6 @@ pub(crate) struct Standing {
     pub(crate) registry: Arc<Registry>,
     healths: HashMap<SubscriptionId, Health>,
     dead_letters: HashMap<SubscriptionId, DeadLetters>,
-    /// Publish requests of the last day that were rejected.
     pub(crate) rejected: u64,
     now: Timestamp,
 }
@@ -41,7 +31,7 @@ pub(crate) struct DeadLetters {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State<'a> {
     pub(crate) subscription: &'a EventSubscription,
-    pub(crate) status: SubscriptionStatus,
+    pub(crate) status: Status,
     pub(crate) health: Health,
     pub(crate) dead_letters: DeadLetters,
 }
@@ -60,14 +50,13 @@ impl Standing {
     }
 
     pub(crate) fn of<'a>(&self, subscription: &'a EventSubscription) -> State<'a> {
-        let health = self.healths.get(&subscription.id);
-        let health = health.copied().unwrap_or_default();
-        let dead_letters = self.dead_letters.get(&subscription.id);
+        let id = &subscription.id;
+        let health = self.healths.get(id).copied().unwrap_or_default();
         State {
             subscription,
             status: subscription.standing(&health, self.now),
             health,
-            dead_letters: dead_letters.copied().unwrap_or_default(),
+            dead_letters: self.dead_letters.get(id).copied().unwrap_or_default(),
         }
     }
 
@@ -113,7 +102,7 @@ fn by_subscription(
 impl State<'_> {
     /// Whether it delivers, but some of what it delivers is given up.
     pub(crate) fn is_dead_lettering(&self) -> bool {
-        self.status == SubscriptionStatus::Active && self.dead_letters.recent > 0
+        self.status == Status::Active && self.dead_letters.recent > 0
     }
 
     pub(crate) fn needs_attention(&self) -> bool {
@@ -121,14 +110,10 @@ impl State<'_> {
     }
 
     pub(crate) fn badge(&self) -> Badge {
-        let (tone, word) = self.look();
-        let badge = Badge::new(tone, word);
-        if self.is_dead_lettering() {
-            badge.with("warn")
-        } else if self.status == SubscriptionStatus::Paused {
-            badge.with("pause")
-        } else {
-            badge
+        let badge = Badge::new(self.tone(), self.word());
+        match self.look().2 {
+            "" => badge,
+            icon => badge.with(icon),
         }
     }
 
@@ -141,65 +126,59 @@ impl State<'_> {
         self.look().1
     }
 
-    fn look(&self) -> (Tone, &'static str) {
+    /// Its colour, its word, and its icon where that is not the colour's.
+    fn look(&self) -> (Tone, &'static str, &'static str) {
+        use ValidationState::{AwaitingManualAction, Creating, Failed, Succeeded, Updating};
         match self.status {
-            _ if self.is_dead_lettering() => (Tone::Warn, "Dead-lettering"),
-            SubscriptionStatus::Active => (Tone::Good, "Active"),
-            SubscriptionStatus::Expired => (Tone::Rest, "Expired"),
-            SubscriptionStatus::Paused => (Tone::Rest, "Paused"),
-            SubscriptionStatus::Disabled(Disabled::ByOperator) => (Tone::Rest, "Disabled"),
-            SubscriptionStatus::Disabled(Disabled::Gone { .. }) => (Tone::Bad, "Disabled"),
-            SubscriptionStatus::Gone => (Tone::Bad, "Gone"),
-            SubscriptionStatus::OnProbation => (Tone::Bad, "On probation"),
-            SubscriptionStatus::NotValidated(ValidationState::Failed) => {
-                (Tone::Bad, "Validation failed")
-            }
-            SubscriptionStatus::NotValidated(ValidationState::AwaitingManualAction) => {
-                (Tone::Warn, "Awaiting confirmation")
-            }
-            SubscriptionStatus::NotValidated(
-                ValidationState::Creating | ValidationState::Updating | ValidationState::Succeeded,
-            ) => (Tone::Warn, "Validating"),
+            _ if self.is_dead_lettering() => (Tone::Warn, "Dead-lettering", "warn"),
+            Status::Active => (Tone::Good, "Active", ""),
+            Status::Expired => (Tone::Rest, "Expired", ""),
+            Status::Paused => (Tone::Rest, "Paused", "pause"),
+            Status::Disabled(Disabled::ByOperator) => (Tone::Rest, "Disabled", ""),
+            Status::Disabled(Disabled::Gone { .. }) => (Tone::Bad, "Disabled", ""),
+            Status::Gone => (Tone::Bad, "Gone", ""),
+            Status::OnProbation => (Tone::Bad, "On probation", ""),
+            Status::NotValidated(Failed) => (Tone::Bad, "Validation failed", ""),
+            Status::NotValidated(AwaitingManualAction) => (Tone::Warn, "Awaiting confirmation", ""),
+            Status::NotValidated(Creating | Updating | Succeeded) => (Tone::Warn, "Validating", ""),
         }
     }
 
     /// What lies behind it in half a sentence; empty where the word says it all. When a delivery is tried
     /// next is not part of it, see [`State::held_until`].
     pub(crate) fn reason(&self) -> String {
-        match self.status {
-            SubscriptionStatus::OnProbation => self.last_response(),
-            SubscriptionStatus::NotValidated(_) => {
-                let failure = self.subscription.validation.failure.as_deref();
-                failure.map(print::sentence).unwrap_or_default()
+        let reason = match self.status {
+            Status::OnProbation => Some(self.last_response()),
+            Status::NotValidated(_) => self
+                .subscription
+                .validation
+                .failure
+                .as_deref()
+                .map(print::sentence),
+            Status::Disabled(Disabled::Gone { .. }) | Status::Gone => {
+                Some(response::of_status(410))
             }
-            SubscriptionStatus::Disabled(Disabled::Gone { .. }) | SubscriptionStatus::Gone => {
-                response::of_status(410)
-            }
-            SubscriptionStatus::Active => {
-                let most = self.dead_letters.most.filter(|_| self.is_dead_lettering());
-                most.map_or_else(String::new, |(reason, count)| {
+            Status::Active if self.is_dead_lettering() => {
+                self.dead_letters.most.map(|(reason, count)| {
                     let dead = print::plural(count, "dead letter", "dead letters");
                     format!("{} ({dead})", response::of_reason(reason))
                 })
             }
-            SubscriptionStatus::Expired
-            | SubscriptionStatus::Disabled(Disabled::ByOperator)
-            | SubscriptionStatus::Paused => String::new(),
-        }
+            Status::Active | Status::Expired | Status::Disabled(_) | Status::Paused => None,
+        };
+        reason.unwrap_or_default()
     }
 
     /// What the endpoint last did that put it on probation: `503 Service Unavailable`.
     pub(crate) fn last_response(&self) -> String {
         let probation = self.health.probation;
-        probation.map_or_else(String::new, |probation| {
-            response::words(probation.cause, probation.status, None)
-        })
+        let last = probation.map(|last| response::words(last.cause, last.status, None));
+        last.unwrap_or_default()
     }
 
-    /// Until when its deliveries are held because it is on probation.
     pub(crate) fn held_until(&self) -> Option<Timestamp> {
         let probation = self.health.probation?;
-        (self.status == SubscriptionStatus::OnProbation).then_some(probation.until)
+        (self.status == Status::OnProbation).then_some(probation.until)
     }
 
     /// Whether nothing is delivered before somebody does something.

@@ -1,10 +1,9 @@
 //! The time zones of readers, by their names in the IANA database, which is part of the program.
 
+use crate::admin::outside::*;
 use jiff::Zoned;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-
-use crate::base::Timestamp;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Zone(TimeZone);

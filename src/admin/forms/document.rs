@@ -5,13 +5,13 @@
 use std::collections::VecDeque;
 
 use schemars::JsonSchema;
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
-use crate::admin::forms::form::{ELEMENTS_MAX, Form, number};
+use crate::admin::forms::form::{ELEMENTS_MAX, number};
 use crate::admin::forms::json_fault;
-use crate::admin::reader::Reader;
-use crate::admin::refusal::{Refusal, all_of, of_fields};
-use crate::wire::resource::{InvalidResource, schema_of};
+use crate::admin::page::*;
+use crate::admin::refusal::{all_of, of_fields};
+use crate::wire::resource::schema_of;
 
 /// How fields are written that are no plain texts, numbers or lists with commas.
 const WRITTEN: [(&str, Written); 5] = [
@@ -36,11 +36,10 @@ enum Written {
 }
 
 fn written(name: &str) -> Option<Written> {
-    let found = WRITTEN.iter().find(|(field, _)| *field == name);
-    found.map(|(_, written)| *written)
+    let mut ways = WRITTEN.into_iter();
+    ways.find_map(|(field, way)| (field == name).then_some(way))
 }
 
-/// The kinds of documents that a form is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) schema: &'static Value,
@@ -59,25 +58,20 @@ impl Shape {
                 (at < ELEMENTS_MAX).then(|| (format!("{list}[]{rest}"), format!("[{at}]")))?
             }
         };
-        let is_named = |path: &str| {
-            let before = path.strip_suffix(pattern.as_str());
-            before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
-                && path.contains("[]") == pattern.contains("[]")
-        };
+        let end = format!(".{pattern}");
         let mut next = VecDeque::from([(String::new(), self.schema)]);
         while let Some((path, schema)) = next.pop_front() {
-            if is_named(&path) {
-                return Some((path.replace("[]", &index), schema));
+            if path.ends_with(&end) && path.contains("[]") == end.contains("[]") {
+                return Some((path[1..].replace("[]", &index), schema));
             }
             let inner = properties(schema).filter(|(name, _)| *name != self.without);
-            next.extend(inner.map(|(name, schema)| (join(&path, name), schema)));
+            next.extend(inner.map(|(name, schema)| (format!("{path}.{name}"), schema)));
             let items = schema.get("items");
             next.extend(items.map(|items| (format!("{path}[]"), items)));
         }
         None
     }
 
-    /// Those of documents of the type `T`, whose name stands in the address.
     pub(crate) fn of<T: JsonSchema + 'static>() -> Self {
         let (schema, without) = (schema_of::<T>(), "name");
         Self { schema, without }
@@ -118,13 +112,11 @@ impl Shape {
         unread
     }
 
-    /// The form with these fields of the document that the store keeps.
     pub(crate) fn form<const N: usize>(&self, names: [&str; N], stored: &str) -> Form {
         let document = serde_json::from_str(stored).unwrap_or_default();
         Form::of(names.map(|name| (name, self.text(name, &document))))
     }
 
-    /// What a field holds where the document is this.
     pub(crate) fn text(&self, name: &str, document: &Value) -> String {
         let found = self.find(name);
         let value = found.and_then(|(path, _)| lookup(document, &path));
@@ -177,8 +169,14 @@ fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String
             none if none.is_empty() => return Ok(None),
             texts => json!(texts),
         },
-        _ if schema["format"] == "date-time" => json!(in_utc(text)),
-        _ => json!(text),
+        _ => match Reader::current()
+            .zone
+            .moment(text)
+            .filter(|_| schema["format"] == "date-time")
+        {
+            Some(at) => json!(at.to_string()),
+            None => json!(text), // no moment stays as it is, too
+        },
     }))
 }
 
@@ -193,7 +191,6 @@ pub(crate) fn is_kept(schema: &Value) -> bool {
     schema.get("x-kept").is_some()
 }
 
-/// The texts between separators, without white space around them.
 pub(crate) fn words(text: &str, separator: char) -> Vec<&str> {
     let words = text.split(separator).map(str::trim);
     words.filter(|word| !word.is_empty()).collect()
@@ -210,23 +207,13 @@ fn pairs(text: &str, between: &str) -> Result<Value, String> {
     pairs.map(Value::Object)
 }
 
-/// What was typed by the clocks of the reader, in UTC; what is no moment stays as it is.
-fn in_utc(text: &str) -> String {
-    let at = Reader::current().zone.moment(text);
-    at.map_or_else(|| text.to_owned(), |at| at.to_string())
-}
-
 /// Takes out what objects of the kind do not have, and those that have no kind; false for one of these.
 fn prune(value: &mut Value, schema: &Value) -> bool {
-    let object = match value {
-        Value::Object(object) => object,
-        Value::Array(list) => {
-            list.iter_mut().for_each(|each| {
-                prune(each, &schema["items"]);
-            });
-            return true;
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return true,
+    for each in value.as_array_mut().into_iter().flatten() {
+        prune(each, &schema["items"]);
+    }
+    let Some(object) = value.as_object_mut() else {
+        return true;
     };
     let kinds = schema["oneOf"].as_array().map_or(&[][..], Vec::as_slice);
     let is_tag = |(_, schema): &(&str, &Value)| schema.get("const").is_some();
@@ -251,23 +238,14 @@ fn prune(value: &mut Value, schema: &Value) -> bool {
     was_empty || !object.is_empty()
 }
 
-/// All that an object may have, whatever its kind.
 fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let kinds = schema["oneOf"].as_array().into_iter().flatten();
     own_properties(schema).chain(kinds.flat_map(own_properties))
 }
 
 fn own_properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    let properties: Option<&Map<_, _>> = schema["properties"].as_object();
-    let properties = properties.into_iter().flatten();
+    let properties = schema["properties"].as_object().into_iter().flatten();
     properties.map(|(name, schema)| (name.as_str(), schema))
-}
-
-fn join(at: &str, name: &str) -> String {
-    match at {
-        "" => name.to_owned(),
-        at => format!("{at}.{name}"),
-    }
 }
 
 pub(crate) fn lookup<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {

@@ -2,10 +2,8 @@
 
 use std::sync::OnceLock;
 
-use askama::Template;
-use http::StatusCode;
-
 use crate::admin::forms::form::Refusal;
+use crate::admin::outside::*;
 use crate::admin::widgets::part;
 
 /// What is wrong, and at which field each of it is told. That is found while the fields are drawn: the first that it
@@ -26,10 +24,8 @@ impl Faults {
     }
 
     pub(crate) fn status(&self) -> StatusCode {
-        match self.is_empty() {
-            true => StatusCode::OK,
-            false => StatusCode::UNPROCESSABLE_ENTITY,
-        }
+        let refused = (!self.is_empty()).then_some(StatusCode::UNPROCESSABLE_ENTITY);
+        refused.unwrap_or(StatusCode::OK)
     }
 
     pub(crate) fn problems(&self) -> impl Iterator<Item = &str> {

@@ -1,17 +1,11 @@
 //! Typed forms: a struct with serde names the fields, the template's macros (`templates/forms.html`) draw them, and
 //! what is wrong is said at each field, all of it at once.
 
-use std::fmt::Display;
-
-use http::StatusCode;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use crate::admin::forms::faults::{Faults, Problem};
 use crate::admin::forms::form::{Form, Refusal};
+use crate::admin::outside::*;
 use crate::admin::reader::Reader;
 
-/// A form with what is typed into it, and what is wrong with that.
 #[derive(Clone, Debug)]
 pub(crate) struct Filled<T> {
     pub(crate) values: T,
@@ -45,7 +39,6 @@ impl<T> Filled<T> {
         Self { faults, ..self }
     }
 
-    /// What `read` makes of the values, or what is wrong with them in the form.
     pub(crate) fn read<R>(
         self,
         read: impl FnOnce(&T) -> Result<R, Vec<Refusal>>,

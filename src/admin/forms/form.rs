@@ -1,13 +1,11 @@
 //! Forms that were sent: their fields as texts.
 
-use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
-use http::HeaderMap;
-use http::header::CONTENT_TYPE;
-use serde::{Deserialize, Serialize};
-use serde_json::{Number, Value};
+use serde_json::Number;
 
 use crate::admin::error::{PageError, PageResult};
+use axum::extract::RawForm;
+
+use crate::admin::outside::*;
 
 pub(crate) use crate::admin::refusal::{Refusal, all_of, both, refusals};
 
@@ -23,32 +21,15 @@ pub(crate) const ELEMENTS_MAX: usize = FIELDS_MAX;
 pub(crate) struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// A form that nobody has sent, with these values in it.
     pub(crate) fn of<const N: usize>(fields: [(&str, impl Into<String>); N]) -> Self {
         let fields = fields.map(|(name, value)| (name.to_owned(), value.into()));
         Self(Vec::from(fields))
     }
 
-    /// Fills the field in, whatever stood there.
     pub(crate) fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         let name = name.into();
         self.remove(&name);
         self.0.push((name, value.into()));
-    }
-
-    pub(crate) fn read(headers: &HeaderMap, body: &Bytes) -> PageResult<Self> {
-        let kind = headers.get(CONTENT_TYPE);
-        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or("");
-        if !kind.starts_with("application/x-www-form-urlencoded") {
-            let problem = "This address takes forms as browsers send them, and nothing else.";
-            return Err(PageError::Unreadable(problem.to_owned()));
-        }
-        Ok(Self::parse(body))
-    }
-
-    pub(crate) fn parse(text: &[u8]) -> Self {
-        let fields = url::form_urlencoded::parse(text).into_owned();
-        Self(fields.take(FIELDS_MAX).collect())
     }
 
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -77,7 +58,6 @@ impl Form {
         });
     }
 
-    /// Whether the form has the field, filled in or not.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.fields().any(|(field, _)| field == name)
     }
@@ -116,14 +96,15 @@ pub(crate) fn number(text: &str) -> Value {
     }
 }
 
+/// What is sent as browsers do; of a page that is only read, what its address says.
 impl<S: Send + Sync> FromRequest<S> for Form {
     type Rejection = PageError;
 
     async fn from_request(request: Request, state: &S) -> PageResult<Self> {
-        let headers = request.headers().clone();
-        let body = Bytes::from_request(request, state).await;
-        let body = body.map_err(|error| PageError::Unreadable(error.body_text()))?;
-        Self::read(&headers, &body)
+        let text = RawForm::from_request(request, state).await;
+        let RawForm(text) = text.map_err(|error| PageError::Unreadable(error.body_text()))?;
+        let fields = url::form_urlencoded::parse(&text).into_owned();
+        Ok(Self(fields.take(FIELDS_MAX).collect()))
     }
 }
 

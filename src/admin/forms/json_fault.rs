@@ -1,8 +1,8 @@
 //! What is wrong with JSON that somebody typed, in words for whoever did.
 
-use serde::de::IgnoredAny;
 use serde_json::Error;
 
+use crate::admin::outside::*;
 use crate::wire::BadInput;
 
 /// Parts of the parser's messages, and what they come to for somebody who looks at the text.
@@ -20,7 +20,6 @@ const MEANINGS: [(&str, &str); 9] = [
         brackets or an object in braces"),
 ];
 
-/// Where a text is no JSON.
 pub(crate) fn words(error: &Error) -> String {
     let said = error.to_string();
     let meaning = MEANINGS.iter().find(|(part, _)| said.contains(part));
@@ -29,7 +28,6 @@ pub(crate) fn words(error: &Error) -> String {
     format!("This is not JSON. Line {line}, column {column}: {meaning}.")
 }
 
-/// Why the events that were typed are not taken.
 pub(crate) fn of_events(text: &str, bad: &BadInput) -> String {
     if text.trim_ascii().is_empty() {
         return "Nothing is typed here; an event is expected, as JSON.".to_owned();

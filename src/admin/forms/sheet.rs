@@ -1,20 +1,15 @@
 //! Pages that are typed forms over something: opened, sent, and shown again with what is wrong in them.
 
-use axum::routing::{MethodRouter, get};
-use serde::de::DeserializeOwned;
-
 use crate::admin::page::*;
 
 /// A typed form that is filled in for `S`: its page, and what it does.
 pub(crate) trait Sheet<S: Subject>:
     Serialize + DeserializeOwned + Default + Send + Sync
 {
-    /// What it is filled in with at first.
     fn begin(call: &Call<S>) -> PageResult<Self>;
 
     fn page(call: &Call<S>, form: Filled<Self>) -> impl Template;
 
-    /// Does what it asks for, and tells what comes of it.
     fn save(&self, call: &Call<S>) -> impl Future<Output = PageResult> + Send;
 }
 
@@ -56,7 +51,6 @@ impl<F> SheetPage<F> {
         }
     }
 
-    /// The same for a change of what the call is about.
     pub(crate) fn changing<S: Subject>(
         call: &Call<S>,
         of: Fields,
@@ -90,7 +84,6 @@ pub(crate) fn draw_sheet<F: Sheet<S>, S: Subject>(call: &Call<S>, form: Filled<F
     draw_with(form.status(), &F::page(call, form))
 }
 
-/// The name that is typed for something new.
 pub(crate) fn named<N: Display, E: Display>(
     text: &str,
     noun: &str,

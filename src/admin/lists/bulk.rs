@@ -1,15 +1,8 @@
 //! Doing something with many rows of a list at once: those that are ticked.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use axum::extract::RawQuery;
-use axum::routing::{MethodRouter, get};
 
-use crate::admin::action::{Call, Done, Question, Subject};
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::site::Site;
-use crate::admin::widgets::{Flash, print};
+use crate::admin::page::*;
 
 /// Selected at once: as many as an address can carry whatever they are called.
 const SELECTED_MAX: usize = 100;
@@ -19,10 +12,8 @@ const NAMED_MAX: usize = 10;
 
 pub(crate) trait Selectable: Subject {
     const LIST: &'static str;
-    /// What one of them is called, and several.
     const NOUN: (&'static str, &'static str);
 
-    /// What a ticked box names.
     fn select(site: &Site, text: &str) -> impl Future<Output = PageResult<Self>> + Send;
 
     fn title(&self) -> String;
@@ -30,17 +21,13 @@ pub(crate) trait Selectable: Subject {
 
 /// An action for all that are ticked, after a question. Its address is that of the action behind the list's.
 pub(crate) struct Bulk<S: 'static> {
-    /// The end of its address.
     pub(crate) key: &'static str,
-    /// What it does to each.
     pub(crate) verb: &'static str,
-    /// Whether it makes a difference to this one.
     pub(crate) changes: fn(&S) -> bool,
     pub(crate) consequence: &'static str,
 }
 
 impl<S: Selectable> Bulk<S> {
-    /// Its key and its verb.
     pub(crate) fn offer(&self) -> (&'static str, &'static str) {
         (self.key, self.verb)
     }

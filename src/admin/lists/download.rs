@@ -1,13 +1,9 @@
 //! Downloads.
 
-use axum::body::Body;
-use axum::response::{IntoResponse, Response};
+use crate::admin::outside::*;
 use futures_util::future::OptionFuture;
 use futures_util::{FutureExt, stream};
-use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use serde::Serialize;
-
-use crate::store::StoreError;
+use http::header::CONTENT_DISPOSITION;
 
 pub(crate) const NDJSON: &str = "application/x-ndjson";
 

@@ -1,12 +1,6 @@
 //! What the filters of lists have in common: whose rows, with which words, from when to when.
 
-use crate::admin::forms::form::Refusal;
-use crate::admin::reader::Reader;
-use crate::base::Timestamp;
-use crate::model::name::{SubscriptionName, TopicName};
-use crate::model::registry::Registry;
-use crate::model::subscription::SubscriptionId;
-use crate::model::topic::TopicId;
+use crate::admin::page::*;
 
 /// The topic that a filter names, if it names one; an error where there is none of that name.
 pub(crate) fn topic(registry: &Registry, name: &str) -> Result<Option<TopicId>, ()> {
@@ -17,14 +11,15 @@ pub(crate) fn topic(registry: &Registry, name: &str) -> Result<Option<TopicId>, 
     registry.topic(&name).map(|it| Some(it.topic.id)).ok_or(())
 }
 
-/// One of these values to choose, or `none`: values and their texts.
 pub(crate) fn options(
     none: &str,
     values: impl IntoIterator<Item = String>,
 ) -> Vec<(String, String)> {
-    let none = (String::new(), none.to_owned());
-    let options = values.into_iter().map(|value| (value.clone(), value));
-    std::iter::once(none).chain(options).collect()
+    let values = values.into_iter().map(|value| (value.clone(), value));
+    [(String::new(), none.to_owned())]
+        .into_iter()
+        .chain(values)
+        .collect()
 }
 
 pub(crate) fn topic_options(registry: &Registry, none: &str) -> Vec<(String, String)> {
@@ -32,7 +27,6 @@ pub(crate) fn topic_options(registry: &Registry, none: &str) -> Vec<(String, Str
     options(none, topics.map(|each| each.topic.name.to_string()))
 }
 
-/// What was typed; `None` for nothing.
 pub(crate) fn given(text: &str) -> Option<String> {
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
@@ -70,11 +64,11 @@ impl Reading {
         of.unwrap_or_default()
     }
 
-    /// What was read, if nothing is wrong.
     pub(crate) fn end<T>(self, read: T) -> Result<T, Vec<Refusal>> {
-        match self.faults.is_empty() {
-            true => Ok(read),
-            false => Err(self.faults),
+        if self.faults.is_empty() {
+            Ok(read)
+        } else {
+            Err(self.faults)
         }
     }
 }
@@ -90,18 +84,14 @@ impl Of {
     /// Those of a topic, or of one of its subscriptions: `orders`, `orders/billing`; of everything where
     /// nothing is said. `None` for something that there is not.
     pub(crate) fn named(of: &str, registry: &Registry) -> Option<Self> {
-        let mut found = Self::default();
+        let (mut found, (topic, name)) = (Self::default(), taken_apart(of));
         if of.is_empty() {
             return Some(found);
         }
-        let (topic, name) = taken_apart(of);
         let topic = registry.topic(&TopicName::parse(topic).ok()?)?;
-        match name {
+        match name.map(SubscriptionName::parse) {
             None => found.topic = Some(topic.topic.id),
-            Some(name) => {
-                let name = SubscriptionName::parse(name).ok()?;
-                found.subscription = Some(topic.subscription(&name)?.id);
-            }
+            Some(name) => found.subscription = Some(topic.subscription(&name.ok()?)?.id),
         }
         Some(found)
     }
@@ -110,8 +100,11 @@ impl Of {
 /// The same for `everpost` and the management API.
 pub(crate) fn of_flags(of: &str) -> [(&'static str, String); 2] {
     let (topic, name) = taken_apart(of);
-    [("topic", topic), ("subscription", name.unwrap_or_default())]
-        .map(|(flag, of)| (flag, of.to_owned()))
+    let name = name.unwrap_or_default();
+    [
+        ("topic", topic.to_owned()),
+        ("subscription", name.to_owned()),
+    ]
 }
 
 /// How the filter names all of a topic: behind that of a namespace topic stands a slash, since
@@ -123,7 +116,6 @@ pub(crate) fn whole_topic(topic: &TopicName) -> String {
     }
 }
 
-/// The topic and, if one is named, the subscription.
 fn taken_apart(of: &str) -> (&str, Option<&str>) {
     match of.rsplit_once('/') {
         None => (of, None),

@@ -1,10 +1,9 @@
 //! What every list has around its rows; `templates/list.html` draws it.
 
-use std::fmt::Display;
-
 use crate::admin::forms::filled::Filled;
 use crate::admin::lists::link;
 use crate::admin::lists::recipe::Recipe;
+use crate::admin::outside::*;
 use crate::admin::widgets::{Tone, print};
 
 pub(crate) const ROWS: usize = 50;
@@ -16,20 +15,16 @@ const BEFORE: &str = "before";
 pub(crate) struct List {
     pub(crate) path: &'static str,
     pub(crate) tabs: Vec<Tab>,
-    /// What the tabs tell apart.
     pub(crate) tabs_label: &'static str,
     /// Parameters that stay when something else is filtered: the tab.
     pub(crate) kept: Vec<(&'static str, String)>,
     pub(crate) is_filtered: bool,
-    /// What is wrong with what was asked, one sentence each.
     pub(crate) faults: Vec<String>,
     /// Ends of addresses and verbs of what can be done with the rows that are ticked.
     pub(crate) bulk: Vec<(&'static str, &'static str)>,
     /// What can be done with all rows that match, those of other pages too: the link, and what it says.
     pub(crate) all: Option<(String, String)>,
-    /// How many rows there are.
     pub(crate) shown: String,
-    /// What the links to the first and to the next page say.
     pub(crate) turns: (&'static str, &'static str),
     pub(crate) newest: Option<String>,
     pub(crate) older: Option<String>,
@@ -43,7 +38,6 @@ pub(crate) struct Tab {
     pub(crate) title: &'static str,
     pub(crate) href: String,
     pub(crate) current: bool,
-    /// What is in it, where that is known.
     pub(crate) count: Option<(String, Tone)>,
 }
 
@@ -60,7 +54,6 @@ impl List {
         }
     }
 
-    /// A list at `path` that cannot be filtered.
     pub(crate) fn whole(path: &'static str, shown: String, recipe: Recipe) -> Self {
         Self {
             path,
@@ -102,7 +95,6 @@ impl List {
         self
     }
 
-    /// Whether nothing at all is asked for.
     pub(crate) fn is_whole(&self) -> bool {
         !self.is_filtered && self.kept.is_empty() && self.newest.is_none()
     }

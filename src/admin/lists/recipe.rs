@@ -1,15 +1,10 @@
 //! The same as on a page, for the command line.
 
-use std::fmt::Display;
-
-use askama::Template;
-use serde_json::Value;
-
 use crate::admin::lists::link;
+use crate::admin::outside::*;
 use crate::admin::site::Site;
 use crate::admin::widgets::part;
 
-/// Commands that do or show what the page does.
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "widgets/recipe.html")]
 pub(crate) struct Recipe {
@@ -32,7 +27,6 @@ impl Recipe {
             .everpost(command(&format!("everpost {words}"), flags))
     }
 
-    /// Asks for one thing of the list at `path`.
     pub(crate) fn one(site: &Site, path: &str, words: &str, id: impl Display) -> Self {
         let url = site.management_url(&format!("/everpost/{path}/{id}"));
         Self::get(&url).everpost(format!("everpost {words} {id}"))
@@ -60,7 +54,6 @@ impl Recipe {
     }
 }
 
-/// The command with the flags that have a value.
 pub(crate) fn command(words: &str, flags: &[(&str, String)]) -> String {
     let given = flags.iter().filter(|(_, value)| !value.is_empty());
     let flags = given.map(|(name, value)| format!(" --{name} {}", quoted(value)));

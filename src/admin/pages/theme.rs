@@ -5,7 +5,7 @@ use time::Duration;
 use tower_sessions::cookie::{Cookie, SameSite};
 
 use crate::admin::page::*;
-use crate::admin::theme::{COOKIE, SYSTEM, named};
+use crate::admin::reader::{SYSTEM, THEME_COOKIE, theme_named};
 
 /// How long a choice is remembered: browsers keep no cookie longer (RFC 6265bis, 5.5).
 const KEPT: Duration = Duration::days(400);
@@ -15,12 +15,12 @@ const KEPT: Duration = Duration::days(400);
 pub(crate) async fn choose(State(site): State<Arc<Site>>, form: Form) -> PageResult {
     let problem = "The field theme must be system, light or dark.";
     let unknown = || PageError::Unreadable(problem.to_owned());
-    let theme = named(form.text("theme")).ok_or_else(unknown)?;
+    let theme = theme_named(form.text("theme")).ok_or_else(unknown)?;
     let (value, kept) = match theme {
         SYSTEM => ("", Duration::ZERO), // which deletes it
         theme => (theme.name, KEPT),
     };
-    let set_cookie = Cookie::build((COOKIE, value))
+    let set_cookie = Cookie::build((THEME_COOKIE, value))
         .path("/admin")
         .max_age(kept)
         .http_only(true)

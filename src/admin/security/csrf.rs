@@ -1,20 +1,15 @@
 //! Requests that change something must come from our own pages: by what the browser says about their
 //! origin, and by a token in the form (docs/security.md B3).
 
-use std::sync::Arc;
-
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use http::header::{HOST, ORIGIN};
-use http::{HeaderMap, Method};
+use http::header::ORIGIN;
 use url::Url;
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::forms::form::Form;
+use crate::admin::outside::*;
 use crate::admin::site::Site;
 
-/// Refuses what another site makes a browser send.
 pub(crate) async fn refuse_foreign(
     State(site): State<Arc<Site>>,
     request: Request,
@@ -33,10 +28,8 @@ fn is_token(presented: &str, expected: &str) -> bool {
 
 /// Refuses a form that does not carry the token `expected`.
 pub(crate) fn check(form: &Form, expected: &str) -> PageResult<()> {
-    match is_token(form.raw("csrf"), expected) {
-        true => Ok(()),
-        false => Err(PageError::BadToken),
-    }
+    let is_ours = is_token(form.raw("csrf"), expected);
+    is_ours.then_some(()).ok_or(PageError::BadToken)
 }
 
 /// Judges by `Sec-Fetch-Site`, else by `Origin`. Browsers leave the first one out over plain HTTP, and

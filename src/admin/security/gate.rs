@@ -1,8 +1,7 @@
 //! Who gets to the pages: nobody before the appliance is claimed, then whoever is signed in with a role
 //! that suffices.
 
-use axum::extract::{OriginalUri, Request};
-use tower_sessions::Session;
+use axum::extract::OriginalUri;
 
 use crate::admin::page::*;
 use crate::admin::security::client::is_refresh;
@@ -38,41 +37,42 @@ pub(crate) async fn admit(
     Ok(reader.reads(next.run(request)).await)
 }
 
-/// Lets pass what the visitor's role allows.
 pub(crate) async fn authorize(
     State(access): State<Access>,
     visitor: Visitor,
     request: Request,
     next: Next,
 ) -> PageResult {
-    let needed = match request.method().is_safe() {
-        true => access.reads,
-        false => access.changes,
+    let is_safe = request.method().is_safe();
+    let needed = if is_safe {
+        access.reads
+    } else {
+        access.changes
     };
-    match visitor.role >= needed {
-        true => Ok(next.run(request).await),
-        false => Err(PageError::Forbidden(needed)),
+    if visitor.role < needed {
+        return Err(PageError::Forbidden(needed));
     }
+    Ok(next.run(request).await)
 }
 
 /// The page that was asked for is found again after signing in; a form that was sent is not.
 fn to_login(request: &Request, wanted: &str) -> Response {
     if !request.method().is_safe() {
         let was_leaving = wanted == "/admin/logout";
-        let news = if was_leaving {
-            "signed-out"
-        } else {
-            "not-sent"
-        };
-        return login::told(news, "");
+        return login::told(
+            if was_leaving {
+                "signed-out"
+            } else {
+                "not-sent"
+            },
+            "",
+        );
     }
     let had_session = session::is_brought(request.headers());
     let is_wanted = paths::is_page(wanted) && wanted != "/admin";
-    let parameters = [
-        ("news", if had_session { "session-ended" } else { "" }),
-        ("next", if is_wanted { wanted } else { "" }),
-    ];
-    let parameters = parameters.map(|(name, value)| (name, value.to_owned()));
+    let news = if had_session { "session-ended" } else { "" };
+    let next = if is_wanted { wanted } else { "" };
+    let parameters = [("news", news.to_owned()), ("next", next.to_owned())];
     Redirect::to(&link("/admin/login", &parameters)).into_response()
 }
 

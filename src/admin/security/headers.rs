@@ -1,6 +1,6 @@
 //! Headers that tell browsers to trust a page with nothing but itself (docs/security.md B8).
 
-use axum::response::Response;
+use crate::admin::outside::*;
 use http::HeaderValue;
 use http::header::CACHE_CONTROL;
 

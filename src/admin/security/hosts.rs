@@ -4,16 +4,12 @@
 //! from there would then share their origin with ours, and could use them with the cookies of whoever has
 //! both open (DNS rebinding). The browser still tells the name, so a name that is not ours is refused.
 
-use std::net::{IpAddr, SocketAddr};
-
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use http::header::HOST;
+use http::Uri;
 use http::uri::Authority;
-use http::{HeaderMap, Uri};
 use url::{Host, Url};
 
 use crate::admin::error::{PageError, PageResult};
+use crate::admin::outside::*;
 use crate::admin::widgets::print;
 
 /// Characters of a foreign host that the answer repeats; a name of the DNS has at most 253.

@@ -1,15 +1,11 @@
 //! Signing in, by a password and, with a second factor, by a code; and signing out.
 
 use http::header::SET_COOKIE;
-use tower_sessions::Session;
-use tower_sessions::cookie::{Cookie, SameSite};
 
 use crate::admin::page::*;
 use crate::admin::security::client::cookie;
 use crate::admin::security::open_form::{Purpose, Stranger};
-use crate::admin::security::session::Awaited;
 use crate::admin::security::{csrf, session, setup};
-use crate::store::accounts::UserId;
 
 /// Holds the token of the login form: there is no session yet that could.
 const TOKEN_COOKIE: &str = "everpost_login";
@@ -28,7 +24,7 @@ pub(crate) async fn show(from: Stranger) -> PageResult {
     let visitor = session::visitor(&from.site, session, nowhere, &from.client, true);
     Ok(match visitor.await? {
         Some(_) => Redirect::to("/admin").into_response(),
-        None => draw_form(&from, Vec::new()),
+        None => draw_form(&from, None),
     })
 }
 
@@ -46,13 +42,10 @@ pub(crate) async fn submit(from: Stranger) -> PageResult {
             Ok(Redirect::to(paths::or_overview(next)).into_response())
         }
         // Which of the two is wrong stays our secret.
-        Ok(None) => {
-            let refusal = Refusal::whole("Name or password is wrong.");
-            Ok(draw_form(&from, vec![refusal]))
-        }
+        Ok(None) => Ok(draw_form(&from, Some("Name or password is wrong."))),
         Err(error @ PageError::TooOften(_)) => {
-            let page = draw_form(&from, vec![Refusal::whole(error.to_string())]);
-            Ok((error.status(), error.retry_after(), page).into_response())
+            let page = draw_form(&from, Some(&error.to_string()));
+            Ok((error.kind().0, error.retry_after(), page).into_response())
         }
         Err(error) => Err(error),
     }
@@ -73,14 +66,16 @@ async fn authenticate(from: &Stranger) -> PageResult<Option<User>> {
     let known = async { Ok(site.people.authenticate(name, password).await?) };
     let user = site.throttle.guess(Some(name), address, known).await?;
     if user.is_none() {
-        let address = address.map(tracing::field::display);
         // Without the name: people type their password into the wrong field.
-        tracing::warn!(client.address = address, "a sign-in failed");
+        tracing::warn!(
+            client.address = address.map(tracing::field::display),
+            "a sign-in failed"
+        );
     }
     Ok(user)
 }
 
-fn draw_form(from: &Stranger, refusals: Vec<Refusal>) -> Response {
+fn draw_form(from: &Stranger, problem: Option<&str>) -> Response {
     let Stranger { site, form, .. } = from;
     // A token that is out already stays, so that a second window spoils nothing.
     let token = cookie(&from.headers, TOKEN_COOKIE);
@@ -92,16 +87,18 @@ fn draw_form(from: &Stranger, refusals: Vec<Refusal>) -> Response {
         .same_site(SameSite::Strict)
         .to_string();
     let (next, news) = (form.raw("next"), form.raw("news"));
+    let refusals = problem.into_iter().map(Refusal::whole).collect();
     let page = Purpose::SignIn { next, news }.draw(&token, form.raw("name"), refusals);
     ([(SET_COOKIE, set_cookie)], page).into_response()
 }
 
 pub(crate) async fn ask_code(Stranger { site, session, .. }: Stranger) -> PageResult {
     let awaited = session::awaited(&site, &session).await?;
-    Ok(awaited.map_or_else(start_again, |awaited| draw_code(&awaited, Vec::new())))
+    Ok(awaited.map_or_else(start_again, |awaited| {
+        Purpose::SecondFactor.draw(&awaited.csrf, "", Vec::new())
+    }))
 }
 
-/// A code from an app, or a recovery code.
 pub(crate) async fn submit_code(from: Stranger) -> PageResult {
     let (site, session, address) = (from.site, from.session, from.client.address);
     let Some(awaited) = session::awaited(&site, &session).await? else {
@@ -122,7 +119,7 @@ pub(crate) async fn submit_code(from: Stranger) -> PageResult {
         let name = &user.name;
         tracing::warn!(user.name = name, "a sign-in failed by its second factor");
         let refusal = Refusal::of("code", "This is not the code, or it was used already.");
-        return Ok(draw_code(&awaited, vec![refusal]));
+        return Ok(Purpose::SecondFactor.draw(&awaited.csrf, "", vec![refusal]));
     }
     session::sign_in(&site, &session, &user, &from.client).await?;
     Ok(Redirect::to(paths::or_overview(&awaited.next)).into_response())
@@ -130,8 +127,4 @@ pub(crate) async fn submit_code(from: Stranger) -> PageResult {
 
 fn start_again() -> Response {
     Redirect::to("/admin/login").into_response()
-}
-
-fn draw_code(awaited: &Awaited, refusals: Vec<Refusal>) -> Response {
-    Purpose::SecondFactor.draw(&awaited.csrf, "", refusals)
 }

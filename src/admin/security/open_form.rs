@@ -1,15 +1,11 @@
 //! Forms for whoever is not signed in: signing in, choosing a password, and the first run.
 
-use axum::extract::{FromRequest, Request};
-use tower_sessions::Session;
-
 use crate::admin::page::*;
 use crate::broker::people::NAME_CHARACTERS_MAX;
 
 /// Bytes of a form that anybody may send: a name, a password and a token fit many times over.
 pub(crate) const OPEN_FORM_BYTES_MAX: usize = 16_384;
 
-/// Somebody who is not signed in, with the request that they make.
 pub(crate) struct Stranger {
     pub(crate) site: Arc<Site>,
     pub(crate) session: Session,
@@ -23,17 +19,13 @@ impl FromRequest<Arc<Site>> for Stranger {
     type Rejection = PageError;
 
     async fn from_request(request: Request, site: &Arc<Site>) -> PageResult<Self> {
-        let (parts, body) = request.into_parts();
-        let session = parts.extensions.get::<Session>().cloned();
+        let session = request.extensions().get::<Session>().cloned();
         Ok(Self {
             site: Arc::clone(site),
             session: session.expect("the router has put one there"),
-            client: Client::of(&parts.headers, &parts.extensions),
-            headers: parts.headers.clone(),
-            form: match parts.method.is_safe() {
-                true => Form::parse(parts.uri.query().unwrap_or_default().as_bytes()),
-                false => Form::from_request(Request::from_parts(parts, body), site).await?,
-            },
+            client: Client::of(request.headers(), request.extensions()),
+            headers: request.headers().clone(),
+            form: Form::from_request(request, site).await?,
         })
     }
 }
@@ -76,9 +68,10 @@ impl Purpose<'_> {
             Self::SetUp => ("Set up Everpost", StatusCode::UNPROCESSABLE_ENTITY),
             Self::Password { .. } => ("Choose a password", StatusCode::UNPROCESSABLE_ENTITY),
         };
-        let status = match refusals.is_empty() {
-            true => StatusCode::OK,
-            false => refused,
+        let status = if refusals.is_empty() {
+            StatusCode::OK
+        } else {
+            refused
         };
         let name = name.chars().take(NAME_CHARACTERS_MAX).collect();
         let page = OpenForm {

@@ -1,9 +1,6 @@
 //! Asks for the password again before a secret is shown or somebody's rights change: whoever finds a browser
 //! that somebody left open gets no further (docs/security.md B3; ASVS 7.5.1 and 7.5.3).
 
-use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
-
 use crate::admin::page::*;
 use crate::admin::security::csrf;
 
@@ -43,7 +40,8 @@ pub(crate) async fn ask(
     let (parts, body) = request.into_parts();
     let body = Bytes::from_request(Request::from_parts(parts.clone(), body), &()).await;
     let body = body.map_err(|error| PageError::Unreadable(error.body_text()))?;
-    let form = Form::read(&parts.headers, &body)?;
+    let sent = Request::from_parts(parts.clone(), body.clone().into());
+    let form = Form::from_request(sent, &()).await?;
     csrf::check(&form, &visitor.csrf)?;
     let mut refusals = Vec::new();
     if form.has(PASSWORD_FIELD) {

@@ -3,7 +3,6 @@
 use crate::admin::page::*;
 use crate::admin::security::login;
 use crate::admin::security::open_form::{Purpose, Stranger};
-use crate::broker::people::PeopleError;
 
 pub(crate) async fn show(from: Stranger) -> PageResult {
     let name = holder(&from).await?;

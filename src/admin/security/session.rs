@@ -4,23 +4,15 @@
 //! by our own clock. The database knows the hash of its id alone (docs/security.md B3).
 
 use std::fmt;
-use std::net::IpAddr;
-use std::ops::Deref;
-use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use axum::extract::FromRequestParts;
-use axum::response::{IntoResponse, Redirect};
-use http::HeaderMap;
 use http::request::Parts;
-use serde::{Deserialize, Serialize};
-use tower_sessions::cookie::SameSite;
 use tower_sessions::session::{Id, Record};
 use tower_sessions::session_store::{Error, Result};
-use tower_sessions::{Expiry, Session, SessionManagerLayer, SessionStore};
+use tower_sessions::{Expiry, SessionManagerLayer, SessionStore};
 
 use crate::admin::error::{PageError, PageResult};
+use crate::admin::outside::*;
 use crate::admin::reader::{Reader, ReadingUser};
 use crate::admin::security::client::{Client, cookie};
 use crate::admin::site::Site;
@@ -28,12 +20,6 @@ use crate::admin::sitemap::SiteMap;
 use crate::admin::standing::Standing;
 use crate::admin::widgets::Flash;
 use crate::admin::zone::Zone;
-use crate::base::{Timestamp, sha256_hex};
-use crate::model::audit::Caller;
-use crate::store::StoreError;
-#[cfg(test)]
-use crate::store::accounts::Role;
-use crate::store::accounts::{Accounts, SessionRecord, User, UserId};
 
 /// How long a session lives without requests, and at most (docs/security.md B3).
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
@@ -49,12 +35,10 @@ const TOUCHED_EVERY: Duration = Duration::from_secs(60);
 const COOKIE: &str = "everpost_session";
 const COOKIE_OF_HOST: &str = "__Host-everpost_session";
 
-/// Keys in a session's record.
 const SIGNED_IN: &str = "signed_in";
 const AWAITED: &str = "awaited";
 const FLASH: &str = "flash";
 
-/// What a session remembers about who signed in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SignedIn {
     user: i64,
@@ -68,16 +52,13 @@ struct SignedIn {
     browser: Option<String>,
 }
 
-/// Somebody signed in, with the request that they make.
 #[derive(Clone)]
 pub(crate) struct Visitor {
     pub(crate) user: Arc<User>,
     pub(crate) csrf: String,
     pub(crate) confirmed_at: Timestamp,
     pub(crate) now: Timestamp,
-    /// The path of the request, `/admin` included.
     pub(crate) path: String,
-    /// The same with its query.
     pub(crate) address: String,
     pub(crate) flash: Option<Flash>,
     /// Whether the page can be read again: it answers no form.
@@ -101,12 +82,13 @@ impl Visitor {
         self.role.sees_data()
     }
 
-    pub(crate) fn may_open(&self, path: &str) -> bool {
-        self.map.opens(path, self.role)
+    /// Whether a link to the page at `path` leads somewhere.
+    pub(crate) fn opens(&self, path: impl Display) -> bool {
+        self.map.opens(&path.to_string(), self.role)
     }
 
-    pub(crate) fn may_send(&self, path: &str) -> bool {
-        self.map.sends(path, self.role)
+    pub(crate) fn sends(&self, path: impl Display) -> bool {
+        self.map.sends(&path.to_string(), self.role)
     }
 
     /// The next step on an empty page, if it is one for the visitor.
@@ -116,10 +98,9 @@ impl Visitor {
         title: &'static str,
     ) -> Option<(String, &'static str)> {
         let path = path.into();
-        self.may_open(&path).then_some((path, title))
+        self.opens(&path).then_some((path, title))
     }
 
-    /// What the book of sessions knows this one by.
     pub(crate) fn session_key(&self) -> Option<String> {
         self.session.id().as_ref().map(key)
     }
@@ -146,7 +127,6 @@ impl Visitor {
         Ok(self)
     }
 
-    /// The same for every part of the page.
     pub(crate) fn as_reader(&self) -> Reader {
         let before = Reader::current();
         let zone = self.time_zone.as_deref().and_then(Zone::named);
@@ -214,7 +194,6 @@ pub(crate) async fn await_code(
     Ok(session.insert(AWAITED, awaited).await?)
 }
 
-/// Whose code is awaited, if that was not too long ago.
 pub(crate) async fn awaited(site: &Site, session: &Session) -> PageResult<Option<Awaited>> {
     let awaited = session.get::<Awaited>(AWAITED).await?;
     let waited = |each: &Awaited| site.people.now().since(Timestamp::from_ms(each.since_ms));
@@ -323,11 +302,10 @@ impl Sessions {
         self.0.people.accounts()
     }
 
-    /// What the book keeps of a session that is used now.
     fn kept(&self, record: &Record) -> Result<SessionRecord> {
         let now = self.0.people.now();
-        let signed_in = record.data.get(SIGNED_IN);
-        let signed_in = signed_in.and_then(|value| SignedIn::deserialize(value).ok());
+        let signed_in = record.data.get(SIGNED_IN).map(SignedIn::deserialize);
+        let signed_in = signed_in.and_then(std::result::Result::ok);
         let of_user = signed_in.as_ref();
         let moment = |ms: fn(&SignedIn) -> i64| of_user.map(ms).map_or(now, Timestamp::from_ms);
         let started_at = moment(|each| each.started_ms);
@@ -362,9 +340,12 @@ impl SessionStore for Sessions {
 
     async fn load(&self, id: &Id) -> Result<Option<Record>> {
         let now = self.0.people.now();
-        let found = self.accounts().session(key(id), now).await;
-        let data = found.map_err(backend)?.as_deref().map(serde_json::from_str);
-        let data = data.transpose();
+        let found = self
+            .accounts()
+            .session(key(id), now)
+            .await
+            .map_err(backend)?;
+        let data = found.as_deref().map(serde_json::from_str).transpose();
         let data = data.map_err(|error| Error::Decode(error.to_string()))?;
         Ok(data.map(|data| Record {
             id: *id,

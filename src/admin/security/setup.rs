@@ -47,7 +47,6 @@ fn say(status: StatusCode, title: &'static str, why: Option<&'static str>) -> Re
     draw_with(status, &LinkPage { frame, why })
 }
 
-/// What every page says while nobody has an account.
 pub(crate) fn unclaimed() -> Response {
     let why = "Nobody has an account on this appliance yet.";
     say(StatusCode::FORBIDDEN, "Not set up yet", Some(why))

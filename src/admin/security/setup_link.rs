@@ -1,21 +1,14 @@
 //! The link that is printed at the first run, and lets whoever holds it make the first account.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use crate::base::{Clock, Entropy, Timestamp};
-use crate::model::access::Secret;
+use crate::admin::outside::*;
+use crate::base::Entropy;
 
 /// How long the link works (product.md, conventions 2).
 const LINK_LIFE: Duration = Duration::from_secs(30 * 60);
 
-/// The way in while nobody has an account. Cheap to clone.
+/// The way in while nobody has an account.
 #[derive(Clone)]
 pub struct SetupLink {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     token: Secret,
     expires_at: Timestamp,
     clock: Clock,
@@ -25,22 +18,19 @@ impl SetupLink {
     /// A new link, valid for half an hour. It opens nothing once somebody has an account.
     pub fn new(entropy: &Entropy, clock: &Clock) -> Self {
         Self {
-            inner: Arc::new(Inner {
-                token: Secret::new(entropy.secret()),
-                expires_at: clock.now() + LINK_LIFE,
-                clock: clock.clone(),
-            }),
+            token: Secret::new(entropy.secret()),
+            expires_at: clock.now() + LINK_LIFE,
+            clock: clock.clone(),
         }
     }
 
     /// The path and query to put behind the URL of the appliance: `/admin/setup?token=…`. A secret.
     pub fn path(&self) -> String {
-        format!("/admin/setup?token={}", self.inner.token.reveal())
+        format!("/admin/setup?token={}", self.token.reveal())
     }
 
     pub(crate) fn admits(&self, token: &str) -> bool {
-        let inner = &self.inner;
-        inner.token.admits(token) && inner.clock.now() < inner.expires_at
+        self.token.admits(token) && self.clock.now() < self.expires_at
     }
 }
 

@@ -1,12 +1,10 @@
 //! Whose failures count together when somebody guesses: those at one account, and those from one network.
 
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 
 use crate::admin::error::{PageError, PageResult};
-use crate::base::{Clock, sha256_hex};
-use crate::store::accounts::{Accounts, Guessers};
+use crate::admin::outside::*;
+use crate::store::accounts::Guessers;
 
 /// Networks are counted, not addresses, because one guesser has many of them (docs/security.md B3).
 const IPV4_PREFIX: u8 = 24;

@@ -1,14 +1,11 @@
 //! States: an icon, a word and a colour.
 
-use askama::Template;
-use serde::{Deserialize, Serialize};
-
+use crate::admin::outside::*;
 use crate::admin::widgets::part;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Tone {
     Good,
-    /// Neither good nor bad.
     Rest,
     Warn,
     Bad,
@@ -42,14 +39,12 @@ impl Tone {
 )]
 pub(crate) struct Icon(pub(crate) &'static str);
 
-/// A state, as a word with an icon.
 #[derive(Clone, Debug, PartialEq, Eq, Template)]
 #[template(path = "widgets/badge.html")]
 pub(crate) struct Badge {
     pub(crate) tone: Tone,
     icon: Icon,
     pub(crate) word: String,
-    /// Without a ground, as in tables.
     bare: bool,
 }
 
@@ -65,13 +60,11 @@ impl Badge {
         }
     }
 
-    /// The same with another icon than that of the tone.
     pub(crate) fn with(self, icon: &'static str) -> Self {
         let icon = Icon(icon);
         Self { icon, ..self }
     }
 
-    /// The same in other words.
     pub(crate) fn saying(self, word: String) -> Self {
         Self { word, ..self }
     }
@@ -80,7 +73,6 @@ impl Badge {
         self.icon
     }
 
-    /// The same as tables have it.
     pub(crate) fn bare(self) -> Self {
         Self { bare: true, ..self }
     }

@@ -3,8 +3,7 @@
 
 use std::fmt::Write as _;
 
-use askama::Template;
-
+use crate::admin::outside::*;
 use crate::admin::widgets::part;
 
 /// How high a chart is, where the drawing begins below the line of words, and where it stands above the times.
@@ -25,9 +24,7 @@ pub(crate) struct Chart {
     pub(crate) series: Vec<Series>,
     /// Each slot in words; the last one has not ended.
     pub(crate) said: Vec<String>,
-    /// Words below, and where they stand.
     pub(crate) times: Vec<(f64, String)>,
-    /// What is most remarkable.
     pub(crate) peak: String,
 }
 
@@ -91,7 +88,6 @@ impl Scale {
         }
     }
 
-    /// What part of the axis lies below a value.
     fn share(&self, value: f64) -> f64 {
         let (foot, top) = (self.ticks[0].0, self.ticks[self.ticks.len() - 1].0);
         let share = match self.is_logarithmic {

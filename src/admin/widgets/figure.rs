@@ -4,10 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     Plain,
-    /// It is off, and coloured.
     Note,
     Hot,
-    /// It needs somebody, and is tinted.
     Warn,
     Bad,
 }
@@ -23,7 +21,6 @@ impl Look {
         }
     }
 
-    /// This look if there is reason for it.
     pub(crate) fn when(self, has_reason: bool) -> Self {
         if has_reason { self } else { Self::Plain }
     }
@@ -36,12 +33,10 @@ impl Look {
 
     /// Of a share in per cent, which is well from 99 on.
     pub(crate) fn of_share(part: u64, whole: u64) -> Self {
-        if part * 100 >= whole * 99 {
-            Self::Plain
-        } else if part * 100 >= whole * 50 {
-            Self::Note
-        } else {
-            Self::Bad
+        match part * 100 {
+            well if well >= whole * 99 => Self::Plain,
+            half if half >= whole * 50 => Self::Note,
+            _ => Self::Bad,
         }
     }
 }

@@ -3,12 +3,10 @@
 
 #![allow(unreachable_pub, reason = "the macro makes public items of them")]
 
-use std::time::Duration;
-
 use askama::{Result, Values, filter_fn};
 
+use crate::admin::outside::*;
 use crate::admin::widgets::{Time, print};
-use crate::base::Timestamp;
 
 /// A value, or a reference to one, as templates have them.
 pub(crate) trait Plain<T> {
@@ -40,7 +38,6 @@ impl<T, U: Plain<T> + ?Sized> Plain<T> for &U {
     }
 }
 
-/// Filters of one value.
 macro_rules! filters {
     ($($(#[$says:meta])* $name:ident: $of:ty => $gives:ty, $by:expr;)+) => { $(
         $(#[$says])*
@@ -68,7 +65,6 @@ filters! {
     in_minutes: Timestamp => Time, Time::in_minutes;
     /// How long until then, without a `title` of its own: `in 9 min`.
     until: Timestamp => String, |at| Time::relative(at).text();
-    /// Date and time of day.
     moment: Timestamp => Time, Time::at;
     /// The same to the millisecond.
     exactly: Timestamp => Time, |at| Time::by("%Y-%m-%d %H:%M:%S.%3f", at);
@@ -89,7 +85,6 @@ pub(crate) fn plural(
     Ok(print::plural(number.plain(), one, many))
 }
 
-/// The text of a stranger with nothing hidden in it.
 #[filter_fn]
 pub(crate) fn visible(text: impl AsRef<str>, _: &dyn Values) -> Result<String> {
     Ok(print::visible(text.as_ref()))
@@ -101,7 +96,6 @@ pub(crate) fn saying(at: impl Plain<Timestamp>, _: &dyn Values, words: &str) -> 
     Ok(Time::saying(at.plain(), words))
 }
 
-/// With a capital letter and a full stop.
 #[filter_fn]
 pub(crate) fn sentence(text: impl AsRef<str>, _: &dyn Values) -> Result<String> {
     Ok(print::sentence(text.as_ref()))

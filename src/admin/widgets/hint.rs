@@ -1,10 +1,9 @@
 //! What went wrong, and what to look at.
 
-use askama::Template;
-
+use crate::admin::outside::*;
 use crate::admin::widgets::part;
 use crate::model::dead_letter::DeadLetterReason as Reason;
-use crate::model::delivery::{AttemptResult, Outcome};
+use crate::model::delivery::AttemptResult;
 
 /// What a failed attempt with this answer means, in plain language, and what to look at.
 #[derive(Clone, Copy, Debug, Template)]
@@ -13,7 +12,6 @@ pub(crate) struct Hint<'a>(&'a AttemptResult);
 
 part!(Hint<'_>);
 
-/// The hint for an attempt with this answer; `None` when nothing went wrong.
 pub(crate) fn for_answer(answer: &AttemptResult) -> Option<Hint<'_>> {
     (answer.outcome != Outcome::Delivered).then_some(Hint(answer))
 }

@@ -1,8 +1,7 @@
 //! JSON for reading: laid out, coloured, and with the characters that stand behind escapes. Numbers and repeated
 //! names stay as they were written, which a parser and a printer would not promise.
 
-use askama::Template;
-
+use crate::admin::outside::*;
 use crate::admin::widgets::{part, print};
 
 /// `text`, which must be JSON, with line breaks and indentation.
@@ -13,11 +12,7 @@ pub(crate) fn laid_out(text: &str) -> String {
         let closes = token.starts_with(['}', ']']);
         // What has nothing in it stays on its line.
         if is_opened != closes {
-            depth = if closes {
-                depth.saturating_sub(1)
-            } else {
-                depth + 1
-            };
+            depth = depth.saturating_add_signed(if closes { -1 } else { 1 });
             out.push_str(&break_line(depth));
         }
         out.push_str(token);
@@ -72,7 +67,6 @@ part!(JsonCode);
 type Line = (bool, bool, Vec<(&'static str, String)>);
 
 impl JsonCode {
-    /// Of `text`, which must be JSON.
     pub(crate) fn new(text: &str) -> Self {
         let laid_out = laid_out(text);
         Self(laid_out.split_inclusive('\n').map(line).collect())

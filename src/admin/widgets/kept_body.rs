@@ -1,15 +1,12 @@
 //! The body of a request, of which perhaps only the beginning is kept, ready to print.
 
-use serde::de::IgnoredAny;
-
+use crate::admin::outside::*;
 use crate::admin::widgets::{json_text, print};
 use crate::wire::text_beginning;
 
 /// The body as a text that does nothing, and what is to be said of it.
 pub(crate) struct KeptBody {
-    /// Empty where there was none.
     pub(crate) text: String,
-    /// Its size, and whether this is all of it.
     pub(crate) note: String,
 }
 

@@ -1,12 +1,8 @@
 //! What a retry policy comes to: how long it waits before each attempt, if all of them fail.
 
-use std::time::Duration;
-
-use askama::Template;
-
+use crate::admin::outside::*;
 use crate::admin::widgets::{filters, hint, part};
 use crate::base::TimeScale;
-use crate::model::dead_letter::DeadLetterReason;
 use crate::model::retry::RetryPolicy;
 
 /// Steps that are drawn; of more, the first and the number of the others.

@@ -1,11 +1,8 @@
 //! What a page has to say: about the last action, and about a list with nothing in it.
 
-use askama::Template;
-use serde::{Deserialize, Serialize};
-
+use crate::admin::outside::*;
 use crate::admin::widgets::{Icon, Tone, part};
 
-/// What the last action has to say.
 #[derive(Clone, Debug, PartialEq, Eq, Template, Serialize, Deserialize)]
 #[template(path = "widgets/flash.html")]
 pub(crate) struct Flash {
@@ -13,7 +10,6 @@ pub(crate) struct Flash {
     text: String,
 }
 
-/// What an empty list says, and the next step.
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/empty.html")]
 pub(crate) struct Empty {
@@ -40,7 +36,6 @@ impl Flash {
 }
 
 impl Empty {
-    /// There is nothing of the kind yet.
     pub(crate) fn new(icon: &'static str, title: &'static str, text: &'static str) -> Self {
         Self {
             icon: Icon(icon),
@@ -56,16 +51,14 @@ impl Empty {
         Self {
             step: Some((path.to_owned(), "Clear filters")),
             quiet: true,
-            ..Self::new("inspectors", title, "")
+            ..Self::new("search", title, "")
         }
     }
 
-    /// The same in one sentence, with the next step.
     pub(crate) fn saying(title: &'static str, step: Option<(String, &'static str)>) -> Self {
         Self::new("none", title, "").leading_to(step)
     }
 
-    /// The same with what to do about it, for whoever may.
     pub(crate) fn leading_to(self, step: Option<(String, &'static str)>) -> Self {
         Self { step, ..self }
     }

@@ -1,8 +1,7 @@
 //! Figures as people read them.
 
-use std::time::Duration;
-
-use crate::base::{self, Timestamp};
+use crate::admin::outside::*;
+use crate::base;
 
 pub(crate) use crate::base::human::{bytes, span};
 

@@ -1,41 +1,29 @@
 //! A text as a picture for phones.
 
-use askama::Template;
-use qrcode::{Color, EcLevel, QrCode};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use qrcode::render::svg;
+use qrcode::{EcLevel, QrCode};
 
+use crate::admin::outside::*;
 use crate::admin::widgets::part;
 
-/// Modules around the picture that stay empty, as readers expect (ISO/IEC 18004).
-const QUIET_ZONE: usize = 4;
-
+/// The address of the picture, which has all of it.
 #[derive(Clone, Debug, Template)]
-#[template(path = "widgets/qr.html")]
-pub(crate) struct Qr {
-    /// Modules from side to side, the quiet zone included.
-    side: usize,
-    path: String,
-}
+#[template(
+    ext = "html",
+    source = "<img class=\"qr\" alt=\"QR code for your app\" width=\"220\" height=\"220\" src=\"{{ self.0 }}\">"
+)]
+pub(crate) struct Qr(String);
 
 part!(Qr);
 
 impl Qr {
-    /// The picture of `text`; `None` if it is too long for one.
+    /// `None` if `text` is too long for a picture.
     pub(crate) fn new(text: &str) -> Option<Self> {
         let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
-        let width = code.width();
-        let modules = code.to_colors();
-        let dark = modules
-            .iter()
-            .enumerate()
-            .filter(|(_, color)| **color == Color::Dark);
-        let square = |(index, _): (usize, &Color)| {
-            let (x, y) = (index % width + QUIET_ZONE, index / width + QUIET_ZONE);
-            format!("M{x} {y}h1v1h-1z")
-        };
-        Some(Self {
-            side: width + 2 * QUIET_ZONE,
-            path: dark.map(square).collect(),
-        })
+        let picture = STANDARD.encode(code.render::<svg::Color<'_>>().build());
+        Some(Self(format!("data:image/svg+xml;base64,{picture}")))
     }
 }
 
@@ -45,11 +33,15 @@ mod tests {
 
     #[test]
     fn a_picture_has_its_corners_and_room_around() {
-        let qr = Qr::new("hello").expect("a picture");
-        assert_eq!(qr.side, 21 + 8, "version 1");
-        assert!(qr.path.starts_with("M4 4h1v1h-1z"), "the corner is dark");
-        assert!(qr.path.contains("M24 4h1"), "so is the one on the right");
-        assert!(!qr.path.contains("M24 24h1"), "and the last one is none");
+        let Qr(address) = Qr::new("hello").expect("a picture");
+        let (_, picture) = address.split_once(',').expect("a picture");
+        let picture = STANDARD.decode(picture).expect("base64");
+        let picture = String::from_utf8(picture).expect("a text");
+        // Of 29 modules with the room around, each is 8 wide.
+        assert!(picture.contains("viewBox=\"0 0 232 232\""), "{picture}");
+        assert!(picture.contains("d=\"M32 32h8v8H32"), "the corner is dark");
+        assert!(picture.contains("M192 32h8"), "so is the one on the right");
+        assert!(!picture.contains("M192 192h8"), "and the last one is none");
         assert!(Qr::new(&"x".repeat(5_000)).is_none());
     }
 }

@@ -1,37 +1,27 @@
 //! What came of an attempt, in the words of HTTP and of networks. Azure's words stand beside them.
 
-use http::StatusCode;
-
+use crate::admin::outside::*;
 use crate::admin::widgets::{hint, print};
-use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::{DeliveryAttempt, Outcome};
 
 /// What came of one attempt: `503 Service Unavailable`, `Connection refused`, `No response within 30 s`.
 pub(crate) fn of_attempt(attempt: &DeliveryAttempt) -> String {
-    let answer = &attempt.result;
+    let (answer, took) = (&attempt.result, attempt.duration);
     match (answer.outcome, answer.status()) {
-        (Outcome::TimedOut, None) => {
-            format!("No response within {}", print::span(attempt.duration))
-        }
+        (Outcome::TimedOut, None) => format!("No response within {}", print::span(took)),
         (outcome, status) => words(outcome, status, answer.error.as_deref()),
     }
 }
 
 /// The same for an outcome of which less is known; `error` says what went wrong where there was no response.
 pub(crate) fn words(outcome: Outcome, status: Option<u16>, error: Option<&str>) -> String {
-    match status {
-        Some(status) => of_status(status),
-        None => without_status(outcome, error.unwrap_or_default()).to_owned(),
-    }
+    let without = || without_status(outcome, error.unwrap_or_default()).to_owned();
+    status.map_or_else(without, of_status)
 }
 
-/// `503 Service Unavailable`.
 pub(crate) fn of_status(status: u16) -> String {
     let known = StatusCode::from_u16(status).ok();
-    let reason = known.and_then(|status| status.canonical_reason());
-    format!("{status} {}", reason.unwrap_or_default())
-        .trim_end()
-        .to_owned()
+    let reason = known.and_then(|known| known.canonical_reason());
+    reason.map_or_else(|| status.to_string(), |reason| format!("{status} {reason}"))
 }
 
 fn without_status(outcome: Outcome, error: &str) -> &'static str {

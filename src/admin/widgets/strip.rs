@@ -1,10 +1,8 @@
 //! Attempts as a row of bars, the oldest first. A success is short and a failure has the full height, so that
 //! colour is not needed.
 
-use askama::Template;
-
+use crate::admin::outside::*;
 use crate::admin::widgets::{Time, part, print, response};
-use crate::model::delivery::Outcome;
 use crate::store::views::RecentAttempt;
 
 #[derive(Clone, Debug, Template)]
@@ -34,7 +32,6 @@ impl Strip {
         }
     }
 
-    /// The same over the width of a page, with every attempt in words.
     pub(crate) fn wide(attempts: &[RecentAttempt], slots: usize) -> Self {
         let bar = |RecentAttempt { attempt, .. }: &RecentAttempt| {
             let at = Time::seconds(attempt.started_at).text();

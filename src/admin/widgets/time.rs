@@ -1,14 +1,10 @@
 //! Moments as a reader sees them: by the clocks of the reader's zone, with UTC in the title.
 
-use std::time::Duration;
-
-use askama::Template;
-
+use crate::admin::outside::*;
 use crate::admin::reader::Reader;
 use crate::admin::widgets::{part, print};
-use crate::base::{Timestamp, human};
+use crate::base::human;
 
-/// A moment on a page, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Template)]
 #[template(
     ext = "html",
@@ -48,7 +44,6 @@ impl Time {
         }
     }
 
-    /// Date and time of day, to the second.
     pub(crate) fn at(at: Timestamp) -> Self {
         Self::by(SECONDS, at)
     }
@@ -93,13 +88,13 @@ impl Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::theme;
+    use crate::admin::reader::SYSTEM;
     use crate::admin::zone::Zone;
 
     async fn check(zone: &str, expected: [&str; 4]) {
         let moment = |text: &str| text.parse::<Timestamp>().expect("RFC 3339");
         let reader = Reader {
-            theme: theme::SYSTEM,
+            theme: SYSTEM,
             zone: Zone::named(zone).expect("a zone"),
             now: moment("2026-11-21T23:42:00Z"),
             user: None,

@@ -63,7 +63,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     let flags = search.flags(visitor.now);
     list.recipe = Recipe::list(&call, "deadLetters", "dead-letters list", &flags);
     let resubmit = format!("{LIST}/resubmit-all{}", search.query());
-    if visitor.may_open(&resubmit) && rows > 0 {
+    if visitor.opens(&resubmit) && rows > 0 {
         list.export = Some(export(search, "ndjson"));
         list.bulk = vec![RESUBMIT_SELECTED.offer()];
         let all = matching.map_or_else(String::new, |count| format!(" {}", print::count(count)));

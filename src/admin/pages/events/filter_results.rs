@@ -34,7 +34,7 @@ impl FilterResults {
             row.matched = deliveries.any(|id| id == subscription.id);
             let now = Explanation::new(subscription, &view, visitor.now);
             let send = send_page(stored.key, subscription.name.as_str());
-            let may_send = !row.matched && now.matched() && visitor.may_send(&send);
+            let may_send = !row.matched && now.matched() && visitor.sends(&send);
             row.send = may_send.then_some(send);
             row.now = Some(now).filter(|_| !row.matched);
             if !visitor.sees_data() {

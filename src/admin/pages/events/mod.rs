@@ -75,7 +75,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     list.kept = Vec::new(); // the form has the state itself
     list.shown = print::plural(found.rows.len(), "event", "events");
     let export = link(&format!("{PATH}/export"), &form.pairs());
-    list.export = Some(export).filter(|it| visitor.may_open(it) && !found.rows.is_empty());
+    list.export = Some(export).filter(|it| visitor.opens(it) && !found.rows.is_empty());
     let most = print::count(FILE_EVENTS_MAX as u64);
     list.export_note = format!("The newest {most} at most, with their data");
     list.recipe = recipe(&call, &form.values);

@@ -43,7 +43,7 @@ pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -
         .with_older(next, &filter);
     list.turns = ("First", "Next");
     let mut table = SubscriptionTable::read(&call, rows, empty(visitor, &list)).await?;
-    table.with_boxes = visitor.may_open("/admin/subscriptions/pause") && !table.rows.is_empty();
+    table.with_boxes = visitor.opens("/admin/subscriptions/pause") && !table.rows.is_empty();
     if table.with_boxes {
         list.bulk = vec![PAUSE_SELECTED.offer(), RESUME_SELECTED.offer()];
     }
