@@ -68,24 +68,14 @@ impl Frame {
     pub(crate) fn trail(&self, back: impl AsRef<str>) -> Vec<(String, String)> {
         let back = back.as_ref();
         let path = back.split('?').next().unwrap_or_default();
-        let page = self.map.listed_at(path);
-        let list = self.map.pages.iter().find(|each| page == Some(each.path));
-        let list = list.and_then(|list| {
-            let path = list.path.trim_end_matches('/');
-            Some((format!("/admin{path}"), list.nav?.title))
-        });
-        let mut trail: Vec<_> = list
-            .into_iter()
-            .map(|(to, it)| (to, it.to_owned()))
-            .collect();
-        let name = path
-            .rsplit('/')
-            .next()
-            .unwrap_or_default()
-            .replace("%2F", "/");
+        let mut links = self.map.nav(path, self.role).into_iter().flatten();
+        let list = links.find(|link| link.current);
+        let list = list.map(|list| (list.href, list.listing.title.to_owned()));
+        let mut trail = Vec::from_iter(list);
+        let (_, name) = path.rsplit_once('/').unwrap_or_default();
         // Numbers are no names.
         if trail.iter().all(|(list, _)| list != path) && name.parse::<u64>().is_err() {
-            trail.push((back.to_owned(), name));
+            trail.push((back.to_owned(), name.replace("%2F", "/")));
         }
         trail
     }

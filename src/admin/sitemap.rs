@@ -103,7 +103,7 @@ impl SiteMap {
 
     /// The page of the navigation that the page at `path` belongs to. Names stand behind what they are names
     /// of, so every other part of a path is one: `/topics/orders/subscriptions/billing`.
-    pub(crate) fn listed_at(&self, path: &str) -> Option<&'static str> {
+    fn listed_at(&self, path: &str) -> Option<&'static str> {
         let path = path.strip_prefix("/admin")?;
         let listed: Vec<_> = self
             .pages

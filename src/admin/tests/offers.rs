@@ -219,3 +219,20 @@ async fn every_page_of_the_navigation_tells_the_commands_that_say_the_same() {
         page.expect(&["ame on the command line", "data-copy=\"command\""]);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn forms_and_questions_show_the_way_up() {
+    let (appliance, _) = furnished().await;
+    let mut admin = appliance.signed_in(Role::Admin).await;
+    let topic =
+        "<span aria-hidden=\"true\">/</span><a href=\"/admin/topics/orders\">orders</a></nav>";
+    for (path, trail) in [
+        ("new-topic", "<a href=\"/admin/topics\">Topics</a></nav>"),
+        ("new-user", "<a href=\"/admin/users\">Users</a></nav>"),
+        ("topics/orders/delete", topic),
+        ("topics/orders/keys/token", topic),
+    ] {
+        let page = admin.open(&format!("/admin/{path}")).await;
+        page.expect(&["<nav class=\"trail\" aria-label=\"Breadcrumb\">", trail]);
+    }
+}

@@ -73,7 +73,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     let groups = match (&filter, by) {
         (Some(filter), Some(by)) => grouped(&call, filter, by, search).await?,
         // Who looks for something knows what it is about.
-        (Some(_), None) if list.is_whole() => by_subscription(&call, &summary).await?,
+        (Some(_), None) if list.is_whole() => by_subscription(&summary, &found.rows, registry),
         (Some(_) | None, _) => GroupTable::default(),
     };
     let chart = match list.newest.is_none() && by.is_none() {
@@ -133,13 +133,13 @@ fn count(filter: &DeadLetterFilter, all: &[DeadLetterGroup], registry: &Registry
     (*filter == plain).then(|| meant.map(|group| group.dead_letters).sum())
 }
 
-/// All of them by reason and subscription, the biggest group first. Counted without looking at dead letters, but for the
-/// newest of each.
-async fn by_subscription(
-    call: &Call,
+/// All of them by reason and subscription, the biggest group first. Counted without looking at dead letters; when the
+/// newest came is known of those among the `newest` of all.
+fn by_subscription(
     summary: &[DeadLetterGroup],
-) -> Result<GroupTable, StoreError> {
-    let registry = &call.visitor.standing.registry;
+    newest: &[DeliveryRow],
+    registry: &Registry,
+) -> GroupTable {
     let mut sums: BTreeMap<_, u64> = BTreeMap::new();
     for group in summary {
         *sums.entry((group.subscription, &group.reason)).or_default() += group.dead_letters;
@@ -152,12 +152,8 @@ async fn by_subscription(
         let Some(of) = registry.subscription(id).map(Subscription::of) else {
             continue;
         };
-        let newest = DeadLetterFilter {
-            subscription: Some(id),
-            reason: Some(reason.clone()),
-            ..DeadLetterFilter::default()
-        };
-        let newest = call.views.dead_letters(all(newest, 1)).await?.rows.pop();
+        let is_own =
+            |row: &&DeliveryRow| row.subscription_id == id && row.reason() == Some(reason.as_str());
         let known = DeadLetterReason::from_name(reason);
         let meant = Search {
             of: of.filter(),
@@ -171,15 +167,15 @@ async fn by_subscription(
             query: Some(meant.query()),
             code: meant.reason,
             count,
-            newest: newest.and_then(|row| row.ended_at),
+            newest: newest.iter().find(is_own).and_then(|row| row.ended_at),
         });
     }
-    Ok(GroupTable {
+    GroupTable {
         folded: rows.split_off(rows.len().min(GROUPS_FIRST)),
         rows,
         more,
         is_partial: false,
-    })
+    }
 }
 
 /// Those that are asked for, by what was chosen.
