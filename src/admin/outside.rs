@@ -35,7 +35,5 @@ pub(crate) use crate::model::registry::{NamespaceEntry, Registry, TopicEntry};
 pub(crate) use crate::model::subscription::{EventSubscription, SubscriptionId};
 pub(crate) use crate::model::topic::TopicId;
 pub(crate) use crate::store::StoreError;
-pub(crate) use crate::store::accounts::{
-    AccountError, Accounts, Role, SessionRecord, User, UserId,
-};
+pub(crate) use crate::store::accounts::{Accounts, Role, SessionRecord, User, UserId};
 pub(crate) use crate::wire::resource::{Fault, InvalidResource};

@@ -55,6 +55,17 @@ pub struct Server {
     pub stop: CancellationToken,
 }
 
+/// Writes some of `output`, and how much; flushes where there is none.
+async fn write_or_flush(
+    writer: &mut (impl AsyncWrite + Unpin),
+    output: &[u8],
+) -> io::Result<usize> {
+    match output.is_empty() {
+        true => writer.flush().await.map(|()| 0),
+        false => writer.write(output).await,
+    }
+}
+
 /// Serves the connection of `client` to its end, and the tasks of its links to theirs.
 pub async fn serve<S>(stream: S, client: IpAddr, server: &Server)
 where
@@ -158,14 +169,11 @@ impl Shell<'_> {
                         count => self.connection.receive(&buffer[..count], self.now()),
                     }
                 }
-                written = writer.write(&output), if !output.is_empty() => {
-                    let _ = output.split_to(written?);
+                written = write_or_flush(&mut writer, &output), if is_writing => {
+                    let count = written?;
+                    is_flushed = count == 0;
+                    let _ = output.split_to(count);
                     self.written_at = self.now();
-                    is_flushed = false;
-                }
-                flushed = writer.flush(), if output.is_empty() && !is_flushed => {
-                    flushed?;
-                    is_flushed = true;
                 }
                 Some(command) = queue.recv() => self.obey(command),
                 Some(ended) = self.tasks.join_next() => report(ended),
