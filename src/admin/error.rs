@@ -84,11 +84,13 @@ impl PageError {
 
     /// What a form says; anything else is no fault of it. What stands in the way may change, so the form stays.
     pub(crate) fn in_form(self) -> PageResult<Vec<Refusal>> {
-        match self {
-            Self::Form(refusals) => Ok(refusals),
-            Self::Conflict(problem) => Ok(vec![Refusal::whole(problem)]),
-            error => Err(error),
+        if let Self::Conflict(problem) = self {
+            return Ok(vec![Refusal::whole(problem)]);
         }
+        let Self::Form(refusals) = self else {
+            return Err(self);
+        };
+        Ok(refusals)
     }
 
     pub(crate) fn refused(reason: impl Display) -> Self {
