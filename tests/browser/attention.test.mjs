@@ -43,7 +43,7 @@ testBothWays("an endpoint fails, and is helped", async (t, options) => {
   await isRetriedNow(ann, billing);
   await isValidatedAgain(ann, billing);
   await listsAttempts(ann, appliance, topic, billing);
-  await tellsEverySetting(ann);
+  await tellsWhatIsSet(ann);
   await isPaused(ann, appliance, topic);
   await ann.leave();
 });
@@ -134,17 +134,14 @@ async function listsAttempts(ann, appliance, topic, receiver) {
   assert.equal(await attempts.getByRole("row").filter({ hasText: "200 OK" }).count(), 0);
 }
 
-async function tellsEverySetting(ann) {
+/** Settings that are left empty would only make it harder to find those that are not. */
+async function tellsWhatIsSet(ann) {
   const labels = await region(ann, "Settings").getByRole("term").allInnerTexts();
-  for (const label of [
-    ...["Endpoint URL", "Skip validation", "Validation", "Event types", "Subject begins with", "Subject ends with"],
-    ...["Case-sensitive subject", "Delivery schema", "Max events per batch", "Preferred batch size (KiB)"],
-    ...["Timeout (seconds)", "Concurrent requests", "Rate limit (requests per second)", "Max attempts", "Time to live (minutes)"],
-    ...["Retry schedule", "Disable on 410 Gone", "Headers", "Authentication", "Signing"],
-    ...["Client certificate (mTLS)", "On final failure", "Labels", "Expires at", "Created", "Changed"],
-  ]) {
-    assert.ok(labels.includes(label), `${label} is not in ${labels.join(", ")}`);
-  }
+  assert.deepEqual(labels, [
+    ...["Endpoint URL", "Validation", "Event types", "Delivery schema", "Max events per batch", "Preferred batch size"],
+    ...["Timeout", "Concurrent requests", "Rate limit (requests per second)", "Max attempts", "Time to live"],
+    ...["Retry schedule", "Headers", "Signing", "On final failure", "Expires at", "Created", "Changed"],
+  ]);
 }
 
 async function isPaused(ann, appliance, topic) {

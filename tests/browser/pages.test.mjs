@@ -121,9 +121,7 @@ const PAGES = [
   ["/api", "/admin/api"],
   ["/api/{operation}", "/admin/api/putEventSubscription"],
   ["/first-event", "/admin/first-event", refuse("Name of the topic", "o", createAll)],
-  ["/first-event/publish", "/admin/first-event", beginGuide],
-  ["/first-event/fail", GUIDE, (ann) => ann.press("Publish an event that fails twice")],
-  ["/first-event/refuse", GUIDE, (ann) => ann.press("Publish an event that is rejected")],
+  ["/first-event/{step}", "/admin/first-event", beginGuide],
   ["/first-event/repair", GUIDE, repair],
 ];
 
@@ -152,6 +150,8 @@ const ENDINGS = [
 
 // Pages as they look when something is missing, long or wrong.
 const STATES = [
+  ["an event that fails twice", GUIDE, (ann) => ann.press("Publish an event that fails twice")],
+  ["an event that is rejected", GUIDE, (ann) => ann.press("Publish an event that is rejected")],
   ["topic nobody subscribed to", "/admin/topics/cloud"],
   ["topic form refused", "/admin/new-topic", refuse("Name", "two words", "Create topic")],
   ["topic form for custom events", "/admin/new-topic",
