@@ -35,6 +35,8 @@ struct GroupRow {
     count: u64,
     /// Chooses them; `None` where no filter does.
     query: Option<String>,
+    day: Timestamp,
+    /// When the newest came; `None` where no more than the day is known.
     newest: Option<Timestamp>,
 }
 
@@ -140,15 +142,17 @@ fn by_subscription(
     newest: &[DeliveryRow],
     registry: &Registry,
 ) -> GroupTable {
-    let mut sums: BTreeMap<_, u64> = BTreeMap::new();
+    let mut sums: BTreeMap<_, (u64, Timestamp)> = BTreeMap::new();
     for group in summary {
-        *sums.entry((group.subscription, &group.reason)).or_default() += group.dead_letters;
+        let key = (group.subscription, &group.reason);
+        let sum = sums.entry(key).or_insert((0, group.day));
+        *sum = (sum.0 + group.dead_letters, sum.1.max(group.day));
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
-    sums.sort_by_key(|(_, count)| Reverse(*count));
+    sums.sort_by_key(|(_, (count, _))| Reverse(*count));
     let more = sums.len().saturating_sub(GROUPS_SHOWN);
     let mut rows = Vec::new();
-    for ((id, reason), count) in sums.into_iter().take(GROUPS_SHOWN) {
+    for ((id, reason), (count, day)) in sums.into_iter().take(GROUPS_SHOWN) {
         let Some(of) = registry.subscription(id).map(Subscription::of) else {
             continue;
         };
@@ -167,6 +171,7 @@ fn by_subscription(
             query: Some(meant.query()),
             code: meant.reason,
             count,
+            day,
             newest: newest.iter().find(is_own).and_then(|row| row.ended_at),
         });
     }
