@@ -53,6 +53,10 @@ impl Time {
         Self::by("%A, %-d %B %Y", at).words
     }
 
+    pub(crate) fn day(at: Timestamp) -> Self {
+        Self::by("%Y-%m-%d", at)
+    }
+
     /// The time of day to the minute, with the day where it is not today's.
     pub(crate) fn minute(at: Timestamp) -> Self {
         let reader = Reader::current();
