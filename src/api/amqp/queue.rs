@@ -275,7 +275,7 @@ impl Queue {
                 &locked.delivery,
                 &locked.event,
                 locked.dead_letter.as_ref(),
-                told,
+                &told,
                 state,
             ),
         }
@@ -297,7 +297,7 @@ impl Queue {
         } = peeked;
         let dead = dead_letter.as_ref();
         let told = message_of(delivery, event, dead, properties.as_deref(), None);
-        self.encoded(delivery, event, dead, told, state)
+        self.encoded(delivery, event, dead, &told, state)
     }
 
     /// The message as it was sent; of an event, the event in the subscription's delivery schema. Both with why they
@@ -307,7 +307,7 @@ impl Queue {
         delivery: &Delivery,
         event: &StoredEvent,
         dead: Option<&DeadLetter>,
-        told: message::Message<'_>,
+        told: &message::Message<'_>,
         state: MessageState,
     ) -> Vec<u8> {
         if let Some(sent) = message::of_event(&event.event) {

@@ -354,7 +354,6 @@ impl Shell<'_> {
                 self.check_token_links()?;
                 let acceptance = Acceptance {
                     message_bytes_max: Some(TOKEN_BYTES_MAX),
-                    ..Acceptance::default()
                 };
                 self.connection.accept(link, acceptance);
                 End::Tokens

@@ -107,7 +107,6 @@ pub(super) async fn store_messages(mut task: Task) {
     };
     task.accept(Acceptance {
         message_bytes_max: Some(sender.message_bytes_max()),
-        ..Acceptance::default()
     });
     let mut gathered = Vec::new();
     while task.inbox.recv_many(&mut gathered, TAKE_MAX).await > 0 {
@@ -154,7 +153,6 @@ pub(super) async fn answer_requests(
     }
     task.accept(Acceptance {
         message_bytes_max: Some(message_bytes_max),
-        ..Acceptance::default()
     });
     while let Some(work) = task.inbox.recv().await {
         let Some(request) = arrived(work) else {

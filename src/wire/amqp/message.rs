@@ -349,10 +349,11 @@ impl Properties {
 
 /// A map that stands alone.
 pub fn map(encoded: &[u8]) -> Result<Map, DecodeError> {
-    match Decoder::new(Bytes::copy_from_slice(encoded)).value()? {
-        Value::Map(map) => Ok(map),
-        other => Err(unexpected("a map", other)),
+    let value = Decoder::new(Bytes::copy_from_slice(encoded)).value()?;
+    if let Value::Map(map) = value {
+        return Ok(map);
     }
+    Err(unexpected("a map", value))
 }
 
 /// The map `before` with the entries of `set`.

@@ -103,10 +103,10 @@ async fn send(
     };
     let done = call.broker.resubmit_all(call.by(), request).await;
     let done = done.and_then(|mut done| done.pop().expect("one result for each").1);
-    done.map_err(|error| match error {
-        ResubmitError::InvalidEvent(error) => {
-            Refusal::of("event", json_fault::of_events(&form.event, &error)).into()
+    done.map_err(|error| {
+        if let ResubmitError::InvalidEvent(error) = error {
+            return Refusal::of("event", json_fault::of_events(&form.event, &error)).into();
         }
-        error => error.into(),
+        error.into()
     })
 }

@@ -317,13 +317,7 @@ fn take_step(peer: &mut Peer, step: Step, now: &mut Timestamp) {
         Step::Bytes(bytes) => connection.receive(&bytes, *now),
         Step::Accept(link) => {
             let message_bytes_max = Some(4_000);
-            connection.accept(
-                link,
-                Acceptance {
-                    message_bytes_max,
-                    ..Acceptance::default()
-                },
-            );
+            connection.accept(link, Acceptance { message_bytes_max });
         }
         Step::Refuse(link) => connection.refuse(link, error()),
         Step::SettleIncoming(link, id) => {

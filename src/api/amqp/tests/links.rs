@@ -332,7 +332,6 @@ fn messages_come_in_whole_and_are_answered_after() {
     };
     let acceptance = Acceptance {
         message_bytes_max: Some(100),
-        ..Acceptance::default()
     };
     peer.connection.accept(link, acceptance);
     let frames = peer.all();
