@@ -55,7 +55,7 @@ test("the first thing that is drawn is drawn in the chosen colours", async () =>
   const ann = await arrive({ colorScheme: "dark", javaScriptEnabled: false });
   await choose(ann, "Light", false);
   // Before the stylesheet is there, the browser goes by the page itself.
-  await ann.page.route("**/*.css", (route) => route.fulfill({ contentType: "text/css", body: "" }));
+  await ann.page.route("**/*.css?*", (route) => route.fulfill({ contentType: "text/css", body: "" }));
   await ann.page.goto("/admin/topics");
   const scheme = await ann.page.evaluate(() => {
     const probe = document.createElement("p");

@@ -24,7 +24,7 @@ use crate::wire::amqp::value::Map;
 const TRANSFER_HEAD_MAX: usize = 128;
 
 /// How a link is answered.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Acceptance {
     /// The largest message that the peer may send.
     pub(super) message_bytes_max: Option<u64>,
