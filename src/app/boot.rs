@@ -12,8 +12,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{self, AdminState, SetupLink};
-use crate::admin::{OwnHost, OwnHosts};
+use crate::admin::{self, AdminState, OwnHost, OwnHosts, SetupLink};
 use crate::api::{self, ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake, amqp};
 use crate::app::config::Config;
 use crate::app::forwarded::TrustedProxies;
@@ -177,8 +176,11 @@ impl Appliance {
         };
         let state = state.into();
         let stop_listening = CancellationToken::new();
-        let amqp = api::amqp_server(&state, container_id, stop_listening.clone());
-        let amqp = Arc::new(amqp);
+        let amqp = Arc::new(api::amqp_server(
+            &state,
+            container_id,
+            stop_listening.clone(),
+        ));
         let others = admin_router(pages).merge(amqp::router(Arc::clone(&amqp)));
         let doors = Doors::new(state, others);
 
@@ -261,7 +263,7 @@ impl Appliance {
         lines.push(format!("token file      {}", token.display()));
         if self.config.tls_dev {
             let authority = self.data_dir.file(tls::AUTHORITY_FILE);
-            lines.push(format!("clients trust   {}", authority.display()));
+            lines.push(format!("CA certificate  {}", authority.display()));
         }
         let scale = self.config.time_scale;
         if scale != TimeScale::REAL {
@@ -409,7 +411,7 @@ fn broker_options(
     }
 }
 
-/// What a certificate for developers has to name.
+/// The names in a development certificate.
 fn tls_names(config: &Config, listening: SocketAddr, now: Timestamp) -> tls::Names {
     let public = config.public_url.as_ref().and_then(|url| url.host_str());
     let more = config.admin_hosts.iter().map(|host| match host {

@@ -67,7 +67,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// What AMQP begins with. No method of HTTP that is served does, nor HTTP/2.
 const AMQP: u8 = b'A';
 
-/// What a client hears that speaks HTTP where HTTPS is spoken.
+/// The response to a client that sends plain HTTP to a server with TLS.
 const HTTPS_IS_SPOKEN: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     This server speaks HTTPS: use https:// in the URL.\n";
@@ -122,8 +122,8 @@ pub(super) async fn serve<S, B>(
         let requested = Arc::new(Notify::new());
         let has_requested = Arc::clone(&requested);
         let service = service_for(address);
-        let place = amqp::Place(Arc::new((slot, of_client)));
-        let of_requests = place.clone();
+        let slot = amqp::ConnectionSlot(Arc::new((slot, of_client)));
+        let of_requests = slot.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             has_requested.notify_one();
             if request.headers().contains_key(UPGRADE) {
@@ -155,7 +155,7 @@ pub(super) async fn serve<S, B>(
                     }
                 }
             }
-            drop(place);
+            drop(slot);
         };
         tokio::spawn(serving);
     }
@@ -175,12 +175,15 @@ async fn begin(stream: TcpStream, tls: Option<&Tls>) -> Option<(u8, Stream)> {
         refuse_plain(stream).await;
         return None;
     }
-    let mut stream = BufReader::new(tls.accept(stream).await.ok()?);
+    let secured = tls.accept(stream).await;
+    let secured = secured.inspect_err(|cause| tracing::debug!(%cause, "a TLS handshake failed"));
+    let mut stream = BufReader::new(secured.ok()?);
     let first = *stream.fill_buf().await.ok()?.first()?;
     Some((first, Either::Right(stream)))
 }
 
-/// Tells a client that speaks without TLS, and takes what it has sent: to close over that would take the answer from it.
+/// Answers a client that speaks without TLS. Reads what it has sent first: closing with unread bytes would reset the
+/// connection and lose the response.
 async fn refuse_plain(mut stream: TcpStream) {
     let told = async {
         stream.write_all(HTTPS_IS_SPOKEN).await?;

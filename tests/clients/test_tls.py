@@ -149,4 +149,5 @@ def test_files_that_do_not_fit_are_named(tmp_path):
         return ran.stderr
 
     assert "chain.pem: there is no certificate in it" in start(*files)
+    assert "cannot be on while tls.cert is set" in start(*files, "--tls-dev")
     assert "is missing, but tls.cert is set" in start(*files[:2])

@@ -5,8 +5,7 @@ use crate::admin::pages::*;
 use crate::base::TimeScale;
 use crate::broker::diagnostics::{Audited, IntegrityCheck, Report};
 
-/// How long the button that has the database looked through waits for the end of it; a small one is
-/// looked through by then.
+/// How long the button of the integrity check waits for its end, which is enough for a small database.
 const INTEGRITY_WAIT: Duration = Duration::from_secs(2);
 
 const TRY_WAY_OUT: &str = "/admin/system/try-way-out";
@@ -36,7 +35,7 @@ pub(crate) async fn support_bundle(call: Call) -> PageResult {
     Ok(file("everpost-support.json", "application/json", bundle))
 }
 
-/// Has the database looked through.
+/// Starts an integrity check of the database.
 pub(crate) async fn check(call: Call) -> PageResult {
     let checking = call.diagnostics.check_integrity(call.by()).await?;
     let ended = tokio::time::timeout(INTEGRITY_WAIT, checking).await;
@@ -90,7 +89,7 @@ fn uneven(report: &Report, counted: Option<Vec<Audited>>) -> Vec<Audited> {
     counted
 }
 
-/// Of the storage, the delivery counts, the database, the clock and the way out.
+/// Of the storage, the delivery counts, the database, the clock and the outbound connectivity.
 fn checks(report: &Report, counts_are_even: bool) -> [Badge; 5] {
     let disk = match report.storage.pressure {
         _ if report.disk_is_low => Badge::new(Tone::Bad, "Full"),

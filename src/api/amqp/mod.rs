@@ -26,4 +26,4 @@ pub use claims::Claims;
 pub(super) use entities::Entities;
 pub use nodes::{Nodes, Receiver, ReceiverRequest, Sender, Taken};
 pub use serve::{Server, serve};
-pub use websocket::{Place, router};
+pub use websocket::{ConnectionSlot, router};

@@ -55,17 +55,6 @@ pub struct Server {
     pub stop: CancellationToken,
 }
 
-/// Writes some of `output`, and how much; flushes where there is none.
-async fn write_or_flush(
-    writer: &mut (impl AsyncWrite + Unpin),
-    output: &[u8],
-) -> io::Result<usize> {
-    match output.is_empty() {
-        true => writer.flush().await.map(|()| 0),
-        false => writer.write(output).await,
-    }
-}
-
 /// Serves the connection of `client` to its end, and the tasks of its links to theirs.
 pub async fn serve<S>(stream: S, client: IpAddr, server: &Server)
 where
@@ -132,6 +121,18 @@ enum End {
         to: Option<String>,
         waiting: VecDeque<Bytes>,
     },
+}
+
+/// Writes some of `output` and returns how many bytes. Flushes if there is none, because a WebSocket keeps back what is
+/// not flushed.
+async fn write_or_flush(
+    writer: &mut (impl AsyncWrite + Unpin),
+    output: &[u8],
+) -> io::Result<usize> {
+    match output.is_empty() {
+        true => writer.flush().await.map(|()| 0),
+        false => writer.write(output).await,
+    }
 }
 
 impl Shell<'_> {

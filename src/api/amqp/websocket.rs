@@ -23,7 +23,7 @@ const PATH: &str = "/$servicebus/websocket";
 /// The subprotocol (AMQP WebSocket binding 1.0, section 2.1).
 const PROTOCOL: &str = "amqp";
 
-/// What Service Bus' clients ask for instead.
+/// The name that Service Bus' clients use instead.
 const PROTOCOL_OF_AZURE: &str = "AMQPWSB10";
 
 /// Bytes of one message: a client may put several frames of AMQP into it.
@@ -32,9 +32,10 @@ const MESSAGE_BYTES_MAX: usize = 256 * 1_024;
 /// Bytes that wait to be sent; then the connection waits.
 const WAITING_BYTES_MAX: usize = 1_024 * 1_024;
 
-/// The place of a connection among all that are served, until the last copy is dropped. Requests bring it along.
+/// Counts a connection among those that are served until its last copy is dropped. Requests bring it along, since a
+/// WebSocket outlives the request that opened it.
 #[derive(Clone)]
-pub struct Place(pub Arc<dyn Any + Send + Sync>);
+pub struct ConnectionSlot(pub Arc<dyn Any + Send + Sync>);
 
 /// The route that turns a request into a connection of AMQP.
 pub fn router(server: Arc<Server>) -> Router {
@@ -44,7 +45,7 @@ pub fn router(server: Arc<Server>) -> Router {
 async fn upgrade(
     State(server): State<Arc<Server>>,
     ConnectInfo(client): ConnectInfo<SocketAddr>,
-    place: Option<Extension<Place>>,
+    slot: Option<Extension<ConnectionSlot>>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     upgrade
@@ -54,11 +55,11 @@ async fn upgrade(
         .max_write_buffer_size(WAITING_BYTES_MAX)
         .on_upgrade(async move |socket| {
             serve(stream(socket), client.ip(), &server).await;
-            drop(place);
+            drop(slot);
         })
 }
 
-/// The bytes of the messages both ways, whatever their bounds are.
+/// The bytes of the messages in both directions, as one stream: messages need not end where frames of AMQP do.
 fn stream(socket: WebSocket) -> impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {
     let (sink, messages) = socket.split();
     let read = messages.filter_map(|message| {

@@ -30,7 +30,7 @@ impl Config {
             faults: raw.faults.clone(),
         };
         let config = read.config();
-        read.check_pairs();
+        read.check_pairs(&config);
         match read.faults.is_empty() {
             true => Ok(config),
             false => Err(ConfigFaults(read.faults)),
@@ -46,7 +46,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Settings that are nothing without each other, and those that exclude each other.
-    fn check_pairs(&mut self) {
+    fn check_pairs(&mut self, config: &Config) {
         let is_given = |name| self.raw.given(Key::named(name)).is_some();
         let pairs = [("admin.user", "admin.password"), ("tls.cert", "tls.key")];
         let mut faults = Vec::new();
@@ -58,6 +58,14 @@ impl Reader<'_> {
             };
             let problem = format!("is missing, but {present} is set; set both or none");
             faults.push(ConfigFault::of_absence(Key::named(missing), &problem));
+        }
+        let both = Key::named("tls.dev");
+        if let Some(given) = self.raw.given(both)
+            && config.tls_dev
+            && is_given("tls.cert")
+        {
+            let problem = "cannot be on while tls.cert is set; choose one of them";
+            faults.push(ConfigFault::of_value(both, &given.origin, problem));
         }
         self.faults.extend(faults);
     }

@@ -78,13 +78,13 @@ settings! {
         "URL by which publishers, receivers and browsers reach the appliance, if it is another than the one \
          that it listens on.";
     optional tls_cert: Option<PathBuf> = "tls.cert", "TLS certificate", Text("FILE"), "/etc/everpost/tls.pem", file,
-        "File with the certificate chain, in PEM, with which the appliance serves HTTPS, and AMQP over TLS. It is read \
-         again when it changes. Goes with tls.key.";
+        "File with the certificate chain, in PEM, for HTTPS and for AMQP over TLS. It is loaded again when it changes. \
+         Goes with tls.key.";
     optional tls_key: Option<PathBuf> = "tls.key", "TLS key", Text("FILE"), "/etc/everpost/tls.key", file,
         "File with the private key of that certificate, in PEM without a password.";
     value tls_dev: bool = "tls.dev", "TLS for development", Switch, "false", switch,
-        "Serves HTTPS, and AMQP over TLS, with a certificate for this machine from a certificate authority of the data \
-         directory, whose certificate clients have to trust: tls-dev-ca.pem.";
+        "Serves HTTPS, and AMQP over TLS, with a certificate made at each start. Clients have to trust the certificate \
+         authority in the data directory, tls-dev-ca.pem. For development only; not together with tls.cert.";
     value time_scale: TimeScale = "time_scale", "Time scale", Number, "1", time_scale,
         "How many times faster than real the waits between attempts pass. Above 1 is for tests and \
          demonstrations.";

@@ -17,7 +17,7 @@ use super::served;
 use crate::base::Timestamp;
 use crate::store::{DataDir, write_private};
 
-/// The authority's certificate, which clients have to trust, in the data directory.
+/// The certificate in the data directory that clients have to trust.
 pub(crate) const AUTHORITY_FILE: &str = "tls-dev-ca.pem";
 
 /// Its key.
@@ -30,7 +30,7 @@ const AUTHORITY_DAYS: i64 = 3_650;
 /// at most).
 const CERTIFICATE_DAYS: i64 = 397;
 
-/// What a certificate is for.
+/// The names that a certificate is valid for.
 pub(crate) struct Names {
     pub(crate) now: Timestamp,
     pub(crate) listening: SocketAddr,

@@ -21,7 +21,7 @@ pub(super) use self::development::{AUTHORITY_FILE, Names};
 use crate::app::config::Config;
 use crate::app::files;
 use crate::store::DataDir;
-use crate::wire::pem::certified_key;
+use crate::wire::pem::{Part, certified_key};
 
 /// What a handshake begins with: the content type of its record (RFC 8446, section 5.1).
 pub(super) const HANDSHAKE: u8 = 22;
@@ -32,13 +32,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// Bytes of a file with a certificate chain or a key.
 const FILE_BYTES_MAX: usize = 262_144;
 
-/// Whatever is needed to serve TLS.
+/// Serves TLS, with a certificate that can change.
 #[derive(Clone)]
 pub(super) struct Tls {
     acceptor: TlsAcceptor,
     certificate: Arc<Current>,
-    /// `None` for a certificate that does not change.
-    files: Option<Files>,
+    /// The files, and when they had changed before they were read; `None` for a development certificate.
+    files: Option<(Files, Changed)>,
 }
 
 impl Tls {
@@ -54,7 +54,8 @@ impl Tls {
                     certificate: certificate.clone(),
                     key: key.clone(),
                 };
-                (files.read()?, Some(files))
+                let seen = files.changed_at(); // before they are read, so that no change is missed
+                (files.read()?, Some((files, seen)))
             }
             _ if config.tls_dev => (development::certificate(data_dir, names)?, None),
             _ => return Ok(None),
@@ -62,7 +63,7 @@ impl Tls {
         Ok(Some(Self::of(certificate, files)?))
     }
 
-    fn of(certificate: CertifiedKey, files: Option<Files>) -> anyhow::Result<Self> {
+    fn of(certificate: CertifiedKey, files: Option<(Files, Changed)>) -> anyhow::Result<Self> {
         let certificate = Arc::new(Current(RwLock::new(Arc::new(certificate))));
         let server = ServerConfig::builder_with_provider(Arc::new(default_provider()));
         let server = server.with_safe_default_protocol_versions()?;
@@ -77,18 +78,17 @@ impl Tls {
         })
     }
 
-    /// The connection behind a handshake.
+    /// Does the handshake on a new connection.
     pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         self.acceptor.accept(stream).await
     }
 
-    /// Serves what is in the files from the time on that they change; what cannot be served changes nothing. Open
+    /// Loads the files again whenever they change. If they do not fit each other, the old certificate stays. Open
     /// connections go on.
     pub(super) async fn follow_files(self) {
-        let Some(files) = self.files else {
+        let Some((files, mut known)) = self.files else {
             return;
         };
-        let mut known = files.changed_at();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let found = files.changed_at();
@@ -119,6 +119,8 @@ impl ResolvesServerCert for Current {
     }
 }
 
+type Changed = [Option<SystemTime>; 2];
+
 #[derive(Clone)]
 struct Files {
     certificate: PathBuf,
@@ -134,17 +136,18 @@ impl Files {
         served(&certificate?, &key?, [&self.certificate, &self.key])
     }
 
-    /// Of both. A file that is missing for a moment counts as changed.
-    fn changed_at(&self) -> [Option<SystemTime>; 2] {
+    /// When both were changed. A file that is missing for a moment counts as changed.
+    fn changed_at(&self) -> Changed {
         [&self.certificate, &self.key].map(|path| std::fs::metadata(path).ok()?.modified().ok())
     }
 }
 
-/// The key of these two texts, which are in the files of these names.
+/// The certificate and key in these two texts. Errors name the file.
 fn served(certificate: &str, key: &str, files: [&Path; 2]) -> anyhow::Result<CertifiedKey> {
     match certified_key(certificate, key) {
         Ok(key) => Ok(key),
-        Err((part, problem)) => bail!("{}: {problem}", files[part as usize].display()),
+        Err((Part::Certificate, problem)) => bail!("{}: {problem}", files[0].display()),
+        Err((Part::Key, problem)) => bail!("{}: {problem}", files[1].display()),
     }
 }
 
@@ -181,7 +184,8 @@ mod tests {
             certificate: certificate.clone(),
             key: key.clone(),
         };
-        let tls = Tls::of(files.read().expect("a key"), Some(files)).expect("TLS");
+        let seen = files.changed_at();
+        let tls = Tls::of(files.read().expect("a key"), Some((files, seen))).expect("TLS");
         let serves =
             |made: &rcgen::Certificate| tls.certificate.0.read().unwrap().cert[0] == *made.der();
         assert!(serves(&one.cert));

@@ -42,7 +42,8 @@ impl Broker {
     ) -> Result<Queue, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let registry = self.registry();
-        let change = match registry.topic(&name) {
+        let found = registry.topic(&name);
+        let change = match found {
             None => RegistryChange::AddQueue {
                 name: name.clone(),
                 topic: QueueDefinition::new_topic(),
@@ -59,9 +60,7 @@ impl Broker {
                 }
             }
         };
-        let known = registry
-            .topic(&name)
-            .map_or(&name, |topic| &topic.topic.name);
+        let known = found.map_or(&name, |topic| &topic.topic.name);
         let target = TargetKind::Queue.named(known);
         self.save(change, Some(by.defined(target))).await?;
         self.queue(&name)

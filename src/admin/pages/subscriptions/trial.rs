@@ -74,7 +74,7 @@ async fn try_on(
 
 impl TrialText {
     /// Events on one side, and those of them that no side above lists: what is different where it is compared, and all.
-    fn tallies(&self) -> Vec<(&'static str, &SampleCount, Vec<&Sample>)> {
+    fn counts(&self) -> Vec<(&'static str, &SampleCount, Vec<&Sample>)> {
         let (found, mut listed) = (&self.findings, HashSet::new());
         let changed = found.comparison.iter().flat_map(|it| {
             [
@@ -87,7 +87,7 @@ impl TrialText {
             ("Would not match", &found.unmatched),
         ];
         let sides = changed.chain(all).filter(|(_, of)| of.count > 0);
-        let tallies = sides.map(|(title, of)| {
+        let counts = sides.map(|(title, of)| {
             let rows = of.samples.iter();
             (
                 title,
@@ -95,7 +95,7 @@ impl TrialText {
                 rows.filter(|each| listed.insert(each.key)).collect(),
             )
         });
-        tallies.collect()
+        counts.collect()
     }
 }
 
