@@ -2,6 +2,7 @@
 //! integrity checks, the encryption of secrets and the data directory.
 
 mod answers;
+mod checkpoints;
 pub(super) mod data_dir;
 pub(super) mod db;
 pub(super) mod encryption;

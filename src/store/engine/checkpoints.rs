@@ -1,0 +1,194 @@
+//! Copies what was committed from the write-ahead log into the database file, beside the writer, so that no commit
+//! waits for it. (Versions of SQLite that cannot do so safely are refused at the start.)
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::store::engine::db::open_reader;
+use crate::store::engine::fatal::FatalHandler;
+use crate::store::error::StoreError;
+
+/// Between two copies.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Pages from which on it pays to copy them: one that changes often is then copied once for many commits.
+const PAGES_MIN: u64 = 256;
+
+/// The thread that copies. It ends when this is dropped.
+pub(super) struct Checkpointer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    asked: Mutex<Asked>,
+    changed: Condvar,
+    /// Pages in the log at the last copy; 0 once that is known to the writer.
+    pages: AtomicU64,
+    /// Held during a copy, which no other can be made beside.
+    copying: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Asked {
+    has_commits: bool,
+    is_over: bool,
+}
+
+impl Checkpointer {
+    pub(super) fn begin(path: &Path, fatal_handler: Arc<FatalHandler>) -> Result<Self, StoreError> {
+        let connection = open_reader(path)?;
+        let shared = Arc::new(Shared::default());
+        let copying = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("store-checkpoints".to_owned())
+            .spawn(move || copying.run(&connection, &fatal_handler));
+        let thread = thread
+            .map_err(|cause| StoreError::Other(format!("cannot start the checkpoints: {cause}")))?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Something was committed.
+    pub(super) fn committed(&self) {
+        let mut asked = self.shared.asked.lock().unwrap();
+        if !asked.has_commits {
+            asked.has_commits = true;
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Pages in the log, if it was copied since the last call.
+    pub(super) fn copied(&self) -> u64 {
+        self.shared.pages.swap(0, Ordering::Relaxed)
+    }
+
+    /// Waits for a copy to end, and lets none begin.
+    pub(super) fn pause(&self) -> MutexGuard<'_, ()> {
+        self.shared.copying.lock().unwrap()
+    }
+
+    /// Ends the thread.
+    pub(super) fn end(&mut self) {
+        self.shared.asked.lock().unwrap().is_over = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    fn run(&self, connection: &Connection, fatal_handler: &FatalHandler) {
+        let mut asked = self.asked.lock().unwrap();
+        loop {
+            let idle = |asked: &mut Asked| !asked.has_commits && !asked.is_over;
+            asked = self.changed.wait_while(asked, idle).unwrap();
+            if asked.is_over {
+                return;
+            }
+            asked.has_commits = false;
+            drop(asked);
+            if let Err(error) = self.copy(connection) {
+                fatal_handler.handle(&error);
+            }
+            asked = self.asked.lock().unwrap();
+            let rest = self
+                .changed
+                .wait_timeout_while(asked, PAUSE, |asked| !asked.is_over);
+            (asked, _) = rest.unwrap();
+        }
+    }
+
+    fn copy(&self, connection: &Connection) -> Result<(), StoreError> {
+        let _one_at_a_time = self.copying.lock().unwrap();
+        let (pages, copied) = checkpoint(connection, "PRAGMA wal_checkpoint(NOOP)")?;
+        if pages.saturating_sub(copied) >= PAGES_MIN {
+            let (pages, _) = checkpoint(connection, "PRAGMA wal_checkpoint(PASSIVE)")?;
+            self.pages.store(pages, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// Pages in the log, and how many of them are in the database file.
+fn checkpoint(connection: &Connection, pragma: &str) -> Result<(u64, u64), StoreError> {
+    let found = |column: i64| u64::try_from(column).unwrap_or(0); // -1 without a log
+    Ok(connection.query_row(pragma, [], |row| {
+        Ok((found(row.get(1)?), found(row.get(2)?)))
+    })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::engine::db::open_writer;
+
+    fn pages_to_copy(connection: &Connection) -> u64 {
+        let (pages, copied) =
+            checkpoint(connection, "PRAGMA wal_checkpoint(NOOP)").expect("the log");
+        pages - copied
+    }
+
+    #[test]
+    fn a_long_log_is_copied_and_a_short_one_is_left() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("everpost.db");
+        let writer = open_writer(&path).expect("a database");
+        writer
+            .pragma_update(None, "wal_autocheckpoint", 0)
+            .expect("no checkpoints");
+        writer.execute_batch("CREATE TABLE t (x)").expect("a table");
+        let fatal_handler = Arc::new(FatalHandler::new(Box::new(|error| panic!("{error}"))));
+        let checkpointer = Checkpointer::begin(&path, fatal_handler).expect("a thread");
+        let few = pages_to_copy(&writer);
+        assert!(few > 0);
+        checkpointer.shared.copy(&writer).expect("no copy");
+        assert_eq!((pages_to_copy(&writer), checkpointer.copied()), (few, 0));
+
+        let bytes = 2 * PAGES_MIN * 16_384;
+        writer
+            .execute("INSERT INTO t VALUES (zeroblob(?1))", [bytes])
+            .expect("a long row");
+        checkpointer.shared.copy(&writer).expect("a copy");
+        assert_eq!(pages_to_copy(&writer), 0);
+        assert!(checkpointer.copied() >= 2 * PAGES_MIN);
+        assert_eq!(checkpointer.copied(), 0, "it was told");
+    }
+
+    #[test]
+    fn a_commit_is_enough_to_have_it_copied() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("everpost.db");
+        let writer = open_writer(&path).expect("a database");
+        writer
+            .pragma_update(None, "wal_autocheckpoint", 0)
+            .expect("no checkpoints");
+        let bytes = 2 * PAGES_MIN * 16_384;
+        writer.execute_batch("CREATE TABLE t (x)").expect("a table");
+        writer
+            .execute("INSERT INTO t VALUES (zeroblob(?1))", [bytes])
+            .expect("a long row");
+        let fatal_handler = Arc::new(FatalHandler::new(Box::new(|error| panic!("{error}"))));
+        let checkpointer = Checkpointer::begin(&path, fatal_handler).expect("a thread");
+        checkpointer.committed();
+        while checkpointer.copied() == 0 {
+            thread::yield_now();
+        }
+        assert_eq!(pages_to_copy(&writer), 0);
+    }
+}
