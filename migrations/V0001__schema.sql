@@ -201,7 +201,8 @@ CREATE TABLE highest_id (
 CREATE TABLE fan_out (
     first_event_id INTEGER PRIMARY KEY, -- the ids of its events are consecutive
     last_event_id  INTEGER NOT NULL,
-    next_event_id  INTEGER NOT NULL,    -- those before it have their deliveries
+    next_event_id  INTEGER NOT NULL,    -- the first of its strip: those before it have their deliveries
+    next_cell      INTEGER NOT NULL DEFAULT 0, -- within the strip, subscription by subscription
     topic_id       INTEGER NOT NULL,
     received_at    INTEGER NOT NULL,
     targets        BLOB    NOT NULL     -- who gets them (see src/store/ledger/fan_out.rs)

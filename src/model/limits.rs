@@ -236,8 +236,8 @@ pub const WIRE_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 pub const RETENTION_HOURS_MAX: u64 = 876_000;
 
 /// Deliveries that one change of the store creates or ends. What is more is done in batches of so many, each of which
-/// takes the writer some 10 ms, between the changes of others.
-pub const CHANGE_DELIVERIES_MAX: usize = 500;
+/// takes the writer some 5 ms, between the changes of others: those of one event write a page of 16 KiB each.
+pub const CHANGE_DELIVERIES_MAX: usize = 200;
 
 /// Deliveries, over all event subscriptions, whose requests were answered and that are not stored yet. Beyond it
 /// none is sent, so that a slow disk bounds the memory of their responses, and the duplicates of a crash.

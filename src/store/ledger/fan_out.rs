@@ -1,7 +1,9 @@
 //! Fan-out in batches: creating the deliveries of events that were stored without them.
 //!
 //! A publish request with too many deliveries for one change stores its events and a record of who gets them. The
-//! deliveries follow in changes of bounded size, event by event.
+//! deliveries follow in changes of bounded size: strip by strip of its events, and within a strip subscription by
+//! subscription. Each subscription has its place in an index, and so has each event: taken one event after the other,
+//! every delivery would write a page of its own.
 
 use std::collections::HashMap;
 
@@ -119,17 +121,11 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// Who gets an event.
-    fn targets(&self, event: usize) -> Option<Vec<SubscriptionId>> {
+    /// Whether the subscription at `position` gets an event. `None` if there is no such event, or its set is damaged.
+    fn gets(&self, event: usize, position: usize) -> Option<bool> {
         let set = usize::try_from(*self.events.get(event)?).ok()?;
-        let set = *self.sets.get(set)?;
-        let is_in = |position: &usize| set[position / 8] & (1 << (position % 8)) != 0;
-        let positions = (0..self.subscriptions.len()).filter(is_in);
-        Some(
-            positions
-                .map(|position| self.subscriptions[position])
-                .collect(),
-        )
+        let byte = self.sets.get(set)?.get(position / 8)?;
+        Some(byte & (1 << (position % 8)) != 0)
     }
 }
 
@@ -139,6 +135,9 @@ fn split(bytes: &[u8], width: usize) -> Option<(&[u8], &[u8])> {
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
     rest.split_at_checked(length.checked_mul(width)?)
 }
+
+/// Events whose deliveries are created subscription by subscription.
+const STRIP_EVENTS: usize = 50;
 
 /// The result of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -192,15 +191,18 @@ pub(in crate::store) fn oldest(tx: &Connection) -> Result<Option<EventKey>, Stor
 /// A request that is not done.
 struct Open {
     first: i64,
+    /// The first event of its strip.
     next: i64,
+    /// What of the strip is done.
+    cells: usize,
     received_at: Timestamp,
     targets: Vec<u8>,
 }
 
-const NEXT: &str = "SELECT first_event_id, next_event_id, received_at, targets FROM fan_out \
+const NEXT: &str = "SELECT first_event_id, next_event_id, next_cell, received_at, targets FROM fan_out \
      WHERE topic_id = ?1 ORDER BY first_event_id LIMIT 1";
 
-/// Creates deliveries of the oldest events of a topic that have none: at most `limit`, unless one event has more.
+/// Creates deliveries of the oldest events of a topic that have none: at most `limit`.
 pub(super) fn fan_out(tx: &WriteTx, topic: TopicId, limit: usize) -> Result<FannedOut, StoreError> {
     let mut done = FannedOut::default();
     let mut receiving = HashMap::new();
@@ -210,8 +212,9 @@ pub(super) fn fan_out(tx: &WriteTx, topic: TopicId, limit: usize) -> Result<Fann
             Ok(Open {
                 first: row.get(0)?,
                 next: row.get(1)?,
-                received_at: row.get(2)?,
-                targets: row.get(3)?,
+                cells: row.get(2)?,
+                received_at: row.get(3)?,
+                targets: row.get(4)?,
             })
         })?;
         let Some(open) = open else {
@@ -248,20 +251,31 @@ fn advance(
     };
     let stored = Stored::read(&open.targets).ok_or_else(damaged)?;
     let from = usize::try_from(open.next - open.first).map_err(|_| damaged())?;
-    for (event, key) in (from..stored.events.len()).zip(open.next..) {
-        let targets = stored.targets(event).ok_or_else(damaged)?;
-        if !created.is_empty() && *rows + targets.len() > limit {
-            let pause = "UPDATE fan_out SET next_event_id = ?2 WHERE first_event_id = ?1";
-            tx.run(pause, [open.first, key])?;
-            return Ok(false);
-        }
-        for target in targets {
+    let mut cells = open.cells;
+    for (strip, key) in (from..stored.events.len())
+        .zip(open.next..)
+        .step_by(STRIP_EVENTS)
+    {
+        let events = STRIP_EVENTS.min(stored.events.len() - strip);
+        for cell in cells..events * stored.subscriptions.len() {
+            let (position, event) = (cell / events, cell % events);
+            if !stored.gets(strip + event, position).ok_or_else(damaged)? {
+                continue;
+            }
+            if !created.is_empty() && *rows >= limit {
+                let pause = "UPDATE fan_out SET next_event_id = ?2, next_cell = ?3 WHERE first_event_id = ?1";
+                tx.run(pause, params![open.first, key, cell])?;
+                return Ok(false);
+            }
+            let target = stored.subscriptions[position];
             if receives(tx, target, receiving)? {
-                insert_delivery(tx, EventKey(key), target, open.received_at, None)?;
+                let event = EventKey(key + event as i64);
+                insert_delivery(tx, event, target, open.received_at, None)?;
                 created.push(target);
                 *rows += 1;
             }
         }
+        cells = 0;
     }
     tx.run(
         "DELETE FROM fan_out WHERE first_event_id = ?1",
@@ -308,11 +322,15 @@ mod tests {
         let bytes = fan_out.to_bytes();
         let stored = Stored::read(&bytes).expect("readable");
         for (event, targets) in all.iter().enumerate() {
-            let mut read = stored.targets(event).expect("readable");
+            let is_target = |position: &usize| stored.gets(event, *position).expect("readable");
+            let positions = (0..stored.subscriptions.len()).filter(is_target);
+            let mut read: Vec<_> = positions
+                .map(|position| stored.subscriptions[position])
+                .collect();
             read.sort_unstable();
             assert_eq!(read, *targets);
         }
-        assert_eq!(stored.targets(5), None);
+        assert_eq!(stored.gets(5, 0), None);
         assert!(Stored::read(&bytes[..40]).is_none(), "cut off");
     }
 
