@@ -24,6 +24,8 @@ pub struct AdminState {
     pub hosts: OwnHosts,
     pub egress: EgressPolicy,
     pub diagnostics: Diagnostics,
+    /// Who is signed in without a password, from this machine.
+    pub local_user: Option<String>,
     pub publish_bytes_max: usize,
     pub api_document: Arc<Value>,
 }

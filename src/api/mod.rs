@@ -41,6 +41,7 @@ pub use auth::ManagementToken;
 pub use guesses::Guesses;
 pub use intake::{Intake, client_of};
 pub use openapi::document;
+pub use operate::development::DevMode;
 
 use crate::broker::Broker;
 use crate::broker::diagnostics::Diagnostics;
@@ -86,6 +87,8 @@ pub struct ApiOptions {
     pub require_https: bool,
     /// Answers `/metrics` without a token.
     pub metrics_public: bool,
+    /// What programs under development may ask for; `None` in production.
+    pub dev: Option<DevMode>,
     /// The names that paths of Azure Resource Manager may have.
     pub azure: AzureScope,
 }

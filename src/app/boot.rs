@@ -1,6 +1,6 @@
 //! Start and stop: the store, the broker, the doors and the dispatcher, and in reverse.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener as StdTcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use anyhow::Context;
 use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get;
+use listenfd::ListenFd;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, AdminState, OwnHost, OwnHosts, SetupLink};
-use crate::api::{self, ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake, amqp};
+use crate::api::{self, ApiOptions, ApiParts, AzureScope, DevMode, Doors, Guesses, Intake, amqp};
 use crate::app::config::Config;
 use crate::app::forwarded::TrustedProxies;
 use crate::app::interrupt::interrupted;
@@ -47,7 +48,7 @@ pub const SERVER_URL_FILE: &str = "server.url";
 pub fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let log = telemetry::start(config.log_format, &config.log_level)?;
     runtime()?.block_on(async {
-        let appliance = Appliance::start(config, log).await?;
+        let appliance = Appliance::start(config, log, inherited_socket()?).await?;
         for line in appliance.banner() {
             println!("{line}");
         }
@@ -86,12 +87,19 @@ pub struct Appliance {
     requests: TaskTracker,
     stop_listening: CancellationToken,
     listening: tokio::task::JoinHandle<()>,
+    /// Whether the service manager has the socket too, and keeps it for the next process.
+    socket_is_kept: bool,
+    dev: DevMode,
 }
 
 impl Appliance {
     /// Opens the store and the doors, and starts to deliver. `log` has the newest lines of the log, if there
-    /// is one.
-    pub async fn start(config: Config, log: LogTail) -> anyhow::Result<Self> {
+    /// is one. A `kept` socket that listens takes the place of the configured address, and stays open afterwards.
+    pub async fn start(
+        config: Config,
+        log: LogTail,
+        kept: Option<StdTcpListener>,
+    ) -> anyhow::Result<Self> {
         let clock = Clock::system();
         let entropy = Entropy::Os;
         let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
@@ -101,7 +109,11 @@ impl Appliance {
         let people = People::open(store.accounts.clone(), clock.clone(), entropy.clone()).await?;
         let needs_link = claim::needs_link(&config, &people).await?;
 
-        let listener = bind(config.listen).await?;
+        let socket_is_kept = kept.is_some();
+        let listener = match kept {
+            Some(listener) => shared(listener)?,
+            None => bind(config.listen).await?,
+        };
         let address = listener
             .local_addr()
             .context("the address could not be told")?;
@@ -126,7 +138,13 @@ impl Appliance {
             }
         };
         let hosts = OwnHosts::new(&config.admin_hosts, &public_url, address);
+        let stop_listening = CancellationToken::new();
+        let dev = config.dev.then(|| DevMode {
+            closing: stop_listening.clone(),
+            ..DevMode::default()
+        });
         let api_options = ApiOptions {
+            dev: dev.clone(),
             publish_bytes_max: config.publish_bytes_max,
             require_https: config.egress_require_https,
             metrics_public: config.metrics_public,
@@ -157,6 +175,7 @@ impl Appliance {
             hosts,
             egress: egress(&config),
             diagnostics: diagnostics.clone(),
+            local_user: config.admin_user.clone().filter(|_| config.dev),
             publish_bytes_max: config.publish_bytes_max,
             api_document,
         });
@@ -175,7 +194,6 @@ impl Appliance {
             options: api_options,
         };
         let state = state.into();
-        let stop_listening = CancellationToken::new();
         let amqp = Arc::new(api::amqp_server(
             &state,
             container_id,
@@ -239,12 +257,23 @@ impl Appliance {
             requests,
             stop_listening,
             listening,
+            socket_is_kept,
+            dev: dev.unwrap_or_default(),
         })
     }
 
     /// Where it listens.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    pub fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    /// Until somebody who may do so wants another appliance in the place of this one.
+    pub async fn reset(&self) {
+        self.dev.reset.notified().await;
     }
 
     /// What is said at the start: at most eight lines.
@@ -277,15 +306,19 @@ impl Appliance {
         lines
     }
 
-    /// Rejects new events, waits for the deliveries in flight, then closes the doors.
-    pub async fn stop(self) {
+    /// Rejects new events, waits for the deliveries in flight, then closes the doors. Where the socket is kept the doors
+    /// are closed first: nobody is rejected, but waits in the socket's queue for the next process.
+    pub async fn stop(mut self) {
+        if self.socket_is_kept {
+            self.close_doors().await;
+        }
         self.broker.stop();
         self.requests.close();
         let drained = tokio::time::timeout(self.config.shutdown_drain, async {
             // First the dispatcher, since the turn that it is in may still start requests.
-            let _ = self.dispatching.await;
-            let _ = self.replaying.await;
-            let _ = self.exporting.await;
+            let _ = (&mut self.dispatching).await;
+            let _ = (&mut self.replaying).await;
+            let _ = (&mut self.exporting).await;
             self.requests.wait().await;
         })
         .await;
@@ -295,9 +328,16 @@ impl Appliance {
                 "deliveries in flight were cut off; they will be attempted again"
             );
         }
-        self.stop_listening.cancel();
-        let _ = self.listening.await;
+        if !self.socket_is_kept {
+            self.close_doors().await;
+        }
         let _ = std::fs::remove_file(self.data_dir.file(SERVER_URL_FILE));
+    }
+
+    /// Accepts no more connections, and waits for the requests of those that are open.
+    async fn close_doors(&mut self) {
+        self.stop_listening.cancel();
+        let _ = (&mut self.listening).await;
     }
 }
 
@@ -441,7 +481,19 @@ fn public_url(config: &Config, own: &str) -> String {
     configured.unwrap_or(own).to_owned()
 }
 
-async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+/// The socket that the service manager has opened for this process (systemd's socket activation), if it has.
+fn inherited_socket() -> anyhow::Result<Option<StdTcpListener>> {
+    let inherited = ListenFd::from_env().take_tcp_listener(0);
+    inherited.context("the inherited socket is no TCP socket that listens")
+}
+
+fn shared(listener: StdTcpListener) -> anyhow::Result<TcpListener> {
+    listener.set_nonblocking(true)?;
+    Ok(TcpListener::from_std(listener)?)
+}
+
+/// A new socket that listens.
+pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
     listener.with_context(|| format!("cannot listen on {address}; choose another --listen"))
 }

@@ -333,6 +333,18 @@ impl Broker {
         self.agenda().locks()
     }
 
+    /// Whether nothing is due now, on its way to a receiver, or left to be done of earlier requests. Retries whose time
+    /// has not come do not count.
+    pub fn is_idle(&self) -> bool {
+        self.shared.unfinished.is_done() && self.agenda().is_idle(self.clock().now())
+    }
+
+    /// Moves the clock ahead, and does what has become due.
+    pub fn advance(&self, by: Duration) {
+        self.clock().advance(by);
+        self.wake().notify_one();
+    }
+
     fn health(&self) -> MutexGuard<'_, HealthBook> {
         self.shared.health.lock().unwrap()
     }

@@ -77,6 +77,11 @@ impl Unfinished {
         }
     }
 
+    /// Whether nothing is left.
+    pub(super) fn is_done(&self) -> bool {
+        self.topics().is_empty() && !self.has_deleted.load(Ordering::Relaxed)
+    }
+
     fn topics(&self) -> MutexGuard<'_, BTreeMap<TopicId, Deferring>> {
         self.topics.lock().unwrap()
     }

@@ -113,7 +113,11 @@ impl AccessKeys {
 
     /// The keys with one of them regenerated.
     pub fn regenerated(&self, name: KeyName, entropy: &Entropy) -> Self {
-        let fresh = Secret::new(entropy.access_key());
+        self.with(name, Secret::new(entropy.access_key()))
+    }
+
+    /// The keys with `fresh` in the place of one of them.
+    pub fn with(&self, name: KeyName, fresh: Secret) -> Self {
         match name {
             KeyName::Key1 => Self {
                 key1: fresh,

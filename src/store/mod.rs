@@ -18,17 +18,19 @@ mod row;
 mod sql;
 pub mod views;
 
+use std::path::Path;
 use std::sync::Arc;
 
 pub use accounts::Accounts;
 pub use audit::Audit;
 pub use catalog::{NamespaceChange, RegistryChange};
-pub use engine::data_dir::{DataDir, DataDirError, write_private};
+pub use engine::data_dir::{DataDir, DataDirError, free_bytes, write_private};
 pub use engine::encryption::{InvalidMasterKey, MasterKeys};
 pub use engine::fatal::OnFatal;
 pub use engine::inline::{InlineDatabase, Pauses};
 pub use engine::integrity::Integrity;
 pub use engine::master_key::{MASTER_KEY_FILE, Rekeyed};
+pub use engine::migrate::Upgrade;
 pub use engine::salvage::{Salvaged, SalvagedTable};
 pub use engine::upkeep::{EngineStatus, Schema, Sizes, Upkeep};
 pub use engine::write_times::{CommitTimes, Longest};
@@ -118,6 +120,12 @@ impl Store {
             StoreError::Failed(format!("{}: {error}", data_dir.path().display()))
         })?;
         Ok(Self::of(db, options.scope, encryption, Some(data_dir)))
+    }
+
+    /// What a start of this version would do first to the database in the data directory `folder`, which a running
+    /// server may have open. Changes nothing.
+    pub fn upgrade_of(folder: &Path) -> Result<Upgrade, StoreError> {
+        migrate::plan(&folder.join(FILE))
     }
 
     /// Whether the last process that had the database in `data_dir` open has closed it, which takes the log away.

@@ -133,6 +133,7 @@ impl Appliance {
                 publish_bytes_max: limits::PUBLISH_BYTES_MAX,
                 require_https: false,
                 metrics_public: false,
+                dev: None,
                 azure: AzureScope::ANY,
             },
         };

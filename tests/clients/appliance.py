@@ -50,9 +50,10 @@ class Topic:
 class Appliance:
     """One data directory and, between start and stop, one process that serves it."""
 
-    def __init__(self, data_dir, *arguments, egress=("127.0.0.0/8",), authority=None):
+    def __init__(self, data_dir, *arguments, egress=("127.0.0.0/8",), authority=None, socket=None):
         self.data_dir = pathlib.Path(data_dir)
         self.arguments = [*arguments, *(word for net in egress for word in ("--egress-allow", net))]
+        self.socket = socket  # one that listens, to be handed over as systemd does
         self.authority = authority or self.data_dir / "tls-dev-ca.pem"  # only with --tls-dev
         self.url = None
         self.process = None
@@ -67,9 +68,12 @@ class Appliance:
 
     def start(self):
         command = [BINARY, "serve", "--data-dir", self.data_dir, "--listen", "127.0.0.1:0"]
+        handed = [self.socket.fileno()] if self.socket else []
+        take = ["sh", "-c", 'exec env LISTEN_PID=$$ LISTEN_FDS=1 "$@" 3<&%d' % handed[0], "sh"] if handed else []
         self.process = subprocess.Popen(
-            [str(word) for word in [*command, *self.arguments]],
+            [str(word) for word in [*take, *command, *self.arguments]],
             env=environment(),
+            pass_fds=handed,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -54,6 +54,22 @@ until_it_works everpost healthcheck
 grep '^egress.allow' /etc/everpost/everpost.toml
 everpost events list | grep /orders/7
 everpost doctor
+everpost upgrade-check
+
+: a restart behind the socket refuses nobody
+systemctl stop everpost
+systemctl enable --now everpost.socket
+systemctl start everpost
+publish() {
+  for number in $(seq 20); do
+    everpost publish --url http://127.0.0.1:8080 --topic orders --type Order.Paid --subject /restart/$number || return
+  done
+}
+publish >/tmp/published &
+systemctl restart everpost
+wait $!
+everpost events list --limit 100 | grep --count /restart/ | grep 20
+systemctl disable --now everpost.socket
 
 : what is switched off stays so
 systemctl disable --now everpost
@@ -126,7 +142,7 @@ def test_the_archive_has_all_that_belongs_to_the_program(packages):
     with tarfile.open(archive) as members:
         files = {member.name.removeprefix(f"{root}/"): member for member in members if member.isfile()}
     assert files["everpost"].mode == 0o755
-    wanted = ["everpost.service", "README.md", "docs/install.md", "man/everpost.1", "man/everpost-serve.1"]
+    wanted = ["everpost.service", "everpost.socket", "README.md", "docs/install.md", "man/everpost.1", "man/everpost-serve.1"]
     wanted += [f"completions/everpost.{shell}" for shell in ("bash", "zsh", "fish", "elvish", "powershell")]
     wanted += [f"licences/{name}" for name in ("LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY")]
     wanted += ["proxy/Caddyfile", "proxy/nginx.conf", "grafana/everpost.json", "prometheus/everpost.rules.yml"]

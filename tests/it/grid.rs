@@ -90,6 +90,7 @@ pub(crate) fn api_state(broker: &Broker, store: &Store, people: People) -> ApiSt
             publish_bytes_max: limits::PUBLISH_BYTES_MAX,
             require_https: false,
             metrics_public: false,
+            dev: None,
             azure: AzureScope::ANY,
         },
     };

@@ -119,6 +119,7 @@ fn texts() -> Vec<(String, String)> {
         publish_bytes_max: 1,
         require_https: false,
         metrics_public: false,
+        dev: None,
         azure: AzureScope::ANY,
     };
     let mut found: Vec<(String, String)> = Vec::new();

@@ -189,6 +189,7 @@ impl Appliance {
                 publish_bytes_max: PUBLISH_BYTES_MAX,
                 require_https: false,
                 metrics_public: false,
+                dev: None,
                 azure: AzureScope::ANY,
             },
         };

@@ -75,6 +75,7 @@ static API_DOCUMENT: LazyLock<Arc<Value>> = LazyLock::new(|| {
         publish_bytes_max: PUBLISH_BYTES_MAX,
         require_https: false,
         metrics_public: false,
+        dev: None,
         azure: AzureScope::ANY,
     };
     Arc::new(api::document(&options, "http://127.0.0.1:8080"))
@@ -159,6 +160,7 @@ impl Appliance {
         };
         let diagnostics = Diagnostics::new(broker.clone(), runtime_info);
         let admin = routes(AdminState {
+            local_user: None,
             broker: broker.clone(),
             views: store.views.clone(),
             people: people.clone(),

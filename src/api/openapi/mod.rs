@@ -229,6 +229,7 @@ mod tests {
         publish_bytes_max: PUBLISH_BYTES_MAX,
         require_https: false,
         metrics_public: false,
+        dev: None,
         azure: AzureScope::ANY,
     };
 
@@ -307,6 +308,7 @@ mod tests {
         assert_eq!(role("/metrics", "get"), "viewer");
         let open = ApiOptions {
             metrics_public: true,
+            dev: None,
             azure: AzureScope::ANY,
             ..OPTIONS
         };

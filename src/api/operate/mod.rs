@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod counts;
 pub(crate) mod dead_letters;
 pub(crate) mod deliveries;
+pub(crate) mod development;
 pub(crate) mod diagnostics;
 pub(crate) mod events;
 pub(crate) mod explain;

@@ -9,6 +9,7 @@ mod appliance;
 )]
 mod bodies;
 mod dead_letters;
+mod development;
 mod events;
 mod explain;
 mod inspectors;
@@ -29,7 +30,7 @@ use crate::api::ApiOptions;
 
 /// All areas, in the order in which people meet them.
 pub(crate) fn areas(options: &ApiOptions) -> Vec<Area> {
-    vec![
+    let production = vec![
         publish::area(options),
         topics::area(),
         subscriptions::area(),
@@ -44,7 +45,9 @@ pub(crate) fn areas(options: &ApiOptions) -> Vec<Area> {
         inspectors::area(),
         people::area(),
         appliance::area(options),
-    ]
+    ];
+    let development = options.dev.is_some().then(development::area);
+    production.into_iter().chain(development).collect()
 }
 
 /// Every route.
@@ -68,6 +71,7 @@ mod tests {
             publish_bytes_max: PUBLISH_BYTES_MAX,
             require_https: false,
             metrics_public: false,
+            dev: None,
             azure: AzureScope::ANY,
         };
         let before_others = all(&options).filter(Route::is_before_others);

@@ -22,7 +22,7 @@ use crate::app::boot;
 use crate::app::cli::output::{Output, Screen, plural};
 use crate::app::cli::progress::Progress;
 use crate::app::cli::request::Server;
-use crate::app::cli::server::{OverTls, ServerAccess, ServerArgs};
+use crate::app::cli::server::{ServerAccess, ServerArgs};
 use crate::app::cli::table::{Lines, Table};
 use crate::app::cli::topic_arg::TopicArg;
 use crate::app::cli::topics::first_key;
@@ -232,15 +232,8 @@ impl BenchArgs {
 
 fn own_access(instance: &Instance) -> anyhow::Result<ServerAccess> {
     let token = management_token::read(instance.data_dir());
-    Ok(ServerAccess {
-        url: instance.url()?,
-        url_origin: "the benchmark".to_owned(),
-        over_tls: OverTls::default(),
-        token: Some(token.context("cannot read the management token")?),
-        token_origin: management_token::path(instance.data_dir())
-            .display()
-            .to_string(),
-    })
+    let token = token.context("cannot read the management token")?;
+    ServerAccess::of_own(instance.url()?.as_str(), token)
 }
 
 async fn target(server: &Server, topic: &str) -> anyhow::Result<Target> {

@@ -1,6 +1,7 @@
 //! The command line: commands that run something here, and commands that talk to a running server.
 
 mod admin;
+mod assert;
 mod audit;
 mod bench;
 mod body;
@@ -12,6 +13,7 @@ mod dead_letters;
 mod definition;
 mod delete;
 mod demo;
+mod dev;
 mod doctor;
 mod events;
 mod explain;
@@ -44,6 +46,7 @@ mod token;
 mod topic_arg;
 mod topics;
 mod try_filter;
+mod upgrade_check;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -79,6 +82,11 @@ enum Command {
     Serve(serve::ServeArgs),
     /// See it work: an appliance, 100 events and two receivers that fail, in a few seconds
     Demo(demo::DemoArgs),
+    /// Run a server for development and tests: no password, known keys, nothing kept
+    ///
+    /// It has a topic, `events`, and an inspector that receives what is published there. Tests can start afresh, skip
+    /// waits, and wait until there is nothing to do (docs/testing.md). It listens on this machine alone.
+    Dev(dev::DevArgs),
     /// Publish events and receive them: rates, latencies and losses
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::BenchArgs),
@@ -98,6 +106,8 @@ enum Command {
     Subscriptions(Remote<Group<subscriptions::SubscriptionsCommand>>),
     /// List and show events
     Events(Remote<Group<events::EventsCommand>>),
+    /// Wait until something is so, or fail: for tests and scripts
+    Assert(Remote<Group<assert::AssertCommand>>),
     /// List, show and resubmit dead letters
     DeadLetters(Remote<Group<dead_letters::DeadLettersCommand>>),
     /// Resubmit many at once: start replay jobs, watch them, stop them
@@ -124,6 +134,12 @@ enum Command {
     /// The old directory is only read. What could not be read is named by table and number, and the counters tell what
     /// there is in the new one. The keys, the token and the configuration file are copied too.
     Salvage(salvage::SalvageArgs),
+    /// Show what this version would do to a data directory before it serves it
+    ///
+    /// For the new program, before it takes the place of the old one, which may go on meanwhile: whether it knows all
+    /// settings, whether it can read the database, what it would change, and whether there is space for that. Changes
+    /// nothing. The exit code is 0 if it can start.
+    UpgradeCheck(upgrade_check::UpgradeCheckArgs),
     /// Check or show the configuration
     Config(config::ConfigArgs),
     /// Check whether the server is ready; the exit code is 0 or 1
@@ -172,6 +188,7 @@ impl Command {
         match self {
             Self::Serve(args) => return args.run(),
             Self::Demo(args) => return args.run(),
+            Self::Dev(args) => args.run(),
             Self::Bench(args) => args.run(),
             Self::Receive(args) => wait_for(args.run()),
             Self::Publish(command) => wait_for(command.run()),
@@ -180,6 +197,7 @@ impl Command {
             Self::Queues(command) => wait_for(command.run()),
             Self::Subscriptions(command) => wait_for(command.run()),
             Self::Events(command) => wait_for(command.run()),
+            Self::Assert(command) => wait_for(command.run()),
             Self::DeadLetters(command) => wait_for(command.run()),
             Self::Replay(command) => wait_for(command.run()),
             Self::Inspectors(command) => wait_for(command.run()),
@@ -191,6 +209,7 @@ impl Command {
             Self::Audit(command) => wait_for(command.run()),
             Self::Rekey(args) => args.run(),
             Self::Salvage(args) => args.run(),
+            Self::UpgradeCheck(args) => args.run(),
             Self::Config(args) => args.run(),
             Self::Healthcheck(args) => wait_for(args.run()),
             Self::Doctor(command) => wait_for(command.run()),
@@ -334,6 +353,9 @@ mod tests {
             token rotate --data-dir d
             rekey --data-dir d
             salvage new --data-dir d
+            upgrade-check --data-dir d
+            dev --listen 127.0.0.1:0 --time-scale 10
+            assert delivered --topic orders --type T --count 3 --within 5s
             config check --listen 1.1.1.1:1 --egress-allow 10.0.0.0/8
             config show --origin --metrics-public
             config sample

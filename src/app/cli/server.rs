@@ -93,6 +93,19 @@ pub(super) struct ServerAccess {
     pub(super) token_origin: String,
 }
 
+impl ServerAccess {
+    /// That of a server in this process.
+    pub(super) fn of_own(url: &str, token: Secret) -> anyhow::Result<Self> {
+        Ok(Self {
+            url: parse_url(url)?,
+            url_origin: "this program".to_owned(),
+            over_tls: OverTls::default(),
+            token: Some(token),
+            token_origin: "this program".to_owned(),
+        })
+    }
+}
+
 impl ServerArgs {
     /// Whether the command line or the environment names a server.
     pub(super) fn names_url(&self) -> bool {

@@ -43,6 +43,8 @@ macro_rules! settings {
         #[derive(Clone, Debug)]
         pub struct Config {
             $(#[doc = $doc] pub $field: $type,)*
+            /// Whether it is for `everpost dev`, which is no setting.
+            pub dev: bool,
             /// All of it as it may be shown.
             pub shown: Arc<Settings>,
         }
@@ -62,6 +64,7 @@ macro_rules! settings {
             pub(super) fn config(&mut self) -> Config {
                 Config {
                     $($field: self.$kind($name, $parse),)*
+                    dev: false,
                     shown: Arc::new(listing::in_force(self.raw)),
                 }
             }

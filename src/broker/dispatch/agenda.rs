@@ -316,6 +316,16 @@ impl<W: InMemory> Agenda<W> {
         self.later.first().map(|(at, _)| *at)
     }
 
+    /// Whether nothing is due, on the wire, or answered and not stored yet.
+    pub(in crate::broker) fn is_idle(&self, now: Timestamp) -> bool {
+        let is_idle = |entry: &Entry<W>| match entry.state {
+            EntryState::Idle => entry.held.is_empty(),
+            EntryState::Later(at) => entry.held.is_empty() && at > now,
+            EntryState::Ready | EntryState::InTurn | EntryState::Parked => false,
+        };
+        self.entries.values().all(is_idle)
+    }
+
     /// Requests on the wire.
     pub(in crate::broker) fn in_flight(&self) -> usize {
         self.in_flight
@@ -713,6 +723,16 @@ mod tests {
         assert_eq!(taken(&mut agenda, 49), None);
         assert_eq!(taken(&mut agenda, 50), Some((B, 2)));
         assert_eq!(agenda.earliest(), Some(at(100)));
+    }
+
+    #[test]
+    fn what_waits_for_its_time_is_idle() {
+        let mut agenda = agenda(1, 1);
+        assert!(agenda.is_idle(at(0)));
+        agenda.note(A, at(10));
+        assert!(agenda.is_idle(at(9)) && !agenda.is_idle(at(10)));
+        taken(&mut agenda, 10).expect("a turn");
+        assert!(!agenda.is_idle(at(11)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::publish::Arrival;
-use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef};
+use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef, Secret};
 use crate::model::audit::{AuditAction, AuditEntry, Caller, SecretKind, Target, TargetKind};
 use crate::model::destination::DeliveryMode;
 use crate::model::limits::{NAMESPACES_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
@@ -221,9 +221,21 @@ impl Broker {
         name: &TopicName,
         key: KeyName,
     ) -> Result<AccessKeys, ManageError> {
+        let fresh = Secret::new(self.entropy().access_key());
+        self.replace_key(by, name, key, fresh).await
+    }
+
+    /// Puts `fresh` in the place of one of the two keys of a topic, and returns both.
+    pub async fn replace_key(
+        &self,
+        by: &Caller,
+        name: &TopicName,
+        key: KeyName,
+        fresh: Secret,
+    ) -> Result<AccessKeys, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let entry = self.topic(name)?;
-        let keys = own_keys(&entry.topic)?.regenerated(key, self.entropy());
+        let keys = own_keys(&entry.topic)?.with(key, fresh);
         let owner = KeyOwner::Topic(entry.topic.id);
         let of = KeyRef { owner, key };
         let change = RegistryChange::ChangeKeys {

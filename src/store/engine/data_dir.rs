@@ -75,14 +75,19 @@ impl DataDir {
 
     /// Free bytes on its disk.
     pub fn free_bytes(&self) -> io::Result<u64> {
-        let disk = rustix::fs::statvfs(&self.path)?;
-        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+        free_bytes(&self.path)
     }
 
     /// Makes new files in it survive a power loss.
     pub fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
+}
+
+/// Free bytes on the disk of a file or directory.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(path)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// Writes a file that only its owner can read, whole or not at all.

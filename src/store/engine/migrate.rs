@@ -49,12 +49,46 @@ pub(in crate::store) fn migrate_file(
     make_shrinkable(&connection, progress)
 }
 
+/// What a start of this version does to a database first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Upgrade {
+    /// The schema of the database.
+    pub from: i64,
+    /// The schema of this version.
+    pub to: i64,
+    /// Free bytes on the disk that it needs.
+    pub bytes: u64,
+}
+
+/// Looks what [`migrate_file`] would do, and changes nothing. Another process may have the database open.
+pub(in crate::store) fn plan(path: &Path) -> Result<Upgrade, StoreError> {
+    check_sqlite(rusqlite::version_number())?;
+    let connection = db::open_reader(path)?;
+    let from = schema_version(&connection)?;
+    check_schema(path, &connection, from)?;
+    let to = newest();
+    let copies = u64::from(0 < from && from < to) + u64::from(!can_shrink(&connection)?);
+    let size: u64 = connection.query_row(DATABASE_BYTES, [], |row| row.get(0))?;
+    Ok(Upgrade {
+        from,
+        to,
+        bytes: copies * size,
+    })
+}
+
+const DATABASE_BYTES: &str =
+    "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+
+fn can_shrink(connection: &Connection) -> Result<bool, StoreError> {
+    const INCREMENTAL: i64 = 2;
+    let vacuum: i64 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
+    Ok(vacuum == INCREMENTAL)
+}
+
 /// Rewrites a file that cannot shrink, such as one that another program created. New files can shrink from
 /// the start. It needs room for a second copy on the disk, once.
 fn make_shrinkable(connection: &Connection, progress: &dyn Fn(&str)) -> Result<(), StoreError> {
-    const INCREMENTAL: i64 = 2;
-    let vacuum: i64 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
-    if vacuum != INCREMENTAL {
+    if !can_shrink(connection)? {
         progress("rewriting the database, so that it can get smaller");
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         connection.execute_batch("VACUUM;")?;
@@ -191,6 +225,22 @@ mod tests {
         migrate_file(&path, &|line| panic!("nothing to upgrade, but: {line}")).expect("no change");
         let connection = db::open_writer(&path).expect("the same database");
         assert_eq!(schema_version(&connection).expect("a version"), newest());
+        let plan = plan(&path).expect("a plan");
+        assert_eq!((plan.from, plan.bytes), (plan.to, 0));
+    }
+
+    #[test]
+    fn an_upgrade_is_foreseen_with_the_space_that_it_needs() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("everpost.db");
+        assert!(plan(&path).is_err(), "there is no database");
+        let old = Connection::open(&path).expect("a database");
+        old.execute_batch("PRAGMA auto_vacuum = NONE; CREATE TABLE other (x)")
+            .expect("a file that cannot shrink");
+        let plan = plan(&path).expect("a plan");
+        assert_eq!((plan.from, plan.to), (0, newest()));
+        let size = std::fs::metadata(&path).expect("a file").len();
+        assert_eq!(plan.bytes, size);
     }
 
     /// The error of `migrate_file` for a database whose history was changed by `statements`.
@@ -204,6 +254,8 @@ mod tests {
             .expect("another history");
         drop(connection);
         let error = migrate_file(&path, &|line| panic!("{line}")).expect_err("an unknown schema");
+        let foreseen = plan(&path).expect_err("the same");
+        assert_eq!(foreseen.to_string(), error.to_string());
         error.to_string()
     }
 

@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use url::Url;
 
 use crate::app::boot::Appliance;
 use crate::app::cli::output::Output;
 use crate::app::cli::request::Server;
-use crate::app::cli::server::{OverTls, ServerAccess};
+use crate::app::cli::server::ServerAccess;
 use crate::app::config::Config;
 use crate::app::management_token;
 use crate::app::receive::{Receiver, ReceiverOptions};
@@ -114,16 +113,11 @@ impl Stage {
             receivers.push((role, receiver));
         }
         let (data_dir, time_scale) = (config.data_dir.clone(), config.time_scale);
-        let appliance = Appliance::start(config, LogTail::default()).await;
+        let appliance = Appliance::start(config, LogTail::default(), None).await;
         let appliance = appliance.context("the appliance does not start")?;
         let token = management_token::read(&data_dir);
-        let access = ServerAccess {
-            url: Url::parse(appliance.url()).context("the appliance's own URL")?,
-            url_origin: "the demonstration".to_owned(),
-            over_tls: OverTls::default(),
-            token: Some(token.context("cannot read the management token")?),
-            token_origin: management_token::path(&data_dir).display().to_string(),
-        };
+        let token = token.context("cannot read the management token")?;
+        let access = ServerAccess::of_own(appliance.url(), token)?;
         Ok(Self {
             server: Server::new(access, Output::default())?,
             receivers,
