@@ -20,14 +20,14 @@ use futures_util::FutureExt;
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::conn::auto::{Builder, UpgradeableConnection};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::api::{amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
@@ -39,8 +39,9 @@ use crate::broker::diagnostics::Connections;
 /// How long a client may take to send the head of a request.
 const HEADER_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Bytes of a request's head.
-const HEADER_BYTES_MAX: usize = 32 * 1_024;
+/// Bytes of a request's head, as Node's servers have it, and of what is read at once: each connection has a buffer of
+/// this size.
+const HEADER_BYTES_MAX: usize = 16 * 1_024;
 
 /// Headers of a request.
 const HEADERS_MAX: usize = 100;
@@ -63,6 +64,9 @@ const BROKEN_TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// How long open connections may take to end their requests at a stop.
 const GOODBYE: Duration = Duration::from_secs(2);
+
+/// How long a connection may take to begin its first request at a stop. Who has just connected is about to ask.
+const FIRST_REQUEST_GRACE: Duration = Duration::from_millis(100);
 
 /// What AMQP begins with. No method of HTTP that is served does, nor HTTP/2.
 const AMQP: u8 = b'A';
@@ -103,7 +107,7 @@ pub(super) async fn serve<S, B>(
 {
     let clients = Arc::new(Clients::default());
     let server = server();
-    let graceful = GracefulShutdown::new();
+    let open = TaskTracker::new();
     let broken = Arc::new(AtomicU64::new(0));
     tokio::spawn(
         stop.clone()
@@ -131,13 +135,12 @@ pub(super) async fn serve<S, B>(
             }
             service.call(request)
         });
-        // The stop waits for whoever holds a watcher.
-        let (server, watcher, amqp) = (server.clone(), graceful.watcher(), amqp.clone());
-        let (stopped, broken, tls) = (stop.clone(), Arc::clone(&broken), tls.clone());
+        let (server, amqp, tls) = (server.clone(), amqp.clone(), tls.clone());
+        let (stop, broken) = (stop.clone(), Arc::clone(&broken));
         let serving = async move {
             let begun = tokio::select! {
                 begun = tokio::time::timeout(HEADER_DEADLINE, begin(stream, tls.as_ref())) => begun.ok().flatten(),
-                () = stopped.cancelled() => None,
+                () = grace(&stop) => None,
             };
             match (begun, &amqp) {
                 (None, _) => {}
@@ -147,9 +150,8 @@ pub(super) async fn serve<S, B>(
                 (Some((_, stream)), _) => {
                     let connection =
                         server.serve_connection_with_upgrades(TokioIo::new(stream), service);
-                    let connection = watcher.watch(connection.into_owned());
                     // A client that hangs up or sends nonsense concerns nobody but itself.
-                    if let Err(cause) = attend(connection, &requested).await {
+                    if let Err(cause) = attend(connection.into_owned(), &requested, &stop).await {
                         tracing::debug!(%cause, %address, "a connection was broken");
                         broken.fetch_add(1, Ordering::Relaxed);
                     }
@@ -157,9 +159,10 @@ pub(super) async fn serve<S, B>(
             }
             drop(slot);
         };
-        tokio::spawn(serving);
+        open.spawn(serving);
     }
-    let _ = tokio::time::timeout(GOODBYE, graceful.shutdown()).await;
+    open.close();
+    let _ = tokio::time::timeout(GOODBYE, open.wait()).await;
 }
 
 /// The first byte that a client sends, which stays to be read; `None` if there is none that can be served.
@@ -267,21 +270,40 @@ fn prepared(mut request: Request<Incoming>, address: SocketAddr) -> Request<axum
     request.map(|body| axum::body::Body::new(PacedBody::new(body)))
 }
 
-/// Serves a connection to its end, unless its first request is late. The server's own deadline
-/// for heads begins only once it is clear which version of HTTP is spoken, which a silent client leaves
-/// open.
-async fn attend<E>(
-    connection: impl Future<Output = Result<(), E>>,
+/// Serves a connection to its end, or to that of the requests that it has begun at a stop, unless its first request is
+/// late. The server's own deadline for heads begins only once it is clear which version of HTTP is spoken, which a
+/// silent client leaves open.
+async fn attend<S, B>(
+    connection: UpgradeableConnection<'_, TokioIo<Stream>, S, Streams>,
     requested: &Notify,
-) -> Result<(), E> {
+    stop: &CancellationToken,
+) -> Result<(), BoxError>
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
     let mut connection = pin!(connection);
     tokio::select! {
-        ended = &mut connection => ended,
-        requested = tokio::time::timeout(HEADER_DEADLINE, requested.notified()) => match requested {
-            Ok(()) => connection.await,
-            Err(_) => Ok(()),
+        ended = &mut connection => return ended,
+        first = tokio::time::timeout(HEADER_DEADLINE, requested.notified()) => match first {
+            Ok(()) => {}
+            Err(_) => return Ok(()),
         },
+        () = grace(stop) => return Ok(()),
     }
+    tokio::select! {
+        ended = &mut connection => return ended,
+        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    connection.await
+}
+
+/// Until nobody can be about to send a first request any more.
+async fn grace(stop: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(FIRST_REQUEST_GRACE).await;
 }
 
 /// Sums up in the log, now and then, how many connections were broken.

@@ -35,8 +35,9 @@ const OVERLOAD_SHOWN: Duration = Duration::from_secs(10);
 /// Bits of an IPv6 address that name a client's network: one client has all the addresses of its own.
 const CLIENT_PREFIX_BITS: u32 = 64;
 
-/// Bytes for which memory is taken at once, as a body comes in: what is announced and not sent holds little.
-const STEP: usize = 4 * 1_024;
+/// Bytes for which memory is taken at once, as a body comes in: as many as are read at once, so that all that is read
+/// has memory, and what is announced and not sent holds little.
+const STEP: usize = 16 * 1_024;
 
 /// Bounds the memory that request bodies take. What publishers send and what all others send have memory of their
 /// own.
