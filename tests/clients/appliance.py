@@ -69,7 +69,7 @@ class Appliance:
     def start(self):
         command = [BINARY, "serve", "--data-dir", self.data_dir, "--listen", "127.0.0.1:0"]
         handed = [self.socket.fileno()] if self.socket else []
-        take = ["sh", "-c", 'exec env LISTEN_PID=$$ LISTEN_FDS=1 "$@" 3<&%d' % handed[0], "sh"] if handed else []
+        take = ["bash", "-c", 'exec env LISTEN_PID=$$ LISTEN_FDS=1 "$@" 3<&%d' % handed[0], "bash"] if handed else []
         self.process = subprocess.Popen(
             [str(word) for word in [*take, *command, *self.arguments]],
             env=environment(),

@@ -6,7 +6,7 @@ import threading
 
 import requests
 
-from appliance import BINARY, PATIENCE_S, Appliance, eventually
+from appliance import BINARY, PATIENCE_S, Appliance, environment, eventually
 from events import EVENT
 
 RESTARTS = 3
@@ -53,7 +53,7 @@ def test_a_restart_behind_an_inherited_socket_refuses_nobody(tmp_path, receiver)
 def test_an_upgrade_is_foreseen_while_the_old_program_runs(appliance, tmp_path):
     def check(folder):
         command = [BINARY, "upgrade-check", "--data-dir", folder]
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment())
 
     foreseen = check(appliance.data_dir)
     assert foreseen.returncode == 0, foreseen.stderr

@@ -188,6 +188,7 @@ async fn import(data_dir: &Path, storage: &Path) -> Value {
     command.args(["dead-letters", "import", "--yes", "--json"]);
     command.args(["--topic", "orders", "--subscription", "billing"]);
     command.arg("--data-dir").arg(data_dir).arg(storage);
+    command.env_remove("EVERPOST_KILLS"); // which is for the test, and no setting
     let ended = tokio::task::spawn_blocking(move || command.output()).await;
     let output = ended.expect("it ends").expect("it starts");
     let told = String::from_utf8_lossy(&output.stderr);
