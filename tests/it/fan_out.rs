@@ -74,7 +74,11 @@ async fn others_go_between_the_bites_and_each_subscription_keeps_its_order() {
     let grid = grid.push("other", "quick", "200").await;
     post(&grid, &["e1", "e2", "e3"]).await;
     assert_eq!(deliveries(&grid, 1).await, [""; 0], "nothing yet");
-    assert_eq!(batch(&grid).await, 3, "those of the first subscription; more would be too much");
+    assert_eq!(
+        batch(&grid).await,
+        3,
+        "those of the first subscription; more would be too much"
+    );
     grid.publish("other", event("meanwhile")).await;
     post(&grid, &["e4"]).await;
     grid.run_for(SECOND).await;
