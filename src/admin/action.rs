@@ -18,6 +18,11 @@ pub(crate) trait Subject: Send + Sync + Sized + 'static {
 
     fn page(&self) -> String;
 
+    /// What people call it.
+    fn name(&self) -> String {
+        paths::last_part(&self.page())
+    }
+
     /// Where its actions stand below.
     fn address(&self) -> String {
         self.page()

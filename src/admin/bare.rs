@@ -44,11 +44,10 @@ struct BarePage<'a> {
 
 impl Message {
     pub(crate) fn new(title: &'static str, text: String) -> Self {
-        let overview = "/admin".to_owned();
         Self {
             title,
             text,
-            overview,
+            overview: "/admin".to_owned(),
         }
     }
 

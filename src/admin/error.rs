@@ -7,12 +7,8 @@ use crate::admin::bare::Message;
 use crate::admin::outside::*;
 use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
-use crate::broker::people::PeopleError;
-use crate::broker::{
-    InspectorError, ManageError, PublishError, ReplayError, ResubmitError, SendError,
-};
-use crate::store::StoreError;
-use crate::store::accounts::{AccountError, Role};
+use crate::broker::{InspectorError, PublishError, ReplayError, ResubmitError, SendError};
+use crate::store::accounts::AccountError;
 
 pub(crate) type PageResult<T = Response> = Result<T, PageError>;
 

@@ -32,14 +32,6 @@ impl Frame {
         }
     }
 
-    pub(crate) fn initial(&self) -> String {
-        self.name
-            .chars()
-            .take(1)
-            .flat_map(char::to_uppercase)
-            .collect()
-    }
-
     /// The zone of the page's times: `Europe/Berlin (UTC+1)`.
     pub(crate) fn zone(&self) -> String {
         let zone = &self.reader.zone;
@@ -72,21 +64,12 @@ impl Frame {
         let list = links.find(|link| link.current);
         let list = list.map(|list| (list.href, list.listing.title.to_owned()));
         let mut trail = Vec::from_iter(list);
-        let (_, name) = path.rsplit_once('/').unwrap_or_default();
+        let name = paths::last_part(path);
         // Numbers are no names.
         if trail.iter().all(|(list, _)| list != path) && name.parse::<u64>().is_err() {
-            trail.push((back.to_owned(), name.replace("%2F", "/")));
+            trail.push((back.to_owned(), name));
         }
         trail
-    }
-
-    /// Where to come back to, without sending the page's form again.
-    pub(crate) fn back(&self) -> &str {
-        if self.only_reads {
-            &self.address
-        } else {
-            "/admin"
-        }
     }
 }
 

@@ -7,7 +7,7 @@
 //! wrote) and by the parts of `widgets`. What a button does is a function of an [`action::Call`], with a row in
 //! `registry` that has its label, role and question; `subject.button("key")` draws it. Pages may take a `Call`, too.
 //! The broker's verb records what is done in the audit log. What nearly every page imports is in `page`, and what pages are
-//! about in `pages`, whose `page!` draws one.
+//! about in `pages`, whose `answer!` draws one.
 
 mod action;
 mod assets;

@@ -28,7 +28,6 @@ pub(crate) use crate::model::access::Secret;
 pub(crate) use crate::model::audit::Caller;
 pub(crate) use crate::model::dead_letter::DeadLetterReason;
 pub(crate) use crate::model::delivery::{DeliveryAttempt, DeliveryId, Outcome};
-pub(crate) use crate::model::event::EventKey;
 pub(crate) use crate::model::inspector::Inspector;
 pub(crate) use crate::model::name::{InspectorName, NamespaceName, SubscriptionName, TopicName};
 pub(crate) use crate::model::registry::{NamespaceEntry, Registry, TopicEntry};

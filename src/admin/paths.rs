@@ -35,6 +35,12 @@ pub(crate) fn replay_page(id: impl Display) -> String {
     format!("/admin/replays/{id}")
 }
 
+/// What `path` ends with: the name of a thing, where the page is about one.
+pub(crate) fn last_part(path: &str) -> String {
+    let (_, part) = path.rsplit_once('/').unwrap_or_default();
+    part.replace("%2F", "/")
+}
+
 /// Whether `path` leads to one of our pages, and not through one of them to another site.
 pub(crate) fn is_page(path: &str) -> bool {
     let below = path == "/admin" || path.starts_with("/admin/") || path.starts_with("/admin?");
@@ -65,6 +71,18 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_page(path), ours, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_named_by_its_end() {
+        let topic = topic_page("shop/orders");
+        for (path, name) in [
+            (topic.as_str(), "shop/orders"),
+            ("/admin/new-topic", "new-topic"),
+            ("", ""),
+        ] {
+            assert_eq!(last_part(path), name, "{path:?}");
         }
     }
 }

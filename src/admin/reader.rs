@@ -68,17 +68,6 @@ impl Reader {
     pub(crate) async fn reads<T>(self, next: impl Future<Output = T>) -> T {
         READER.scope(Arc::new(self), next).await
     }
-
-    /// Whether a link to the page at `path` leads somewhere.
-    pub(crate) fn may_open(&self, path: &str) -> bool {
-        let user = self.user.as_ref();
-        user.is_some_and(|user| user.map.opens(path, user.role))
-    }
-
-    pub(crate) fn may_send(&self, path: &str) -> bool {
-        let user = self.user.as_ref();
-        user.is_some_and(|user| user.map.sends(path, user.role))
-    }
 }
 
 /// Has pages drawn in the zone and the colours of the browser that asks for them.

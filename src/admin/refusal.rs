@@ -49,17 +49,6 @@ pub(crate) fn all_of<T>(
     }
 }
 
-/// Both, or all that is wrong with either.
-pub(crate) fn both<A, B>(
-    first: Result<A, Refusal>,
-    second: Result<B, Vec<Refusal>>,
-) -> Result<(A, B), Vec<Refusal>> {
-    match first {
-        Ok(first) => second.map(|second| (first, second)),
-        Err(refusal) => Err([vec![refusal], second.err().unwrap_or_default()].concat()),
-    }
-}
-
 /// All that the management API has against a document.
 pub(crate) fn refusals(invalid: &InvalidResource) -> Vec<Refusal> {
     let faults = invalid.faults.iter();
@@ -77,12 +66,4 @@ pub(crate) fn of_fields(invalid: &InvalidResource) -> Vec<Refusal> {
         }
     }
     refusals
-}
-
-impl From<InvalidResource> for Refusal {
-    /// What the management API has against a document; the first of its faults.
-    fn from(invalid: InvalidResource) -> Self {
-        let Fault { path, problem } = invalid.first();
-        Self::of(path, sentence(problem))
-    }
 }

@@ -55,8 +55,8 @@ fn pages() -> Vec<Page> {
         admin_only("/namespaces/{namespace}/new-topic", sheet::<TopicForm, Arc<NamespaceEntry>>()),
         action("/namespaces/{namespace}/delete", Admin, "Delete", namespaces::delete).asking(namespaces::ask_to_delete),
         page("/subscriptions", get(subscriptions::list)).listed("Set up", "Subscriptions", "subscriptions").counting(NeedingAttention),
-        bulk("/subscriptions/pause", &subscriptions::PAUSE_SELECTED, subscriptions::pause),
-        bulk("/subscriptions/resume", &subscriptions::RESUME_SELECTED, subscriptions::resume),
+        operator("/subscriptions/pause", subscriptions::PAUSE_SELECTED.handler(subscriptions::pause)),
+        operator("/subscriptions/resume", subscriptions::RESUME_SELECTED.handler(subscriptions::resume)),
         admin_only("/new-subscription", get(subscriptions::choose_topic)),
         admin_only("/topics/{topic}/new-subscription", get(subscriptions::open).post(subscriptions::save)),
         admin_only("/topics/{topic}/new-subscription/draft", get(subscriptions::open).post(subscriptions::redraw)),
@@ -86,7 +86,7 @@ fn pages() -> Vec<Page> {
         page("/rejected-events", get(rejected_events::list)).listed("Watch", "Rejected events", "rejected").counting(Rejected),
         page("/rejected-events/{id}", get(rejected_events::show)),
         page("/dead-letters", get(dead_letters::list)).listed("Watch", "Dead letters", "dead").counting(DeadLetters),
-        bulk("/dead-letters/resubmit", &dead_letters::RESUBMIT_SELECTED, dead_letters::resubmit),
+        operator("/dead-letters/resubmit", dead_letters::RESUBMIT_SELECTED.handler(dead_letters::resubmit)),
         operator("/dead-letters/resubmit-all", get(dead_letters::ask_to_replay).post(dead_letters::replay)),
         operator("/dead-letters/export", get(dead_letters::download)),
         admin_only("/dead-letters/purge", get(dead_letters::ask_to_purge).post(dead_letters::purge)),
@@ -96,9 +96,10 @@ fn pages() -> Vec<Page> {
             .asking(dead_letters::ask_to_resubmit),
         page("/replays", get(replays::list)).listed("Watch", "Replay jobs", "replay"),
         page("/replays/{id}", get(replays::show)),
-        action("/replays/{id}/pause", Operator, "Pause", replays::pause),
-        action("/replays/{id}/resume", Operator, "Resume", replays::resume),
-        action("/replays/{id}/cancel", Operator, "Cancel replay job", replays::cancel).asking(replays::ask_to_cancel),
+        action("/replays/{id}/pause", Operator, "Pause", |call| replays::command(call, ReplayCommand::Pause)),
+        action("/replays/{id}/resume", Operator, "Resume", |call| replays::command(call, ReplayCommand::Resume)),
+        action("/replays/{id}/cancel", Operator, "Cancel replay job",
+            |call| replays::command(call, ReplayCommand::Cancel)).asking(replays::ask_to_cancel),
         admin_only("/new-inspector", sheet::<InspectorForm, ()>()),
         operator("/inspectors/{name}", get(inspectors::show)),
         admin_only("/inspectors/{name}/edit", sheet::<InspectorForm, Inspector>()),
@@ -123,8 +124,8 @@ fn pages() -> Vec<Page> {
         admin_only("/new-user", sheet::<users::UserForm, ()>()).guarded(),
         admin_only("/users/{user}", get(users::show)),
         action("/users/{user}/role", Admin, "Change role", users::change_role).opening(get(users::show)).guarded(),
-        action("/users/{user}/disable", Admin, "Disable", users::disable).opening(get(users::show)).guarded(),
-        action("/users/{user}/enable", Admin, "Enable", users::enable).opening(get(users::show)).guarded(),
+        action("/users/{user}/disable", Admin, "Disable", |call| users::set_disabled(call, true)).opening(get(users::show)).guarded(),
+        action("/users/{user}/enable", Admin, "Enable", |call| users::set_disabled(call, false)).opening(get(users::show)).guarded(),
         admin_only("/users/{user}/password-link", get(users::show).post(users::put_link)).guarded(),
         action("/users/{user}/remove-second-factor", Admin, "Remove second factor", users::remove_second_factor)
             .opening(get(users::show)).guarded(),
@@ -225,14 +226,6 @@ fn action<S: Subject, R: Future<Output = PageResult<Done>> + Send + 'static>(
 ) -> Page {
     let handler = post(move |call: Call<S>| carry_out(call, run));
     for_roles(path, role, role, handler).named(label)
-}
-
-fn bulk<S: Selectable, R: Future<Output = PageResult<Done>> + Send + 'static>(
-    path: &'static str,
-    bulk: &'static Bulk<S>,
-    run: fn(Call<S>) -> R,
-) -> Page {
-    operator(path, bulk.handler(run))
 }
 
 fn for_roles(path: &'static str, reads: Role, changes: Role, handler: Handler) -> Page {

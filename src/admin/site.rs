@@ -1,5 +1,6 @@
 //! What every handler works with, and the things that addresses name.
 
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Semaphore;
@@ -13,7 +14,7 @@ use crate::admin::sitemap::SiteMap;
 use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
 use crate::outbound::egress::EgressPolicy;
-use crate::store::views::Views;
+use crate::store::views::{DeliveryDetail, Views};
 
 pub struct AdminState {
     pub broker: Broker,
@@ -118,7 +119,7 @@ impl Site {
     ) -> PageResult<(Arc<TopicEntry>, Arc<EventSubscription>)> {
         let entry = self.topic(topic)?;
         let of = &entry.topic.name;
-        let unknown = |_| missing("event subscription", &format!("{name} of the topic {of}"));
+        let unknown = |_| missing("event subscription", format!("{name} of the topic {of}"));
         let name = SubscriptionName::parse(name).map_err(unknown)?;
         Ok(self.broker.subscription(of, &name)?)
     }
@@ -126,6 +127,11 @@ impl Site {
     pub(crate) async fn inspector(&self, name: &str) -> PageResult<Inspector> {
         let parsed = InspectorName::parse(name).map_err(|_| missing("inspector", name))?;
         Ok(self.broker.inspector(&parsed).await?)
+    }
+
+    pub(crate) async fn delivery(&self, id: &str) -> PageResult<DeliveryDetail> {
+        let number = numbered("delivery", id).map(DeliveryId)?;
+        existing(self.views.delivery(number).await?, "delivery", id)
     }
 
     pub(crate) fn publish_url(&self, topic: &TopicEntry) -> String {
@@ -137,16 +143,16 @@ impl Site {
     }
 }
 
-fn missing(kind: &str, name: &str) -> PageError {
+fn missing(kind: &str, name: impl Display) -> PageError {
     PageError::NotFound(format!("{kind} {name}"))
 }
 
-pub(crate) fn event_key(text: &str) -> PageResult<EventKey> {
-    let number = text.parse().map(EventKey);
-    number.map_err(|_| missing("event", text))
+/// The number that something is named by.
+pub(crate) fn numbered<T: FromStr>(kind: &str, text: &str) -> PageResult<T> {
+    text.parse().map_err(|_| missing(kind, text))
 }
 
-pub(crate) fn delivery_id(text: &str) -> PageResult<DeliveryId> {
-    let number = text.parse().map(DeliveryId);
-    number.map_err(|_| missing("delivery", text))
+/// What was found, if there is something of that name.
+pub(crate) fn existing<T>(found: Option<T>, kind: &str, name: impl Display) -> PageResult<T> {
+    found.ok_or_else(|| missing(kind, name))
 }

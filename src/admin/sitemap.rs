@@ -105,14 +105,12 @@ impl SiteMap {
     /// of, so every other part of a path is one: `/topics/orders/subscriptions/billing`.
     fn listed_at(&self, path: &str) -> Option<&'static str> {
         let path = path.strip_prefix("/admin")?;
-        let listed: Vec<_> = self
-            .pages
-            .iter()
-            .filter(|page| page.nav.is_some())
-            .collect();
         let parts = path.trim_matches('/').split('/').step_by(2);
-        let fitting = parts.filter_map(|part| listed.iter().find(|page| page.path[1..] == *part));
-        fitting.last().map(|page| page.path)
+        let listed = |part: &str| {
+            let mut pages = self.pages.iter().filter(|page| page.nav.is_some());
+            pages.find(|page| page.path[1..] == *part)
+        };
+        parts.filter_map(listed).last().map(|page| page.path)
     }
 }
 

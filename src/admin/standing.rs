@@ -106,55 +106,35 @@ impl State<'_> {
     }
 
     pub(crate) fn needs_attention(&self) -> bool {
-        self.tone() >= Tone::Warn
-    }
-
-    pub(crate) fn badge(&self) -> Badge {
-        let badge = Badge::new(self.tone(), self.word());
-        match self.look().2 {
-            "" => badge,
-            icon => badge.with(icon),
-        }
-    }
-
-    pub(crate) fn tone(&self) -> Tone {
-        self.look().0
+        self.badge().tone >= Tone::Warn
     }
 
     /// Its state in a word or two; Azure's word for it is on its own page.
-    pub(crate) fn word(&self) -> &'static str {
-        self.look().1
-    }
-
-    /// Its colour, its word, and its icon where that is not the colour's.
-    fn look(&self) -> (Tone, &'static str, &'static str) {
+    pub(crate) fn badge(&self) -> Badge {
         use ValidationState::{AwaitingManualAction, Creating, Failed, Succeeded, Updating};
+        let say = |tone, word: &str| Badge::new(tone, word);
         match self.status {
-            _ if self.is_dead_lettering() => (Tone::Warn, "Dead-lettering", "warn"),
-            Status::Active => (Tone::Good, "Active", ""),
-            Status::Expired => (Tone::Rest, "Expired", ""),
-            Status::Paused => (Tone::Rest, "Paused", "pause"),
-            Status::Disabled(Disabled::ByOperator) => (Tone::Rest, "Disabled", ""),
-            Status::Disabled(Disabled::Gone { .. }) => (Tone::Bad, "Disabled", ""),
-            Status::Gone => (Tone::Bad, "Gone", ""),
-            Status::OnProbation => (Tone::Bad, "On probation", ""),
-            Status::NotValidated(Failed) => (Tone::Bad, "Validation failed", ""),
-            Status::NotValidated(AwaitingManualAction) => (Tone::Warn, "Awaiting confirmation", ""),
-            Status::NotValidated(Creating | Updating | Succeeded) => (Tone::Warn, "Validating", ""),
+            _ if self.is_dead_lettering() => say(Tone::Warn, "Dead-lettering").with("warn"),
+            Status::Active => say(Tone::Good, "Active"),
+            Status::Expired => say(Tone::Rest, "Expired"),
+            Status::Paused => say(Tone::Rest, "Paused").with("pause"),
+            Status::Disabled(Disabled::ByOperator) => say(Tone::Rest, "Disabled"),
+            Status::Disabled(Disabled::Gone { .. }) => say(Tone::Bad, "Disabled"),
+            Status::Gone => say(Tone::Bad, "Gone"),
+            Status::OnProbation => say(Tone::Bad, "On probation"),
+            Status::NotValidated(Failed) => say(Tone::Bad, "Validation failed"),
+            Status::NotValidated(AwaitingManualAction) => say(Tone::Warn, "Awaiting confirmation"),
+            Status::NotValidated(Creating | Updating | Succeeded) => say(Tone::Warn, "Validating"),
         }
     }
 
     /// What lies behind it in half a sentence; empty where the word says it all. When a delivery is tried
     /// next is not part of it, see [`State::held_until`].
     pub(crate) fn reason(&self) -> String {
+        let refused = self.subscription.validation.failure.as_deref();
         let reason = match self.status {
             Status::OnProbation => Some(self.last_response()),
-            Status::NotValidated(_) => self
-                .subscription
-                .validation
-                .failure
-                .as_deref()
-                .map(print::sentence),
+            Status::NotValidated(_) => refused.map(print::sentence),
             Status::Disabled(Disabled::Gone { .. }) | Status::Gone => {
                 Some(response::of_status(410))
             }

@@ -1,13 +1,11 @@
 //! Forms that were sent: their fields as texts.
 
+use axum::extract::RawForm;
 use serde_json::Number;
 
 use crate::admin::error::{PageError, PageResult};
-use axum::extract::RawForm;
-
 use crate::admin::outside::*;
-
-pub(crate) use crate::admin::refusal::{Refusal, all_of, both, refusals};
+pub(crate) use crate::admin::refusal::{Refusal, all_of, refusals};
 
 /// Fields of one form; ours have far fewer.
 const FIELDS_MAX: usize = 200;

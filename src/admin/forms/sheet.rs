@@ -2,13 +2,34 @@
 
 use crate::admin::page::*;
 
-/// A typed form that is filled in for `S`: its page, and what it does.
+/// Which form it is, its title, behind which the name of its subject stands, and the list that it leads back to where
+/// there is no subject yet.
+pub(crate) type Head = (Fields, &'static str, &'static str);
+
+pub(crate) enum Fields {
+    Topic,
+    NamespaceTopic,
+    Events,
+    SasToken,
+    Namespace,
+    Signing,
+    Inspector,
+    User,
+    Token,
+}
+
+/// A typed form that is filled in for `S`, and what it does.
 pub(crate) trait Sheet<S: Subject>:
     Serialize + DeserializeOwned + Default + Send + Sync
 {
+    const HEAD: Head;
+
     fn begin(call: &Call<S>) -> PageResult<Self>;
 
-    fn page(call: &Call<S>, form: Filled<Self>) -> impl Template;
+    /// What its page says of the subject besides.
+    fn remark(_: &Call<S>) -> String {
+        String::new()
+    }
 
     fn save(&self, call: &Call<S>) -> impl Future<Output = PageResult> + Send;
 }
@@ -16,51 +37,14 @@ pub(crate) trait Sheet<S: Subject>:
 /// A page that has nothing but a form: `templates/pages/sheet.html` has the words and the fields of each.
 #[derive(Template)]
 #[template(path = "pages/sheet.html")]
-pub(crate) struct SheetPage<F> {
+struct SheetPage<F> {
     frame: Frame,
     form: Filled<F>,
     of: Fields,
     /// Whether it makes something; otherwise it changes what there is.
     is_new: bool,
     back: String,
-}
-
-pub(crate) enum Fields {
-    Topic,
-    NamespaceTopic,
-    Namespace,
-    Inspector,
-    User,
-    Token,
-}
-
-impl<F> SheetPage<F> {
-    pub(crate) fn making<S>(
-        call: &Call<S>,
-        of: Fields,
-        title: impl Into<String>,
-        back: impl Into<String>,
-        form: Filled<F>,
-    ) -> Self {
-        Self {
-            frame: Frame::new(&call.visitor, title),
-            form,
-            of,
-            is_new: true,
-            back: back.into(),
-        }
-    }
-
-    pub(crate) fn changing<S: Subject>(
-        call: &Call<S>,
-        of: Fields,
-        title: String,
-        form: Filled<F>,
-    ) -> Self {
-        let is_new = false;
-        let page = Self::making(call, of, title, call.of.page(), form);
-        Self { is_new, ..page }
-    }
+    remark: String,
 }
 
 pub(crate) fn sheet<F: Sheet<S> + 'static, S: Subject>() -> MethodRouter<Arc<Site>> {
@@ -81,19 +65,35 @@ pub(crate) async fn send<F: Sheet<S>, S: Subject>(call: Call<S>) -> PageResult {
 }
 
 pub(crate) fn draw_sheet<F: Sheet<S>, S: Subject>(call: &Call<S>, form: Filled<F>) -> Response {
-    draw_with(form.status(), &F::page(call, form))
+    let (of, title, list) = F::HEAD;
+    let (title, back) = match list {
+        "" => (format!("{title} {}", call.of.name()), call.of.page()),
+        list => (title.to_owned(), list.to_owned()),
+    };
+    let sheet = SheetPage {
+        frame: Frame::new(&call.visitor, title),
+        is_new: paths::last_part(&call.visitor.path).starts_with("new-"),
+        remark: F::remark(call),
+        of,
+        back,
+        form,
+    };
+    draw_with(sheet.form.status(), &sheet)
 }
 
-pub(crate) fn named<N: Display, E: Display>(
-    text: &str,
+/// What a form makes under a name of its own, or all that is wrong with the name and the rest.
+pub(crate) fn named<N: Display, E: Display, D>(
+    form: &Form,
     noun: &str,
     parse: impl FnOnce(&str) -> Result<N, E>,
     is_taken: impl FnOnce(&N) -> bool,
-) -> Result<N, Refusal> {
-    let refuse = |problem: String| Err(Refusal::of("name", problem));
-    match parse(text.trim()) {
-        Err(error) => refuse(sentence(&error.to_string())),
-        Ok(name) if is_taken(&name) => refuse(format!("There is {noun} {name} already.")),
-        Ok(name) => Ok(name),
-    }
+    definition: Result<D, Vec<Refusal>>,
+) -> Result<(N, D), Vec<Refusal>> {
+    let problem = match parse(form.text("name")) {
+        Err(error) => sentence(&error.to_string()),
+        Ok(name) if is_taken(&name) => format!("There is {noun} {name} already."),
+        Ok(name) => return definition.map(|definition| (name, definition)),
+    };
+    let others = definition.err().unwrap_or_default();
+    Err([vec![Refusal::of("name", problem)], others].concat())
 }

@@ -2,31 +2,6 @@
 
 use crate::admin::page::*;
 
-/// The topic that a filter names, if it names one; an error where there is none of that name.
-pub(crate) fn topic(registry: &Registry, name: &str) -> Result<Option<TopicId>, ()> {
-    let Some(name) = given(name) else {
-        return Ok(None);
-    };
-    let name = TopicName::parse(&name).map_err(|_| ())?;
-    registry.topic(&name).map(|it| Some(it.topic.id)).ok_or(())
-}
-
-pub(crate) fn options(
-    none: &str,
-    values: impl IntoIterator<Item = String>,
-) -> Vec<(String, String)> {
-    let values = values.into_iter().map(|value| (value.clone(), value));
-    [(String::new(), none.to_owned())]
-        .into_iter()
-        .chain(values)
-        .collect()
-}
-
-pub(crate) fn topic_options(registry: &Registry, none: &str) -> Vec<(String, String)> {
-    let topics = registry.topics_to_choose();
-    options(none, topics.map(|each| each.topic.name.to_string()))
-}
-
 pub(crate) fn given(text: &str) -> Option<String> {
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
@@ -65,10 +40,9 @@ impl Reading {
     }
 
     pub(crate) fn end<T>(self, read: T) -> Result<T, Vec<Refusal>> {
-        if self.faults.is_empty() {
-            Ok(read)
-        } else {
-            Err(self.faults)
+        match self.faults.is_empty() {
+            true => Ok(read),
+            false => Err(self.faults),
         }
     }
 }
@@ -122,17 +96,6 @@ fn taken_apart(of: &str) -> (&str, Option<&str>) {
         Some((topic, "")) => (topic, None),
         Some((topic, name)) => (topic, Some(name)),
     }
-}
-
-pub(crate) fn of_options(registry: &Registry, none: &str) -> Vec<(String, String)> {
-    let mut options = vec![(String::new(), none.to_owned())];
-    for topic in registry.topics_to_choose() {
-        let name = &topic.topic.name;
-        options.push((whole_topic(name), name.to_string()));
-        let subscriptions = topic.subscriptions.values().map(|each| &each.name);
-        options.extend(subscriptions.map(|of| (format!("{name}/{of}"), format!("{name} / {of}"))));
-    }
-    options
 }
 
 /// A moment as the reader writes it, or RFC 3339; `None` for what is no moment.

@@ -54,10 +54,10 @@ impl List {
         }
     }
 
-    pub(crate) fn whole(path: &'static str, shown: String, recipe: Recipe) -> Self {
+    /// Of one page with everything on it.
+    pub(crate) fn whole(count: usize, [one, many]: [&str; 2], recipe: Recipe) -> Self {
         Self {
-            path,
-            shown,
+            shown: print::plural(count, one, many),
             recipe,
             ..Self::default()
         }

@@ -20,16 +20,20 @@ impl Recipe {
         Self::default().and("curl", format!("curl {header} {}", quoted(url)))
     }
 
+    /// Asks for what is at `path` of the API, and the same by a command.
+    pub(crate) fn of(site: &Site, path: &str, command: impl Into<String>) -> Self {
+        Self::get(&site.management_url(path)).everpost(command)
+    }
+
     /// Asks for the list at `path` with these parameters, which are the flags of the command, too.
     pub(crate) fn list(site: &Site, path: &str, words: &str, flags: &[(&str, String)]) -> Self {
         let path = link(&format!("/everpost/{path}"), flags);
-        Self::get(&site.management_url(&path))
-            .everpost(command(&format!("everpost {words}"), flags))
+        Self::of(site, &path, command(&format!("everpost {words}"), flags))
     }
 
     pub(crate) fn one(site: &Site, path: &str, words: &str, id: impl Display) -> Self {
-        let url = site.management_url(&format!("/everpost/{path}/{id}"));
-        Self::get(&url).everpost(format!("everpost {words} {id}"))
+        let path = format!("/everpost/{path}/{id}");
+        Self::of(site, &path, format!("everpost {words} {id}"))
     }
 
     pub(crate) fn post(url: &str, body: &Value) -> Self {

@@ -25,15 +25,11 @@ pub(crate) async fn show(call: Call) -> PageResult {
 async fn draw_account(call: &Call, refusals: Vec<Refusal>) -> PageResult {
     let (visitor, accounts) = (&call.visitor, call.people.accounts());
     let zone = visitor.time_zone.clone().unwrap_or_default();
-    let zones = Zone::names().map(|name| (name.clone(), name));
-    let browsers = (String::new(), "The browser's zone".to_owned());
-    let page = page!("pages/account.html", visitor, "Your account", {
+    answer!("pages/account.html", visitor, "Your account", {
         recovery_codes: u64 = accounts.recovery_codes(visitor.id).await?,
         form: Filled<AccountForm> = Filled::with(AccountForm { zone }).with_faults(refusals),
-        zones: Vec<(String, String)> = std::iter::once(browsers).chain(zones).collect(),
         sessions: Vec<SessionRow> = sessions_of(call, Some(visitor.id)).await?,
-    });
-    Ok(draw_with(page.form.status(), &page))
+    }, form)
 }
 
 /// Says that it is done, or what is wrong with one of the forms.
@@ -45,13 +41,11 @@ async fn answer(call: &Call, done: PageResult<()>, said: &str) -> PageResult {
 }
 
 pub(crate) async fn change_password(call: Call) -> PageResult {
-    let (visitor, form) = (&call.visitor, &call.form);
+    let (visitor, form, people) = (&call.visitor, &call.form, &call.people);
     let done = async {
         check_password(&call, visitor, form, "present").await?;
         let (password, kept) = (form.raw("password"), visitor.session_key());
-        let set = call
-            .people
-            .set_password(call.by(), &visitor.user, password, kept);
+        let set = people.set_password(call.by(), &visitor.user, password, kept);
         Ok(set.await?)
     };
     let said = "Your password has been changed; all other sessions have ended.";
@@ -70,44 +64,39 @@ pub(crate) async fn change_zone(call: Call) -> PageResult {
     answer(&call, done.await, "Time zone changed.").await
 }
 
-pub(crate) async fn offer_second_factor(call: Call) -> Response {
+pub(crate) async fn offer_second_factor(call: Call) -> PageResult {
     draw_offer(&call.visitor, &call.people.offer_seed(), Vec::new())
 }
 
-fn draw_offer(visitor: &Visitor, seed: &Seed, refusals: Vec<Refusal>) -> Response {
+fn draw_offer(visitor: &Visitor, seed: &Seed, refusals: Vec<Refusal>) -> PageResult {
     let text = seed.to_text();
     let characters: Vec<char> = text.chars().collect();
     let groups: Vec<String> = characters.chunks(4).map(String::from_iter).collect();
-    let page = page!("pages/second_factor.html", visitor, "Second factor", {
+    answer!("pages/second_factor.html", visitor, "Second factor", {
         qr: Option<Qr> = Qr::new(&seed.url(&visitor.name)),
         seed: String = text.to_string(),
         // In groups of four, for typing.
         spelt: String = groups.join(" "),
         form: Filled<()> = Filled::with(()).with_faults(refusals),
-    });
-    draw_with(page.form.status(), &page)
+    }, form)
 }
 
 /// Switches it on, and shows the recovery codes.
 pub(crate) async fn set_up_second_factor(call: Call) -> PageResult {
-    let (visitor, form) = (&call.visitor, &call.form);
+    let (visitor, form, people) = (&call.visitor, &call.form, &call.people);
     let damaged = || PageError::Unreadable("The form holds no seed.".to_owned());
     let seed = Seed::parse(form.raw("seed")).ok_or_else(damaged)?;
     let codes = async {
         check_password(&call, visitor, form, PASSWORD_FIELD).await?;
         let (seed, code) = (seed.clone(), form.text("code"));
-        let codes = call
-            .people
-            .set_second_factor(call.by(), visitor.id, seed, code);
+        let codes = people.set_second_factor(call.by(), visitor.id, seed, code);
         PageResult::Ok(codes.await?)
     };
     match codes.await {
-        Ok(codes) => Ok(draw(
-            &page!("pages/recovery_codes.html", visitor, "Recovery codes", {
-                codes: Vec<Secret> = codes,
-            }),
-        )),
-        Err(error) => Ok(draw_offer(visitor, &seed, error.in_form()?)),
+        Ok(codes) => answer!("pages/recovery_codes.html", visitor, "Recovery codes", {
+            codes: Vec<Secret> = codes,
+        }),
+        Err(error) => draw_offer(visitor, &seed, error.in_form()?),
     }
 }
 
@@ -115,10 +104,8 @@ pub(crate) async fn remove_second_factor(call: Call) -> PageResult {
     let visitor = &call.visitor;
     let done = async {
         check_password(&call, visitor, &call.form, PASSWORD_FIELD).await?;
-        Ok(call
-            .people
-            .remove_second_factor(call.by(), visitor.id)
-            .await?)
+        let removed = call.people.remove_second_factor(call.by(), visitor.id);
+        Ok(removed.await?)
     };
     let said = "The second factor is switched off; the password alone signs you in.";
     answer(&call, done.await, said).await

@@ -50,14 +50,12 @@ pub(crate) async fn list(
         list.export_note = format!("The newest {most} at most");
     }
     list.shown = print::plural(found.rows.len(), "entry", "entries");
-    Ok(draw(
-        &page!("pages/activity.html", &call.visitor, "Activity", {
-            list: List = list,
-            form: Filled<ActivityForm> = form,
-            rows: Vec<AuditRow> = found.rows,
-            open: Option<i64> = name_of(&asked, "open").parse().ok(),
-        }),
-    ))
+    answer!("pages/activity.html", &call.visitor, "Activity", {
+        list: List = list,
+        form: Filled<ActivityForm> = form,
+        rows: Vec<AuditRow> = found.rows,
+        open: Option<i64> = name_of(&asked, "open").parse().ok(),
+    })
 }
 
 /// The same for `everpost` and the management API.
@@ -126,11 +124,8 @@ fn days(rows: &[AuditRow]) -> Vec<(String, Vec<&[AuditRow]>)> {
 fn whole(row: &AuditRow) -> Option<String> {
     let mut changes = row.entry.action.changes().iter();
     let change = changes.find(|change| change.property.is_empty())?;
-    let whole = if change.after.is_null() {
-        &change.before
-    } else {
-        &change.after
-    };
+    let mut sides = [&change.after, &change.before].into_iter();
+    let whole = sides.find(|side| !side.is_null())?;
     Some(print::visible(&json_text::laid_out(&whole.to_string())))
 }
 

@@ -9,10 +9,7 @@ pub(crate) struct Delivery(DeliveryRow);
 
 impl Subject for Delivery {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
-        let id = delivery_id(name_of(names, "id"))?;
-        let found = site.views.delivery(id).await?;
-        let found = found.ok_or_else(|| PageError::NotFound(format!("delivery {id}")))?;
-        Ok(Self(found.row))
+        Ok(Self(site.delivery(name_of(names, "id")).await?.row))
     }
 
     fn page(&self) -> String {
@@ -32,7 +29,7 @@ pub(crate) async fn retry_now(call: Call<Delivery>) -> PageResult<Done> {
     let found = standing.registry.subscription(of);
     let state = found.map(|(_, each)| standing.of(each));
     if let Some(state) = state.filter(|state| state.is_stopped()) {
-        let word = state.word().to_lowercase();
+        let word = state.badge().word.to_lowercase();
         return Ok(Done::failed(format!("Nothing is sent: {word}.")));
     }
     match broker.retry_now(call.by(), row.id).await {
@@ -63,7 +60,7 @@ part!(DeliveryCard);
 /// What becomes of a delivery that is pending.
 enum Next {
     /// Nothing is sent before somebody does something; in a word.
-    Stopped(&'static str),
+    Stopped(String),
     /// The endpoint is on probation.
     Held(Timestamp),
     /// A receiver holds it.
@@ -113,7 +110,7 @@ impl DeliveryCard {
         let (state, now) = (self.visitor.standing.of(of), self.visitor.now);
         let is_pulled = of.definition.destination.delivery_mode() == DeliveryMode::Queue;
         Some(match row.locked_until.filter(|until| *until > now) {
-            _ if state.is_stopped() => Next::Stopped(state.word()),
+            _ if state.is_stopped() => Next::Stopped(state.badge().word),
             Some(until) => Next::Locked(until),
             None if is_pulled => Next::Available,
             None => match (state.held_until(), row.next_attempt_at) {

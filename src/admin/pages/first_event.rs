@@ -144,10 +144,11 @@ pub(crate) async fn publish(call: Call) -> PageResult {
 pub(crate) async fn repair(call: Call) -> PageResult {
     let done = Filled::<Progress>::sent(&call.form).values;
     let topic = call.custom_topic(&done.topic)?;
-    let dead = call.form.filled("delivery").map(delivery_id).transpose()?;
+    let dead = call.form.filled("delivery");
+    let dead = dead.map(|id| numbered("delivery", id)).transpose()?;
     REJECTING.prepare(&call, &topic, "200").await?;
     let mut message = "The inspector answers 200 from now on.".to_owned();
-    if let Some(id) = dead {
+    if let Some(id) = dead.map(DeliveryId) {
         let fresh = call.broker.resubmit(call.by(), id).await?;
         message = format!("Dead letter {id} has been resubmitted as delivery {fresh}.");
     }
@@ -181,15 +182,14 @@ async fn draw_page(call: &Call, done: Progress, form: Filled<Progress>) -> PageR
         "" => None,
         topic => Some(Ready::find(call, topic).await?),
     };
-    let page = page!("pages/first_event.html", &call.visitor, "First event", {
+    answer!("pages/first_event.html", &call.visitor, "First event", {
         form: Filled<Progress> = form,
         ready: Option<Ready> = ready,
         taken: Option<Sent> = sent(call, done.taken, &done).await?,
         failed: Option<Sent> = sent(call, done.failed, &done).await?,
         refused: Option<Sent> = sent(call, done.refused, &done).await?,
         done: Progress = done,
-    });
-    Ok(draw_with(page.form.status(), &page))
+    }, form)
 }
 
 impl Ready {

@@ -8,6 +8,7 @@ use crate::model::access::{AccessKeys, KeyName};
 pub(crate) struct Keys {
     /// That of what has them.
     pub(crate) page: String,
+    pub(crate) visitor: Visitor,
     pub(crate) keys: AccessKeys,
     /// Of those, the ones to be seen.
     pub(crate) shown: Vec<KeyName>,
@@ -19,13 +20,10 @@ part!(Keys);
 
 pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {
     let mut keys = KeyName::ALL.into_iter();
-    let found = keys.find(|key| key.to_string() == text);
-    found.ok_or_else(|| PageError::NotFound(format!("key {text}")))
+    existing(keys.find(|key| key.to_string() == text), "key", text)
 }
 
 pub(crate) trait Keyed: Subject {
-    fn name(&self) -> &str;
-
     /// Has the key renewed, or records that they are shown to somebody.
     fn access(
         call: &Call<Self>,

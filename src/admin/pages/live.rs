@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 
-use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::{StreamExt, stream};
 use tokio::time::sleep;

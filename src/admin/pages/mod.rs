@@ -29,16 +29,16 @@ pub(crate) mod traffic;
 pub(crate) mod url_trial;
 pub(crate) mod users;
 
-pub(crate) use crate::admin::forms::form::{both, refusals};
+pub(crate) use crate::admin::forms::form::refusals;
 pub(crate) use crate::admin::forms::json_fault;
 pub(crate) use crate::admin::forms::sheet::named;
 pub(crate) use crate::admin::lists::bulk::{Bulk, Selectable};
 pub(crate) use crate::admin::lists::download::{FILE_BATCH, NDJSON, file, line, streamed};
-pub(crate) use crate::admin::lists::filter::{Reading, given, of_options, topic_options};
+pub(crate) use crate::admin::lists::filter::{Reading, given};
 pub(crate) use crate::admin::lists::list::ROWS;
 pub(crate) use crate::admin::lists::recipe::{command, quoted};
 pub(crate) use crate::admin::page::*;
-pub(crate) use crate::admin::site::delivery_id;
+pub(crate) use crate::admin::site::{existing, numbered};
 pub(crate) use crate::admin::standing::{Standing, State as Stand};
 pub(crate) use crate::admin::widgets::{hint, json_text, response};
 pub(crate) use crate::model::{
@@ -46,9 +46,8 @@ pub(crate) use crate::model::{
     event::*, event_filter::*, explanation::*, filter::*, filter_trial::*, name::*, registry::*,
     rejection::*, replay::*, retry::*, signing::*, subscription::*, topic::*,
 };
-pub(crate) use crate::store::StoreError;
 pub(crate) use crate::store::views::{PullQueue, *};
-pub(crate) use crate::wire::resource::{self, InvalidResource, SubscriptionContext};
+pub(crate) use crate::wire::resource::{self, SubscriptionContext};
 
 /// A page for whoever visits it: its template, its title, and the types and values of what else the template has.
 macro_rules! page {
@@ -66,3 +65,13 @@ macro_rules! page {
     }};
 }
 pub(crate) use page;
+
+/// Answers with such a page, or with the status of the form behind it if that is refused.
+macro_rules! answer {
+    ($template:tt $(<$life:lifetime>)?, $visitor:expr, $title:expr, { $($fields:tt)* } $(, $form:ident)?) => {{
+        let page = page!($template $(<$life>)?, $visitor, $title, { $($fields)* });
+        let status = [$(page.$form.status(),)? StatusCode::OK][0];
+        PageResult::Ok(draw_with(status, &page))
+    }};
+}
+pub(crate) use answer;

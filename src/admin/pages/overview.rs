@@ -35,8 +35,7 @@ pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageRe
     let overdue = sending.filter_map(|each| depths.subscription(each.id).overdue(visitor.now));
     let topics = registry.made_topics().take(TOPICS_SHOWN);
     let first_event = visitor.step("/admin/first-event", "Deliver the first event");
-    let recipe = Recipe::get(&call.management_url("/everpost/counts"));
-    Ok(draw(&page!("pages/overview.html", visitor, "Overview", {
+    answer!("pages/overview.html", visitor, "Overview", {
         // Whether there is nothing yet, so that the way to a first event is shown to whoever may go it.
         is_new: bool = first_event.is_some() && since.is_none(),
         // For how long the oldest delivery has been due that is sent and may be. What is paused waits for somebody to
@@ -51,8 +50,8 @@ pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageRe
         range: &'static str = range.chosen().title,
         topics: TopicTable = TopicTable::read(&call, topics, first_event.clone()).await?,
         events: EventTable = EventTable::new(recent, EventTable::none_yet(first_event)),
-        recipe: Recipe = recipe.everpost("everpost doctor"),
-    })))
+        recipe: Recipe = Recipe::of(&call, "/everpost/counts", "everpost doctor"),
+    })
 }
 
 /// What is drawn below the figures: deliveries, failures, times, what is pending, and dead letters.

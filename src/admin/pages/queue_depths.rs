@@ -1,7 +1,5 @@
 //! How much is pending and how much has been given up, over all event subscriptions.
 
-use std::collections::HashMap;
-
 use crate::admin::pages::*;
 
 /// A delivery that has been due for so long is one to look at: retries take minutes by themselves.

@@ -43,26 +43,21 @@ pub(crate) async fn list(Query(form): Query<RejectionForm>, call: Call) -> PageR
     let flags = ["topic", "reason"].map(|name| (name, form.value(name).trim().to_owned()));
     list.recipe = Recipe::list(&call, "rejectedEvents", "rejected list", &flags);
     list.shown = print::plural(found.rows.len(), "request", "requests");
-    Ok(draw(
-        &page!("pages/rejected_events.html", &call.visitor, "Rejected events", {
-            list: List = list,
-            form: Filled<RejectionForm> = form,
-            rows: Vec<StoredRejection> = found.rows,
-        }),
-    ))
+    answer!("pages/rejected_events.html", &call.visitor, "Rejected events", {
+        list: List = list,
+        form: Filled<RejectionForm> = form,
+        rows: Vec<StoredRejection> = found.rows,
+    })
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> PageResult {
-    let missing = || PageError::NotFound(format!("rejected request {id}"));
-    let number = id.parse().map(RejectionId).map_err(|_| missing())?;
-    let found = call.views.rejection(number).await?.ok_or_else(missing)?;
+    let number = numbered("rejected request", &id).map(RejectionId)?;
+    let found = call.views.rejection(number).await?;
+    let found = existing(found, "rejected request", number)?;
     let rejection = &found.rejection;
-    let title = format!("Rejected request {number}");
-    Ok(draw(
-        &page!("pages/rejected_event.html", &call.visitor, title, {
-            body: KeptBody = KeptBody::new(&rejection.body_start, rejection.bytes as u64),
-            recipe: Recipe = Recipe::one(&call, "rejectedEvents", "rejected show", number),
-            found: StoredRejection = found,
-        }),
-    ))
+    answer!("pages/rejected_event.html", &call.visitor, format!("Rejected request {number}"), {
+        body: KeptBody = KeptBody::new(&rejection.body_start, rejection.bytes as u64),
+        recipe: Recipe = Recipe::one(&call, "rejectedEvents", "rejected show", number),
+        found: StoredRejection = found,
+    })
 }

@@ -15,25 +15,22 @@ pub(crate) async fn list(Query(paging): Query<Paging>, call: Call) -> PageResult
     let mut list = List::new("/admin/replays", &paging).with_older(found.next_before, &paging);
     list.recipe = Recipe::list(&call, "replays", "replay list", &[]);
     list.shown = print::plural(found.rows.len(), "replay job", "replay jobs");
-    Ok(draw(
-        &page!("pages/replays.html", &call.visitor, "Replay jobs", {
-            list: List = list,
-            jobs: Vec<ReplayJob> = found.rows,
-        }),
-    ))
+    answer!("pages/replays.html", &call.visitor, "Replay jobs", {
+        list: List = list,
+        jobs: Vec<ReplayJob> = found.rows,
+    })
 }
 
 pub(crate) async fn show(call: Call<ReplayJob>) -> PageResult {
     let id = call.of.id;
-    let title = format!("Replay job {id}");
-    Ok(draw(&page!("pages/replay.html", &call.visitor, title, {
+    answer!("pages/replay.html", &call.visitor, format!("Replay job {id}"), {
         // Whose backlog it waits for.
         waits_for: Option<SubscriptionId> = call.broker.replay_blocked_by(id),
         // What became of the deliveries that it has made, if it makes any.
         fates: Option<ReplayResults> = call.views.replay_results(&call.of).await?,
         recipe: Recipe = Recipe::one(&call, "replays", "replay show --follow", id),
         job: ReplayJob = call.of,
-    })))
+    })
 }
 
 fn badge(state: ReplayState) -> Badge {
@@ -60,10 +57,8 @@ fn skipped(job: &ReplayJob) -> u64 {
 
 /// How long the rest takes at its rate.
 fn left(job: &ReplayJob) -> Option<Duration> {
-    let rate = job
-        .request
-        .rate
-        .filter(|_| job.state == ReplayState::Running)?;
+    let is_running = job.state == ReplayState::Running;
+    let rate = job.request.rate.filter(|_| is_running)?;
     let ms = (total(job) - job.progress.done()) * 1_000_000 / u64::from(rate.in_1000_s());
     Some(Duration::from_millis(ms))
 }
@@ -101,27 +96,13 @@ pub(crate) fn filters(
 
 impl Subject for ReplayJob {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
-        let id = name_of(names, "id");
-        let missing = || PageError::NotFound(format!("replay job {id}"));
-        let number = id.parse().map(ReplayJobId).map_err(|_| missing())?;
-        site.views.replay_job(number).await?.ok_or_else(missing)
+        let id = numbered("replay job", name_of(names, "id")).map(ReplayJobId)?;
+        existing(site.views.replay_job(id).await?, "replay job", id)
     }
 
     fn page(&self) -> String {
         paths::replay_page(self.id)
     }
-}
-
-pub(crate) async fn pause(call: Call<ReplayJob>) -> PageResult<Done> {
-    command(&call, ReplayCommand::Pause).await
-}
-
-pub(crate) async fn resume(call: Call<ReplayJob>) -> PageResult<Done> {
-    command(&call, ReplayCommand::Resume).await
-}
-
-pub(crate) async fn cancel(call: Call<ReplayJob>) -> PageResult<Done> {
-    command(&call, ReplayCommand::Cancel).await
 }
 
 pub(crate) async fn ask_to_cancel(call: Call<ReplayJob>) -> PageResult<Question> {
@@ -136,7 +117,7 @@ pub(crate) async fn ask_to_cancel(call: Call<ReplayJob>) -> PageResult<Question>
         .dangerously())
 }
 
-async fn command(call: &Call<ReplayJob>, command: ReplayCommand) -> PageResult<Done> {
+pub(crate) async fn command(call: Call<ReplayJob>, command: ReplayCommand) -> PageResult<Done> {
     let id = call.of.id;
     let job = call.broker.command_replay(call.by(), id, command).await?;
     let word = match job.state {

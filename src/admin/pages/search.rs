@@ -82,9 +82,8 @@ impl Search {
     }
 
     fn state(&self) -> &str {
-        Some(self.state.as_str())
-            .filter(|it| *it != UNMATCHED)
-            .unwrap_or_default()
+        let is_other = self.is_for_unmatched();
+        if is_other { "" } else { &self.state }
     }
 
     /// The query of an address for the same rows, from the first one on and not put together; empty for all of them.

@@ -1,7 +1,7 @@
 //! The pages of sessions: who is signed in, from where, and how to end it.
 
 use crate::admin::pages::*;
-use crate::store::accounts::{SessionRow, UserId};
+use crate::store::accounts::SessionRow;
 
 /// Sessions on a page: more people than look after one appliance.
 pub(crate) const SHOWN_MAX: usize = 200;
@@ -16,13 +16,10 @@ pub(crate) async fn sessions_of<S>(
 }
 
 pub(crate) async fn list(call: Call) -> PageResult {
-    let recipe = Recipe::get(&call.management_url("/everpost/sessions"));
-    Ok(draw(
-        &page!("pages/sessions.html", &call.visitor, "Sessions", {
-            sessions: Vec<SessionRow> = sessions_of(&call, None).await?,
-            recipe: Recipe = recipe.everpost("everpost admin sessions"),
-        }),
-    ))
+    answer!("pages/sessions.html", &call.visitor, "Sessions", {
+        sessions: Vec<SessionRow> = sessions_of(&call, None).await?,
+        recipe: Recipe = Recipe::of(&call, "/everpost/sessions", "everpost admin sessions"),
+    })
 }
 
 /// Ends every session but the visitor's.
@@ -52,10 +49,8 @@ pub(crate) async fn end_one(call: Call) -> PageResult<Done> {
 }
 
 pub(crate) async fn end_own(call: Call) -> PageResult<Done> {
-    let (own, session) = (
-        sessions_of(&call, Some(call.visitor.id)).await?,
-        name_of(&call.names, "session"),
-    );
+    let own = sessions_of(&call, Some(call.visitor.id)).await?;
+    let session = name_of(&call.names, "session");
     if own.iter().all(|row| row.id != session) {
         return Err(PageError::NotFound("such session of yours".to_owned()));
     }

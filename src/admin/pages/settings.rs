@@ -43,7 +43,7 @@ async fn draw_page(
     judged: Option<(String, EgressVerdict)>,
 ) -> PageResult {
     let recipe = Recipe::everpost_alone("everpost config show --origin");
-    let page = page!("pages/settings.html", &call.visitor, "Settings", {
+    answer!("pages/settings.html", &call.visitor, "Settings", {
         form: Filled<UrlForm> = form,
         // Where the URL leads, and what the policy says of it.
         judged: Option<(String, EgressVerdict)> = judged,
@@ -52,17 +52,14 @@ async fn draw_page(
         only_changed: bool = only_changed,
         recipe: Recipe = recipe.everpost("everpost storage"),
         site: Arc<Site> = Arc::clone(&call.site),
-    });
-    Ok(draw_with(page.form.status(), &page))
+    }, form)
 }
 
 /// The settings to show, under the titles of their groups.
 fn groups(settings: &Settings, only_changed: bool) -> Vec<(&'static str, Vec<&Setting>)> {
     let groups = GROUPS.iter().map(|(title, beginnings)| {
-        let own = settings
-            .all
-            .iter()
-            .filter(|each| belongs(each.name, beginnings));
+        let all = settings.all.iter();
+        let own = all.filter(|each| belongs(each.name, beginnings));
         let shown = own.filter(|each| !only_changed || is_set(each));
         (*title, shown.collect::<Vec<_>>())
     });

@@ -2,7 +2,6 @@
 
 use http::header::SET_COOKIE;
 use time::Duration;
-use tower_sessions::cookie::{Cookie, SameSite};
 
 use crate::admin::page::*;
 use crate::admin::reader::{SYSTEM, THEME_COOKIE, theme_named};

@@ -1,6 +1,6 @@
 //! The pages of API tokens, for administrators.
 
-use crate::admin::forms::sheet::{Fields, Sheet, SheetPage};
+use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::admin::pages::users::chosen_role;
 use crate::admin::pages::*;
 use crate::broker::people::NewTokenRequest;
@@ -10,15 +10,11 @@ const PATH: &str = "/admin/tokens";
 
 pub(crate) async fn list(call: Call) -> PageResult {
     let tokens = call.people.tokens().list();
-    let shown = print::plural(tokens.len(), "token", "tokens");
-    let recipe =
-        Recipe::get(&call.management_url("/everpost/tokens")).everpost("everpost token list");
-    Ok(draw(
-        &page!("pages/tokens.html", &call.visitor, "API tokens", {
-            list: List = List::whole(PATH, shown, recipe),
-            tokens: Vec<ApiToken> = tokens,
-        }),
-    ))
+    let recipe = Recipe::of(&call, "/everpost/tokens", "everpost token list");
+    answer!("pages/tokens.html", &call.visitor, "API tokens", {
+        list: List = List::whole(tokens.len(), ["token", "tokens"], recipe),
+        tokens: Vec<ApiToken> = tokens,
+    })
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -31,6 +27,8 @@ pub(crate) struct TokenForm {
 }
 
 impl Sheet<()> for TokenForm {
+    const HEAD: Head = (Fields::Token, "New API token", PATH);
+
     fn begin(_: &Call) -> PageResult<Self> {
         Ok(Self {
             role: Role::Viewer.name().to_owned(),
@@ -39,21 +37,15 @@ impl Sheet<()> for TokenForm {
         })
     }
 
-    fn page(call: &Call, form: Filled<Self>) -> impl Template {
-        SheetPage::making(call, Fields::Token, "New API token", PATH, form)
-    }
-
     async fn save(&self, call: &Call) -> PageResult {
         let days = given(&self.days).map(|days| days.parse()).transpose();
-        let unread = days
-            .is_err()
-            .then(|| Refusal::of("days", "This is no whole number."));
+        let unread = || Refusal::of("days", "This is no whole number.");
         let wish = NewTokenRequest {
             name: self.name.trim().to_owned(),
             role: chosen_role(&self.role)?,
-            days: days.unwrap_or_default(),
+            days: days.clone().unwrap_or_default(),
         };
-        let mut faults = Vec::from_iter(unread);
+        let mut faults = Vec::from_iter(days.is_err().then(unread));
         for fault in wish.faults() {
             faults.extend(PageError::from(fault).in_form()?);
         }
@@ -62,18 +54,17 @@ impl Sheet<()> for TokenForm {
         }
         let title = format!("Token {}", wish.name);
         let token = call.people.tokens().create(call.by(), wish).await?;
-        Ok(draw(&page!("pages/token.html", &call.visitor, title, {
+        answer!("pages/token.html", &call.visitor, title, {
             token: Secret = token,
-        })))
+        })
     }
 }
 
 impl Subject for ApiToken {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
-        let id = name_of(names, "token");
+        let id = numbered("token", name_of(names, "token")).map(TokenId)?;
         let mut tokens = site.people.tokens().list().into_iter();
-        let found = tokens.find(|token| id.parse().map(TokenId) == Ok(token.id));
-        found.ok_or_else(|| PageError::NotFound(format!("token {id}")))
+        existing(tokens.find(|token| token.id == id), "token", id.0)
     }
 
     fn page(&self) -> String {

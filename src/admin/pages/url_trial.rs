@@ -82,20 +82,18 @@ impl Tried<'_> {
     /// The same about the clock.
     pub(crate) fn clock(&self) -> Badge {
         let place = &self.0.place;
-        let (tone, said) = match self.skew() {
-            None => (Tone::Rest, format!("Not told by {place}.")),
-            Some(ClockSkew::None) => (Tone::Good, format!("The same as that of {place}.")),
-            Some(skew @ (ClockSkew::Ahead(by) | ClockSkew::Behind(by))) => {
-                let tone = if skew.is_too_much() {
-                    Tone::Bad
-                } else {
-                    Tone::Good
-                };
-                (
-                    tone,
-                    format!("Differs by {} from that of {place}.", print::span(by)),
-                )
+        let skew = self.skew();
+        let said = match skew {
+            None => format!("Not told by {place}."),
+            Some(ClockSkew::None) => format!("The same as that of {place}."),
+            Some(ClockSkew::Ahead(by) | ClockSkew::Behind(by)) => {
+                format!("Differs by {} from that of {place}.", print::span(by))
             }
+        };
+        let tone = match skew.map(ClockSkew::is_too_much) {
+            None => Tone::Rest,
+            Some(true) => Tone::Bad,
+            Some(false) => Tone::Good,
         };
         Badge::new(tone, said)
     }

@@ -1,22 +1,20 @@
 //! The pages of users, for administrators.
 
-use crate::admin::forms::sheet::{Fields, Sheet, SheetPage};
+use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::admin::pages::sessions::{self, sessions_of};
 use crate::admin::pages::*;
-use crate::broker::people::{PeopleError, UserPatch};
-use crate::store::accounts::{AccountError, SessionRow, UserId};
+use crate::broker::people::UserPatch;
+use crate::store::accounts::{AccountError, SessionRow};
 
 const PATH: &str = "/admin/users";
 
 pub(crate) async fn list(call: Call) -> PageResult {
     let users = call.people.accounts().users().await?;
-    let shown = print::plural(users.len(), "user", "users");
-    let recipe =
-        Recipe::get(&call.management_url("/everpost/users")).everpost("everpost admin list");
-    Ok(draw(&page!("pages/users.html", &call.visitor, "Users", {
-        list: List = List::whole(PATH, shown, recipe),
+    let recipe = Recipe::of(&call, "/everpost/users", "everpost admin list");
+    answer!("pages/users.html", &call.visitor, "Users", {
+        list: List = List::whole(users.len(), ["user", "users"], recipe),
         users: Vec<User> = users,
-    })))
+    })
 }
 
 fn state(user: &User, now: Timestamp) -> Badge {
@@ -44,12 +42,10 @@ impl UserForm {
 }
 
 impl Sheet<()> for UserForm {
+    const HEAD: Head = (Fields::User, "New user", PATH);
+
     fn begin(_: &Call) -> PageResult<Self> {
         Ok(Self::with(Role::Viewer))
-    }
-
-    fn page(call: &Call, form: Filled<Self>) -> impl Template {
-        SheetPage::making(call, Fields::User, "New user", PATH, form)
     }
 
     async fn save(&self, call: &Call) -> PageResult {
@@ -57,7 +53,7 @@ impl Sheet<()> for UserForm {
         let added = call.people.add(call.by(), self.name.trim(), role, None);
         let (id, token) = added.await?;
         let token = token.expect("without a password there is a link");
-        Ok(draw_link(call, find(call, id).await?, &token))
+        draw_link(call, find(call, id).await?, &token)
     }
 }
 
@@ -65,25 +61,23 @@ pub(crate) fn chosen_role(text: &str) -> Result<Role, Refusal> {
     Role::parse(text).ok_or_else(|| Refusal::of("role", "Choose one of the roles."))
 }
 
-fn draw_link<S>(call: &Call<S>, user: User, token: &Secret) -> Response {
+fn draw_link<S>(call: &Call<S>, user: User, token: &Secret) -> PageResult {
     let path = format!("/admin/password?token={}", token.reveal());
-    let title = format!("Link for {}", user.name);
-    draw(&page!("pages/user_link.html", &call.visitor, title, {
+    answer!("pages/user_link.html", &call.visitor, format!("Link for {}", user.name), {
         link: String = call.management_url(&path),
         user: User = user,
-    }))
+    })
 }
 
 pub(crate) async fn show(call: Call<User>) -> PageResult {
     let User { id, name, role, .. } = &call.of;
-    let recipe = Recipe::get(&call.management_url("/everpost/users"));
-    let title = format!("User {name}");
-    Ok(draw(&page!("pages/user.html", &call.visitor, title, {
+    let command = format!("everpost admin show {}", quoted(name));
+    answer!("pages/user.html", &call.visitor, format!("User {name}"), {
         form: Filled<UserForm> = Filled::with(UserForm::with(*role)),
         sessions: Vec<SessionRow> = sessions_of(&call, Some(*id)).await?,
-        recipe: Recipe = recipe.everpost(format!("everpost admin show {}", quoted(name))),
+        recipe: Recipe = Recipe::of(&call, "/everpost/users", command),
         user: User = call.of,
-    })))
+    })
 }
 
 pub(crate) async fn change_role(call: Call<User>) -> PageResult<Done> {
@@ -96,20 +90,17 @@ pub(crate) async fn change_role(call: Call<User>) -> PageResult<Done> {
     change(&call, patch, &format!("has the role {} now", role.name())).await
 }
 
-pub(crate) async fn disable(call: Call<User>) -> PageResult<Done> {
-    let said = "is disabled, and every session has ended";
-    change(&call, disabling(true), said).await
-}
-
-pub(crate) async fn enable(call: Call<User>) -> PageResult<Done> {
-    change(&call, disabling(false), "may sign in again").await
-}
-
-fn disabling(disabled: bool) -> UserPatch<'static> {
-    UserPatch {
+/// Keeps a user out, or lets one in again.
+pub(crate) async fn set_disabled(call: Call<User>, disabled: bool) -> PageResult<Done> {
+    let patch = UserPatch {
         disabled: Some(disabled),
         ..UserPatch::default()
-    }
+    };
+    let said = match disabled {
+        true => "is disabled, and every session has ended",
+        false => "may sign in again",
+    };
+    change(&call, patch, said).await
 }
 
 async fn change(call: &Call<User>, patch: UserPatch<'_>, said: &str) -> PageResult<Done> {
@@ -124,14 +115,12 @@ async fn change(call: &Call<User>, patch: UserPatch<'_>, said: &str) -> PageResu
 
 pub(crate) async fn put_link(call: Call<User>) -> PageResult {
     let token = call.people.put_link(call.by(), call.of.id).await?;
-    Ok(draw_link(&call, call.of.clone(), &token))
+    draw_link(&call, call.of.clone(), &token)
 }
 
 impl Subject for User {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
-        let id = name_of(names, "user");
-        let missing = |_| PageError::NotFound(format!("user {id}"));
-        find(site, id.parse().map(UserId).map_err(missing)?).await
+        find(site, numbered("user", name_of(names, "user")).map(UserId)?).await
     }
 
     fn page(&self) -> String {
@@ -140,8 +129,7 @@ impl Subject for User {
 }
 
 async fn find(site: &Site, id: UserId) -> PageResult<User> {
-    let user = site.people.accounts().user(id).await?;
-    user.ok_or_else(|| PageError::NotFound(format!("user {}", id.0)))
+    existing(site.people.accounts().user(id).await?, "user", id.0)
 }
 
 /// Removes the second factor of somebody who has lost it.

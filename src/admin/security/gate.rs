@@ -43,11 +43,9 @@ pub(crate) async fn authorize(
     request: Request,
     next: Next,
 ) -> PageResult {
-    let is_safe = request.method().is_safe();
-    let needed = if is_safe {
-        access.reads
-    } else {
-        access.changes
+    let needed = match request.method().is_safe() {
+        true => access.reads,
+        false => access.changes,
     };
     if visitor.role < needed {
         return Err(PageError::Forbidden(needed));
@@ -58,15 +56,10 @@ pub(crate) async fn authorize(
 /// The page that was asked for is found again after signing in; a form that was sent is not.
 fn to_login(request: &Request, wanted: &str) -> Response {
     if !request.method().is_safe() {
-        let was_leaving = wanted == "/admin/logout";
-        return login::told(
-            if was_leaving {
-                "signed-out"
-            } else {
-                "not-sent"
-            },
-            "",
-        );
+        return match wanted {
+            "/admin/logout" => login::told("signed-out", ""),
+            _ => login::told("not-sent", ""),
+        };
     }
     let had_session = session::is_brought(request.headers());
     let is_wanted = paths::is_page(wanted) && wanted != "/admin";

@@ -68,10 +68,9 @@ impl Purpose<'_> {
             Self::SetUp => ("Set up Everpost", StatusCode::UNPROCESSABLE_ENTITY),
             Self::Password { .. } => ("Choose a password", StatusCode::UNPROCESSABLE_ENTITY),
         };
-        let status = if refusals.is_empty() {
-            StatusCode::OK
-        } else {
-            refused
+        let status = match refusals.as_slice() {
+            [] => StatusCode::OK,
+            _ => refused,
         };
         let name = name.chars().take(NAME_CHARACTERS_MAX).collect();
         let page = OpenForm {

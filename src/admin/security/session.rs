@@ -340,11 +340,8 @@ impl SessionStore for Sessions {
 
     async fn load(&self, id: &Id) -> Result<Option<Record>> {
         let now = self.0.people.now();
-        let found = self
-            .accounts()
-            .session(key(id), now)
-            .await
-            .map_err(backend)?;
+        let found = self.accounts().session(key(id), now);
+        let found = found.await.map_err(backend)?;
         let data = found.as_deref().map(serde_json::from_str).transpose();
         let data = data.map_err(|error| Error::Decode(error.to_string()))?;
         Ok(data.map(|data| Record {

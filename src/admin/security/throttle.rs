@@ -60,10 +60,10 @@ fn guessers(account: Option<&str>, address: Option<IpAddr>) -> Guessers {
     let account = account.map(str::to_lowercase);
     let network = address.map(network);
     let there = account.as_ref().zip(network);
+    let there = there.map(|(account, network)| format!("account there {network} {account}"));
     let networks = network.iter().map(|it| hash(format!("network {it}")));
     Guessers {
-        account_there: there
-            .map(|(account, network)| hash(format!("account there {network} {account}"))),
+        account_there: there.map(hash),
         account: account.map(|account| hash(format!("account {account}"))),
         networks: networks.collect(),
     }

@@ -1,7 +1,6 @@
 //! States: an icon, a word and a colour.
 
-use crate::admin::outside::*;
-use crate::admin::widgets::part;
+use super::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Tone {
@@ -43,7 +42,7 @@ pub(crate) struct Icon(pub(crate) &'static str);
 #[template(path = "widgets/badge.html")]
 pub(crate) struct Badge {
     pub(crate) tone: Tone,
-    icon: Icon,
+    pub(crate) icon: Icon,
     pub(crate) word: String,
     bare: bool,
 }
@@ -67,10 +66,6 @@ impl Badge {
 
     pub(crate) fn saying(self, word: String) -> Self {
         Self { word, ..self }
-    }
-
-    pub(crate) fn icon(&self) -> Icon {
-        self.icon
     }
 
     pub(crate) fn bare(self) -> Self {

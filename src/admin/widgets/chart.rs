@@ -3,8 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::admin::outside::*;
-use crate::admin::widgets::part;
+use super::*;
 
 /// How high a chart is, where the drawing begins below the line of words, and where it stands above the times.
 const HEIGHT: f64 = 140.0;

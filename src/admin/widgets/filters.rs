@@ -5,8 +5,7 @@
 
 use askama::{Result, Values, filter_fn};
 
-use crate::admin::outside::*;
-use crate::admin::widgets::{Time, print};
+use super::*;
 
 /// A value, or a reference to one, as templates have them.
 pub(crate) trait Plain<T> {

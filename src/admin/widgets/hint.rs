@@ -1,7 +1,6 @@
 //! What went wrong, and what to look at.
 
-use crate::admin::outside::*;
-use crate::admin::widgets::part;
+use super::*;
 use crate::model::dead_letter::DeadLetterReason as Reason;
 use crate::model::delivery::AttemptResult;
 

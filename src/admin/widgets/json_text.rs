@@ -1,8 +1,7 @@
 //! JSON for reading: laid out, coloured, and with the characters that stand behind escapes. Numbers and repeated
 //! names stay as they were written, which a parser and a printer would not promise.
 
-use crate::admin::outside::*;
-use crate::admin::widgets::{part, print};
+use super::*;
 
 /// `text`, which must be JSON, with line breaks and indentation.
 pub(crate) fn laid_out(text: &str) -> String {

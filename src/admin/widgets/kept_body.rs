@@ -1,7 +1,6 @@
 //! The body of a request, of which perhaps only the beginning is kept, ready to print.
 
-use crate::admin::outside::*;
-use crate::admin::widgets::{json_text, print};
+use super::*;
 use crate::wire::text_beginning;
 
 /// The body as a text that does nothing, and what is to be said of it.

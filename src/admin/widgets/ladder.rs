@@ -1,7 +1,6 @@
 //! What a retry policy comes to: how long it waits before each attempt, if all of them fail.
 
-use crate::admin::outside::*;
-use crate::admin::widgets::{filters, hint, part};
+use super::*;
 use crate::base::TimeScale;
 use crate::model::retry::RetryPolicy;
 

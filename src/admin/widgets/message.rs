@@ -1,7 +1,6 @@
 //! What a page has to say: about the last action, and about a list with nothing in it.
 
-use crate::admin::outside::*;
-use crate::admin::widgets::{Icon, Tone, part};
+use super::*;
 
 #[derive(Clone, Debug, PartialEq, Eq, Template, Serialize, Deserialize)]
 #[template(path = "widgets/flash.html")]

@@ -5,8 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use qrcode::render::svg;
 use qrcode::{EcLevel, QrCode};
 
-use crate::admin::outside::*;
-use crate::admin::widgets::part;
+use super::*;
 
 /// The address of the picture, which has all of it.
 #[derive(Clone, Debug, Template)]

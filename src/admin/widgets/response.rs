@@ -1,7 +1,6 @@
 //! What came of an attempt, in the words of HTTP and of networks. Azure's words stand beside them.
 
-use crate::admin::outside::*;
-use crate::admin::widgets::{hint, print};
+use super::*;
 
 /// What came of one attempt: `503 Service Unavailable`, `Connection refused`, `No response within 30 s`.
 pub(crate) fn of_attempt(attempt: &DeliveryAttempt) -> String {

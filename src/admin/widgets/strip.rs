@@ -1,8 +1,7 @@
 //! Attempts as a row of bars, the oldest first. A success is short and a failure has the full height, so that
 //! colour is not needed.
 
-use crate::admin::outside::*;
-use crate::admin::widgets::{Time, part, print, response};
+use super::*;
 use crate::store::views::RecentAttempt;
 
 #[derive(Clone, Debug, Template)]

@@ -1,8 +1,7 @@
 //! Moments as a reader sees them: by the clocks of the reader's zone, with UTC in the title.
 
-use crate::admin::outside::*;
+use super::*;
 use crate::admin::reader::Reader;
-use crate::admin::widgets::{part, print};
 use crate::base::human;
 
 #[derive(Clone, Debug, PartialEq, Eq, Template)]
@@ -51,10 +50,6 @@ impl Time {
     /// `Tuesday, 24 November 2026`.
     pub(crate) fn long_day(at: Timestamp) -> String {
         Self::by("%A, %-d %B %Y", at).words
-    }
-
-    pub(crate) fn day(at: Timestamp) -> Self {
-        Self::by("%Y-%m-%d", at)
     }
 
     /// The time of day to the minute, with the day where it is not today's.

@@ -35,34 +35,30 @@ pub(crate) async fn list(Query(asked): Query<Asked>, call: Call) -> PageResult {
     let mut list = List::new(PATH, &form);
     list.shown = print::plural(found.len(), "request", "requests");
     list.recipe = Recipe::get(&call.management_url("/openapi.json"));
-    Ok(draw(&page!("pages/api.html"<'a>, &call.visitor, "API", {
+    answer!("pages/api.html"<'a>, &call.visitor, "API", {
         list: List = list,
         form: Filled<Asked> = form,
         server: String = call.public_url().to_owned(),
         // The tags of the document, each with its operations.
         areas: Vec<(&'a Value, Vec<Operation<'a>>)> = areas.filter(|(_, own)| !own.is_empty()).collect(),
-    })))
+    })
 }
 
 /// One thing that programs can ask, with all that is to be known of it.
 pub(crate) async fn show(call: Call) -> PageResult {
     let (document, id) = (&*call.api_document, name_of(&call.names, "operation"));
     let find = |id: &str| operation::all(document).find(|each| each.id() == id);
-    let missing = || PageError::NotFound(format!("operation {id} in the API"));
     let operation = find(id).filter(|_| !id.ends_with(SECOND_PATH));
-    let operation = operation.ok_or_else(missing)?;
-    let title = said(&operation.json["summary"]);
-    Ok(draw(
-        &page!("pages/api_operation.html"<'a>, &call.visitor, title, {
-            document: &'a Value = document,
-            // The same in Azure Resource Manager.
-            second: Option<Operation<'a>> = find(&format!("{id}{SECOND_PATH}")),
-            example: String = curl(document, &operation),
-            // All schemas that it speaks of, and those that they speak of in turn.
-            schemas: Vec<(&'a str, &'a Value)> = schema::named(document, &operation),
-            operation: Operation<'a> = operation,
-        }),
-    ))
+    let operation = existing(operation, "operation", format!("{id} in the API"))?;
+    answer!("pages/api_operation.html"<'a>, &call.visitor, said(&operation.json["summary"]), {
+        document: &'a Value = document,
+        // The same in Azure Resource Manager.
+        second: Option<Operation<'a>> = find(&format!("{id}{SECOND_PATH}")),
+        example: String = curl(document, &operation),
+        // All schemas that it speaks of, and those that they speak of in turn.
+        schemas: Vec<(&'a str, &'a Value)> = schema::named(document, &operation),
+        operation: Operation<'a> = operation,
+    })
 }
 
 pub(crate) async fn download(call: Call) -> Response {

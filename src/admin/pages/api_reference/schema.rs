@@ -44,9 +44,8 @@ pub(super) fn named<'a>(
     let (all, json) = (&document["components"]["schemas"], operation.json);
     let mut found = Vec::new();
     note(&json["requestBody"], all, &mut found);
-    operation
-        .parameters()
-        .for_each(|each| note(each, all, &mut found));
+    let parameters = operation.parameters();
+    parameters.for_each(|each| note(each, all, &mut found));
     note(&json["responses"], all, &mut found);
     let mut read = 0;
     while let Some((_, schema)) = found.get(read).copied() {
@@ -68,10 +67,8 @@ fn note<'a>(json: &'a Value, all: &'a Value, found: &mut Vec<(&'a str, &'a Value
 
 /// The objects with properties of their own that a value of a named schema can be.
 pub(super) fn forms(schema: &Value) -> Vec<&Value> {
-    elements(&schema["anyOf"])
-        .chain([schema])
-        .filter(has_own)
-        .collect()
+    let all = elements(&schema["anyOf"]).chain([schema]);
+    all.filter(has_own).collect()
 }
 
 fn has_own(object: &&Value) -> bool {
@@ -129,8 +126,8 @@ impl<'a> Rows<'a> {
 
 /// A value of JSON as people read it: texts without their quotes.
 pub(super) fn shown(json: &Value) -> String {
-    json.as_str()
-        .map_or_else(|| json.to_string(), str::to_owned)
+    let text = json.as_str();
+    text.map_or_else(|| json.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

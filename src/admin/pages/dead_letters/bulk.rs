@@ -32,14 +32,13 @@ async fn draw_form(call: &Call, search: &Search, form: Filled<ResubmitForm>) -> 
     let source = source(search, &call.visitor)?;
     let (count, title) = some(call.broker.preview_replay(&source).await?.0)?;
     let title = format!("Resubmit {title}?");
-    let page = page!("pages/replay_dead_letters.html", &call.visitor, title, {
+    answer!("pages/replay_dead_letters.html", &call.visitor, title, {
         form: Filled<ResubmitForm> = form,
         count: u64 = count,
         // What they are chosen by.
         chosen: Vec<(&'static str, String)> = filters(&source.filter, &call.broker.registry()),
         back: String = format!("{LIST}{}", search.query()),
-    });
-    Ok(draw_with(page.form.status(), &page))
+    }, form)
 }
 
 pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResult {

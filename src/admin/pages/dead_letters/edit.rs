@@ -64,25 +64,24 @@ pub(crate) async fn edit(call: Call<DeadLetter>) -> PageResult {
     let schema = DeliverySchema::default_for(&topic.topic.definition.input_schema);
     let written = encode_message(schema, &topic.resource_id, &event.stored);
     let text = json_text::laid_out(&String::from_utf8_lossy(&written.body));
-    Ok(draw_form(&call, ResubmitForm::with(text)))
+    draw_form(&call, ResubmitForm::with(text))
 }
 
-fn draw_form(call: &Call<DeadLetter>, form: Filled<ResubmitForm>) -> Response {
+fn draw_form(call: &Call<DeadLetter>, form: Filled<ResubmitForm>) -> PageResult {
     let row = &call.of.detail.row;
     let title = format!("Edit and resubmit dead letter {}", row.id);
-    let page = page!("pages/edit_dead_letter.html", &call.visitor, title, {
+    answer!("pages/edit_dead_letter.html", &call.visitor, title, {
         form: Filled<ResubmitForm> = form,
         topic: String = row.topic.clone(),
         back: String = call.of.page(),
-    });
-    draw_with(page.form.status(), &page)
+    }, form)
 }
 
 pub(crate) async fn resubmit_edited(call: Call<DeadLetter>) -> PageResult {
     let id = call.of.row()?.id;
     let form = Filled::<ResubmitForm>::sent(&call.form);
     match send(&call, id, &form.values).await {
-        Err(error) => Ok(draw_form(&call, form.with_faults(error.in_form()?))),
+        Err(error) => draw_form(&call, form.with_faults(error.in_form()?)),
         Ok(done) => {
             let said = format!("Dead letter {id} has been resubmitted as edited.");
             let page = paths::event_page(done.event);

@@ -1,7 +1,6 @@
 //! The list of dead letters: what they are about together, and each of them.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use super::*;
 use crate::admin::pages::subscriptions::Subscription;
@@ -25,7 +24,6 @@ struct GroupTable {
     is_partial: bool,
 }
 
-#[derive(Default)]
 struct GroupRow {
     name: String,
     /// Whose they are, where they are all of one subscription.
@@ -35,9 +33,8 @@ struct GroupRow {
     count: u64,
     /// Chooses them; `None` where no filter does.
     query: Option<String>,
-    day: Timestamp,
-    /// When the newest came; `None` where no more than the day is known.
-    newest: Option<Timestamp>,
+    /// When the newest came, or its day where no more is known.
+    newest: Time,
 }
 
 pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult {
@@ -83,16 +80,14 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         false => None,
     };
     let rows = found.rows.into_iter().map(|row| row.seen_by(visitor.role));
-    Ok(draw(
-        &page!("pages/dead_letters.html", visitor, "Dead letters", {
-            rows: Vec<DeliveryRow> = rows.collect(),
-            groups: GroupTable = groups,
-            // New ones over the last day; `None` where the page is about others.
-            chart: Option<Traffic> = chart,
-            list: List = list,
-            form: Filled<Search> = form,
-        }),
-    ))
+    answer!("pages/dead_letters.html", visitor, "Dead letters", {
+        rows: Vec<DeliveryRow> = rows.collect(),
+        groups: GroupTable = groups,
+        // New ones over the last day; `None` where the page is about others.
+        chart: Option<Traffic> = chart,
+        list: List = list,
+        form: Filled<Search> = form,
+    })
 }
 
 fn export(search: &Search, form: &str) -> String {
@@ -121,16 +116,12 @@ fn count(filter: &DeadLetterFilter, all: &[DeadLetterGroup], registry: &Registry
         reason: filter.reason.clone(),
         ..DeadLetterFilter::default()
     };
+    let (own, reason) = (filter.subscription, filter.reason.as_ref());
     let meant = all.iter().filter(|group| {
         let of = registry.subscription(group.subscription);
-        filter
-            .subscription
-            .is_none_or(|id| id == group.subscription)
+        own.is_none_or(|id| id == group.subscription)
             && (filter.topic.is_none() || filter.topic == of.map(|(topic, _)| topic.topic.id))
-            && filter
-                .reason
-                .as_ref()
-                .is_none_or(|reason| *reason == group.reason)
+            && reason.is_none_or(|reason| *reason == group.reason)
     });
     (*filter == plain).then(|| meant.map(|group| group.dead_letters).sum())
 }
@@ -158,6 +149,7 @@ fn by_subscription(
         };
         let is_own =
             |row: &&DeliveryRow| row.subscription_id == id && row.reason() == Some(reason.as_str());
+        let came = newest.iter().find(is_own).and_then(|row| row.ended_at);
         let known = DeadLetterReason::from_name(reason);
         let meant = Search {
             of: of.filter(),
@@ -171,8 +163,7 @@ fn by_subscription(
             query: Some(meant.query()),
             code: meant.reason,
             count,
-            day,
-            newest: newest.iter().find(is_own).and_then(|row| row.ended_at),
+            newest: came.map_or_else(|| Time::by("%Y-%m-%d", day), Time::relative),
         });
     }
     GroupTable {
@@ -208,11 +199,12 @@ async fn grouped(
         }
         GroupRow {
             name,
+            of: String::new(),
             hint,
+            code: String::new(),
             count: group.dead_letters,
             query: (by != GroupBy::Source).then(|| meant.query()),
-            newest: Some(group.to),
-            ..GroupRow::default()
+            newest: Time::relative(group.to),
         }
     });
     Ok(GroupTable {

@@ -37,8 +37,7 @@ impl Selectable for DeadLetter {
     const NOUN: (&'static str, &'static str) = ("dead letter", "dead letters");
 
     async fn select(site: &Site, id: &str) -> PageResult<Self> {
-        let detail = site.views.delivery(delivery_id(id)?).await?;
-        let detail = detail.ok_or_else(|| PageError::NotFound(format!("delivery {id}")))?;
+        let detail = site.delivery(id).await?;
         Ok(Self {
             obstacle: obstacle(site, &detail.row),
             detail,
@@ -94,17 +93,14 @@ pub(crate) async fn show(call: Call<DeadLetter>) -> PageResult {
         Err(error) => return Err(error.into()),
     };
     let request = event.as_ref().and_then(|event| request_of(&call, event));
-    let title = format!("Dead letter {}", row.id);
-    Ok(draw(
-        &page!("pages/dead_letter.html", &call.visitor, title, {
-            recipe: Recipe = Recipe::one(&call, "deadLetters", "dead-letters show", row.id),
-            request: Option<Request> = request,
-            // `None` if it is gone, or cannot be read.
-            event: Option<StoredEvent> = event,
-            obstacle: Option<String> = damage.or(call.of.obstacle),
-            delivery: DeliveryCard = DeliveryCard::new(call.of.detail, &call.visitor).on_its_own_page(),
-        }),
-    ))
+    answer!("pages/dead_letter.html", &call.visitor, format!("Dead letter {}", row.id), {
+        recipe: Recipe = Recipe::one(&call, "deadLetters", "dead-letters show", row.id),
+        request: Option<Request> = request,
+        // `None` if it is gone, or cannot be read.
+        event: Option<StoredEvent> = event,
+        obstacle: Option<String> = damage.or(call.of.obstacle),
+        delivery: DeliveryCard = DeliveryCard::new(call.of.detail, &call.visitor).on_its_own_page(),
+    })
 }
 
 /// As the code that delivers writes it; `None` where nobody is called, or the subscription is gone.

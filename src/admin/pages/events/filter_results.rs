@@ -61,15 +61,10 @@ impl FilterResults {
     /// Those whose filters match, but which took nothing, and why.
     pub(crate) fn passed_over(&self) -> Vec<(&Row, String)> {
         let cause = |row: &Row| {
-            let Explanation {
-                abstains,
-                verdict,
-                subscription,
-                ..
-            } = &row.explanation;
-            let would = !row.matched && verdict.matched();
-            let reason = abstains.filter(|it| would && *it != SkipReason::CreatedLater)?;
-            Some(cause(subscription, reason))
+            let (it, later) = (&row.explanation, SkipReason::CreatedLater);
+            let would = !row.matched && it.verdict.matched();
+            let reason = it.abstains.filter(|reason| would && *reason != later)?;
+            Some(cause(&it.subscription, reason))
         };
         let rows = self.rows.iter();
         rows.filter_map(|row| Some((row, cause(row)?))).collect()

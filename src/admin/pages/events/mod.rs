@@ -85,7 +85,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         (true, None) => EventTable::none_yet(visitor.step("/admin/topics", "Go to the topics")),
     };
     let days = call.views.topic_days(visitor.now).await?;
-    Ok(draw(&page!("pages/events.html", visitor, "Events", {
+    answer!("pages/events.html", visitor, "Events", {
         list: List = list,
         form: Filled<Search> = form,
         published: u64 = days.values().flat_map(|day| day.published).sum(),
@@ -93,7 +93,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         table: EventTable = EventTable::new(found.rows, empty),
         // A search that ended before the oldest event.
         cut: Option<SearchProgress> = found.progress,
-    })))
+    })
 }
 
 fn query(search: &Search, visitor: &Visitor, limit: usize) -> Result<EventQuery, Vec<Refusal>> {
@@ -111,7 +111,7 @@ fn recipe(call: &Call, search: &Search) -> Recipe {
         flags.push(("unmatched", "true".to_owned()));
         command.push_str(" --unmatched");
     }
-    Recipe::get(&call.management_url(&link("/everpost/events", &flags))).everpost(command)
+    Recipe::of(call, &link("/everpost/events", &flags), command)
 }
 
 /// The newest events that are meant, each on a line as the management API shows it.

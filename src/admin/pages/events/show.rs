@@ -6,7 +6,6 @@ use base64::engine::general_purpose::STANDARD;
 use super::*;
 use crate::admin::pages::delivery::DeliveryCard;
 use crate::admin::pages::topics::copy_page;
-use crate::admin::site::event_key;
 
 /// Bytes of data that are laid out: beyond, nobody reads, and indentation multiplies it.
 const LAID_OUT_MAX: usize = 65_536;
@@ -35,7 +34,7 @@ pub(crate) async fn show(
     let title = print::visible(event_type);
     let deliveries = std::mem::take(&mut event.deliveries).into_iter();
     let card = |each| DeliveryCard::new(each, visitor).with_retry(&paths::event_page(key));
-    Ok(draw(&page!("pages/event.html", visitor, title, {
+    answer!("pages/event.html", visitor, title, {
         results: Option<FilterResults> = results.filter(|results| !results.rows.is_empty()),
         deliveries: Vec<DeliveryCard> = deliveries.map(card).collect(),
         recipe: Recipe = Recipe::one(&call, "events", "events show", key),
@@ -43,17 +42,15 @@ pub(crate) async fn show(
         is_raw: bool = name_of(&asked, "data") == "raw",
         topic: Option<Arc<TopicEntry>> = topic.cloned(),
         event: EventDetail = event,
-    })))
+    })
 }
 
 /// How many of the deliveries stand where.
 fn badges(deliveries: &[DeliveryCard]) -> Vec<Badge> {
     let badge = |state| {
         let badge = delivery::badge(state);
-        let own = deliveries
-            .iter()
-            .filter(|each| each.detail.row.state == state);
-        let count = own.count();
+        let states = deliveries.iter().map(|each| each.detail.row.state);
+        let count = states.filter(|own| *own == state).count();
         let said = format!("{count} {}", badge.word.to_lowercase());
         (count > 0).then(|| badge.saying(said))
     };
@@ -77,8 +74,8 @@ pub(crate) async fn download(Path(key): Path<String>, call: Call) -> PageResult 
 }
 
 pub(crate) async fn find(site: &Site, key: &str) -> PageResult<EventDetail> {
-    let event = site.views.event(event_key(key)?).await?;
-    event.ok_or_else(|| PageError::NotFound(format!("event {key}")))
+    let number = numbered("event", key).map(EventKey)?;
+    existing(site.views.event(number).await?, "event", key)
 }
 
 fn as_file(data: EventData) -> (Vec<u8>, &'static str, &'static str) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::admin::forms::document::Shape;
-use crate::admin::forms::sheet::{Fields, Sheet, SheetPage};
+use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::model::inspector::InspectorDefinition;
 use crate::wire::resource::{inspector_to_text, parse_inspector};
 
@@ -11,33 +11,27 @@ use crate::wire::resource::{inspector_to_text, parse_inspector};
 pub(crate) struct InspectorForm(Form);
 
 impl Sheet<()> for InspectorForm {
+    const HEAD: Head = (Fields::Inspector, "New inspector", LIST);
+
     fn begin(_: &Call) -> PageResult<Self> {
         Ok(Self::of(&InspectorDefinition::default()))
-    }
-
-    fn page(call: &Call, form: Filled<Self>) -> impl Template {
-        SheetPage::making(call, Fields::Inspector, "New inspector", LIST, form)
     }
 
     async fn save(&self, call: &Call) -> PageResult {
         let known = call.views.inspectors().await?;
         let is_taken = |name: &InspectorName| known.iter().any(|each| each.name == *name);
-        let name = self.0.text("name");
-        let name = named(name, "an inspector", InspectorName::parse, is_taken);
-        let (name, definition) = both(name, self.read())?;
+        let parse = InspectorName::parse;
+        let (name, definition) = named(&self.0, "an inspector", parse, is_taken, self.read())?;
         let next = "has been created. Deliver to its URL, or subscribe it below.";
         put(call, &name, definition, next).await
     }
 }
 
 impl Sheet<Inspector> for InspectorForm {
+    const HEAD: Head = (Fields::Inspector, "Edit inspector", "");
+
     fn begin(call: &Call<Inspector>) -> PageResult<Self> {
         Ok(Self::of(&call.of.definition))
-    }
-
-    fn page(call: &Call<Inspector>, form: Filled<Self>) -> impl Template {
-        let title = format!("Edit inspector {}", call.of.name);
-        SheetPage::changing(call, Fields::Inspector, title, form)
     }
 
     async fn save(&self, call: &Call<Inspector>) -> PageResult {

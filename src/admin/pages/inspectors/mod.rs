@@ -7,7 +7,7 @@ pub(crate) use form::InspectorForm;
 
 use crate::admin::pages::*;
 use crate::admin::widgets::kept_body::KeptBody;
-use crate::model::inspector::{InspectedRequest, Inspector};
+use crate::model::inspector::InspectedRequest;
 use crate::wire::received::SIGNATURE_GOOD;
 
 const LIST: &str = "/admin/inspectors";
@@ -20,15 +20,12 @@ const BODY_SHOWN: usize = 4_096;
 
 pub(crate) async fn list(call: Call) -> PageResult {
     let inspectors = call.views.inspectors().await?;
-    let shown = print::plural(inspectors.len(), "inspector", "inspectors");
     let recipe = Recipe::list(&call, "inspectors", "inspectors list", &[]);
-    Ok(draw(
-        &page!("pages/inspectors.html", &call.visitor, "Inspectors", {
-            list: List = List::whole(LIST, shown, recipe),
-            inspectors: Vec<Inspector> = inspectors,
-            site: Arc<Site> = call.site,
-        }),
-    ))
+    answer!("pages/inspectors.html", &call.visitor, "Inspectors", {
+        list: List = List::whole(inspectors.len(), ["inspector", "inspectors"], recipe),
+        inspectors: Vec<Inspector> = inspectors,
+        site: Arc<Site> = call.site,
+    })
 }
 
 impl Subject for Inspector {
@@ -38,6 +35,10 @@ impl Subject for Inspector {
 
     fn page(&self) -> String {
         paths::inspector_page(&self.name)
+    }
+
+    fn name(&self) -> String {
+        self.name.to_string()
     }
 }
 
@@ -50,34 +51,33 @@ pub(crate) async fn show(Query(asked): Query<Names>, call: Call<Inspector>) -> P
     let found = call.views.inspected(name.clone(), query).await?;
     let is_first = before.is_none();
     let card = |(at, request)| RequestCard::new(&name, request, BODY_SHOWN, at == 0 && is_first);
-    let list = call.management_url(&format!("/everpost/inspectors/{name}/requests"));
-    let title = format!("Inspector {name}");
-    Ok(draw(&page!("pages/inspector.html", &call.visitor, title, {
+    let api = format!("/everpost/inspectors/{name}/requests");
+    answer!("pages/inspector.html", &call.visitor, format!("Inspector {name}"), {
         subscriptions: Vec<Arc<EventSubscription>> = call.broker.subscriptions_of_inspector(&name),
         requests: Vec<RequestCard> = found.rows.into_iter().enumerate().map(card).collect(),
         is_first: bool = is_first,
         // Where the next page begins.
         next: Option<u64> = found.next_before,
-        recipe: Recipe = Recipe::get(&list).everpost(format!("everpost inspectors requests {name}")),
+        recipe: Recipe = Recipe::of(&call, &api, format!("everpost inspectors requests {name}")),
         inspector: Inspector = call.of,
-    })))
+    })
 }
 
 /// One request, with as much of its body as is kept.
 pub(crate) async fn show_request(call: Call<Inspector>) -> PageResult {
     let (name, number) = (&call.of.name, name_of(&call.names, "number"));
-    let missing = || PageError::NotFound(format!("request {number} of the inspector {name}"));
-    let parsed = number.parse().map_err(|_| missing())?;
-    let request = call.views.inspected_request(name.clone(), parsed).await?;
-    let card = RequestCard::new(name, request.ok_or_else(missing)?, usize::MAX, true);
-    let api = call.management_url(&format!("/everpost/inspectors/{name}/requests/{number}"));
+    let number = numbered("request", number)?;
+    let request = call.views.inspected_request(name.clone(), number).await?;
+    let wanted = format!("{number} of the inspector {name}");
+    let request = existing(request, "request", wanted)?;
+    let card = RequestCard::new(name, request, usize::MAX, true);
+    let api = format!("/everpost/inspectors/{name}/requests/{number}");
     let command = format!("everpost inspectors request {name} {number}");
-    let title = format!("Request {number}");
-    Ok(draw(&page!("pages/inspected.html", &call.visitor, title, {
+    answer!("pages/inspected.html", &call.visitor, format!("Request {number}"), {
         card: RequestCard = card,
-        recipe: Recipe = Recipe::get(&api).everpost(command),
+        recipe: Recipe = Recipe::of(&call, &api, command),
         inspector: Inspector = call.of,
-    })))
+    })
 }
 
 /// A request, folded up or not.
@@ -137,7 +137,7 @@ pub(crate) async fn ask_to_delete(call: Call<Inspector>) -> PageResult<Question>
 pub(crate) async fn delete(call: Call<Inspector>) -> PageResult<Done> {
     let name = &call.of.name;
     call.broker.delete_inspector(call.by(), name).await?;
-    Ok(Done::well(format!("Inspector {name} has been deleted.")).leading_to("/admin/inspectors"))
+    Ok(Done::well(format!("Inspector {name} has been deleted.")).leading_to(LIST))
 }
 
 fn question(verb: &str, inspector: &Inspector) -> Question {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::admin::forms::document::Shape;
-use crate::admin::forms::sheet::{Fields, Sheet, SheetPage};
+use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::model::namespace::NamespaceDefinition;
 use crate::wire::resource::bodies::NamespaceRequest;
 use crate::wire::resource::{namespace_to_text, parse_namespace, patch_namespace};
@@ -12,33 +12,26 @@ use crate::wire::resource::{namespace_to_text, parse_namespace, patch_namespace}
 pub(crate) struct NamespaceForm(Form);
 
 impl Sheet<()> for NamespaceForm {
+    const HEAD: Head = (Fields::Namespace, "New namespace", LIST);
+
     fn begin(_: &Call) -> PageResult<Self> {
         Ok(Self(Form::of([("location", "local"), ("capacity", "1")])))
     }
 
-    fn page(call: &Call, form: Filled<Self>) -> impl Template {
-        let list = "/admin/namespaces";
-        SheetPage::making(call, Fields::Namespace, "New namespace", list, form)
-    }
-
     async fn save(&self, call: &Call) -> PageResult {
         let is_taken = |name: &NamespaceName| call.broker.registry().namespace(name).is_some();
-        let name = self.0.text("name");
-        let name = named(name, "a namespace", NamespaceName::parse, is_taken);
-        let (name, definition) = both(name, self.read(parse_namespace))?;
+        let (parse, definition) = (NamespaceName::parse, self.read(parse_namespace));
+        let (name, definition) = named(&self.0, "a namespace", parse, is_taken, definition)?;
         let put = call.broker.put_namespace(call.by(), name, definition);
         tell(call, &put.await?, "created").await
     }
 }
 
 impl Sheet<Arc<NamespaceEntry>> for NamespaceForm {
+    const HEAD: Head = (Fields::Namespace, "Edit namespace", "");
+
     fn begin(call: &Call<Arc<NamespaceEntry>>) -> PageResult<Self> {
         Ok(Self::of(&call.of.namespace.definition))
-    }
-
-    fn page(call: &Call<Arc<NamespaceEntry>>, form: Filled<Self>) -> impl Template {
-        let title = format!("Edit namespace {}", call.of.namespace.name);
-        SheetPage::changing(call, Fields::Namespace, title, form)
     }
 
     async fn save(&self, call: &Call<Arc<NamespaceEntry>>) -> PageResult {

@@ -10,6 +10,8 @@ use crate::admin::pages::topics::{TopicTable, losing};
 use crate::admin::pages::*;
 use crate::model::access::KeyName;
 
+const LIST: &str = "/admin/namespaces";
+
 /// A namespace, with its topics, their subscriptions, and what lies in the queues of these.
 type Row = (Arc<NamespaceEntry>, usize, usize, QueueDepth);
 
@@ -25,15 +27,11 @@ pub(crate) async fn list(call: Call) -> PageResult {
     let depths = QueueDepths::of(&call, registry.topics()).await?;
     let rows = registry.namespaces();
     let rows: Vec<Row> = rows.map(|entry| row(registry, entry, &depths)).collect();
-    let shown = print::plural(rows.len(), "namespace", "namespaces");
-    let recipe = Recipe::get(&call.management_url("/namespaces"));
-    let recipe = recipe.everpost("everpost namespaces list");
-    Ok(draw(
-        &page!("pages/namespaces.html", &call.visitor, "Namespaces", {
-            list: List = List::whole("/admin/namespaces", shown, recipe),
-            rows: Vec<Row> = rows,
-        }),
-    ))
+    let recipe = Recipe::of(&call, "/namespaces", "everpost namespaces list");
+    answer!("pages/namespaces.html", &call.visitor, "Namespaces", {
+        list: List = List::whole(rows.len(), ["namespace", "namespaces"], recipe),
+        rows: Vec<Row> = rows,
+    })
 }
 
 /// One namespace, its keys hidden.
@@ -52,10 +50,8 @@ impl Subject for Arc<NamespaceEntry> {
 }
 
 pub(crate) async fn ask_to_delete(call: Call<Arc<NamespaceEntry>>) -> PageResult<Question> {
-    let (registry, (one, many)) = (
-        &call.visitor.standing.registry,
-        subscriptions::Subscription::NOUN,
-    );
+    let registry = &call.visitor.standing.registry;
+    let (one, many) = subscriptions::Subscription::NOUN;
     let depths = QueueDepths::of(&call, registry.topics_of(&call.of.namespace.name)).await?;
     let (_, topics, subscriptions, depth) = row(registry, &call.of, &depths);
     let topics = print::plural(topics, "topic", "topics");
@@ -72,46 +68,39 @@ pub(crate) async fn delete(call: Call<Arc<NamespaceEntry>>) -> PageResult<Done> 
     let (broker, name) = (&call.broker, &call.of.namespace.name);
     let deleted = broker.delete_namespace(call.by(), name, OnDelete::Discard);
     deleted.await?;
-    Ok(Done::well(format!("Namespace {name} has been deleted.")).leading_to("/admin/namespaces"))
+    Ok(Done::well(format!("Namespace {name} has been deleted.")).leading_to(LIST))
 }
 
 impl Keyed for Arc<NamespaceEntry> {
-    fn name(&self) -> &str {
-        self.namespace.name.as_str()
-    }
-
     async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
         let (broker, by, name) = (&call.broker, call.by(), &call.of.namespace.name);
         match renewed {
-            Some(key) => broker
-                .regenerate_namespace_key(by, name, key)
-                .await
-                .map(drop),
-            None => broker.show_namespace_keys(by, name).await.map(drop),
+            Some(key) => drop(broker.regenerate_namespace_key(by, name, key).await?),
+            None => drop(broker.show_namespace_keys(by, name).await?),
         }
+        Ok(())
     }
 
     async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
         let (visitor, entry, path) = (&call.visitor, &call.of, call.of.page());
         let (registry, name) = (&visitor.standing.registry, &entry.namespace.name);
-        let endpoint = call.management_url(&format!("/namespaces/{name}"));
-        let recipe = Recipe::get(&endpoint).everpost(format!("everpost namespaces show {name}"));
+        let endpoint = format!("/namespaces/{name}");
+        let command = format!("everpost namespaces show {name}");
         let step = visitor.step(format!("{path}/new-topic"), "New topic");
-        Ok(draw(
-            &page!("pages/namespace.html", visitor, format!("Namespace {name}"), {
-                entry: Arc<NamespaceEntry> = Arc::clone(entry),
-                keys: Keys = Keys {
-                    page: path.clone(),
-                    keys: entry.namespace.keys.clone(),
-                    shown,
-                    used: None,
-                },
-                topics: TopicTable = TopicTable::read(call, registry.topics_of(name), step).await?,
-                // What Azure's clients take for its address.
-                endpoint: String = endpoint,
-                recipe: Recipe = recipe,
-                path: String = path,
-            }),
-        ))
+        answer!("pages/namespace.html", visitor, format!("Namespace {name}"), {
+            entry: Arc<NamespaceEntry> = Arc::clone(entry),
+            keys: Keys = Keys {
+                page: path.clone(),
+                visitor: visitor.clone(),
+                keys: entry.namespace.keys.clone(),
+                shown,
+                used: None,
+            },
+            topics: TopicTable = TopicTable::read(call, registry.topics_of(name), step).await?,
+            // What Azure's clients take for its address.
+            endpoint: String = call.management_url(&endpoint),
+            recipe: Recipe = Recipe::of(call, &endpoint, command),
+            path: String = path,
+        })
     }
 }

@@ -13,15 +13,14 @@ const BATCHED: u32 = 10;
 /// The request for the event, by a subscription that takes what is published like it in the way that the form chooses,
 /// if there could be one.
 pub(super) fn write(call: &Call, pasted: &Pasted) -> Result<Option<Outcome>, Refusal> {
-    let registry = call.broker.registry();
-    let topic = lists::topic(&registry, &pasted.topic)
-        .map_err(|_| Refusal::of("topic", "There is no such topic any more."))?;
-    let topic = topic.and_then(|id| registry.topic_by_id(id)).cloned();
+    let topic = given(&pasted.topic).map(|name| call.topic(&name));
+    let topic = topic.transpose();
+    let topic = topic.map_err(|_| Refusal::of("topic", "There is no such topic any more."))?;
     let read = PastedEvent::read(call, &pasted.event, topic)?;
     let batched = (!pasted.batch.is_empty()).then_some(BATCHED);
     let webhook = json!({ "endpointUrl": WEBHOOK, "maxEventsPerBatch": batched });
     let document = json!({ "properties": {
-        "eventDeliverySchema": lists::given(&pasted.event_delivery_schema),
+        "eventDeliverySchema": given(&pasted.event_delivery_schema),
         "destination": { "endpointType": "WebHook", "properties": webhook },
     } });
     let context = SubscriptionContext {

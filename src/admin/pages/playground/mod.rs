@@ -5,9 +5,6 @@ mod convert;
 mod filter;
 mod signature;
 
-use axum::routing::{MethodRouter, get};
-
-use crate::admin::lists::filter as lists;
 use crate::admin::pages::events::FilterResults;
 use crate::admin::pages::*;
 use crate::outbound::DeliveryRequest;
@@ -91,23 +88,18 @@ fn draw_tool(
     call: &Call,
     pasted: Pasted,
     outcome: Result<Option<Outcome>, Refusal>,
-) -> Response {
-    let registry = call.broker.registry();
-    let none = "Detect from the event";
-    let (title, topics) = match tool {
-        Tool::Filter => ("Try a filter", lists::of_options(&registry, none)),
-        Tool::Convert => ("Convert an event", lists::topic_options(&registry, none)),
-        Tool::Signature => ("Check a signature", Vec::new()),
+) -> PageResult {
+    let title = match tool {
+        Tool::Filter => "Try a filter",
+        Tool::Convert => "Convert an event",
+        Tool::Signature => "Check a signature",
     };
     let (outcome, fault) = outcome.map_or_else(|fault| (None, Some(fault)), |it| (it, None));
-    let page = page!("pages/playground_tool.html", &call.visitor, title, {
+    answer!("pages/playground_tool.html", &call.visitor, title, {
         tool: Tool = tool,
         form: Filled<Pasted> = Filled::with(pasted).with_faults(fault),
-        // Whose events it may be.
-        topics: Vec<(String, String)> = topics,
         outcome: Option<Outcome> = outcome,
-    });
-    draw_with(page.form.status(), &page)
+    }, form)
 }
 
 fn example(call: &Call) -> String {
@@ -141,19 +133,18 @@ impl PastedEvent {
         check_size("event", text, call.publish_bytes_max)?;
         // Browsers end the lines of a form in their own way, which must not show in the bytes of a delivery.
         let json = text.replace("\r\n", "\n");
-        let (schema, resource_id) = if let Some(TopicEntry {
-            topic, resource_id, ..
-        }) = topic.as_deref()
-        {
-            (topic.definition.input_schema.clone(), resource_id.clone())
-        } else {
-            let recognized = wire::pasted::recognize(&json);
-            let name = TopicName::parse(NOWHERE).expect("it is a name");
-            let nowhere = || call.broker.registry().resource_id(&name);
-            (
-                recognized.schema,
-                recognized.topic.unwrap_or_else(nowhere).into(),
-            )
+        let (schema, resource_id) = match topic.as_deref() {
+            Some(of) => (
+                of.topic.definition.input_schema.clone(),
+                of.resource_id.clone(),
+            ),
+            None => {
+                let recognized = wire::pasted::recognize(&json);
+                let name = TopicName::parse(NOWHERE).expect("it is a name");
+                let nowhere = || call.broker.registry().resource_id(&name);
+                let resource_id = recognized.topic.unwrap_or_else(nowhere).into();
+                (recognized.schema, resource_id)
+            }
         };
         let (now, entropy) = (call.visitor.now, call.broker.entropy());
         let event = wire::decode_one(&schema, &resource_id, &json, now, entropy);
@@ -174,12 +165,7 @@ impl PastedEvent {
 }
 
 pub(crate) async fn show(call: Call) -> PageResult {
-    Ok(draw(&page!(
-        "pages/playground.html",
-        &call.visitor,
-        "Playground",
-        {}
-    )))
+    answer!("pages/playground.html", &call.visitor, "Playground", {})
 }
 
 /// Leads from the choice of a topic to the form for a token of it.

@@ -77,7 +77,7 @@ async fn draw_form(call: &Call<Editing>, form: Draft, trial: Option<TrialText>) 
         (None, Kind::Queue) => format!("New pull subscription of {of}"),
         (None, Kind::Custom | Kind::Push) => format!("New event subscription of {of}"),
     };
-    let page = page!("pages/subscription_form.html", &call.visitor, title, {
+    answer!("pages/subscription_form.html", &call.visitor, title, {
         of: Editing = call.of.clone(),
         // What filters could name in the newest events.
         keys: Vec<String> = seen_keys(call, topic).await?,
@@ -85,8 +85,7 @@ async fn draw_form(call: &Call<Editing>, form: Draft, trial: Option<TrialText>) 
         shuts_out_this_machine: bool = call.egress.shuts_out_this_machine(),
         trial: Option<TrialText> = trial,
         form: Draft = form,
-    });
-    Ok(draw_with(page.form.status(), &page))
+    }, form)
 }
 
 async fn seen_keys(site: &Site, topic: &TopicEntry) -> PageResult<Vec<String>> {
@@ -138,7 +137,7 @@ pub(crate) async fn save(Query(asked): Query<Names>, call: Call<Editing>) -> Pag
     };
     let draft = call.of.draft(&asked).sent(signed);
     match (put(&call, &draft).await, secret) {
-        (Ok(saved), Some(secret)) => Ok(show_once(&call.visitor, &saved, &secret)),
+        (Ok(saved), Some(secret)) => show_once(&call.visitor, &saved, &secret),
         (Ok(saved), None) => tell(&call, &saved).await,
         (Err(error), _) => {
             let faults = error.in_form()?;
@@ -168,9 +167,8 @@ async fn put(call: &Call<Editing>, draft: &Draft) -> PageResult<Subscription> {
             Some(_) => SubscriptionName::of_namespace_topic,
         };
         let is_taken = |name: &SubscriptionName| topic.subscription(name).is_some();
-        let typed = draft.form.text("name");
-        let name = named(typed, "an event subscription", parse, is_taken);
-        let (name, new) = both(name, define(topic, None))?;
+        let (noun, new) = ("an event subscription", define(topic, None));
+        let (name, new) = named(&draft.form, noun, parse, is_taken, new)?;
         broker.put_subscription(by, of, name, new).await?
     };
     Ok(Subscription::of((&topic, &saved)))
@@ -181,17 +179,13 @@ async fn tell(call: &Call<Editing>, saved: &Subscription) -> PageResult {
     let of = &saved.subscription;
     let what = call.of.current.as_ref().map_or("created", |_| "changed");
     let done = format!("Event subscription {} has been {what}", of.name);
+    let failed = |but: &str| Flash::failed(format!("{done}, but {but}"));
+    let shut = "its webhook cannot be called yet";
     let flash = match (of.validation.state, blocked(call, of).await) {
         // The page tells why.
-        (ValidationState::Failed, Some(_)) => Flash::failed(format!(
-            "{done}, but its webhook cannot be called yet. The reason is below."
-        )),
-        (ValidationState::Failed, None) => Flash::failed(format!(
-            "{done}, but validation failed. The reason is below."
-        )),
-        (_, Some(why)) => Flash::failed(format!(
-            "{done}, but its webhook cannot be called yet: {why}"
-        )),
+        (ValidationState::Failed, Some(_)) => failed(&format!("{shut}. The reason is below.")),
+        (ValidationState::Failed, None) => failed("validation failed. The reason is below."),
+        (_, Some(why)) => failed(&format!("{shut}: {why}")),
         (ValidationState::Succeeded, None) => Flash::done(format!("{done}.")),
         (_, None) => Flash::done(format!(
             "{done}. Its webhook has been asked whether it wants events."

@@ -1,9 +1,6 @@
 //! The list of all event subscriptions, and of those among them that fit a filter.
 
-use std::collections::BTreeSet;
-
 use super::*;
-use crate::admin::lists::filter::options;
 
 pub(crate) const PATH: &str = "/admin/subscriptions";
 
@@ -50,15 +47,13 @@ pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -
     list.shown = format!("{} of {fitting}", table.rows.len());
     list.recipe = Recipe::everpost_alone("everpost subscriptions list");
     let topics = standing.registry.topics();
-    Ok(draw(
-        &page!("pages/subscriptions.html", visitor, "Subscriptions", {
-            // Those that have any.
-            topics: usize = topics.filter(|it| !it.subscriptions.is_empty()).count(),
-            list: List = list,
-            filter: Filled<SubscriptionFilter> = filter,
-            table: SubscriptionTable = table,
-        }),
-    ))
+    answer!("pages/subscriptions.html", visitor, "Subscriptions", {
+        // Those that have any.
+        topics: usize = topics.filter(|it| !it.subscriptions.is_empty()).count(),
+        list: List = list,
+        filter: Filled<SubscriptionFilter> = filter,
+        table: SubscriptionTable = table,
+    })
 }
 
 impl SubscriptionFilter {
@@ -98,11 +93,9 @@ fn is_in_tab(tab: &str, state: &Stand<'_>) -> bool {
     }
 }
 
-fn labels(standing: &Standing) -> Vec<(String, String)> {
-    let all = standing
-        .all()
-        .flat_map(|(_, state)| &state.subscription.definition.labels);
-    options("All labels", all.cloned().collect::<BTreeSet<_>>())
+fn labels(standing: &Standing) -> BTreeSet<&String> {
+    let all = standing.all().map(|(_, state)| state.subscription);
+    all.flat_map(|each| &each.definition.labels).collect()
 }
 
 fn empty(visitor: &Visitor, list: &List) -> Empty {
@@ -120,14 +113,9 @@ fn empty(visitor: &Visitor, list: &List) -> Empty {
 
 /// Asks of which topic a new subscription is to be, and leads to the form for it.
 pub(crate) async fn choose_topic(Query(chosen): Query<Names>, call: Call) -> PageResult {
-    let topic = name_of(&chosen, "topic");
+    let (topic, visitor) = (name_of(&chosen, "topic"), &call.visitor);
     if topic.is_empty() {
-        let form = Filled::with(SubscriptionFilter::default());
-        return Ok(draw(
-            &page!("pages/choose_topic.html", &call.visitor, "New subscription", {
-                form: Filled<SubscriptionFilter> = form,
-            }),
-        ));
+        return answer!("pages/choose_topic.html", visitor, "New subscription", {});
     }
     let page = call.topic(topic)?.page();
     Ok(Redirect::to(&format!("{page}/new-subscription")).into_response())

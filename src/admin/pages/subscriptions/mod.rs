@@ -60,8 +60,7 @@ impl Selectable for Subscription {
     const NOUN: (&'static str, &'static str) = ("event subscription", "event subscriptions");
 
     async fn select(site: &Site, text: &str) -> PageResult<Self> {
-        let missing = || PageError::NotFound(format!("event subscription {text}"));
-        let (topic, name) = text.rsplit_once('/').ok_or_else(missing)?;
+        let (topic, name) = existing(text.rsplit_once('/'), "event subscription", text)?;
         Self::named(site, topic, name)
     }
 

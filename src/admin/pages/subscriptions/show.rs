@@ -54,7 +54,7 @@ async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: b
         Destination::WebHook(_) => None,
         Destination::Queue(_) => Some((
             views.pull_queue(id, now, QUEUE_ROWS).await?,
-            Snippets::receive(call, &of.topic, name),
+            Snippets::receive(call),
         )),
     };
     let options = call.broker.options();
@@ -72,30 +72,27 @@ async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: b
         }
     }
     let policy = of.topic.retry_policy(&of.subscription);
-    let url = call.management_url(&format!("{}/eventSubscriptions/{name}", topic.path()));
+    let api = format!("{}/eventSubscriptions/{name}", topic.path());
     let command = format!("everpost subscriptions show {name} --topic {topic}");
     let born = (&*of.page(), of.subscription.created_at);
-    let title = name.to_string();
-    Ok(draw(
-        &page!("pages/subscription.html", &call.visitor, title, {
-            of: Subscription = of.clone(),
-            depth: QueueDepth = depth,
-            // What became of its deliveries in the last day and hour.
-            day: Sum = day,
-            hour: Sum = hour,
-            strip: Strip = strip,
-            attempts: Vec<RecentAttempt> = attempts,
-            only_failed: bool = only_failed,
-            // What there is where receivers come for the events; `None` for what is pushed.
-            pull: Option<(PullQueue, Option<Snippets>)> = pull,
-            traffic: Traffic = Traffic::read(call, of_it, &shown.range, born).await?,
-            // Whether the whole URL is shown.
-            with_url: bool = with_url,
-            // What is set, as the form would have it.
-            form: Draft = form,
-            ladder: RetryLadder = RetryLadder::new(&policy, options.time_scale),
-            history: ExportHistory = views.export_history(id).await?,
-            recipe: Recipe = Recipe::get(&url).everpost(command),
-        }),
-    ))
+    answer!("pages/subscription.html", &call.visitor, name.to_string(), {
+        of: Subscription = of.clone(),
+        depth: QueueDepth = depth,
+        // What became of its deliveries in the last day and hour.
+        day: Sum = day,
+        hour: Sum = hour,
+        strip: Strip = strip,
+        attempts: Vec<RecentAttempt> = attempts,
+        only_failed: bool = only_failed,
+        // What there is where receivers come for the events; `None` for what is pushed.
+        pull: Option<(PullQueue, Option<Snippets>)> = pull,
+        traffic: Traffic = Traffic::read(call, of_it, &shown.range, born).await?,
+        // Whether the whole URL is shown.
+        with_url: bool = with_url,
+        // What is set, as the form would have it.
+        form: Draft = form,
+        ladder: RetryLadder = RetryLadder::new(&policy, options.time_scale),
+        history: ExportHistory = views.export_history(id).await?,
+        recipe: Recipe = Recipe::of(call, &api, command),
+    })
 }

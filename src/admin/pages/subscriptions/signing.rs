@@ -1,7 +1,7 @@
 //! The signing secrets of an event subscription: a new one, with time for the older ones, or none any more.
 
 use super::*;
-use crate::admin::forms::sheet::Sheet;
+use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::model::limits::SIGNING_GRACE;
 use crate::wire::duration;
 use crate::wire::resource::parse_rotation;
@@ -15,13 +15,17 @@ pub(crate) fn make_first(site: &Site, form: &mut Form) -> Option<SigningSecret> 
 }
 
 /// The page with a secret that the subscription signs with from now on; it is shown this once.
-pub(crate) fn show_once(visitor: &Visitor, of: &Subscription, secret: &SigningSecret) -> Response {
+pub(crate) fn show_once(
+    visitor: &Visitor,
+    of: &Subscription,
+    secret: &SigningSecret,
+) -> PageResult {
     let title = format!("Signing secret of {}", of.subscription.name);
-    draw(&page!("pages/signing_secret.html", visitor, title, {
+    answer!("pages/signing_secret.html", visitor, title, {
         of: Subscription = of.clone(),
         secret: String = secret.reveal().to_owned(),
         fingerprint: String = secret.fingerprint(),
-    }))
+    })
 }
 
 /// A new secret, and for how long the older ones go on.
@@ -35,19 +39,13 @@ pub(crate) struct NewSecret {
 }
 
 impl Sheet<Subscription> for NewSecret {
+    const HEAD: Head = (Fields::Signing, "Sign for", "");
+
     fn begin(call: &Call<Subscription>) -> PageResult<Self> {
         signer(&call.of)?;
         Ok(Self {
             grace_period: duration::format(SIGNING_GRACE),
             ..Self::default()
-        })
-    }
-
-    fn page(call: &Call<Subscription>, form: Filled<Self>) -> impl Template {
-        let title = format!("Sign for {}", call.of.subscription.name);
-        page!("pages/signing.html", &call.visitor, title, {
-            form: Filled<NewSecret> = form,
-            back: String = call.of.page(),
         })
     }
 
@@ -62,7 +60,7 @@ impl Sheet<Subscription> for NewSecret {
                 let said = format!("{name} signs with the secret {} now.", secret.fingerprint());
                 call.visitor.leave(Flash::done(said), &call.of.page()).await
             }
-            Ok((secret, _)) => Ok(show_once(&call.visitor, &call.of, &secret)),
+            Ok((secret, _)) => show_once(&call.visitor, &call.of, &secret),
             Err(error @ ManageError::TooManySecrets(_)) => {
                 Err(Refusal::of("gracePeriod", sentence(&error.to_string())).into())
             }

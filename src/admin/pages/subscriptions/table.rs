@@ -74,5 +74,6 @@ impl SubscriptionTable {
 
 /// The place of a subscription in lists: the worst come first.
 pub(crate) fn rank(of: &Subscription, standing: &Standing) -> (Reverse<Tone>, String) {
-    (Reverse(standing.of(&of.subscription).tone()), of.filter())
+    let state = standing.of(&of.subscription);
+    (Reverse(state.badge().tone), of.filter())
 }

@@ -1,7 +1,5 @@
 //! Trying a filter on stored events: in the form before it is saved, and as it is in force.
 
-use std::collections::HashSet;
-
 use super::*;
 use crate::admin::forms::form::number;
 use crate::model::limits::TRIAL_DEADLINE;
@@ -56,11 +54,8 @@ async fn try_on(
     let request = request.map_err(|invalid| refusals(&invalid))?;
     let tried = site.broker.try_filter(topic, &request, TRIAL_DEADLINE);
     let (findings, is_complete) = tried.await?;
-    let publish = (
-        format!("{}/publish", paths::topic_page(name.as_str())),
-        "Publish event",
-    );
-    let step = (!topic.topic.is_built_in()).then_some(publish);
+    let publish = format!("{}/publish", paths::topic_page(name.as_str()));
+    let step = (!topic.topic.is_built_in()).then_some((publish, "Publish event"));
     let nothing = "The topic has no stored events to try the filter on.";
     let url = site.management_url(&format!("{}/tryFilter", name.path()));
     Ok(TrialText {
@@ -75,25 +70,18 @@ async fn try_on(
 impl TrialText {
     /// Events on one side, and those of them that no side above lists: what is different where it is compared, and all.
     fn counts(&self) -> Vec<(&'static str, &SampleCount, Vec<&Sample>)> {
-        let (found, mut listed) = (&self.findings, HashSet::new());
+        let (found, mut listed) = (&self.findings, BTreeSet::new());
         let changed = found.comparison.iter().flat_map(|it| {
-            [
-                ("Newly matched", &it.newly_matched),
-                ("No longer matched", &it.no_longer_matched),
-            ]
+            let (new, old) = (&it.newly_matched, &it.no_longer_matched);
+            [("Newly matched", new), ("No longer matched", old)]
         });
-        let all = [
-            ("Would match", &found.matched),
-            ("Would not match", &found.unmatched),
-        ];
+        let (yes, no) = (&found.matched, &found.unmatched);
+        let all = [("Would match", yes), ("Would not match", no)];
         let sides = changed.chain(all).filter(|(_, of)| of.count > 0);
         let counts = sides.map(|(title, of)| {
             let rows = of.samples.iter();
-            (
-                title,
-                of,
-                rows.filter(|each| listed.insert(each.key)).collect(),
-            )
+            let rows = rows.filter(|each| listed.insert(each.key)).collect();
+            (title, of, rows)
         });
         counts.collect()
     }
@@ -115,10 +103,9 @@ pub(crate) async fn try_filter(Query(asked): Query<Asked>, call: Call<Subscripti
         Err(error) => (None, error.in_form()?),
     };
     let title = format!("The filter of {}, tried", of.name);
-    let page = page!("pages/filter_trial.html", &call.visitor, title, {
+    answer!("pages/filter_trial.html", &call.visitor, title, {
         form: Filled<Asked> = Filled::with(asked).with_faults(faults),
         trial: Option<TrialText> = trial,
         of: Subscription = call.of,
-    });
-    Ok(draw_with(page.form.status(), &page))
+    }, form)
 }

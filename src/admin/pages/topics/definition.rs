@@ -13,30 +13,24 @@ pub(crate) struct TopicForm(Form);
 
 /// A custom topic.
 impl Sheet<()> for TopicForm {
+    const HEAD: Head = (Fields::Topic, "New topic", "/admin/topics");
+
     fn begin(_: &Call) -> PageResult<Self> {
         let mapping = ("inputSchemaMapping", MAPPING_EXAMPLE);
         Ok(Self(Form::of([("location", "local"), mapping])))
     }
 
-    fn page(call: &Call, form: Filled<Self>) -> impl Template {
-        SheetPage::making(call, Fields::Topic, "New topic", "/admin/topics", form)
-    }
-
     async fn save(&self, call: &Call) -> PageResult {
-        let made = self.make(call, TopicName::custom, self.definition());
-        made.await
+        self.make(call, TopicName::custom, self.definition()).await
     }
 }
 
 /// A topic of a namespace.
 impl Sheet<Arc<NamespaceEntry>> for TopicForm {
+    const HEAD: Head = (Fields::NamespaceTopic, "New topic of", "");
+
     fn begin(_: &Call<Arc<NamespaceEntry>>) -> PageResult<Self> {
         Ok(Self::keeping("1"))
-    }
-
-    fn page(call: &Call<Arc<NamespaceEntry>>, form: Filled<Self>) -> impl Template {
-        let title = format!("New topic of {}", call.of.namespace.name);
-        SheetPage::making(call, Fields::NamespaceTopic, title, call.of.page(), form)
     }
 
     async fn save(&self, call: &Call<Arc<NamespaceEntry>>) -> PageResult {
@@ -47,14 +41,11 @@ impl Sheet<Arc<NamespaceEntry>> for TopicForm {
 
 /// How long a topic of a namespace keeps events.
 impl Sheet<Arc<TopicEntry>> for TopicForm {
+    const HEAD: Head = (Fields::NamespaceTopic, "Retention of", "");
+
     fn begin(call: &Call<Arc<TopicEntry>>) -> PageResult<Self> {
         let days = print::days(retention(&call.of)?);
         Ok(Self::keeping(&days.to_string()))
-    }
-
-    fn page(call: &Call<Arc<TopicEntry>>, form: Filled<Self>) -> impl Template {
-        let title = format!("Retention of {}", call.of.topic.name);
-        SheetPage::changing(call, Fields::NamespaceTopic, title, form)
     }
 
     async fn save(&self, call: &Call<Arc<TopicEntry>>) -> PageResult {
@@ -84,8 +75,7 @@ impl TopicForm {
         definition: Result<TopicDefinition, Vec<Refusal>>,
     ) -> PageResult {
         let is_taken = |name: &TopicName| call.broker.registry().topic(name).is_some();
-        let name = named(self.0.text("name"), "a topic", parse, is_taken);
-        let (name, definition) = both(name, definition)?;
+        let (name, definition) = named(&self.0, "a topic", parse, is_taken, definition)?;
         let topic = call.broker.put_topic(call.by(), name, definition).await?;
         let next = "Publish to its URL with a key, and subscribe whoever wants its events.";
         let said = Flash::done(format!(

@@ -11,12 +11,12 @@ pub(crate) use {
 };
 
 use crate::admin::forms::document::Shape;
-use crate::admin::forms::sheet::{Fields, Sheet, SheetPage, draw_sheet};
+use crate::admin::forms::sheet::{Fields, Head, Sheet, draw_sheet};
 use crate::admin::lists::filter::{moment, whole_topic};
 use crate::admin::pages::events::{EventTable, events_of};
 use crate::admin::pages::keys::{Keyed, Keys};
 use crate::admin::pages::queue_depths::QueueDepths;
-use crate::admin::pages::subscriptions::SubscriptionTable;
+use crate::admin::pages::subscriptions::{Subscription, SubscriptionTable};
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic};
 use crate::admin::pages::*;
 use crate::model::access::{KeyName, KeyOwner};
@@ -27,13 +27,12 @@ const EVENTS_SHOWN: usize = 10;
 
 pub(crate) async fn list(call: Call) -> PageResult {
     let (visitor, registry) = (&call.visitor, &call.visitor.standing.registry);
-    let shown = print::plural(registry.topics().count(), "topic", "topics");
-    let recipe = Recipe::get(&call.management_url("/topics")).everpost("everpost topics list");
+    let recipe = Recipe::of(&call, "/topics", "everpost topics list");
     let step = visitor.step("/admin/new-topic", "New topic");
-    Ok(draw(&page!("pages/topics.html", visitor, "Topics", {
-        list: List = List::whole("/admin/topics", shown, recipe),
+    answer!("pages/topics.html", visitor, "Topics", {
+        list: List = List::whole(registry.topics().count(), ["topic", "topics"], recipe),
         table: TopicTable = TopicTable::read(&call, registry.topics(), step).await?,
-    })))
+    })
 }
 
 /// One topic, its keys hidden.
@@ -63,27 +62,24 @@ async fn draw_topic(
     let days = views.topic_days(visitor.now).await?;
     let hours = TrafficQuery::until(visitor.now, TrafficOf::Topic(id), 3_600_000, 24);
     let own = visitor.standing.all().filter(|(of, _)| of.topic.id == id);
-    let recipe = Recipe::get(&call.management_url(&name.path()));
     let born = (&*path, topic.topic.created_at);
     let traffic = Traffic::read(call, TrafficOf::Topic(id), range, born).await?;
-    Ok(draw(
-        &page!("pages/topic.html", visitor, format!("Topic {name}"), {
-            topic: Arc<TopicEntry> = Arc::clone(topic),
-            day: TopicDay = days.get(&id).copied().unwrap_or_default(),
-            // Of its subscriptions.
-            needing_attention: usize = own.filter(|(_, state)| state.needs_attention()).count(),
-            sum: Sum = Sum::of(&views.traffic(hours).await?),
-            depth: QueueDepth = QueueDepths::of(call, [topic]).await?.total(),
-            traffic: Traffic = traffic,
-            subscriptions: SubscriptionTable = SubscriptionTable::of_topic(call).await?,
-            types: RecentTypes = views.recent_types(id).await?,
-            events: EventTable = EventTable::new(recent, EventTable::none_yet(publish)),
-            // The URL, the keys and how others publish with them; `None` for a built-in topic.
-            publishing: Option<(String, Keys, Snippets)> = publishing(call, shown).await?,
-            recipe: Recipe = recipe.everpost(format!("everpost topics show {name}")),
-            path: String = path,
-        }),
-    ))
+    answer!("pages/topic.html", visitor, format!("Topic {name}"), {
+        topic: Arc<TopicEntry> = Arc::clone(topic),
+        day: TopicDay = days.get(&id).copied().unwrap_or_default(),
+        // Of its subscriptions.
+        needing_attention: usize = own.filter(|(_, state)| state.needs_attention()).count(),
+        sum: Sum = Sum::of(&views.traffic(hours).await?),
+        depth: QueueDepth = QueueDepths::of(call, [topic]).await?.total(),
+        traffic: Traffic = traffic,
+        subscriptions: SubscriptionTable = SubscriptionTable::of_topic(call).await?,
+        types: RecentTypes = views.recent_types(id).await?,
+        events: EventTable = EventTable::new(recent, EventTable::none_yet(publish)),
+        // The URL, the keys and how others publish with them; `None` for a built-in topic.
+        publishing: Option<(String, Keys, Snippets)> = publishing(call, shown).await?,
+        recipe: Recipe = Recipe::of(call, &name.path(), format!("everpost topics show {name}")),
+        path: String = path,
+    })
 }
 
 async fn publishing(
@@ -99,6 +95,7 @@ async fn publishing(
     let snippets = Snippets::new(call, topic, first);
     let keys = Keys {
         page: topic.page(),
+        visitor: call.visitor.clone(),
         keys: keys.clone(),
         shown,
         used: Some(call.broker.key_uses(owner).await?),
@@ -148,10 +145,6 @@ pub(crate) fn losing(question: Question, depth: QueueDepth) -> Question {
 }
 
 impl Keyed for Arc<TopicEntry> {
-    fn name(&self) -> &str {
-        self.topic.name.as_str()
-    }
-
     async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
         let (broker, by, name) = (&call.broker, call.by(), &call.of.topic.name);
         match renewed {

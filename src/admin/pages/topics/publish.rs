@@ -2,7 +2,6 @@
 //! the command that does the same.
 
 use http::HeaderValue;
-use http::header::CONTENT_TYPE;
 
 use super::*;
 
@@ -30,11 +29,9 @@ pub(crate) fn copy_page(topic_path: &str, key: EventKey) -> String {
 /// own. A custom event stays as it is, since only its publisher knows what in it is which.
 async fn copy_of(call: &Call<Arc<TopicEntry>>, key: &str) -> PageResult<String> {
     let (topic, found) = (&call.of, events::find(&call.site, key).await?);
-    if found.topic_id != topic.topic.id {
-        let missing = format!("event {key} of the topic {}", topic.topic.name);
-        return Err(PageError::NotFound(missing));
-    }
-    let mut stored = found.stored;
+    let is_own = found.topic_id == topic.topic.id;
+    let named = format!("{key} of the topic {}", topic.topic.name);
+    let mut stored = existing(is_own.then_some(found.stored), "event", named)?;
     stored.event.id = call.broker.entropy().uuid().to_string();
     stored.event.time = stored.event.time.map(|_| call.visitor.now.to_string());
     let schema = DeliverySchema::default_for(&topic.topic.definition.input_schema);
@@ -50,17 +47,15 @@ impl Events {
 }
 
 impl Sheet<Arc<TopicEntry>> for Events {
+    const HEAD: Head = (Fields::Events, "Publish to", "");
+
     fn begin(call: &Call<Arc<TopicEntry>>) -> PageResult<Self> {
         Ok(Self::of(&example(call, &call.of).to_string()))
     }
 
-    fn page(call: &Call<Arc<TopicEntry>>, form: Filled<Self>) -> impl Template {
-        let title = format!("Publish to {}", call.of.topic.name);
-        page!("pages/publish.html", &call.visitor, title, {
-            form: Filled<Events> = form,
-            command: String = curl(call, &call.of, &key_header(None)),
-            topic: Arc<TopicEntry> = Arc::clone(&call.of),
-        })
+    /// The command that does the same.
+    fn remark(call: &Call<Arc<TopicEntry>>) -> String {
+        curl(call, &call.of, &key_header(None))
     }
 
     /// Publishes what was typed, all or nothing, and leads to the page of the one event, or to the list of all.

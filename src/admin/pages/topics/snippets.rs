@@ -9,59 +9,46 @@ use super::*;
 /// The version of the API that the newest clients for namespaces send.
 const API_VERSION: &str = "2024-06-01";
 
-/// The texts for one topic, or for one subscription. Those that code holds are literals of JSON, which all of the
+/// The texts for one topic, or for one of its subscriptions. The URL and the key are literals of JSON, which all of the
 /// languages read.
-#[derive(Clone, Debug, Template)]
+#[derive(Template)]
 #[template(path = "widgets/snippets.html")]
 pub(crate) struct Snippets {
-    schema: InputSchema,
+    topic: Arc<TopicEntry>,
     /// That of the namespace, of which clients are told the topic apart.
     url: Value,
-    /// `None` for a custom topic.
-    topic: Option<Value>,
     /// `None` while it is hidden.
     key: Option<Value>,
     /// An event as a publisher would send it.
     example: Value,
     curl: String,
-    /// The subscription to receive from, and its URL; `None` to publish.
-    from: Option<Value>,
-    received_at: String,
+    /// The subscription to receive from; `None` to publish.
+    from: Option<SubscriptionName>,
 }
 
 part!(Snippets);
 
 impl Snippets {
     /// For publishers to `topic`, with its first key where that is shown.
-    pub(crate) fn new(site: &Site, topic: &TopicEntry, key: Option<&str>) -> Self {
+    pub(crate) fn new(site: &Site, topic: &Arc<TopicEntry>, key: Option<&str>) -> Self {
         let of = topic.namespace.as_ref().map(|entry| &entry.namespace.name);
         let namespace = |name| site.management_url(&format!("/namespaces/{name}"));
         Self {
-            schema: topic.topic.definition.input_schema.clone(),
+            topic: Arc::clone(topic),
             url: json!(of.map_or_else(|| site.publish_url(topic), namespace)),
-            topic: of.map(|_| json!(topic.topic.name.own())),
             key: key.map(|key| json!(key)),
             example: example(site, topic),
             curl: curl(site, topic, &key_header(key)),
             from: None,
-            received_at: String::new(),
         }
     }
 
-    /// For whoever receives from a pulled subscription of `topic`; `None` for a custom topic.
-    pub(crate) fn receive(
-        site: &Site,
-        topic: &TopicEntry,
-        subscription: &SubscriptionName,
-    ) -> Option<Self> {
-        let publish = Self::new(site, topic, None);
-        let (namespace, name) = (publish.url.as_str()?, topic.topic.name.own());
-        topic.namespace.as_ref()?;
-        Some(Self {
-            from: Some(json!(subscription.as_str())),
-            received_at: format!("{namespace}/topics/{name}/eventsubscriptions/{subscription}"),
-            ..publish
-        })
+    /// For whoever receives from one of its pulled subscriptions; `None` for a custom topic.
+    pub(crate) fn receive(call: &Call<Subscription>) -> Option<Self> {
+        call.of.topic.namespace.as_ref()?;
+        let from = Some(call.of.subscription.name.clone());
+        let publish = Self::new(call, &call.of.topic, None);
+        Some(Self { from, ..publish })
     }
 
     fn header(&self) -> String {
@@ -70,7 +57,9 @@ impl Snippets {
 
     /// What receivers ask at `operation` of the subscription, as one word of a shell.
     fn operation(&self, operation: &str, query: &str) -> String {
-        let at = &self.received_at;
+        let (url, topic) = (self.url.as_str().unwrap_or(""), &self.topic.topic.name);
+        let from = self.from.as_ref().map_or("", SubscriptionName::as_str);
+        let at = format!("{url}/topics/{}/eventsubscriptions/{from}", topic.own());
         let url = format!("{at}:{operation}?api-version={API_VERSION}{query}");
         quoted(&url)
     }
@@ -108,6 +97,9 @@ pub(super) fn curl(site: &Site, topic: &TopicEntry, header: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::Entropy;
+    use crate::model::access::AccessKeys;
+    use crate::model::namespace::{Namespace, NamespaceId};
 
     /// The texts by their order, as they are read from the page.
     fn texts(snippets: &Snippets) -> Vec<String> {
@@ -119,16 +111,49 @@ mod tests {
             .collect()
     }
 
-    fn snippets(schema: InputSchema, topic: Option<&str>, key: Option<&str>) -> Snippets {
+    /// Of a custom topic, or of the one of that name in a namespace.
+    fn topic(schema: InputSchema, own: Option<&str>) -> Arc<TopicEntry> {
+        let (keys, at) = (
+            AccessKeys::generate(&Entropy::seeded(1)),
+            Timestamp::default(),
+        );
+        let local = json!({ "location": "local" });
+        let namespace = Namespace {
+            id: NamespaceId(1),
+            name: NamespaceName::parse("shop").expect("a name"),
+            definition: resource::parse_namespace(&local).expect("a namespace"),
+            keys: keys.clone(),
+            created_at: at,
+            updated_at: at,
+        };
+        let name = match own {
+            Some(own) => TopicName::in_namespace(&namespace.name, own),
+            None => TopicName::custom("events"),
+        };
+        let mut definition = resource::parse_topic(&local).expect("a topic");
+        definition.input_schema = schema;
+        let name = name.expect("a name");
+        let mut registry = Registry::default();
+        registry.put_namespace(namespace);
+        registry.put_topic(Topic {
+            id: TopicId(100),
+            name: name.clone(),
+            definition,
+            keys: Some(keys),
+            created_at: at,
+            updated_at: at,
+        });
+        Arc::clone(registry.topic(&name).expect("it is there"))
+    }
+
+    fn snippets(schema: InputSchema, own: Option<&str>, key: Option<&str>) -> Snippets {
         Snippets {
-            schema,
+            topic: topic(schema, own),
             url: json!("http://127.0.0.1:8080/somewhere"),
-            topic: topic.map(|topic| json!(topic)),
             key: key.map(|key| json!(key)),
             example: json!([{ "number": 1 }]),
             curl: format!("curl {} http://127.0.0.1:8080/somewhere", key_header(key)),
             from: None,
-            received_at: String::new(),
         }
     }
 
@@ -173,15 +198,10 @@ mod tests {
     #[test]
     fn receivers_name_address_topic_subscription_and_key_apart() {
         let publish = snippets(InputSchema::CloudEventSchemaV1_0, Some("orders"), None);
-        let from = Some(json!("audit"));
+        let from = Some(SubscriptionName::parse("audit").expect("a name"));
         let parts = ["http://127.0.0.1:8080/somewhere", "orders", "audit"];
         let keys = [&["$KEY"][..], &HIDDEN].concat();
-        let received_at = format!("{}/{}/{}", parts[0], parts[1], parts[2]);
-        let receive = Snippets {
-            from,
-            received_at,
-            ..publish
-        };
+        let receive = Snippets { from, ..publish };
         check(&receive, &parts, &keys);
     }
 }

@@ -5,6 +5,9 @@ use super::*;
 /// When a token ends unless another moment is chosen: a day of work with it, and little to find later.
 const LIFE: Duration = Duration::from_secs(86_400);
 
+const TOKENS_OFF: &str =
+    "As it is now, the topic takes no tokens: local authentication is disabled.";
+
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct TokenForm {
@@ -13,18 +16,18 @@ pub(crate) struct TokenForm {
 }
 
 impl Sheet<Arc<TopicEntry>> for TokenForm {
+    const HEAD: Head = (Fields::SasToken, "SAS token for", "");
+
     fn begin(call: &Call<Arc<TopicEntry>>) -> PageResult<Self> {
         let ends_at = (call.visitor.now + LIFE).to_string();
         let key = String::new();
         Ok(Self { key, ends_at })
     }
 
-    fn page(call: &Call<Arc<TopicEntry>>, form: Filled<Self>) -> impl Template {
-        let title = format!("SAS token for {}", call.of.topic.name);
-        page!("pages/new_token_of_topic.html", &call.visitor, title, {
-            form: Filled<TokenForm> = form,
-            topic: Arc<TopicEntry> = Arc::clone(&call.of),
-        })
+    fn remark(call: &Call<Arc<TopicEntry>>) -> String {
+        let topic = &call.of.topic;
+        let is_off = topic.definition.disable_local_auth.then_some(TOKENS_OFF);
+        is_off.unwrap_or_default().to_owned()
     }
 
     /// Makes a token and shows it.
@@ -34,16 +37,14 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
         let token = call.broker.create_sas_token(call.by(), name, key, ends_at);
         let token = token.await?;
         let title = format!("Token for {name}");
-        Ok(draw(
-            &page!("pages/access_token.html", &call.visitor, title, {
-                topic: Arc<TopicEntry> = Arc::clone(topic),
-                key: KeyName = key,
-                ends_at: Timestamp = ends_at,
-                command: String = curl(call, topic, &quoted(&format!("aeg-sas-token: {token}"))),
-                resource: String = call.publish_url(topic),
-                token: String = token,
-            }),
-        ))
+        answer!("pages/access_token.html", &call.visitor, title, {
+            topic: Arc<TopicEntry> = Arc::clone(topic),
+            key: KeyName = key,
+            ends_at: Timestamp = ends_at,
+            command: String = curl(call, topic, &quoted(&format!("aeg-sas-token: {token}"))),
+            resource: String = call.publish_url(topic),
+            token: String = token,
+        })
     }
 }
 

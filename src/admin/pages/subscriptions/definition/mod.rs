@@ -2,11 +2,8 @@
 
 pub(crate) mod clauses;
 
-use std::fmt::Display;
 use std::mem;
 use std::sync::{Mutex, PoisonError};
-
-use http::StatusCode;
 
 use super::*;
 use crate::admin::forms::document::{Rows, Shape, is_kept, lookup, slot, words};
@@ -157,11 +154,10 @@ impl Told {
 
     /// Labels, and what is set.
     pub(crate) fn facts(&self) -> impl Iterator<Item = (&str, &str)> {
-        let set = self
-            .0
-            .iter()
-            .filter(|each| each.said.as_deref() != Some(""));
-        set.filter_map(|each| Some((each.label.as_str(), each.said.as_deref()?)))
+        self.0.iter().filter_map(|each| {
+            let said = each.said.as_deref().filter(|said| !said.is_empty());
+            Some((each.label.as_str(), said?))
+        })
     }
 }
 
