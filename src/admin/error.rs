@@ -9,7 +9,8 @@ use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
 use crate::broker::people::PeopleError;
 use crate::broker::{
-    InspectorError, ManageError, PublishError, ReplayError, ResubmitError, SendError,
+    BackupRejected, InspectorError, ManageError, PublishError, ReplayError, ResubmitError,
+    SendError,
 };
 use crate::store::StoreError;
 use crate::store::accounts::{AccountError, Role};
@@ -160,6 +161,7 @@ macro_rules! tell {
 
 tell!(ManageError, missing: ManageError::TopicNotFound(_) | ManageError::NamespaceNotFound(_)
     | ManageError::SubscriptionNotFound(..), at "endpointUrl": ManageError::NotValidated { .. });
+tell!(BackupRejected);
 tell!(AccountError, missing: AccountError::NotFound | AccountError::TokenNotFound);
 tell!(PublishError, later: PublishError::Stopping | PublishError::DiskLow);
 tell!(ReplayError, missing: ReplayError::NotFound(_));

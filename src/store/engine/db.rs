@@ -61,6 +61,9 @@ const WAL_RESTART_BYTES: u64 = 32 * 1_024 * 1_024;
 /// Commits between two checks of the log's size.
 const COMMITS_PER_WAL_LOOK: u32 = 64;
 
+/// Pages in the log from which on a commit checkpoints it: SQLite's own default.
+const AUTOCHECKPOINT_PAGES: u32 = 1_000;
+
 /// Page size. Rows of 1 KiB cost a quarter less CPU and a fifth less disk than on 4 KiB pages.
 const PAGE_BYTES: u32 = 16_384;
 
@@ -162,6 +165,18 @@ struct Log {
     of: PathBuf,
     /// Whether to truncate it after the next commit.
     to_truncate: AtomicBool,
+    /// Whether somebody holds one snapshot for long; see [`LogHold`].
+    is_held: AtomicBool,
+}
+
+/// As long as it is there, the writer leaves the log alone: a checkpoint that starts it over would wait for the
+/// snapshot that is held, and a large one afterwards is for whoever held it. One at a time.
+pub(in crate::store) struct LogHold(Arc<Log>);
+
+impl Drop for LogHold {
+    fn drop(&mut self) {
+        self.0.is_held.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Log {
@@ -198,6 +213,7 @@ impl Db {
             path: log_of(path),
             of: path.to_owned(),
             to_truncate: AtomicBool::new(false),
+            is_held: AtomicBool::new(false),
         });
         let since = clock.now() - REQUEST_ID_WINDOW;
         let writer_connection = WriterConnection::new(open_writer(path)?, since);
@@ -210,6 +226,7 @@ impl Db {
             committed: commits.clone(),
             writer_connection,
             log: Arc::clone(&log),
+            log_is_held: false,
             commits: 0,
             answers: Answers::begin(Arc::clone(&fatal_handler)),
             fatal_handler: Arc::clone(&fatal_handler),
@@ -322,6 +339,17 @@ impl Db {
             log.to_truncate.store(true, Ordering::Relaxed);
         }
         self.write_in_group(|_| Ok(())).await
+    }
+
+    /// Lets somebody hold one snapshot for long; `None` for a store in memory, which has no log.
+    pub(in crate::store) fn hold_log(&self) -> Option<LogHold> {
+        match &self.backend {
+            Backend::Threads { log, .. } => {
+                log.is_held.store(true, Ordering::Relaxed);
+                Some(LogHold(Arc::clone(log)))
+            }
+            Backend::Inline(_) => None,
+        }
     }
 
     /// The size of the log.
@@ -439,6 +467,8 @@ struct Writer {
     writer_connection: WriterConnection,
     committed: watch::Sender<()>,
     log: Arc<Log>,
+    /// Whether the connection knows that the log is held.
+    log_is_held: bool,
     commits: u32,
     answers: Answers,
     fatal_handler: Arc<FatalHandler>,
@@ -469,6 +499,16 @@ impl Writer {
 
     /// Under constant writes SQLite's own checkpoints never restart the log, so it would grow.
     fn bound_log(&mut self) {
+        let is_held = self.log.is_held.load(Ordering::Relaxed);
+        if is_held != self.log_is_held {
+            let pages = if is_held { 0 } else { AUTOCHECKPOINT_PAGES };
+            let connection = self.writer_connection.connection();
+            let set = connection.pragma_update(None, "wal_autocheckpoint", pages);
+            self.log_is_held = is_held == set.is_ok(); // else the next commit tries again
+        }
+        if is_held {
+            return;
+        }
         self.commits += 1;
         let checkpoint = if self.log.to_truncate.swap(false, Ordering::Relaxed) {
             "PRAGMA wal_checkpoint(TRUNCATE);"
@@ -667,7 +707,8 @@ pub(super) fn open_watched(
     Ok(connection)
 }
 
-fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+/// Opens a connection that does not write.
+pub(in crate::store) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     configure(&connection)?;
