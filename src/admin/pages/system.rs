@@ -65,7 +65,7 @@ pub(crate) async fn ask_to_back_up(call: Call) -> PageResult<Question> {
 
 pub(crate) async fn back_up(call: Call) -> PageResult<Done> {
     let request = BackupRequest::default();
-    call.broker.back_up(call.by(), request).await?;
+    call.broker.back_up(call.by(), &request).await?;
     Ok(Done::well("The backup has started.").leading_to("/admin/system#backups"))
 }
 

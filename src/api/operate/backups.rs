@@ -59,6 +59,6 @@ pub(crate) async fn start(
         directory: wish.directory.map(PathBuf::from),
         without_master_key: wish.without_master_key,
     };
-    state.broker.back_up(&by, request).await?;
+    state.broker.back_up(&by, &request).await?;
     Ok((StatusCode::ACCEPTED, Json(state.broker.backups())))
 }

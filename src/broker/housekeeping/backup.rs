@@ -77,7 +77,11 @@ impl Broker {
     }
 
     /// Starts a backup that somebody asks for. It goes on without the caller.
-    pub async fn back_up(&self, by: &Caller, request: BackupRequest) -> Result<(), BackupRejected> {
+    pub async fn back_up(
+        &self,
+        by: &Caller,
+        request: &BackupRequest,
+    ) -> Result<(), BackupRejected> {
         let order = self.backup_order(request)?;
         if self.backup_book().running.is_some() {
             return Err(BackupRejected::Running);
@@ -89,7 +93,7 @@ impl Broker {
         Ok(())
     }
 
-    fn backup_order(&self, request: BackupRequest) -> Result<BackupOrder, BackupRejected> {
+    fn backup_order(&self, request: &BackupRequest) -> Result<BackupOrder, BackupRejected> {
         let rules = &self.options().backups;
         let named = request.directory.as_ref().or(rules.dir.as_ref());
         let named = named.ok_or(BackupRejected::NoDirectory)?;
@@ -142,13 +146,13 @@ impl Broker {
     }
 
     fn is_scheduled_into(&self, into: &Path) -> bool {
-        let scheduled = self.backup_order(BackupRequest::default());
+        let scheduled = self.backup_order(&BackupRequest::default());
         scheduled.is_ok_and(|order| order.into == into)
     }
 
     /// Learns which backups there are in the directory of the schedule, and deletes all but so many.
     async fn keep_backups(&self, most: usize) {
-        let kept = match self.backup_order(BackupRequest::default()) {
+        let kept = match self.backup_order(&BackupRequest::default()) {
             Ok(order) => self.store().upkeep.keep_backups(order.into, most).await,
             Err(BackupRejected::NoDirectory) => return,
             Err(error) => Err(BackupError::new(error)),
@@ -204,7 +208,7 @@ impl Broker {
     }
 
     async fn back_up_on_schedule(&self) {
-        let order = self.backup_order(BackupRequest::default());
+        let order = self.backup_order(&BackupRequest::default());
         match order.and_then(|order| self.start_backup(order)) {
             Ok(running) => drop(running.await), // it has told how it ended
             Err(BackupRejected::Running) => {}
