@@ -7,7 +7,9 @@ use crate::admin::bare::Message;
 use crate::admin::outside::*;
 use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
-use crate::broker::{InspectorError, PublishError, ReplayError, ResubmitError, SendError};
+use crate::broker::{
+    BackupRejected, InspectorError, PublishError, ReplayError, ResubmitError, SendError,
+};
 use crate::store::accounts::AccountError;
 
 pub(crate) type PageResult<T = Response> = Result<T, PageError>;
@@ -156,6 +158,7 @@ macro_rules! tell {
 
 tell!(ManageError, missing: ManageError::TopicNotFound(_) | ManageError::NamespaceNotFound(_)
     | ManageError::SubscriptionNotFound(..), at "endpointUrl": ManageError::NotValidated { .. });
+tell!(BackupRejected);
 tell!(AccountError, missing: AccountError::NotFound | AccountError::TokenNotFound);
 tell!(PublishError, later: PublishError::Stopping | PublishError::DiskLow);
 tell!(ReplayError, missing: ReplayError::NotFound(_));

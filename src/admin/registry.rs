@@ -145,6 +145,7 @@ fn pages() -> Vec<Page> {
         operator("/system/count", get(system::show).post(system::count)),
         admin_only("/system/support-bundle", post(system::support_bundle)),
         operator("/system/check", get(system::show).post(system::check)),
+        action("/system/back-up", Admin, "Back up now", system::back_up).asking(system::ask_to_back_up),
         admin_only("/system/try-way-out", get(system::show).post(system::try_way_out)),
         any_user("/account", get(account::show)),
         any_user("/account/time-zone", get(account::show).post(account::change_zone)),

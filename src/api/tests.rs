@@ -21,6 +21,7 @@ use crate::broker::diagnostics::{Diagnostics, RuntimeInfo, Tasks};
 use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::access::Secret;
+use crate::model::backup::BackupRules;
 use crate::model::export::ExportRules;
 use crate::model::limits::{CHANGE_DELIVERIES_MAX, PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
 use crate::model::probation::ProbationRules;
@@ -91,6 +92,7 @@ impl Door {
             retention: RetentionRules::default(),
             resubmissions_max: RESUBMISSIONS_MAX,
             exports: ExportRules::default(),
+            backups: BackupRules::default(),
         };
         let broker = Broker::start(store.clone(), outbound, options).await;
         let broker = broker.expect("a broker");

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, AdminState, OwnHost, OwnHosts, SetupLink};
 use crate::api::{self, ApiOptions, ApiParts, AzureScope, DevMode, Doors, Guesses, Intake, amqp};
-use crate::app::config::Config;
+use crate::app::config::{CONFIG_FILE, Config};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::interrupt::interrupted;
 use crate::app::tls::{self, Tls};
@@ -24,6 +24,7 @@ use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo, Tasks};
 use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
+use crate::model::backup::BackupRules;
 use crate::model::export::ExportRules;
 use crate::model::limits::CHANGE_DELIVERIES_MAX;
 use crate::model::probation::ProbationRules;
@@ -32,7 +33,7 @@ use crate::model::retention::RetentionRules;
 use crate::outbound::egress::EgressPolicy;
 use crate::outbound::transport::{HttpTransport, NetworkOptions, NetworkTransport};
 use crate::outbound::{Outbound, OutboundOptions};
-use crate::store::{DataDir, OnFatal, Store, StoreOptions, write_private};
+use crate::store::{DataDir, MASTER_KEY_FILE, OnFatal, Store, StoreOptions, write_private};
 
 /// The exit code after the database, or a task, has failed (`EX_IOERR` of sysexits.h).
 const EXIT_FAILED: i32 = 74;
@@ -43,6 +44,15 @@ const EXIT_INTERRUPTED: i32 = 130;
 /// The file in the data directory that tells the command line where the server is: its URL, and perhaps in a second line
 /// the address to connect to, whatever the URL's host stands for elsewhere.
 pub const SERVER_URL_FILE: &str = "server.url";
+
+/// What belongs to a data directory besides the database; the rest is made anew.
+pub(super) const BESIDE_DATABASE: &[&str] = &[
+    MASTER_KEY_FILE,
+    management_token::FILE,
+    CONFIG_FILE,
+    tls::AUTHORITY_FILE,
+    tls::KEY_FILE,
+];
 
 /// Serves until told to stop: `everpost serve`.
 pub fn serve(config: Config) -> anyhow::Result<ExitCode> {
@@ -213,6 +223,7 @@ impl Appliance {
         tasks.run(&broker, "fan-out", Broker::run_unfinished, give_up);
         tasks.run(&broker, "housekeeping", Broker::run_janitor, give_up);
         tasks.run(&broker, "retention", Broker::run_retention, give_up);
+        tasks.run(&broker, "backup", Broker::run_backups, give_up);
         let limits = listen::ConnectionLimits {
             overall: connections,
             per_client: config.http_connections_per_client,
@@ -446,6 +457,13 @@ fn broker_options(
         exports: ExportRules {
             delay: config.dead_letter_export_delay,
             when_unavailable: config.dead_letter_unavailable,
+        },
+        backups: BackupRules {
+            dir: config.backup_dir.clone(),
+            every: config.backup_every,
+            keep: config.backup_keep,
+            with_master_key: config.backup_with_master_key,
+            beside: BESIDE_DATABASE,
         },
         resubmissions_max: config.replay_resubmissions_max,
     }

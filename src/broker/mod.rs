@@ -29,6 +29,7 @@ pub use crate::store::Resubmitted;
 pub use diagnostics::meters::Meters;
 pub use diagnostics::recount::{Account, Counts, Verified};
 pub use dispatch::retry_now::{Hold, RetryNowError};
+pub use housekeeping::backup::{BackupRejected, BackupRequest};
 pub use housekeeping::retention::{Preview, StorageReport, StorageStatus};
 pub use manage::ManageError;
 pub use manage::inspectors::InspectorError;
@@ -43,6 +44,7 @@ pub use replay::resubmit::{EventEdit, ResubmitError, ResubmitRequest};
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
+use crate::model::backup::BackupRules;
 use crate::model::destination::DeliveryMode;
 use crate::model::export::{ExportRules, Outage};
 use crate::model::inspector::INSPECTOR_HOST;
@@ -62,6 +64,7 @@ use diagnostics::workload::Workload;
 use dispatch::agenda::{Agenda, SlotLimits};
 use dispatch::batch::Due;
 use dispatch::health::HealthBook;
+use housekeeping::backup::BackupBook;
 use housekeeping::retention::RetentionCursor;
 use manage::inspectors::inspection;
 use manage::key_uses::WaitingKeyUses;
@@ -89,6 +92,7 @@ pub struct BrokerOptions {
     pub probation: ProbationRules,
     pub retention: RetentionRules,
     pub exports: ExportRules,
+    pub backups: BackupRules,
     /// Resubmissions in a row that an event may have: the loop guard.
     pub resubmissions_max: u32,
 }
@@ -126,6 +130,7 @@ struct Shared {
     exporting: tokio::sync::Mutex<()>,
     /// Storage that was unreachable in the last round of exports.
     outages: Mutex<HashMap<SubscriptionId, Outage>>,
+    backups: Mutex<BackupBook>,
     handshakes: TaskTracker,
     stopping: CancellationToken,
     /// Notices that are not stored yet.
@@ -174,6 +179,7 @@ impl Broker {
                 replay_wake: Notify::new(),
                 exporting: tokio::sync::Mutex::new(()),
                 outages: Mutex::default(),
+                backups: Mutex::default(),
                 handshakes: TaskTracker::new(),
                 stopping: CancellationToken::new(),
                 notices: notices::WaitingNotices::default(),

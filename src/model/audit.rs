@@ -273,6 +273,9 @@ pub enum AuditAction {
         sessions: u64,
     },
     CreateSupportBundle,
+    StartBackup {
+        directory: String,
+    },
     CheckIntegrity,
     RecountDeliveries,
     TestConnection,
@@ -434,6 +437,7 @@ impl AuditEntry {
                 }
             }
             CreateSupportBundle => "Created support bundle".to_owned(),
+            StartBackup { directory } => format!("Started backup to {directory}"),
             CheckIntegrity => "Checked integrity of the database".to_owned(),
             RecountDeliveries => "Recounted deliveries".to_owned(),
             TestConnection => format!("Tested connection to {target}"),

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod audit;
+pub mod backup;
 pub mod batch;
 pub mod blob_storage;
 pub mod clock_skew;

@@ -1,5 +1,8 @@
 //! Errors of the database, by what can be done about them.
 
+use std::fmt::Display;
+use std::path::Path;
+
 use rusqlite::ErrorCode;
 
 /// SQLite's extended code for a shared-memory file that cannot grow, which means that the disk is full.
@@ -69,6 +72,34 @@ impl StoreError {
             true => Self::Failed(self.to_string()),
             false => self,
         }
+    }
+}
+
+/// The reason that there is no backup, or that nothing was restored: a clause.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BackupError(pub(super) String);
+
+impl BackupError {
+    pub fn new(reason: impl Display) -> Self {
+        Self(reason.to_string())
+    }
+
+    /// What happened to that file or directory.
+    pub(super) fn at(path: &Path, cause: impl Display) -> Self {
+        Self(format!("{}: {cause}", path.display()))
+    }
+}
+
+impl From<StoreError> for BackupError {
+    fn from(error: StoreError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<rusqlite::Error> for BackupError {
+    fn from(error: rusqlite::Error) -> Self {
+        StoreError::from(error).into()
     }
 }
 

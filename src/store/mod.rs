@@ -5,6 +5,7 @@
 
 pub mod accounts;
 pub mod audit;
+pub mod backup;
 mod catalog;
 mod engine;
 mod error;
@@ -31,10 +32,11 @@ pub use engine::inline::{InlineDatabase, Pauses};
 pub use engine::integrity::Integrity;
 pub use engine::master_key::{MASTER_KEY_FILE, Rekeyed};
 pub use engine::migrate::Upgrade;
+pub use engine::online_copy::Pages;
 pub use engine::salvage::{Salvaged, SalvagedTable};
 pub use engine::upkeep::{EngineStatus, Schema, Sizes, Upkeep};
 pub use engine::write_times::{CommitTimes, Longest};
-pub use error::StoreError;
+pub use error::{BackupError, StoreError};
 pub use inspectors::{Inspectors, PutOutcome};
 pub use key_uses::KeyUses;
 pub use ledger::Ledger;

@@ -99,6 +99,7 @@ const PAGES = [
   ["/system", "/admin/system"],
   ["/system/count", "/admin/system", (ann) => ann.press("Recount")],
   ["/system/check", "/admin/system", (ann) => ann.press("Check integrity")],
+  ["/system/back-up", "/admin/system/back-up"],
   ["/system/try-way-out", "/admin/system", tryWayOut()],
   ["/account", "/admin/account"],
   ["/account/second-factor", "/admin/account/second-factor"],

@@ -23,6 +23,7 @@ use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
 use everpost::broker::{Broker, BrokerOptions};
 use everpost::model::access::Secret;
+use everpost::model::backup::BackupRules;
 use everpost::model::export::ExportRules;
 use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
@@ -116,6 +117,7 @@ impl Appliance {
             probation: ProbationRules::default(),
             retention: RetentionRules::default(),
             exports: ExportRules::default(),
+            backups: BackupRules::default(),
             resubmissions_max: limits::RESUBMISSIONS_MAX,
         };
         let broker = Broker::start(store.clone(), outbound, options).await;

@@ -147,6 +147,7 @@ RAISED = {
     "EverpostDiskFillsUp": (f"everpost_disk_free_bytes{{{ONE}}}", "20000000000-20000000x300", 50, 90),
     "EverpostSlowDisk": (f"everpost_writer_longest_commit_seconds{{{ONE}}}", "0.5x5 2x20", 9, 12),
     "EverpostExportFails": (f"everpost_export_failures_total{{{ONE}}}", "0+1x60", 10, 20),
+    "EverpostBackupFails": (f"everpost_backup_failures_total{{{ONE}}}", "0x5 1x20", 5, 8),
     "EverpostRequestsCutOff": (f"everpost_request_panics_total{{{ONE}}}", "0x5 1x20", 5, 8),
 }
 

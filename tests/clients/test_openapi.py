@@ -14,7 +14,7 @@ from appliance import Appliance, eventually
 BY_RESOURCE_ID = "ByResourceId"
 
 # What the examples are refused for: locks and codes that nobody holds, a delivery that is not pending,
-# an event of another topic, what a pulled subscription has not.
+# an event of another topic, what a pulled subscription has not, a directory that is not there.
 REFUSED = {
     "confirmValidation": 404,
     "confirmValidationByPost": 404,
@@ -29,6 +29,7 @@ REFUSED = {
     "explainNamespaceEventToSubscription": 404,
     "getNamespaceFullUrl": 400,
     "rotateNamespaceSigningSecret": 400,
+    "startBackup": 400,
 }
 
 # A replay job may be over before it is told anything, and has taken the dead letters; the event of the

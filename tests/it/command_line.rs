@@ -201,6 +201,88 @@ fn damage_is_noticed_and_the_rest_is_salvaged() {
     site.check("topics show orders", 0, &["orders"]);
 }
 
+/// The one backup in `dir`.
+fn backup_in(dir: &Path) -> String {
+    let made: Vec<_> = std::fs::read_dir(dir).expect("a directory").collect();
+    let [Ok(made)] = &made[..] else {
+        panic!("one backup: {made:?}");
+    };
+    made.path().to_str().expect("a plain path").to_owned()
+}
+
+#[test]
+fn a_data_directory_without_a_server_is_backed_up_and_a_missing_key_is_told() {
+    let mut site = Site::start();
+    site.check("topics create orders", 0, &[]);
+    site.kill();
+    site.check("backup", 1, &["name a directory, or set backup.dir"]);
+    site.check("backup /nowhere", 1, &["/nowhere"]);
+    let folder = tempfile::tempdir().expect("a directory");
+    let backup = format!("backup {} --without-master-key", folder.path().display());
+    site.check(&backup, 0, &["1 topic, 0 event subscriptions, 0 events"]);
+
+    let made = backup_in(folder.path());
+    site.check(
+        &format!("restore {made}"),
+        1,
+        &["is not empty: name a new directory"],
+    );
+    site.data_dir = tempfile::tempdir().expect("a directory");
+    let key = "is not in the backup: put it into";
+    site.check(
+        &format!("restore {made} --dry-run"),
+        0,
+        &["1 topic", "is sound", key],
+    );
+    site.check(
+        &format!("restore {made}"),
+        0,
+        &["start with: everpost serve", key],
+    );
+    site.check(
+        "serve --listen 127.0.0.1:0",
+        2,
+        &["the database is encrypted by the master key"],
+    );
+
+    let database = Path::new(&made).join("everpost.db");
+    let file = OpenOptions::new().append(true).open(database);
+    std::io::Write::write_all(&mut file.expect("the copy"), b"more").expect("damage");
+    site.check(&format!("restore {made} --dry-run"), 1, &["is not empty"]);
+    site.data_dir = tempfile::tempdir().expect("a directory");
+    site.check(
+        &format!("restore {made}"),
+        1,
+        &["everpost.db: it is damaged"],
+    );
+}
+
+#[test]
+fn backups_are_made_on_schedule_and_a_restart_knows_them() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let into = folder.path().to_str().expect("a plain path");
+    let mut site = Site::start_with(&["--backup-dir", into]);
+    let is_made = || {
+        let mut found = std::fs::read_dir(folder.path()).expect("a directory");
+        found.any(|entry| {
+            entry.is_ok_and(|it| it.file_name().to_string_lossy().starts_with("everpost-"))
+        })
+    };
+    let mut looks = 0..LOOKS;
+    while !is_made() {
+        looks.next().expect("a backup within a minute");
+        thread::sleep(Duration::from_millis(100));
+    }
+    site.kill();
+    site.server = serve(site.data_dir.path(), &["--backup-dir", into]);
+    site.wait_until_ready();
+    let (code, out, err) = site.run("doctor");
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(!err.contains("backup"), "{err}");
+    backup_in(folder.path());
+    site.check(&format!("backup {into}"), 0, &["0 topics", into]);
+}
+
 #[test]
 fn shells_and_man_learn_the_commands() {
     let run = |words: &[&str]| {

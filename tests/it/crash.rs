@@ -2,6 +2,7 @@
 //! arrives that was not sent, and a kill costs no more duplicates than were on the wire.
 
 mod appliance;
+mod backup;
 mod export;
 mod ledger;
 mod load;

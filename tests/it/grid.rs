@@ -28,6 +28,7 @@ use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
 use everpost::broker::{Broker, BrokerOptions};
 use everpost::model::access::Secret;
+use everpost::model::backup::BackupRules;
 use everpost::model::export::ExportRules;
 use everpost::model::lease::QueueRef;
 use everpost::model::limits;
@@ -262,6 +263,7 @@ impl Grid {
             probation: settings.probation,
             retention: settings.retention,
             exports: settings.exports,
+            backups: BackupRules::default(),
             resubmissions_max: limits::RESUBMISSIONS_MAX,
         };
         let broker = Broker::start(store.clone(), outbound, options)

@@ -14,7 +14,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
     ("Server", &["data_dir", "listen", "public_url", "tls.", "http.", "shutdown."]),
     ("Publishing", &["publish."]),
     ("Delivery", &["delivery.", "probation.", "replay.", "webhook.", "egress."]),
-    ("Storage and retention", &["storage.", "retention.", "dead_letter.", "master_key"]),
+    ("Storage and retention", &["storage.", "retention.", "dead_letter.", "backup.", "master_key"]),
     ("Access", &["admin.", "management.", "metrics."]),
     ("Log", &["log."]),
     ("Azure compatibility", &["azure."]),

@@ -1,12 +1,18 @@
 //! The page of the system: what runs where, how it stands, and what its log says.
 
+use crate::admin::action::ActionButton;
 use crate::admin::pages::url_trial::{self, Tried, UrlForm};
 use crate::admin::pages::*;
 use crate::base::TimeScale;
 use crate::broker::diagnostics::{Audited, IntegrityCheck, Report};
+use crate::broker::{BackupRejected, BackupRequest};
+use crate::model::backup::BackupStatus;
 
 /// How long the button of the integrity check waits for its end, which is enough for a small database.
 const INTEGRITY_WAIT: Duration = Duration::from_secs(2);
+
+/// Backups on the page; `GET /everpost/backups` has all.
+const BACKUPS_SHOWN: usize = 7;
 
 const TRY_WAY_OUT: &str = "/admin/system/try-way-out";
 
@@ -46,6 +52,23 @@ pub(crate) async fn check(call: Call) -> PageResult {
     call.visitor.leave(flash, "/admin/system#integrity").await
 }
 
+pub(crate) async fn ask_to_back_up(call: Call) -> PageResult<Question> {
+    let schedule = call.broker.backups().schedule;
+    let schedule = schedule.ok_or(BackupRejected::NoDirectory)?;
+    let (directory, keep) = (schedule.directory, schedule.keep);
+    Ok(Question::new("Back up the appliance now?")
+        .would(format!(
+            "It is backed up to {directory}, where the newest {keep} backups are kept."
+        ))
+        .would("Publishing and delivering continue."))
+}
+
+pub(crate) async fn back_up(call: Call) -> PageResult<Done> {
+    let request = BackupRequest::default();
+    call.broker.back_up(call.by(), &request).await?;
+    Ok(Done::well("The backup has started.").leading_to("/admin/system#backups"))
+}
+
 /// The page, with what a count of the rows has said if they were counted, and the lines of the log that are asked for.
 async fn draw_page(
     call: &Call,
@@ -60,6 +83,8 @@ async fn draw_page(
     let page = page!("pages/system.html", &call.visitor, "System", {
         checks: [Badge; 5] = checks(&report, uneven.is_empty()),
         report: Report = report,
+        backups: BackupStatus = call.broker.backups(),
+        back_up: ActionButton = ().button("system/back-up"),
         was_counted: bool = was_counted,
         uneven: Vec<Audited> = uneven,
         // For the URL to test.
@@ -121,7 +146,7 @@ fn integrity(check: &IntegrityCheck) -> Badge {
         IntegrityCheck::Running { .. } => Badge::new(Tone::Warn, "Being checked"),
         IntegrityCheck::Done { found: Err(_), .. } => Badge::new(Tone::Bad, "Could not be checked"),
         IntegrityCheck::Done { found: Ok(it), .. } if !it.faults.is_empty() =>
-            Badge::new(Tone::Bad, "Damaged: restore a back-up, or run everpost salvage"),
+            Badge::new(Tone::Bad, "Damaged: restore a backup, or run everpost salvage"),
         IntegrityCheck::Done { found: Ok(it), .. } if it.is_complete() => Badge::new(Tone::Good, "Sound"),
         IntegrityCheck::Done { found: Ok(_), .. } => Badge::new(Tone::Warn, "Sound as far as was checked"),
     }

@@ -56,6 +56,7 @@ use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::audit::Caller;
+use crate::model::backup::BackupRules;
 use crate::model::export::ExportRules;
 use crate::model::limits::{CHANGE_DELIVERIES_MAX, PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
 use crate::model::probation::ProbationRules;
@@ -142,6 +143,7 @@ impl Appliance {
             probation: ProbationRules::default(),
             retention: RetentionRules::default(),
             exports: ExportRules::default(),
+            backups: backup_rules(),
             resubmissions_max: RESUBMISSIONS_MAX,
         };
         let broker = Broker::start(store.clone(), outbound, options).await;
@@ -218,6 +220,16 @@ impl Appliance {
     /// Somebody who has never been here.
     fn somebody(&self) -> Person {
         Person::new(self.router.clone())
+    }
+}
+
+/// What they make fails, since a store in memory has nothing to copy.
+fn backup_rules() -> BackupRules {
+    BackupRules {
+        dir: Some("/".into()),
+        every: Duration::from_secs(24 * 3_600),
+        keep: 7,
+        ..BackupRules::default()
     }
 }
 

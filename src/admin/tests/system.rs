@@ -58,6 +58,30 @@ async fn the_database_is_looked_through_and_counted_on_demand() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn administrators_back_up_and_failures_are_shown() {
+    let (appliance, mut person) = Appliance::claimed().await;
+    let page = person.open("/admin/system").await;
+    page.expect(&["every 24 h to", "Back up now…"]);
+    person.open("/admin/system/back-up").await;
+    let page = person.send("/admin/system/back-up", &[]).await;
+    assert_eq!(page.path, "/admin/system#backups");
+    page.expect(&["The backup has started."]);
+    tokio::task::yield_now().await; // it fails at once
+    let page = person.open("/admin/system").await;
+    page.expect(&["The last backup failed", "the database is in memory"]);
+    let metrics = appliance.broker.metrics_text();
+    assert!(
+        metrics.contains("everpost_backup_failures_total 1"),
+        "{metrics}"
+    );
+
+    let mut operator = appliance.signed_in(Role::Operator).await;
+    let page = operator.open("/admin/system").await;
+    page.expect(&["The last backup failed"]);
+    assert!(!page.body.contains("Back up now"), "{}", page.body);
+}
+
+#[tokio::test(start_paused = true)]
 async fn viewers_do_not_see_the_log() {
     let (appliance, _) = Appliance::claimed().await;
     let mut viewer = appliance.signed_in(Role::Viewer).await;

@@ -1,6 +1,7 @@
-//! What operators look at and do: events, dead letters, replay jobs, health.
+//! What operators look at and do: events, dead letters, replay jobs, backups, health.
 
 pub(crate) mod audit;
+pub(crate) mod backups;
 pub(crate) mod counts;
 pub(crate) mod dead_letters;
 pub(crate) mod deliveries;

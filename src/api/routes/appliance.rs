@@ -1,19 +1,21 @@
-//! the appliance itself: health, metrics, the validation link, and the document.
+//! the appliance itself: health, metrics, backups, the validation link, and the document.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::api::operate::backups::{self, NewBackup};
 use crate::api::operate::health::{self, Readiness};
 use crate::api::receive::validate;
 use crate::api::routes::bodies::HandshakeCode;
-use crate::api::routes::route::{Access, Area, Route, VIEWER, get, post};
+use crate::api::routes::route::{ADMIN, Access, Area, OPERATOR, Route, VIEWER, get, post};
 use crate::api::{ApiOptions, error, front_page, openapi};
+use crate::model::backup::BackupStatus;
 
 const PLAIN: &str = "text/plain";
 
 pub(crate) fn area(options: &ApiOptions) -> Area {
     Area {
         name: "Appliance",
-        description: "Health, metrics, validation links, and this document.",
+        description: "Health, metrics, backups, validation links, and this document.",
         routes: routes(options),
     }
 }
@@ -67,6 +69,21 @@ fn routes(options: &ApiOptions) -> Vec<Route> {
                 "Metrics in the text format of OpenMetrics.",
                 "application/openmetrics-text",
             ),
+        get("/everpost/backups", OPERATOR, backups::show).doc("listBackups", "List backups")
+            .says(
+                "How far the one that runs is, how the last one ended, when the next one is due, and those in the \
+                 directory of the setting `backup.dir`.",
+            )
+            .answers::<BackupStatus>(200, "How they stand."),
+        post("/everpost/backups", ADMIN, backups::start).doc("startBackup", "Back up the appliance")
+            .says(
+                "Makes a new directory with a copy of the database as of this moment, and with the master key, the \
+                 management token and the configuration file if they are in the data directory; verifies it, and \
+                 then gives it its name. Everything goes on meanwhile. One backup runs at a time.",
+            )
+            .may_take::<NewBackup>(json!({ "directory": "/srv/backups" }))
+            .answers::<BackupStatus>(202, "It runs; ask how far it is.")
+            .rejects(409, "A backup is running."),
         get("/openapi.json", VIEWER, openapi::show).doc("getOpenApi", "Get this document")
             .says("An OpenAPI 3.1 document of everything that is served to programs.")
             .answers::<Map<String, Value>>(200, "The document."),

@@ -221,6 +221,8 @@ fn acts() -> Vec<Act> {
             "Created support bundle"),
         act("POST /everpost/integrityCheck", "/everpost/integrityCheck", none(),
             "Checked integrity of the database"),
+        act("POST /everpost/backups", "/everpost/backups", json!({ "directory": "/" }),
+            "Started backup to /"),
     ]
 }
 

@@ -14,7 +14,7 @@ use crate::app::boot;
 use crate::app::cli::credentials::secret_line;
 use crate::app::cli::output::{Output, note, print, text};
 use crate::app::cli::request::Server;
-use crate::app::cli::server::ServerArgs;
+use crate::app::cli::server::{ServerArgs, unused_data_dir};
 use crate::app::cli::table::Cell::{Of, Text, Time, Word};
 use crate::app::cli::table::{Details, List};
 use crate::app::config::Config;
@@ -23,7 +23,6 @@ use crate::broker::people::{People, UserPatch};
 use crate::model::access::Secret;
 use crate::model::audit::Caller;
 use crate::store::accounts::Role;
-use crate::store::{DataDir, DataDirError};
 use crate::wire::query::SessionParameters;
 
 const USERS: [&str; 2] = ["everpost", "users"];
@@ -177,14 +176,9 @@ struct Offline {
 impl Offline {
     /// `None` where a server is named or has the database open.
     async fn open(server: &ServerArgs) -> anyhow::Result<Option<Self>> {
-        if server.names_url() {
-            return Ok(None);
-        }
         let config = server.config()?;
-        let data_dir = match DataDir::open(&config.data_dir) {
-            Ok(data_dir) => data_dir,
-            Err(DataDirError::InUse { .. }) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let Some(data_dir) = unused_data_dir(server, &config)? else {
+            return Ok(None);
         };
         let clock = Clock::system();
         let store = boot::open_store(&config, &Arc::new(data_dir), &clock)?;

@@ -7,11 +7,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::app::cli::healthcheck::reasons;
-use crate::app::cli::output::{items, number, text};
+use crate::app::cli::output::{items, moment, note, number, text};
 use crate::app::cli::progress::Progress;
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Word};
 use crate::app::cli::table::List;
+use crate::base::Timestamp;
+use crate::base::human::span;
 
 /// Health is a quick answer, and this is no probe.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -32,6 +34,10 @@ impl Run for DoctorArgs {
             bail!("/readyz answers {status}{}", reasons(&answer));
         }
         check_integrity(server).await?;
+        let backups = server.get(["everpost", "backups"]).send().await?;
+        if let Some(overdue) = overdue_backup(&backups, server.time().await?) {
+            note(&overdue);
+        }
         let unsound = items(&counts, "/value").iter().filter(|row| !is_sound(row));
         match unsound.count() {
             0 => Ok(()),
@@ -71,11 +77,27 @@ fn verdict(status: &Value) -> Option<String> {
     (!faults.is_empty()).then(|| {
         let faults: Vec<_> = faults.iter().filter_map(Value::as_str).collect();
         format!(
-            "the database is damaged; stop the server, and restore a back-up or copy what can be read with \
+            "the database is damaged; stop the server, and restore a backup or copy what can be read with \
              `everpost salvage NEW_DIR`:\n  {}",
             faults.join("\n  ")
         )
     })
+}
+
+/// What there is to say about backups on schedule, if the newest one is older than two of them are apart.
+fn overdue_backup(status: &Value, now: Timestamp) -> Option<String> {
+    let every = status.pointer("/schedule/everyHours")?.as_u64()?;
+    let age = moment(status, "/value/0/madeAt").map(|made_at| now.since(made_at));
+    let newest = match age {
+        Some(age) if age.as_secs() <= 2 * every * 3_600 => return None,
+        Some(age) => format!("the newest backup is {} old", span(age)),
+        None => "there is no backup yet".to_owned(),
+    };
+    let reason = match text(status, "/last/error") {
+        error if error.is_empty() => String::new(),
+        error => format!("; the last one failed: {error}"),
+    };
+    Some(format!("{newest}, and one is due every {every} h{reason}"))
 }
 
 fn is_sound(row: &Value) -> bool {
@@ -127,6 +149,28 @@ mod tests {
         assert!(told.contains("everpost salvage") && told.ends_with("\n  event: wrong page"));
         let failed = json!({"state": "done", "faults": [], "error": "disk"});
         assert!(verdict(&failed).is_some());
+    }
+
+    #[test]
+    fn backups_that_are_overdue_are_mentioned() {
+        let now = "2026-11-24T18:00:00Z".parse().expect("RFC 3339");
+        let told = |schedule: Value, made_at: &str, error: Value| {
+            let status = json!({"schedule": schedule, "last": {"error": error},
+                "value": [{"madeAt": made_at}]});
+            overdue_backup(&status, now)
+        };
+        let daily = json!({"everyHours": 24});
+        assert_eq!(told(json!(null), "2020-01-01T00:00:00Z", json!(null)), None);
+        assert_eq!(
+            told(daily.clone(), "2026-11-23T00:00:00Z", json!(null)),
+            None
+        );
+        let old = told(daily.clone(), "2026-11-21T18:00:00Z", json!("full"));
+        let expected =
+            "the newest backup is 3 d old, and one is due every 24 h; the last one failed: full";
+        assert_eq!(old.as_deref(), Some(expected));
+        let none = told(daily, "", json!(null)).expect("a mention");
+        assert!(none.starts_with("there is no backup yet"), "{none}");
     }
 
     #[test]

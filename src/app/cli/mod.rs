@@ -3,6 +3,7 @@
 mod admin;
 mod assert;
 mod audit;
+mod backup;
 mod bench;
 mod body;
 mod completion;
@@ -33,6 +34,7 @@ mod rejected;
 mod rekey;
 mod replay;
 mod request;
+mod restore;
 mod salvage;
 mod schema;
 mod serve;
@@ -129,6 +131,15 @@ enum Command {
     Audit(Remote<audit::AuditArgs>),
     /// Replace the master key: encrypt every secret with a new one (with the server stopped)
     Rekey(rekey::RekeyArgs),
+    /// Back up the appliance while it runs, or its data directory without a server
+    ///
+    /// The database as of one moment, the master key, the management token and the configuration file in the data
+    /// directory become a directory with a manifest, which is verified before it gets its name.
+    Backup(backup::BackupArgs),
+    /// Restore a backup into a new data directory, which must be empty or not exist yet
+    ///
+    /// The sizes and SHA-256 digests of its manifest are verified first, and those of the restored files afterwards.
+    Restore(restore::RestoreArgs),
     /// Copy what a damaged database still holds into a new data directory (with the server stopped)
     ///
     /// The old directory is only read. What could not be read is named by table and number, and the counters tell what
@@ -208,6 +219,8 @@ impl Command {
             Self::Token(args) => wait_for(args.run()),
             Self::Audit(command) => wait_for(command.run()),
             Self::Rekey(args) => args.run(),
+            Self::Backup(args) => wait_for(args.run()),
+            Self::Restore(args) => args.run(),
             Self::Salvage(args) => args.run(),
             Self::UpgradeCheck(args) => args.run(),
             Self::Config(args) => args.run(),
@@ -352,6 +365,9 @@ mod tests {
             audit --actor ann --target orders --from 2026-11-21T00:00:00Z --limit 5
             token rotate --data-dir d
             rekey --data-dir d
+            backup
+            backup backups --without-master-key --url http://h --json
+            restore backups/b --data-dir new --dry-run
             salvage new --data-dir d
             upgrade-check --data-dir d
             dev --listen 127.0.0.1:0 --time-scale 10
@@ -402,6 +418,7 @@ mod tests {
             inspectors create bin --answer maybe
             inspectors create bin --header x-a
             token create ci --days many
+            restore
             completion cmd
             topics delete
     "#;

@@ -3,18 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 
+use crate::app::boot::BESIDE_DATABASE;
 use crate::app::cli::output::{note, plural, print};
 use crate::app::cli::progress::Progress;
-use crate::app::cli::server::{InstallationArgs, existing_data_dir};
-use crate::app::config::CONFIG_FILE;
-use crate::app::management_token;
-use crate::store::{DataDir, MASTER_KEY_FILE, Salvaged, SalvagedTable, Store};
-
-/// What else belongs to a data directory; the rest is made anew.
-const KEPT_FILES: [&str; 3] = [MASTER_KEY_FILE, management_token::FILE, CONFIG_FILE];
+use crate::app::cli::server::{InstallationArgs, existing_data_dir, refuse_used};
+use crate::store::{DataDir, Salvaged, SalvagedTable, Store};
 
 #[derive(Args, Debug)]
 pub(super) struct SalvageArgs {
@@ -29,14 +25,9 @@ impl SalvageArgs {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let config = self.installation.config()?;
         let old = DataDir::open(existing_data_dir(&config)?)?;
-        if fs::read_dir(&self.new_dir).is_ok_and(|mut files| files.next().is_some()) {
-            bail!(
-                "{} is not empty: name a new directory for what is salvaged",
-                self.new_dir.display()
-            );
-        }
+        refuse_used(&self.new_dir)?;
         let new = DataDir::open(&self.new_dir)?;
-        for name in KEPT_FILES {
+        for name in BESIDE_DATABASE {
             keep(&old.file(name), &new.file(name))?;
         }
         let mut progress = Progress::new(None);

@@ -14,6 +14,7 @@ use crate::app::config::{Config, ConfigFlags, RawConfig};
 use crate::app::management_token;
 use crate::app::tls::AUTHORITY_FILE;
 use crate::model::access::Secret;
+use crate::store::{DataDir, DataDirError};
 
 /// The heading of the flags that all commands for a server have.
 pub(super) const GLOBAL: &str = "Global options";
@@ -190,6 +191,29 @@ pub(super) fn existing_data_dir(config: &Config) -> anyhow::Result<&Path> {
             "no data directory {}: name it with --data-dir",
             config.data_dir.display()
         ),
+    }
+}
+
+/// Rejects a directory in which there is something already, for commands that fill a new one.
+pub(super) fn refuse_used(dir: &Path) -> anyhow::Result<()> {
+    match fs::read_dir(dir).is_ok_and(|mut files| files.next().is_some()) {
+        true => bail!("{} is not empty: name a new directory", dir.display()),
+        false => Ok(()),
+    }
+}
+
+/// The data directory of an installation, if no server runs on it; `None` where one does, or one is named.
+pub(super) fn unused_data_dir(
+    server: &ServerArgs,
+    config: &Config,
+) -> anyhow::Result<Option<DataDir>> {
+    if server.names_url() {
+        return Ok(None);
+    }
+    match DataDir::open(&config.data_dir) {
+        Ok(data_dir) => Ok(Some(data_dir)),
+        Err(DataDirError::InUse { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

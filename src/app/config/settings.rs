@@ -171,6 +171,16 @@ settings! {
     optional retention_dead_letters: Option<Duration> = "retention.dead_letter_hours", "Dead letters", Number, "720",
         hours(0..=RETENTION_HOURS_MAX),
         "Hours for which dead letters are kept, 0 to 876000. Without it they stay until they are resubmitted.";
+    optional backup_dir: Option<PathBuf> = "backup.dir", "Backup directory", Text("DIR"), "/srv/backups", path,
+        "Directory, which must exist, that backups are made in on schedule. Without it there are only those that \
+         somebody asks for.";
+    value backup_every: Duration = "backup.every_hours", "Time between backups", Number, "24", hours(1..=8_760),
+        "Hours from one scheduled backup to the next, 1 to 8760.";
+    value backup_keep: usize = "backup.keep", "Backups kept", Number, "7", number(1..=365),
+        "Backups of this appliance that are kept in backup.dir, 1 to 365; older ones are deleted.";
+    value backup_with_master_key: bool = "backup.with_master_key", "Master key in backups", Switch, "true", switch,
+        "Puts the master key, the management token and the configuration file of the data directory into backups. \
+         Without them a backup gives no secrets away, and cannot be started without the key.";
     optional dead_letter_export_dir: Option<PathBuf> = "dead_letter.export_dir", "Dead-letter directory", Text("DIR"), "/srv/dead-letters",
         path,
         "Directory, which must exist, that dead letters of subscriptions with a StorageBlob destination are \

@@ -21,7 +21,7 @@ use crate::store::{DataDir, write_private};
 pub(crate) const AUTHORITY_FILE: &str = "tls-dev-ca.pem";
 
 /// Its key.
-const KEY_FILE: &str = "tls-dev-ca.key";
+pub(crate) const KEY_FILE: &str = "tls-dev-ca.key";
 
 /// How long the authority is valid: longer than anybody develops on one data directory.
 const AUTHORITY_DAYS: i64 = 3_650;

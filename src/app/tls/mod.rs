@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-pub(super) use self::development::{AUTHORITY_FILE, Names};
+pub(super) use self::development::{AUTHORITY_FILE, KEY_FILE, Names};
 use crate::app::config::Config;
 use crate::app::files;
 use crate::store::DataDir;

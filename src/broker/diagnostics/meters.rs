@@ -16,6 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry as Metrics;
 
+use crate::model::backup::Manifest;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{AttemptResult, Outcome, Settlement};
 use crate::model::registry::{Registry, TopicEntry};
@@ -109,6 +110,9 @@ pub struct Meters {
     disk_free_bytes: Gauge,
     longest_change: Seconds,
     longest_commit: Seconds,
+    backup_failures: Counter,
+    backup_made_at: Seconds,
+    backup_took: Seconds,
     topics: Gauge,
     subscriptions: Gauge,
     /// The codes of failed publish requests so far.
@@ -167,6 +171,9 @@ impl Meters {
             disk_free_bytes: Gauge::default(),
             longest_change: Seconds::default(),
             longest_commit: Seconds::default(),
+            backup_failures: Counter::default(),
+            backup_made_at: Seconds::default(),
+            backup_took: Seconds::default(),
             topics: Gauge::default(),
             subscriptions: Gauge::default(),
             codes: Mutex::default(),
@@ -321,6 +328,11 @@ impl Meters {
                 "Attempts that went with them",
                 &self.pruned_attempts,
             ),
+            (
+                "backup_failures",
+                "Backups that failed",
+                &self.backup_failures,
+            ),
         ] {
             all.register(name, help, counter.clone());
         }
@@ -358,6 +370,16 @@ impl Meters {
                 "writer_longest_commit_seconds",
                 "The longest commit of the store in the last ten seconds",
                 &self.longest_commit,
+            ),
+            (
+                "backup_made_timestamp_seconds",
+                "When the newest backup was made; 0 if there is none",
+                &self.backup_made_at,
+            ),
+            (
+                "backup_duration_seconds",
+                "How long that took",
+                &self.backup_took,
             ),
         ] {
             all.register(name, help, gauge.clone());
@@ -630,6 +652,17 @@ impl Meters {
     pub(in crate::broker) fn kept(&self, longest: Longest) {
         self.longest_change.set(longest.change.as_secs_f64());
         self.longest_commit.set(longest.commit.as_secs_f64());
+    }
+
+    /// A backup was made, or found.
+    pub(in crate::broker) fn backed_up(&self, backup: &Manifest) {
+        self.backup_made_at
+            .set(backup.made_at.as_ms() as f64 / 1_000.0);
+        self.backup_took.set(backup.took().as_secs_f64());
+    }
+
+    pub(in crate::broker) fn backup_failed(&self) {
+        self.backup_failures.inc();
     }
 
     /// A request was ended by a panic.

@@ -80,7 +80,7 @@ impl DataDir {
 
     /// Makes new files in it survive a power loss.
     pub fn sync(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        sync_dir(&self.path)
     }
 }
 
@@ -88,6 +88,11 @@ impl DataDir {
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(path)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// Makes new names in the directory survive a power loss.
+pub(in crate::store) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
 }
 
 /// Writes a file that only its owner can read, whole or not at all.
@@ -105,7 +110,7 @@ pub fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    sync_dir(folder.unwrap_or(Path::new(".")))
 }
 
 fn take_lock(dir: &Path) -> Result<File, DataDirError> {

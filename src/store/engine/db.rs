@@ -163,6 +163,18 @@ struct Log {
     of: PathBuf,
     /// Whether to truncate it after the next commit.
     to_truncate: AtomicBool,
+    /// Whether somebody holds one snapshot for long; see [`LogHold`].
+    is_held: AtomicBool,
+}
+
+/// As long as it is there, the writer leaves the log alone: a checkpoint that starts it over would wait for the
+/// snapshot that is held, and a large one afterwards is for whoever held it. One at a time.
+pub(in crate::store) struct LogHold(Arc<Log>);
+
+impl Drop for LogHold {
+    fn drop(&mut self) {
+        self.0.is_held.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Log {
@@ -199,6 +211,7 @@ impl Db {
             path: log_of(path),
             of: path.to_owned(),
             to_truncate: AtomicBool::new(false),
+            is_held: AtomicBool::new(false),
         });
         let since = clock.now() - REQUEST_ID_WINDOW;
         let writer_connection = WriterConnection::new(open_writer(path)?, since);
@@ -212,6 +225,7 @@ impl Db {
             writer_connection,
             log: Arc::clone(&log),
             checkpointer: Checkpointer::begin(path, Arc::clone(&fatal_handler))?,
+            log_is_held: false,
             answers: Answers::begin(Arc::clone(&fatal_handler)),
             fatal_handler: Arc::clone(&fatal_handler),
         };
@@ -323,6 +337,17 @@ impl Db {
             log.to_truncate.store(true, Ordering::Relaxed);
         }
         self.write_in_group(|_| Ok(())).await
+    }
+
+    /// Lets somebody hold one snapshot for long; `None` for a store in memory, which has no log.
+    pub(in crate::store) fn hold_log(&self) -> Option<LogHold> {
+        match &self.backend {
+            Backend::Threads { log, .. } => {
+                log.is_held.store(true, Ordering::Relaxed);
+                Some(LogHold(Arc::clone(log)))
+            }
+            Backend::Inline(_) => None,
+        }
     }
 
     /// The size of the log.
@@ -441,6 +466,8 @@ struct Writer {
     committed: watch::Sender<()>,
     log: Arc<Log>,
     checkpointer: Checkpointer,
+    /// Whether the connection knows that the log is held.
+    log_is_held: bool,
     answers: Answers,
     fatal_handler: Arc<FatalHandler>,
 }
@@ -467,8 +494,18 @@ impl Writer {
     }
 
     /// Under constant writes copies alone never let the log start over, so it would grow.
-    fn bound_log(&self) {
+    fn bound_log(&mut self) {
         self.checkpointer.committed();
+        let is_held = self.log.is_held.load(Ordering::Relaxed);
+        if is_held != self.log_is_held {
+            let pages = if is_held { 0 } else { LOG_PAGES_LAST_RESORT };
+            let connection = self.writer_connection.connection();
+            let set = connection.pragma_update(None, "wal_autocheckpoint", pages);
+            self.log_is_held = is_held == set.is_ok(); // else the next commit tries again
+        }
+        if is_held {
+            return;
+        }
         if self.log.to_truncate.swap(false, Ordering::Relaxed) {
             self.cut_log();
         } else if self.checkpointer.copied() > LOG_PAGES_MAX {
@@ -670,7 +707,7 @@ pub(super) fn open_watched(
 }
 
 /// Opens a connection that only reads; there must be a database.
-pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+pub(in crate::store) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     configure(&connection)?;

@@ -42,6 +42,25 @@ async fn the_lock_of_another_program_is_waited_for_and_told() {
     assert_eq!(nothing().await, Ok(()));
 }
 
+#[tokio::test]
+async fn the_writer_leaves_a_log_alone_that_is_held() {
+    let (_dir, db) = threaded();
+    let pages = async || {
+        // The first commit after a change is what notices it.
+        db.write_in_group(|_| Ok(())).await.expect("a commit");
+        let pages = db.write_in_group(|tx| {
+            let pages = tx.query_row("PRAGMA wal_autocheckpoint", [], |row| row.get::<_, u32>(0));
+            Ok(pages?)
+        });
+        pages.await.expect("a number")
+    };
+    assert_eq!(pages().await, LOG_PAGES_LAST_RESORT);
+    let hold = db.hold_log();
+    assert_eq!(pages().await, 0);
+    drop(hold);
+    assert_eq!(pages().await, LOG_PAGES_LAST_RESORT);
+}
+
 /// A database that was damaged while it was closed, and the errors that its fatal handler gets.
 fn damaged() -> (tempfile::TempDir, Db, std::sync::mpsc::Receiver<StoreError>) {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -147,7 +147,7 @@ fn listed(ids: &BTreeSet<String>) -> String {
 }
 
 /// The ids of the keys that the database is encrypted by.
-fn key_ids(connection: &Connection) -> Result<BTreeSet<String>, StoreError> {
+pub(in crate::store) fn key_ids(connection: &Connection) -> Result<BTreeSet<String>, StoreError> {
     let mut ids = BTreeSet::new();
     for Column { table, column } in COLUMNS {
         let all = format!("SELECT {column} FROM {table} WHERE {column} IS NOT NULL");

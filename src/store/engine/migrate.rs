@@ -128,7 +128,7 @@ fn check_schema(path: &Path, connection: &Connection, have: i64) -> Result<(), S
 
 /// Creates an empty file that only its owner can read, if it is missing; SQLite gives its log the same
 /// rights. (Never do this to an open database: closing the file would drop SQLite's locks.)
-fn make_private(path: &Path) -> Result<(), StoreError> {
+pub(in crate::store) fn make_private(path: &Path) -> Result<(), StoreError> {
     let made = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -156,7 +156,7 @@ fn runner() -> Runner {
     embedded::migrations::runner().set_grouped(false)
 }
 
-fn newest() -> i64 {
+pub(in crate::store) fn newest() -> i64 {
     let versions = runner()
         .get_migrations()
         .iter()
@@ -181,7 +181,7 @@ fn is_known(connection: &Connection, have: i64) -> Result<bool, StoreError> {
 }
 
 /// The schema version of an open database; 0 for a new file.
-pub(super) fn schema_version(connection: &Connection) -> Result<i64, StoreError> {
+pub(in crate::store) fn schema_version(connection: &Connection) -> Result<i64, StoreError> {
     if !connection.table_exists(None, "refinery_schema_history")? {
         return Ok(0);
     }

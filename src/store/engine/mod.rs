@@ -11,6 +11,7 @@ pub(super) mod inline;
 pub(super) mod integrity;
 pub(super) mod master_key;
 pub(super) mod migrate;
+pub(super) mod online_copy;
 pub(super) mod queue;
 pub(super) mod salvage;
 pub(super) mod upkeep;

@@ -62,6 +62,12 @@ impl Sizes {
 }
 
 impl Upkeep {
+    /// Where the database is.
+    pub(in crate::store) fn data_dir(&self) -> Result<Arc<DataDir>, StoreError> {
+        let data_dir = self.data_dir.clone();
+        data_dir.ok_or_else(|| StoreError::Other("the database is in memory".to_owned()))
+    }
+
     /// How busy the database is.
     pub fn engine_status(&self) -> EngineStatus {
         self.db.engine_status()

@@ -70,6 +70,15 @@ impl Ledger {
         );
     }
 
+    /// The ids of all events that have been acknowledged so far.
+    pub(super) fn acknowledged(&self) -> HashSet<String> {
+        let requests = self.requests.lock().unwrap();
+        let acknowledged = requests.iter().filter(|request| request.acknowledged);
+        acknowledged
+            .flat_map(|request| request.events.iter().map(id))
+            .collect()
+    }
+
     /// The ids of all events that have to arrive: those acknowledged, and those that the appliance
     /// stored but could no longer acknowledge. It stores a request whole or not at all.
     pub(super) async fn kept(&self, appliance: &Appliance) -> HashSet<String> {

@@ -13,6 +13,7 @@ use everpost::api::Doors;
 use everpost::base::{Clock, Entropy, TimeScale};
 use everpost::broker::people::People;
 use everpost::broker::{Broker, BrokerOptions};
+use everpost::model::backup::BackupRules;
 use everpost::model::event::EventKey;
 use everpost::model::export::ExportRules;
 use everpost::model::limits;
@@ -142,6 +143,7 @@ impl Life {
             probation: ground.probation,
             retention: ground.retention,
             exports: ExportRules::default(),
+            backups: BackupRules::default(),
             resubmissions_max: u32::MAX,
         };
         let broker = runtime.block_on(Broker::start(store.clone(), outbound, options))?;

@@ -1,0 +1,172 @@
+//! `everpost backup`: made by the server that runs, or without one from the data directory itself.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::app::boot::BESIDE_DATABASE;
+use crate::app::cli::output::{Output, Screen, moment, number, plural, text};
+use crate::app::cli::progress::Progress;
+use crate::app::cli::request::{Server, given};
+use crate::app::cli::server::{ServerArgs, existing_data_dir, unused_data_dir};
+use crate::base::Clock;
+use crate::base::human::{bytes, date_time, span};
+use crate::store::DataDir;
+use crate::store::backup::{BackupOrder, make};
+
+const BACKUPS: [&str; 2] = ["everpost", "backups"];
+
+/// Between two looks at how far the backup is.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Args, Debug)]
+pub(super) struct BackupArgs {
+    /// Existing directory, on the server's machine, that gets the backup as a directory of its own [default: the
+    /// setting backup.dir]
+    #[arg(value_name = "DIR")]
+    into: Option<PathBuf>,
+    /// Leave out everything but the database: the backup gives no secrets away, and cannot be started without the
+    /// master key
+    #[arg(long)]
+    without_master_key: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl BackupArgs {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let config = self.server.config()?;
+        if !self.server.names_url() {
+            existing_data_dir(&config)?;
+        }
+        let made = match unused_data_dir(&self.server, &config)? {
+            Some(data_dir) => {
+                let into = self.into.as_deref().or(config.backup_dir.as_deref());
+                self.make(&data_dir, into, config.storage_free_bytes_min)?
+            }
+            None => self.ask_for().await?,
+        };
+        Ok(self.output.show(&made, summary)?)
+    }
+
+    fn make(
+        &self,
+        data_dir: &DataDir,
+        into: Option<&Path>,
+        free_bytes_min: u64,
+    ) -> anyhow::Result<Value> {
+        let into = into.context("name a directory, or set backup.dir")?;
+        let order = BackupOrder {
+            into: into
+                .canonicalize()
+                .with_context(|| into.display().to_string())?,
+            beside: if self.without_master_key {
+                &[]
+            } else {
+                BESIDE_DATABASE
+            },
+            free_bytes_min,
+        };
+        let mut progress = Progress::new(None);
+        let made = make(data_dir, &order, &Clock::system(), &mut |pages| {
+            show(&mut progress, pages.copied, pages.all);
+            true
+        });
+        drop(progress);
+        Ok(serde_json::to_value(made?)?)
+    }
+
+    /// Has the server make it, and waits for it.
+    async fn ask_for(&self) -> anyhow::Result<Value> {
+        let into = self.into.as_deref().map(std::path::absolute).transpose()?;
+        let server = Server::new(self.server.find()?, self.output)?;
+        let order = json!({
+            "directory": into.map(|into| into.display().to_string()),
+            "withoutMasterKey": self.without_master_key,
+        });
+        let order = Value::Object(given(&order));
+        server.post(BACKUPS).json(&order).send().await?;
+        let mut progress = Progress::new(None);
+        let status = loop {
+            let status = server.get(BACKUPS).send().await?;
+            if status["running"].is_null() {
+                break status;
+            }
+            let pages = |name: &str| number(&status, &format!("/running/{name}"));
+            show(&mut progress, pages("pagesCopied"), pages("pages"));
+            tokio::time::sleep(LOOK_PAUSE).await;
+        };
+        drop(progress);
+        match status.pointer("/last/error").and_then(Value::as_str) {
+            None => Ok(status["last"]["backup"].clone()),
+            Some(error) => bail!("the backup failed: {error}"),
+        }
+    }
+}
+
+fn show(progress: &mut Progress, copied: u64, pages: u64) {
+    let more = match copied > 0 && copied == pages {
+        true => format!(" of {pages} pages copied; verifying them"),
+        false => format!(" of {pages} pages copied"),
+    };
+    progress.set(copied, &more);
+}
+
+fn summary(made: &Value, _: Screen) -> String {
+    let took = Duration::from_millis(number(made, "/tookMs"));
+    let files = made["files"].as_object().into_iter().flatten();
+    let size: u64 = files.map(|(_, file)| number(file, "/bytes")).sum();
+    let path = text(made, "/path");
+    format!(
+        "{} in {}: {}\n{path}\n",
+        bytes(size),
+        span(took),
+        contents(made)
+    )
+}
+
+/// What a backup is of, by its manifest.
+pub(super) fn contents(manifest: &Value) -> String {
+    let count =
+        |name: &str, one, many| plural(number(manifest, &format!("/counts/{name}")), one, many);
+    let made_at = moment(manifest, "/madeAt").map_or_else(String::new, date_time);
+    format!(
+        "{}, {}, {}, {} of Everpost {} at {made_at} UTC",
+        count("topics", "topic", "topics"),
+        count(
+            "eventSubscriptions",
+            "event subscription",
+            "event subscriptions"
+        ),
+        count("events", "event", "events"),
+        count(
+            "pendingDeliveries",
+            "pending delivery",
+            "pending deliveries"
+        ),
+        text(manifest, "/version")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_backed_up_is_told() {
+        let made = json!({"path": "/srv/backups/everpost-2026-11-24T185012Z", "version": "1.2.3",
+            "madeAt": "2026-11-24T18:50:12.138Z", "tookMs": 1_500,
+            "counts": {"topics": 1, "eventSubscriptions": 2, "events": 3, "pendingDeliveries": 4},
+            "files": {"everpost.db": {"bytes": 1_024, "sha256": ""}, "master.key": {"bytes": 512}}});
+        assert_eq!(
+            summary(&made, Screen::default()),
+            "1.5 KiB in 1.5 s: 1 topic, 2 event subscriptions, 3 events, 4 pending deliveries of Everpost 1.2.3 \
+             at 2026-11-24 18:50:12 UTC\n/srv/backups/everpost-2026-11-24T185012Z\n"
+        );
+    }
+}

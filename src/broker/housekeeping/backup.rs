@@ -1,0 +1,231 @@
+//! Backups while the appliance runs: when somebody asks for one, and on schedule. One at a time.
+
+use std::path::{Path, PathBuf};
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::model::audit::{AuditAction, Caller, Target};
+use crate::model::backup::{
+    BackupRules, BackupSchedule, BackupStatus, EndedBackup, KeptBackup, RunningBackup,
+};
+use crate::store::backup::BackupOrder;
+use crate::store::{BackupError, Pages, StoreError};
+
+/// Pause between two looks at the schedule.
+const ROUND_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A backup that somebody asks for.
+#[derive(Clone, Debug, Default)]
+pub struct BackupRequest {
+    /// `None` for that of the schedule.
+    pub directory: Option<PathBuf>,
+    pub without_master_key: bool,
+}
+
+/// The reason that no backup begins.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupRejected {
+    #[error("a backup is running, and there is one at a time")]
+    Running,
+    #[error("name a directory, or set backup.dir")]
+    NoDirectory,
+    #[error("{0}: {1}")]
+    Directory(String, String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The backups that are known of.
+#[derive(Debug, Default)]
+pub(in crate::broker) struct BackupBook {
+    running: Option<RunningBackup>,
+    /// Since the start.
+    last: Option<EndedBackup>,
+    /// In the directory of the schedule, newest first.
+    kept: Vec<KeptBackup>,
+}
+
+impl BackupBook {
+    fn next_at(&self, rules: &BackupRules, now: Timestamp) -> Timestamp {
+        let newest = self.kept.first().map(|kept| kept.manifest.made_at);
+        let failed = self.last.as_ref().filter(|last| last.error.is_some());
+        rules.next_at(newest, failed.map(|last| last.at), now)
+    }
+}
+
+impl Broker {
+    /// How backups stand.
+    pub fn backups(&self) -> BackupStatus {
+        let (rules, now) = (&self.options().backups, self.clock().now());
+        let book = self.backup_book();
+        let schedule = rules.dir.as_ref().map(|dir| BackupSchedule {
+            directory: dir.display().to_string(),
+            every_hours: rules.every.as_secs() / 3_600,
+            keep: rules.keep,
+            next_at: book.next_at(rules, now).max(now),
+        });
+        BackupStatus {
+            running: book.running,
+            last: book.last.clone(),
+            schedule,
+            value: book.kept.clone(),
+        }
+    }
+
+    /// Starts a backup that somebody asks for. It goes on without the caller.
+    pub async fn back_up(
+        &self,
+        by: &Caller,
+        request: &BackupRequest,
+    ) -> Result<(), BackupRejected> {
+        let order = self.backup_order(request)?;
+        if self.backup_book().running.is_some() {
+            return Err(BackupRejected::Running);
+        }
+        let directory = order.into.display().to_string();
+        let action = AuditAction::StartBackup { directory };
+        self.record(by, action, Target::appliance()).await?;
+        drop(self.start_backup(order)?); // it goes on by itself
+        Ok(())
+    }
+
+    fn backup_order(&self, request: &BackupRequest) -> Result<BackupOrder, BackupRejected> {
+        let rules = &self.options().backups;
+        let named = request.directory.as_ref().or(rules.dir.as_ref());
+        let named = named.ok_or(BackupRejected::NoDirectory)?;
+        let into = match request.directory.is_some() && named.is_relative() {
+            true => Err("it is not an absolute path".to_owned()),
+            false => existing_dir(named),
+        };
+        let reject = |problem| BackupRejected::Directory(named.display().to_string(), problem);
+        let with_master_key = rules.with_master_key && !request.without_master_key;
+        Ok(BackupOrder {
+            into: into.map_err(reject)?,
+            beside: if with_master_key { rules.beside } else { &[] },
+            free_bytes_min: self.options().free_bytes_min,
+        })
+    }
+
+    fn start_backup(&self, order: BackupOrder) -> Result<JoinHandle<()>, BackupRejected> {
+        let since = self.clock().now();
+        let mut book = self.backup_book();
+        if book.running.is_some() {
+            return Err(BackupRejected::Running);
+        }
+        book.running = Some(RunningBackup {
+            since,
+            pages_copied: 0,
+            pages: 0,
+        });
+        let broker = self.clone();
+        Ok(tokio::spawn(async move { broker.run_backup(order).await }))
+    }
+
+    async fn run_backup(&self, order: BackupOrder) {
+        let broker = self.clone();
+        let progress = move |pages: Pages| {
+            if let Some(running) = &mut broker.backup_book().running {
+                (running.pages_copied, running.pages) = (pages.copied, pages.all);
+            }
+            !broker.is_stopping()
+        };
+        let into = order.into.clone();
+        let upkeep = &self.store().upkeep;
+        let made = upkeep.back_up(order, self.clock().clone(), progress).await;
+        if let Ok(backup) = &made
+            && self.is_scheduled_into(&into)
+        {
+            self.backup_book().kept.insert(0, backup.clone());
+            self.keep_backups(self.options().backups.keep).await;
+        }
+        self.end_backup(made);
+    }
+
+    fn is_scheduled_into(&self, into: &Path) -> bool {
+        let scheduled = self.backup_order(&BackupRequest::default());
+        scheduled.is_ok_and(|order| order.into == into)
+    }
+
+    /// Learns which backups there are in the directory of the schedule, and deletes all but so many.
+    async fn keep_backups(&self, most: usize) {
+        let kept = match self.backup_order(&BackupRequest::default()) {
+            Ok(order) => self.store().upkeep.keep_backups(order.into, most).await,
+            Err(BackupRejected::NoDirectory) => return,
+            Err(error) => Err(BackupError::new(error)),
+        };
+        match kept {
+            Ok(kept) => self.backup_book().kept = kept,
+            Err(error) => tracing::error!(%error, "old backups cannot be listed or deleted"),
+        }
+    }
+
+    fn end_backup(&self, made: Result<KeptBackup, BackupError>) {
+        match &made {
+            Ok(KeptBackup { path, manifest }) => {
+                self.meters().backed_up(manifest);
+                tracing::info!(
+                    path,
+                    bytes = manifest.bytes(),
+                    "the appliance was backed up"
+                );
+            }
+            Err(error) => {
+                self.meters().backup_failed();
+                tracing::error!(%error, "the backup failed");
+            }
+        }
+        let mut book = self.backup_book();
+        book.running = None;
+        book.last = Some(EndedBackup {
+            at: self.clock().now(),
+            error: made.as_ref().err().map(ToString::to_string),
+            backup: made.ok(),
+        });
+    }
+
+    /// Backs up on schedule until the broker stops.
+    pub async fn run_backups(self) {
+        let rules = &self.options().backups;
+        self.keep_backups(usize::MAX).await;
+        if let Some(newest) = self.backup_book().kept.first() {
+            self.meters().backed_up(&newest.manifest);
+        }
+        while rules.dir.is_some() && !self.is_stopping() {
+            let now = self.clock().now();
+            if self.backup_book().next_at(rules, now) <= now {
+                self.back_up_on_schedule().await;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(ROUND_INTERVAL) => {}
+                () = self.stopping() => {}
+            }
+        }
+        self.stopping().await;
+    }
+
+    async fn back_up_on_schedule(&self) {
+        let order = self.backup_order(&BackupRequest::default());
+        match order.and_then(|order| self.start_backup(order)) {
+            Ok(running) => drop(running.await), // it has told how it ended
+            Err(BackupRejected::Running) => {}
+            Err(error) => self.end_backup(Err(BackupError::new(error))),
+        }
+    }
+
+    fn backup_book(&self) -> MutexGuard<'_, BackupBook> {
+        self.shared.backups.lock().unwrap()
+    }
+}
+
+/// The one path of a directory that exists, or the reason that it is none.
+fn existing_dir(dir: &Path) -> Result<PathBuf, String> {
+    let found = dir.canonicalize().map_err(|error| error.to_string())?;
+    match found.is_dir() {
+        true => Ok(found),
+        false => Err("it is not a directory".to_owned()),
+    }
+}

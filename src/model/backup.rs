@@ -1,0 +1,201 @@
+//! Backups: what one holds, when the next one is due, and how all of them stand. Pure.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::base::Timestamp;
+
+/// Raised when a part of a backup moves or changes its meaning.
+pub const FORMAT: u32 = 1;
+
+/// How the names of backups begin.
+pub const NAME_PREFIX: &str = "everpost-";
+
+/// How soon a scheduled backup that failed is tried again: what stood in its way is often gone by then.
+const AGAIN_AFTER: Duration = Duration::from_secs(15 * 60);
+
+/// The settings of backups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackupRules {
+    /// Where backups are made on schedule; `None` for no schedule.
+    pub dir: Option<PathBuf>,
+    pub every: Duration,
+    /// How many are kept there.
+    pub keep: usize,
+    /// Whether the files of `beside` are in them.
+    pub with_master_key: bool,
+    /// Files of the data directory that belong to the database: its key, and what would have to be set up anew.
+    pub beside: &'static [&'static str],
+}
+
+impl BackupRules {
+    /// When the next scheduled backup is due, after the newest one and one that has failed since.
+    pub fn next_at(
+        &self,
+        newest: Option<Timestamp>,
+        failed_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Timestamp {
+        // One from the future was made before the clock was set back.
+        let due = newest.map_or(now, |newest| newest.min(now) + self.every);
+        let again = failed_at.map_or(due, |failed_at| failed_at + AGAIN_AFTER);
+        due.max(again)
+    }
+}
+
+/// What a backup holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Manifest {
+    pub format: u32,
+    /// The version of Everpost that made it.
+    pub version: String,
+    /// What was acknowledged before this moment is in it.
+    pub made_at: Timestamp,
+    pub took_ms: u64,
+    /// The database that it is a copy of: the same in all backups of one appliance.
+    pub database_id: String,
+    pub schema: i64,
+    pub counts: BackupCounts,
+    /// The ids of the master keys that secrets in the database are encrypted with.
+    pub master_keys: Vec<String>,
+    /// Its files by their names.
+    pub files: BTreeMap<String, BackupFile>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct BackupCounts {
+    pub topics: u64,
+    pub event_subscriptions: u64,
+    pub events: u64,
+    pub pending_deliveries: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct BackupFile {
+    pub bytes: u64,
+    pub sha256: String,
+}
+
+impl Manifest {
+    pub fn bytes(&self) -> u64 {
+        self.files.values().map(|file| file.bytes).sum()
+    }
+
+    pub fn took(&self) -> Duration {
+        Duration::from_millis(self.took_ms)
+    }
+
+    /// The name of its directory: `everpost-2026-11-24T185012Z`.
+    pub fn name(&self) -> String {
+        let at = self.made_at.to_string().replace(':', "");
+        let to_the_second = at.split('.').next().unwrap_or_default();
+        format!("{NAME_PREFIX}{to_the_second}Z")
+    }
+}
+
+/// A backup and where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Backup")]
+pub struct KeptBackup {
+    pub path: String,
+    #[serde(flatten)]
+    pub manifest: Manifest,
+}
+
+/// How backups stand.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Backups")]
+pub struct BackupStatus {
+    pub running: Option<RunningBackup>,
+    /// The last one since the start.
+    pub last: Option<EndedBackup>,
+    /// Null without the setting `backup.dir`.
+    pub schedule: Option<BackupSchedule>,
+    /// Those of this appliance in the directory of the schedule, the newest first.
+    pub value: Vec<KeptBackup>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct RunningBackup {
+    pub since: Timestamp,
+    /// Once all pages are copied, the copy is verified.
+    pub pages_copied: u64,
+    pub pages: u64,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct EndedBackup {
+    pub at: Timestamp,
+    /// Null if it failed.
+    pub backup: Option<KeptBackup>,
+    /// The reason if it failed.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct BackupSchedule {
+    pub directory: String,
+    pub every_hours: u64,
+    /// How many are kept.
+    pub keep: usize,
+    pub next_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_one_is_due_after_the_newest_and_soon_after_a_failure() {
+        let hours = |hours: u64| Timestamp::from_ms(0) + Duration::from_secs(hours * 3_600);
+        let minute = |minute: u64| hours(10) + Duration::from_secs(minute * 60);
+        let rules = BackupRules {
+            every: Duration::from_secs(4 * 3_600),
+            ..BackupRules::default()
+        };
+        let now = hours(10);
+        for (newest, failed_at, next_at) in [
+            (None, None, now),
+            (Some(hours(9)), None, hours(13)),
+            (Some(hours(1)), None, hours(5)),
+            (Some(hours(1)), Some(now), minute(15)),
+            (None, Some(now), minute(15)),
+            // Somebody asked for another one, which failed.
+            (Some(hours(9)), Some(now), hours(13)),
+            (Some(hours(99)), None, hours(14)),
+        ] {
+            let found = rules.next_at(newest, failed_at, now);
+            assert_eq!(found, next_at, "{newest:?} {failed_at:?}");
+        }
+    }
+
+    #[test]
+    fn a_backup_is_named_by_its_moment() {
+        let manifest = Manifest {
+            format: FORMAT,
+            version: String::new(),
+            made_at: "2026-11-24T18:50:12.138Z".parse().expect("RFC 3339"),
+            took_ms: 0,
+            database_id: String::new(),
+            schema: 1,
+            counts: BackupCounts::default(),
+            master_keys: Vec::new(),
+            files: BTreeMap::new(),
+        };
+        assert_eq!(manifest.name(), "everpost-2026-11-24T185012Z");
+    }
+}

@@ -1,0 +1,116 @@
+//! Backups that are there: finding them, verifying them, and deleting old ones.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::base::sha256_of;
+use crate::model::backup::{BackupFile, FORMAT, KeptBackup, Manifest, NAME_PREFIX};
+use crate::store::engine::migrate;
+use crate::store::{BackupError, FILE};
+
+/// The file that describes a backup.
+pub(super) const MANIFEST_FILE: &str = "manifest.json";
+
+/// Bytes of a manifest: many times what it has.
+const MANIFEST_BYTES_MAX: u64 = 65_536;
+
+/// Backups in a directory that are looked at, the newest ones: more than are ever kept.
+const LOOKED_AT_MAX: usize = 1_000;
+
+/// Where a backup of that database is made, or deleted: its one place in `dir` that nobody takes for a backup.
+pub(super) fn draft_of(dir: &Path, database_id: &str) -> PathBuf {
+    dir.join(format!(".{NAME_PREFIX}{database_id}.unfinished"))
+}
+
+/// The size and the digest of a file.
+pub(super) fn describe(file: &Path) -> Result<BackupFile, BackupError> {
+    let read = File::open(file).and_then(sha256_of);
+    let (sha256, bytes) = read.map_err(|error| BackupError::at(file, error))?;
+    Ok(BackupFile { bytes, sha256 })
+}
+
+/// Reads the manifest of the backup at `path`.
+pub fn read(path: &Path) -> Result<Manifest, BackupError> {
+    let file = path.join(MANIFEST_FILE);
+    let mut text = String::new();
+    File::open(&file)
+        .and_then(|manifest| manifest.take(MANIFEST_BYTES_MAX).read_to_string(&mut text))
+        .map_err(|error| BackupError::at(&file, error))?;
+    let manifest: Manifest =
+        serde_json::from_str(&text).map_err(|error| BackupError::at(&file, error))?;
+    match fault_of(&manifest) {
+        None => Ok(manifest),
+        Some(fault) => Err(BackupError::at(&file, fault)),
+    }
+}
+
+fn fault_of(manifest: &Manifest) -> Option<&'static str> {
+    let is_plain = |name: &String| {
+        Path::new(name)
+            .file_name()
+            .is_some_and(|last| *last == **name)
+    };
+    if manifest.format > FORMAT || manifest.schema > migrate::newest() {
+        return Some("it was made by a newer release of Everpost, which can restore it");
+    }
+    if !manifest.files.keys().all(is_plain) {
+        return Some("it names files outside of the backup");
+    }
+    (!manifest.files.contains_key(FILE)).then_some("it names no database")
+}
+
+/// Checks that the files in `dir` are those of the manifest, to the last bit.
+pub fn verify(dir: &Path, manifest: &Manifest) -> Result<(), BackupError> {
+    for (name, expected) in &manifest.files {
+        let path = dir.join(name);
+        if describe(&path)? != *expected {
+            let problem = "it is damaged: size or SHA-256 are not those of the manifest";
+            return Err(BackupError::at(&path, problem));
+        }
+    }
+    Ok(())
+}
+
+/// The backups of the database in `dir`, the newest first. More than `keep` of them are deleted; others in the same
+/// directory are none of its business.
+pub(super) fn keep_newest(
+    dir: &Path,
+    database_id: &str,
+    keep: usize,
+) -> Result<Vec<KeptBackup>, BackupError> {
+    let mut kept = of_database(dir, database_id)?;
+    for old in kept.split_off(keep.min(kept.len())) {
+        delete(dir, &old)?;
+    }
+    Ok(kept)
+}
+
+fn of_database(dir: &Path, database_id: &str) -> Result<Vec<KeptBackup>, BackupError> {
+    let entries = fs::read_dir(dir).map_err(|error| BackupError::at(dir, error))?;
+    let is_backup = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        let is_named_so = name
+            .to_str()
+            .is_some_and(|name| name.starts_with(NAME_PREFIX));
+        is_named_so && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    };
+    let entries = entries.filter_map(Result::ok).filter(is_backup);
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort_unstable_by(|one, other| other.cmp(one)); // names begin with the moment
+    paths.truncate(LOOKED_AT_MAX);
+    let found = paths.into_iter().filter_map(|path| {
+        let manifest = read(&path).ok()?;
+        let path = path.display().to_string();
+        (manifest.database_id == database_id).then_some(KeptBackup { path, manifest })
+    });
+    Ok(found.collect())
+}
+
+/// Under another name first, so that no backup is ever found with only a part of its files.
+fn delete(dir: &Path, backup: &KeptBackup) -> Result<(), BackupError> {
+    let draft = draft_of(dir, &backup.manifest.database_id);
+    fs::rename(&backup.path, &draft)
+        .and_then(|()| fs::remove_dir_all(&draft))
+        .map_err(|error| BackupError::at(Path::new(&backup.path), error))
+}

@@ -1,0 +1,143 @@
+//! A copy of the database while it is written to: all of it as of one moment.
+//!
+//! One transaction holds the snapshot from the first page to the last; without it, every commit in between would
+//! have the copy begin anew. Neither the writer nor other readers wait for it. Only the write-ahead log cannot start
+//! over meanwhile, so whoever copies watches its size (see [`LogHold`](super::db::LogHold)).
+
+use std::fs::File;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+
+use crate::store::engine::db;
+use crate::store::error::{BackupError, StoreError};
+
+/// Pages of one step: a mebibyte. Each is flushed before the next, so that the flush of a commit on the same disk has
+/// no more than that to wait for.
+const STEP_PAGES: i32 = 64;
+
+/// The pause between two steps, in which the disk is there for others.
+const STEP_PAUSE: Duration = Duration::from_millis(2);
+
+/// How far a copy is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pages {
+    pub copied: u64,
+    pub all: u64,
+}
+
+/// Hears of each step how far the copy is, and ends it by an error.
+pub(in crate::store) type EachStep<'a> = &'a mut dyn FnMut(Pages) -> Result<(), BackupError>;
+
+/// Copies the database `from` as it is now into the empty file `to`.
+pub(in crate::store) fn copy_online(
+    from: &Path,
+    to: &Path,
+    each_step: EachStep<'_>,
+) -> Result<(), BackupError> {
+    let source = db::open_reader(from)?;
+    let snapshot = source.unchecked_transaction()?;
+    // The first read is what begins it.
+    snapshot.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    let copied = copy_snapshot(&snapshot, to, each_step);
+    drop(snapshot);
+    // What was committed meanwhile is written back here, and not by the writer, which publishers wait for.
+    let _ = source.execute_batch("PRAGMA wal_checkpoint(PASSIVE);");
+    copied
+}
+
+fn copy_snapshot(
+    snapshot: &Connection,
+    to: &Path,
+    each_step: EachStep<'_>,
+) -> Result<(), BackupError> {
+    // Closed after the connection, whose locks on the file it would end.
+    let written = File::open(to).map_err(|error| BackupError::at(to, error))?;
+    let mut copy = Connection::open(to)?;
+    // An unfinished copy is thrown away, so it needs no journal, and the steps flush it themselves.
+    copy.execute_batch(
+        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -1024;",
+    )?;
+    let backup = Backup::new(snapshot, &mut copy)?;
+    loop {
+        let step = backup.step(STEP_PAGES)?;
+        written
+            .sync_data()
+            .map_err(|error| BackupError::at(to, error))?;
+        let progress = backup.progress();
+        let count = |pages: i32| u64::try_from(pages).unwrap_or_default();
+        each_step(Pages {
+            copied: count(progress.pagecount - progress.remaining),
+            all: count(progress.pagecount),
+        })?;
+        if step == StepResult::Done {
+            return Ok(());
+        }
+        if step != StepResult::More {
+            return Err(StoreError::Locked.into());
+        }
+        thread::sleep(STEP_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::engine::migrate;
+
+    const ROWS: i64 = 400;
+
+    /// A database of some mebibytes.
+    fn filled(path: &Path) -> Connection {
+        migrate::migrate_file(path, &|_| {}).expect("a schema");
+        let writer = db::open_writer(path).expect("a database");
+        let fill = "CREATE TABLE t (n INTEGER, filler TEXT) STRICT;
+            WITH RECURSIVE n (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n WHERE n < 400)
+            INSERT INTO t SELECT n, printf('%016000d', n) FROM n;";
+        writer.execute_batch(fill).expect("rows");
+        writer
+    }
+
+    fn rows(path: &Path) -> (i64, i64) {
+        let copy = Connection::open(path).expect("the copy");
+        let rows = "SELECT count(*), max(n) FROM t";
+        let rows = copy.query_row(rows, [], |row| Ok((row.get(0)?, row.get(1)?)));
+        rows.expect("a count")
+    }
+
+    #[test]
+    fn what_is_written_meanwhile_is_not_in_the_copy_and_does_not_hold_it_up() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (from, to) = (dir.path().join("from.db"), dir.path().join("to.db"));
+        let writer = filled(&from);
+        migrate::make_private(&to).expect("a file");
+        let mut steps = Vec::new();
+        let copied = copy_online(&from, &to, &mut |pages| {
+            steps.push(pages);
+            let number = i64::try_from(steps.len()).expect("a number");
+            writer.execute("INSERT INTO t VALUES (?1, '')", [ROWS + number])?;
+            writer.execute("DELETE FROM t WHERE n = ?1", [number])?;
+            Ok(())
+        });
+        copied.expect("a copy");
+        assert!(steps.len() > 3, "in steps: {steps:?}");
+        assert!(steps.is_sorted_by_key(|pages| pages.copied), "{steps:?}");
+        let last = steps.last().expect("a step");
+        assert_eq!(last.copied, last.all);
+        assert_eq!(rows(&to), (ROWS, ROWS));
+    }
+
+    #[test]
+    fn a_step_can_end_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (from, to) = (dir.path().join("from.db"), dir.path().join("to.db"));
+        let _writer = filled(&from);
+        migrate::make_private(&to).expect("a file");
+        let ended = BackupError::from(StoreError::Closed);
+        let copied = copy_online(&from, &to, &mut |_| Err(ended.clone()));
+        assert_eq!(copied, Err(ended));
+    }
+}
