@@ -257,7 +257,7 @@ fn advance(
         }
         for target in targets {
             if receives(tx, target, receiving)? {
-                insert_delivery(tx, EventKey(key), target, open.received_at, None)?;
+                insert_delivery(tx, EventKey(key), target, open.received_at, None, None)?;
                 created.push(target);
                 *rows += 1;
             }
