@@ -129,6 +129,11 @@ CREATE TABLE delivery (
     locked_until         INTEGER,
     deferred             INTEGER NOT NULL DEFAULT 0 CHECK (deferred IN (0, 1)), -- received by number only
     message_properties   BLOB,             -- application properties that receivers set: an encoded map of AMQP
+    session              TEXT,             -- the message session that it belongs to
+    -- Messages that another queue has forwarded.
+    hops                 INTEGER,          -- how often
+    first_number         INTEGER,          -- the id of its delivery to the first queue
+    dead_letter_source   TEXT,             -- the queue of which it was a dead letter
     -- Dead letters.
     dead_letter_reason   TEXT,
     receiver_reason      TEXT,             -- given by the receiver that dead-lettered it itself
@@ -163,12 +168,51 @@ CREATE INDEX delivery_dead ON delivery (id, subscription_id, event_id, dead_lett
 CREATE INDEX delivery_dead_subscription ON delivery (subscription_id, id, event_id, dead_letter_reason,
     receiver_reason, last_outcome, last_status, ended_at, event_type, event_source, event_subject)
     WHERE state = 'DeadLettered';
+-- Which messages of a session are due, and which of them does its holder have?
+CREATE INDEX delivery_session ON delivery (subscription_id, session, next_attempt_at, id)
+    WHERE state = 'Pending' AND session IS NOT NULL;
+CREATE INDEX delivery_session_held ON delivery (subscription_id, session)
+    WHERE state = 'Pending' AND session IS NOT NULL AND lock_token IS NOT NULL;
 -- Where did this event go?
 CREATE INDEX delivery_event ON delivery (event_id);
 -- Who holds this lock?
 CREATE UNIQUE INDEX delivery_lock ON delivery (lock_token) WHERE lock_token IS NOT NULL;
 -- What does this blob hold?
 CREATE INDEX delivery_blob ON delivery (blob_id) WHERE blob_id IS NOT NULL;
+
+-- Message sessions of queues: those with messages, with a state, or with a holder. The lock on a session covers the
+-- messages of it that its holder has received; each of them has a lock that ends with it.
+CREATE TABLE message_session (
+    id              INTEGER PRIMARY KEY,
+    subscription_id INTEGER NOT NULL,
+    name            TEXT    NOT NULL, -- the session id of its messages
+    available_at    INTEGER NOT NULL, -- when its first message is due, or its lock ends; may be too early
+    lock_token      BLOB CHECK (length(lock_token) = 16), -- of the newest lock, also a lapsed one
+    locked_until    INTEGER,
+    state_set_at    INTEGER,
+    state           BLOB,             -- what its holders keep with it
+    CHECK ((lock_token IS NULL) = (locked_until IS NULL) AND (state IS NULL) = (state_set_at IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX message_session_name ON message_session (subscription_id, name);
+-- Which session of a queue can be held next?
+CREATE INDEX message_session_available ON message_session (subscription_id, available_at);
+-- Which sessions of a queue have a state?
+CREATE INDEX message_session_state ON message_session (subscription_id, state_set_at)
+    WHERE state_set_at IS NOT NULL;
+
+-- What queues remember of messages, so that one that is sent again is dropped.
+CREATE TABLE message_id (
+    subscription_id INTEGER NOT NULL,
+    fingerprint     BLOB    NOT NULL CHECK (length(fingerprint) = 16), -- of the message id
+    number          INTEGER NOT NULL, -- counts those of a queue
+    forgotten_at    INTEGER NOT NULL,
+    PRIMARY KEY (subscription_id, fingerprint)
+) STRICT, WITHOUT ROWID;
+
+-- Which are the oldest ones?
+CREATE UNIQUE INDEX message_id_number ON message_id (subscription_id, number);
+CREATE INDEX message_id_end ON message_id (forgotten_at);
 
 CREATE TABLE delivery_attempt (
     delivery_id      INTEGER NOT NULL,

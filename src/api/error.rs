@@ -374,6 +374,8 @@ impl From<ManageError> for ApiError {
             }
             ManageError::InputSchemaFixed
             | ManageError::DeliveryModeFixed(_)
+            | ManageError::QueuePropertyFixed(_)
+            | ManageError::NoForwardTarget(_)
             | ManageError::NothingSent(_) => {
                 Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", explanation)
             }
@@ -397,7 +399,10 @@ impl From<ReceiveError> for ApiError {
         let explanation = error.to_string();
         match error {
             ReceiveError::SubscriptionDeleted => Self::not_found(explanation),
-            ReceiveError::Pushed(_) => Self::bad_request(explanation),
+            ReceiveError::Pushed(_) | ReceiveError::NeedsSession(_) => {
+                Self::bad_request(explanation)
+            }
+            ReceiveError::Session(_) => Self::conflict(explanation),
             ReceiveError::TooManyWaiting => Self::too_many(explanation),
             ReceiveError::Store(error) => error.into(),
         }

@@ -148,12 +148,7 @@ pub fn amqp_server(
     let state = state.clone();
     let clock = state.broker.clock().clone();
     amqp::Server {
-        nodes: Box::new(move |client| {
-            Arc::new(amqp::Entities {
-                state: state.clone(),
-                client,
-            })
-        }),
+        nodes: Box::new(move |client| Arc::new(amqp::Entities::new(state.clone(), client))),
         clock,
         container_id,
         stop,

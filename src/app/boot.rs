@@ -221,6 +221,7 @@ impl Appliance {
         let replaying = tasks.run(&broker, "replay", Broker::replay, give_up);
         let exporting = tasks.run(&broker, "export", Broker::export, give_up);
         tasks.run(&broker, "fan-out", Broker::run_unfinished, give_up);
+        tasks.run(&broker, "forwarder", Broker::run_forwarder, give_up);
         tasks.run(&broker, "housekeeping", Broker::run_janitor, give_up);
         tasks.run(&broker, "retention", Broker::run_retention, give_up);
         tasks.run(&broker, "backup", Broker::run_backups, give_up);

@@ -5,6 +5,7 @@
 
 pub mod diagnostics;
 mod dispatch;
+mod forward;
 mod housekeeping;
 mod manage;
 pub mod people;
@@ -117,6 +118,8 @@ struct Shared {
     wake: Notify,
     unfinished: Unfinished,
     arrivals: Arrivals,
+    /// Wakes the forwarder.
+    forward_wake: Notify,
     last_poll: Mutex<Timestamp>,
     /// Whether too little is free on the disk; updated by the janitor.
     disk_is_low: AtomicBool,
@@ -171,6 +174,7 @@ impl Broker {
                 wake: Notify::new(),
                 unfinished,
                 arrivals: Arrivals::default(),
+                forward_wake: Notify::new(),
                 last_poll: Mutex::new(options.clock.now()),
                 disk_is_low: AtomicBool::new(false),
                 retention_cursor: tokio::sync::Mutex::new(RetentionCursor::new()),

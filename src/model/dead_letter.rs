@@ -24,6 +24,12 @@ named_enum! {
         Manual,
         /// Whoever scheduled it cancelled it in time.
         Cancelled,
+        /// Its queue takes messages with a session id only.
+        SessionIdMissing,
+        /// It was forwarded too often.
+        MaxTransferHopCountExceeded,
+        /// The queue that it was to be forwarded to is gone.
+        ForwardTargetMissing,
         /// A receiver dead-lettered it, with a reason of its own: [`DeadLetterDetails`].
         Application,
     }
@@ -54,6 +60,15 @@ impl DeadLetterReason {
             Self::EventUnreadable => "The stored event is damaged and cannot be read.",
             Self::Manual => "The delivery was dead-lettered by a user.",
             Self::Cancelled => "The scheduled message was cancelled.",
+            Self::SessionIdMissing => {
+                "Session enabled entity doesn't allow a message whose session identifier is null."
+            }
+            Self::MaxTransferHopCountExceeded => {
+                "The message was forwarded from queue to queue as often as it may be."
+            }
+            Self::ForwardTargetMissing => {
+                "The queue that the message was to be forwarded to does not exist."
+            }
             Self::Application => "The receiver dead-lettered the event.",
         }
     }

@@ -232,7 +232,7 @@ impl Settlement {
     pub fn for_exhausted(reason: DeadLetterReason, by: &SubscriptionDefinition) -> Self {
         let drops_expired = match &by.destination {
             Destination::WebHook(_) => false,
-            Destination::Queue(queue) => !queue.keeps_expired,
+            Destination::Queue(queue) => !queue.rules.keeps_expired,
         };
         match reason == DeadLetterReason::TimeToLiveExceeded && drops_expired {
             true => Self::Drop(reason),

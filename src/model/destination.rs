@@ -8,6 +8,8 @@ use crate::base::named::named_enum;
 use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
+use crate::model::limits::DUPLICATE_WINDOW;
+use crate::model::name::TopicName;
 use crate::model::pace::ReceiverLimits;
 use crate::model::signing::Signing;
 
@@ -100,6 +102,14 @@ impl Destination {
         }
     }
 
+    /// The rules of its queue; `None` where nothing is pulled.
+    pub fn queue_rules(&self) -> Option<&QueueRules> {
+        match self {
+            Self::WebHook(_) => None,
+            Self::Queue(queue) => Some(&queue.rules),
+        }
+    }
+
     /// Whether the validation of one holds for the other.
     pub fn is_same_receiver(&self, other: &Self) -> bool {
         match (self, other) {
@@ -119,12 +129,61 @@ impl Destination {
 }
 
 /// Settings of pull delivery (rule N5, S1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullQueue {
     /// How long a receiver locks an event unless it renews the lock.
     pub lock_duration: Duration,
-    /// Events that expire become dead letters. Otherwise they are dropped.
+    pub rules: QueueRules,
+}
+
+/// What distinguishes queues of messages from each other and from other pulled subscriptions (rule S1, S6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueRules {
+    /// Messages that expire become dead letters. Otherwise they are dropped.
     pub keeps_expired: bool,
+    /// Each message belongs to a session, and is received by who holds that.
+    pub has_sessions: bool,
+    /// A message whose id is remembered is accepted and dropped.
+    pub detects_duplicates: bool,
+    /// How long ids are remembered.
+    pub duplicate_window: Duration,
+    /// The queue that messages go on to (rule S4.2).
+    pub forward_to: Option<TopicName>,
+    /// The queue that dead letters go on to.
+    pub forward_dead_letters_to: Option<TopicName>,
+}
+
+impl QueueRules {
+    /// Those of pulled subscriptions that are no queues (rule N5).
+    pub fn of_events() -> Self {
+        Self {
+            keeps_expired: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether messages have to be looked at before they are stored.
+    pub fn inspect_messages(&self) -> bool {
+        self.has_sessions || self.detects_duplicates
+    }
+
+    /// Whether they have to be forwarded after that.
+    pub fn forward(&self) -> bool {
+        self.forward_to.is_some() || self.forward_dead_letters_to.is_some()
+    }
+}
+
+impl Default for QueueRules {
+    fn default() -> Self {
+        Self {
+            keeps_expired: false,
+            has_sessions: false,
+            detects_duplicates: false,
+            duplicate_window: DUPLICATE_WINDOW,
+            forward_to: None,
+            forward_dead_letters_to: None,
+        }
+    }
 }
 
 /// An HTTP receiver.

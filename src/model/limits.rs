@@ -289,6 +289,41 @@ pub const QUEUE_DELIVERIES_MAX: u32 = 2_000;
 /// Bytes of application properties that the receivers of a message may set.
 pub const RECEIVER_PROPERTY_BYTES_MAX: usize = 65_536;
 
+/// Characters of a session id (rule S6).
+pub const SESSION_ID_MAX: usize = 128;
+
+/// Bytes of the state of a session.
+pub const SESSION_STATE_BYTES_MAX: usize = 262_144;
+
+/// Sessions of a queue that may have a state: it outlives their messages, so nothing else bounds them.
+pub const SESSION_STATES_MAX: usize = 10_000;
+
+/// Messages of a session that its holder may have at once: to renew the lock is one change for all of them.
+pub const SESSION_MESSAGES_HELD_MAX: usize = 500;
+
+/// Sessions that one answer lists.
+pub const SESSIONS_LISTED_MAX: usize = 100;
+
+/// How long a receiver waits for the next session by default (rule S10.5).
+pub const SESSION_WAIT: Duration = Duration::from_secs(60);
+
+/// How long a queue remembers ids of messages, by default, at least and at most (rule S6).
+pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(10 * 60);
+pub const DUPLICATE_WINDOW_SECONDS: std::ops::RangeInclusive<u64> = 20..=7 * 24 * 3_600;
+
+/// Ids of messages that a queue remembers, about 100 MB. Beyond it the oldest ones are forgotten.
+pub const DUPLICATE_IDS_MAX: u64 = 1_000_000;
+
+/// Messages that are stored together in a queue with sessions or duplicate detection, whose deliveries cannot be
+/// created later.
+pub const STRICT_BATCH_MAX: usize = 4_500;
+
+/// How often a message may be forwarded: further on it is a dead letter (rule S4.2).
+pub const HOPS_MAX: u32 = 4;
+
+/// Messages that one change forwards.
+pub const FORWARDED_AT_ONCE_MAX: usize = 100;
+
 /// The shortest life of messages that a queue may set.
 pub const MESSAGE_TIME_TO_LIVE_MIN: Duration = Duration::from_secs(1);
 

@@ -34,6 +34,7 @@ pub mod replay;
 pub mod response_script;
 pub mod retention;
 pub mod retry;
+pub mod session;
 pub mod setting;
 pub mod shared_access;
 pub mod signing;

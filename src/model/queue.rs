@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::model::destination::{Destination, PullQueue};
+use crate::model::destination::{Destination, PullQueue, QueueRules};
 use crate::model::filter::{Dialect, Filter};
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition};
@@ -21,8 +21,7 @@ pub struct QueueDefinition {
     pub deliveries_max: u32,
     /// How long messages live at most; one may have less time of its own.
     pub time_to_live: Duration,
-    /// Messages that expire become dead letters. Otherwise they are dropped.
-    pub keeps_expired: bool,
+    pub rules: QueueRules,
 }
 
 impl QueueDefinition {
@@ -34,7 +33,7 @@ impl QueueDefinition {
                 lock_duration: queue.lock_duration,
                 deliveries_max: subscription.retry_policy.attempts_max,
                 time_to_live: subscription.retry_policy.time_to_live,
-                keeps_expired: queue.keeps_expired,
+                rules: queue.rules.clone(),
             }),
         }
     }
@@ -44,7 +43,7 @@ impl QueueDefinition {
         SubscriptionDefinition {
             destination: Destination::Queue(PullQueue {
                 lock_duration: self.lock_duration,
-                keeps_expired: self.keeps_expired,
+                rules: self.rules.clone(),
             }),
             filter: Filter {
                 dialect: Dialect::Namespace,
@@ -64,6 +63,21 @@ impl QueueDefinition {
             disabled: None,
             disable_on_gone: false,
         }
+    }
+
+    /// The property in which it differs from what the queue is, and which cannot be changed: it would leave messages
+    /// that nobody can receive, or that were never looked at.
+    pub fn fixed_change(&self, now: &Self) -> Option<&'static str> {
+        let (one, other) = (&self.rules, &now.rules);
+        let fixed = [
+            (one.has_sessions == other.has_sessions, "requiresSession"),
+            (
+                one.detects_duplicates == other.detects_duplicates,
+                "requiresDuplicateDetection",
+            ),
+        ];
+        let changed = fixed.into_iter().find(|(is_same, _)| !is_same);
+        changed.map(|(_, name)| name)
     }
 
     /// The subscription of a queue that was `before`, whose deliveries stay paused if they were.

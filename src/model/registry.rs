@@ -64,6 +64,9 @@ pub struct TopicEntry {
     pub namespace: Option<Arc<NamespaceEntry>>,
     /// By the name's key, hence in alphabetical order.
     pub subscriptions: RedBlackTreeMapSync<String, Arc<EventSubscription>>,
+    /// The queue that it is, if messages are looked at before they are stored, or forwarded. Kept here, so that nothing is
+    /// searched for at every publishing.
+    pub strict: Option<Arc<EventSubscription>>,
 }
 
 /// The snapshot.
@@ -148,6 +151,7 @@ impl Registry {
             subscriptions: current.map_or_else(RedBlackTreeMapSync::default, |entry| {
                 entry.subscriptions.clone()
             }),
+            strict: current.and_then(|entry| entry.strict.clone()),
             topic,
         };
         self.topic_keys.insert_mut(entry.topic.id, key.clone());
@@ -179,6 +183,7 @@ impl Registry {
         self.subscription_keys.insert_mut(subscription.id, keys);
         let entry = Arc::make_mut(entry);
         entry.subscriptions.insert_mut(key, Arc::new(subscription));
+        entry.strict = entry.strict_queue();
     }
 
     /// Removes an event subscription.
@@ -188,7 +193,9 @@ impl Registry {
         };
         self.subscription_keys.remove_mut(&id);
         if let Some(entry) = self.topics.get_mut(&topic) {
-            Arc::make_mut(entry).subscriptions.remove_mut(&key);
+            let entry = Arc::make_mut(entry);
+            entry.subscriptions.remove_mut(&key);
+            entry.strict = entry.strict_queue();
         }
     }
 
@@ -328,6 +335,12 @@ impl TopicEntry {
         let own = self.subscriptions.get(&self.topic.name.key())?;
         let is_pulled = own.definition.destination.delivery_mode() == DeliveryMode::Queue;
         (self.namespace.is_none() && is_pulled).then_some(own)
+    }
+
+    fn strict_queue(&self) -> Option<Arc<EventSubscription>> {
+        let own = self.queue()?;
+        let rules = own.definition.destination.queue_rules()?;
+        (rules.inspect_messages() || rules.forward()).then(|| Arc::clone(own))
     }
 
     /// `event` as the filters of this topic's subscriptions see it.

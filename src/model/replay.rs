@@ -88,6 +88,8 @@ named_enum! {
         EventUnreadable,
         /// Only the appliance publishes to the topic.
         BuiltInTopic,
+        /// The queue takes messages with a session id only.
+        SessionIdMissing,
     }
 }
 
@@ -109,6 +111,7 @@ impl NotResubmitted {
             Self::BuiltInTopic => {
                 "the topic is built in, and nobody but the appliance publishes to it"
             }
+            Self::SessionIdMissing => "the queue takes messages with a session id only",
         }
     }
 }

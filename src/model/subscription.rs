@@ -220,6 +220,12 @@ impl EventSubscription {
         self.has_agreed() && !self.definition.paused && self.definition.disabled.is_none()
     }
 
+    /// Whether its messages are received in sessions (rule S6).
+    pub fn has_sessions(&self) -> bool {
+        let rules = self.definition.destination.queue_rules();
+        rules.is_some_and(|rules| rules.has_sessions)
+    }
+
     /// Whether the dispatcher may send its deliveries; those of a queue are pulled.
     pub fn may_send(&self) -> bool {
         match self.definition.destination.delivery_mode() {

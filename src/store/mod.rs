@@ -40,12 +40,13 @@ pub use error::{BackupError, StoreError};
 pub use inspectors::{Inspectors, PutOutcome};
 pub use key_uses::KeyUses;
 pub use ledger::Ledger;
-pub use ledger::append::{AppendRequest, Appended, Effects, HandedOver};
+pub use ledger::append::{AppendRequest, Appended, Effects, HandedOver, QueueIntake};
 pub use ledger::exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, Exported, PendingBlob};
 pub use ledger::fan_out::{FanOut, FannedOut};
+pub use ledger::forward::{ForwardRequest, ForwardTarget, Forwarded};
 pub use ledger::lease::{Due, LeaseRequest, Leased};
 pub use ledger::locks::{
-    DeadLetter, LockBatch, LockChanges, LockRequest, LockSelection, LockSettled, Locked,
+    DeadLetter, LockBatch, LockChanges, LockRequest, LockSelection, LockSettled, Locked, Origin,
     PeekRequest, Peeked,
 };
 pub use ledger::notices::{NoticeMark, OwedNotice};
@@ -54,6 +55,7 @@ pub use ledger::resubmit::{
     Candidate, ReplayStep, Resubmission, ResubmitDone, ResubmitOutcome, ResubmitRequest,
     ResubmitTarget, Resubmitted, Sent,
 };
+pub use ledger::sessions::{SessionPlace, SessionQuery, SessionRequest};
 pub use ledger::settle::{
     DiscardRequest, Discarded, FreeChange, FreeChanges, FreeSettled, Settled, SettlementRecord,
 };

@@ -195,6 +195,9 @@ fn sentence_for(reason: DeadLetterReason) -> &'static str {
         }
         DeadLetterReason::SubscriptionDeleted => "Event subscription was deleted.",
         DeadLetterReason::Cancelled => "Scheduled message was cancelled.",
+        DeadLetterReason::SessionIdMissing => "Session id is missing.",
+        DeadLetterReason::MaxTransferHopCountExceeded => "Maximum transfer hop count was exceeded.",
+        DeadLetterReason::ForwardTargetMissing => "Queue to forward to was not found.",
         DeadLetterReason::EventUnreadable => "Event could not be read.",
         DeadLetterReason::Application => "Event was rejected.",
         DeadLetterReason::Manual => "Event was dead-lettered by an operator.",

@@ -247,6 +247,127 @@ test("a subscriber sees everything, and what it fails at dies", async () => {
   });
 });
 
+const SESSIONS = { requiresSession: true, maxDeliveryCount: 3, lockDuration: "PT5S" };
+
+test("sessions have one holder, state and order", async () => {
+  const queue = await createQueue(SESSIONS);
+  await send(queue, [
+    { body: "1", sessionId: "one" },
+    { body: "2", sessionId: "one" },
+    { body: "3", sessionId: "two" },
+  ]);
+  const one = await client.acceptSession(queue, "one");
+  assert.equal(one.sessionId, "one");
+  await one.setSessionState({ half: true });
+  assert.deepEqual(await one.getSessionState(), { half: true });
+  assert.ok((await one.renewSessionLock()) >= one.sessionLockedUntilUtc);
+  await assert.rejects(client.acceptSession(queue, "one"), { code: "SessionCannotBeLocked" });
+  const found = await receive(one, 2);
+  assert.deepEqual(
+    found.map((message) => [message.body, message.sessionId]),
+    [
+      ["1", "one"],
+      ["2", "one"],
+    ],
+  );
+  for (const message of found) await one.completeMessage(message);
+  const two = await client.acceptNextSession(queue);
+  assert.equal(two.sessionId, "two");
+  assert.deepEqual((await two.peekMessages(9)).map((message) => message.body), ["3"]);
+  await two.close();
+  await one.close();
+  const again = await client.acceptSession(queue, "one");
+  assert.deepEqual(await again.getSessionState(), { half: true });
+  await again.close();
+});
+
+test("a session is subscribed to, and messages are settled in it", async () => {
+  const queue = await createQueue(SESSIONS);
+  await send(
+    queue,
+    ["a", "bad", "later", "b"].map((body) => ({ body, sessionId: "s" })),
+  );
+  const session = await client.acceptNextSession(queue);
+  const seen = [];
+  let deferred;
+  await new Promise((resolve, reject) => {
+    session.subscribe(
+      {
+        processMessage: async (message) => {
+          seen.push(message.body);
+          if (message.body === "bad") {
+            await session.deadLetterMessage(message, { deadLetterReason: "broken" });
+          } else if (message.body === "later") {
+            deferred = message.sequenceNumber;
+            await session.deferMessage(message);
+          } else {
+            await session.completeMessage(message);
+          }
+          if (message.body === "b") setTimeout(resolve, 200);
+        },
+        processError: async (args) => reject(args.error),
+      },
+      { autoCompleteMessages: false },
+    );
+  });
+  assert.deepEqual(seen, ["a", "bad", "later", "b"]);
+  const [later] = await session.receiveDeferredMessages(deferred);
+  assert.equal(later.body, "later");
+  await session.completeMessage(later);
+  await session.close();
+  await receiving(queue, { subQueueType: "deadLetter" }, async (receiver) => {
+    const [message] = await receive(receiver, 1);
+    assert.deepEqual([message.body, message.sessionId], ["bad", "s"]);
+    await receiver.completeMessage(message);
+  });
+});
+
+test("a session is lost in the end, and renewed until then", async () => {
+  const queue = await createQueue(SESSIONS);
+  await send(queue, { body: "slow", sessionId: "s" });
+  const renewed = await client.acceptSession(queue, "s");
+  const [message] = await receive(renewed, 1);
+  await new Promise((resolve) => setTimeout(resolve, 6_500));
+  await renewed.completeMessage(message);
+  await renewed.close();
+  await send(queue, { body: "late", sessionId: "s" });
+  const never = { maxAutoLockRenewalDurationInMs: 0 };
+  const lost = await client.acceptSession(queue, "s", never);
+  await receive(lost, 1);
+  await new Promise((resolve) => setTimeout(resolve, 5_500));
+  await assert.rejects(lost.renewSessionLock(), { code: "SessionLockLost" });
+  const other = await client.acceptNextSession(queue, never);
+  const [again] = await receive(other, 1);
+  assert.equal(again.deliveryCount, 1);
+  await other.completeMessage(again);
+  await other.close();
+  await lost.close();
+});
+
+test("what sessions are for is enforced", async () => {
+  const queue = await createQueue(SESSIONS);
+  await assert.rejects(send(queue, { body: "lost" }), /SessionId was not set/);
+  const plain = client.createReceiver(queue);
+  await assert.rejects(plain.receiveMessages(1, { maxWaitTimeInMs: 500 }), /non-sessionful/);
+  await plain.close();
+  await assert.rejects(client.acceptSession(await createQueue(), "s"), /does not require sessions/);
+});
+
+test("duplicates are dropped", async () => {
+  const queue = await createQueue({ requiresDuplicateDetection: true });
+  await send(queue, [
+    { body: "first", messageId: "a" },
+    { body: "second", messageId: "a" },
+    { body: "third", messageId: "b" },
+  ]);
+  await send(queue, { body: "fourth", messageId: "b" });
+  await receiving(queue, { receiveMode: "receiveAndDelete" }, async (receiver) => {
+    const found = await receive(receiver, 2);
+    assert.deepEqual(found.map((message) => message.body), ["first", "third"]);
+    assert.deepEqual(await receiver.receiveMessages(1, { maxWaitTimeInMs: 500 }), []);
+  });
+});
+
 test("missing queues are named", async () => {
   await assert.rejects(send("missing", { body: "lost" }), { code: "MessagingEntityNotFound" });
 });

@@ -4,9 +4,12 @@ import datetime
 import os
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import requests
 from azure.servicebus import (
+    NEXT_AVAILABLE_SESSION,
     ServiceBusClient,
     ServiceBusMessage,
     ServiceBusReceiveMode,
@@ -16,8 +19,11 @@ from azure.servicebus.exceptions import (
     MessageLockLostError,
     MessageSizeExceededError,
     MessagingEntityNotFoundError,
+    OperationTimeoutError,
     ServiceBusAuthenticationError,
     ServiceBusError,
+    SessionCannotBeLockedError,
+    SessionLockLostError,
 )
 
 from appliance import Appliance
@@ -362,6 +368,301 @@ def test_topics_of_namespaces_have_subscriptions(appliance, client):
             receiving.receive_messages()
     with pytest.raises(ServiceBusError, match="Cannot create a message sender"):
         send(client, f"{topic}/Subscriptions/all", "lost")
+
+
+@pytest.fixture
+def session_queue(create_queue):
+    return create_queue(requiresSession=True, maxDeliveryCount=3)
+
+
+def drain(receiving, count):
+    """Receives so many messages and completes them."""
+    found = []
+    while len(found) < count:
+        messages = receiving.receive_messages(max_message_count=count - len(found))
+        assert messages, found
+        for message in messages:
+            receiving.complete_message(message)
+        found += messages
+    return bodies(found)
+
+
+def test_sessions_have_one_holder_state_and_order(client, session_queue):
+    queue = session_queue
+    send(client, queue, "1", "2", session_id="one")
+    send(client, queue, "3", session_id="two")
+    send(client, queue, "4", session_id="one")
+    with receiver(client, queue, session_id="one") as one:
+        assert one.session.session_id == "one"
+        assert one.session.get_state() is None
+        one.session.set_state(b"half")
+        assert one.session.get_state() == b"half"
+        before = one.session.locked_until_utc
+        time.sleep(0.1)
+        assert one.session.renew_lock() > before
+        with pytest.raises(SessionCannotBeLockedError):
+            with receiver(client, queue, session_id="one"):
+                pass
+        [message] = one.receive_messages(max_message_count=1)
+        assert (str(message), message.session_id) == ("1", "one")
+        one.complete_message(message)
+        assert drain(one, 2) == ["2", "4"]
+        send(client, queue, "5", session_id="one")
+        assert drain(one, 1) == ["5"]
+    with receiver(client, queue, session_id=NEXT_AVAILABLE_SESSION) as two:
+        assert two.session.session_id == "two"
+        assert bodies(two.peek_messages(max_message_count=9)) == ["3"]
+        assert drain(two, 1) == ["3"]
+    with receiver(client, queue, session_id="one") as one:
+        assert one.session.get_state() == b"half"
+        one.session.set_state(None)
+        assert one.session.get_state() is None
+
+
+def test_a_session_is_waited_for(client, session_queue):
+    with pytest.raises(OperationTimeoutError):
+        with client.get_queue_receiver(
+            session_queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=1
+        ) as receiving:
+            receiving.receive_messages()
+    with ThreadPoolExecutor() as pool:
+
+        def later():
+            time.sleep(1)
+            send(client, session_queue, "late", session_id="s")
+
+        sending = pool.submit(later)
+        began = time.monotonic()
+        with receiver(client, session_queue, session_id=NEXT_AVAILABLE_SESSION) as receiving:
+            assert receiving.session.session_id == "s"
+            assert 1 <= time.monotonic() - began < 3
+            assert drain(receiving, 1) == ["late"]
+        sending.result()
+
+
+def test_messages_need_a_session_id_in_a_queue_with_sessions(appliance, client, session_queue):
+    with pytest.raises(ServiceBusError, match="The SessionId was not set"):
+        send(client, session_queue, "lost")
+    with pytest.raises(ServiceBusError, match="non-sessionful message receiver"):
+        with receiver(client, session_queue) as receiving:
+            receiving.receive_messages()
+    # An event that comes over HTTP cannot be refused with an answer to its sender alone.
+    key = appliance.manage("POST", f"/topics/{session_queue}/listKeys")["key1"]
+    answer = requests.post(
+        f"{appliance.url}/topics/{session_queue}/api/events",
+        json={"specversion": "1.0", "id": "e", "source": "/s", "type": "T"},
+        headers={"aeg-sas-key": key, "Content-Type": "application/cloudevents+json"},
+        timeout=WAIT_S,
+    )
+    assert answer.ok, answer.text
+    with receiver(client, session_queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+        [message] = dead.receive_messages()
+        assert message.dead_letter_reason == "Session ID is null."
+        dead.complete_message(message)
+
+
+def test_plain_queues_have_no_sessions(client, queue):
+    with pytest.raises(ServiceBusError, match="does not require sessions"):
+        with receiver(client, queue, session_id="one") as receiving:
+            receiving.receive_messages()
+
+
+def test_messages_of_sessions_are_settled(client, session_queue):
+    queue = session_queue
+    send(client, queue, "poison", "later", "bad", session_id="s")
+    with receiver(client, queue, session_id="s") as receiving:
+        for count in range(3):
+            [message] = receiving.receive_messages(max_message_count=1)
+            assert (str(message), message.delivery_count) == ("poison", count)
+            receiving.abandon_message(message)
+        [later] = receiving.receive_messages(max_message_count=1)
+        receiving.defer_message(later)
+        [bad] = receiving.receive_messages(max_message_count=1)
+        receiving.dead_letter_message(bad, reason="broken")
+        [deferred] = receiving.receive_deferred_messages(later.sequence_number)
+        assert str(deferred) == "later"
+        receiving.complete_message(deferred)
+        assert receiving.peek_messages() == []
+    with receiver(client, queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+        found = dead.receive_messages(max_message_count=2, max_wait_time=2)
+        if len(found) < 2:
+            found += dead.receive_messages(max_message_count=1)
+        assert [(str(each), each.session_id) for each in found] == [("poison", "s"), ("bad", "s")]
+        assert [each.dead_letter_reason for each in found] == ["MaxDeliveryCountExceeded", "broken"]
+        for each in found:
+            dead.complete_message(each)
+
+
+def test_a_session_is_lost_and_its_messages_keep_their_order(client, create_queue):
+    queue = create_queue(requiresSession=True, lockDuration="PT5S")
+    send(client, queue, *"abc", session_id="s")
+    with receiver(client, queue, session_id="s") as receiving:
+        [message] = receiving.receive_messages(max_message_count=1)
+        time.sleep(4)
+        receiving.session.renew_lock()
+        time.sleep(3)
+        receiving.complete_message(message)
+        [message] = receiving.receive_messages(max_message_count=1)
+        time.sleep(5.5)
+        with pytest.raises(SessionLockLostError):
+            receiving.session.renew_lock()
+        with receiver(client, queue, session_id=NEXT_AVAILABLE_SESSION) as other:
+            [again] = other.receive_messages(max_message_count=1)
+            assert (str(again), again.delivery_count) == ("b", 1)
+            other.complete_message(again)
+            assert drain(other, 1) == ["c"]
+
+
+def test_what_a_closed_receiver_had_was_not_received(client, session_queue):
+    send(client, session_queue, *"ab", session_id="s")
+    for _ in range(2):
+        with receiver(client, session_queue, session_id="s", prefetch_count=2) as receiving:
+            [message] = receiving.receive_messages(max_message_count=1)
+            assert (str(message), message.delivery_count) == ("a", 0)
+
+
+def test_sessions_are_listed(client, session_queue):
+    for session in ("one", "two"):
+        send(client, session_queue, "x", session_id=session)
+    assert list(client.list_queue_sessions(session_queue)) == ["one", "two"]
+    past = datetime.datetime(2020, 1, 1)
+    assert list(client.list_queue_sessions(session_queue, state_updated_after=past)) == []
+    with receiver(client, session_queue, session_id="two") as receiving:
+        receiving.session.set_state(b"x")
+        assert drain(receiving, 1) == ["x"]
+    listed = client.list_queue_sessions(session_queue, state_updated_after=past)
+    assert list(listed) == ["two"]
+    assert list(client.list_queue_sessions(session_queue)) == ["one", "two"]
+
+
+def test_sessions_survive_a_crash(tmp_path):
+    with Appliance(tmp_path / "data") as appliance:
+        properties = {"requiresSession": True, "lockDuration": "PT10S"}
+        appliance.manage("PUT", "/queues/jobs", {"properties": properties}, status=201)
+        string = connection_string(appliance)
+        client = ServiceBusClient.from_connection_string(string, retry_total=0)
+        send(client, "jobs", *"abc", session_id="s")
+        held = receiver(client, "jobs", session_id="s")
+        [first] = held.receive_messages(max_message_count=1)
+        held.complete_message(first)
+        held.session.set_state(b"one done")
+        [_] = held.receive_messages(max_message_count=1)
+        held.session.renew_lock()
+        process, appliance.process = appliance.process, None
+        process.kill()
+        process.wait()
+    with Appliance(tmp_path / "data") as appliance:
+        string = connection_string(appliance)
+        with ServiceBusClient.from_connection_string(string, retry_total=0) as client:
+            with pytest.raises(SessionCannotBeLockedError):
+                with receiver(client, "jobs", session_id="s"):
+                    pass
+            with client.get_queue_receiver(
+                "jobs", session_id=NEXT_AVAILABLE_SESSION, max_wait_time=15
+            ) as receiving:
+                assert receiving.session.get_state() == b"one done"
+                found = receiving.receive_messages(max_message_count=1)
+                assert [(str(each), each.delivery_count) for each in found] == [("b", 1)]
+                receiving.complete_message(found[0])
+                assert drain(receiving, 1) == ["c"]
+
+
+def test_duplicates_are_dropped(client, create_queue):
+    queue = create_queue(
+        requiresDuplicateDetection=True, duplicateDetectionHistoryTimeWindow="PT20S"
+    )
+    send(client, queue, "first", message_id="a")
+    send(client, queue, "second", message_id="a")
+    send(client, queue, "third", message_id="b")
+    with receiver(client, queue) as receiving:
+        assert drain(receiving, 2) == ["first", "third"]
+        send(client, queue, "after it was completed", message_id="a")
+        assert receiving.receive_messages(max_wait_time=1) == []
+        with client.get_queue_sender(queue) as sender:
+            batch = [ServiceBusMessage(each, message_id=each) for each in "cdc"]
+            sender.send_messages(batch)
+        assert drain(receiving, 2) == ["c", "d"]
+        time.sleep(20)
+        send(client, queue, "later", message_id="a")
+        assert drain(receiving, 1) == ["later"]
+
+
+def test_what_a_queue_is_cannot_be_changed(appliance, session_queue):
+    plain = {"properties": {"requiresSession": False}}
+    appliance.manage("PUT", f"/queues/{session_queue}", plain, status=400)
+
+
+def test_messages_are_forwarded(client, create_queue):
+    last = create_queue()
+    middle = create_queue(forwardTo=last)
+    first = create_queue(forwardTo=f"sb://localhost/{middle}")
+    send(client, first, "a", "b", message_id="m")
+    later = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=2)
+    with client.get_queue_sender(first) as sender:
+        [number] = sender.schedule_messages(ServiceBusMessage("late"), later)
+    with receiver(client, last) as receiving:
+        found = []
+        while len(found) < 3:
+            messages = receiving.receive_messages(max_message_count=3)
+            assert messages, found
+            for message in messages:
+                receiving.complete_message(message)
+            found += messages
+        assert bodies(found) == ["a", "b", "late"]
+        assert found[0].message_id == "m"
+        assert found[2].enqueued_sequence_number == number < found[2].sequence_number
+    with pytest.raises(ServiceBusError, match="auto-forwarding"):
+        with receiver(client, first) as receiving:
+            receiving.receive_messages()
+
+
+def test_dead_letters_are_forwarded(client, create_queue):
+    graves = create_queue()
+    queue = create_queue(forwardDeadLetteredMessagesTo=graves, maxDeliveryCount=1)
+    send(client, queue, "bad", "poison")
+    with receiver(client, queue) as receiving:
+        for message in receiving.receive_messages(max_message_count=2):
+            match str(message):
+                case "bad":
+                    receiving.dead_letter_message(message, reason="broken", error_description="no")
+                case "poison":
+                    receiving.abandon_message(message)
+    with receiver(client, graves) as receiving:
+        found = []
+        while len(found) < 2:
+            messages = receiving.receive_messages(max_message_count=2)
+            assert messages, found
+            for message in messages:
+                receiving.complete_message(message)
+            found += messages
+    told = {str(each): each for each in found}
+    assert told["bad"].application_properties[b"DeadLetterReason"] == b"broken"
+    assert told["bad"].dead_letter_error_description == "no"
+    assert told["poison"].dead_letter_reason == "MaxDeliveryCountExceeded"
+    assert {each.dead_letter_source for each in found} == {queue}
+    with pytest.raises(ServiceBusError, match="auto-forwarding"):
+        with receiver(client, queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+            dead.receive_messages()
+
+
+def test_forwarding_ends(appliance, client, create_queue):
+    one, two = create_queue(), create_queue()
+    for queue, target in [(one, two), (two, one)]:
+        properties = {"properties": {"forwardTo": target}}
+        appliance.manage("PUT", f"/queues/{queue}", properties, status=201)
+    send(client, one, "round")
+    with receiver(client, one, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+        [message] = dead.receive_messages()
+        assert message.dead_letter_reason == "MaxTransferHopCountExceeded"
+        dead.complete_message(message)
+    appliance.manage("DELETE", f"/queues/{two}")
+    send(client, one, "nowhere")
+    with receiver(client, one, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+        [message] = dead.receive_messages()
+        assert message.dead_letter_reason == "ForwardTargetMissing"
+    for target in (one, "nobody"):
+        properties = {"properties": {"forwardTo": target}}
+        appliance.manage("PUT", f"/queues/{one}", properties, status=400)
 
 
 def test_missing_queues_are_named(client):

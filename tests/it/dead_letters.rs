@@ -429,6 +429,7 @@ async fn pushed_deliveries_are_not_received() {
         which: LockSelection::Due,
         limit: 1,
         lock: Duration::from_secs(60),
+        session: None,
     };
     let refused = grid
         .broker

@@ -316,6 +316,7 @@ impl Trial {
             events: vec![(event, vec![self.subscription])],
             fan_out: None,
             scheduled: BTreeMap::new(),
+            intake: None,
             request: None,
             audit: None,
             notified: Vec::new(),
@@ -362,6 +363,7 @@ impl Trial {
             until,
             tokens: fresh.take(count).collect(),
             bytes_max: usize::MAX,
+            session: None,
         };
         let taken = self.store.ledger.lock(request).await.expect("locks");
         let locked = taken.locked;
@@ -566,6 +568,7 @@ impl Trial {
                 from,
                 limit: expected.len() + 1,
                 bytes_max: usize::MAX,
+                session: None,
             };
             let peeked = self.store.ledger.peek(request).await.expect("an answer");
             let peeked = peeked.iter().map(|each| (each.delivery.id, each.deferred));

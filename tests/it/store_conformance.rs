@@ -8,6 +8,7 @@ mod events;
 mod messages;
 mod pull_queue;
 mod resubmissions;
+mod sessions;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -46,6 +47,7 @@ use events::*;
 use messages::*;
 use pull_queue::*;
 use resubmissions::*;
+use sessions::*;
 
 use crate::locks::by_hand;
 
@@ -182,6 +184,7 @@ impl Fixture {
             events: vec![(event(id), targets.to_vec())],
             fan_out: None,
             scheduled: BTreeMap::new(),
+            intake: None,
             request: None,
             audit: None,
             notified: Vec::new(),
@@ -294,6 +297,7 @@ async fn events_come_back_as_they_were(f: Fixture) {
             .collect(),
         fan_out: None,
         scheduled: BTreeMap::new(),
+        intake: None,
         request: None,
         audit: None,
         notified: Vec::new(),
@@ -490,6 +494,7 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
         events: vec![(event("other"), Vec::new()); 10_000],
         fan_out: None,
         scheduled: BTreeMap::new(),
+        intake: None,
         request: None,
         audit: None,
         notified: Vec::new(),
@@ -543,4 +548,11 @@ conformance! {
     a_queue_shows_what_waits_and_what_is_held
     scheduled_deliveries_wait_and_can_be_cancelled
     properties_that_receivers_set_add_up
+    a_message_is_forwarded_as_often_as_it_may_be
+    sessions_have_one_holder_and_keep_their_order
+    a_holder_gives_its_messages_back
+    sessions_keep_a_state
+    sessions_wait_for_their_first_message
+    a_message_without_its_session_is_a_dead_letter
+    a_remembered_message_is_dropped
 }

@@ -44,6 +44,9 @@ fn row(reason: Reason) -> (&'static str, &'static str, Option<u16>) {
         Reason::EventUnreadable => ("The stored event is damaged", "They cannot be sent any more.", None),
         Reason::Manual => ("Dead-lettered by hand", ASK, None),
         Reason::Cancelled => ("Cancelled before its time", "They cannot be sent any more.", None),
+        Reason::SessionIdMissing => ("It has no session id", "Its queue takes messages with a session id only.", None),
+        Reason::MaxTransferHopCountExceeded => ("Forwarded too often", "Have a look at where its queues forward to.", None),
+        Reason::ForwardTargetMissing => ("The queue to forward to is gone", "Have its queue forward to another one.", None),
         Reason::Application => ("Dead-lettered by the receiver", ASK, None),
     }
 }

@@ -95,7 +95,7 @@ impl Connection {
     /// What to do next.
     pub(super) fn next_event(&mut self) -> Option<Event> {
         let event = self.frames.events.pop_front()?;
-        if let Event::Detached { link } = &event {
+        if let Event::Detached { link, .. } = &event {
             self.places.remove(link);
         }
         Some(event)

@@ -5,11 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
 
 use crate::api::ApiState;
 use crate::api::amqp::claims::Claims;
 use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender};
 use crate::api::amqp::queue::Queue;
+use crate::api::amqp::sessions::Sessions;
 use crate::api::amqp::topic::ToTopic;
 use crate::model::lease::SubQueue;
 use crate::model::name::{SubscriptionName, TopicName};
@@ -26,8 +28,9 @@ use crate::wire::service_bus::sas::RULE;
 
 /// All of them, as a client sees them. The key of their one rule is the management token.
 pub(in crate::api) struct Entities {
-    pub(in crate::api) state: ApiState,
-    pub(in crate::api) client: IpAddr,
+    state: ApiState,
+    client: IpAddr,
+    sessions: Arc<Sessions>,
 }
 
 enum Entity {
@@ -38,6 +41,15 @@ enum Entity {
 }
 
 impl Entities {
+    /// What a client at this address sees.
+    pub(in crate::api) fn new(state: ApiState, client: IpAddr) -> Self {
+        Self {
+            state,
+            client,
+            sessions: Arc::default(),
+        }
+    }
+
     fn find(&self, entity: &EntityAddress) -> Result<Entity, AmqpError> {
         let found = match entity.sub_queue {
             address::SubQueue::Active => self.find_at(&entity.path, SubQueue::Pending),
@@ -83,6 +95,7 @@ impl Entities {
             topic,
             subscription,
             sub_queue,
+            sessions: Arc::clone(&self.sessions),
         }))
     }
 
@@ -125,13 +138,10 @@ impl Nodes for Entities {
     async fn open_receiver(
         &self,
         request: ReceiverRequest,
+        gone: &CancellationToken,
     ) -> Result<Box<dyn Receiver>, AmqpError> {
-        if request.wants_session {
-            let problem = "There are no sessions here; receive without one.";
-            return Err(AmqpError::new(NOT_ALLOWED, problem));
-        }
         match self.find(&request.entity)? {
-            Entity::Queue(queue) => Ok(Box::new(queue.receiver(request.lock)?)),
+            Entity::Queue(queue) => Ok(Box::new(queue.receiver(&request, gone).await?)),
             Entity::Topic(_) => Err(no_queue()),
         }
     }

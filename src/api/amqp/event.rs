@@ -37,7 +37,11 @@ pub(super) enum Event {
         settled: bool,
     },
     /// The link is no more, and nothing else is told of it.
-    Detached { link: LinkId },
+    Detached {
+        link: LinkId,
+        /// The peer has detached it itself.
+        by_peer: bool,
+    },
 }
 
 /// A message that was handed out.

@@ -16,6 +16,7 @@ mod nodes;
 mod queue;
 mod serve;
 mod session;
+mod sessions;
 mod tasks;
 #[cfg(test)]
 mod tests;

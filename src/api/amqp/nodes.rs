@@ -4,10 +4,14 @@
 //! behind these traits. Their functions return when what they tell is durable, for what they return is what the
 //! peer is told.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::api::amqp::claims::Claims;
+use crate::model::session::{HeldSession, SessionSelection};
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::address::EntityAddress;
 use crate::wire::amqp::cbs::PutToken;
@@ -28,9 +32,12 @@ pub trait Nodes: Send + Sync + 'static {
     /// Attaches a client that sends.
     async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError>;
 
-    /// Attaches a client that receives.
-    async fn open_receiver(&self, request: ReceiverRequest)
-    -> Result<Box<dyn Receiver>, AmqpError>;
+    /// Attaches a client that receives. One that wants the next session may wait for it, unless it is `gone`.
+    async fn open_receiver(
+        &self,
+        request: ReceiverRequest,
+        gone: &CancellationToken,
+    ) -> Result<Box<dyn Receiver>, AmqpError>;
 
     /// Whether there is an entity that can be asked.
     async fn open_management(&self, entity: &EntityAddress) -> Result<(), AmqpError>;
@@ -45,7 +52,9 @@ pub struct ReceiverRequest {
     pub entity: EntityAddress,
     /// Messages are locked and then settled. Otherwise they are removed as they are handed out.
     pub lock: bool,
-    pub wants_session: bool,
+    pub session: Option<SessionSelection>,
+    /// How long it waits for a session.
+    pub session_wait: Option<Duration>,
 }
 
 /// An entity that a client sends to.
@@ -62,6 +71,9 @@ pub trait Sender: Send + Sync {
 /// An entity that a client receives from.
 #[async_trait]
 pub trait Receiver: Send + Sync {
+    /// The session that is held.
+    fn session(&self) -> Option<&HeldSession>;
+
     /// Waits until something can be taken. May be dropped while it waits. An error ends the link.
     async fn arrival(&self) -> Result<(), AmqpError>;
 
@@ -71,6 +83,10 @@ pub trait Receiver: Send + Sync {
 
     /// Settles locks. Each has its own result, in the same order. Runs to its end even if the client is gone.
     async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>>;
+
+    /// The link is gone: a session is free again. What it has of messages counts as received in vain unless the client
+    /// has left in order. Other locks stay until they expire.
+    async fn close(&self, in_order: bool);
 }
 
 /// A message for the client.

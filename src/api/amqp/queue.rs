@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::amqp::nodes::{Receiver, Taken};
+use crate::api::amqp::nodes::{Receiver, ReceiverRequest, Taken};
+use crate::api::amqp::sessions::Sessions;
 use crate::api::amqp::topic::{ToTopic, busy};
 use crate::api::receive::service_bus::message_of;
 use crate::base::Timestamp;
@@ -21,17 +24,20 @@ use crate::model::delivery::{Delivery, DeliveryId};
 use crate::model::destination::DeliveryMode;
 use crate::model::event::StoredEvent;
 use crate::model::lease::{
-    Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, SubQueue,
+    Disposition, LockChange, LockError, LockOf, LockToken, NEVER, QueueRef, SubQueue,
 };
-use crate::model::limits::LOCK_DURATION;
+use crate::model::limits::{LOCK_DURATION, RECEIVE_WAIT_MAX, SESSION_WAIT};
 use crate::model::registry::TopicEntry;
+use crate::model::session::{
+    HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
+};
 use crate::model::subscription::EventSubscription;
-use crate::store::{DeadLetter, LockSelection, Locked, Peeked};
+use crate::store::{DeadLetter, LockSelection, Locked, Origin, Peeked};
 use crate::wire;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::condition::{
     ARGUMENT_ERROR, MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND, NOT_ALLOWED, NOT_FOUND,
-    RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
+    RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT,
 };
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::encoded;
@@ -47,6 +53,8 @@ pub(super) struct Queue {
     pub(super) topic: Arc<TopicEntry>,
     pub(super) subscription: Arc<EventSubscription>,
     pub(super) sub_queue: SubQueue,
+    /// Those of the client's connection.
+    pub(super) sessions: Arc<Sessions>,
 }
 
 impl Queue {
@@ -69,19 +77,78 @@ impl Queue {
         })
     }
 
-    /// A client that receives from it.
-    pub(super) fn receiver(self, lock: bool) -> Result<FromQueue, AmqpError> {
+    /// A client that receives from it, once it has the session that it wants.
+    pub(super) async fn receiver(
+        self,
+        request: &ReceiverRequest,
+        gone: &CancellationToken,
+    ) -> Result<FromQueue, AmqpError> {
         let mode = self.subscription.definition.destination.delivery_mode();
         if (self.sub_queue, mode) == (SubQueue::Pending, DeliveryMode::Push) {
             return Err(refused(ReceiveError::Pushed(
                 self.subscription.name.clone(),
             )));
         }
+        if self.forwards() {
+            return Err(forwarded());
+        }
+        let session = match (&request.session, self.has_sessions()) {
+            (None, false) => None,
+            (None, true) => return Err(needs_session()),
+            (Some(_), false) => return Err(no_sessions()),
+            (Some(which), true) => Some(self.accept(which, request.session_wait, gone).await?),
+        };
         Ok(FromQueue {
             queue: self,
-            lock,
+            session,
+            lock: request.lock,
             in_vain: AtomicBool::new(false),
         })
+    }
+
+    async fn accept(
+        &self,
+        which: &SessionSelection,
+        wait: Option<Duration>,
+        gone: &CancellationToken,
+    ) -> Result<HeldSession, AmqpError> {
+        let wait = wait.unwrap_or(SESSION_WAIT).min(RECEIVE_WAIT_MAX);
+        let give_up = tokio::time::timeout(wait, gone.cancelled()).map(drop);
+        let accepted = self
+            .broker()
+            .accept_session(&self.subscription, which, give_up);
+        let held = accepted.await.map_err(refused)?;
+        self.sessions.put(held.clone());
+        Ok(held)
+    }
+
+    /// Whether messages are received in sessions. Dead letters are not.
+    fn has_sessions(&self) -> bool {
+        self.sub_queue == SubQueue::Pending && self.subscription.has_sessions()
+    }
+
+    /// Whether what lies here goes on to another queue.
+    fn forwards(&self) -> bool {
+        let rules = self.subscription.definition.destination.queue_rules();
+        rules.is_some_and(|rules| match self.sub_queue {
+            SubQueue::Pending => rules.forward_to.is_some(),
+            SubQueue::DeadLetters => rules.forward_dead_letters_to.is_some(),
+        })
+    }
+
+    /// The session of that name, if the client holds it.
+    fn held(&self, name: &str) -> Result<HeldSession, AmqpError> {
+        let held = self.sessions.find(self.subscription.id, name);
+        held.ok_or_else(|| refused(SessionError::LockLost.into()))
+    }
+
+    /// The session that a request names, as far as it has to name one.
+    fn named(&self, session: Option<String>) -> Result<Option<String>, AmqpError> {
+        match (session, self.has_sessions()) {
+            (None, true) => Err(needs_session()),
+            (session, true) => Ok(session),
+            (_, false) => Ok(None),
+        }
     }
 
     fn of(&self) -> QueueRef {
@@ -103,15 +170,28 @@ impl Queue {
 
     pub(super) async fn manage(&self, operation: Operation) -> Result<Reply, AmqpError> {
         Ok(match operation {
-            Operation::Peek { from, count } => {
-                let peeked = self.broker().peek(self.of(), DeliveryId(from), count);
+            Operation::Peek {
+                from,
+                count,
+                session,
+            } => {
+                let session = self.named(session)?;
+                let from = DeliveryId(from);
+                let peeked = self.broker().peek(self.of(), session, from, count);
                 let peeked = peeked.await.map_err(|error| busy(&error))?;
                 let messages = peeked.iter().map(|each| self.peeked(each).into());
                 Reply::Peeked(messages.collect())
             }
             Operation::RenewLocks(tokens) => Reply::LocksRenewed(self.renew(tokens).await?),
-            Operation::ReceiveNumbers { numbers, lock } => {
-                Reply::Received(self.receive_deferred(numbers, lock).await?)
+            Operation::ReceiveNumbers {
+                numbers,
+                lock,
+                session,
+            } => {
+                let session = self.named(session)?;
+                let session = session.map(|name| self.held(&name)).transpose()?;
+                let received = self.receive_deferred(numbers, lock, session.as_ref());
+                Reply::Received(received.await?)
             }
             Operation::Settle { tokens, outcome } => {
                 let locks = tokens.into_iter().map(|token| (token, outcome.clone()));
@@ -127,7 +207,48 @@ impl Queue {
                 self.cancel(numbers).await?;
                 Reply::Done
             }
+            Operation::RenewSession(name) => {
+                let (broker, held) = (self.broker(), self.held(&name)?);
+                let renewed = broker.renew_session(&self.subscription, held).await;
+                let renewed = renewed.map_err(refused)?;
+                let until = renewed.until;
+                self.sessions.put(renewed);
+                Reply::SessionRenewed(until)
+            }
+            Operation::SessionState(name) => {
+                let state = self.change_session(&name, SessionChange::ReadState).await?;
+                match state {
+                    SessionAnswer::State(state) => Reply::SessionState(state.map(Bytes::from)),
+                    SessionAnswer::Done => Reply::SessionState(None),
+                }
+            }
+            Operation::SetSessionState { session, state } => {
+                let state = state.map(|state| state.to_vec());
+                let set = SessionChange::SetState(state);
+                self.change_session(&session, set).await?;
+                Reply::Done
+            }
+            Operation::Sessions {
+                state_set_since,
+                skip,
+                top,
+            } => {
+                let of = self.subscription.id;
+                let names = self.broker().sessions(of, state_set_since, skip, top);
+                let names = names.await.map_err(|error| busy(&error))?;
+                let skip = skip + names.len();
+                Reply::Sessions { skip, names }
+            }
         })
+    }
+
+    async fn change_session(
+        &self,
+        name: &str,
+        change: SessionChange,
+    ) -> Result<SessionAnswer, AmqpError> {
+        let changed = self.broker().change_session(self.held(name)?, change);
+        changed.await.map_err(refused)
     }
 
     async fn cancel(&self, numbers: Vec<i64>) -> Result<(), AmqpError> {
@@ -147,6 +268,11 @@ impl Queue {
 
     /// Renews locks. They last a little longer than is told.
     async fn renew(&self, tokens: Vec<Uuid>) -> Result<Vec<Timestamp>, AmqpError> {
+        if self.has_sessions() {
+            let problem =
+                "The locks of messages in sessions end with that of their session; renew that.";
+            return Err(AmqpError::new(NOT_ALLOWED, problem));
+        }
         let lock_for = self.lock_duration();
         let until = self.broker().clock().now() + lock_for;
         let renew = Disposition::Renew {
@@ -165,12 +291,14 @@ impl Queue {
         which: LockSelection,
         limit: usize,
         lock: bool,
+        session: Option<&HeldSession>,
     ) -> Result<Vec<Locked>, AmqpError> {
         let request = ReceiveRequest {
             of: self.of(),
             which,
             limit,
             lock: self.lock_duration(),
+            session: session.cloned(),
         };
         let mut locked = self.broker().receive(&request).await.map_err(refused)?;
         if !lock && !locked.is_empty() {
@@ -186,10 +314,11 @@ impl Queue {
         &self,
         numbers: Vec<i64>,
         lock: bool,
+        session: Option<&HeldSession>,
     ) -> Result<Vec<(Uuid, Bytes)>, AmqpError> {
         let ids: Vec<DeliveryId> = numbers.into_iter().map(DeliveryId).collect();
         let (wanted, which) = (ids.len(), LockSelection::Deferred(ids));
-        let locked = self.receive(which, wanted, lock).await?;
+        let locked = self.receive(which, wanted, lock, session).await?;
         if lock && locked.len() < wanted {
             let tokens = locked.iter().map(|each| uuid_of(each.token));
             let back = tokens.map(|token| self.lock_change(token, Disposition::Uncount));
@@ -217,7 +346,8 @@ impl Queue {
         let mut settled = self.change(changes).await.into_iter();
         let results = wanted.into_iter().map(|wanted| {
             wanted?;
-            settled.next().unwrap_or_else(|| Err(lost()))
+            let lost = || Err(self.unsettled(LockError::LockLost));
+            settled.next().unwrap_or_else(lost)
         });
         results.collect()
     }
@@ -247,17 +377,32 @@ impl Queue {
         });
         match self.broker().settle_locks(changes, audit).await {
             Ok(settled) => {
-                let settled = settled.into_iter();
-                settled
-                    .map(|each| each.map(drop).map_err(unsettled))
+                let each = settled.into_iter();
+                each.map(|each| each.map(drop).map_err(|error| self.unsettled(error)))
                     .collect()
             }
             Err(error) => vec![Err(busy(&error)); count],
         }
     }
 
+    fn unsettled(&self, error: LockError) -> AmqpError {
+        let condition = match error {
+            LockError::LockLost if self.has_sessions() => SESSION_LOCK_LOST,
+            LockError::LockLost => MESSAGE_LOCK_LOST,
+            LockError::TooManyProperties => RESOURCE_LIMIT_EXCEEDED,
+            LockError::IsDeadLetter | LockError::HeldLongEnough => NOT_ALLOWED,
+        };
+        AmqpError::new(condition, format!("{error}."))
+    }
+
     fn locked(&self, locked: &Locked, lock: bool) -> Taken {
-        let held = lock.then_some((locked.token, locked.until));
+        // A message of a session has no end of its own.
+        let until = if self.has_sessions() {
+            NEVER
+        } else {
+            locked.until
+        };
+        let held = lock.then_some((locked.token, until));
         let told = message_of(
             &locked.delivery,
             &locked.event,
@@ -265,6 +410,7 @@ impl Queue {
             locked.properties.as_deref(),
             held,
         );
+        let told = from(&told, &locked.origin);
         let state = match locked.deferred {
             true => MessageState::Deferred,
             false => MessageState::Active,
@@ -293,10 +439,12 @@ impl Queue {
             event,
             dead_letter,
             properties,
+            origin,
             ..
         } = peeked;
         let dead = dead_letter.as_ref();
         let told = message_of(delivery, event, dead, properties.as_deref(), None);
+        let told = from(&told, origin);
         self.encoded(delivery, event, dead, &told, state)
     }
 
@@ -335,24 +483,47 @@ impl Queue {
 /// A client that receives from a queue.
 pub(super) struct FromQueue {
     queue: Queue,
+    /// As it was locked first.
+    session: Option<HeldSession>,
     lock: bool,
     /// Nothing could be taken although something seemed to be there.
     in_vain: AtomicBool,
 }
 
+impl FromQueue {
+    /// Until the lock on the session has ended; for ever without one.
+    async fn session_ended(&self) {
+        let Some(held) = &self.session else {
+            return std::future::pending().await;
+        };
+        while let Some(until) = self.queue.sessions.end_of(held) {
+            let now = self.queue.broker().clock().now();
+            if until <= now {
+                return;
+            }
+            tokio::time::sleep(until.since(now)).await;
+        }
+    }
+}
+
 #[async_trait]
 impl Receiver for FromQueue {
+    fn session(&self) -> Option<&HeldSession> {
+        self.session.as_ref()
+    }
+
     async fn arrival(&self) -> Result<(), AmqpError> {
         let in_vain = self.in_vain.load(Ordering::Relaxed);
-        let due = self.queue.broker().await_due(self.queue.of(), in_vain);
-        due.await.map_err(refused)
+        let (broker, session) = (self.queue.broker(), self.session.as_ref());
+        tokio::select! {
+            due = broker.await_due(self.queue.of(), session, in_vain) => due.map_err(refused),
+            () = self.session_ended() => Err(refused(SessionError::LockLost.into())),
+        }
     }
 
     async fn take(&self, limit: usize) -> Result<Vec<Taken>, AmqpError> {
-        let locked = self
-            .queue
-            .receive(LockSelection::Due, limit, self.lock)
-            .await?;
+        let (due, session) = (LockSelection::Due, self.session.as_ref());
+        let locked = self.queue.receive(due, limit, self.lock, session).await?;
         self.in_vain.store(locked.is_empty(), Ordering::Relaxed);
         let taken = locked.iter().map(|each| self.queue.locked(each, self.lock));
         Ok(taken.collect())
@@ -360,6 +531,31 @@ impl Receiver for FromQueue {
 
     async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>> {
         self.queue.settle(locks).await
+    }
+
+    async fn close(&self, in_order: bool) {
+        let Some(held) = &self.session else {
+            return;
+        };
+        self.queue.sessions.remove(held);
+        let end = match in_order {
+            true => SessionChange::Release,
+            false => SessionChange::Abandon,
+        };
+        let closed = self.queue.broker().change_session(held.clone(), end).await;
+        if let Err(ReceiveError::Store(error)) = closed {
+            tracing::warn!(%error, "a session could not be given back; its lock has to expire");
+        }
+    }
+}
+
+/// The message with where it comes from.
+fn from<'a>(told: &message::Message<'a>, origin: &'a Origin) -> message::Message<'a> {
+    let first = origin.first_number.map(|number| number.0);
+    message::Message {
+        first_number: first.unwrap_or(told.sequence_number),
+        dead_letter_source: origin.dead_letter_source.as_deref(),
+        ..told.clone()
     }
 }
 
@@ -407,17 +603,20 @@ fn uuid_of(token: LockToken) -> Uuid {
     Uuid::from_bytes(*token.as_bytes())
 }
 
-fn lost() -> AmqpError {
-    unsettled(LockError::LockLost)
+/// In Service Bus' own words.
+fn needs_session() -> AmqpError {
+    let problem = "It is not possible for an entity that requires sessions to create a non-sessionful message receiver.";
+    AmqpError::new(NOT_ALLOWED, problem)
 }
 
-fn unsettled(error: LockError) -> AmqpError {
-    let condition = match error {
-        LockError::LockLost => MESSAGE_LOCK_LOST,
-        LockError::TooManyProperties => RESOURCE_LIMIT_EXCEEDED,
-        LockError::IsDeadLetter | LockError::HeldLongEnough => NOT_ALLOWED,
-    };
-    AmqpError::new(condition, format!("{error}."))
+fn forwarded() -> AmqpError {
+    let problem = "Cannot create a message receiver on an entity with auto-forwarding enabled.";
+    AmqpError::new(NOT_ALLOWED, problem)
+}
+
+fn no_sessions() -> AmqpError {
+    let problem = "A sessionful message receiver cannot be created on an entity that does not require sessions.";
+    AmqpError::new(NOT_ALLOWED, problem)
 }
 
 fn refused(error: ReceiveError) -> AmqpError {
@@ -425,7 +624,18 @@ fn refused(error: ReceiveError) -> AmqpError {
     match error {
         ReceiveError::SubscriptionDeleted => AmqpError::new(NOT_FOUND, problem),
         ReceiveError::Pushed(_) => AmqpError::new(NOT_ALLOWED, problem),
+        ReceiveError::NeedsSession(_) => needs_session(),
+        ReceiveError::Session(error) => AmqpError::new(condition_of(error), problem),
         ReceiveError::TooManyWaiting => AmqpError::new(SERVER_BUSY, problem),
         ReceiveError::Store(error) => busy(&error),
+    }
+}
+
+fn condition_of(error: SessionError) -> &'static str {
+    match error {
+        SessionError::Held => SESSION_CANNOT_BE_LOCKED,
+        SessionError::NoneFree => TIMEOUT,
+        SessionError::LockLost => SESSION_LOCK_LOST,
+        SessionError::StateTooLarge | SessionError::TooManyStates => RESOURCE_LIMIT_EXCEEDED,
     }
 }

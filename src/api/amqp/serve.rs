@@ -40,6 +40,7 @@ use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::performative::{Attach, Role, SenderSettles};
 use crate::wire::amqp::state::DeliveryState;
 use crate::wire::amqp::terminus::{Source, Target};
+use crate::wire::amqp::value::{Value, get};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 32 * 1_024;
@@ -112,6 +113,8 @@ enum End {
     Task {
         inbox: mpsc::UnboundedSender<Work>,
         credit: watch::Sender<Credit>,
+        /// Cancelled when the link is gone.
+        gone: CancellationToken,
     },
     /// The peer shows tokens.
     Tokens,
@@ -313,9 +316,19 @@ impl Shell<'_> {
                     });
                 }
             }
-            Event::Detached { link } => {
-                self.links.remove(&link);
-            }
+            Event::Detached { link, by_peer } => self.on_detached(link, by_peer),
+        }
+    }
+
+    fn on_detached(&mut self, link: LinkId, by_peer: bool) {
+        let Some(link) = self.links.remove(&link) else {
+            return;
+        };
+        if by_peer {
+            link.end.work(Work::Detached);
+        }
+        if let End::Task { gone, .. } = link.end {
+            gone.cancel();
         }
     }
 
@@ -355,6 +368,7 @@ impl Shell<'_> {
                 self.check_token_links()?;
                 let acceptance = Acceptance {
                     message_bytes_max: Some(TOKEN_BYTES_MAX),
+                    ..Acceptance::default()
                 };
                 self.connection.accept(link, acceptance);
                 End::Tokens
@@ -410,15 +424,21 @@ impl Shell<'_> {
     {
         let (inbox, work) = mpsc::unbounded_channel();
         let (credit, credit_of) = watch::channel(Credit::default());
+        let gone = CancellationToken::new();
         let task = Task {
             link,
             entity: entity.clone(),
             nodes: Arc::clone(&self.nodes),
             commands: self.commands.clone(),
             inbox: work,
+            gone: gone.clone(),
         };
         self.tasks.spawn(run(task, credit_of));
-        End::Task { inbox, credit }
+        End::Task {
+            inbox,
+            credit,
+            gone,
+        }
     }
 
     fn on_message(&mut self, link: LinkId, arrived: Arrived) {
@@ -579,10 +599,13 @@ impl End {
 }
 
 fn receiver_request(entity: &EntityAddress, attach: &Attach) -> ReceiverRequest {
+    let wait = get(&attach.properties, "com.microsoft:timeout").and_then(Value::as_integer);
+    let wait = wait.and_then(|ms| u64::try_from(ms).ok());
     ReceiverRequest {
         entity: entity.clone(),
         lock: attach.sender_settles != SenderSettles::Settled,
-        wants_session: attach.source.as_ref().is_some_and(Source::wants_session),
+        session: attach.source.as_ref().and_then(Source::session),
+        session_wait: wait.map(Duration::from_millis),
     }
 }
 

@@ -24,10 +24,13 @@ use crate::wire::amqp::value::Map;
 const TRANSFER_HEAD_MAX: usize = 128;
 
 /// How a link is answered.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Acceptance {
     /// The largest message that the peer may send.
     pub(super) message_bytes_max: Option<u64>,
+    /// The message session that it holds, which it reads in its filter.
+    pub(super) session: Option<String>,
+    pub(super) properties: Map,
 }
 
 /// A message to hand out.
@@ -112,7 +115,7 @@ impl Session {
     pub(super) fn end_links(&mut self, frames: &mut Frames) {
         let handles: Vec<u32> = self.links.keys().copied().collect();
         for handle in handles {
-            self.forget(handle, frames);
+            self.forget(handle, false, frames);
         }
     }
 
@@ -164,6 +167,10 @@ impl Session {
         };
         let (id, mut answer) = (link.id, answer_to(&attach));
         answer.max_message_size = with.message_bytes_max;
+        answer.properties = with.properties;
+        if let (Some(source), Some(session)) = (&attach.source, with.session) {
+            answer.source = Some(source.with_session(&session));
+        }
         match &mut link.end {
             End::Incoming(incoming) => {
                 let bytes_max = with.message_bytes_max.unwrap_or(0);
@@ -212,8 +219,11 @@ impl Session {
             error: Some(error),
         };
         frames.send(self.channel, &Performative::Detach(detach));
-        frames.event(Event::Detached { link: link.id });
         let id = link.id;
+        frames.event(Event::Detached {
+            link: id,
+            by_peer: false,
+        });
         self.drop_deliveries(handle, id, frames);
     }
 
@@ -229,17 +239,17 @@ impl Session {
             };
             frames.send(self.channel, &Performative::Detach(answer));
         }
-        self.forget(handle, frames);
+        self.forget(handle, true, frames);
         Ok(())
     }
 
-    fn forget(&mut self, handle: u32, frames: &mut Frames) {
+    fn forget(&mut self, handle: u32, by_peer: bool, frames: &mut Frames) {
         let Some(link) = self.links.get(&handle) else {
             return;
         };
         let id = link.id;
         if !matches!(link.stage, Stage::Detaching) {
-            frames.event(Event::Detached { link: id });
+            frames.event(Event::Detached { link: id, by_peer });
             self.drop_deliveries(handle, id, frames);
         }
         frames.links -= 1;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::api::amqp::claims::Claims;
@@ -12,12 +13,18 @@ use crate::api::amqp::limits::{TAKE_MAX, UNSETTLED_MAX};
 use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender, Taken};
 use crate::api::amqp::session::{Acceptance, Handout};
 use crate::base::Clock;
+use crate::model::limits::SESSION_MESSAGES_HELD_MAX;
 use crate::wire::amqp::address::{Address, EntityAddress};
 use crate::wire::amqp::condition::{AmqpError, DECODE_ERROR, UNAUTHORIZED_ACCESS};
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::state::DeliveryState;
+use crate::wire::amqp::value::{Map, Value};
 use crate::wire::amqp::{batch, management};
+
+/// .NET counts tenths of microseconds from the year 1.
+const TICKS_AT_EPOCH: i64 = 621_355_968_000_000_000;
+const TICKS_IN_MS: i64 = 10_000;
 
 /// What a task wants of its connection.
 pub(super) enum Command {
@@ -58,6 +65,8 @@ pub(super) enum Work {
         /// The peer waits for an answer.
         answer: bool,
     },
+    /// The peer has detached the link; the last that it hears.
+    Detached,
 }
 
 /// A message of the peer.
@@ -82,6 +91,8 @@ pub(super) struct Task {
     pub(super) nodes: Arc<dyn Nodes>,
     pub(super) commands: mpsc::UnboundedSender<Command>,
     pub(super) inbox: mpsc::UnboundedReceiver<Work>,
+    /// Cancelled when the link is gone.
+    pub(super) gone: CancellationToken,
 }
 
 impl Task {
@@ -107,6 +118,7 @@ pub(super) async fn store_messages(mut task: Task) {
     };
     task.accept(Acceptance {
         message_bytes_max: Some(sender.message_bytes_max()),
+        ..Acceptance::default()
     });
     let mut gathered = Vec::new();
     while task.inbox.recv_many(&mut gathered, TAKE_MAX).await > 0 {
@@ -153,6 +165,7 @@ pub(super) async fn answer_requests(
     }
     task.accept(Acceptance {
         message_bytes_max: Some(message_bytes_max),
+        ..Acceptance::default()
     });
     while let Some(work) = task.inbox.recv().await {
         let Some(request) = arrived(work) else {
@@ -215,13 +228,17 @@ pub(super) async fn hand_out(
     takes: Arc<Semaphore>,
 ) {
     let settled = !request.lock;
-    let receiver = match task.nodes.open_receiver(request).await {
+    let receiver = match task.nodes.open_receiver(request, &task.gone).await {
         Ok(receiver) => receiver,
         Err(error) => return task.refuse(error),
     };
-    task.accept(Acceptance::default());
+    task.accept(acceptance(&*receiver));
     let mut handing = HandingOut {
         task,
+        unsettled_max: match receiver.session() {
+            Some(_) => SESSION_MESSAGES_HELD_MAX,
+            None => UNSETTLED_MAX,
+        },
         receiver,
         settled,
         credit,
@@ -229,10 +246,29 @@ pub(super) async fn hand_out(
         limit: 0,
         sent: 0,
         unsettled: 0,
+        is_detached: false,
     };
     if let Err(error) = handing.run().await {
         let link = handing.task.link;
         handing.task.say(Command::Detach(link, error));
+    }
+    handing.receiver.close(handing.is_detached).await;
+}
+
+/// Clients read which session they hold, and until when.
+fn acceptance(receiver: &dyn Receiver) -> Acceptance {
+    let Some(held) = receiver.session() else {
+        return Acceptance::default();
+    };
+    let ticks = held.until.as_ms() * TICKS_IN_MS + TICKS_AT_EPOCH;
+    let until = (
+        Value::symbol("com.microsoft:locked-until-utc"),
+        Value::Long(ticks),
+    );
+    Acceptance {
+        message_bytes_max: None,
+        session: Some(held.name.clone()),
+        properties: Map::from([until]),
     }
 }
 
@@ -249,6 +285,9 @@ struct HandingOut {
     sent: u32,
     /// Messages of which the client has said nothing yet.
     unsettled: usize,
+    unsettled_max: usize,
+    /// The client has detached.
+    is_detached: bool,
 }
 
 impl HandingOut {
@@ -292,7 +331,7 @@ impl HandingOut {
             credit as usize
         };
         credit
-            .min(UNSETTLED_MAX.saturating_sub(self.unsettled))
+            .min(self.unsettled_max.saturating_sub(self.unsettled))
             .min(TAKE_MAX)
     }
 
@@ -350,13 +389,17 @@ impl HandingOut {
     async fn settle(&mut self, gathered: impl Iterator<Item = Work>) {
         let (mut locks, mut answers) = (Vec::new(), Vec::new());
         for work in gathered {
-            let Work::Settle {
-                deliveries,
-                outcome,
-                answer,
-            } = work
-            else {
-                continue;
+            let (deliveries, outcome, answer) = match work {
+                Work::Settle {
+                    deliveries,
+                    outcome,
+                    answer,
+                } => (deliveries, outcome, answer),
+                Work::Detached => {
+                    self.is_detached = true;
+                    continue;
+                }
+                Work::Message(_) => continue,
             };
             for delivery in deliveries {
                 if let Some(token) = token(&delivery.tag) {
@@ -384,7 +427,7 @@ impl HandingOut {
 fn arrived(work: Work) -> Option<Arrived> {
     match work {
         Work::Message(arrived) => Some(arrived),
-        Work::Settle { .. } => None,
+        Work::Settle { .. } | Work::Detached => None,
     }
 }
 

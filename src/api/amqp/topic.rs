@@ -10,10 +10,12 @@ use crate::api::amqp::nodes::Sender;
 use crate::base::Timestamp;
 use crate::broker::{NewMessage, PublishError};
 use crate::model::delivery::DeliveryId;
-use crate::model::limits::MESSAGE_BYTES_MAX;
+use crate::model::limits::{MESSAGE_BYTES_MAX, SESSION_ID_MAX, STRICT_BATCH_MAX};
 use crate::model::registry::TopicEntry;
 use crate::store::StoreError;
-use crate::wire::amqp::condition::{DECODE_ERROR, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY};
+use crate::wire::amqp::condition::{
+    DECODE_ERROR, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
+};
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::{AmqpError, DecodeError};
 use crate::wire::service_bus::message;
@@ -27,6 +29,7 @@ pub(super) struct ToTopic {
 impl ToTopic {
     /// Stores messages, all or none. Returns their numbers if they are scheduled.
     pub(super) async fn store(&self, messages: Vec<Message>) -> Result<Vec<DeliveryId>, AmqpError> {
+        self.check(&messages)?;
         let new = messages.into_iter().map(|message| {
             let scheduled_at = message.scheduled_enqueue_ms()?.map(Timestamp::from_ms);
             let new_id = || self.state.broker.entropy().uuid().simple().to_string();
@@ -48,6 +51,27 @@ impl ToTopic {
                 AmqpError::new(SERVER_BUSY, format!("{error}."))
             }
         })
+    }
+
+    /// Whether the queue takes the messages.
+    fn check(&self, messages: &[Message]) -> Result<(), AmqpError> {
+        let strict = self.topic.strict.as_ref();
+        let rules = strict.and_then(|own| own.definition.destination.queue_rules());
+        let Some(rules) = rules.filter(|rules| rules.inspect_messages()) else {
+            return Ok(());
+        };
+        if messages.len() > STRICT_BATCH_MAX {
+            let problem = format!("The queue takes up to {STRICT_BATCH_MAX} messages at once.");
+            return Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem));
+        }
+        let lacks_session = |each: &Message| message::session_id(each).is_none();
+        if rules.has_sessions && messages.iter().any(lacks_session) {
+            let problem = format!(
+                "The SessionId was not set on a message, and it cannot be sent to the entity. It                  requires sessions, and an id of 1 to {SESSION_ID_MAX} characters with each message."
+            );
+            return Err(AmqpError::new(NOT_ALLOWED, problem));
+        }
+        Ok(())
     }
 }
 

@@ -73,6 +73,7 @@ pub(crate) async fn receive(
         which,
         limit,
         lock,
+        session: None,
     };
     let locked = state.broker.receive(&request).await?;
     let schema = subscription.definition.delivery_schema;

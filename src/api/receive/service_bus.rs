@@ -108,6 +108,8 @@ impl From<ManageError> for Refusal {
             | ManageError::QueueNotFound(_)
             | ManageError::TopicInTheWay(_)
             | ManageError::OfQueue(_)
+            | ManageError::QueuePropertyFixed(_)
+            | ManageError::NoForwardTarget(_)
             | ManageError::TooManySubscriptions(_)
             | ManageError::TooManySecrets(_) => {
                 Self::not_found(format!("The messaging entity could not be found: {error}."))
@@ -121,7 +123,10 @@ impl From<ReceiveError> for Refusal {
         let detail = format!("{error}.");
         match error {
             ReceiveError::SubscriptionDeleted => Self::not_found(detail),
-            ReceiveError::Pushed(_) => Self::new(StatusCode::BAD_REQUEST, detail),
+            ReceiveError::Pushed(_) | ReceiveError::NeedsSession(_) => {
+                Self::new(StatusCode::BAD_REQUEST, detail)
+            }
+            ReceiveError::Session(_) => Self::new(StatusCode::CONFLICT, detail),
             ReceiveError::TooManyWaiting => Self::new(StatusCode::TOO_MANY_REQUESTS, detail),
             ReceiveError::Store(error) => error.into(),
         }
@@ -312,6 +317,7 @@ impl EntityHandler<'_> {
             which: LockSelection::Due,
             limit: 1,
             lock: LOCK_DURATION,
+            session: None,
         };
         let received = self.state.broker.receive_within(&request, wait).await?;
         Ok(received.into_iter().next())
@@ -392,6 +398,8 @@ pub(in crate::api) fn message_of<'a>(
     let given = given.filter(|reason| *reason != DeadLetterReason::Application);
     Message {
         sequence_number: delivery.id.0,
+        first_number: delivery.id.0,
+        dead_letter_source: None,
         message_id: &event.event.id,
         enqueued_at: delivery.published_at,
         delivery_count: delivery.attempts.max(1),

@@ -41,6 +41,21 @@ pub(super) struct Create {
     /// Dead-letter messages that expire, instead of dropping them
     #[arg(long)]
     dead_letter_expired: bool,
+    /// Take messages with a session id only, and hand out each session to one receiver at a time
+    #[arg(long)]
+    requires_session: bool,
+    /// Drop messages whose id was sent before
+    #[arg(long)]
+    detect_duplicates: bool,
+    /// How long ids are remembered, PT20S to P7D [default: PT10M]
+    #[arg(long, value_name = "DURATION", requires = "detect_duplicates")]
+    duplicate_window: Option<String>,
+    /// The queue that messages go on to
+    #[arg(long, value_name = "QUEUE", conflicts_with = "requires_session")]
+    forward_to: Option<String>,
+    /// The queue that dead letters go on to
+    #[arg(long, value_name = "QUEUE")]
+    forward_dead_letters_to: Option<String>,
 }
 
 impl Run for QueuesCommand {
@@ -74,6 +89,8 @@ impl Create {
     fn body(&self) -> Value {
         let mut properties = json!({
             "deadLetteringOnMessageExpiration": self.dead_letter_expired,
+            "requiresSession": self.requires_session,
+            "requiresDuplicateDetection": self.detect_duplicates,
         });
         let mut set = |name: &str, value: Option<Value>| {
             if let Some(value) = value {
@@ -85,6 +102,15 @@ impl Create {
         set(
             "defaultMessageTimeToLive",
             self.time_to_live.clone().map(Value::from),
+        );
+        set(
+            "duplicateDetectionHistoryTimeWindow",
+            self.duplicate_window.clone().map(Value::from),
+        );
+        set("forwardTo", self.forward_to.clone().map(Value::from));
+        set(
+            "forwardDeadLetteredMessagesTo",
+            self.forward_dead_letters_to.clone().map(Value::from),
         );
         json!({ "properties": properties })
     }
@@ -113,6 +139,13 @@ const QUEUE: Details = Details(&[
     ("max deliveries", Text("/properties/maxDeliveryCount")),
     ("time to live", Of(time_to_live)),
     ("expired messages", Of(expired)),
+    ("sessions", Of(sessions)),
+    ("duplicates", Of(duplicates)),
+    ("forwards to", Text("/properties/forwardTo")),
+    (
+        "forwards dead letters to",
+        Text("/properties/forwardDeadLetteredMessagesTo"),
+    ),
     ("resource id", Text("/id")),
 ]);
 
@@ -126,6 +159,21 @@ fn expired(queue: &Value) -> String {
     match queue["properties"]["deadLetteringOnMessageExpiration"] == true {
         true => "dead-lettered".to_owned(),
         false => "dropped".to_owned(),
+    }
+}
+
+fn sessions(queue: &Value) -> String {
+    match queue["properties"]["requiresSession"] == true {
+        true => "required".to_owned(),
+        false => String::new(),
+    }
+}
+
+fn duplicates(queue: &Value) -> String {
+    let window = text(queue, "/properties/duplicateDetectionHistoryTimeWindow");
+    match queue["properties"]["requiresDuplicateDetection"] == true {
+        true => format!("dropped within {window}"),
+        false => String::new(),
     }
 }
 

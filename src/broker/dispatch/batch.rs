@@ -227,6 +227,7 @@ mod tests {
             resource_id: "/t".into(),
             namespace: None,
             subscriptions: Default::default(),
+            strict: None,
         };
         (Arc::new(entry), Arc::new(subscription))
     }

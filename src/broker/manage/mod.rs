@@ -78,6 +78,11 @@ pub enum ManageError {
     TopicInTheWay(TopicName),
     #[error("the subscription of the queue {0} goes with the queue; change or delete that")]
     OfQueue(TopicName),
+    /// The name of the property.
+    #[error("{0} of a queue cannot be changed; delete the queue and create it as you want it")]
+    QueuePropertyFixed(&'static str),
+    #[error("{0} is no other queue, so nothing can be forwarded to it")]
+    NoForwardTarget(TopicName),
     #[error("the topic {0} has no event subscription {1}")]
     SubscriptionNotFound(TopicName, SubscriptionName),
     #[error(

@@ -8,13 +8,32 @@ use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, TargetKind};
 use crate::model::name::TopicName;
 use crate::model::queue::QueueDefinition;
-use crate::model::registry::TopicEntry;
+use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, OnDelete};
 use crate::store::RegistryChange;
 use crate::store::views::{DeliveryTotals, TotalsQuery};
 
 /// A queue: its topic, and the subscription that its receivers pull.
 pub type Queue = (Arc<TopicEntry>, Arc<EventSubscription>);
+
+/// Rejects forwarding to what is no other queue.
+fn check_targets(
+    registry: &Registry,
+    name: &TopicName,
+    definition: &QueueDefinition,
+) -> Result<(), ManageError> {
+    let rules = &definition.rules;
+    let targets = [&rules.forward_to, &rules.forward_dead_letters_to];
+    for target in targets.into_iter().flatten() {
+        let is_queue = registry
+            .topic(target)
+            .is_some_and(|topic| topic.queue().is_some());
+        if !is_queue || target == name {
+            return Err(ManageError::NoForwardTarget(target.clone()));
+        }
+    }
+    Ok(())
+}
 
 impl Broker {
     /// The queue of that name.
@@ -43,6 +62,7 @@ impl Broker {
         let _one_at_a_time = self.shared.managing.lock().await;
         let registry = self.registry();
         let found = registry.topic(&name);
+        check_targets(&registry, &name, &definition)?;
         let change = match found {
             None => RegistryChange::AddQueue {
                 name: name.clone(),
@@ -53,6 +73,10 @@ impl Broker {
             Some(topic) => {
                 let current = topic.queue();
                 let current = current.ok_or_else(|| ManageError::TopicInTheWay(name.clone()))?;
+                let before = QueueDefinition::of(&current.definition);
+                if let Some(fixed) = before.and_then(|before| before.fixed_change(&definition)) {
+                    return Err(ManageError::QueuePropertyFixed(fixed));
+                }
                 RegistryChange::ChangeSubscription {
                     id: current.id,
                     definition: definition.changed(&current.definition),

@@ -17,7 +17,7 @@ use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::TopicId;
-use crate::store::{AppendRequest, Appended, RequestMark, StoreError};
+use crate::store::{AppendRequest, Appended, HandedOver, RequestMark, StoreError};
 
 /// Filters that are evaluated before others get their turn on the thread: about a millisecond's worth.
 const EVALUATED_AT_ONCE_MAX: usize = 2_000;
@@ -45,6 +45,16 @@ impl Arrival {
                 Some(later) => later.unmatched(),
             },
         }
+    }
+
+    /// Whether one of the events goes to this subscription.
+    fn is_for(&self, subscription: SubscriptionId) -> bool {
+        self.targets.contains(&subscription)
+    }
+
+    /// The same with what was really stored.
+    fn with_targets(self, targets: Vec<SubscriptionId>) -> Self {
+        Self { targets, ..self }
     }
 
     /// Of deliveries that were created later.
@@ -179,7 +189,8 @@ impl Broker {
         self.match_with(topic, events, only, BTreeMap::new()).await
     }
 
-    /// The same if some of the events are scheduled: then their deliveries are created at once, however many.
+    /// The same if some of the events are scheduled: then their deliveries are created at once, however many. So are
+    /// those of a queue that looks at its messages.
     pub(super) async fn match_with(
         &self,
         topic: &TopicEntry,
@@ -189,6 +200,7 @@ impl Broker {
     ) -> AppendRequest {
         let mut request = AppendRequest {
             scheduled,
+            intake: self.intake(topic, &events),
             ..empty(topic, self.clock().now())
         };
         request.events.reserve_exact(events.len());
@@ -238,8 +250,13 @@ impl Broker {
             accepted.defer_deliveries();
         }
         let arrival = Arrival::of(&accepted);
+        let intake = accepted.intake.clone();
         let (broker, topic) = (self.clone(), Arc::clone(topic));
-        let then = move |handed_over| {
+        let then = move |handed_over: Vec<HandedOver>| {
+            let arrival = match &intake {
+                None => arrival,
+                Some(intake) => broker.taken_in(&topic, intake, arrival, &handed_over),
+            };
             broker.announce(&topic, &arrival);
             broker.hand_over(handed_over);
             drop(later);
@@ -261,6 +278,9 @@ impl Broker {
         let targets = &arrival.targets;
         self.meters().matched(topic, targets, arrival.unmatched);
         self.announce_arrivals(targets);
+        if let Some(queue) = &topic.strict {
+            self.note_forwarding(queue);
+        }
     }
 }
 
@@ -276,6 +296,7 @@ fn empty(topic: &TopicEntry, now: Timestamp) -> AppendRequest {
         events: Vec::new(),
         fan_out: None,
         scheduled: BTreeMap::new(),
+        intake: None,
         request: None,
         audit: None,
         notified: Vec::new(),

@@ -2,6 +2,7 @@
 //! now: its filter was corrected, say, or it is newer than the event.
 
 use crate::broker::Broker;
+use crate::broker::publish::messages::session_at;
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
@@ -60,10 +61,19 @@ impl Broker {
         if let Some(reason) = why_not(&Explanation::new(subscription, &view, now)) {
             return Err(SendError::Unmatched(name.to_owned(), key, reason));
         }
+        let session = session_at(subscription, &event.stored.event);
+        if session == Some(None) {
+            let reason = "it has no session id, and the queue asks for one".to_owned();
+            return Err(SendError::Unmatched(name.to_owned(), key, reason));
+        }
         let id = subscription.id;
         let target = Target::subscription(&topic.topic.name, &subscription.name);
         let audit = by.did(AuditAction::SendEvent { event: key.0 }, target);
-        match self.store().ledger.send(key, id, audit, now).await? {
+        let sent = self
+            .store()
+            .ledger
+            .send(key, id, session.flatten(), audit, now);
+        match sent.await? {
             Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
             Sent::TooEarly => Err(SendError::TooEarly(key)),
             Sent::Missing => Err(missing()),

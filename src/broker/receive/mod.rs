@@ -1,6 +1,7 @@
 //! Receivers: they lock deliveries of a queue and settle them.
 
 pub(super) mod pull;
+pub(super) mod sessions;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -22,12 +23,13 @@ use crate::model::name::SubscriptionName;
 use crate::model::namespace::NamespaceId;
 use crate::model::registry::TopicEntry;
 use crate::model::retry::RetryPolicy;
+use crate::model::session::{HeldSession, SessionError};
 use crate::model::subscription::{DeadLetterDestination, EventSubscription, SubscriptionId};
 use crate::model::topic::TopicId;
 use crate::store::views::DeadLetterQuery;
 use crate::store::{
     FreeChange, FreeChanges, FreeSettled, LockBatch, LockChanges, LockRequest, LockSelection,
-    LockSettled, Locked, PeekRequest, Peeked, StoreError,
+    LockSettled, Locked, PeekRequest, Peeked, SessionPlace, StoreError,
 };
 use crate::wire::service_bus::message;
 
@@ -50,8 +52,10 @@ pub struct ReceiveRequest {
     pub which: LockSelection,
     /// The most deliveries to lock.
     pub limit: usize,
-    /// How long to lock them.
+    /// How long to lock them, unless in a session, with whose lock theirs end.
     pub lock: Duration,
+    /// The session of the deliveries, in a queue with sessions.
+    pub session: Option<HeldSession>,
 }
 
 /// What a purge came to.
@@ -79,6 +83,12 @@ pub enum ReceiveError {
          and a namespace or custom topic, may have more only while it has fewer than are left"
     )]
     TooManyWaiting,
+    #[error(
+        "the messages of the queue {0} are received in sessions, one of which has to be held first"
+    )]
+    NeedsSession(SubscriptionName),
+    #[error(transparent)]
+    Session(#[from] SessionError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -99,7 +109,10 @@ impl Broker {
                 Err(ReceiveError::Pushed(subscription.name.clone()))
             }
             (SubQueue::Pending, DeliveryMode::Queue) => {
-                Ok(self.lock_pending(topic, subscription, request).await?)
+                if subscription.has_sessions() && request.session.is_none() {
+                    return Err(ReceiveError::NeedsSession(subscription.name.clone()));
+                }
+                self.lock_pending(topic, subscription, request).await
             }
         }
     }
@@ -110,9 +123,12 @@ impl Broker {
         topic: &TopicEntry,
         subscription: &EventSubscription,
         request: &ReceiveRequest,
-    ) -> Result<Vec<Locked>, StoreError> {
+    ) -> Result<Vec<Locked>, ReceiveError> {
         while subscription.may_deliver() {
             let taken = self.lock(request).await?;
+            if taken.session_is_lost {
+                return Err(SessionError::LockLost.into());
+            }
             let found_any = !taken.locked.is_empty() || !taken.unreadable.is_empty();
             self.quarantine(topic, subscription, &taken.unreadable)
                 .await?;
@@ -136,6 +152,7 @@ impl Broker {
             until: now + request.lock,
             tokens: tokens.take(request.limit).collect(),
             bytes_max: LOCK_BYTES_MAX,
+            session: request.session.clone(),
         };
         self.store().ledger.lock(request).await
     }
@@ -150,7 +167,7 @@ impl Broker {
         if !found.is_empty() || wait.is_zero() {
             return Ok(found);
         }
-        let waiter = self.wait_at(request.of)?;
+        let waiter = self.wait_at(Place::Queue(request.of))?;
         let deadline = tokio::time::sleep(wait);
         tokio::pin!(deadline);
         let mut in_vain = false;
@@ -168,10 +185,18 @@ impl Broker {
         }
     }
 
-    /// Waits until something in a queue falls due. `in_vain` says that the caller has just found nothing to
-    /// receive. May be dropped while it waits.
-    pub async fn await_due(&self, of: QueueRef, in_vain: bool) -> Result<(), ReceiveError> {
-        let waiter = self.wait_at(of)?;
+    /// Waits until something falls due in a queue, or in the session of it that is held. `in_vain` says that the
+    /// caller has just found nothing to receive. May be dropped while it waits.
+    pub async fn await_due(
+        &self,
+        of: QueueRef,
+        session: Option<&HeldSession>,
+        in_vain: bool,
+    ) -> Result<(), ReceiveError> {
+        let waiter = self.wait_at(match session {
+            None => Place::Queue(of),
+            Some(held) => Place::Session(SessionPlace::In(held.of, held.name.clone())),
+        })?;
         Ok(self.due(&waiter, in_vain).await?)
     }
 
@@ -181,7 +206,7 @@ impl Broker {
             let arrival = waiter.notify.notified();
             tokio::pin!(arrival);
             arrival.as_mut().enable();
-            let mut pause = self.time_until_due(waiter.queue).await?;
+            let mut pause = self.time_until_due(&waiter.place).await?;
             if std::mem::take(&mut in_vain) {
                 pause = pause.max(VAIN_PAUSE);
             }
@@ -195,28 +220,36 @@ impl Broker {
         }
     }
 
-    fn wait_at(&self, of: QueueRef) -> Result<Waiter<'_>, ReceiveError> {
+    fn wait_at(&self, place: Place) -> Result<Waiter<'_>, ReceiveError> {
         let registry = self.registry();
         let (topic, _) = registry
-            .subscription(of.subscription)
+            .subscription(place.subscription())
             .ok_or(ReceiveError::SubscriptionDeleted)?;
         let namespace = topic.namespace.as_ref();
         let owner = namespace.map_or(Owner::Topic(topic.topic.id), |entry| {
             Owner::Namespace(entry.namespace.id)
         });
-        self.shared.arrivals.wait_at(of, owner)
+        self.shared.arrivals.wait_at(place, owner)
     }
 
-    async fn time_until_due(&self, of: QueueRef) -> Result<Duration, StoreError> {
-        let due = self.store().ledger.agenda(vec![of]).await?;
+    async fn time_until_due(&self, place: &Place) -> Result<Duration, StoreError> {
+        let ledger = &self.store().ledger;
+        let due_at = match place {
+            Place::Queue(of) => {
+                let due = ledger.agenda(vec![*of]).await?;
+                due.first().map(|due| due.at)
+            }
+            Place::Session(place) => ledger.session_due(place.clone()).await?,
+        };
         let now = self.clock().now();
-        Ok(due.first().map_or(LOOK_INTERVAL, |due| due.at.since(now)))
+        Ok(due_at.map_or(LOOK_INTERVAL, |at| at.since(now)))
     }
 
-    /// Deliveries of a queue from a number on, whoever holds them.
+    /// Deliveries of a queue, or of a session of it, from a number on, whoever holds them.
     pub async fn peek(
         &self,
         of: QueueRef,
+        session: Option<String>,
         from: DeliveryId,
         limit: usize,
     ) -> Result<Vec<Peeked>, StoreError> {
@@ -225,6 +258,7 @@ impl Broker {
             from,
             limit: limit.min(PEEK_MAX),
             bytes_max: LOCK_BYTES_MAX,
+            session,
         };
         self.store().ledger.peek(request).await
     }
@@ -395,8 +429,9 @@ impl Broker {
         let is_dead = |each: &&Settlement| matches!(each, Settlement::DeadLetter(_));
         let dead = settlements.iter().filter(is_dead).count();
         if dead > 0 {
-            let queue = QueueRef::dead_letters(subscription.id);
-            self.shared.arrivals.announce(queue, dead);
+            let place = Place::Queue(QueueRef::dead_letters(subscription.id));
+            self.shared.arrivals.announce(&place, dead);
+            self.note_forwarding(subscription);
         }
     }
 }
@@ -412,10 +447,28 @@ fn policy_of(topic: &TopicEntry, subscription: &EventSubscription, event: &Event
     }
 }
 
-/// Waiting receivers, by queue.
+/// What a receiver waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    /// A delivery of a queue.
+    Queue(QueueRef),
+    /// A session, or a delivery of one.
+    Session(SessionPlace),
+}
+
+impl Place {
+    fn subscription(&self) -> SubscriptionId {
+        match self {
+            Self::Queue(of) => of.subscription,
+            Self::Session(SessionPlace::Next(of) | SessionPlace::In(of, _)) => *of,
+        }
+    }
+}
+
+/// Waiting receivers, by what they wait for.
 #[derive(Default)]
 pub(super) struct Arrivals {
-    waiting: Mutex<HashMap<QueueRef, Waiting>>,
+    waiting: Mutex<HashMap<Place, Waiting>>,
 }
 
 struct Waiting {
@@ -435,27 +488,27 @@ enum Owner {
 /// A registered waiting receiver, until it is dropped.
 struct Waiter<'a> {
     arrivals: &'a Arrivals,
-    queue: QueueRef,
+    place: Place,
     notify: Arc<Notify>,
 }
 
 impl Arrivals {
     /// Nobody takes all places: an event subscription and an owner may have more of them only while they have
     /// fewer than are left.
-    fn wait_at(&self, queue: QueueRef, owner: Owner) -> Result<Waiter<'_>, ReceiveError> {
+    fn wait_at(&self, place: Place, owner: Owner) -> Result<Waiter<'_>, ReceiveError> {
         let mut waiting = self.waiting.lock().unwrap();
-        let count = |is_counted: &dyn Fn(&QueueRef, &Waiting) -> bool| -> usize {
+        let count = |is_counted: &dyn Fn(&Place, &Waiting) -> bool| -> usize {
             let counted = waiting
                 .iter()
-                .filter(|(queue, each)| is_counted(queue, each));
+                .filter(|(place, each)| is_counted(place, each));
             counted.map(|(_, each)| each.receivers).sum()
         };
         let left = RECEIVERS_WAITING_MAX - count(&|_, _| true);
-        let here = count(&|each, _| each.subscription == queue.subscription);
+        let here = count(&|each, _| each.subscription() == place.subscription());
         if here >= left || count(&|_, each| each.owner == owner) >= left {
             return Err(ReceiveError::TooManyWaiting);
         }
-        let here = waiting.entry(queue).or_insert_with(|| Waiting {
+        let here = waiting.entry(place.clone()).or_insert_with(|| Waiting {
             owner,
             receivers: 0,
             notify: Arc::default(),
@@ -463,36 +516,46 @@ impl Arrivals {
         here.receivers += 1;
         Ok(Waiter {
             arrivals: self,
-            queue,
+            place,
             notify: Arc::clone(&here.notify),
         })
     }
 
     /// Wakes one receiver for each of `count` deliveries.
-    fn announce(&self, queue: QueueRef, count: usize) {
-        if let Some(here) = self.waiting.lock().unwrap().get(&queue) {
+    fn announce(&self, place: &Place, count: usize) {
+        if let Some(here) = self.waiting.lock().unwrap().get(place) {
             for _ in 0..count.min(here.receivers) {
                 here.notify.notify_one();
             }
         }
     }
 
-    /// Wakes one receiver of pending deliveries for each entry of `subscriptions`.
+    /// Wakes one receiver of pending deliveries, and one of those that wait for a session, for each entry of
+    /// `subscriptions`.
     fn announce_each(&self, subscriptions: &[SubscriptionId]) {
         let waiting = self.waiting.lock().unwrap();
         if waiting.is_empty() {
             return; // as with nearly every publishing
         }
         for subscription in subscriptions {
-            if let Some(here) = waiting.get(&QueueRef::pending(*subscription)) {
+            let places = [
+                Place::Queue(QueueRef::pending(*subscription)),
+                Place::Session(SessionPlace::Next(*subscription)),
+            ];
+            for here in places.iter().filter_map(|place| waiting.get(place)) {
                 here.notify.notify_one();
             }
         }
     }
 
     /// Wakes all receivers: something is available earlier than they expect.
-    pub(super) fn announce_all(&self, queue: QueueRef) {
-        if let Some(here) = self.waiting.lock().unwrap().get(&queue) {
+    pub(super) fn announce_all(&self, of: QueueRef) {
+        let waiting = self.waiting.lock().unwrap();
+        let places = [
+            Place::Queue(of),
+            Place::Session(SessionPlace::Next(of.subscription)),
+        ];
+        for here in places.iter().filter_map(|place| waiting.get(place)) {
             here.notify.notify_waiters();
         }
     }
@@ -501,10 +564,10 @@ impl Arrivals {
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut waiting = self.arrivals.waiting.lock().unwrap();
-        if let Some(here) = waiting.get_mut(&self.queue) {
+        if let Some(here) = waiting.get_mut(&self.place) {
             here.receivers -= 1;
             if here.receivers == 0 {
-                waiting.remove(&self.queue);
+                waiting.remove(&self.place);
             }
         }
     }
@@ -514,8 +577,8 @@ impl Drop for Waiter<'_> {
 mod tests {
     use super::*;
 
-    fn queue(subscription: i64) -> QueueRef {
-        QueueRef::dead_letters(SubscriptionId(subscription))
+    fn queue(subscription: i64) -> Place {
+        Place::Queue(QueueRef::dead_letters(SubscriptionId(subscription)))
     }
 
     #[test]

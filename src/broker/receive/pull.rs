@@ -28,6 +28,7 @@ impl Broker {
             which: LockSelection::Due,
             limit,
             lock: self.lock_duration(subscription)?,
+            session: None,
         };
         self.receive_within(&request, wait).await
     }

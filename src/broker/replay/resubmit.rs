@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::publish::messages::session_at;
 use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
@@ -356,7 +357,10 @@ impl Broker {
         match target {
             ReplayTarget::Subscription => {
                 let own = registry.subscription(of.subscription);
-                own.ok_or(NotResubmitted::SubscriptionDeleted)?;
+                let (_, own) = own.ok_or(NotResubmitted::SubscriptionDeleted)?;
+                if of.session.is_none() && own.has_sessions() {
+                    return Err(NotResubmitted::SessionIdMissing);
+                }
                 Ok(Step::Store(Box::new(ResubmitTarget::Subscription {
                     edited,
                 })))
@@ -448,10 +452,21 @@ fn publish_anew(
     if targets.is_empty() {
         return Err(NotResubmitted::Unmatched);
     }
+    let queue = to
+        .strict
+        .as_ref()
+        .filter(|queue| targets.contains(&queue.id));
+    let session = queue.and_then(|queue| Some((queue.id, session_at(queue, &event)?)));
+    let session = match session {
+        Some((_, None)) => return Err(NotResubmitted::SessionIdMissing),
+        Some((queue, Some(name))) => Some((queue, name)),
+        None => None,
+    };
     Ok(Step::Store(Box::new(ResubmitTarget::Topic {
         topic: to.topic.id,
         event,
         targets,
+        session,
     })))
 }
 

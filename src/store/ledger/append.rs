@@ -2,21 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::params;
 
 use crate::base::Timestamp;
 use crate::model::audit::AuditEntry;
-use crate::model::delivery::{Delivery, DeliveryId};
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::delivery::{Delivery, DeliveryId, Settlement};
 use crate::model::event::{Event, EventKey, StoredEvent};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::{DeliveryChange, Version};
+use crate::store::ledger::duplicates;
 use crate::store::ledger::fan_out::{self, FanOut};
 use crate::store::ledger::notices::{self, NoticeMark};
 use crate::store::ledger::request_marks::RequestMark;
+use crate::store::ledger::sessions;
+use crate::store::ledger::settle::{SettlementRecord, settle};
 use crate::store::row;
 use crate::store::sql::Sql;
 
@@ -32,12 +37,56 @@ pub struct AppendRequest {
     /// When those of the events, by their places, are due that are not due at once. Their deliveries are created with
     /// them.
     pub scheduled: BTreeMap<usize, Timestamp>,
+    /// What the queue asks that the topic is, if it asks anything.
+    pub intake: Option<Arc<QueueIntake>>,
     /// Identifies the publish request, if the client gave it an id.
     pub request: Option<RequestMark>,
     /// What somebody did to store them; publishers are not audited.
     pub audit: Option<AuditEntry>,
     /// The marks of the notices that these events are.
     pub notified: Vec<NoticeMark>,
+}
+
+/// What a queue asks of the events that come into it. They are not stored without their deliveries then.
+#[derive(Debug)]
+pub struct QueueIntake {
+    /// Its subscription.
+    pub of: SubscriptionId,
+    /// The sessions of the events, by their places, if each has to have one. Without one it is a dead letter.
+    pub sessions: Option<Vec<Option<String>>>,
+    /// How long their ids are remembered, if an event whose id is remembered is dropped.
+    pub remembers_for: Option<Duration>,
+}
+
+impl QueueIntake {
+    /// How many of the events have no session although they must.
+    pub fn without_session(&self) -> usize {
+        let sessions = self.sessions.iter().flatten();
+        sessions.filter(|session| session.is_none()).count()
+    }
+
+    /// The session of the event's delivery, if it has to have one; `Some(None)` if that is missing.
+    fn session(&self, subscription: SubscriptionId, place: usize) -> Option<Option<&str>> {
+        let sessions = self.sessions.as_ref()?;
+        let session = sessions.get(place).and_then(Option::as_deref);
+        (subscription == self.of).then_some(session)
+    }
+
+    /// Whether the queue remembers the event. One that becomes a dead letter is not remembered.
+    fn is_repeated(
+        &self,
+        tx: &WriteTx,
+        place: usize,
+        event: &Event,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let lacks_session = self.session(self.of, place) == Some(None);
+        let Some(remembers_for) = self.remembers_for.filter(|_| !lacks_session) else {
+            return Ok(false);
+        };
+        let is_new = duplicates::remember(tx, self.of, &event.id, now, now + remembers_for)?;
+        Ok(!is_new)
+    }
 }
 
 impl AppendRequest {
@@ -63,7 +112,7 @@ impl AppendRequest {
 
     /// Has the deliveries created later, if that may be.
     pub fn defer_deliveries(&mut self) {
-        if self.fan_out.is_none() && self.scheduled.is_empty() {
+        if self.fan_out.is_none() && self.scheduled.is_empty() && self.intake.is_none() {
             let mut fan_out = FanOut::default();
             for (_, targets) in &mut self.events {
                 fan_out.push(&std::mem::take(targets));
@@ -141,7 +190,13 @@ pub(in crate::store) fn append(
         return Ok(None);
     }
     let mut stored = Stored::default();
+    let intake = request.intake.as_deref();
     for (number, (event, targets)) in request.events.into_iter().enumerate() {
+        if let Some(intake) = intake
+            && intake.is_repeated(tx, number, &event, received_at)?
+        {
+            continue;
+        }
         let later = request.fan_out.as_ref();
         let matched = later.map_or(targets.len(), |later| later.matched(number));
         let key = insert_event(tx, topic, received_at, &event, matched)?;
@@ -153,7 +208,14 @@ pub(in crate::store) fn append(
         let scheduled = request.scheduled.get(&number).copied();
         let due_at = scheduled.unwrap_or(received_at);
         for subscription in targets {
-            let id = insert_delivery(tx, key, subscription, due_at, None)?;
+            let asked = intake.and_then(|intake| intake.session(subscription, number));
+            let session = asked.flatten();
+            let id = insert_delivery(tx, key, subscription, due_at, session, None)?;
+            if asked == Some(None) {
+                let known = (subscription, due_at);
+                end_without_session(tx, id, known, received_at)?;
+                continue;
+            }
             stored.handed_over.push(HandedOver {
                 subscription,
                 delivery: Delivery {
@@ -178,7 +240,7 @@ const INSERT_EVENT: &str = "INSERT INTO event (id, topic_id, received_at, event_
      subject, event_time, data_version, attributes, data, data_is_base64, matched) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 const INSERT_DELIVERY: &str = "INSERT INTO delivery (id, event_id, subscription_id, next_attempt_at, \
-     published_at, resubmission_of) VALUES (?1, ?2, ?3, ?4, ?4, ?5)";
+     published_at, resubmission_of, session) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)";
 
 pub(super) fn insert_event(
     tx: &WriteTx,
@@ -210,17 +272,41 @@ pub(super) fn insert_event(
     Ok(key)
 }
 
-/// Adds a delivery that is due at `at`, when its time to live begins.
+/// Dead-letters a new delivery that lacks the session that it must have.
+pub(super) fn end_without_session(
+    tx: &WriteTx,
+    delivery: DeliveryId,
+    counted_for: (SubscriptionId, Timestamp),
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let reason = DeadLetterReason::SessionIdMissing;
+    let end = SettlementRecord {
+        delivery,
+        counted_for: Some(counted_for),
+        attempts: 0,
+        attempt: None,
+        late: None,
+        settlement: Some(Settlement::DeadLetter(reason)),
+    };
+    settle(tx, &end, now)?;
+    Ok(())
+}
+
+/// Adds a delivery that is due at `at`, when its time to live begins, perhaps to a message session.
 pub(super) fn insert_delivery(
     tx: &WriteTx,
     event: EventKey,
     subscription: SubscriptionId,
     at: Timestamp,
+    session: Option<&str>,
     resubmission_of: Option<DeliveryId>,
 ) -> rusqlite::Result<DeliveryId> {
     let id = tx.ids().next_delivery(tx)?;
-    let values = params![id, event, subscription, at, resubmission_of];
+    let values = params![id, event, subscription, at, resubmission_of, session];
     tx.run(INSERT_DELIVERY, values)?;
+    if let Some(session) = session {
+        sessions::join(tx, subscription, session, at)?;
+    }
     tx.counts().delivery(&DeliveryChange {
         id,
         subscription,

@@ -270,7 +270,7 @@ fn advance(
             let target = stored.subscriptions[position];
             if receives(tx, target, receiving)? {
                 let event = EventKey(key + event as i64);
-                insert_delivery(tx, event, target, open.received_at, None)?;
+                insert_delivery(tx, event, target, open.received_at, None, None)?;
                 created.push(target);
                 *rows += 1;
             }

@@ -16,13 +16,17 @@ use crate::model::event::StoredEvent;
 use crate::model::lease::{
     Lock, LockChange, LockEnd, LockError, LockToken, NEVER, QueueRef, SubQueue, is_held,
 };
-use crate::model::limits::RECEIVER_PROPERTY_BYTES_MAX;
+use crate::model::limits::{RECEIVER_PROPERTY_BYTES_MAX, SESSION_MESSAGES_HELD_MAX};
+use crate::model::session::HeldSession;
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::counted;
 use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
-use crate::store::ledger::settle::{SettlementRecord, record_lapse, remove, settle};
+use crate::store::ledger::sessions;
+use crate::store::ledger::settle::{
+    SettlementRecord, record_lapse, remove, settle, uncount, unlock,
+};
 use crate::store::row;
 use crate::store::sql::Sql;
 use crate::wire::amqp::message::merged;
@@ -39,6 +43,8 @@ pub struct LockRequest {
     pub tokens: Vec<LockToken>,
     /// Bytes of events after which no more is locked; the first delivery always is.
     pub bytes_max: usize,
+    /// The session of the deliveries, whose lock the locks end with then.
+    pub session: Option<HeldSession>,
 }
 
 /// Which deliveries of a queue to lock.
@@ -63,6 +69,7 @@ pub struct Locked {
     pub dead_letter: Option<DeadLetter>,
     /// See [`LockChange::properties`].
     pub properties: Option<Vec<u8>>,
+    pub origin: Origin,
 }
 
 /// The result of a [`LockRequest`].
@@ -71,10 +78,12 @@ pub struct LockBatch {
     pub locked: Vec<Locked>,
     /// Pending deliveries whose events cannot be read, with the error. They are not locked.
     pub unreadable: Vec<(Delivery, String)>,
+    /// Nothing is locked because the session is not held any more.
+    pub session_is_lost: bool,
 }
 
 /// Which deliveries of a queue to look at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PeekRequest {
     pub of: QueueRef,
     /// The first number.
@@ -82,6 +91,8 @@ pub struct PeekRequest {
     pub limit: usize,
     /// Bytes of events after which no more is added; the first one always is.
     pub bytes_max: usize,
+    /// Only those of this session.
+    pub session: Option<String>,
 }
 
 /// A delivery that was looked at, whoever holds it.
@@ -94,6 +105,16 @@ pub struct Peeked {
     pub dead_letter: Option<DeadLetter>,
     /// See [`LockChange::properties`].
     pub properties: Option<Vec<u8>>,
+    pub origin: Origin,
+}
+
+/// Where a message comes from that queues have forwarded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The number of its delivery to the first of them.
+    pub first_number: Option<DeliveryId>,
+    /// The queue of which it was a dead letter.
+    pub dead_letter_source: Option<String>,
 }
 
 /// Why and when a delivery was dead-lettered.
@@ -124,7 +145,8 @@ pub struct LockSettled {
 
 /// The columns that [`Lockable::of`] reads after those of the delivery.
 const LOCKABLE: &str = "deferred, locked_at, locked_until, dead_letter_reason, \
-     receiver_reason, receiver_description, receiver_properties, ended_at, message_properties";
+     receiver_reason, receiver_description, receiver_properties, ended_at, message_properties, \
+     first_number, dead_letter_source";
 const LOCK: &str = "UPDATE delivery SET lock_token = ?2, locked_at = ?3, locked_until = ?4, \
      attempts = attempts + ?5, \
      last_attempt_at = CASE WHEN ?5 THEN ?3 ELSE last_attempt_at END, \
@@ -138,6 +160,7 @@ struct Lockable {
     lapsed: Option<(Timestamp, Timestamp)>,
     dead_letter: Option<DeadLetter>,
     properties: Option<Vec<u8>>,
+    origin: Origin,
 }
 
 impl Lockable {
@@ -157,15 +180,24 @@ impl Lockable {
             lapsed: from.zip(until),
             dead_letter,
             properties: row.get(13)?,
+            origin: Origin {
+                first_number: row.get(14)?,
+                dead_letter_source: row.get(15)?,
+            },
         })
     }
 }
 
 pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, StoreError> {
-    let LockRequest { now, until, .. } = *request;
+    let now = request.now;
     let mut taken = LockBatch::default();
+    let Some((until, limit)) = bounds(tx, request)? else {
+        taken.session_is_lost = true;
+        return Ok(taken);
+    };
     let mut bytes = 0;
-    for (found, token) in find(tx, request)?.into_iter().zip(&request.tokens) {
+    let tokens = request.tokens.iter().take(limit);
+    for (found, token) in find(tx, request)?.into_iter().zip(tokens) {
         if bytes > request.bytes_max {
             break;
         }
@@ -195,15 +227,29 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
             deferred: found.deferred,
             dead_letter: found.dead_letter,
             properties: found.properties,
+            origin: found.origin,
         });
     }
     Ok(taken)
 }
 
+/// When the locks end, and how many there may be; `None` if their session is not held any more.
+fn bounds(
+    tx: &Connection,
+    request: &LockRequest,
+) -> Result<Option<(Timestamp, usize)>, StoreError> {
+    let Some(session) = &request.session else {
+        return Ok(Some((request.until, request.tokens.len())));
+    };
+    let held = sessions::messages_held(tx, session, request.now)?;
+    Ok(held.map(|(until, count)| (until, SESSION_MESSAGES_HELD_MAX.saturating_sub(count))))
+}
+
 /// Deliveries by their numbers. One whose event cannot be read is left out.
 pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>, StoreError> {
-    let select = select(request.of, "id >= ?2 ORDER BY id LIMIT ?3");
-    let values = params![request.of.subscription, request.from, request.limit];
+    let (of, session) = (request.of, request.session.as_deref());
+    let select = select(of, session, "id >= ?2 ORDER BY id LIMIT ?3");
+    let values = params![of.subscription, request.from, request.limit, session];
     let mut peeked = Vec::new();
     let mut bytes = 0;
     for found in tx.all(&select, values, Lockable::of)? {
@@ -220,31 +266,45 @@ pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>
             deferred: found.deferred,
             dead_letter: found.dead_letter,
             properties: found.properties,
+            origin: found.origin,
         });
     }
     Ok(peeked)
 }
 
-fn select(of: QueueRef, condition: &str) -> String {
+/// The deliveries of a queue, or of one session of it, which is `?4`.
+fn select(of: QueueRef, session: Option<&str>, condition: &str) -> String {
     // A literal, since SQLite uses a partial index only if it sees the value.
     let state = of.queue.state().name();
+    let session = match session {
+        Some(_) => "session = ?4",
+        None => "?4 IS NULL",
+    };
     format!(
         "SELECT {DELIVERY_COLUMNS}, {LOCKABLE} FROM delivery \
-         WHERE subscription_id = ?1 AND state = '{state}' AND {condition}"
+         WHERE subscription_id = ?1 AND state = '{state}' AND {session} AND {condition}"
     )
 }
 
 fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreError> {
     let subscription = request.of.subscription;
+    let session = request
+        .session
+        .as_ref()
+        .map(|session| session.name.as_str());
     let find = |condition: &str, values: &[&dyn ToSql]| {
-        tx.all(&select(request.of, condition), values, Lockable::of)
+        tx.all(
+            &select(request.of, session, condition),
+            values,
+            Lockable::of,
+        )
     };
     match &request.which {
         LockSelection::Due => {
             let due = "next_attempt_at <= ?2 ORDER BY next_attempt_at, id LIMIT ?3";
             find(
                 due,
-                params![subscription, request.now, request.tokens.len()],
+                params![subscription, request.now, request.tokens.len(), session],
             )
         }
         LockSelection::Deferred(ids) => {
@@ -252,7 +312,10 @@ fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreEr
                 "deferred = 1 AND (locked_until IS NULL OR locked_until <= ?2) AND id = ?3";
             let mut found = Vec::new();
             for id in ids {
-                found.extend(find(deferred, params![subscription, request.now, id])?);
+                found.extend(find(
+                    deferred,
+                    params![subscription, request.now, id, session],
+                )?);
             }
             Ok(found)
         }
@@ -289,10 +352,6 @@ fn held(tx: &Connection, token: LockToken, now: Timestamp) -> Result<Option<Lock
 
 const RENEW: &str = "UPDATE delivery SET locked_until = ?2, \
      next_attempt_at = CASE WHEN deferred THEN next_attempt_at ELSE ?2 END WHERE id = ?1";
-const UNCOUNT: &str = "UPDATE delivery SET attempts = attempts - 1, last_attempt_at = \
-     (SELECT max(started_at) FROM delivery_attempt WHERE delivery_id = ?1) WHERE id = ?1";
-const UNLOCK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, locked_until = NULL, \
-     next_attempt_at = ?2, deferred = (?2 = ?3) WHERE id = ?1";
 
 impl LockSettled {
     /// Whether it is pending again.
@@ -355,7 +414,7 @@ fn settle_lock(
             settle_pending(tx, &lock, settlement, result, now)?;
         }
         (LockEnd::Settled(Settlement::Retry { at }), SubQueue::DeadLetters) => {
-            tx.run(UNLOCK, params![id, at, NEVER])?;
+            unlock(tx, id, at)?;
         }
         (LockEnd::Settled(_), SubQueue::DeadLetters) => remove(tx, id, now)?,
     }
@@ -388,8 +447,7 @@ fn settle_pending(
 ) -> Result<(), StoreError> {
     let mut attempts = lock.attempts;
     if result.is_none() {
-        let uncount = || Ok::<_, StoreError>(tx.run(UNCOUNT, [lock.delivery])?);
-        counted(tx, lock.delivery, uncount)?;
+        uncount(tx, lock.delivery)?;
         attempts -= 1;
     }
     let record = SettlementRecord {

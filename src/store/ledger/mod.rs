@@ -11,8 +11,10 @@
 
 pub(super) mod append;
 pub(super) mod counters;
+mod duplicates;
 pub(super) mod exports;
 pub(super) mod fan_out;
+pub(super) mod forward;
 pub(super) mod ids;
 pub(super) mod lease;
 pub(super) mod locks;
@@ -20,6 +22,7 @@ pub(super) mod notices;
 mod pull_in;
 pub(super) mod request_marks;
 pub(super) mod resubmit;
+pub(super) mod sessions;
 pub(super) mod settle;
 pub(super) mod traffic;
 
@@ -36,6 +39,7 @@ use crate::model::lease::{LockError, QueueRef};
 use crate::model::limits::{BLOB_NAMES_KEPT, REQUEST_ID_WINDOW};
 use crate::model::registry::{Registry, ResourceScope};
 use crate::model::replay::{NewReplayJob, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource};
+use crate::model::session::{HeldSession, SessionAnswer, SessionChange, SessionError};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::catalog::{self, RegistryChange};
@@ -50,10 +54,12 @@ use crate::wire::changes::with_changes;
 use append::{AppendRequest, Appended, Effects, HandedOver, Stored};
 use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
 use fan_out::FannedOut;
+use forward::{ForwardRequest, Forwarded};
 use lease::{Due, LeaseRequest, Leased};
 use locks::{LockBatch, LockChanges, LockRequest, LockSettled, PeekRequest, Peeked};
 use notices::OwedNotice;
 use resubmit::{ResubmitDone, ResubmitRequest, Sent};
+use sessions::{SessionPlace, SessionQuery, SessionRequest};
 use settle::{DiscardRequest, Discarded, FreeChanges, FreeSettled, Settled, SettlementRecord};
 use traffic::{DeliveryTotals, TotalsQuery, TrafficQuery, TrafficSlot};
 
@@ -140,18 +146,19 @@ impl Ledger {
             .await
     }
 
-    /// Delivers a stored event to a subscription that has no delivery of it. The event counts as matched by
-    /// one subscription more.
+    /// Delivers a stored event to a subscription that has no delivery of it, perhaps in a message session. The event
+    /// counts as matched by one subscription more.
     pub async fn send(
         &self,
         event: EventKey,
         subscription: SubscriptionId,
+        session: Option<String>,
         audit: AuditEntry,
         now: Timestamp,
     ) -> Result<Sent, StoreError> {
         self.db
             .write_audited(move |tx| {
-                let sent = resubmit::send(tx, event, subscription, now)?;
+                let sent = resubmit::send(tx, event, subscription, session.as_deref(), now)?;
                 let is_new = matches!(sent, Sent::As(_));
                 Ok((sent, is_new.then_some(audit)))
             })
@@ -261,6 +268,48 @@ impl Ledger {
         }
         let change = move |tx: &_| Ok(locks::settle_locks(tx, request)?.0);
         self.db.write_in_group(change).await
+    }
+}
+
+/// Message sessions of queues, and forwarding.
+impl Ledger {
+    /// Locks a session for somebody.
+    pub async fn accept_session(
+        &self,
+        request: SessionRequest,
+    ) -> Result<Result<HeldSession, SessionError>, StoreError> {
+        self.db
+            .write(move |tx| sessions::accept(tx, &request))
+            .await
+    }
+
+    /// Does what the holder of a session wants.
+    pub async fn change_session(
+        &self,
+        lock: HeldSession,
+        change: SessionChange,
+        now: Timestamp,
+    ) -> Result<Result<SessionAnswer, SessionError>, StoreError> {
+        self.db
+            .write(move |tx| sessions::change(tx, &lock, change, now))
+            .await
+    }
+
+    /// When it is worth looking at a place for something to receive, or was; `None` if nothing is to be expected.
+    pub async fn session_due(&self, place: SessionPlace) -> Result<Option<Timestamp>, StoreError> {
+        self.db.read(move |tx| sessions::due(tx, &place)).await
+    }
+
+    /// Forwards messages of a queue, or its dead letters.
+    pub async fn forward(&self, request: ForwardRequest) -> Result<Forwarded, StoreError> {
+        self.db
+            .write(move |tx| forward::forward(tx, &request))
+            .await
+    }
+
+    /// The names of sessions.
+    pub async fn sessions(&self, query: SessionQuery) -> Result<Vec<String>, StoreError> {
+        self.db.read(move |tx| sessions::list(tx, &query)).await
     }
 }
 
@@ -451,12 +500,15 @@ impl Ledger {
     }
 
     /// Deletes up to `limit` rows of each kind that are not needed any more at `now`: marks of publish requests
-    /// and notices, names of blobs, counters, which are also rolled up. Makes due what a wrong clock has planned
+    /// and notices, names of blobs, ids of messages, idle sessions, counters, which are also rolled up. Makes due what a wrong clock has planned
     /// too late. Returns whether there may be more.
     pub async fn tidy(&self, now: Timestamp, limit: usize) -> Result<bool, StoreError> {
         // Searched for outside the writer: the last search of a round reads the whole index.
-        let find = move |tx: &_| Ok((rollups::find(tx, now)?, pull_in::find(tx, now)?));
-        let (periods, too_late) = self.db.read(find).await?;
+        let find = move |tx: &_| {
+            let idle = sessions::idle(tx, now, limit)?;
+            Ok((rollups::find(tx, now)?, pull_in::find(tx, now)?, idle))
+        };
+        let (periods, too_late, idle) = self.db.read(find).await?;
         self.db
             .write(move |tx| {
                 notices::tidy(tx, now)?;
@@ -466,7 +518,10 @@ impl Ledger {
                 if let Some(queue) = too_late.first() {
                     pull_in::pull_in(tx, *queue, now, limit)?;
                 }
+                sessions::forget(tx, &idle, now)?;
                 let deleted = [
+                    idle.len(),
+                    duplicates::tidy(tx, now, limit)?,
                     tx.marks().tidy(tx, now - REQUEST_ID_WINDOW, limit)?,
                     exports::tidy(tx, now - BLOB_NAMES_KEPT, limit)?,
                     rollups::delete(tx, now, limit)?,

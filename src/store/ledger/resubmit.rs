@@ -36,6 +36,8 @@ pub struct Candidate {
     pub locked_until: Option<Timestamp>,
     /// How many resubmissions led to it.
     pub generation: u32,
+    /// The message session that it belongs to.
+    pub session: Option<String>,
     /// `None` if it was not asked for, or cannot be read.
     pub event: Option<Arc<StoredEvent>>,
 }
@@ -61,13 +63,15 @@ pub struct Resubmission {
 /// Where a delivery is resubmitted to.
 #[derive(Clone, Debug)]
 pub enum ResubmitTarget {
-    /// A new delivery to its own subscription, perhaps of an edited event.
+    /// A new delivery to its own subscription, perhaps of an edited event, in the same message session.
     Subscription { edited: Option<Event> },
     /// A new event of a topic, for these subscriptions.
     Topic {
         topic: TopicId,
         event: Event,
         targets: Vec<SubscriptionId>,
+        /// The message session of the delivery to this one of them.
+        session: Option<(SubscriptionId, String)>,
     },
     /// The endpoint accepted it, in this attempt.
     Url {
@@ -153,7 +157,7 @@ pub(in crate::store) const CANDIDATE_COLUMNS: &str = "delivery.id, delivery.stat
      delivery.subscription_id, event.topic_id, delivery.attempts, \
      max(coalesce((SELECT max(generation) FROM resubmission WHERE as_delivery_id = delivery.id), 0), \
          coalesce((SELECT max(generation) FROM resubmission WHERE as_event_id = event.id), 0)), \
-     delivery.locked_until, event.id";
+     delivery.locked_until, event.id, delivery.session";
 
 /// Reads a row of [`CANDIDATE_COLUMNS`], with its event if that is needed.
 pub(in crate::store) fn candidate(
@@ -173,6 +177,7 @@ pub(in crate::store) fn candidate(
         attempts: row.get(4)?,
         generation: row.get(5)?,
         locked_until: row.get(6)?,
+        session: row.get(8)?,
         event,
     })
 }
@@ -280,7 +285,8 @@ fn resubmit(
         ResubmitTarget::Subscription { edited } => {
             let edited = insert_edited(edited)?;
             let (event, to) = (edited.unwrap_or(event), of.subscription);
-            let delivery = insert_delivery(tx, event, to, now, Some(of.delivery))?;
+            let (session, replaced) = (of.session.as_deref(), Some(of.delivery));
+            let delivery = insert_delivery(tx, event, to, now, session, replaced)?;
             Added {
                 delivery: Some(delivery),
                 event: edited,
@@ -292,10 +298,13 @@ fn resubmit(
             topic,
             event,
             targets,
+            session,
         } => {
             let key = insert_event(tx, topic, now, &event, targets.len())?;
             for target in &targets {
-                insert_delivery(tx, key, *target, now, None)?;
+                let session = session.as_ref().filter(|(of, _)| of == target);
+                let session = session.map(|(_, name)| name.as_str());
+                insert_delivery(tx, key, *target, now, session, None)?;
             }
             Added {
                 event: Some(key),
@@ -384,6 +393,7 @@ pub(super) fn send(
     tx: &WriteTx,
     event: EventKey,
     subscription: SubscriptionId,
+    session: Option<&str>,
     now: Timestamp,
 ) -> Result<Sent, StoreError> {
     let find = "SELECT id FROM delivery WHERE event_id = ?1 AND subscription_id = ?2 LIMIT 1";
@@ -397,6 +407,13 @@ pub(super) fn send(
          (SELECT 1 FROM event_subscription WHERE id = ?2 AND deleted_at IS NULL)";
     Ok(match tx.run(count, params![event, subscription])? {
         0 => Sent::Missing,
-        _ => Sent::As(insert_delivery(tx, event, subscription, now, None)?),
+        _ => Sent::As(insert_delivery(
+            tx,
+            event,
+            subscription,
+            now,
+            session,
+            None,
+        )?),
     })
 }

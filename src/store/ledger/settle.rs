@@ -393,6 +393,21 @@ pub(super) fn remove(tx: &WriteTx, id: DeliveryId, now: Timestamp) -> Result<(),
     counted(tx, id, || Ok(tx.run(remove, params![id, now])?)).map(|_| ())
 }
 
+/// Takes back that the newest lock of a pending delivery counted as an attempt.
+pub(super) fn uncount(tx: &WriteTx, id: DeliveryId) -> Result<(), StoreError> {
+    let uncount = "UPDATE delivery SET attempts = attempts - 1, last_attempt_at = \
+         (SELECT max(started_at) FROM delivery_attempt WHERE delivery_id = ?1) WHERE id = ?1";
+    counted(tx, id, || Ok(tx.run(uncount, [id])?)).map(|_| ())
+}
+
+/// Takes the lock away. The delivery is due at `at`, or deferred if that is never.
+pub(super) fn unlock(tx: &Connection, id: DeliveryId, at: Timestamp) -> Result<(), StoreError> {
+    let unlock = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, locked_until = NULL, \
+         next_attempt_at = ?2, deferred = (?2 = ?3) WHERE id = ?1";
+    tx.run(unlock, params![id, at, NEVER])?;
+    Ok(())
+}
+
 /// Records a lapsed lock. This happens when the delivery is locked or ended next, since nothing happens at
 /// the moment of the lapse.
 pub(super) fn record_lapse(

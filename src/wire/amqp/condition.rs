@@ -28,6 +28,9 @@ pub const DEAD_LETTER: &str = "com.microsoft:dead-letter";
 pub const MESSAGE_LOCK_LOST: &str = "com.microsoft:message-lock-lost";
 pub const MESSAGE_NOT_FOUND: &str = "com.microsoft:message-not-found";
 pub const SERVER_BUSY: &str = "com.microsoft:server-busy";
+pub const SESSION_CANNOT_BE_LOCKED: &str = "com.microsoft:session-cannot-be-locked";
+pub const SESSION_LOCK_LOST: &str = "com.microsoft:session-lock-lost";
+pub const TIMEOUT: &str = "com.microsoft:timeout";
 
 /// An error with its condition, which programs read, and a description, which people read.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -4,10 +4,12 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::base::Timestamp;
+use crate::model::lease::NEVER;
 use crate::model::shared_access::Right;
 use crate::wire::amqp::condition::{
     ARGUMENT_ERROR, AUTH_FAILED, AmqpError, MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND, NOT_ALLOWED,
-    NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, UNAUTHORIZED_ACCESS,
+    NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED,
+    SESSION_LOCK_LOST, TIMEOUT, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::outcome::{Changes, DeadLettering, Outcome, changes};
@@ -28,12 +30,14 @@ pub enum Operation {
     Peek {
         from: i64,
         count: usize,
+        session: Option<String>,
     },
     /// Messages that were deferred.
     ReceiveNumbers {
         numbers: Vec<i64>,
         /// Locks them; otherwise they are removed.
         lock: bool,
+        session: Option<String>,
     },
     Settle {
         tokens: Vec<Uuid>,
@@ -41,6 +45,18 @@ pub enum Operation {
     },
     Schedule(Vec<Message>),
     CancelScheduled(Vec<i64>),
+    RenewSession(String),
+    SessionState(String),
+    SetSessionState {
+        session: String,
+        state: Option<Bytes>,
+    },
+    /// The sessions whose state was set since then, or those that have messages or a state.
+    Sessions {
+        state_set_since: Option<Timestamp>,
+        skip: usize,
+        top: usize,
+    },
 }
 
 impl Operation {
@@ -50,7 +66,11 @@ impl Operation {
             Self::RenewLocks(_)
             | Self::Peek { .. }
             | Self::ReceiveNumbers { .. }
-            | Self::Settle { .. } => Right::Listen,
+            | Self::Settle { .. }
+            | Self::RenewSession(_)
+            | Self::SessionState(_)
+            | Self::SetSessionState { .. }
+            | Self::Sessions { .. } => Right::Listen,
             Self::Schedule(_) | Self::CancelScheduled(_) => Right::Send,
         }
     }
@@ -66,6 +86,14 @@ pub enum Reply {
     Received(Vec<(Uuid, Bytes)>),
     /// Numbers of the messages, in their order.
     Scheduled(Vec<i64>),
+    /// When the lock of the session ends.
+    SessionRenewed(Timestamp),
+    SessionState(Option<Bytes>),
+    Sessions {
+        /// Where the next request goes on.
+        skip: usize,
+        names: Vec<String>,
+    },
 }
 
 /// The name of a request, before anything else of it is read.
@@ -99,10 +127,12 @@ impl Arguments {
             "peek-message" => Operation::Peek {
                 from: self.required("from-sequence-number")?,
                 count: self.count("message-count")?,
+                session: self.optional("session-id")?,
             },
             "receive-by-sequence-number" => Operation::ReceiveNumbers {
                 numbers: self.list("sequence-numbers")?,
                 lock: self.required::<u32>("receiver-settle-mode")? != 0,
+                session: self.optional("session-id")?,
             },
             "update-disposition" => Operation::Settle {
                 tokens: self.tokens()?,
@@ -112,6 +142,17 @@ impl Arguments {
             "cancel-scheduled-message" => {
                 Operation::CancelScheduled(self.list("sequence-numbers")?)
             }
+            "renew-session-lock" => Operation::RenewSession(self.required("session-id")?),
+            "get-session-state" => Operation::SessionState(self.required("session-id")?),
+            "set-session-state" => Operation::SetSessionState {
+                session: self.required("session-id")?,
+                state: self.optional("session-state")?,
+            },
+            "get-message-sessions" => Operation::Sessions {
+                state_set_since: self.moment("last-updated-time")?,
+                skip: self.count("skip")?,
+                top: self.count("top")?,
+            },
             unknown => {
                 let problem = format!("{PREFIX}{unknown} is no operation of {NODE}");
                 return Err(AmqpError::new(NOT_IMPLEMENTED, problem));
@@ -165,6 +206,18 @@ impl Arguments {
     fn count(&self, name: &str) -> Result<usize, AmqpError> {
         let count: Option<u32> = self.optional(name)?;
         Ok(count.unwrap_or(0) as usize)
+    }
+
+    /// A moment; `None` as well for those beyond all others, which stand for none.
+    fn moment(&self, name: &str) -> Result<Option<Timestamp>, AmqpError> {
+        match get(&self.0, name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Timestamp(ms)) => {
+                let at = Timestamp::from_ms(*ms);
+                Ok((at <= NEVER).then_some(at))
+            }
+            Some(_) => Err(bad(format!("{name} must be a timestamp"))),
+        }
     }
 
     fn list<T: FromValue>(&self, name: &str) -> Result<Vec<T>, AmqpError> {
@@ -227,6 +280,15 @@ impl Reply {
                 let numbers = Value::Array(numbers.collect());
                 (200, entry("sequence-numbers", numbers))
             }
+            Self::SessionRenewed(end) => (200, entry("expiration", Value::Timestamp(end.as_ms()))),
+            Self::SessionState(state) => (200, entry("session-state", state.clone().into())),
+            Self::Sessions { skip, names } => {
+                let list = names.iter().map(|name| Value::from(name.as_str()));
+                let list = Value::Array(list.collect());
+                let skip = i32::try_from(*skip).unwrap_or(i32::MAX);
+                let body = vec![("skip".into(), skip.into()), ("sessions-ids".into(), list)];
+                (found(!names.is_empty()), body)
+            }
         }
     }
 }
@@ -261,7 +323,8 @@ pub fn status_of(error: &AmqpError) -> u16 {
         AUTH_FAILED | UNAUTHORIZED_ACCESS => 401,
         RESOURCE_LIMIT_EXCEEDED => 403,
         NOT_FOUND | MESSAGE_NOT_FOUND => 404,
-        MESSAGE_LOCK_LOST => 410,
+        TIMEOUT => 408,
+        MESSAGE_LOCK_LOST | SESSION_LOCK_LOST | SESSION_CANNOT_BE_LOCKED => 410,
         NOT_IMPLEMENTED => 501,
         SERVER_BUSY => 503,
         _ => 500,

@@ -24,6 +24,7 @@ const FOOTER: u64 = 0x78;
 
 /// Annotations that Service Bus knows.
 pub mod annotation {
+    pub const DEAD_LETTER_SOURCE: &str = "x-opt-deadletter-source";
     pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
     pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
     pub const LOCKED_UNTIL: &str = "x-opt-locked-until";

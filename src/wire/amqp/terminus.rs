@@ -1,5 +1,6 @@
 //! Where a link ends: sources and targets with what clients of Service Bus put into them.
 
+use crate::model::session::SessionSelection;
 use crate::wire::amqp::fields::Fields;
 use crate::wire::amqp::value::{FromValue, Map, Value, get};
 
@@ -9,6 +10,8 @@ const COORDINATOR: u64 = 0x30;
 
 /// The filter under which a client asks for a session.
 const SESSION_FILTER: &str = "com.microsoft:session-filter";
+/// Its descriptor, for peers that want one.
+const SESSION_FILTER_CODE: u64 = 0x0000_0013_7000_000C;
 
 /// Where messages come from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,9 +33,32 @@ pub enum Target {
 }
 
 impl Source {
-    /// Whether a session is asked for.
-    pub fn wants_session(&self) -> bool {
-        get(&self.filter, SESSION_FILTER).is_some()
+    /// The session that is asked for, if the filter is there.
+    pub fn session(&self) -> Option<SessionSelection> {
+        let mut value = get(&self.filter, SESSION_FILTER)?;
+        if let Value::Described(described) = value {
+            value = &described.1;
+        }
+        Some(match value.as_text() {
+            Some(name) => SessionSelection::Named(name.to_owned()),
+            None => SessionSelection::Next,
+        })
+    }
+
+    /// The same with the session that was found in the filter.
+    pub fn with_session(&self, session: &str) -> Self {
+        let is_described = matches!(get(&self.filter, SESSION_FILTER), Some(Value::Described(_)));
+        let mut filter = self.filter.clone();
+        filter.retain(|(key, _)| key.as_text() != Some(SESSION_FILTER));
+        let value = match is_described {
+            true => Value::described(SESSION_FILTER_CODE, session.into()),
+            false => session.into(),
+        };
+        filter.push((Value::symbol(SESSION_FILTER), value));
+        Self {
+            filter,
+            ..self.clone()
+        }
     }
 }
 

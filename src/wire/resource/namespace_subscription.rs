@@ -12,7 +12,7 @@ use super::filter::FiltersConfiguration;
 use super::rules::Judged;
 use super::subscription::{Common, NO_IDENTITY};
 use super::values::{Waits, seconds, waits};
-use crate::model::destination::{DeliveryMode, Destination, PullQueue};
+use crate::model::destination::{DeliveryMode, Destination, PullQueue, QueueRules};
 use crate::model::filter::{Dialect, Filter};
 use crate::model::limits::{
     NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RECEIVE_LOCK, RECEIVE_LOCK_SECONDS,
@@ -106,19 +106,18 @@ struct Queue {
     #[schemars(range(min = *RECEIVE_LOCK_SECONDS.start(), max = *RECEIVE_LOCK_SECONDS.end()))]
     lock_duration: Duration,
     /// Of the queues of Service Bus; for the store alone.
-    #[serde(default = "kept", skip_serializing_if = "is_kept")]
+    #[serde(
+        default = "QueueRules::of_events",
+        skip_serializing_if = "are_of_events"
+    )]
     #[schemars(skip)]
-    keeps_expired: bool,
+    rules: QueueRules,
     #[serde(flatten)]
     policy: Policy,
 }
 
-fn kept() -> bool {
-    true
-}
-
-fn is_kept(keeps_expired: &bool) -> bool {
-    *keeps_expired
+fn are_of_events(rules: &QueueRules) -> bool {
+    *rules == QueueRules::of_events()
 }
 
 fn receive_lock() -> Duration {
@@ -244,7 +243,7 @@ impl From<&SubscriptionDefinition> for NamespaceProperties {
                 Destination::Queue(queue) => DeliveryConfiguration::Queue {
                     queue: Queue {
                         lock_duration: queue.lock_duration,
-                        keeps_expired: queue.keeps_expired,
+                        rules: queue.rules.clone(),
                         policy,
                     },
                 },
@@ -263,7 +262,7 @@ impl NamespaceProperties {
             DeliveryConfiguration::Queue { queue } => {
                 let pulled = PullQueue {
                     lock_duration: queue.lock_duration,
-                    keeps_expired: queue.keeps_expired,
+                    rules: queue.rules,
                 };
                 (Destination::Queue(pulled), queue.policy)
             }

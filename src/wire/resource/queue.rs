@@ -6,11 +6,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::envelope::{Answered, Envelope, Resource, SystemData, add_properties};
+use super::envelope::{Answered, Envelope, Resource, SystemData};
+use super::mirror::documents;
 use super::rules::{Context, Judged};
 use super::values::iso;
 use super::{InvalidResource, document};
-use crate::model::limits::{LOCK_DURATION, QUEUE_DELIVERIES, QUEUE_DELIVERIES_MAX};
+use crate::model::destination::QueueRules;
+use crate::model::limits::{
+    DUPLICATE_WINDOW, LOCK_DURATION, QUEUE_DELIVERIES, QUEUE_DELIVERIES_MAX,
+};
+use crate::model::name::{InvalidName, TopicName};
 use crate::model::queue::QueueDefinition;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
@@ -24,7 +29,7 @@ pub(crate) type ShownQueue = Resource<Envelope<Answered<QueueProperties, QueueAn
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(rename = "MessageQueue", inline, transform = add_properties::<Unsupported>)]
+#[schemars(rename = "MessageQueue", inline)]
 #[schemars(extend("x-rule" = "queue"))]
 pub(crate) struct QueueProperties {
     /// How long a receiver holds a message unless it renews the lock, 5 seconds to 5 minutes.
@@ -38,8 +43,8 @@ pub(crate) struct QueueProperties {
     #[serde(with = "iso")]
     #[schemars(with = "String", extend("format" = "duration", "x-check" = "messageTimeToLive"))]
     default_message_time_to_live: Duration,
-    /// Messages that expire become dead letters. Otherwise they are dropped.
-    dead_lettering_on_message_expiration: bool,
+    #[serde(flatten)]
+    rules: QueueRules,
 }
 
 impl Default for QueueProperties {
@@ -48,39 +53,84 @@ impl Default for QueueProperties {
             lock_duration: LOCK_DURATION,
             max_delivery_count: QUEUE_DELIVERIES,
             default_message_time_to_live: DURATION_MAX,
-            dead_lettering_on_message_expiration: false,
+            rules: QueueRules::default(),
         }
     }
 }
 
-/// What Azure's queues do besides: to pass over it would mislead.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "camelCase")]
-#[expect(dead_code, reason = "for the schema alone")]
-struct Unsupported {
-    #[schemars(extend("writeOnly" = true))]
-    requires_session: Option<bool>,
-    #[schemars(extend("writeOnly" = true))]
-    requires_duplicate_detection: Option<bool>,
-    #[schemars(extend("writeOnly" = true))]
-    forward_to: Option<String>,
-    #[schemars(extend("writeOnly" = true))]
-    forward_dead_lettered_messages_to: Option<String>,
+documents! {
+    QueueRules => QueueRulesDocument;
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "QueueRules")]
+struct QueueRulesDocument {
+    /// Messages that expire become dead letters. Otherwise they are dropped.
+    #[serde(rename = "deadLetteringOnMessageExpiration", default)]
+    keeps_expired: bool,
+    /// Each message has a session id, and is received by who holds that session. It cannot be changed.
+    #[serde(rename = "requiresSession", default)]
+    has_sessions: bool,
+    /// A message whose id the queue remembers is accepted and dropped. It cannot be changed.
+    #[serde(rename = "requiresDuplicateDetection", default)]
+    detects_duplicates: bool,
+    /// How long ids are remembered, 20 seconds to 7 days.
+    #[serde(rename = "duplicateDetectionHistoryTimeWindow", with = "iso")]
+    #[serde(default = "duplicate_window")]
+    #[schemars(with = "String", extend("format" = "duration", "x-check" = "duplicateWindow"))]
+    duplicate_window: Duration,
+    /// The queue that messages go on to. Nobody receives from this one then.
+    #[serde(rename = "forwardTo", with = "queue_name", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
+    forward_to: Option<TopicName>,
+    /// The queue that dead letters go on to. Nobody receives them from this one then.
+    #[serde(rename = "forwardDeadLetteredMessagesTo", with = "queue_name", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
+    forward_dead_letters_to: Option<TopicName>,
+}
+
+/// The name of a queue, or its URL, which Service Bus' clients make of it.
+mod queue_name {
+    use serde::de::Error;
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        name: &Option<TopicName>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        name.as_ref().map(TopicName::as_str).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<TopicName>, D::Error> {
+        let text: Option<String> = Option::deserialize(deserializer)?;
+        let name = text.map(|text| queue_named(&text).map_err(D::Error::custom));
+        name.transpose()
+    }
+}
+
+/// The queue that a name or URL names.
+pub(super) fn queue_named(text: &str) -> Result<TopicName, InvalidName> {
+    let name = match text.split_once("://") {
+        Some((_scheme, rest)) => rest.split_once('/').map_or("", |(_host, path)| path),
+        None => text,
+    };
+    TopicName::custom(name.trim_matches('/'))
+}
+
+fn duplicate_window() -> Duration {
+    DUPLICATE_WINDOW
 }
 
 pub(super) fn judge(it: &mut Judged<'_>) {
-    for name in [
-        "requiresSession",
-        "requiresDuplicateDetection",
-        "forwardTo",
-        "forwardDeadLetteredMessagesTo",
-    ] {
-        if matches!(
-            it.object.get(name),
-            Some(Value::Bool(true) | Value::String(_))
-        ) {
-            it.fault(name, "it is not supported here; leave it out");
-        }
+    if it.object.get("requiresSession") == Some(&Value::Bool(true)) && it.has("forwardTo") {
+        let problem = "messages of sessions are not forwarded; leave it out, or requiresSession";
+        it.fault("forwardTo", problem);
     }
 }
 
@@ -107,7 +157,7 @@ impl From<&QueueDefinition> for QueueProperties {
             lock_duration: definition.lock_duration,
             max_delivery_count: definition.deliveries_max,
             default_message_time_to_live: definition.time_to_live,
-            dead_lettering_on_message_expiration: definition.keeps_expired,
+            rules: definition.rules.clone(),
         }
     }
 }
@@ -118,7 +168,7 @@ impl From<QueueProperties> for QueueDefinition {
             lock_duration: properties.lock_duration,
             deliveries_max: properties.max_delivery_count,
             time_to_live: properties.default_message_time_to_live,
-            keeps_expired: properties.dead_lettering_on_message_expiration,
+            rules: properties.rules,
         }
     }
 }
@@ -166,7 +216,7 @@ mod tests {
             lock_duration: Duration::from_secs(60),
             deliveries_max: 10,
             time_to_live: DURATION_MAX,
-            keeps_expired: false,
+            rules: QueueRules::default(),
         };
         for body in [
             json!({}),
@@ -177,7 +227,9 @@ mod tests {
         }
         let body = json!({ "properties": {
             "lockDuration": "PT30S", "maxDeliveryCount": 3, "defaultMessageTimeToLive": "P1D",
-            "deadLetteringOnMessageExpiration": true,
+            "deadLetteringOnMessageExpiration": true, "requiresSession": true,
+            "requiresDuplicateDetection": true, "duplicateDetectionHistoryTimeWindow": "PT30S",
+            "forwardDeadLetteredMessagesTo": "graves",
         } });
         let parsed = parse_queue(&body).expect("a queue");
         assert_eq!(parsed.deliveries_max, 3);
@@ -185,6 +237,17 @@ mod tests {
             json!({ "properties": QueueProperties::from(&parsed) }),
             body
         );
+    }
+
+    #[test]
+    fn clients_name_a_queue_by_its_url() {
+        for text in ["graves", "sb://localhost:8080/graves", "https://h/graves/"] {
+            let name = queue_named(text).expect(text);
+            assert_eq!(name.as_str(), "graves");
+        }
+        for text in ["", "sb://graves", "a/b", "sb://h/a/b"] {
+            assert!(queue_named(text).is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -198,8 +261,15 @@ mod tests {
                 json!({ "defaultMessageTimeToLive": "PT0S" }),
                 "defaultMessageTimeToLive",
             ),
-            (json!({ "requiresSession": true }), "requiresSession"),
-            (json!({ "forwardTo": "other" }), "forwardTo"),
+            (
+                json!({ "duplicateDetectionHistoryTimeWindow": "PT19S" }),
+                "duplicateDetectionHistoryTimeWindow",
+            ),
+            (json!({ "forwardTo": "a b" }), "forwardTo"),
+            (
+                json!({ "forwardTo": "other", "requiresSession": true }),
+                "forwardTo",
+            ),
         ] {
             let body = json!({ "properties": properties });
             let refused = parse_queue(&body).expect_err("a fault");

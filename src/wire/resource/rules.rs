@@ -4,6 +4,7 @@
 //! No problem quotes a text that may be a secret.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use base64::Engine;
@@ -19,8 +20,8 @@ use crate::base::Timestamp;
 use crate::model::destination::EndpointUrl;
 use crate::model::filter::Key;
 use crate::model::limits::{
-    LOCK_SECONDS, MESSAGE_TIME_TO_LIVE_MIN, NAMESPACE_TIME_TO_LIVE_MAX, OWN_WAIT_LONGEST,
-    OWN_WAIT_SHORTEST, SIGNING_GRACE_MAX,
+    DUPLICATE_WINDOW_SECONDS, LOCK_SECONDS, MESSAGE_TIME_TO_LIVE_MIN, NAMESPACE_TIME_TO_LIVE_MAX,
+    OWN_WAIT_LONGEST, OWN_WAIT_SHORTEST, SIGNING_GRACE_MAX,
 };
 use crate::model::response_script::ResponseScript;
 use crate::model::signing::SigningSecret;
@@ -54,7 +55,7 @@ impl Context<'_> {
 /// Finds what is wrong with a text.
 pub(super) type Check = fn(&str, &Context<'_>) -> Result<(), String>;
 
-const CHECKS: [(&str, Check); 21] = [
+const CHECKS: [(&str, Check); 23] = [
     ("accountWord", |text, _| account_word(text)),
     ("base64", |text, _| base64(text)),
     ("bearerToken", |text, _| bearer_token(text)),
@@ -66,6 +67,9 @@ const CHECKS: [(&str, Check); 21] = [
     ("deliverySchema", |text, context| {
         delivery_schema(text, context.input_schema)
     }),
+    ("duplicateWindow", |text, _| {
+        seconds(text, &DUPLICATE_WINDOW_SECONDS)
+    }),
     ("expiration", |text, context| expiration(text, context.now)),
     ("filterKey", |text, _| {
         Key::parse(text)
@@ -76,8 +80,13 @@ const CHECKS: [(&str, Check); 21] = [
     ("headerName", |text, _| header_name(text)),
     ("headerValue", |text, _| header_value(text)),
     ("ipMask", |text, _| ip_mask(text)),
-    ("lockDuration", |text, _| lock_duration(text)),
+    ("lockDuration", |text, _| seconds(text, &LOCK_SECONDS)),
     ("messageTimeToLive", |text, _| message_time_to_live(text)),
+    ("queueName", |text, _| {
+        queue::queue_named(text)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    }),
     ("script", |text, _| script(text)),
     ("signingSecret", |text, _| signing_secret(text)),
     ("timeToLive", |text, context| {
@@ -267,8 +276,8 @@ fn time_to_live(text: &str, retention: Duration) -> Result<(), String> {
     }
 }
 
-fn lock_duration(text: &str) -> Result<(), String> {
-    let (least, most) = (LOCK_SECONDS.start(), LOCK_SECONDS.end());
+fn seconds(text: &str, range: &RangeInclusive<u64>) -> Result<(), String> {
+    let (least, most) = (range.start(), range.end());
     between(
         text,
         Duration::from_secs(*least),

@@ -14,8 +14,10 @@ use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::event::{Attribute, Event, EventData};
 use crate::model::lease::LockToken;
+use crate::model::limits::SESSION_ID_MAX;
 use crate::wire::amqp::message::{Handout, Message as Encoded, Properties, annotation, map};
 use crate::wire::amqp::outcome::changes;
+use crate::wire::amqp::value::Map;
 use crate::wire::amqp::{DecodeError, Value};
 
 const BROKER_PROPERTIES: HeaderName = HeaderName::from_static("brokerproperties");
@@ -95,6 +97,19 @@ pub fn time_to_live(event: &Event) -> Option<Duration> {
     of_event(event)?.header().ok()?.ttl
 }
 
+/// The session id of the message that an event is, unless it is empty or too long for one (rule S6).
+pub fn session(event: &Event) -> Option<String> {
+    session_id(&of_event(event)?)
+}
+
+/// The session id of a message, likewise.
+pub fn session_id(message: &Encoded) -> Option<String> {
+    let id = message.properties().ok()?.group_id?;
+    (1..=SESSION_ID_MAX)
+        .contains(&id.chars().count())
+        .then_some(id)
+}
+
 /// An id as a text. The message keeps its type.
 fn id_text(id: &Value) -> String {
     if let Value::Uuid(id) = id {
@@ -118,7 +133,19 @@ pub fn system_reason(reason: DeadLetterReason, attempts: u32) -> (&'static str, 
         let problem = "The message expired and was dead lettered.";
         return ("TTLExpiredException", problem.to_owned());
     }
+    if reason == DeadLetterReason::SessionIdMissing {
+        return ("Session ID is null.", reason.description().to_owned());
+    }
     (reason.name(), reason.description().to_owned())
+}
+
+/// The application properties that say why a message is a dead letter, as far as that is known.
+pub fn reason_properties(reason: Option<&str>, description: Option<&str>) -> Map {
+    let both = [(REASON, reason), (DESCRIPTION, description)];
+    let known = both
+        .into_iter()
+        .filter_map(|(name, text)| Some((name.into(), text?.into())));
+    known.collect()
 }
 
 /// What the headers of a message tell.
@@ -126,6 +153,10 @@ pub fn system_reason(reason: DeadLetterReason, attempts: u32) -> (&'static str, 
 pub struct Message<'a> {
     /// The number of the delivery.
     pub sequence_number: i64,
+    /// That of its delivery to the first queue of those that have forwarded it.
+    pub first_number: i64,
+    /// The queue of which it was a dead letter, if that has forwarded it.
+    pub dead_letter_source: Option<&'a str>,
     /// The publisher's id of the event.
     pub message_id: &'a str,
     pub enqueued_at: Timestamp,
@@ -175,15 +206,23 @@ impl Message<'_> {
     /// A message that was sent, as it leaves.
     pub fn hand_out(&self, sent: &Encoded, state: MessageState) -> Result<Vec<u8>, DecodeError> {
         let moment = |at: Timestamp| Value::Timestamp(at.as_ms());
-        let number = Value::Long(self.sequence_number);
         let mut annotations = vec![
-            (annotation::SEQUENCE_NUMBER, number.clone()),
-            (annotation::ENQUEUED_SEQUENCE_NUMBER, number),
+            (
+                annotation::SEQUENCE_NUMBER,
+                Value::Long(self.sequence_number),
+            ),
+            (
+                annotation::ENQUEUED_SEQUENCE_NUMBER,
+                Value::Long(self.first_number),
+            ),
             (annotation::ENQUEUED_TIME, moment(self.enqueued_at)),
             (annotation::MESSAGE_STATE, Value::Int(state as i32)),
         ];
         if let Some((_, until)) = self.lock {
             annotations.push((annotation::LOCKED_UNTIL, moment(until)));
+        }
+        if let Some(source) = self.dead_letter_source {
+            annotations.push((annotation::DEAD_LETTER_SOURCE, source.into()));
         }
         let own = [(REASON, self.reason), (DESCRIPTION, self.description)];
         let own = own
@@ -207,7 +246,7 @@ impl Message<'_> {
     fn broker_properties(&self) -> Json {
         let mut properties = json!({
             "DeliveryCount": self.delivery_count,
-            "EnqueuedSequenceNumber": self.sequence_number,
+            "EnqueuedSequenceNumber": self.first_number,
             "EnqueuedTimeUtc": rfc_1123(self.enqueued_at),
             "MessageId": self.message_id,
             "SequenceNumber": self.sequence_number,
@@ -260,6 +299,8 @@ mod tests {
         ];
         let message = Message {
             sequence_number: 42,
+            first_number: 42,
+            dead_letter_source: None,
             message_id: "größe 😀",
             enqueued_at: Timestamp::from_ms(784_111_777_500),
             delivery_count: 3,
@@ -304,6 +345,8 @@ mod tests {
         let properties = [("Order-No".to_owned(), "7".to_owned())];
         let message = Message {
             sequence_number: 42,
+            first_number: 42,
+            dead_letter_source: None,
             message_id: "größe",
             enqueued_at: Timestamp::from_ms(1_000),
             delivery_count: 3,
@@ -352,6 +395,23 @@ mod tests {
         let again = of_event(&event).expect("a message");
         assert_eq!(again.to_bytes(), sent.to_bytes());
         assert_eq!(time_to_live(&event), None);
+        assert_eq!(session(&event), None);
+        let length = [
+            (0, false),
+            (1, true),
+            (SESSION_ID_MAX, true),
+            (SESSION_ID_MAX + 1, false),
+        ];
+        for (length, is_one) in length {
+            let id = "ü".repeat(length);
+            let properties = Properties {
+                group_id: Some(id.clone()),
+                ..properties.clone()
+            };
+            let sent = Encoded::of(&properties, Vec::new(), "body".into());
+            let event = to_event(sent, || panic!("it has an id")).expect("an event");
+            assert_eq!(session(&event), is_one.then_some(id));
+        }
         let published = Event {
             attributes: Vec::new(),
             ..event
@@ -359,6 +419,8 @@ mod tests {
         assert!(of_event(&published).is_none(), "an event of somebody else");
         let message = Message {
             sequence_number: 1,
+            first_number: 1,
+            dead_letter_source: None,
             message_id: "m",
             enqueued_at: Timestamp::from_ms(0),
             delivery_count: 0,
@@ -386,6 +448,7 @@ mod tests {
             ),
             (DeadLetterReason::TimeToLiveExceeded, "TTLExpiredException"),
             (DeadLetterReason::SubscriptionDeleted, "SubscriptionDeleted"),
+            (DeadLetterReason::SessionIdMissing, "Session ID is null."),
         ] {
             assert_eq!(system_reason(reason, 3).0, word);
         }

@@ -40,6 +40,7 @@ impl Fixture {
             events: events.collect(),
             fan_out: None,
             scheduled: BTreeMap::new(),
+            intake: None,
             request: None,
             audit: None,
             notified: Vec::new(),

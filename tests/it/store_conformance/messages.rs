@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use everpost::base::Entropy;
-use everpost::model::delivery::DeliveryId;
+use everpost::model::dead_letter::DeadLetterReason;
+use everpost::model::delivery::{DeliveryId, DeliveryState, Settlement};
 use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, LockToken, QueueRef};
 use everpost::store::{
-    AppendRequest, Appended, FreeChange, FreeChanges, FreeSettled, LockChanges, LockRequest,
-    LockSelection, PeekRequest,
+    AppendRequest, Appended, ForwardRequest, ForwardTarget, FreeChange, FreeChanges, FreeSettled,
+    LockChanges, LockRequest, LockSelection, Origin, PeekRequest,
 };
 use everpost::wire::amqp::Value;
 use everpost::wire::amqp::message::encoded;
@@ -67,6 +68,7 @@ pub(super) async fn properties_that_receivers_set_add_up(f: Fixture) {
             until: at(now + 5),
             tokens: vec![token],
             bytes_max: usize::MAX,
+            session: None,
         };
         f.store.ledger.lock(request).await.expect("a lock");
         let change = LockChange {
@@ -97,8 +99,57 @@ pub(super) async fn properties_that_receivers_set_add_up(f: Fixture) {
         from: DeliveryId(0),
         limit: 9,
         bytes_max: usize::MAX,
+        session: None,
     };
     let peeked = f.store.ledger.peek(request).await.expect("an answer");
     let expected = encoded(vec![entry("b", "x".into()), entry("a", Value::Int(2))]);
     assert_eq!(peeked[0].properties.as_ref(), Some(&expected));
+}
+
+pub(super) async fn a_message_is_forwarded_as_often_as_it_may_be(f: Fixture) {
+    let first = f.publish("a", &[f.billing], 10).await;
+    let forward = async |from, to, now| {
+        let request = ForwardRequest {
+            from: QueueRef::pending(from),
+            name: "billing".to_owned(),
+            to: Some(ForwardTarget {
+                topic: f.topic,
+                subscription: to,
+                has_sessions: false,
+                remembers_for: None,
+            }),
+            limit: 9,
+            now: at(now),
+        };
+        let forwarded = f.store.ledger.forward(request).await;
+        forwarded.expect("an answer").ended
+    };
+    let (mut from, mut to) = (f.billing, f.audit);
+    for hop in 0..4 {
+        let due = ids(&f.lease(from, 29, 9).await);
+        assert_eq!(forward(from, to, 20 + hop).await, [Settlement::Complete]);
+        assert_eq!(forward(from, to, 20 + hop).await, []);
+        assert_eq!(f.state(due[0]).await, DeliveryState::Delivered);
+        (from, to) = (to, from);
+    }
+    let reason = DeadLetterReason::MaxTransferHopCountExceeded;
+    assert_eq!(
+        forward(from, to, 30).await,
+        [Settlement::DeadLetter(reason)]
+    );
+    let request = PeekRequest {
+        of: QueueRef::dead_letters(from),
+        from: DeliveryId(0),
+        limit: 9,
+        bytes_max: usize::MAX,
+        session: None,
+    };
+    let peeked = f.store.ledger.peek(request).await.expect("an answer");
+    assert_eq!(peeked[0].event.event.id, "a");
+    assert_ne!(peeked[0].event.key, first);
+    let origin = Origin {
+        first_number: Some(DeliveryId(1)),
+        dead_letter_source: None,
+    };
+    assert_eq!(peeked[0].origin, origin);
 }

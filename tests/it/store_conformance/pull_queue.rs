@@ -27,6 +27,7 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
         until: at(200),
         tokens: tokens.to_vec(),
         bytes_max: usize::MAX,
+        session: None,
     };
     f.store.ledger.lock(request).await.expect("locks");
     let state = |waiting, locked, released, by_attempts: &[(u32, u64)]| PullQueueState {

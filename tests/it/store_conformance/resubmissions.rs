@@ -186,6 +186,7 @@ pub(super) async fn an_edited_event_stands_beside_the_original(f: Fixture) {
         topic: f.topic,
         event: edited,
         targets: vec![f.audit],
+        session: None,
     };
     assert_eq!(f.again(fresh, to, 7).await, None, "no delivery of its own");
     assert_eq!(f.state(fresh).await, DeliveryState::Resubmitted);

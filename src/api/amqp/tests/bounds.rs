@@ -100,7 +100,7 @@ fn faults_of_a_session_end_it_alone() {
             Some(condition),
             "{performative:?}"
         );
-        assert!(matches!(peer.event(), Some(Event::Detached { link: gone }) if gone == link));
+        assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
         // What was on its way means nothing; the other session goes on.
         peer.send(&Performative::Transfer(transfer(0, 0, "x")));
         assert!(peer.all().is_empty() && peer.event().is_none());
@@ -317,7 +317,13 @@ fn take_step(peer: &mut Peer, step: Step, now: &mut Timestamp) {
         Step::Bytes(bytes) => connection.receive(&bytes, *now),
         Step::Accept(link) => {
             let message_bytes_max = Some(4_000);
-            connection.accept(link, Acceptance { message_bytes_max });
+            connection.accept(
+                link,
+                Acceptance {
+                    message_bytes_max,
+                    ..Acceptance::default()
+                },
+            );
         }
         Step::Refuse(link) => connection.refuse(link, error()),
         Step::SettleIncoming(link, id) => {

@@ -161,7 +161,7 @@ fn refused_links_have_no_ends_and_a_reason() {
             detach.error.as_ref().map(|error| error.condition.as_ref()),
             Some(NOT_FOUND)
         );
-        assert!(matches!(peer.event(), Some(Event::Detached { link: gone }) if gone == link));
+        assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
         // The handle is free once the client has answered.
         peer.send(&super::detach(4));
         assert!(peer.all().is_empty());
@@ -332,6 +332,7 @@ fn messages_come_in_whole_and_are_answered_after() {
     };
     let acceptance = Acceptance {
         message_bytes_max: Some(100),
+        ..Acceptance::default()
     };
     peer.connection.accept(link, acceptance);
     let frames = peer.all();
@@ -565,13 +566,13 @@ fn sessions_and_connections_end_with_their_links() {
     let link = peer.receiving(0, 10);
     peer.send(&Performative::End(None));
     assert!(matches!(&peer.all()[..], [Performative::End(None)]));
-    assert!(matches!(peer.event(), Some(Event::Detached { link: gone }) if gone == link));
+    assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
     peer.send(&begin(10));
     let link = peer.receiving(0, 10);
     peer.all();
     peer.send(&Performative::Close(None));
     assert!(matches!(&peer.all()[..], [Performative::Close(None)]));
-    assert!(matches!(peer.event(), Some(Event::Detached { link: gone }) if gone == link));
+    assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
     assert!(peer.connection.is_closed());
 }
 

@@ -100,6 +100,7 @@ impl Peer {
         };
         let acceptance = Acceptance {
             message_bytes_max: Some(100_000),
+            ..Acceptance::default()
         };
         self.connection.accept(link, acceptance);
         link

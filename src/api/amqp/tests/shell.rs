@@ -16,6 +16,7 @@ use super::*;
 use crate::api::amqp::{Claims, Nodes, Receiver, ReceiverRequest, Sender, Server, Taken, serve};
 use crate::base::Clock;
 use crate::model::access::Secret;
+use crate::model::session::HeldSession;
 use crate::model::shared_access::Rights;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::address::EntityAddress;
@@ -45,6 +46,8 @@ struct State {
     arrived: Notify,
     taken: Mutex<usize>,
     settled: Mutex<Vec<(Uuid, Outcome)>>,
+    /// Whether the client left in order, for each receiver that was closed.
+    closed: Mutex<Vec<bool>>,
 }
 
 #[async_trait]
@@ -74,7 +77,11 @@ impl Nodes for Fake {
         }
     }
 
-    async fn open_receiver(&self, _: ReceiverRequest) -> Result<Box<dyn Receiver>, AmqpError> {
+    async fn open_receiver(
+        &self,
+        _: ReceiverRequest,
+        _: &CancellationToken,
+    ) -> Result<Box<dyn Receiver>, AmqpError> {
         Ok(Box::new(self.clone()))
     }
 
@@ -113,6 +120,10 @@ impl Sender for Fake {
 
 #[async_trait]
 impl Receiver for Fake {
+    fn session(&self) -> Option<&HeldSession> {
+        None
+    }
+
     async fn arrival(&self) -> Result<(), AmqpError> {
         while self.0.waiting.lock().unwrap().is_empty() {
             self.0.arrived.notified().await;
@@ -141,6 +152,10 @@ impl Receiver for Fake {
         self.0.settled.lock().unwrap().extend(locks);
         results
     }
+
+    async fn close(&self, in_order: bool) {
+        self.0.closed.lock().unwrap().push(in_order);
+    }
 }
 
 struct Client {
@@ -163,6 +178,7 @@ impl Client {
             arrived: Notify::new(),
             taken: Mutex::default(),
             settled: Mutex::default(),
+            closed: Mutex::default(),
         });
         let stop = CancellationToken::new();
         let server = Server {
@@ -387,10 +403,16 @@ async fn receivers_get_locks_and_settle_them() {
         (flow.drain, flow.delivery_count, flow.link_credit),
         (true, Some(5), Some(0))
     );
+    // One receiver leaves in order, the other one with its connection.
+    client.attach(1, Role::Receiver).await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     client.send(&detach(0)).await;
     assert!(matches!(client.next().await, Some(Performative::Detach(_))));
     drop(client.stream);
     client.serving.await.expect("served");
+    let mut closed = client.state.closed.lock().unwrap().clone();
+    closed.sort_unstable();
+    assert_eq!(closed, [false, true]);
 }
 
 async fn refusal(client: &mut Client, handle: u32, role: Role) -> Option<String> {

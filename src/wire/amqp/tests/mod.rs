@@ -16,6 +16,7 @@ use super::state::{DeliveryState, Modified};
 use super::terminus::{Source, Target};
 use super::value::{Map, Value};
 use super::{AmqpError, sasl};
+use crate::model::session::SessionSelection;
 
 pub(super) fn hex(text: &str) -> Bytes {
     let digits: Vec<u8> = text
@@ -428,11 +429,26 @@ fn real_clients_are_understood() {
 }
 
 #[test]
-fn sessions_are_asked_for_by_a_filter() {
-    let filter = vec![(Value::symbol("com.microsoft:session-filter"), Value::Null)];
-    let source = Source {
-        filter,
+fn sessions_are_asked_for_in_two_ways() {
+    let source = |value| Source {
+        filter: vec![(Value::symbol("com.microsoft:session-filter"), value)],
         ..Source::default()
     };
-    assert!(source.wants_session() && !Source::default().wants_session());
+    let described = |value| Value::described(0x0000_0013_7000_000c, value);
+    let named = Some(SessionSelection::Named("s".to_owned()));
+    for (value, expected) in [
+        (Value::Null, Some(SessionSelection::Next)),
+        (described(Value::Null), Some(SessionSelection::Next)),
+        ("s".into(), named.clone()),
+        (described("s".into()), named.clone()),
+    ] {
+        let source = source(value);
+        assert_eq!(source.session(), expected, "{source:?}");
+        // The answer has the form of the question.
+        let answer = source.with_session("s");
+        assert_eq!(answer.session(), named);
+        let is_described = |source: &Source| matches!(source.filter[0].1, Value::Described(_));
+        assert_eq!(is_described(&answer), is_described(&source));
+    }
+    assert_eq!(Source::default().session(), None);
 }

@@ -67,15 +67,24 @@ fn requests_are_typed() {
                 entry("from-sequence-number", 5i64),
                 entry("message-count", 2i32),
             ],
-            Operation::Peek { from: 5, count: 2 },
+            Operation::Peek {
+                from: 5,
+                count: 2,
+                session: None,
+            },
             Right::Listen,
         ),
         (
             "receive-by-sequence-number",
-            vec![numbers(), entry("receiver-settle-mode", 1u32)],
+            vec![
+                numbers(),
+                entry("receiver-settle-mode", 1u32),
+                entry("session-id", "s"),
+            ],
             Operation::ReceiveNumbers {
                 numbers: vec![1, 2],
                 lock: true,
+                session: Some("s".to_owned()),
             },
             Right::Listen,
         ),
@@ -85,6 +94,7 @@ fn requests_are_typed() {
             Operation::ReceiveNumbers {
                 numbers: vec![1, 2],
                 lock: false,
+                session: None,
             },
             Right::Listen,
         ),
@@ -137,6 +147,51 @@ fn requests_are_typed() {
         let found = request(operation, body).expect(operation);
         assert_eq!(found, expected);
         assert_eq!(found.right(), right, "{operation}");
+    }
+}
+
+#[test]
+fn requests_about_sessions_are_typed() {
+    let session = || entry("session-id", "s");
+    let listed = |since, expected| {
+        let body = vec![
+            entry("last-updated-time", since),
+            entry("skip", 1i32),
+            entry("top", 2i32),
+        ];
+        let sessions = Operation::Sessions {
+            state_set_since: expected,
+            skip: 1,
+            top: 2,
+        };
+        ("get-message-sessions", body, sessions)
+    };
+    for (operation, body, expected) in [
+        (
+            "renew-session-lock",
+            vec![session()],
+            Operation::RenewSession("s".to_owned()),
+        ),
+        (
+            "get-session-state",
+            vec![session()],
+            Operation::SessionState("s".to_owned()),
+        ),
+        (
+            "set-session-state",
+            vec![session(), entry("session-state", Value::Null)],
+            Operation::SetSessionState {
+                session: "s".to_owned(),
+                state: None,
+            },
+        ),
+        listed(Value::Timestamp(9), Some(Timestamp::from_ms(9))),
+        // What clients make of the last moment that .NET knows stands for no moment.
+        listed(Value::Timestamp(253_402_300_800_000), None),
+    ] {
+        let found = request(operation, body).expect(operation);
+        assert_eq!(found, expected);
+        assert_eq!(found.right(), Right::Listen, "{operation}");
     }
 }
 
@@ -233,6 +288,33 @@ fn replies_have_their_status_and_body() {
             Reply::Scheduled(vec![4, 5]),
             200,
             "sequence-numbers\"), Array([Long(4), Long(5)])",
+        ),
+        (
+            Reply::SessionRenewed(moment),
+            200,
+            "expiration\"), Timestamp(9)",
+        ),
+        (Reply::SessionState(None), 200, "session-state\"), Null"),
+        (
+            Reply::SessionState(Some(hex("07"))),
+            200,
+            "session-state\"), Binary(",
+        ),
+        (
+            Reply::Sessions {
+                skip: 2,
+                names: vec!["s".to_owned()],
+            },
+            200,
+            "sessions-ids\"), Array([String(\"s\")])",
+        ),
+        (
+            Reply::Sessions {
+                skip: 2,
+                names: vec![],
+            },
+            204,
+            "skip\"), Int(2)",
         ),
     ] {
         let (properties, found) = answered(&Ok(reply.clone()));

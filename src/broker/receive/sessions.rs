@@ -1,0 +1,116 @@
+//! Message sessions of queues: receivers hold one, and use it (rule S6).
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::broker::receive::{Place, ReceiveError};
+use crate::model::lease::{LockToken, QueueRef};
+use crate::model::session::{
+    HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
+};
+use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::store::{SessionPlace, SessionQuery, SessionRequest, StoreError};
+
+impl Broker {
+    /// Locks a session of a queue, and waits for the next one until `give_up` is ready. It must not be dropped, since
+    /// nobody would know of the lock then.
+    pub async fn accept_session(
+        &self,
+        queue: &EventSubscription,
+        which: &SessionSelection,
+        give_up: impl Future<Output = ()>,
+    ) -> Result<HeldSession, ReceiveError> {
+        let none_free = Err(SessionError::NoneFree);
+        let first = self.try_session(queue, which).await?;
+        if first != none_free {
+            return Ok(first?);
+        }
+        let waiter = self.wait_at(Place::Session(SessionPlace::Next(queue.id)))?;
+        tokio::pin!(give_up);
+        let mut in_vain = false;
+        loop {
+            tokio::select! {
+                due = self.due(&waiter, in_vain) => due?,
+                () = &mut give_up => return Err(SessionError::NoneFree.into()),
+                () = self.stopping() => return Err(SessionError::NoneFree.into()),
+            }
+            let accepted = self.try_session(queue, which).await?;
+            if accepted != none_free {
+                return Ok(accepted?);
+            }
+            in_vain = true;
+        }
+    }
+
+    async fn try_session(
+        &self,
+        queue: &EventSubscription,
+        which: &SessionSelection,
+    ) -> Result<Result<HeldSession, SessionError>, ReceiveError> {
+        let (registry, now) = (self.registry(), self.clock().now());
+        let found = registry.subscription(queue.id);
+        let (_, queue) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
+        if *which == SessionSelection::Next && !queue.may_deliver() {
+            return Ok(Err(SessionError::NoneFree));
+        }
+        let request = SessionRequest {
+            of: queue.id,
+            which: which.clone(),
+            token: LockToken::generate(self.entropy()),
+            now,
+            until: now + self.lock_duration(queue)?,
+        };
+        Ok(self.store().ledger.accept_session(request).await?)
+    }
+
+    /// Holds a session for another lock duration. Returns the lock as it is then.
+    pub async fn renew_session(
+        &self,
+        queue: &EventSubscription,
+        held: HeldSession,
+    ) -> Result<HeldSession, ReceiveError> {
+        let until = self.clock().now() + self.lock_duration(queue)?;
+        let renew = SessionChange::Renew { until };
+        self.change_session(held.clone(), renew).await?;
+        Ok(HeldSession { until, ..held })
+    }
+
+    /// Does what the holder of a session wants.
+    pub async fn change_session(
+        &self,
+        held: HeldSession,
+        change: SessionChange,
+    ) -> Result<SessionAnswer, ReceiveError> {
+        let is_end = matches!(change, SessionChange::Release | SessionChange::Abandon);
+        let (of, now) = (QueueRef::pending(held.of), self.clock().now());
+        let changed = self.store().ledger.change_session(held, change, now);
+        let changed = changed.await?;
+        if is_end {
+            self.shared.arrivals.announce_all(of);
+        }
+        Ok(changed?)
+    }
+
+    /// The names of up to `limit` sessions of a queue after the first `skip`: of those whose state was set since a
+    /// moment, or else of those that have messages or a state.
+    pub async fn sessions(
+        &self,
+        of: SubscriptionId,
+        state_set_since: Option<Timestamp>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let query = SessionQuery {
+            of,
+            state_set_since,
+            skip,
+            limit,
+        };
+        self.store().ledger.sessions(query).await
+    }
+
+    /// Wakes the holder of a session, who waits for a message of it.
+    pub(in crate::broker) fn announce_message(&self, of: SubscriptionId, session: &str) {
+        let place = SessionPlace::In(of, session.to_owned());
+        self.shared.arrivals.announce(&Place::Session(place), 1);
+    }
+}

@@ -1,0 +1,64 @@
+//! Message sessions of queues (rule S6): the messages with one session id, which one receiver at a time gets in their
+//! order.
+
+use crate::base::Timestamp;
+use crate::model::lease::LockToken;
+use crate::model::limits::{SESSION_STATE_BYTES_MAX, SESSION_STATES_MAX};
+use crate::model::subscription::SubscriptionId;
+
+/// Which session of a queue a receiver wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionSelection {
+    /// The one of those with messages that nobody holds whose first message has been due the longest.
+    Next,
+    Named(String),
+}
+
+/// A session that a receiver holds, and with it the locks on all of the session's messages that it has received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldSession {
+    pub of: SubscriptionId,
+    /// The session id of its messages.
+    pub name: String,
+    /// Of the lock on the session.
+    pub token: LockToken,
+    pub until: Timestamp,
+}
+
+/// What the holder of a session does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionChange {
+    /// Holds it and its messages until then.
+    Renew {
+        until: Timestamp,
+    },
+    ReadState,
+    /// Keeps a state with the session, or none.
+    SetState(Option<Vec<u8>>),
+    /// Gives it back, with the messages that it holds as if they had not been received.
+    Release,
+    /// Is gone: its messages have been received in vain.
+    Abandon,
+}
+
+/// What a holder is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionAnswer {
+    Done,
+    State(Option<Vec<u8>>),
+}
+
+/// Why a session cannot be held or used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    #[error("another receiver holds the session")]
+    Held,
+    #[error("no session has messages that nobody holds")]
+    NoneFree,
+    #[error("the lock on the session has expired, or was given back")]
+    LockLost,
+    #[error("the state of a session has up to {SESSION_STATE_BYTES_MAX} bytes")]
+    StateTooLarge,
+    #[error("a queue keeps the states of up to {SESSION_STATES_MAX} sessions; set one to null")]
+    TooManyStates,
+}
