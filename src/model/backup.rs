@@ -94,11 +94,9 @@ impl Manifest {
         Duration::from_millis(self.took_ms)
     }
 
-    /// The name of its directory: `everpost-2026-11-24T185012Z`.
+    /// The name of its directory: `everpost-2026-11-24T185012.138Z`.
     pub fn name(&self) -> String {
-        let at = self.made_at.to_string().replace(':', "");
-        let to_the_second = at.split('.').next().unwrap_or_default();
-        format!("{NAME_PREFIX}{to_the_second}Z")
+        format!("{NAME_PREFIX}{}", self.made_at).replace(':', "")
     }
 }
 
@@ -196,6 +194,6 @@ mod tests {
             master_keys: Vec::new(),
             files: BTreeMap::new(),
         };
-        assert_eq!(manifest.name(), "everpost-2026-11-24T185012Z");
+        assert_eq!(manifest.name(), "everpost-2026-11-24T185012.138Z");
     }
 }
