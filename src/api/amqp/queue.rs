@@ -458,13 +458,16 @@ impl Queue {
         told: &message::Message<'_>,
         state: MessageState,
     ) -> Vec<u8> {
+        let given = dead.filter(|dead| dead.reason != DeadLetterReason::Application);
+        let system = given.map(|dead| message::system_reason(dead.reason, delivery.attempts));
+        let system = system.as_ref();
+        let told = message::Message {
+            reason: system.map_or(told.reason, |(reason, _)| Some(*reason)),
+            ..told.clone()
+        };
         if let Some(sent) = message::of_event(&event.event) {
-            let given = dead.filter(|dead| dead.reason != DeadLetterReason::Application);
-            let system = given.map(|dead| message::system_reason(dead.reason, delivery.attempts));
-            let system = system.as_ref();
             let told = message::Message {
                 delivery_count: delivery.attempts,
-                reason: system.map_or(told.reason, |(reason, _)| Some(*reason)),
                 description: system.map_or(told.description, |(_, description)| {
                     Some(description.as_str())
                 }),

@@ -283,11 +283,16 @@ impl Reply {
             Self::SessionRenewed(end) => (200, entry("expiration", Value::Timestamp(end.as_ms()))),
             Self::SessionState(state) => (200, entry("session-state", state.clone().into())),
             Self::Sessions { skip, names } => {
-                let list = names.iter().map(|name| Value::from(name.as_str()));
-                let list = Value::Array(list.collect());
+                let has_sessions = !names.is_empty();
+                let names: Vec<_> = names.iter().map(|name| name.as_str().into()).collect();
+                // azure-servicebus for Python cannot read an array of nothing.
+                let list = match names.is_empty() {
+                    true => Value::List(names),
+                    false => Value::Array(names),
+                };
                 let skip = i32::try_from(*skip).unwrap_or(i32::MAX);
                 let body = vec![("skip".into(), skip.into()), ("sessions-ids".into(), list)];
-                (found(!names.is_empty()), body)
+                (found(has_sessions), body)
             }
         }
     }
