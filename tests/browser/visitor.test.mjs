@@ -27,7 +27,8 @@ const PAGES = {
   "/missing-script": ["text/html", frame('<script src="/nowhere.js"></script>')],
   "/dim-in-the-dark": ["text/html", frame('<link rel="stylesheet" href="/dark.css"><p>All is well.</p>')],
   "/dark.css": ["text/css", "@media (prefers-color-scheme: dark) { body { background: #222; color: #333 } }"],
-  "/wide": ["text/html", frame(`<p class="board">${"m".repeat(30)}</p>`)],
+  "/wide": ["text/html", frame('<link rel="stylesheet" href="/wide.css"><p class="board">Wide.</p>')],
+  "/wide.css": ["text/css", ".board { width: 400px }"],
   "/unlabelled": ["text/html", frame('<form><input name="x"></form>')],
 };
 
