@@ -10,6 +10,7 @@ use axum::response::Redirect;
 use axum::routing::get;
 use listenfd::ListenFd;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -99,7 +100,8 @@ pub struct Appliance {
     listening: tokio::task::JoinHandle<()>,
     /// Whether the service manager has the socket too, and keeps it for the next process.
     socket_is_kept: bool,
-    dev: DevMode,
+    /// Notified when another appliance is wanted in its place.
+    reset: Arc<Notify>,
 }
 
 impl Appliance {
@@ -121,7 +123,7 @@ impl Appliance {
 
         let socket_is_kept = kept.is_some();
         let listener = match kept {
-            Some(listener) => shared(listener)?,
+            Some(listener) => for_runtime(listener)?,
             None => bind(config.listen).await?,
         };
         let address = listener
@@ -270,7 +272,7 @@ impl Appliance {
             stop_listening,
             listening,
             socket_is_kept,
-            dev: dev.unwrap_or_default(),
+            reset: dev.unwrap_or_default().reset,
         })
     }
 
@@ -283,9 +285,9 @@ impl Appliance {
         &self.broker
     }
 
-    /// Until somebody who may do so wants another appliance in the place of this one.
+    /// Waits until a client of `everpost dev` asks for a new appliance in the place of this one.
     pub async fn reset(&self) {
-        self.dev.reset.notified().await;
+        self.reset.notified().await;
     }
 
     /// What is said at the start: at most eight lines.
@@ -506,7 +508,7 @@ fn inherited_socket() -> anyhow::Result<Option<StdTcpListener>> {
     inherited.context("the inherited socket is no TCP socket that listens")
 }
 
-fn shared(listener: StdTcpListener) -> anyhow::Result<TcpListener> {
+fn for_runtime(listener: StdTcpListener) -> anyhow::Result<TcpListener> {
     listener.set_nonblocking(true)?;
     Ok(TcpListener::from_std(listener)?)
 }

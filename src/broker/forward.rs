@@ -33,12 +33,19 @@ impl Broker {
         }
     }
 
-    /// One round over all queues that forward something. Simulations call it themselves.
+    /// Forwards until nothing is left to go on. Simulations call it themselves.
     pub async fn forward_all(&self) -> Result<(), StoreError> {
+        while !self.is_stopping() && self.forward_some().await? {}
+        Ok(())
+    }
+
+    /// A batch of each queue in turn, so that a long one does not hold up the others. Returns whether there may be more.
+    async fn forward_some(&self) -> Result<bool, StoreError> {
         let registry = self.registry();
+        let mut done = Ok(false);
         let queues = registry
             .topics()
-            .filter_map(|topic| Some((topic, topic.strict.as_ref()?)));
+            .filter_map(|topic| Some((topic, topic.ruled_queue.as_ref()?)));
         for (topic, queue) in queues {
             let Some(rules) = queue.definition.destination.queue_rules() else {
                 continue;
@@ -51,11 +58,13 @@ impl Broker {
                 ),
             ] {
                 if let Some(to) = to {
-                    while self.forward(topic, queue, from, to).await? == FORWARDED_AT_ONCE_MAX {}
+                    let looked_at = self.forward(topic, queue, from, to).await;
+                    // The trouble of one must not stop the others.
+                    done = looked_at.and_then(|count| Ok(done? || count == FORWARDED_AT_ONCE_MAX));
                 }
             }
         }
-        Ok(())
+        done
     }
 
     /// Forwards some messages. Returns how many were looked at.

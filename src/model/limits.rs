@@ -316,7 +316,7 @@ pub const DUPLICATE_IDS_MAX: u64 = 1_000_000;
 
 /// Messages that are stored together in a queue with sessions or duplicate detection, whose deliveries cannot be
 /// created later.
-pub const STRICT_BATCH_MAX: usize = 4_500;
+pub const CHECKED_BATCH_MAX: usize = 4_500;
 
 /// How often a message may be forwarded: further on it is a dead letter (rule S4.2).
 pub const HOPS_MAX: u32 = 4;

@@ -64,9 +64,9 @@ pub struct TopicEntry {
     pub namespace: Option<Arc<NamespaceEntry>>,
     /// By the name's key, hence in alphabetical order.
     pub subscriptions: RedBlackTreeMapSync<String, Arc<EventSubscription>>,
-    /// The queue that it is, if messages are looked at before they are stored, or forwarded. Kept here, so that nothing is
-    /// searched for at every publishing.
-    pub strict: Option<Arc<EventSubscription>>,
+    /// The queue that it is, if that has sessions, drops duplicates or forwards. Kept here, so that nothing is searched for
+    /// at every publishing.
+    pub ruled_queue: Option<Arc<EventSubscription>>,
 }
 
 /// The snapshot.
@@ -151,7 +151,7 @@ impl Registry {
             subscriptions: current.map_or_else(RedBlackTreeMapSync::default, |entry| {
                 entry.subscriptions.clone()
             }),
-            strict: current.and_then(|entry| entry.strict.clone()),
+            ruled_queue: current.and_then(|entry| entry.ruled_queue.clone()),
             topic,
         };
         self.topic_keys.insert_mut(entry.topic.id, key.clone());
@@ -183,7 +183,7 @@ impl Registry {
         self.subscription_keys.insert_mut(subscription.id, keys);
         let entry = Arc::make_mut(entry);
         entry.subscriptions.insert_mut(key, Arc::new(subscription));
-        entry.strict = entry.strict_queue();
+        entry.ruled_queue = entry.find_ruled_queue();
     }
 
     /// Removes an event subscription.
@@ -195,7 +195,7 @@ impl Registry {
         if let Some(entry) = self.topics.get_mut(&topic) {
             let entry = Arc::make_mut(entry);
             entry.subscriptions.remove_mut(&key);
-            entry.strict = entry.strict_queue();
+            entry.ruled_queue = entry.find_ruled_queue();
         }
     }
 
@@ -337,7 +337,7 @@ impl TopicEntry {
         (self.namespace.is_none() && is_pulled).then_some(own)
     }
 
-    fn strict_queue(&self) -> Option<Arc<EventSubscription>> {
+    fn find_ruled_queue(&self) -> Option<Arc<EventSubscription>> {
         let own = self.queue()?;
         let rules = own.definition.destination.queue_rules()?;
         (rules.inspect_messages() || rules.forward()).then(|| Arc::clone(own))

@@ -55,7 +55,7 @@ pub use ledger::resubmit::{
     Candidate, ReplayStep, Resubmission, ResubmitDone, ResubmitOutcome, ResubmitRequest,
     ResubmitTarget, Resubmitted, Sent,
 };
-pub use ledger::sessions::{SessionPlace, SessionQuery, SessionRequest};
+pub use ledger::sessions::{SessionQuery, SessionRequest, SessionWait};
 pub use ledger::settle::{
     DiscardRequest, Discarded, FreeChange, FreeChanges, FreeSettled, Settled, SettlementRecord,
 };

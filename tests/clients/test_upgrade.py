@@ -57,7 +57,7 @@ def test_an_upgrade_is_foreseen_while_the_old_program_runs(appliance, tmp_path):
 
     foreseen = check(appliance.data_dir)
     assert foreseen.returncode == 0, foreseen.stderr
-    assert "settings  valid" in foreseen.stdout and "stays as it is" in foreseen.stdout
+    assert "settings  valid" in foreseen.stdout and "no upgrade needed" in foreseen.stdout
     (tmp_path / "everpost.toml").write_text("no_such_setting = 1\n")
     missing = check(tmp_path)
     assert missing.returncode != 0 and "no_such_setting" in missing.stderr

@@ -10,7 +10,7 @@ use crate::api::amqp::nodes::Sender;
 use crate::base::Timestamp;
 use crate::broker::{NewMessage, PublishError};
 use crate::model::delivery::DeliveryId;
-use crate::model::limits::{MESSAGE_BYTES_MAX, SESSION_ID_MAX, STRICT_BATCH_MAX};
+use crate::model::limits::{CHECKED_BATCH_MAX, MESSAGE_BYTES_MAX, SESSION_ID_MAX};
 use crate::model::registry::TopicEntry;
 use crate::store::StoreError;
 use crate::wire::amqp::condition::{
@@ -55,13 +55,13 @@ impl ToTopic {
 
     /// Whether the queue takes the messages.
     fn check(&self, messages: &[Message]) -> Result<(), AmqpError> {
-        let strict = self.topic.strict.as_ref();
-        let rules = strict.and_then(|own| own.definition.destination.queue_rules());
+        let queue = self.topic.ruled_queue.as_ref();
+        let rules = queue.and_then(|own| own.definition.destination.queue_rules());
         let Some(rules) = rules.filter(|rules| rules.inspect_messages()) else {
             return Ok(());
         };
-        if messages.len() > STRICT_BATCH_MAX {
-            let problem = format!("The queue takes up to {STRICT_BATCH_MAX} messages at once.");
+        if messages.len() > CHECKED_BATCH_MAX {
+            let problem = format!("The queue takes up to {CHECKED_BATCH_MAX} messages at once.");
             return Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem));
         }
         let lacks_session = |each: &Message| message::session_id(each).is_none();

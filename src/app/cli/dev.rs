@@ -42,7 +42,7 @@ const DRAIN_S: u32 = 1;
 
 #[derive(Args, Debug)]
 pub(super) struct DevArgs {
-    /// Address and port to listen on; others than this machine cannot reach it
+    /// Loopback address and port to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
     /// How many times faster than real the waits between attempts pass
@@ -57,8 +57,8 @@ impl DevArgs {
     pub(super) fn run(self) -> anyhow::Result<()> {
         ensure!(
             self.listen.ip().is_loopback(),
-            "--listen {}: whoever reaches this appliance may do everything, so it has to be an address of this machine \
-             alone, such as 127.0.0.1:8080",
+            "--listen {}: everybody who can reach it has full access, so it has to be a loopback address, such as \
+             127.0.0.1:8080",
             self.listen
         );
         let prepared = temporary()?;
@@ -153,12 +153,12 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 fn banner(address: SocketAddr) -> String {
     let url = format!("http://{address}");
     format!(
-        "everpost {}, for development: nothing is kept, and whoever is on this machine may do everything
+        "everpost {}, for development: nothing is kept, and every program on this machine has full access
 listening on {url}
 admin pages      {url}/admin (signed in as {USER}; the password is {PASSWORD})
 publish to       {url}/topics/{TOPIC}/api/events
 topic key        {TOPIC_KEY}
-received at      {url}/admin/inspectors/{INSPECTOR}
+inspector        {url}/admin/inspectors/{INSPECTOR}
 Service Bus      Endpoint=sb://{address};SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey={TOKEN};UseDevelopmentEmulator=true;
 command line     export EVERPOST_URL={url} EVERPOST_MANAGEMENT_TOKEN={TOKEN}
 press Ctrl-C to stop

@@ -86,8 +86,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Run a server for development and tests: no password, known keys, nothing kept
     ///
-    /// It has a topic, `events`, and an inspector that receives what is published there. Tests can start afresh, skip
-    /// waits, and wait until there is nothing to do (docs/testing.md). It listens on this machine alone.
+    /// It has a topic, `events`, and an inspector that receives what is published there. Tests can reset it, move its
+    /// clock ahead, and wait until nothing is being delivered (docs/testing.md). Only this machine can reach it.
     Dev(dev::DevArgs),
     /// Publish events and receive them: rates, latencies and losses
     #[command(after_help = bench::EXAMPLES)]
@@ -108,7 +108,7 @@ enum Command {
     Subscriptions(Remote<Group<subscriptions::SubscriptionsCommand>>),
     /// List and show events
     Events(Remote<Group<events::EventsCommand>>),
-    /// Wait until something is so, or fail: for tests and scripts
+    /// Wait for an outcome, or fail: for tests and scripts
     Assert(Remote<Group<assert::AssertCommand>>),
     /// List, show and resubmit dead letters
     DeadLetters(Remote<Group<dead_letters::DeadLettersCommand>>),
@@ -145,11 +145,11 @@ enum Command {
     /// The old directory is only read. What could not be read is named by table and number, and the counters tell what
     /// there is in the new one. The keys, the token and the configuration file are copied too.
     Salvage(salvage::SalvageArgs),
-    /// Show what this version would do to a data directory before it serves it
+    /// Check whether this version can take over a data directory
     ///
-    /// For the new program, before it takes the place of the old one, which may go on meanwhile: whether it knows all
-    /// settings, whether it can read the database, what it would change, and whether there is space for that. Changes
-    /// nothing. The exit code is 0 if it can start.
+    /// Run it with the new program before you replace the old one; the server may keep running. It checks the settings and
+    /// whether it can read the database, and shows what it would upgrade and whether there is enough free disk space. It
+    /// changes nothing. The exit code is 0 if this version can start.
     UpgradeCheck(upgrade_check::UpgradeCheckArgs),
     /// Check or show the configuration
     Config(config::ConfigArgs),

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::app::cli::backup::contents;
 use crate::app::cli::output::{note, print};
-use crate::app::cli::server::{InstallationArgs, refuse_used};
+use crate::app::cli::server::{InstallationArgs, reject_used};
 use crate::model::backup::Manifest;
 use crate::store::backup::{read, restore, verify};
 use crate::store::{DataDir, MASTER_KEY_FILE};
@@ -29,7 +29,7 @@ impl RestoreArgs {
         let config = self.installation.config()?;
         let new_dir = &config.data_dir;
         let manifest = read(&self.backup)?;
-        refuse_used(new_dir)?;
+        reject_used(new_dir)?;
         note("verifying the backup");
         verify(&self.backup, &manifest)?;
         let described = serde_json::to_value(&manifest).context("the manifest")?;

@@ -9,7 +9,7 @@ use clap::Args;
 use crate::app::boot::BESIDE_DATABASE;
 use crate::app::cli::output::{note, plural, print};
 use crate::app::cli::progress::Progress;
-use crate::app::cli::server::{InstallationArgs, existing_data_dir, refuse_used};
+use crate::app::cli::server::{InstallationArgs, existing_data_dir, reject_used};
 use crate::store::{DataDir, Salvaged, SalvagedTable, Store};
 
 #[derive(Args, Debug)]
@@ -25,7 +25,7 @@ impl SalvageArgs {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let config = self.installation.config()?;
         let old = DataDir::open(existing_data_dir(&config)?)?;
-        refuse_used(&self.new_dir)?;
+        reject_used(&self.new_dir)?;
         let new = DataDir::open(&self.new_dir)?;
         for name in BESIDE_DATABASE {
             keep(&old.file(name), &new.file(name))?;

@@ -195,7 +195,7 @@ pub(super) fn existing_data_dir(config: &Config) -> anyhow::Result<&Path> {
 }
 
 /// Rejects a directory in which there is something already, for commands that fill a new one.
-pub(super) fn refuse_used(dir: &Path) -> anyhow::Result<()> {
+pub(super) fn reject_used(dir: &Path) -> anyhow::Result<()> {
     match fs::read_dir(dir).is_ok_and(|mut files| files.next().is_some()) {
         true => bail!("{} is not empty: name a new directory", dir.display()),
         false => Ok(()),

@@ -1,4 +1,4 @@
-//! `everpost upgrade-check`: what this version would do to a data directory first.
+//! `everpost upgrade-check`: whether this version can take over a data directory, and what it would upgrade.
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -38,11 +38,11 @@ fn report(upgrade: Upgrade, free: u64) -> String {
         bytes: needed,
     } = upgrade;
     let database = match from == to {
-        true => format!("schema {to}; stays as it is"),
+        true => format!("schema {to}; no upgrade needed"),
         false => format!("schema {from}; upgraded to {to}, with a copy of the old one in backups/"),
     };
     let disk = match needed {
-        0 => "nothing more needed".to_owned(),
+        0 => "enough free space".to_owned(),
         needed => format!("{} needed, {} free", bytes(needed), bytes(free)),
     };
     let version = env!("CARGO_PKG_VERSION");
@@ -60,7 +60,7 @@ mod tests {
         let upgrade = |from, bytes| Upgrade { from, to: 2, bytes };
         let same = report(upgrade(2, 0), 5_000);
         assert!(
-            same.contains("database  schema 2; stays as it is\ndisk      nothing more needed\n")
+            same.contains("database  schema 2; no upgrade needed\ndisk      enough free space\n")
         );
         let older = report(upgrade(1, 3_000), 5_000);
         assert!(

@@ -227,7 +227,7 @@ mod tests {
             resource_id: "/t".into(),
             namespace: None,
             subscriptions: Default::default(),
-            strict: None,
+            ruled_queue: None,
         };
         (Arc::new(entry), Arc::new(subscription))
     }

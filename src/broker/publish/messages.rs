@@ -36,7 +36,7 @@ pub(in crate::broker) fn session_at(
 impl Broker {
     /// What the queue asks of these events that the topic is; `None` if it asks nothing.
     pub(super) fn intake(&self, topic: &TopicEntry, events: &[Event]) -> Option<Arc<QueueIntake>> {
-        let queue = topic.strict.as_ref()?;
+        let queue = topic.ruled_queue.as_ref()?;
         let rules = queue.definition.destination.queue_rules();
         let rules = rules.filter(|rules| rules.inspect_messages())?;
         let sessions = || events.iter().map(message::session).collect();
@@ -82,7 +82,7 @@ impl Broker {
         for session in intake.sessions.iter().flatten().flatten() {
             self.announce_message(intake.of, session);
         }
-        let dead = match (topic.strict.as_ref(), arrival.is_for(intake.of)) {
+        let dead = match (topic.ruled_queue.as_ref(), arrival.is_for(intake.of)) {
             (Some(queue), true) => {
                 let dead = intake.without_session();
                 let reason = DeadLetterReason::SessionIdMissing;

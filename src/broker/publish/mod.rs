@@ -278,7 +278,7 @@ impl Broker {
         let targets = &arrival.targets;
         self.meters().matched(topic, targets, arrival.unmatched);
         self.announce_arrivals(targets);
-        if let Some(queue) = &topic.strict {
+        if let Some(queue) = &topic.ruled_queue {
             self.note_forwarding(queue);
         }
     }

@@ -29,7 +29,7 @@ use crate::model::topic::TopicId;
 use crate::store::views::DeadLetterQuery;
 use crate::store::{
     FreeChange, FreeChanges, FreeSettled, LockBatch, LockChanges, LockRequest, LockSelection,
-    LockSettled, Locked, PeekRequest, Peeked, SessionPlace, StoreError,
+    LockSettled, Locked, PeekRequest, Peeked, SessionWait, StoreError,
 };
 use crate::wire::service_bus::message;
 
@@ -167,7 +167,7 @@ impl Broker {
         if !found.is_empty() || wait.is_zero() {
             return Ok(found);
         }
-        let waiter = self.wait_at(Place::Queue(request.of))?;
+        let waiter = self.wait_at(Awaited::Queue(request.of))?;
         let deadline = tokio::time::sleep(wait);
         tokio::pin!(deadline);
         let mut in_vain = false;
@@ -194,8 +194,8 @@ impl Broker {
         in_vain: bool,
     ) -> Result<(), ReceiveError> {
         let waiter = self.wait_at(match session {
-            None => Place::Queue(of),
-            Some(held) => Place::Session(SessionPlace::In(held.of, held.name.clone())),
+            None => Awaited::Queue(of),
+            Some(held) => Awaited::Session(SessionWait::In(held.of, held.name.clone())),
         })?;
         Ok(self.due(&waiter, in_vain).await?)
     }
@@ -206,7 +206,7 @@ impl Broker {
             let arrival = waiter.notify.notified();
             tokio::pin!(arrival);
             arrival.as_mut().enable();
-            let mut pause = self.time_until_due(&waiter.place).await?;
+            let mut pause = self.time_until_due(&waiter.awaited).await?;
             if std::mem::take(&mut in_vain) {
                 pause = pause.max(VAIN_PAUSE);
             }
@@ -220,26 +220,26 @@ impl Broker {
         }
     }
 
-    fn wait_at(&self, place: Place) -> Result<Waiter<'_>, ReceiveError> {
+    fn wait_at(&self, awaited: Awaited) -> Result<Waiter<'_>, ReceiveError> {
         let registry = self.registry();
         let (topic, _) = registry
-            .subscription(place.subscription())
+            .subscription(awaited.subscription())
             .ok_or(ReceiveError::SubscriptionDeleted)?;
         let namespace = topic.namespace.as_ref();
         let owner = namespace.map_or(Owner::Topic(topic.topic.id), |entry| {
             Owner::Namespace(entry.namespace.id)
         });
-        self.shared.arrivals.wait_at(place, owner)
+        self.shared.arrivals.wait_at(awaited, owner)
     }
 
-    async fn time_until_due(&self, place: &Place) -> Result<Duration, StoreError> {
+    async fn time_until_due(&self, awaited: &Awaited) -> Result<Duration, StoreError> {
         let ledger = &self.store().ledger;
-        let due_at = match place {
-            Place::Queue(of) => {
+        let due_at = match awaited {
+            Awaited::Queue(of) => {
                 let due = ledger.agenda(vec![*of]).await?;
                 due.first().map(|due| due.at)
             }
-            Place::Session(place) => ledger.session_due(place.clone()).await?,
+            Awaited::Session(awaited) => ledger.session_due(awaited.clone()).await?,
         };
         let now = self.clock().now();
         Ok(due_at.map_or(LOOK_INTERVAL, |at| at.since(now)))
@@ -429,8 +429,8 @@ impl Broker {
         let is_dead = |each: &&Settlement| matches!(each, Settlement::DeadLetter(_));
         let dead = settlements.iter().filter(is_dead).count();
         if dead > 0 {
-            let place = Place::Queue(QueueRef::dead_letters(subscription.id));
-            self.shared.arrivals.announce(&place, dead);
+            let awaited = Awaited::Queue(QueueRef::dead_letters(subscription.id));
+            self.shared.arrivals.announce(&awaited, dead);
             self.note_forwarding(subscription);
         }
     }
@@ -449,18 +449,18 @@ fn policy_of(topic: &TopicEntry, subscription: &EventSubscription, event: &Event
 
 /// What a receiver waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum Awaited {
     /// A delivery of a queue.
     Queue(QueueRef),
     /// A session, or a delivery of one.
-    Session(SessionPlace),
+    Session(SessionWait),
 }
 
-impl Place {
+impl Awaited {
     fn subscription(&self) -> SubscriptionId {
         match self {
             Self::Queue(of) => of.subscription,
-            Self::Session(SessionPlace::Next(of) | SessionPlace::In(of, _)) => *of,
+            Self::Session(SessionWait::Next(of) | SessionWait::In(of, _)) => *of,
         }
     }
 }
@@ -468,7 +468,7 @@ impl Place {
 /// Waiting receivers, by what they wait for.
 #[derive(Default)]
 pub(super) struct Arrivals {
-    waiting: Mutex<HashMap<Place, Waiting>>,
+    waiting: Mutex<HashMap<Awaited, Waiting>>,
 }
 
 struct Waiting {
@@ -488,27 +488,27 @@ enum Owner {
 /// A registered waiting receiver, until it is dropped.
 struct Waiter<'a> {
     arrivals: &'a Arrivals,
-    place: Place,
+    awaited: Awaited,
     notify: Arc<Notify>,
 }
 
 impl Arrivals {
     /// Nobody takes all places: an event subscription and an owner may have more of them only while they have
     /// fewer than are left.
-    fn wait_at(&self, place: Place, owner: Owner) -> Result<Waiter<'_>, ReceiveError> {
+    fn wait_at(&self, awaited: Awaited, owner: Owner) -> Result<Waiter<'_>, ReceiveError> {
         let mut waiting = self.waiting.lock().unwrap();
-        let count = |is_counted: &dyn Fn(&Place, &Waiting) -> bool| -> usize {
+        let count = |is_counted: &dyn Fn(&Awaited, &Waiting) -> bool| -> usize {
             let counted = waiting
                 .iter()
-                .filter(|(place, each)| is_counted(place, each));
+                .filter(|(awaited, each)| is_counted(awaited, each));
             counted.map(|(_, each)| each.receivers).sum()
         };
         let left = RECEIVERS_WAITING_MAX - count(&|_, _| true);
-        let here = count(&|each, _| each.subscription() == place.subscription());
+        let here = count(&|each, _| each.subscription() == awaited.subscription());
         if here >= left || count(&|_, each| each.owner == owner) >= left {
             return Err(ReceiveError::TooManyWaiting);
         }
-        let here = waiting.entry(place.clone()).or_insert_with(|| Waiting {
+        let here = waiting.entry(awaited.clone()).or_insert_with(|| Waiting {
             owner,
             receivers: 0,
             notify: Arc::default(),
@@ -516,14 +516,14 @@ impl Arrivals {
         here.receivers += 1;
         Ok(Waiter {
             arrivals: self,
-            place,
+            awaited,
             notify: Arc::clone(&here.notify),
         })
     }
 
     /// Wakes one receiver for each of `count` deliveries.
-    fn announce(&self, place: &Place, count: usize) {
-        if let Some(here) = self.waiting.lock().unwrap().get(place) {
+    fn announce(&self, awaited: &Awaited, count: usize) {
+        if let Some(here) = self.waiting.lock().unwrap().get(awaited) {
             for _ in 0..count.min(here.receivers) {
                 here.notify.notify_one();
             }
@@ -539,10 +539,10 @@ impl Arrivals {
         }
         for subscription in subscriptions {
             let places = [
-                Place::Queue(QueueRef::pending(*subscription)),
-                Place::Session(SessionPlace::Next(*subscription)),
+                Awaited::Queue(QueueRef::pending(*subscription)),
+                Awaited::Session(SessionWait::Next(*subscription)),
             ];
-            for here in places.iter().filter_map(|place| waiting.get(place)) {
+            for here in places.iter().filter_map(|awaited| waiting.get(awaited)) {
                 here.notify.notify_one();
             }
         }
@@ -552,10 +552,10 @@ impl Arrivals {
     pub(super) fn announce_all(&self, of: QueueRef) {
         let waiting = self.waiting.lock().unwrap();
         let places = [
-            Place::Queue(of),
-            Place::Session(SessionPlace::Next(of.subscription)),
+            Awaited::Queue(of),
+            Awaited::Session(SessionWait::Next(of.subscription)),
         ];
-        for here in places.iter().filter_map(|place| waiting.get(place)) {
+        for here in places.iter().filter_map(|awaited| waiting.get(awaited)) {
             here.notify.notify_waiters();
         }
     }
@@ -564,10 +564,10 @@ impl Arrivals {
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut waiting = self.arrivals.waiting.lock().unwrap();
-        if let Some(here) = waiting.get_mut(&self.place) {
+        if let Some(here) = waiting.get_mut(&self.awaited) {
             here.receivers -= 1;
             if here.receivers == 0 {
-                waiting.remove(&self.place);
+                waiting.remove(&self.awaited);
             }
         }
     }
@@ -577,8 +577,8 @@ impl Drop for Waiter<'_> {
 mod tests {
     use super::*;
 
-    fn queue(subscription: i64) -> Place {
-        Place::Queue(QueueRef::dead_letters(SubscriptionId(subscription)))
+    fn queue(subscription: i64) -> Awaited {
+        Awaited::Queue(QueueRef::dead_letters(SubscriptionId(subscription)))
     }
 
     #[test]

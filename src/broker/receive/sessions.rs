@@ -2,13 +2,13 @@
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::receive::{Place, ReceiveError};
+use crate::broker::receive::{Awaited, ReceiveError};
 use crate::model::lease::{LockToken, QueueRef};
 use crate::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
 };
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::store::{SessionPlace, SessionQuery, SessionRequest, StoreError};
+use crate::store::{SessionQuery, SessionRequest, SessionWait, StoreError};
 
 impl Broker {
     /// Locks a session of a queue, and waits for the next one until `give_up` is ready. It must not be dropped, since
@@ -24,7 +24,7 @@ impl Broker {
         if first != none_free {
             return Ok(first?);
         }
-        let waiter = self.wait_at(Place::Session(SessionPlace::Next(queue.id)))?;
+        let waiter = self.wait_at(Awaited::Session(SessionWait::Next(queue.id)))?;
         tokio::pin!(give_up);
         let mut in_vain = false;
         loop {
@@ -110,7 +110,7 @@ impl Broker {
 
     /// Wakes the holder of a session, who waits for a message of it.
     pub(in crate::broker) fn announce_message(&self, of: SubscriptionId, session: &str) {
-        let place = SessionPlace::In(of, session.to_owned());
-        self.shared.arrivals.announce(&Place::Session(place), 1);
+        let awaited = SessionWait::In(of, session.to_owned());
+        self.shared.arrivals.announce(&Awaited::Session(awaited), 1);
     }
 }

@@ -453,7 +453,7 @@ fn publish_anew(
         return Err(NotResubmitted::Unmatched);
     }
     let queue = to
-        .strict
+        .ruled_queue
         .as_ref()
         .filter(|queue| targets.contains(&queue.id));
     let session = queue.and_then(|queue| Some((queue.id, session_at(queue, &event)?)));

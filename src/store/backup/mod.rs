@@ -105,14 +105,14 @@ fn make_with(
 ) -> Result<KeptBackup, BackupError> {
     let (made_at, database) = (clock.now(), data_dir.file(FILE));
     let database_id = database_id(&database)?;
-    let room = Room {
+    let space = DiskSpace {
         data_dir: data_dir.path(),
         order,
     };
-    room.check_for(&database)?;
+    space.check_for(&database)?;
     let draft = Draft::begin(draft_of(&order.into, &database_id))?;
     copy_database(&database, &draft.file(FILE), &mut |pages| {
-        room.check(&database)?;
+        space.check(&database)?;
         match progress(pages) {
             true => Ok(()),
             false => Err(BackupError("it was stopped".to_owned())),
@@ -122,7 +122,7 @@ fn make_with(
     for name in order.beside {
         copy_private(&data_dir.file(name), &draft.file(name))?;
     }
-    let Found {
+    let Contents {
         schema,
         counts,
         master_keys,
@@ -148,13 +148,13 @@ fn make_with(
 }
 
 /// What must stay free, and what the log may not grow past.
-struct Room<'a> {
+struct DiskSpace<'a> {
     data_dir: &'a Path,
     order: &'a BackupOrder,
 }
 
-impl Room<'_> {
-    /// Whether there is room for a copy.
+impl DiskSpace<'_> {
+    /// Whether there is enough for a copy.
     fn check_for(&self, database: &Path) -> Result<(), BackupError> {
         let BackupOrder {
             into,
@@ -179,7 +179,7 @@ impl Room<'_> {
         }
     }
 
-    /// Whether there is still room on both disks.
+    /// Whether enough is left on both disks.
     fn check(&self, database: &Path) -> Result<(), BackupError> {
         for dir in [self.data_dir, self.order.into.as_path()] {
             let free = free_bytes(dir).map_err(|error| BackupError::at(dir, error))?;
@@ -256,14 +256,14 @@ fn copy_private(from: &Path, to: &Path) -> Result<(), BackupError> {
 }
 
 /// What is in a copy.
-struct Found {
+struct Contents {
     schema: i64,
     counts: BackupCounts,
     master_keys: Vec<String>,
 }
 
 /// Reads every page of a copy, and makes one file of it that is read without a log.
-fn examine(copy: &Path) -> Result<Found, BackupError> {
+fn examine(copy: &Path) -> Result<Contents, BackupError> {
     let connection = Connection::open(copy)?;
     let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if verdict != "ok" {
@@ -280,7 +280,7 @@ fn examine(copy: &Path) -> Result<Found, BackupError> {
             pending_deliveries: row.get(3)?,
         })
     })?;
-    let found = Found {
+    let contents = Contents {
         schema: migrate::schema_version(&connection)?,
         counts,
         master_keys: master_key::key_ids(&connection)?.into_iter().collect(),
@@ -289,7 +289,7 @@ fn examine(copy: &Path) -> Result<Found, BackupError> {
     drop(connection);
     let file = File::open(copy).and_then(|file| file.sync_all());
     file.map_err(|error| BackupError::at(copy, error))?;
-    Ok(found)
+    Ok(contents)
 }
 
 /// What tells a database from others: the moment in which it was created. A restored one is the same.

@@ -12,28 +12,28 @@ use crate::store::{MASTER_KEY_FILE, Store, StoreOptions};
 const KEY_AND_TOKEN: &[&str] = &[MASTER_KEY_FILE, "management.token", "everpost.toml"];
 
 /// A data directory, a directory for backups, and the clock.
-struct Scene {
+struct Setup {
     folder: tempfile::TempDir,
     data_dir: Arc<DataDir>,
     clock: Clock,
 }
 
-impl Scene {
+impl Setup {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a directory");
         fs::create_dir(folder.path().join("backups")).expect("a directory");
         let data_dir = DataDir::open(&folder.path().join("data")).expect("a data directory");
-        let scene = Self {
+        let setup = Self {
             folder,
             data_dir: Arc::new(data_dir),
             clock: Clock::simulated(Timestamp::from_ms(1_800_000_000_000)),
         };
-        migrate::migrate_file(&scene.data_dir.file(FILE), &|_| ()).expect("a database");
+        migrate::migrate_file(&setup.data_dir.file(FILE), &|_| ()).expect("a database");
         let key = format!("{}=\n", "A".repeat(43)); // 32 bytes in base64
         for (name, text) in [(MASTER_KEY_FILE, &*key), ("management.token", "sesame\n")] {
-            write_private(&scene.data_dir.file(name), text).expect("a file");
+            write_private(&setup.data_dir.file(name), text).expect("a file");
         }
-        scene
+        setup
     }
 
     fn open(&self) -> Store {
@@ -92,8 +92,8 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn a_backup_has_what_a_start_needs_and_is_private() {
-    let scene = Scene::new();
-    let KeptBackup { path, manifest } = scene.back_up(KEY_AND_TOKEN);
+    let setup = Setup::new();
+    let KeptBackup { path, manifest } = setup.back_up(KEY_AND_TOKEN);
     let path = Path::new(&path);
     assert_eq!(read(path).expect("a manifest"), manifest);
     assert_eq!(verify(path, &manifest), Ok(()));
@@ -104,82 +104,82 @@ fn a_backup_has_what_a_start_needs_and_is_private() {
         "as far as they are there"
     );
     assert_eq!(manifest.counts, BackupCounts::default());
-    assert_eq!(scene.names(), [manifest.name()], "nothing else is left");
+    assert_eq!(setup.names(), [manifest.name()], "nothing else is left");
     let mut found = fs::read_dir(path).expect("a directory");
     assert!(found.all(|entry| mode(&entry.expect("an entry").path()) == 0o600));
     assert_eq!(mode(path), 0o700);
 
-    let alone = scene.back_up(&[]).manifest;
+    let alone = setup.back_up(&[]).manifest;
     assert_eq!(alone.files.len(), 1, "without the master key: {alone:?}");
     assert_eq!(alone.database_id, manifest.database_id);
 }
 
 #[tokio::test]
 async fn an_open_store_is_backed_up_and_old_backups_go() {
-    let scene = Scene::new();
-    let others = scene.backups().join("everpost-2020-01-01T000000Z");
+    let setup = Setup::new();
+    let others = setup.backups().join("everpost-2020-01-01T000000Z");
     fs::create_dir(&others).expect("a directory of somebody else");
-    let upkeep = scene.open().upkeep;
+    let upkeep = setup.open().upkeep;
     let mut made = Vec::new();
     for _ in 0..4 {
-        scene.clock.advance(Duration::from_secs(1));
-        let backup = upkeep.back_up(scene.order(&[]), scene.clock.clone(), |_| true);
+        setup.clock.advance(Duration::from_secs(1));
+        let backup = upkeep.back_up(setup.order(&[]), setup.clock.clone(), |_| true);
         made.push(backup.await.expect("a backup"));
     }
     made.reverse();
-    let all = upkeep.keep_backups(scene.backups(), usize::MAX).await;
+    let all = upkeep.keep_backups(setup.backups(), usize::MAX).await;
     assert_eq!(all, Ok(made.clone()), "newest first");
-    let kept = upkeep.keep_backups(scene.backups(), 2).await;
+    let kept = upkeep.keep_backups(setup.backups(), 2).await;
     assert_eq!(kept, Ok(made[..2].to_vec()));
     assert_eq!(
-        scene.names().len(),
+        setup.names().len(),
         3,
         "two, and what is none: {:?}",
-        scene.names()
+        setup.names()
     );
 
     // Another appliance may use the same directory.
-    let other = Scene::new();
-    let ours = other.open().upkeep.keep_backups(scene.backups(), 0).await;
+    let other = Setup::new();
+    let ours = other.open().upkeep.keep_backups(setup.backups(), 0).await;
     assert_eq!(ours, Ok(Vec::new()));
-    assert_eq!(scene.names().len(), 3);
+    assert_eq!(setup.names().len(), 3);
 }
 
 #[test]
 fn a_backup_that_is_stopped_or_finds_no_room_leaves_nothing() {
-    let scene = Scene::new();
+    let setup = Setup::new();
     let stopped = make(
-        &scene.data_dir,
-        &scene.order(&[]),
-        &scene.clock,
+        &setup.data_dir,
+        &setup.order(&[]),
+        &setup.clock,
         &mut |_| false,
     );
     assert_eq!(stopped, Err(BackupError("it was stopped".to_owned())));
     let order = BackupOrder {
         free_bytes_min: u64::MAX,
-        ..scene.order(&[])
+        ..setup.order(&[])
     };
-    let full = make(&scene.data_dir, &order, &scene.clock, &mut |_| true);
+    let full = make(&setup.data_dir, &order, &setup.clock, &mut |_| true);
     let full = full.expect_err("no room").to_string();
     assert!(full.contains("have to stay free"), "{full}");
-    assert_eq!(scene.names(), [""; 0]);
+    assert_eq!(setup.names(), [""; 0]);
 }
 
 #[test]
 fn what_a_killed_process_left_is_replaced() {
-    let scene = Scene::new();
-    let id = scene.back_up(&[]).manifest.database_id;
-    let left = draft_of(&scene.backups(), &id);
+    let setup = Setup::new();
+    let id = setup.back_up(&[]).manifest.database_id;
+    let left = draft_of(&setup.backups(), &id);
     fs::create_dir(&left).expect("a directory");
     fs::write(left.join(FILE), "half a page").expect("a file");
-    scene.back_up(&[]);
-    assert_eq!(scene.names().len(), 2, "{:?}", scene.names());
+    setup.back_up(&[]);
+    assert_eq!(setup.names().len(), 2, "{:?}", setup.names());
 }
 
 #[test]
 fn a_damaged_backup_is_told_by_its_file() {
-    let scene = Scene::new();
-    let KeptBackup { path, manifest } = scene.back_up(KEY_AND_TOKEN);
+    let setup = Setup::new();
+    let KeptBackup { path, manifest } = setup.back_up(KEY_AND_TOKEN);
     let path = Path::new(&path);
     let file = path.join(FILE);
     let sound = fs::read(&file).expect("the copy");
@@ -213,8 +213,8 @@ fn a_damaged_backup_is_told_by_its_file() {
 
 #[test]
 fn a_damaged_database_is_not_kept_as_a_backup() {
-    let scene = Scene::new();
-    let database = scene.data_dir.file(FILE);
+    let setup = Setup::new();
+    let database = setup.data_dir.file(FILE);
     let mut bytes = fs::read(&database).expect("the database");
     let connection = Connection::open(&database).expect("the database");
     let root = "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = 'topic'";
@@ -225,30 +225,30 @@ fn a_damaged_database_is_not_kept_as_a_backup() {
     bytes[(root - 1) * page..][..64].fill(0xa5);
     fs::write(&database, bytes).expect("the damage");
     let made = make(
-        &scene.data_dir,
-        &scene.order(&[]),
-        &scene.clock,
+        &setup.data_dir,
+        &setup.order(&[]),
+        &setup.clock,
         &mut |_| true,
     );
     let told = made.expect_err("damage").to_string();
     assert!(told.contains("the database is damaged"), "{told}");
-    assert_eq!(scene.names(), [""; 0]);
+    assert_eq!(setup.names(), [""; 0]);
 }
 
 #[test]
 fn what_is_restored_is_the_same_and_opens() {
-    let scene = Scene::new();
-    let KeptBackup { path, manifest } = scene.back_up(KEY_AND_TOKEN);
-    let new = DataDir::open(&scene.folder.path().join("new")).expect("a directory");
+    let setup = Setup::new();
+    let KeptBackup { path, manifest } = setup.back_up(KEY_AND_TOKEN);
+    let new = DataDir::open(&setup.folder.path().join("new")).expect("a directory");
     restore(Path::new(&path), &manifest, &new).expect("restored");
     assert_eq!(mode(&new.file(FILE)), 0o600);
     assert_eq!(
         fs::read(new.file(MASTER_KEY_FILE)).expect("a key"),
-        fs::read(scene.data_dir.file(MASTER_KEY_FILE)).expect("a key")
+        fs::read(setup.data_dir.file(MASTER_KEY_FILE)).expect("a key")
     );
-    let restored = Scene {
+    let restored = Setup {
         data_dir: Arc::new(new),
-        ..scene
+        ..setup
     };
     drop(restored.open());
     assert_eq!(

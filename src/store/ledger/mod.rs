@@ -59,7 +59,7 @@ use lease::{Due, LeaseRequest, Leased};
 use locks::{LockBatch, LockChanges, LockRequest, LockSettled, PeekRequest, Peeked};
 use notices::OwedNotice;
 use resubmit::{ResubmitDone, ResubmitRequest, Sent};
-use sessions::{SessionPlace, SessionQuery, SessionRequest};
+use sessions::{SessionQuery, SessionRequest, SessionWait};
 use settle::{DiscardRequest, Discarded, FreeChanges, FreeSettled, Settled, SettlementRecord};
 use traffic::{DeliveryTotals, TotalsQuery, TrafficQuery, TrafficSlot};
 
@@ -296,7 +296,7 @@ impl Ledger {
     }
 
     /// When it is worth looking at a place for something to receive, or was; `None` if nothing is to be expected.
-    pub async fn session_due(&self, place: SessionPlace) -> Result<Option<Timestamp>, StoreError> {
+    pub async fn session_due(&self, place: SessionWait) -> Result<Option<Timestamp>, StoreError> {
         self.db.read(move |tx| sessions::due(tx, &place)).await
     }
 

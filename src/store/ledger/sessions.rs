@@ -49,7 +49,7 @@ pub struct SessionQuery {
 
 /// What to wait for in a queue with sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum SessionPlace {
+pub enum SessionWait {
     /// A session that nobody holds.
     Next(SubscriptionId),
     /// A message of this session.
@@ -320,13 +320,13 @@ fn set_state(
 }
 
 /// When it is worth looking there, or was; `None` if nothing is to be expected.
-pub(super) fn due(tx: &Connection, place: &SessionPlace) -> Result<Option<Timestamp>, StoreError> {
+pub(super) fn due(tx: &Connection, place: &SessionWait) -> Result<Option<Timestamp>, StoreError> {
     match place {
-        SessionPlace::Next(of) => {
+        SessionWait::Next(of) => {
             let first = "SELECT min(available_at) FROM message_session WHERE subscription_id = ?1";
             tx.value(first, [of])
         }
-        SessionPlace::In(of, name) => first_due(tx, *of, name),
+        SessionWait::In(of, name) => first_due(tx, *of, name),
     }
 }
 

@@ -15,8 +15,8 @@ use everpost::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
 };
 use everpost::store::{
-    AppendRequest, Appended, LockChanges, LockRequest, LockSelection, QueueIntake, SessionPlace,
-    SessionQuery, SessionRequest,
+    AppendRequest, Appended, LockChanges, LockRequest, LockSelection, QueueIntake, SessionQuery,
+    SessionRequest, SessionWait,
 };
 
 use super::{Fixture, at};
@@ -284,15 +284,15 @@ pub(super) async fn sessions_keep_a_state(f: Fixture) {
 
 pub(super) async fn sessions_wait_for_their_first_message(f: Fixture) {
     let queue = Queue::of(f);
-    let due = async |place: SessionPlace| {
+    let due = async |place: SessionWait| {
         let due = queue.f.store.ledger.session_due(place).await;
         due.expect("an answer")
     };
-    let next = || SessionPlace::Next(queue.f.billing);
+    let next = || SessionWait::Next(queue.f.billing);
     assert_eq!(due(next()).await, None);
     queue.send("w1", Some("w"), 10, Some(50)).await;
     assert_eq!(due(next()).await, Some(at(50)));
-    let own = SessionPlace::In(queue.f.billing, "w".to_owned());
+    let own = SessionWait::In(queue.f.billing, "w".to_owned());
     assert_eq!(due(own).await, Some(at(50)));
     assert_eq!(queue.next(49, 90).await, Err(SessionError::NoneFree));
     let held = queue.accept(None, 50, 90).await.expect("it is due");

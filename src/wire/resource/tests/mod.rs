@@ -100,7 +100,7 @@ fn entry(definition: TopicDefinition) -> TopicEntry {
         },
         namespace: None,
         subscriptions: Default::default(),
-        strict: None,
+        ruled_queue: None,
     }
 }
 
