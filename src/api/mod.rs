@@ -121,7 +121,11 @@ impl Doors {
     /// A publish request ends with its client: what was handed to the store goes on by itself, and what was not
     /// is not stored. Others are carried out whoever waits.
     pub async fn answer(self, mut request: Request) -> Response {
-        if let Err(error) = arm::enter(&mut request) {
+        let checked = match self.state.options.dev {
+            Some(_) => operate::development::check_is_local(&request),
+            None => Ok(()),
+        };
+        if let Err(error) = checked.and_then(|()| arm::enter(&mut request)) {
             return error::render_error(&self.state, error.into_response()).await;
         }
         let Some(address) = publish::Address::of(&request) else {

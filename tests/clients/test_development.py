@@ -65,6 +65,22 @@ def test_it_takes_the_token(url):
     assert ask(url, "POST", "/everpost/test/reset", headers={}).status_code == 401
 
 
+@pytest.mark.parametrize(
+    "header, status",
+    [
+        ({"Host": "localhost"}, 200),
+        ({"Host": "everpost"}, 200),
+        ({"Host": "shop.example"}, 403),
+        ({"Origin": "http://localhost:3000"}, 200),
+        ({"Origin": "https://shop.example"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_web_sites_cannot_use_it(url, header, status):
+    answer = ask(url, "GET", "/topics", headers={**HEADERS, **header})
+    assert answer.status_code == status, answer.text
+
+
 def test_other_servers_offer_none_of_it(appliance):
     for path in ("reset", "advance", "wait-until-idle"):
         assert appliance.request("POST", f"/everpost/test/{path}", {}).status_code == 404

@@ -1,20 +1,22 @@
-//! For integration tests against `everpost dev`: skip waits, wait until there is nothing to do, start afresh.
+//! What is different in `everpost dev`: who is answered, and what integration tests can ask for.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::StatusCode;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use url::{Host, Url};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::manage::people::read;
+use crate::api::publish::host_of;
 use crate::base::Timestamp;
 
 /// Between two looks at whether there is nothing to do.
@@ -33,6 +35,35 @@ pub struct DevMode {
     pub reset: Arc<Notify>,
     /// Ends when the appliance takes no more connections.
     pub closing: CancellationToken,
+}
+
+/// Rejects what a browser on this machine sends for a web site: all keys are known to everybody. A site can point a name
+/// of its own here (which the host tells), or send requests and open WebSockets across sites (which the origin tells).
+pub(in crate::api) fn check_is_local(request: &Request) -> Result<(), ApiError> {
+    let origin = request.headers().get(header::ORIGIN);
+    let origin = origin.map(|origin| origin.to_str().unwrap_or_default());
+    // The pages send none, for which browsers write null; their forms have tokens.
+    let origin = origin.filter(|it| *it != "null" || !request.uri().path().starts_with("/admin"));
+    let host = host_of(request).map(|host| format!("http://{host}"));
+    match host.as_deref().is_none_or(is_local) && origin.is_none_or(is_local) {
+        true => Ok(()),
+        false => Err(ApiError::forbidden(
+            "everpost dev answers this machine alone: use localhost or 127.0.0.1 in the URL, and no page of another host.",
+        )),
+    }
+}
+
+/// Whether a URL names this machine. Nobody can own a name without a dot, or under these two.
+fn is_local(url: &str) -> bool {
+    let url = Url::parse(url).ok();
+    match url.as_ref().and_then(Url::host) {
+        Some(Host::Domain(name)) => {
+            !name.contains('.') || name.ends_with(".localhost") || name.ends_with(".internal")
+        }
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
