@@ -144,26 +144,34 @@ mod tests {
         pages - copied
     }
 
-    #[test]
-    fn a_long_log_is_copied_and_a_short_one_is_left() {
+    /// A database with a row of so many pages, whose log nobody but the checkpointer copies.
+    fn database_with(pages: u64) -> (tempfile::TempDir, Connection, Checkpointer) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("everpost.db");
         let writer = open_writer(&path).expect("a database");
-        writer
-            .pragma_update(None, "wal_autocheckpoint", 0)
-            .expect("no checkpoints");
+        let set = writer.pragma_update(None, "wal_autocheckpoint", 0);
+        set.expect("no checkpoints by itself");
         writer.execute_batch("CREATE TABLE t (x)").expect("a table");
+        write(&writer, pages);
         let fatal_handler = Arc::new(FatalHandler::new(Box::new(|error| panic!("{error}"))));
         let checkpointer = Checkpointer::begin(&path, fatal_handler).expect("a thread");
+        (dir, writer, checkpointer)
+    }
+
+    fn write(writer: &Connection, pages: u64) {
+        let written = writer.execute("INSERT INTO t VALUES (zeroblob(?1))", [pages * 16_384]);
+        written.expect("a long row");
+    }
+
+    #[test]
+    fn a_long_log_is_copied_and_a_short_one_is_left() {
+        let (_dir, writer, checkpointer) = database_with(0);
         let few = pages_to_copy(&writer);
         assert!(few > 0);
         checkpointer.shared.copy(&writer).expect("no copy");
         assert_eq!((pages_to_copy(&writer), checkpointer.copied()), (few, 0));
 
-        let bytes = 2 * PAGES_MIN * 16_384;
-        writer
-            .execute("INSERT INTO t VALUES (zeroblob(?1))", [bytes])
-            .expect("a long row");
+        write(&writer, 2 * PAGES_MIN);
         checkpointer.shared.copy(&writer).expect("a copy");
         assert_eq!(pages_to_copy(&writer), 0);
         assert!(checkpointer.copied() >= 2 * PAGES_MIN);
@@ -172,19 +180,7 @@ mod tests {
 
     #[test]
     fn a_commit_is_enough_to_have_it_copied() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let path = dir.path().join("everpost.db");
-        let writer = open_writer(&path).expect("a database");
-        writer
-            .pragma_update(None, "wal_autocheckpoint", 0)
-            .expect("no checkpoints");
-        let bytes = 2 * PAGES_MIN * 16_384;
-        writer.execute_batch("CREATE TABLE t (x)").expect("a table");
-        writer
-            .execute("INSERT INTO t VALUES (zeroblob(?1))", [bytes])
-            .expect("a long row");
-        let fatal_handler = Arc::new(FatalHandler::new(Box::new(|error| panic!("{error}"))));
-        let checkpointer = Checkpointer::begin(&path, fatal_handler).expect("a thread");
+        let (_dir, writer, checkpointer) = database_with(2 * PAGES_MIN);
         checkpointer.committed();
         while checkpointer.copied() == 0 {
             thread::yield_now();

@@ -167,8 +167,8 @@ struct Log {
     is_held: AtomicBool,
 }
 
-/// As long as it is there, the writer leaves the log alone: a checkpoint that starts it over would wait for the
-/// snapshot that is held, and a large one afterwards is for whoever held it. One at a time.
+/// As long as it is there, nobody copies the log: behind the snapshot that is held nothing can be copied, and to find that
+/// out costs more the longer the log is. One at a time.
 pub(in crate::store) struct LogHold(Arc<Log>);
 
 impl Drop for LogHold {
@@ -495,7 +495,6 @@ impl Writer {
 
     /// Under constant writes copies alone never let the log start over, so it would grow.
     fn bound_log(&mut self) {
-        self.checkpointer.committed();
         let is_held = self.log.is_held.load(Ordering::Relaxed);
         if is_held != self.log_is_held {
             let pages = if is_held { 0 } else { LOG_PAGES_LAST_RESORT };
@@ -506,6 +505,7 @@ impl Writer {
         if is_held {
             return;
         }
+        self.checkpointer.committed();
         if self.log.to_truncate.swap(false, Ordering::Relaxed) {
             self.cut_log();
         } else if self.checkpointer.copied() > LOG_PAGES_MAX {
