@@ -30,11 +30,11 @@ class From(HTTPAdapter):
         super().init_poolmanager(*arguments, source_address=(self.address, 0), **options)
 
 
-def publish_from(address, topic):
+def publish_from(address, topic, events=(EVENT,)):
     with requests.Session() as session:
         session.mount("http://", From(address))
         headers = {"aeg-sas-key": topic.key1}
-        return session.post(topic.endpoint, data=json.dumps([EVENT]), headers=headers, timeout=30)
+        return session.post(topic.endpoint, data=json.dumps(events), headers=headers, timeout=30)
 
 
 def announce(topic, sent, chunked=False):
@@ -70,14 +70,17 @@ def test_bodies_that_trickle_take_no_more_than_a_share(appliance, fresh_name):
             connection = announce(hostile, BODY_BYTES - 1)
             connections.enter_context(contextlib.closing(connection))
 
+        # Larger than what is taken at once, so that it does not fit into what others have left of that.
+        large = [{**EVENT, "data": " " * 32_768}]
+
         def refused():
-            answer = publish_from("127.0.0.2", hostile)
+            answer = publish_from("127.0.0.2", hostile, large)
             return [answer] if answer.status_code != 200 else None  # a refusal itself is false
 
         [answer] = eventually(refused, "the topic has no more room")
         assert answer.status_code == 503, answer.text
         assert int(answer.headers["Retry-After"]) >= 1
-        assert publish_from("127.0.0.2", honest).status_code == 200
+        assert publish_from("127.0.0.2", honest, large).status_code == 200
         ready = requests.get(appliance.url + "/readyz", timeout=30)
         assert ready.status_code == 200, "others are served: " + ready.text
     eventually(lambda: publish_from("127.0.0.2", hostile).status_code == 200, "there is room again")
