@@ -16,7 +16,7 @@ pub const PAGE_ROWS: usize = 50;
 /// Which page of a list.
 #[derive(Args, Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Paging {
-    /// Rows of a page; at most 500.
+    /// Rows of a page; at most 200.
     #[arg(long, value_name = "N", default_value = "20")]
     #[schemars(extend("default" = PAGE_ROWS))]
     pub limit: Option<usize>,

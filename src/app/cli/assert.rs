@@ -1,4 +1,4 @@
-//! `everpost assert`: for scripts and tests, which wait until something is so, or fail.
+//! `everpost assert`: for scripts and tests, which wait for an outcome, or fail.
 
 use std::time::Duration;
 
@@ -9,17 +9,18 @@ use serde_json::json;
 use crate::app::cli::output::{items, plural, print};
 use crate::app::cli::request::{Run, Server};
 use crate::base::Stopwatch;
+use crate::store::views::PAGE_ROWS_MAX;
 use crate::wire::query::EventParameters;
 
 /// Between two looks.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Rows of a page.
-const COUNT_MAX: i64 = 500;
+/// As many as one page lists.
+const COUNT_MAX: u64 = PAGE_ROWS_MAX as u64;
 
 #[derive(Subcommand, Debug)]
 pub(super) enum AssertCommand {
-    /// Wait until events have been delivered; the exit code is 1 if they are not in time
+    /// Wait until events have been delivered; the exit code is 1 if they are not delivered in time
     Delivered(Box<Delivered>),
 }
 
@@ -27,8 +28,8 @@ pub(super) enum AssertCommand {
 pub(super) struct Delivered {
     #[command(flatten)]
     filter: EventParameters,
-    /// How many events, at least; at most 500
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = value_parser!(u64).range(1..=COUNT_MAX as u64))]
+    /// How many events to wait for, up to 200
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = value_parser!(u64).range(1..=COUNT_MAX))]
     count: u64,
     /// How long to wait for them, like 10s
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
