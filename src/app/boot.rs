@@ -3,11 +3,13 @@
 use std::net::{SocketAddr, TcpListener as StdTcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get;
+use futures_util::future::BoxFuture;
 use listenfd::ListenFd;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -38,6 +40,9 @@ use crate::store::{DataDir, MASTER_KEY_FILE, OnFatal, Store, StoreOptions, write
 
 /// The exit code after the database, or a task, has failed (`EX_IOERR` of sysexits.h).
 const EXIT_FAILED: i32 = 74;
+
+/// How long the tasks that use the store may take to end at a stop, and the store to copy its log.
+const STORE_CLOSES_WITHIN: Duration = Duration::from_secs(5);
 
 /// The exit code of a stop that was not waited for.
 const EXIT_INTERRUPTED: i32 = 130;
@@ -89,6 +94,8 @@ pub struct Appliance {
     config: Config,
     data_dir: Arc<DataDir>,
     broker: Broker,
+    /// Ends when nobody uses the store any more.
+    store_closed: BoxFuture<'static, ()>,
     url: String,
     /// The link that claims the appliance, while nobody has.
     setup_url: Option<String>,
@@ -263,6 +270,7 @@ impl Appliance {
             config,
             data_dir,
             broker,
+            store_closed: Box::pin(store.closed()),
             url,
             setup_url,
             dispatching,
@@ -346,6 +354,13 @@ impl Appliance {
             self.close_doors().await;
         }
         let _ = std::fs::remove_file(self.data_dir.file(SERVER_URL_FILE));
+        drop(self.broker);
+        if tokio::time::timeout(STORE_CLOSES_WITHIN, self.store_closed)
+            .await
+            .is_err()
+        {
+            tracing::warn!("the database is still in use; the next start checks its integrity");
+        }
     }
 
     /// Accepts no more connections, and waits for the requests of those that are open.

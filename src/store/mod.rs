@@ -138,6 +138,11 @@ impl Store {
         log.map_or(true, |log| log.len() == 0)
     }
 
+    /// Waits until the last clone of this store is gone and the file is closed.
+    pub fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.upkeep.db.closed()
+    }
+
     /// Opens a new database in memory, for simulations.
     pub fn open_inline(scope: ResourceScope) -> Result<Self, StoreError> {
         Ok(Self::open_on(InlineDatabase::new()?, scope))

@@ -67,11 +67,10 @@ class Appliance:
         self.stop()
 
     def start(self):
-        command = [BINARY, "serve", "--data-dir", self.data_dir, "--listen", "127.0.0.1:0"]
         handed = [self.socket.fileno()] if self.socket else []
         take = ["bash", "-c", 'exec env LISTEN_PID=$$ LISTEN_FDS=1 "$@" 3<&%d' % handed[0], "bash"] if handed else []
         self.process = subprocess.Popen(
-            [str(word) for word in [*take, *command, *self.arguments]],
+            [str(word) for word in [*take, *self._command(), *self.arguments]],
             env=environment(),
             pass_fds=handed,
             stdin=subprocess.DEVNULL,
@@ -172,6 +171,9 @@ class Appliance:
     def dead_letters(self, topic):
         return self.manage("GET", f"/everpost/deadLetters?topic={topic.name}")["value"]
 
+    def _command(self):
+        return [BINARY, "serve", "--data-dir", self.data_dir, "--listen", "127.0.0.1:0"]
+
     def _read(self, lines):
         for line in lines:
             self.printed.append(line)
@@ -194,3 +196,18 @@ class Appliance:
     def _insist_on_life(self):
         status = self.process.poll()
         assert status is None, f"the appliance ended with {status}:\n{self.log()}"
+
+
+class DevAppliance(Appliance):
+    """`everpost dev`, whose clock moves when it is told to."""
+
+    token = "everpost-development-token"
+
+    def __init__(self):
+        super().__init__("everpost dev keeps nothing", egress=())
+
+    def advance(self, seconds):
+        return self.manage("POST", "/everpost/test/advance", {"seconds": seconds})
+
+    def _command(self):
+        return [BINARY, "dev", "--listen", "127.0.0.1:0"]

@@ -1,10 +1,13 @@
 """What the tests share: one appliance at true speed, one in fast motion, a receiver for each test."""
 
 import itertools
+import uuid
 
 import pytest
+from azure.servicebus import ServiceBusClient
 
 from appliance import Appliance
+from queues import connection_string
 from receiver import Receiver
 
 # How much faster waits pass in fast motion: a retry schedule that starts 10 s, 30 s, 1 min becomes
@@ -38,3 +41,21 @@ def fresh_name():
 
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture
+def client(appliance):
+    with ServiceBusClient.from_connection_string(
+        connection_string(appliance), retry_total=0
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+def create_queue(appliance):
+    def create(**properties):
+        name = f"q-{uuid.uuid4()}"
+        appliance.manage("PUT", f"/queues/{name}", {"properties": properties}, status=201)
+        return name
+
+    return create

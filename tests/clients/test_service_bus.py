@@ -23,56 +23,15 @@ from azure.servicebus.exceptions import (
     ServiceBusAuthenticationError,
     ServiceBusError,
     SessionCannotBeLockedError,
-    SessionLockLostError,
 )
 
-from appliance import Appliance
-
-WAIT_S = 5
-
-
-def connection_string(appliance, key=None):
-    endpoint = appliance.url.removeprefix("http://")
-    return (
-        f"Endpoint=sb://{endpoint};SharedAccessKeyName=RootManageSharedAccessKey;"
-        f"SharedAccessKey={key or appliance.token};UseDevelopmentEmulator=true;"
-    )
-
-
-@pytest.fixture
-def client(appliance):
-    with ServiceBusClient.from_connection_string(
-        connection_string(appliance), retry_total=0
-    ) as client:
-        yield client
-
-
-@pytest.fixture
-def create_queue(appliance):
-    def create(**properties):
-        name = f"q-{uuid.uuid4()}"
-        appliance.manage("PUT", f"/queues/{name}", {"properties": properties}, status=201)
-        return name
-
-    return create
+from appliance import PATIENCE_S, Appliance
+from queues import bodies, connection_string, drain, receiver, send
 
 
 @pytest.fixture
 def queue(create_queue):
     return create_queue(maxDeliveryCount=3)
-
-
-def send(client, queue, *bodies, **properties):
-    with client.get_queue_sender(queue) as sender:
-        sender.send_messages([ServiceBusMessage(body, **properties) for body in bodies])
-
-
-def receiver(client, queue, **options):
-    return client.get_queue_receiver(queue, max_wait_time=WAIT_S, **options)
-
-
-def bodies(messages):
-    return [str(message) for message in messages]
 
 
 def test_messages_arrive_with_their_properties(client, queue):
@@ -177,28 +136,6 @@ def test_deferred_messages_come_by_their_number(client, queue):
             receiving.receive_deferred_messages(message.sequence_number)
 
 
-def test_locks_are_renewed_and_lost(client, create_queue):
-    queue = create_queue(lockDuration="PT5S")
-    send(client, queue, "slow")
-    with receiver(client, queue) as receiving:
-        [message] = receiving.receive_messages()
-        before = message.locked_until_utc
-        time.sleep(3)
-        receiving.renew_message_lock(message)
-        assert message.locked_until_utc > before
-        time.sleep(3)
-        receiving.renew_message_lock(message)
-        time.sleep(5.5)
-        # The client itself refuses what it knows to be late.
-        with pytest.raises(ServiceBusError):
-            receiving.complete_message(message)
-        [again] = receiving.receive_messages()
-        assert again.delivery_count == 1
-        with receiver(client, queue) as other:
-            receiving.complete_message(again)
-            assert other.receive_messages(max_wait_time=1) == []
-
-
 def test_a_lost_lock_is_told(client, queue):
     send(client, queue, "twice")
     with receiver(client, queue) as receiving:
@@ -218,25 +155,6 @@ def test_messages_are_peeked_at(client, queue):
         assert bodies(found) == ["b", "c"]
         [message] = receiving.receive_messages(max_message_count=1)
         assert str(message) == "a"
-
-
-def test_scheduled_messages_come_later_or_never(client, queue):
-    now = lambda: datetime.datetime.now(datetime.timezone.utc)
-    late = now() + datetime.timedelta(hours=1)
-    with client.get_queue_sender(queue) as sender:
-        numbers = sender.schedule_messages([ServiceBusMessage("a"), ServiceBusMessage("b")], late)
-        assert len(numbers) == 2
-        sender.cancel_scheduled_messages(numbers)
-        with pytest.raises(ServiceBusError):
-            sender.cancel_scheduled_messages(numbers)
-        with receiver(client, queue) as receiving:
-            soon = now() + datetime.timedelta(seconds=3)
-            sender.schedule_messages(ServiceBusMessage("soon"), soon)
-            assert receiving.receive_messages(max_wait_time=1) == []
-            [message] = receiving.receive_messages(max_wait_time=10)
-            assert now() >= soon
-            assert str(message) == "soon"
-            receiving.complete_message(message)
 
 
 def test_messages_are_removed_as_they_are_received(client, queue):
@@ -274,25 +192,6 @@ def test_what_was_prefetched_returns_uncounted(client, queue):
             assert messages, found
             found += messages
         assert sorted(bodies(found)) == list("bcde")
-
-
-def test_messages_expire_by_their_own_time_or_by_the_queues(client, create_queue):
-    second = datetime.timedelta(seconds=1)
-    for properties, lives in [
-        ({}, second),
-        ({"defaultMessageTimeToLive": "PT1S"}, None),
-        ({"defaultMessageTimeToLive": "PT1S"}, datetime.timedelta(hours=1)),
-    ]:
-        for keeps in (False, True):
-            queue = create_queue(deadLetteringOnMessageExpiration=keeps, **properties)
-            send(client, queue, "late", time_to_live=lives)
-            time.sleep(1.1)
-            with receiver(client, queue) as receiving:
-                assert receiving.receive_messages(max_wait_time=1) == []
-            with receiver(client, queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
-                found = dead.receive_messages(max_wait_time=1)
-                reasons = [message.dead_letter_reason for message in found]
-                assert reasons == ["TTLExpiredException"] * keeps, (properties, lives)
 
 
 def test_messages_survive_a_restart(tmp_path):
@@ -375,18 +274,6 @@ def session_queue(create_queue):
     return create_queue(requiresSession=True, maxDeliveryCount=3)
 
 
-def drain(receiving, count):
-    """Receives so many messages and completes them."""
-    found = []
-    while len(found) < count:
-        messages = receiving.receive_messages(max_message_count=count - len(found))
-        assert messages, found
-        for message in messages:
-            receiving.complete_message(message)
-        found += messages
-    return bodies(found)
-
-
 def test_sessions_have_one_holder_state_and_order(client, session_queue):
     queue = session_queue
     send(client, queue, "1", "2", session_id="one")
@@ -452,7 +339,7 @@ def test_messages_need_a_session_id_in_a_queue_with_sessions(appliance, client, 
         f"{appliance.url}/topics/{session_queue}/api/events",
         json={"specversion": "1.0", "id": "e", "source": "/s", "type": "T"},
         headers={"aeg-sas-key": key, "Content-Type": "application/cloudevents+json"},
-        timeout=WAIT_S,
+        timeout=PATIENCE_S,
     )
     assert answer.ok, answer.text
     with receiver(client, session_queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
@@ -491,26 +378,6 @@ def test_messages_of_sessions_are_settled(client, session_queue):
         assert [each.dead_letter_reason for each in found] == ["MaxDeliveryCountExceeded", "broken"]
         for each in found:
             dead.complete_message(each)
-
-
-def test_a_session_is_lost_and_its_messages_keep_their_order(client, create_queue):
-    queue = create_queue(requiresSession=True, lockDuration="PT5S")
-    send(client, queue, *"abc", session_id="s")
-    with receiver(client, queue, session_id="s") as receiving:
-        [message] = receiving.receive_messages(max_message_count=1)
-        time.sleep(4)
-        receiving.session.renew_lock()
-        time.sleep(3)
-        receiving.complete_message(message)
-        [message] = receiving.receive_messages(max_message_count=1)
-        time.sleep(5.5)
-        with pytest.raises(SessionLockLostError):
-            receiving.session.renew_lock()
-        with receiver(client, queue, session_id=NEXT_AVAILABLE_SESSION) as other:
-            [again] = other.receive_messages(max_message_count=1)
-            assert (str(again), again.delivery_count) == ("b", 1)
-            other.complete_message(again)
-            assert drain(other, 1) == ["c"]
 
 
 def test_what_a_closed_receiver_had_was_not_received(client, session_queue):
@@ -565,26 +432,6 @@ def test_sessions_survive_a_crash(tmp_path):
                 assert [(str(each), each.delivery_count) for each in found] == [("b", 1)]
                 receiving.complete_message(found[0])
                 assert drain(receiving, 1) == ["c"]
-
-
-def test_duplicates_are_dropped(client, create_queue):
-    queue = create_queue(
-        requiresDuplicateDetection=True, duplicateDetectionHistoryTimeWindow="PT20S"
-    )
-    send(client, queue, "first", message_id="a")
-    send(client, queue, "second", message_id="a")
-    send(client, queue, "third", message_id="b")
-    with receiver(client, queue) as receiving:
-        assert drain(receiving, 2) == ["first", "third"]
-        send(client, queue, "after it was completed", message_id="a")
-        assert receiving.receive_messages(max_wait_time=1) == []
-        with client.get_queue_sender(queue) as sender:
-            batch = [ServiceBusMessage(each, message_id=each) for each in "cdc"]
-            sender.send_messages(batch)
-        assert drain(receiving, 2) == ["c", "d"]
-        time.sleep(20)
-        send(client, queue, "later", message_id="a")
-        assert drain(receiving, 1) == ["later"]
 
 
 def test_what_a_queue_is_cannot_be_changed(appliance, session_queue):

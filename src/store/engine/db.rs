@@ -21,6 +21,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::task::TaskTracker;
 
 use crate::base::{Clock, Stopwatch, Timestamp};
 use crate::model::limits::REQUEST_ID_WINDOW;
@@ -110,6 +111,8 @@ enum Backend {
         write_times: Arc<WriteTimes>,
         /// See [`WriterConnection::locked_out`].
         locked_out: Arc<AtomicBool>,
+        /// Those that have the file open.
+        threads: TaskTracker,
     },
     /// Runs on the caller's thread, so that a simulation is deterministic.
     Inline(InlineDatabase),
@@ -229,18 +232,27 @@ impl Db {
             answers: Answers::begin(Arc::clone(&fatal_handler)),
             fatal_handler: Arc::clone(&fatal_handler),
         };
+        let threads = TaskTracker::new();
+        threads.close();
+        let until_closed = threads.token();
         thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || writer.run(&waiting))
+            .spawn(move || {
+                writer.run(&waiting);
+                drop(until_closed);
+            })
             .map_err(|cause| StoreError::Other(format!("cannot start the writer: {cause}")))?;
         let (queries, waiting) = mpsc::channel(READ_QUEUE_MAX);
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..READERS {
             let reader = Reader::open(path, clock, Arc::clone(&fatal_handler))?;
-            let waiting = Arc::clone(&waiting);
+            let (waiting, until_closed) = (Arc::clone(&waiting), threads.token());
             thread::Builder::new()
                 .name("store-reader".to_owned())
-                .spawn(move || reader.run(&waiting))
+                .spawn(move || {
+                    reader.run(&waiting);
+                    drop(until_closed);
+                })
                 .map_err(|cause| StoreError::Other(format!("cannot start a reader: {cause}")))?;
         }
         Ok(Self {
@@ -250,6 +262,7 @@ impl Db {
                 log,
                 write_times,
                 locked_out,
+                threads,
             },
             commits,
         })
@@ -347,6 +360,19 @@ impl Db {
                 Some(LogHold(Arc::clone(log)))
             }
             Backend::Inline(_) => None,
+        }
+    }
+
+    /// Waits until the last handle is gone and the file is closed.
+    pub(in crate::store) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let threads = match &self.backend {
+            Backend::Threads { threads, .. } => Some(threads.clone()),
+            Backend::Inline(_) => None,
+        };
+        async move {
+            if let Some(threads) = threads {
+                threads.wait().await;
+            }
         }
     }
 
