@@ -143,6 +143,7 @@ impl Appliance {
 
         let outbound = outbound(&config, &clock)?;
         let public_url = public_url(&config, &url);
+        let stop_listening = CancellationToken::new();
         let setup = SetupLink::new(&entropy, &clock);
         let setup_url = match needs_link {
             true => Some(claim::write_down(
@@ -150,6 +151,7 @@ impl Appliance {
                 &people,
                 &public_url,
                 data_dir.path(),
+                stop_listening.clone(),
             )),
             false => {
                 claim::forget(data_dir.path());
@@ -157,7 +159,6 @@ impl Appliance {
             }
         };
         let hosts = OwnHosts::new(&config.admin_hosts, &public_url, address);
-        let stop_listening = CancellationToken::new();
         let dev = config.dev.then(|| DevMode {
             closing: stop_listening.clone(),
             ..DevMode::default()

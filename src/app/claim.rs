@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use tokio_util::sync::CancellationToken;
 
 use crate::admin::SetupLink;
 use crate::app::config::Config;
@@ -48,19 +49,25 @@ fn refuse_exposure(config: &Config) -> anyhow::Result<()> {
     )
 }
 
-/// Writes the link down, for containers and services whose output nobody reads, until there is an account.
+/// Writes the link down, for containers and services whose output nobody reads, until there is an account or `stop`.
 /// On a full disk it is only printed.
-pub(super) fn write_down(link: &SetupLink, people: &People, base: &str, data_dir: &Path) -> String {
+pub(super) fn write_down(
+    link: &SetupLink,
+    people: &People,
+    base: &str,
+    data_dir: &Path,
+    stop: CancellationToken,
+) -> String {
     let url = format!("{base}{}", link.path());
     let file = data_dir.join(SETUP_URL_FILE);
     if let Err(error) = write_private(&file, &format!("{url}\n")) {
         tracing::warn!(%error, file = %file.display(), "the set-up link could not be written to its file");
     }
     let people = people.clone();
-    tokio::spawn(async move {
+    tokio::spawn(stop.run_until_cancelled_owned(async move {
         people.added().await;
         remove(&file);
-    });
+    }));
     url
 }
 

@@ -96,6 +96,7 @@ class Appliance:
             process.kill()
             raise AssertionError(f"SIGTERM did not stop the appliance:\n{self.log()}") from None
         assert status == 0, f"the appliance ended with {status}:\n{self.log()}"
+        assert not (self.data_dir / "everpost.db-wal").exists(), f"the database was not closed:\n{self.log()}"
 
     def log(self):
         return "".join(self.printed)
