@@ -14,6 +14,9 @@ const BROWSERS = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium"];
 // No window may scroll sideways: that of a phone, and those among which lists change their shape.
 const WIDTHS = [320, 480, 800, 1000, 1060, 1150, 1600];
 
+// The window of most phones.
+const PHONE_WIDTH = 390;
+
 // No part of the browser talks to anybody but the appliance.
 const ARGUMENTS = [
   "--headless",
@@ -157,12 +160,21 @@ export class Visitor {
     });
   }
 
-  /** Keeps a picture of the whole page in a folder, if there is one. */
+  /** Keeps pictures of the whole page in a folder, if there is one: in light and dark colours, and on a phone. */
   async screenshot(name, folder = process.env.SCREENSHOTS) {
-    if (folder) {
-      await mkdir(folder, { recursive: true });
-      await this.page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+    if (!folder) {
+      return;
     }
+    await mkdir(folder, { recursive: true });
+    const keep = (look) => this.page.screenshot({ path: join(folder, `${name}.${look}.png`), fullPage: true });
+    const size = this.page.viewportSize();
+    await keep("light");
+    await this.page.emulateMedia({ colorScheme: "dark" });
+    await keep("dark");
+    await this.page.emulateMedia({ colorScheme: "light" });
+    await this.page.setViewportSize({ ...size, width: PHONE_WIDTH });
+    await keep("phone");
+    await this.page.setViewportSize(size);
   }
 
   /** Closes the page; throws if it did anything that a page must not do. */

@@ -105,12 +105,14 @@ test("what does not fit on a phone is a fault", async () => {
   await visitor.leave();
 });
 
-test("a screenshot is kept where there is a folder", async (t) => {
+test("screenshots are kept where there is a folder", async (t) => {
   const folder = await mkdtemp(join(tmpdir(), "everpost-screenshots-"));
   t.after(() => rm(folder, { recursive: true }));
   const visitor = await visit("/sound");
 
   await visitor.screenshot("sound", folder);
-  assert.ok((await stat(join(folder, "sound.png"))).size > 1_000);
+  for (const look of ["light", "dark", "phone"]) {
+    assert.ok((await stat(join(folder, `sound.${look}.png`))).size > 1_000, look);
+  }
   await visitor.leave();
 });
