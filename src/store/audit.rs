@@ -14,8 +14,12 @@ use crate::store::error::{ChangeError, StoreError};
 use crate::store::row::unreadable;
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
 
-/// Old entries that one addition deletes at most, so that it stays quick.
-const DELETED_AT_ONCE: i64 = 100;
+/// How many of the oldest entries one addition looks at, and deletes if they are too old or too many. More than one, so
+/// that the log gets shorter when its bounds do.
+const OLDEST_CHECKED: i64 = 4;
+
+const DELETE_OLD: &str = "DELETE FROM audit \
+     WHERE id IN (SELECT id FROM audit ORDER BY id LIMIT ?3) AND (id <= ?1 OR at < ?2)";
 
 /// The log, for what changes nothing in the store.
 #[derive(Clone)]
@@ -101,15 +105,9 @@ fn add(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
         details,
     ])?;
     let last_to_go = tx.last_insert_rowid().saturating_sub(AUDIT_ROWS_MAX);
-    tx.prepare_cached(
-        "DELETE FROM audit WHERE id IN \
-             (SELECT id FROM audit WHERE id <= ?1 OR at < ?2 ORDER BY id LIMIT ?3)",
-    )?
-    .execute(params![
-        last_to_go,
-        (entry.caller.at - AUDIT_LIFE).as_ms(),
-        DELETED_AT_ONCE
-    ])?;
+    let oldest = (entry.caller.at - AUDIT_LIFE).as_ms();
+    tx.prepare_cached(DELETE_OLD)?
+        .execute(params![last_to_go, oldest, OLDEST_CHECKED])?;
     Ok(())
 }
 
@@ -177,4 +175,46 @@ fn from_row(row: &Row<'_>) -> Result<AuditRow, StoreError> {
             },
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+    use crate::model::audit::AuditAction;
+    use crate::store::engine::{db, migrate};
+
+    #[test]
+    fn old_entries_go_a_few_at_a_time_and_the_others_are_not_looked_at() {
+        let mut tx = db::open_in_memory().expect("a database");
+        migrate::migrate(&mut tx).expect("a schema");
+        let add_at = |ms: i64| {
+            let entry = AuditEntry {
+                caller: Caller::command_line(Timestamp::from_ms(ms)),
+                action: AuditAction::Resume,
+                target: Target::appliance(),
+            };
+            add(&tx, &entry).expect("an entry");
+            let left = tx.query_row("SELECT count(*) FROM audit", [], |row| row.get(0));
+            left.expect("a count")
+        };
+        let late = i64::try_from(AUDIT_LIFE.as_millis()).expect("a time") + 100;
+        let left: Vec<i64> = [0, 1, 2, 3, 4, late, late, late].map(add_at).into();
+        assert_eq!(left, [1, 2, 3, 4, 5, 2, 2, 3]);
+
+        let steps = || {
+            let statement = tx.prepare_cached(DELETE_OLD).expect("the statement");
+            statement.reset_status(StatementStatus::VmStep);
+            drop(statement);
+            add_at(late);
+            let statement = tx.prepare_cached(DELETE_OLD).expect("the statement");
+            statement.get_status(StatementStatus::VmStep)
+        };
+        let few = steps();
+        for _ in 0..500 {
+            add_at(late);
+        }
+        assert_eq!(steps(), few);
+    }
 }
