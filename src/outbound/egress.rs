@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use ipnet::IpNet;
 use url::{Host, Url};
 
+pub(crate) use crate::outbound::address::METADATA;
 use crate::outbound::address::{block_of, carried_by};
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use url::Url;
 use crate::admin::pages::*;
 use crate::broker::diagnostics::OutboundCheck;
 use crate::model::clock_skew::ClockSkew;
-use crate::outbound::egress::Denied;
+use crate::outbound::egress::{Denied, METADATA};
 use crate::outbound::evaluate::EgressVerdict;
 
 #[derive(Default, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub(crate) fn read(form: &Form) -> (Filled<UrlForm>, Option<Url>) {
 pub(crate) fn badge(verdict: &EgressVerdict) -> Badge {
     match verdict {
         EgressVerdict::Allowed(_) | EgressVerdict::Inside => Badge::new(Tone::Good, "Allowed"),
-        EgressVerdict::Denied(_) => Badge::new(Tone::Bad, "Blocked"),
+        EgressVerdict::Denied(_) => Badge::new(Tone::Rest, "Blocked by rule"),
         EgressVerdict::Unresolved(_) => Badge::new(Tone::Warn, "Leads nowhere"),
     }
 }
@@ -45,6 +45,9 @@ pub(crate) fn denied_words(denied: &Denied) -> String {
     let Denied::NotPublic { address, what, .. } = denied else {
         return sentence(&denied.to_string());
     };
+    if *what == METADATA {
+        return format!("{address} is {what}, which tells its secrets to whoever asks.");
+    }
     format!(
         "{address} is {what}, and only public addresses are called unless the appliance is told \
          otherwise. To allow it, start the appliance with --egress-allow {0} (the setting \
@@ -73,10 +76,8 @@ impl Tried<'_> {
     /// What came of it, in half a sentence.
     pub(crate) fn reached(&self) -> Badge {
         let badge = self.badge();
-        match self.0.connectivity.call {
-            Some(_) => Badge::new(badge.tone, format!("{} by {}.", badge.word, self.0.place)),
-            None => badge,
-        }
+        let by = self.0.connectivity.call.as_ref().map_or(":", |_| " by");
+        Badge::new(badge.tone, format!("{}{by} {}.", badge.word, self.0.place))
     }
 
     /// The same about the clock.
