@@ -137,14 +137,14 @@ impl Question {
     pub(crate) fn draw(
         self,
         visitor: &Visitor,
-        button: &'static str,
+        button: impl Into<String>,
         action: String,
         back: String,
     ) -> Response {
         draw(&Confirm {
             frame: Frame::new(visitor, self.title.as_str()),
             question: self,
-            button,
+            button: button.into(),
             back,
             action,
         })
@@ -156,7 +156,7 @@ impl Question {
 struct Confirm {
     frame: Frame,
     question: Question,
-    button: &'static str,
+    button: String,
     back: String,
     action: String,
 }

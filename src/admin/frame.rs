@@ -64,6 +64,9 @@ impl Frame {
         let list = links.find(|link| link.current);
         let list = list.map(|list| (list.href, list.listing.title.to_owned()));
         let mut trail = Vec::from_iter(list);
+        if let Some((topic, _)) = path.split_once("/subscriptions/") {
+            trail.push((topic.to_owned(), paths::last_part(topic)));
+        }
         let name = paths::last_part(path);
         // Numbers are no names.
         if trail.iter().all(|(list, _)| list != path) && name.parse::<u64>().is_err() {

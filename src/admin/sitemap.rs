@@ -102,13 +102,16 @@ impl SiteMap {
     }
 
     /// The page of the navigation that the page at `path` belongs to. Names stand behind what they are names
-    /// of, so every other part of a path is one: `/topics/orders/subscriptions/billing`.
+    /// of, so every other part of a path is one: `/topics/orders/subscriptions/billing`. `new-topic` belongs to topics.
     fn listed_at(&self, path: &str) -> Option<&'static str> {
         let path = path.strip_prefix("/admin")?;
         let parts = path.trim_matches('/').split('/').step_by(2);
         let listed = |part: &str| {
             let mut pages = self.pages.iter().filter(|page| page.nav.is_some());
-            pages.find(|page| page.path[1..] == *part)
+            pages.find(|page| match part.strip_prefix("new-") {
+                Some(noun) => page.path.strip_suffix('s') == Some(&format!("/{noun}")),
+                None => page.path[1..] == *part,
+            })
         };
         parts.filter_map(listed).last().map(|page| page.path)
     }
@@ -172,6 +175,11 @@ mod tests {
             ("/admin/subscriptions", Some("Subscriptions")),
             ("/admin/dead-letters/5", Some("Dead letters")),
             ("/admin/topics/events", Some("Topics")),
+            ("/admin/new-topic", Some("Topics")),
+            (
+                "/admin/topics/orders/new-subscription",
+                Some("Subscriptions"),
+            ),
             ("/admin/topicsandmore", None),
             ("/admin/login", None),
         ] {

@@ -76,7 +76,7 @@ test("lists show the last day of each row", async (t) => {
   await ann.page.getByRole("img", { name: "Last 4 attempts: 3 succeeded, 1 failed", exact: true }).waitFor();
   await ann.sees("75.0 %");
   await ann.page.goto("/admin");
-  await ann.sees("No delivery is due.");
+  await ann.sees("No delivery is overdue.");
 });
 
 testBothWays("subscriptions are searched, and paused and resumed together", async (t, options) => {
@@ -101,13 +101,13 @@ testBothWays("subscriptions are searched, and paused and resumed together", asyn
   await appliance.publish(orders, [paid("g")]);
   await ann.press("Pause selected");
   await ann.isOn("Pause 2 event subscriptions?");
-  await ann.press("Pause");
+  await ann.press("Pause 2 event subscriptions");
   await ann.isTold("Pause: 2 event subscriptions.");
   await ann.follow("Paused 2");
   assert.deepEqual(await names(), ["billing", "crm"]);
   await ann.page.getByLabel("Select orders / crm").check();
   await ann.press("Resume selected");
-  await ann.press("Resume");
+  await ann.press("Resume 1 event subscription");
   await ann.isTold("Resume: 1 event subscription.");
   const { properties } = await appliance.manage("GET", "/topics/orders/eventSubscriptions/crm");
   assert.equal(properties.everpost.state, "Active");

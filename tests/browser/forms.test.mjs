@@ -112,7 +112,7 @@ test("fields show for the choice that they belong to, and a renewed key at once"
 
   await appliance.createTopic("orders");
   await ann.page.goto("/admin/topics/orders/keys/key1/regenerate");
-  await ann.press("Regenerate");
+  await ann.press("Regenerate key");
   await ann.isTold("key1 has been regenerated.");
   await ann.page.getByRole("button", { name: "Copy key1", exact: true }).waitFor();
   await ann.page.reload();

@@ -97,7 +97,7 @@ for (const javaScriptEnabled of [true, false]) {
     await ann.page.goto("/admin/dead-letters");
     await ann.openFirstRow();
     await ann.follow("Resubmit");
-    await ann.press("Resubmit");
+    await ann.press("Resubmit dead letter");
     assert.match(ann.page.url(), /#delivery-/);
     const said = ann.page.getByRole("status").filter({ hasText: "has been resubmitted" });
     await said.waitFor();
@@ -174,7 +174,7 @@ for (const javaScriptEnabled of [true, false]) {
     await bar.getByRole("link", { name: `Resubmit all ${all} that match…` }).waitFor();
     await bar.getByRole("button").click();
     await ann.isOn("Resubmit 1 dead letter?");
-    await ann.press("Resubmit");
+    await ann.press("Resubmit 1 dead letter");
     await ann.isTold("Resubmit: 1 dead letter.");
     await ann.page.goto(`/admin/dead-letters?of=orders/${name}`);
     assert.equal(await boxes.count(), all - 1);

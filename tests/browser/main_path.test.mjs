@@ -109,7 +109,7 @@ async function findDeadLetter(ann, receiver) {
   await ann.openFirstRow();
   const [delivery] = ann.page.url().match(/\d+$/);
   await ann.isOn(`Dead letter ${delivery}`);
-  await ann.sees("UndeliverableDueToHttpBadRequest", "Attempt 1", "no field total");
+  await ann.sees("400 Bad Request", "Attempt 1", "no field total");
   return delivery;
 }
 
@@ -191,10 +191,10 @@ async function pull(ann, shop) {
 async function removeNamespace(ann) {
   await ann.goesTo("Namespaces");
   await ann.follow("shop");
-  await ann.follow("Delete");
+  await ann.follow("Delete namespace…");
   await ann.isOn("Delete namespace shop?");
-  await ann.sees("1 topic with 1 event subscription would be deleted with it.");
-  await ann.press("Delete");
+  await ann.sees("Also deleted: 1 topic with 1 event subscription.");
+  await ann.press("Delete namespace");
   await ann.isTold("Namespace shop has been deleted.");
 }
 

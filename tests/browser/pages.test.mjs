@@ -87,7 +87,7 @@ const PAGES = [
   ["/users/{user}/disable", "/admin/users/2", (ann) => ann.press("Disable")],
   ["/users/{user}/enable", "/admin/users/2", (ann) => ann.press("Enable")],
   ["/users/{user}/password-link", "/admin/users/2", (ann) => ann.press("Create password link")],
-  ["/users/{user}/end-sessions", "/admin/users/2", (ann) => ann.press("End all sessions")],
+  ["/users/{user}/end-sessions", "/admin/users/1", (ann) => ann.press("End all sessions")],
   ["/users/{user}/delete", "/admin/users/2/delete"],
   ["/sessions", "/admin/sessions"],
   ["/activity", "/admin/activity"],

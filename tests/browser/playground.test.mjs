@@ -90,7 +90,7 @@ test("a signature is checked, and the secret does not stay", async (t) => {
   await ann.type("Body", "{\n}");
   await ann.press("Check");
   await ann.page.getByRole("alert").waitFor();
-  for (const [body, verdict] of [["{\n}", "Right"], ["{}", "Wrong"]]) {
+  for (const [body, verdict] of [["{\n}", "Valid"], ["{}", "Not valid"]]) {
     assert.equal(await ann.page.getByLabel("Secret", { exact: true }).inputValue(), "");
     await ann.type("Secret", secret);
     await ann.type("Body", body);

@@ -72,7 +72,7 @@ async function pauseAndCancel(ann, appliance, topic, receiver) {
   await ann.isTold("Replay job 2 is paused.");
   await ann.press("Resume");
   await ann.isTold("Replay job 2 is resumed.");
-  await ann.follow("Cancel…");
+  await ann.follow("Cancel job…");
   await ann.isOn("Cancel replay job 2?");
   await ann.press("Cancel replay job");
   await ann.isTold("Replay job 2 is cancelled.");

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use crate::admin::forms::form::Refusal;
 use crate::admin::outside::*;
-use crate::admin::widgets::part;
+use crate::admin::widgets::{filters, part};
 
 /// What is wrong, and at which field each of it is told. That is found while the fields are drawn: the first that it
 /// fits has it.
@@ -43,25 +43,27 @@ impl Faults {
         here.collect::<Vec<_>>().join(" ")
     }
 
-    /// All of it, to stand above the fields, which are drawn by then; `None` if nothing is wrong.
+    /// To stand above the fields, which are drawn by then: those that say themselves what is wrong with them, and what
+    /// none of them says. `None` if nothing is wrong.
     pub(crate) fn told(&self) -> Option<Problem> {
-        let told = |(Refusal { target, problem }, place): &(_, OnceLock<_>)| {
-            let place = place.get().cloned();
-            let text = match place.is_none() && !target.is_empty() {
-                true => format!("{target}: {problem}"),
-                false => problem.clone(),
-            };
-            (text, place)
-        };
-        let faults: Vec<_> = self.0.iter().map(told).collect();
-        (!faults.is_empty()).then_some(Problem { faults })
+        let mut told = Problem::default();
+        for (Refusal { target, problem }, place) in &self.0 {
+            match place.get() {
+                Some(place) if told.fields.contains(place) => {}
+                Some(place) => told.fields.push(place.clone()),
+                None if target.is_empty() => told.others.push(problem.clone()),
+                None => told.others.push(format!("{target}: {problem}")),
+            }
+        }
+        (!self.is_empty()).then_some(told)
     }
 }
 
-#[derive(Clone, Debug, Template)]
+#[derive(Clone, Debug, Default, Template)]
 #[template(path = "widgets/problem.html")]
 pub(crate) struct Problem {
-    faults: Vec<(String, Option<Place>)>,
+    fields: Vec<Place>,
+    others: Vec<String>,
 }
 
 part!(Problem);

@@ -143,7 +143,7 @@ mod tests {
         );
         let problem = form.problem().expect("something is wrong").to_string();
         assert!(
-            problem.contains("<a href=\"#type\">Type</a>: no</li>"),
+            problem.contains("Correct 1 field: <a href=\"#type\">Type</a>."),
             "{problem}"
         );
     }

@@ -16,6 +16,7 @@ pub(crate) enum Fields {
     Inspector,
     User,
     Token,
+    Backup,
 }
 
 /// A typed form that is filled in for `S`, and what it does.

@@ -50,7 +50,8 @@ impl<S: Selectable> Bulk<S> {
             return visitor.leave(nothing, S::LIST).await;
         }
         let verb = self.verb;
-        let mut question = Question::new(format!("{verb} {}?", counted::<S>(changed.len())));
+        let button = format!("{verb} {}", counted::<S>(changed.len()));
+        let mut question = Question::new(format!("{button}?"));
         if !changed.is_empty() {
             let named = format!("{verb} {}.", named(&changed));
             question = question.would(named).would(self.consequence);
@@ -60,7 +61,7 @@ impl<S: Selectable> Bulk<S> {
             question = question.would(format!("Nothing changes for {count} of the selection."));
         }
         let action = visitor.address.clone();
-        Ok(question.draw(visitor, verb, action, S::LIST.to_owned()))
+        Ok(question.draw(visitor, button, action, S::LIST.to_owned()))
     }
 
     async fn run<R>(&self, call: Call, query: Option<String>, run: fn(Call<S>) -> R) -> PageResult

@@ -19,6 +19,8 @@ pub(crate) struct List {
     /// Parameters that stay when something else is filtered: the tab.
     pub(crate) kept: Vec<(&'static str, String)>,
     pub(crate) is_filtered: bool,
+    /// Whether there is nothing in it at all, so that there is nothing to filter.
+    pub(crate) is_blank: bool,
     pub(crate) faults: Vec<String>,
     /// Ends of addresses and verbs of what can be done with the rows that are ticked.
     pub(crate) bulk: Vec<(&'static str, &'static str)>,
@@ -57,7 +59,9 @@ impl List {
     /// Of one page with everything on it.
     pub(crate) fn whole(count: usize, [one, many]: [&str; 2], recipe: Recipe) -> Self {
         Self {
-            shown: print::plural(count, one, many),
+            shown: (count > 0)
+                .then(|| print::plural(count, one, many))
+                .unwrap_or_default(),
             recipe,
             ..Self::default()
         }
@@ -93,6 +97,14 @@ impl List {
     pub(crate) fn with_older<T>(mut self, next: Option<impl Display>, of: &Filled<T>) -> Self {
         self.older = next.map(|next| changed(self.path, of, BEFORE, &next.to_string()));
         self
+    }
+
+    /// With so many rows on this page.
+    pub(crate) fn of_rows(&mut self, count: usize) {
+        self.is_blank = count == 0 && self.is_whole();
+        if self.is_blank {
+            self.shown.clear();
+        }
     }
 
     pub(crate) fn is_whole(&self) -> bool {

@@ -61,7 +61,8 @@ pub(crate) async fn change_zone(call: Call) -> PageResult {
         let (accounts, zone) = (call.people.accounts(), zone.map(str::to_owned));
         Ok(accounts.set_time_zone(call.visitor.id, zone).await?)
     };
-    answer(&call, done.await, "Time zone changed.").await
+    let shown = zone.unwrap_or("the browser's zone");
+    answer(&call, done.await, &format!("Times are shown in {shown}.")).await
 }
 
 pub(crate) async fn offer_second_factor(call: Call) -> PageResult {

@@ -99,9 +99,11 @@ pub(crate) async fn prepare(call: Call) -> PageResult {
 /// The topic of that name, which is made if there is none.
 async fn topic_named(call: &Call, name: &str) -> PageResult<Arc<TopicEntry>> {
     let refuse = |problem: &str| Refusal::of("topic", problem);
-    let name = TopicName::custom(name).map_err(|error| refuse(&sentence(&error.to_string())))?;
+    // Inspectors are called after it.
+    let unfit = || refuse("Use 3 to 40 letters, digits and hyphens.");
+    let name = TopicName::custom(name).map_err(|_| unfit())?;
     let inspectors = TAKING.inspector(&name).and(REJECTING.inspector(&name));
-    inspectors.map_err(|_| refuse("Use a shorter name."))?;
+    inspectors.map_err(|_| unfit())?;
     match call.broker.registry().topic(&name).cloned() {
         Some(entry) if entry.topic.is_built_in() => {
             Err(refuse("The appliance alone publishes to this topic; take another name.").into())
@@ -147,13 +149,10 @@ pub(crate) async fn repair(call: Call) -> PageResult {
     let dead = call.form.filled("delivery");
     let dead = dead.map(|id| numbered("delivery", id)).transpose()?;
     REJECTING.prepare(&call, &topic, "200").await?;
-    let mut message = "The inspector answers 200 from now on.".to_owned();
     if let Some(id) = dead.map(DeliveryId) {
-        let fresh = call.broker.resubmit(call.by(), id).await?;
-        message = format!("Dead letter {id} has been resubmitted as delivery {fresh}.");
+        call.broker.resubmit(call.by(), id).await?;
     }
-    let page = format!("{}#refuse", done.page());
-    call.visitor.leave(Flash::done(message), &page).await
+    Ok(done.at("refuse"))
 }
 
 impl Way {

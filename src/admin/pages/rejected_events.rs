@@ -43,6 +43,7 @@ pub(crate) async fn list(Query(form): Query<RejectionForm>, call: Call) -> PageR
     let flags = ["topic", "reason"].map(|name| (name, form.value(name).trim().to_owned()));
     list.recipe = Recipe::list(&call, "rejectedEvents", "rejected list", &flags);
     list.shown = print::plural(found.rows.len(), "request", "requests");
+    list.of_rows(found.rows.len());
     answer!("pages/rejected_events.html", &call.visitor, "Rejected events", {
         list: List = list,
         form: Filled<RejectionForm> = form,

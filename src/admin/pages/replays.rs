@@ -1,6 +1,7 @@
 //! The pages of replay jobs: how far each has come, and how to pause, resume and end it.
 
 use crate::admin::pages::*;
+use crate::model::pace::Rate;
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -15,6 +16,7 @@ pub(crate) async fn list(Query(paging): Query<Paging>, call: Call) -> PageResult
     let mut list = List::new("/admin/replays", &paging).with_older(found.next_before, &paging);
     list.recipe = Recipe::list(&call, "replays", "replay list", &[]);
     list.shown = print::plural(found.rows.len(), "replay job", "replay jobs");
+    list.of_rows(found.rows.len());
     answer!("pages/replays.html", &call.visitor, "Replay jobs", {
         list: List = list,
         jobs: Vec<ReplayJob> = found.rows,
@@ -34,11 +36,13 @@ pub(crate) async fn show(call: Call<ReplayJob>) -> PageResult {
 }
 
 fn badge(state: ReplayState) -> Badge {
-    let tone = match state {
-        ReplayState::Running | ReplayState::Paused | ReplayState::Cancelled => Tone::Rest,
-        ReplayState::Completed => Tone::Good,
+    let (tone, icon) = match state {
+        ReplayState::Running => (Tone::Rest, "replay"),
+        ReplayState::Paused => (Tone::Rest, "pause"),
+        ReplayState::Cancelled => (Tone::Rest, "none"),
+        ReplayState::Completed => (Tone::Good, "ok"),
     };
-    Badge::new(tone, state.name())
+    Badge::new(tone, state.name()).with(icon)
 }
 
 /// What there is to do. More may be dead-lettered between the count and the run.
@@ -55,6 +59,18 @@ fn skipped(job: &ReplayJob) -> u64 {
     job.progress.skipped.values().sum()
 }
 
+/// `20 events per second`, `1 event every 17 min`.
+fn speed(rate: Rate) -> String {
+    match rate.in_1000_s() {
+        1_000 => "1 event per second".to_owned(),
+        rate @ 1_001.. => format!("{} events per second", f64::from(rate) / 1_000.0),
+        rate => {
+            let every = Duration::from_millis(1_000_000 / u64::from(rate));
+            format!("1 event every {}", print::span(every))
+        }
+    }
+}
+
 /// How long the rest takes at its rate.
 fn left(job: &ReplayJob) -> Option<Duration> {
     let is_running = job.state == ReplayState::Running;
@@ -68,7 +84,9 @@ pub(crate) fn filters(
     filter: &DeadLetterFilter,
     registry: &Registry,
 ) -> Vec<(&'static str, String)> {
-    let topic = filter.topic.and_then(|id| registry.topic_by_id(id));
+    // The subscription is told with its topic.
+    let topic = filter.topic.filter(|_| filter.subscription.is_none());
+    let topic = topic.and_then(|id| registry.topic_by_id(id));
     let of = filter.subscription.and_then(|id| registry.subscription(id));
     let of = of.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
     let in_words = |reason: &String| match DeadLetterReason::from_name(reason) {
@@ -107,12 +125,12 @@ impl Subject for ReplayJob {
 
 pub(crate) async fn ask_to_cancel(call: Call<ReplayJob>) -> PageResult<Question> {
     let (done, total) = (call.of.progress.done(), call.of.request.total);
-    let left = print::plural(total.saturating_sub(done), "delivery", "deliveries");
+    let left = print::plural(total.saturating_sub(done), "event is", "events are");
     let (done, total) = (print::count(done), print::count(total));
     Ok(Question::new(format!("Cancel replay job {}?", call.of.id))
-        .would(format!("{left} would not be dealt with any more."))
+        .would(format!("{left} not resubmitted."))
         .would(format!(
-            "{done} of {total} have been: what is sent stays sent."
+            "What has been resubmitted stays so: {done} of {total}."
         ))
         .dangerously())
 }

@@ -1,11 +1,11 @@
 //! The page of the system: what runs where, how it stands, and what its log says.
 
-use crate::admin::action::ActionButton;
+use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::admin::pages::url_trial::{self, Tried, UrlForm};
 use crate::admin::pages::*;
 use crate::base::TimeScale;
+use crate::broker::BackupRequest;
 use crate::broker::diagnostics::{Audited, IntegrityCheck, Report};
-use crate::broker::{BackupRejected, BackupRequest};
 use crate::model::backup::BackupStatus;
 
 /// How long the button of the integrity check waits for its end, which is enough for a small database.
@@ -45,28 +45,43 @@ pub(crate) async fn support_bundle(call: Call) -> PageResult {
 pub(crate) async fn check(call: Call) -> PageResult {
     let checking = call.diagnostics.check_integrity(call.by()).await?;
     let ended = tokio::time::timeout(INTEGRITY_WAIT, checking).await;
-    let flash = Flash::done(match ended {
-        Ok(_) => "The integrity check has ended.",
-        Err(_) => "The integrity check is running; load this page again.",
-    });
-    call.visitor.leave(flash, "/admin/system#integrity").await
+    let page = "/admin/system#integrity";
+    if ended.is_ok() {
+        return Ok(Redirect::to(page).into_response()); // which says what came of it
+    }
+    let flash = Flash::done("The integrity check is running; load this page again.");
+    call.visitor.leave(flash, page).await
 }
 
-pub(crate) async fn ask_to_back_up(call: Call) -> PageResult<Question> {
-    let schedule = call.broker.backups().schedule;
-    let schedule = schedule.ok_or(BackupRejected::NoDirectory)?;
-    let (directory, keep) = (schedule.directory, schedule.keep);
-    Ok(Question::new("Back up the appliance now?")
-        .would(format!(
-            "It is backed up to {directory}, where the newest {keep} backups are kept."
-        ))
-        .would("Publishing and delivering continue."))
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct BackupForm {
+    /// Empty for that of the schedule.
+    directory: String,
 }
 
-pub(crate) async fn back_up(call: Call) -> PageResult<Done> {
-    let request = BackupRequest::default();
-    call.broker.back_up(call.by(), &request).await?;
-    Ok(Done::well("The backup has started.").leading_to("/admin/system#backups"))
+impl Sheet<()> for BackupForm {
+    const HEAD: Head = (Fields::Backup, "Back up now", "/admin/system");
+
+    fn begin(_: &Call) -> PageResult<Self> {
+        Ok(Self::default())
+    }
+
+    /// Where the schedule has its backups.
+    fn remark(call: &Call) -> String {
+        let schedule = call.broker.backups().schedule;
+        schedule.map_or_else(String::new, |plan| plan.directory)
+    }
+
+    async fn save(&self, call: &Call) -> PageResult {
+        let request = BackupRequest {
+            directory: given(&self.directory).map(Into::into),
+            ..BackupRequest::default()
+        };
+        call.broker.back_up(call.by(), &request).await?;
+        let flash = Flash::done("The backup has started.");
+        call.visitor.leave(flash, "/admin/system#backups").await
+    }
 }
 
 /// The page, with what a count of the rows has said if they were counted, and the lines of the log that are asked for.
@@ -84,7 +99,6 @@ async fn draw_page(
         checks: [Badge; 5] = checks(&report, uneven.is_empty()),
         report: Report = report,
         backups: BackupStatus = call.broker.backups(),
-        back_up: ActionButton = ().button("system/back-up"),
         was_counted: bool = was_counted,
         uneven: Vec<Audited> = uneven,
         // For the URL to test.
@@ -147,16 +161,13 @@ fn integrity(check: &IntegrityCheck) -> Badge {
         IntegrityCheck::Done { found: Err(_), .. } => Badge::new(Tone::Bad, "Could not be checked"),
         IntegrityCheck::Done { found: Ok(it), .. } if !it.faults.is_empty() =>
             Badge::new(Tone::Bad, "Damaged: restore a backup, or run everpost salvage"),
-        IntegrityCheck::Done { found: Ok(it), .. } if it.is_complete() => Badge::new(Tone::Good, "Sound"),
-        IntegrityCheck::Done { found: Ok(_), .. } => Badge::new(Tone::Warn, "Sound as far as was checked"),
+        IntegrityCheck::Done { found: Ok(it), .. } if it.is_complete() => Badge::new(Tone::Good, "Passed"),
+        IntegrityCheck::Done { found: Ok(_), .. } => Badge::new(Tone::Warn, "Passed as far as it came"),
     }
 }
 
-fn failed(checks: &[Badge]) -> usize {
-    checks
-        .iter()
-        .filter(|badge| badge.tone == Tone::Bad)
-        .count()
+fn count_of(checks: &[Badge], tone: Tone) -> usize {
+    checks.iter().filter(|badge| badge.tone == tone).count()
 }
 
 /// A line of the log. One that does not begin as the log writes lines has nothing but its text.

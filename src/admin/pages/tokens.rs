@@ -80,7 +80,7 @@ pub(crate) async fn ask_to_delete(call: Call<ApiToken>) -> PageResult<Question> 
     let used = used(&call.of, call.visitor.now);
     Ok(Question::new(format!("Delete token {}?", call.of.name))
         .would("Programs that hold it are rejected at once.")
-        .would(format!("It was used last: {used}."))
+        .would(format!("Last used: {used}."))
         .dangerously())
 }
 

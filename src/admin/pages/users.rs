@@ -83,6 +83,12 @@ pub(crate) async fn show(call: Call<User>) -> PageResult {
 pub(crate) async fn change_role(call: Call<User>) -> PageResult<Done> {
     let unknown = || PageError::Unreadable("There is no such role.".to_owned());
     let role = Role::parse(call.form.text("role")).ok_or_else(unknown)?;
+    if role == call.of.role {
+        return Ok(Done::well(format!(
+            "No change: {} has this role.",
+            call.of.name
+        )));
+    }
     let patch = UserPatch {
         role: Some(role),
         ..UserPatch::default()
@@ -148,11 +154,16 @@ pub(crate) async fn end_sessions(call: Call<User>) -> PageResult<Done> {
 pub(crate) async fn ask_to_delete(call: Call<User>) -> PageResult<Question> {
     let User { id, name, .. } = &call.of;
     let sessions = call.people.accounts().count_sessions(*id, call.visitor.now);
-    let sessions = print::plural(sessions.await?, "session", "sessions");
-    Ok(Question::new(format!("Delete user {name}?"))
-        .would(format!(
-            "{sessions} would end, and nobody could sign in by this name."
-        ))
+    let mut question = Question::new(format!("Delete user {name}?"))
+        .would("Nobody can sign in by this name any more.");
+    match sessions.await? {
+        0 => {}
+        count => {
+            let sessions = print::plural(count, "session ends", "sessions end");
+            question = question.would(format!("{sessions} at once."));
+        }
+    }
+    Ok(question
         .would("To keep the account and forbid signing in, disable it instead.")
         .dangerously())
 }

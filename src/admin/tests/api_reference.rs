@@ -39,7 +39,7 @@ async fn a_search_finds_what_has_all_words() {
     assert!(found.body.contains("startReplay"), "{}", found.body);
     assert!(!found.body.contains("listReplays") && !found.body.contains("putTopic"));
     let nothing = ann.open("/admin/api?q=replay+nonsense").await;
-    assert!(nothing.body.contains("Nothing has all of these words."));
+    assert!(nothing.body.contains("No request has all of these words."));
 }
 
 #[tokio::test(start_paused = true)]

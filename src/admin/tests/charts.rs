@@ -59,7 +59,7 @@ async fn lists_show_the_last_day_beside_each_row() {
     for list in ["/admin/subscriptions", "/admin/topics/orders"] {
         person.open(list).await.expect(&[
             "aria-label=\"Last 2 attempts: 1 succeeded, 1 failed\"",
-            "<span class=\"is-bad\">50.0 %</span>",
+            "<span class=\"is-warn\">50.0 %</span>",
         ]);
     }
     appliance.clock.advance(Duration::from_secs(25 * 3_600));
@@ -71,7 +71,7 @@ async fn lists_show_the_last_day_beside_each_row() {
 #[tokio::test(start_paused = true)]
 async fn the_overview_says_how_things_stand() {
     let (appliance, mut person) = with_subscription().await;
-    let well = "The only endpoint is healthy. No delivery is due.";
+    let well = "The only endpoint is healthy. No delivery is overdue.";
     person
         .open("/admin")
         .await

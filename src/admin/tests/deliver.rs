@@ -142,10 +142,7 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
         "Data",
     ]);
     let question = person.open("/admin/dead-letters/1/resubmit").await;
-    question.expect(&[
-        "Resubmit dead letter 1?",
-        "no other subscription gets it again",
-    ]);
+    question.expect(&["Resubmit dead letter 1?", "no other subscription gets it"]);
     let page = person.send("/admin/dead-letters/1/resubmit", &[]).await;
     page.expect(&["Dead letter 1 has been resubmitted as delivery 2."]);
     settle(&appliance, 2, DeliveryState::Delivered).await;
@@ -382,7 +379,7 @@ async fn a_subscription_is_changed_validated_and_deleted() {
     page.expect(&[
         "has been changed",
         "Event types A, B",
-        "Max attempts 3 Time to live 1440 minutes",
+        "Max attempts 3 Time to live 1 d",
     ]);
     page.expect(&["On final failure Drop"]);
 

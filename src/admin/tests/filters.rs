@@ -112,7 +112,7 @@ async fn clauses_are_built_by_buttons_and_keep_what_was_typed() {
         .await;
     page.expect(&[
         "<legend>Clause 2</legend>",
-        "is in one of (NumberInRange)",
+        "is in one of",
         "value=\"NumberInRange\" selected",
         "value=\"data.total\"",
         "1, 10\r\n20, 30</textarea>",

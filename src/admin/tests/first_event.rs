@@ -70,8 +70,7 @@ async fn the_guide_leads_from_nothing_to_a_resubmission() {
     let path = page.path;
     let page = wait_for(&mut person, &path, "has become a dead letter").await;
     page.expect(&["UndeliverableDueToHttpBadRequest"]);
-    let page = person.send("/admin/first-event/repair", &[]).await;
-    page.expect(&["Dead letter 3 has been resubmitted as delivery 4."]);
+    person.send("/admin/first-event/repair", &[]).await;
     wait_for(
         &mut person,
         &path,
@@ -124,8 +123,7 @@ async fn the_guide_follows_an_event_that_is_edited_and_refused_again() {
         "id=\"delivery-1\"",
         "id=\"delivery-2\"",
     ]);
-    let page = person.send("/admin/first-event/repair", &[]).await;
-    page.expect(&["Dead letter 2 has been resubmitted as delivery 3."]);
+    person.send("/admin/first-event/repair", &[]).await;
     let arrived = "The dead letter has been resubmitted, and has arrived.";
     wait_for(&mut person, &guide, arrived).await;
 }

@@ -61,14 +61,14 @@ async fn an_inspector_shows_what_it_gets() {
     page.expect(&[
         "<optgroup label=\"Topics\">\n<option value=\"orders\">orders</option>\n</optgroup>\n\
          <optgroup label=\"Built in\">",
-        "add a filter on the page of the subscription afterwards",
+        "Edit the subscription to add a filter",
     ]);
     let subscribe = "/admin/inspectors/bin/subscribe";
     let page = person.send(subscribe, &[("topic", "orders")]).await;
     page.expect(&["are delivered to this inspector now.", "orders / bin"]);
     let page = person.send(subscribe, &[("topic", "orders")]).await;
     page.expect(&["has an event subscription bin already."]);
-    wait_for(&mut person, "Handshake of Event Grid, agreed to").await;
+    wait_for(&mut person, "Event Grid validation, accepted").await;
 
     publish(&mut person).await;
     let page = wait_for(&mut person, "2 received, 2 kept").await;
@@ -91,7 +91,7 @@ async fn an_inspector_shows_what_it_gets() {
 async fn the_body_of_an_answer_is_seen_on_the_page_of_the_event() {
     let (_appliance, mut person) = with_inspector("400").await;
     let edit = "/admin/inspectors/bin/edit";
-    person.open(edit).await.expect(&["Body of every answer"]);
+    person.open(edit).await.expect(&["Such as the error"]);
     let long = "x".repeat(1_025);
     let page = person.send_filled(edit, &[("responseBody", &long)]).await;
     assert_eq!(page.status.as_u16(), 422);
@@ -147,7 +147,7 @@ async fn an_inspector_is_changed_cleared_and_deleted() {
     person
         .open(clear)
         .await
-        .expect(&["1 request would be forgotten."]);
+        .expect(&["1 kept request is deleted."]);
     let page = person.send(clear, &[]).await;
     page.expect(&["1 request has been forgotten.", "No requests yet."]);
 

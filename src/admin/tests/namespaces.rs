@@ -129,8 +129,8 @@ async fn a_namespace_is_made_changed_and_deleted() {
     page.expect(&[
         "Namespace shop has been created.",
         "http://127.0.0.1:8080/namespaces/shop",
-        "200 topics",
-        "everywhere",
+        "Topic limit 200",
+        "Allowed networks All",
         "everpost namespaces show shop",
         "/admin/namespaces/shop/new-topic",
     ]);
@@ -221,7 +221,7 @@ async fn pulled_subscriptions_have_a_form() {
     let form = person.open(&new).await;
     form.expect(&[
         "New pull subscription of shop/orders",
-        "Send them to a webhook instead",
+        "Use push delivery instead",
     ]);
     assert!(!form.body.contains("name=\"endpointUrl\""), "{}", form.body);
     let long = "a".repeat(51);
@@ -258,7 +258,7 @@ async fn pulled_subscriptions_have_a_form() {
     let audit = format!("{topic}/subscriptions/audit");
     assert_eq!(page.path, audit, "{}", page.body);
     page.expect(&[
-        "Lock duration 90 seconds",
+        "Lock duration 1 min 30 s",
         "Max attempts 3 Time to live PT4H",
         "IsNotNull",
         "north",
@@ -352,7 +352,7 @@ async fn whoever_chooses_a_topic_finds_its_form() {
         .await;
     form.expect(&[
         "New event subscription of shop/orders",
-        "Let receivers come for them instead",
+        "Use pull delivery instead",
     ]);
     let custom = person
         .open("/admin/topics/everpost-system/new-subscription?deliveryMode=Queue")

@@ -213,7 +213,7 @@ async fn whoever_is_disabled_or_deleted_is_out_at_once() {
 
     ann.open("/admin/users/2/delete")
         .await
-        .expect(&["1 session would end"]);
+        .expect(&["1 session ends at once."]);
     ann.send("/admin/users/2/delete", &[]).await;
     assert!(viewer.open("/admin").await.path.starts_with("/admin/login"));
     let shown = ann.open("/admin/users/2").await;

@@ -61,7 +61,7 @@ async fn a_subscription_is_asked_as_the_api_is() {
     let page = send(&mut person, FILTER, &taken).await;
     page.expect(&["&#34;includedEventTypes&#34;: null"]);
     let page = send(&mut person, FILTER, &[("event", EVENT), ("of", "orders")]).await;
-    page.expect(&["Who would get it from orders", "Matched"]);
+    page.expect(&["Subscriptions of orders", "Matched"]);
 
     let edit = "/admin/topics/orders/subscriptions/billing/edit";
     person.open(edit).await;
@@ -197,7 +197,7 @@ async fn what_a_webhook_would_be_sent_is_shown() {
     let cloud = ("eventDeliverySchema", "CloudEventSchemaV1_0");
     let page = send(&mut person, CONVERT, &[("event", EVENT), cloud]).await;
     page.expect(&[
-        "EventGridSchema sent as CloudEventSchemaV1_0",
+        "Event Grid sent as CloudEvents 1.0",
         "content-type: application/cloudevents+json; charset=utf-8",
         "webhook-request-origin: eventgrid.azure.net",
         "&#34;specversion&#34;:&#34;1.0&#34;,&#34;type&#34;:&#34;Order.Paid&#34;",
@@ -233,10 +233,10 @@ async fn a_signature_is_checked_and_the_secret_forgotten() {
         ]
     };
     let page = send(&mut person, SIGNATURE, &fields("{}")).await;
-    page.expect(&["Right", "value=\"msg-1\""]);
+    page.expect(&["Valid", "value=\"msg-1\""]);
     assert!(!page.body.contains(text));
     let page = send(&mut person, SIGNATURE, &fields("{ }")).await;
-    page.expect(&["Wrong", "No signature fits the secret."]);
+    page.expect(&["Not valid", "No signature fits the secret."]);
     assert!(!page.body.contains(text));
 }
 

@@ -109,10 +109,10 @@ async fn one_shows_its_reason_and_what_came() {
     refuse(&appliance, "orders", "too large", &vec![b'x'; 20_000]).await;
     let page = person.open("/admin/rejected-events/1").await;
     page.expect(&[
-        "event [0]: &#60;script&#62;",
+        "Event [0]: &#60;script&#62;",
         "&#60;script&#62;alert(1)&#60;/script&#62;\\u{202e}\\u{0} and more",
-        "400 BadRequest",
-        "EventGridSchema",
+        "400 Bad Request",
+        "Event Grid",
         "/admin/topics/orders/publish",
         "everpost rejected show 1",
     ]);

@@ -60,17 +60,14 @@ async fn all_that_match_are_sent_again_by_a_replay_job() {
         "0 %: 0 of 3",
         "their own event subscriptions",
         "orders / billing",
-        "0.5 events per second",
+        "1 event every 2 s",
     ]);
     let paused = person.send("/admin/replays/1/pause", &[]).await;
     paused.expect(&["Replay job 1 is paused.", "Paused", "Resume"]);
     let resumed = person.send("/admin/replays/1/resume", &[]).await;
     resumed.expect(&["Replay job 1 is resumed.", "Pause"]);
     let question = person.open("/admin/replays/1/cancel").await;
-    question.expect(&[
-        "Cancel replay job 1?",
-        "3 deliveries would not be dealt with",
-    ]);
+    question.expect(&["Cancel replay job 1?", "3 events are not resubmitted."]);
     let over = person.send("/admin/replays/1/cancel", &[]).await;
     over.expect(&["Replay job 1 is cancelled.", "Cancelled"]);
     assert!(!over.body.contains("/admin/replays/1/pause"));
@@ -85,7 +82,7 @@ async fn all_that_match_are_sent_again_by_a_replay_job() {
     job.expect(&[
         "Completed",
         "100 %: 3 of 3",
-        "3 delivered, 0 dead-lettered again, 0 pending",
+        "3 delivered 0 dead-lettered again 0 pending",
         "<a href=\"/admin/topics/orders/subscriptions/billing\">orders / billing</a>",
     ]);
     let jobs = person.open("/admin/replays").await;
@@ -116,7 +113,7 @@ async fn a_replay_job_says_what_was_given_up_again() {
         tokio::task::yield_now().await;
     }
     let job = person.open("/admin/replays/1").await;
-    job.expect(&["1 delivered, 1 dead-lettered again, 0 pending"]);
+    job.expect(&["1 delivered 1 dead-lettered again 0 pending"]);
     let old = person.open("/admin/dead-letters/1").await;
     old.expect(&["of the topic orders", "replay job 1"]);
 }
@@ -197,10 +194,10 @@ async fn a_purge_says_how_many_and_takes_those() {
     let (_appliance, mut person) = with_dead_letters(2).await;
     let path = "/admin/dead-letters/purge?type=Example.*";
     let question = person.open(path).await;
-    question.expect(&["Purge 2 dead letters?", "for good"]);
+    question.expect(&["Delete 2 dead letters?", "for good"]);
     let list = person.send(path, &[]).await;
     list.expect(&[
-        "2 dead letters have been purged.",
+        "2 dead letters have been deleted.",
         "No dead letters match this filter.",
     ]);
     assert_eq!(person.open(path).await.status, StatusCode::CONFLICT);
@@ -264,7 +261,7 @@ async fn a_topic_without_events_leads_to_its_own_form() {
     let (_appliance, mut person) = with_subscription().await;
     person.open("/admin/topics/orders").await.expect(&[
         "No events yet.",
-        "<a class=\"button\" href=\"/admin/topics/orders/publish\">Publish event</a>",
+        "<a class=\"button quiet\" href=\"/admin/topics/orders/publish\">Publish event</a>",
     ]);
 }
 

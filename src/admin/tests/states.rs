@@ -88,10 +88,10 @@ async fn an_event_tells_that_the_filter_would_not_have_wanted_it_either() {
 async fn the_form_says_what_becomes_of_events_until_a_new_url_agrees() {
     let (_appliance, mut person, _) = with_barred("").await;
     let page = person.open(EDIT).await;
-    page.expect(&["is never delivered to it"]);
+    page.expect(&["are never delivered to it"]);
     change(&mut person, EDIT, "https://shop.example/events", "").await;
     let page = person.open(EDIT).await;
-    page.expect(&["what is published until it agrees, waits for its answer"]);
+    page.expect(&["Events are held until it passes."]);
     let page = change(&mut person, EDIT, "https://shop.example/barred", "").await;
     page.expect(&["Events are matched and held until it agrees."]);
     assert!(!page.body.contains(UNMATCHED), "{}", page.body);

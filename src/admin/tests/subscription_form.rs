@@ -31,7 +31,7 @@ async fn only_what_is_not_as_by_default_is_open() {
         assert_eq!(open_folds(&page), [""; 0], "{path}");
         page.expect(&[
             "Event Grid, Max events per batch: 1",
-            "Max attempts: 30, Time to live (minutes): 1440",
+            "Max attempts: 30, Time to live: 1 d",
             "Keep as dead letter",
         ]);
     }
@@ -139,7 +139,7 @@ async fn all_that_is_wrong_is_told_at_once() {
     let page = person.send(NEW, &typed).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
     page.expect(&[
-        "There are 6 things to put right:",
+        "Correct 6 fields:",
         "<a href=\"#name\">Name</a>",
         "<a href=\"#endpointUrl\">Endpoint URL</a>",
         "<a href=\"#maxDeliveryAttempts\">Max attempts</a>",
@@ -160,7 +160,7 @@ async fn all_that_is_wrong_is_told_at_once() {
         ("eventTimeToLiveInMinutes", "0"),
     ];
     let page = person.send_filled(EDIT, &typed).await;
-    page.expect(&["There are 2 things to put right:"]);
+    page.expect(&["Correct 2 fields:"]);
     let registry = appliance.broker.registry();
     assert_eq!(registry.subscriptions().count(), 1);
 }
@@ -243,7 +243,7 @@ async fn other_forms_tell_all_that_is_wrong_as_well() {
             .iter()
             .filter(|(name, _)| *name != "location")
             .count();
-        page.expect(&[&format!("There are {count} things to put right:")]);
+        page.expect(&[&format!("Correct {count} fields:")]);
         assert_eq!(
             page.body.matches("aria-invalid=\"true\"").count(),
             count,

@@ -45,8 +45,8 @@ async fn they_are_marked_and_only_subscribed_to() {
     let place = |text: &str| list.body.find(text).expect(text);
     assert!(place("/admin/topics/zoo") < place("/admin/topics/dead-letter-storage"));
     for path in [
-        "/admin/subscriptions",
-        "/admin/events",
+        "/admin/subscriptions?text=x",
+        "/admin/events?text=x",
         "/admin/playground/convert",
     ] {
         let page = person.open(path).await;

@@ -1,6 +1,9 @@
 //! Figures: numbers with what they count, coloured by whether somebody has to look at them. The macro `figure` of
 //! `templates/ui.html` draws them.
 
+/// Less than so many are no trend.
+const FEW: u64 = 10;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     Plain,
@@ -31,11 +34,11 @@ impl Look {
         look.when(all > 0)
     }
 
-    /// Of a share in per cent, which is well from 99 on.
+    /// Of a share in per cent, which is well from 99 on, and of a few not bad yet.
     pub(crate) fn of_share(part: u64, whole: u64) -> Self {
         match part * 100 {
             well if well >= whole * 99 => Self::Plain,
-            half if half >= whole * 50 => Self::Note,
+            half if half >= whole * 50 || whole < FEW => Self::Note,
             _ => Self::Bad,
         }
     }

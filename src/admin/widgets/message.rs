@@ -16,8 +16,6 @@ pub(crate) struct Empty {
     title: &'static str,
     text: &'static str,
     step: Option<(String, &'static str)>,
-    /// Whether the step leads back rather than on.
-    quiet: bool,
 }
 
 part!(Flash, Empty);
@@ -41,17 +39,13 @@ impl Empty {
             title,
             text,
             step: None,
-            quiet: false,
         }
     }
 
     /// Nothing fits what was asked of the list at `path`.
     pub(crate) fn no_match(title: &'static str, path: &str) -> Self {
-        Self {
-            step: Some((path.to_owned(), "Clear filters")),
-            quiet: true,
-            ..Self::new("search", title, "")
-        }
+        let step = Some((path.to_owned(), "Clear filters"));
+        Self::new("search", title, "").leading_to(step)
     }
 
     pub(crate) fn saying(title: &'static str, step: Option<(String, &'static str)>) -> Self {

@@ -29,6 +29,21 @@ pub(crate) fn lap(lap: Duration) -> String {
     }
 }
 
+/// A schema of events as people call it.
+pub(crate) fn schema(name: &str) -> &str {
+    match name {
+        "EventGridSchema" => "Event Grid",
+        "CloudEventSchemaV1_0" => "CloudEvents 1.0",
+        "CustomEventSchema" | "CustomInputSchema" => "Custom",
+        name => name,
+    }
+}
+
+/// Whether it fills more than a line beside its label.
+pub(crate) fn is_long(text: &str) -> bool {
+    text.len() > 24
+}
+
 /// Days of 24 hours, the unit of retention.
 pub(crate) fn days(retention: Duration) -> u64 {
     retention.as_secs() / 86_400

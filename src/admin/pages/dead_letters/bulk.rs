@@ -59,15 +59,13 @@ pub(crate) async fn replay(Query(search): Query<Search>, call: Call) -> PageResu
 pub(crate) async fn ask_to_purge(Query(search): Query<Search>, call: Call) -> PageResult {
     let filter = search.dead_letters(&call.visitor)?;
     let (_, count) = some(call.views.count_dead_letters(filter).await?)?;
-    let question = Question::new(format!("Purge {count}?"))
-        .would(format!(
-            "{count} would be taken out of their queues for good."
-        ))
-        .would("Nobody can receive or resubmit them any more. Those that a receiver holds stay.")
-        .would("Their events stay where they are, for reading, as long as retention keeps them.")
+    let question = Question::new(format!("Delete {count}?"))
+        .would("They are gone for good: nobody can receive or resubmit them any more.")
+        .would("Those that a receiver has locked stay.")
+        .would("Their events stay readable as long as they are kept.")
         .dangerously();
     let [action, back] = [&call.visitor.path, LIST].map(|path| format!("{path}{}", search.query()));
-    Ok(question.draw(&call.visitor, "Purge", action, back))
+    Ok(question.draw(&call.visitor, format!("Delete {count}"), action, back))
 }
 
 pub(crate) async fn purge(Query(search): Query<Search>, call: Call) -> PageResult {
@@ -84,8 +82,8 @@ pub(crate) async fn purge(Query(search): Query<Search>, call: Call) -> PageResul
             break query.before.is_none();
         }
     };
-    let one = "dead letter has been purged";
-    let mut said = print::plural(removed, one, "dead letters have been purged");
+    let one = "dead letter has been deleted";
+    let mut said = print::plural(removed, one, "dead letters have been deleted");
     if held > 0 {
         let stay = print::plural(held, "is held", "are held");
         said.push_str(&format!("; {stay} by receivers and stay"));

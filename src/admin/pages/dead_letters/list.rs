@@ -59,6 +59,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         Some(all) => format!("{} of {}", print::count(rows), print::count(all)),
         None => print::plural(rows, "dead letter", "dead letters"),
     };
+    list.of_rows(found.rows.len());
     let flags = search.flags(visitor.now);
     list.recipe = Recipe::list(&call, "deadLetters", "dead-letters list", &flags);
     let resubmit = format!("{LIST}/resubmit-all{}", search.query());
@@ -75,7 +76,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         (Some(_), None) if list.is_whole() => by_subscription(&summary, &found.rows, registry),
         (Some(_) | None, _) => GroupTable::default(),
     };
-    let chart = match list.newest.is_none() && by.is_none() {
+    let chart = match list.newest.is_none() {
         true => Some(chart(&call, &filter.unwrap_or_default()).await?),
         false => None,
     };

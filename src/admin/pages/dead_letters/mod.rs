@@ -134,9 +134,8 @@ fn request_of(call: &Call<DeadLetter>, event: &StoredEvent) -> Option<Request> {
 pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Question> {
     let row = call.of.row()?;
     let (event, to) = (print::visible(&row.event_id), &row.subscription);
-    let again = format!("Event {event} would be sent to {to} again, at once.");
-    let afresh =
-        "A new delivery takes the place of this one; attempts and time to live start afresh.";
+    let again = format!("Event {event} is delivered to {to} at once.");
+    let afresh = "A new delivery replaces this one; its attempts and time to live start now.";
     Ok(Question::new(format!("Resubmit dead letter {}?", row.id))
         .would(again)
         .would(afresh)
@@ -146,7 +145,7 @@ pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Questi
 /// What is sent to one subscription alone.
 pub(crate) fn to_nobody_else(published_at: Timestamp, now: Timestamp) -> String {
     let published = print::relative(published_at, now);
-    format!("The event was published {published}; no other subscription gets it again.")
+    format!("The event was published {published}; no other subscription gets it.")
 }
 
 pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult<Done> {
@@ -161,5 +160,5 @@ pub(crate) static RESUBMIT_SELECTED: Bulk<DeadLetter> = Bulk {
     key: "resubmit",
     verb: "Resubmit",
     changes: |each| each.obstacle.is_none(),
-    consequence: "Each is sent to its own subscription again, with attempts and time to live that start afresh.",
+    consequence: "Each is delivered to its own subscription; attempts and time to live start now.",
 };

@@ -58,6 +58,10 @@ impl FilterResults {
         }
     }
 
+    pub(crate) fn matched(&self) -> usize {
+        self.rows.iter().filter(|row| row.matched).count()
+    }
+
     /// Those whose filters match, but which took nothing, and why.
     pub(crate) fn passed_over(&self) -> Vec<(&Row, String)> {
         let cause = |row: &Row| {

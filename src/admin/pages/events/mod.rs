@@ -49,7 +49,8 @@ impl EventTable {
     fn icons(row: &EventRow) -> impl Iterator<Item = Badge> {
         let states = row.deliveries.iter();
         let each = states.flat_map(|(state, number)| (0..*number).map(|_| *state));
-        each.take(ICONS_MAX).map(delivery::badge)
+        let unmatched = (row.matched == 0).then(|| Badge::new(Tone::Rest, ""));
+        each.take(ICONS_MAX).map(delivery::badge).chain(unmatched)
     }
 }
 
@@ -74,6 +75,9 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         .with_older(found.next_before, &form);
     list.kept = Vec::new(); // the form has the state itself
     list.shown = print::plural(found.rows.len(), "event", "events");
+    if list.tabs[0].current {
+        list.of_rows(found.rows.len());
+    }
     let export = link(&format!("{PATH}/export"), &form.pairs());
     list.export = Some(export).filter(|it| visitor.opens(it) && !found.rows.is_empty());
     let most = print::count(FILE_EVENTS_MAX as u64);

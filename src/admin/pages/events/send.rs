@@ -25,10 +25,14 @@ impl Subject for Sending {
 pub(crate) async fn ask_to_send(call: Call<Sending>) -> PageResult<Question> {
     let Sending(stored, name) = &call.of;
     let (name, id) = (print::visible(name), print::visible(&stored.event.id));
-    Ok(Question::new(format!("Send event {} to {name}?", stored.key))
-        .would(format!("A delivery of event {id} to the event subscription {name} would be made, which is due at once."))
-        .would("Its filter is asked again, as it is now; attempts and time to live start now.")
-        .would(to_nobody_else(stored.received_at, call.visitor.now)))
+    Ok(
+        Question::new(format!("Send event {} to {name}?", stored.key))
+            .would(format!(
+                "Event {id} is delivered to the event subscription {name} at once."
+            ))
+            .would("Its filter is asked again, as it is now; attempts and time to live start now.")
+            .would(to_nobody_else(stored.received_at, call.visitor.now)),
+    )
 }
 
 pub(crate) async fn send(call: Call<Sending>) -> PageResult<Done> {

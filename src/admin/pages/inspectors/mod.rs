@@ -115,7 +115,7 @@ fn days(cards: &[RequestCard]) -> Vec<(String, &[RequestCard])> {
 }
 
 pub(crate) async fn ask_to_clear(call: Call<Inspector>) -> PageResult<Question> {
-    let then = "Its answers would begin again with the first one.";
+    let then = "Its responses begin again with the first one.";
     Ok(question("Clear", &call.of).would(then))
 }
 
@@ -123,15 +123,18 @@ pub(crate) async fn clear(call: Call<Inspector>) -> PageResult<Done> {
     let cleared = call.broker.clear_inspector(call.by(), &call.of.name);
     let cleared = cleared.await?;
     let said = print::plural(cleared, "request has been", "requests have been");
-    Ok(Done::well(format!("{said} forgotten.")))
+    Ok(Done::well(format!("{said} deleted.")))
 }
 
 pub(crate) async fn ask_to_delete(call: Call<Inspector>) -> PageResult<Question> {
     let to_it = call.broker.subscriptions_of_inspector(&call.of.name).len();
-    let one = "event subscription delivers to it and would";
-    let subscriptions = print::plural(to_it, one, "event subscriptions deliver to it and would");
-    let then = format!("{subscriptions} be answered with 404 from then on.");
-    Ok(question("Delete", &call.of).would(then))
+    let one = "event subscription delivers to it and gets";
+    let subscriptions = print::plural(to_it, one, "event subscriptions deliver to it and get");
+    let question = question("Delete", &call.of);
+    Ok(match to_it {
+        0 => question,
+        _ => question.would(format!("{subscriptions} 404 from then on.")),
+    })
 }
 
 pub(crate) async fn delete(call: Call<Inspector>) -> PageResult<Done> {
@@ -141,9 +144,9 @@ pub(crate) async fn delete(call: Call<Inspector>) -> PageResult<Done> {
 }
 
 fn question(verb: &str, inspector: &Inspector) -> Question {
-    let kept = print::plural(inspector.kept, "request", "requests");
+    let kept = print::plural(inspector.kept, "kept request is", "kept requests are");
     Question::new(format!("{verb} inspector {}?", inspector.name))
-        .would(format!("{kept} would be forgotten."))
+        .would(format!("{kept} deleted."))
         .dangerously()
 }
 
@@ -259,7 +262,7 @@ mod tests {
     fn what_is_no_delivery_is_named() {
         let mut handshake = request("", 0);
         handshake.handshake = Some("abuseProtection".to_owned());
-        check(&whole(handshake), &["Handshake of CloudEvents, agreed to"]);
+        check(&whole(handshake), &["CloudEvents validation, accepted"]);
         let mut unread = request("hello", 5);
         unread.events = 0;
         unread.signature = Some("no signature fits the secret".to_owned());

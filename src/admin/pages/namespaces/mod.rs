@@ -57,10 +57,8 @@ pub(crate) async fn ask_to_delete(call: Call<Arc<NamespaceEntry>>) -> PageResult
     let topics = print::plural(topics, "topic", "topics");
     let subscriptions = print::plural(subscriptions, one, many);
     let question = Question::new(format!("Delete namespace {}?", call.of.namespace.name))
-        .would(format!(
-            "{topics} with {subscriptions} would be deleted with it."
-        ))
-        .would("Publishers and receivers would be rejected: all of its keys are gone for good.");
+        .would(format!("Also deleted: {topics} with {subscriptions}."))
+        .would("Publishers and receivers are rejected: all of its keys are gone for good.");
     Ok(losing(question, depth))
 }
 

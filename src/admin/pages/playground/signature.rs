@@ -106,14 +106,14 @@ mod tests {
         let late = Timestamp::from_ms(SENT.as_ms() + 3_600_000);
         let message = said(&example(), late);
         assert!(message.contains("too far from now."), "{message}");
-        assert!(message.contains("Apart from that it is right"), "{message}");
+        assert!(message.contains("Apart from that it is valid"), "{message}");
         assert!(message.contains("1 h ago"), "{message}");
         let other = Pasted {
             body: "{}".to_owned(),
             ..example()
         };
         assert!(said(&other, SENT).contains("byte for byte"));
-        assert!(said(&other, late).contains("No signature would fit the secret either"));
+        assert!(said(&other, late).contains("The signature does not match the secret either"));
         for timestamp in ["soon", "9223372036854775807"] {
             let unreadable = Pasted {
                 timestamp: timestamp.to_owned(),

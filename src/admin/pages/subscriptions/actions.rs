@@ -58,11 +58,11 @@ pub(crate) async fn ask_to_delete(call: Call<Subscription>) -> PageResult<Questi
     let depth = call.views.depths(vec![of.id]).await?;
     let depth = depth.first().copied().unwrap_or_default();
     let lost = match of.definition.destination.delivery_mode() {
-        DeliveryMode::Push => "sent to its endpoint",
-        DeliveryMode::Queue => "kept for its receivers",
+        DeliveryMode::Push => "New events of the topic are not sent to its endpoint any more.",
+        DeliveryMode::Queue => "New events of the topic are not kept for its receivers any more.",
     };
     let question = Question::new(format!("Delete event subscription {}?", of.name));
-    let question = question.would(format!("New events of the topic would not be {lost}."));
+    let question = question.would(lost);
     Ok(losing(question, depth))
 }
 

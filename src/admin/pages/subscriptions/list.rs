@@ -45,6 +45,7 @@ pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -
         list.bulk = vec![PAUSE_SELECTED.offer(), RESUME_SELECTED.offer()];
     }
     list.shown = format!("{} of {fitting}", table.rows.len());
+    list.of_rows(table.rows.len());
     list.recipe = Recipe::everpost_alone("everpost subscriptions list");
     let topics = standing.registry.topics();
     answer!("pages/subscriptions.html", visitor, "Subscriptions", {
@@ -102,13 +103,18 @@ fn empty(visitor: &Visitor, list: &List) -> Empty {
     if !list.is_whole() {
         return Empty::no_match("No subscription matches this filter.", PATH);
     }
-    let text =
-        "A subscription sends the events of a topic to an endpoint, or keeps them for receivers.";
     let has_topic = visitor.standing.registry.made_topics().next().is_some();
-    Empty::new("subscriptions", "No subscriptions yet.", text).leading_to(match has_topic {
-        true => visitor.step("/admin/new-subscription", "New subscription"),
-        false => visitor.step("/admin/new-topic", "New topic"),
-    })
+    let (text, step) = match has_topic {
+        true => (
+            "A subscription sends the events of a topic to an endpoint, or keeps them for receivers.",
+            visitor.step("/admin/new-subscription", "New subscription"),
+        ),
+        false => (
+            "A subscription belongs to a topic. Create a topic first.",
+            visitor.step("/admin/new-topic", "New topic"),
+        ),
+    };
+    Empty::new("subscriptions", "No subscriptions yet.", text).leading_to(step)
 }
 
 /// Asks of which topic a new subscription is to be, and leads to the form for it.

@@ -28,7 +28,7 @@ const EVENTS_SHOWN: usize = 10;
 pub(crate) async fn list(call: Call) -> PageResult {
     let (visitor, registry) = (&call.visitor, &call.visitor.standing.registry);
     let recipe = Recipe::of(&call, "/topics", "everpost topics list");
-    let step = visitor.step("/admin/new-topic", "New topic");
+    let step = visitor.step("/admin/first-event", "Deliver the first event");
     answer!("pages/topics.html", visitor, "Topics", {
         list: List = List::whole(registry.topics().count(), ["topic", "topics"], recipe),
         table: TopicTable = TopicTable::read(&call, registry.topics(), step).await?,
@@ -116,12 +116,12 @@ impl Subject for Arc<TopicEntry> {
 
 pub(crate) async fn ask_to_delete(call: Call<Arc<TopicEntry>>) -> PageResult<Question> {
     let depth = QueueDepths::of(&call, [&call.of]).await?.total();
-    let (one, many) = ("event subscription", "event subscriptions");
+    let (one, many) = ("event subscription is", "event subscriptions are");
     let subscriptions = print::plural(call.of.subscriptions.size(), one, many);
     let question = Question::new(format!("Delete topic {}?", call.of.topic.name))
-        .would(format!("{subscriptions} would be deleted with it."))
-        .would("Publishers would be rejected: its keys are gone for good.")
-        .would("Events stay where they are, for reading.");
+        .would(format!("{subscriptions} deleted with it."))
+        .would("Publishers are rejected: its keys are gone for good.")
+        .would("Events stay readable as long as they are kept.");
     Ok(losing(question, depth))
 }
 
@@ -134,14 +134,18 @@ pub(crate) async fn delete(call: Call<Arc<TopicEntry>>) -> PageResult<Done> {
 
 /// What becomes of what lies in the queues of subscriptions that are deleted.
 pub(crate) fn losing(question: Question, depth: QueueDepth) -> Question {
-    let pending = print::plural(depth.pending, "pending delivery", "pending deliveries");
-    let dead = print::plural(depth.dead_letters, "dead letter", "dead letters");
+    let (one, many) = ("pending delivery is", "pending deliveries are");
+    let pending = print::plural(depth.pending, one, many);
+    let (one, many) = ("dead letter stays", "dead letters stay");
+    let dead = print::plural(depth.dead_letters, one, many);
+    let mut question = question.dangerously();
+    if depth.pending > 0 {
+        question = question.would(format!("{pending} dropped, and recorded as such."));
+    }
+    if depth.dead_letters > 0 {
+        question = question.would(format!("{dead} readable, but cannot be resubmitted."));
+    }
     question
-        .would(format!("{pending} would be dropped, with a record."))
-        .would(format!(
-            "{dead} would stay readable, but could not be resubmitted."
-        ))
-        .dangerously()
 }
 
 impl Keyed for Arc<TopicEntry> {

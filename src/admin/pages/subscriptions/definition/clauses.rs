@@ -50,7 +50,11 @@ pub(crate) fn read(form: &Form) -> Result<Option<Value>, String> {
 /// What is wrong at the path `inside` the list is said in its row, or with the path before it at the JSON.
 pub(crate) fn place(form: &Form, inside: &str, problem: &str) -> Refusal {
     // What marks code in other places stands as it is in a page.
-    let problem = problem.replace('`', "");
+    let problem = match (form.has(ADVANCED), inside.rsplit('.').next()) {
+        (false, Some(OPERATOR)) if problem.contains("is missing") => "Choose an operator.".into(),
+        (false, Some(KEY)) if problem.contains("is missing") => "Enter a key.".into(),
+        _ => problem.replace('`', ""),
+    };
     match form.has(ADVANCED) {
         true => Refusal::of(ADVANCED, format!("{ADVANCED}{inside}: {problem}")),
         // Rows have one field for both.

@@ -144,7 +144,10 @@ impl Told {
         let words = filled.filter_map(|each| match (each.said.as_deref()?, each.is_choice) {
             ("Yes", true) => Some(each.label.clone()),
             (said, true) => Some(said.to_owned()),
-            (said, false) => Some(format!("{}: {said}", each.label)),
+            (said, false) => {
+                let (label, said) = in_units(&each.label, said);
+                Some(format!("{label}: {said}"))
+            }
         });
         match words.collect::<Vec<_>>() {
             none if none.is_empty() => "None".to_owned(),
@@ -153,12 +156,25 @@ impl Told {
     }
 
     /// Labels, and what is set.
-    pub(crate) fn facts(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn facts(&self) -> impl Iterator<Item = (&str, String)> {
         self.0.iter().filter_map(|each| {
             let said = each.said.as_deref().filter(|said| !said.is_empty());
-            Some((each.label.as_str(), said?))
+            Some(in_units(&each.label, said?))
         })
     }
+}
+
+/// The unit of a field stands behind its label while it is filled in, and behind its number afterwards.
+fn in_units<'a>(label: &'a str, said: &str) -> (&'a str, String) {
+    let (label, unit) = label.split_once(" (").unwrap_or((label, ""));
+    let span = |seconds: u64| print::span(Duration::from_secs(seconds));
+    let said = match (unit.trim_end_matches(')'), said.parse::<u32>()) {
+        ("minutes", Ok(minutes)) => span(u64::from(minutes) * 60),
+        ("seconds", Ok(seconds)) => span(seconds.into()),
+        (unit, _) if said.parse::<f64>().is_ok() => format!("{said} {unit}").trim().to_owned(),
+        _ => said.to_owned(),
+    };
+    (label, said)
 }
 
 impl Draft {
