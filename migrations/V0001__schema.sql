@@ -475,6 +475,68 @@ CREATE TABLE inspected_request (
 ) STRICT;
 
 ------------------------------------------------------------------------------------------------------------
+-- Alerts: what is watched, what fires, and who is told.
+
+CREATE TABLE alert_rule (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    name       TEXT    NOT NULL COLLATE NOCASE UNIQUE,
+    definition TEXT    NOT NULL, -- JSON: as the management API takes it
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    told_at    INTEGER           -- when its last message was made
+) STRICT;
+
+-- Those that are there from the start.
+INSERT INTO alert_rule (name, definition, created_at, updated_at)
+    SELECT column1, column2, unixepoch() * 1000, unixepoch() * 1000
+    FROM (VALUES ('disk-space', '{"enabled":true,"type":"DiskSpace","megabytes":1024}'),
+        ('failing-endpoints', '{"enabled":true,"type":"EndpointFailing","minutes":10}'));
+
+-- One row per object that a rule fires for, until its end has been told.
+CREATE TABLE alert (
+    rule_id      INTEGER NOT NULL REFERENCES alert_rule (id) ON DELETE CASCADE,
+    object       TEXT    NOT NULL,
+    detail       TEXT    NOT NULL,
+    firing_since INTEGER NOT NULL,
+    told         INTEGER NOT NULL CHECK (told IN (0, 1)), -- that it fires
+    over         INTEGER NOT NULL CHECK (over IN (0, 1)), -- which is still to be told
+    PRIMARY KEY (rule_id, object)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE alert_channel (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    name       TEXT    NOT NULL COLLATE NOCASE UNIQUE,
+    definition TEXT    NOT NULL, -- encrypted JSON: as the management API takes it
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    sent_at    INTEGER,          -- when a message last arrived
+    failed_at  INTEGER,          -- when one last did not
+    error      TEXT              -- and the reason
+) STRICT;
+
+-- Messages to channels, the newest: those to be sent, and what became of the others.
+CREATE TABLE alert_message (
+    id              INTEGER PRIMARY KEY AUTOINCREMENT,
+    channel_id      INTEGER NOT NULL REFERENCES alert_channel (id) ON DELETE CASCADE,
+    rule            TEXT    NOT NULL, -- its name
+    subject         TEXT    NOT NULL,
+    body            TEXT    NOT NULL,
+    firing          INTEGER NOT NULL CHECK (firing IN (0, 1)),
+    state           TEXT    NOT NULL CHECK (state IN ('Pending', 'Sent', 'Failed')),
+    attempts        INTEGER NOT NULL DEFAULT 0,
+    created_at      INTEGER NOT NULL,
+    next_attempt_at INTEGER,
+    sent_at         INTEGER,
+    error           TEXT,
+    CHECK ((state = 'Pending') = (next_attempt_at IS NOT NULL)),
+    CHECK ((state = 'Sent') = (sent_at IS NOT NULL))
+) STRICT;
+
+CREATE INDEX alert_message_channel ON alert_message (channel_id);
+-- Which are to be sent?
+CREATE INDEX alert_message_due ON alert_message (next_attempt_at) WHERE state = 'Pending';
+
+------------------------------------------------------------------------------------------------------------
 -- Accounts: who may sign in, and as what.
 
 CREATE TABLE user (

@@ -1,4 +1,6 @@
 -- Version 1
+CREATE INDEX alert_message_channel ON alert_message (channel_id);
+CREATE INDEX alert_message_due ON alert_message (next_attempt_at) WHERE state = 'Pending';
 CREATE INDEX audit_actor ON audit (actor, id);
 CREATE INDEX audit_at ON audit (at);
 CREATE INDEX delivery_blob ON delivery (blob_id) WHERE blob_id IS NOT NULL;
@@ -28,6 +30,10 @@ CREATE INDEX session_end ON session (expires_at);
 CREATE INDEX session_user ON session (user_id, used_at);
 CREATE INDEX subscription_rollup_start ON subscription_rollup (start_at);
 CREATE INDEX topic_rollup_start ON topic_rollup (start_at);
+CREATE TABLE alert ( rule_id INTEGER NOT NULL REFERENCES alert_rule (id) ON DELETE CASCADE, object TEXT NOT NULL, detail TEXT NOT NULL, firing_since INTEGER NOT NULL, told INTEGER NOT NULL CHECK (told IN (0, 1)), over INTEGER NOT NULL CHECK (over IN (0, 1)), PRIMARY KEY (rule_id, object) ) STRICT, WITHOUT ROWID;
+CREATE TABLE alert_channel ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL COLLATE NOCASE UNIQUE, definition TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, sent_at INTEGER, failed_at INTEGER, error TEXT ) STRICT;
+CREATE TABLE alert_message ( id INTEGER PRIMARY KEY AUTOINCREMENT, channel_id INTEGER NOT NULL REFERENCES alert_channel (id) ON DELETE CASCADE, rule TEXT NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL, firing INTEGER NOT NULL CHECK (firing IN (0, 1)), state TEXT NOT NULL CHECK (state IN ('Pending', 'Sent', 'Failed')), attempts INTEGER NOT NULL DEFAULT 0, created_at INTEGER NOT NULL, next_attempt_at INTEGER, sent_at INTEGER, error TEXT, CHECK ((state = 'Pending') = (next_attempt_at IS NOT NULL)), CHECK ((state = 'Sent') = (sent_at IS NOT NULL)) ) STRICT;
+CREATE TABLE alert_rule ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL COLLATE NOCASE UNIQUE, definition TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, told_at INTEGER ) STRICT;
 CREATE TABLE api_token ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE COLLATE NOCASE, hash TEXT NOT NULL UNIQUE, role TEXT NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')), created_by TEXT NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER, used_at INTEGER ) STRICT;
 CREATE TABLE audit ( id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, actor_kind TEXT NOT NULL CHECK (actor_kind IN ('User', 'ApiToken', 'ManagementToken', 'CommandLine')), actor TEXT NOT NULL, address TEXT, action TEXT NOT NULL, target_kind TEXT NOT NULL, target TEXT NOT NULL, details TEXT NOT NULL ) STRICT;
 CREATE TABLE dead_letter_blob ( id INTEGER PRIMARY KEY AUTOINCREMENT, subscription_id INTEGER NOT NULL, name TEXT NOT NULL, created_at INTEGER NOT NULL, stored_at INTEGER ) STRICT;

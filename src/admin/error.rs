@@ -8,7 +8,7 @@ use crate::admin::outside::*;
 use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
 use crate::broker::{
-    BackupRejected, InspectorError, PublishError, ReplayError, ResubmitError, SendError,
+    AlertError, BackupRejected, InspectorError, PublishError, ReplayError, ResubmitError, SendError,
 };
 use crate::store::accounts::AccountError;
 
@@ -162,6 +162,7 @@ tell!(BackupRejected, at "directory": BackupRejected::NoDirectory | BackupReject
 tell!(AccountError, missing: AccountError::NotFound | AccountError::TokenNotFound);
 tell!(PublishError, later: PublishError::Stopping | PublishError::DiskLow);
 tell!(ReplayError, missing: ReplayError::NotFound(_));
+tell!(AlertError, missing: AlertError::NoRule(_) | AlertError::NoChannel(_));
 tell!(InspectorError, missing: InspectorError::NotFound(_));
 tell!(SendError, missing: SendError::NoEvent(_) | SendError::NoSubscription(..),
     later: SendError::Stopping | SendError::DiskLow);

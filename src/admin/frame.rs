@@ -47,6 +47,7 @@ impl Frame {
         let (count, tone, said) = match link.listing.counts? {
             Counted::NeedingAttention => (ill as u64, Tone::Bad, "need attention"),
             Counted::Rejected => (standing.rejected, Tone::Warn, "in 24 h"),
+            Counted::AlertsFiring => (standing.alerts, Tone::Bad, "firing"),
             Counted::DeadLetters => (standing.dead_letters(), Tone::Bad, "in their queues"),
         };
         (count > 0).then(|| (print::count(count), tone, said))

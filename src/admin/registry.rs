@@ -10,6 +10,7 @@ use axum::middleware::from_fn_with_state;
 use crate::admin::action::{ask, carry_out};
 use crate::admin::error;
 use crate::admin::forms::sheet::{send, sheet};
+use crate::admin::pages::alerts::{AlertChannelForm, AlertRuleForm};
 use crate::admin::pages::inspectors::InspectorForm;
 use crate::admin::pages::namespaces::NamespaceForm;
 use crate::admin::pages::playground::Tool;
@@ -18,7 +19,7 @@ use crate::admin::pages::topics::{Events, TokenForm, TopicForm};
 use crate::admin::pages::*;
 use crate::admin::security::open_form::OPEN_FORM_BYTES_MAX;
 use crate::admin::security::{gate, login, password_again, password_link, setup};
-use crate::admin::sitemap::Counted::{DeadLetters, NeedingAttention, Rejected};
+use crate::admin::sitemap::Counted::{AlertsFiring, DeadLetters, NeedingAttention, Rejected};
 use crate::admin::sitemap::{Access, Button, Counted, Listing, PageInfo, SiteMap};
 use crate::store::accounts::Role::{Admin, Operator, Viewer};
 
@@ -100,6 +101,17 @@ fn pages() -> Vec<Page> {
         action("/replays/{id}/resume", Operator, "Resume", |call| replays::command(call, ReplayCommand::Resume)),
         action("/replays/{id}/cancel", Operator, "Cancel replay job",
             |call| replays::command(call, ReplayCommand::Cancel)).asking(replays::ask_to_cancel),
+        page("/alerts", get(alerts::show)).listed("Watch", "Alerts", "alerts").counting(AlertsFiring),
+        admin_only("/new-alert-rule", sheet::<AlertRuleForm, ()>()),
+        admin_only("/alert-rules/{rule}/edit", sheet::<AlertRuleForm, StoredAlertRule>()),
+        action("/alert-rules/{rule}/enable", Admin, "Switch on", |call| alerts::enable(call, true)),
+        action("/alert-rules/{rule}/disable", Admin, "Switch off", |call| alerts::enable(call, false)),
+        action("/alert-rules/{rule}/delete", Admin, "Delete", alerts::delete_rule).asking(alerts::ask_to_delete_rule),
+        admin_only("/new-alert-channel", sheet::<AlertChannelForm, ()>()),
+        admin_only("/alert-channels/{channel}/edit", sheet::<AlertChannelForm, StoredAlertChannel>()),
+        action("/alert-channels/{channel}/test", Admin, "Test", alerts::test_channel),
+        action("/alert-channels/{channel}/delete", Admin, "Delete", alerts::delete_channel)
+            .asking(alerts::ask_to_delete_channel),
         admin_only("/new-inspector", sheet::<InspectorForm, ()>()),
         operator("/inspectors/{name}", get(inspectors::show)),
         admin_only("/inspectors/{name}/edit", sheet::<InspectorForm, Inspector>()),

@@ -43,6 +43,7 @@ pub(crate) enum Counted {
     NeedingAttention,
     Rejected,
     DeadLetters,
+    AlertsFiring,
 }
 
 #[derive(Clone)]
@@ -210,7 +211,7 @@ mod tests {
             [
                 ": Overview",
                 "Set up: Topics, Namespaces, Subscriptions, Inspectors",
-                "Watch: Events, Rejected events, Dead letters, Replay jobs",
+                "Watch: Events, Rejected events, Dead letters, Replay jobs, Alerts",
                 "Try: Playground, API",
                 "People: Users, API tokens, Activity",
                 "Appliance: Settings, System",

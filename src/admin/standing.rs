@@ -16,6 +16,8 @@ pub(crate) struct Standing {
     healths: HashMap<SubscriptionId, Health>,
     dead_letters: HashMap<SubscriptionId, DeadLetters>,
     pub(crate) rejected: u64,
+    /// What alert rules fire for.
+    pub(crate) alerts: u64,
     now: Timestamp,
 }
 
@@ -44,6 +46,7 @@ impl Standing {
             healths: ids.map(|id| (id, site.broker.health_of(id))).collect(),
             dead_letters: by_subscription(site.views.dead_letter_groups().await?, now),
             rejected: site.views.count_rejections(now - DAY).await?,
+            alerts: site.broker.meters().alerts_firing(),
             registry,
             now,
         })

@@ -26,7 +26,7 @@ use crate::app::{claim, facts, listen, management_token, telemetry};
 use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo, Tasks};
 use crate::broker::people::People;
-use crate::broker::{Broker, BrokerOptions};
+use crate::broker::{Broker, BrokerOptions, CertificateEnd};
 use crate::model::backup::BackupRules;
 use crate::model::export::ExportRules;
 use crate::model::limits::CHANGE_DELIVERIES_MAX;
@@ -235,6 +235,11 @@ impl Appliance {
         tasks.run(&broker, "housekeeping", Broker::run_janitor, give_up);
         tasks.run(&broker, "retention", Broker::run_retention, give_up);
         tasks.run(&broker, "backup", Broker::run_backups, give_up);
+        let shown = tls.clone();
+        let certificate_end: CertificateEnd =
+            Arc::new(move || shown.as_ref().and_then(Tls::expires_at));
+        let watch = move |broker: Broker| broker.run_alerts(Arc::clone(&certificate_end));
+        tasks.run(&broker, "alerts", watch, give_up);
         let limits = listen::ConnectionLimits {
             overall: connections,
             per_client: config.http_connections_per_client,

@@ -30,9 +30,11 @@ pub use crate::store::Resubmitted;
 pub use diagnostics::meters::Meters;
 pub use diagnostics::recount::{Account, Counts, Verified};
 pub use dispatch::retry_now::{Hold, RetryNowError};
+pub use housekeeping::alerts::CertificateEnd;
 pub use housekeeping::backup::{BackupRejected, BackupRequest};
 pub use housekeeping::retention::{Preview, StorageReport, StorageStatus};
 pub use manage::ManageError;
+pub use manage::alerts::AlertError;
 pub use manage::inspectors::InspectorError;
 pub use manage::queues::Queue;
 pub use manage::validate::UnknownCode;
@@ -134,6 +136,8 @@ struct Shared {
     /// Storage that was unreachable in the last round of exports.
     outages: Mutex<HashMap<SubscriptionId, Outage>>,
     backups: Mutex<BackupBook>,
+    /// Wakes the watch over alerts.
+    alert_wake: Notify,
     handshakes: TaskTracker,
     stopping: CancellationToken,
     /// Notices that are not stored yet.
@@ -184,6 +188,7 @@ impl Broker {
                 exporting: tokio::sync::Mutex::new(()),
                 outages: Mutex::default(),
                 backups: Mutex::default(),
+                alert_wake: Notify::new(),
                 handshakes: TaskTracker::new(),
                 stopping: CancellationToken::new(),
                 notices: notices::WaitingNotices::default(),
@@ -353,6 +358,7 @@ impl Broker {
     pub fn advance(&self, by: Duration) {
         self.clock().advance(by);
         self.wake().notify_one();
+        self.shared.alert_wake.notify_one();
     }
 
     fn health(&self) -> MutexGuard<'_, HealthBook> {

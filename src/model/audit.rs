@@ -131,6 +131,8 @@ pub enum TargetKind {
     EventSubscription,
     Queue,
     Inspector,
+    AlertRule,
+    AlertChannel,
     Delivery,
     DeadLetter,
     ReplayJob,
@@ -181,6 +183,8 @@ impl fmt::Display for Target {
             }
             TargetKind::Queue => write!(f, "queue {name}"),
             TargetKind::Inspector => write!(f, "inspector {name}"),
+            TargetKind::AlertRule => write!(f, "alert rule {name}"),
+            TargetKind::AlertChannel => write!(f, "alert channel {name}"),
             TargetKind::Delivery => write!(f, "delivery {name}"),
             TargetKind::DeadLetter => write!(f, "dead letter {name}"),
             TargetKind::ReplayJob => write!(f, "replay job {name}"),
@@ -258,6 +262,8 @@ pub enum AuditAction {
     ClearRequests {
         requests: u64,
     },
+    /// A message was sent to an alert channel to try it.
+    SendTestMessage,
     /// The first account was made.
     SetUp,
     SignIn,
@@ -419,6 +425,7 @@ impl AuditEntry {
             ClearRequests { requests } => {
                 format!("Cleared {} of {target}", count(*requests, "request"))
             }
+            SendTestMessage => format!("Sent test message to {target}"),
             SetUp => format!("Set up Everpost with administrator {}", target.name),
             SignIn => "Signed in".to_owned(),
             SignOut => "Signed out".to_owned(),

@@ -432,6 +432,55 @@ pub const INSPECTOR_HEADER_BYTES_MAX: usize = 4_096;
 /// show more.
 pub const INSPECTOR_BODY_BYTES_MAX: usize = 1_024;
 
+/// Alert rules: far more than there are kinds of them, and few enough to be judged every few seconds.
+pub const ALERT_RULES_MAX: usize = 50;
+
+/// Alert channels: each is one request for each message.
+pub const ALERT_CHANNELS_MAX: usize = 20;
+
+/// Alerts of one rule: further objects are not noted before others are over.
+pub const ALERTS_PER_RULE_MAX: usize = 1_000;
+
+/// Minutes that a rule looks back: a day.
+pub const ALERT_MINUTES_MAX: u32 = 1_440;
+
+/// Minutes that a topic may be without events: a week, for what is published every few days.
+pub const ALERT_QUIET_MINUTES_MAX: u32 = 10_080;
+
+/// Days before its end that something is said to expire.
+pub const ALERT_DAYS_MAX: u32 = 365;
+
+/// Mebibytes of free disk space: a pebibyte.
+pub const ALERT_MEGABYTES_MAX: u32 = 1 << 30;
+
+/// Dead letters from which on a rule fires.
+pub const ALERT_COUNT_MAX: u32 = 1_000_000;
+
+/// The shortest time between two messages of one rule to one channel, and the first wait before a message that failed
+/// is sent once more.
+pub const ALERT_MESSAGE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Attempts of one message: with waits that double, 15 minutes.
+pub const ALERT_ATTEMPTS_MAX: u32 = 5;
+
+/// Lines of a message: what somebody reads on a phone, and what every service takes.
+pub const ALERT_LINES_MAX: usize = 12;
+
+/// Bytes of what is said of one alert.
+pub const ALERT_DETAIL_BYTES_MAX: usize = 120;
+
+/// Messages that are kept, the newest: some weeks of a busy appliance.
+pub const ALERT_MESSAGES_KEPT: usize = 500;
+
+/// Messages that are sent at once.
+pub const ALERT_MESSAGES_AT_ONCE_MAX: usize = 20;
+
+/// Mail addresses of one channel.
+pub const ALERT_ADDRESSES_MAX: usize = 20;
+
+/// How long a channel may take to answer, the look-up aside: somebody may wait for a test.
+pub const ALERT_DEADLINE: Duration = Duration::from_secs(10);
+
 /// How long a dead letter waits to be exported, together with all that follow meanwhile (rule 9.1).
 pub const EXPORT_DELAY: Duration = Duration::from_secs(5 * 60);
 

@@ -1,6 +1,7 @@
 //! The nouns and the rules: pure, no I/O, no `async`, no clock, no serialisation.
 
 pub mod access;
+pub mod alert;
 pub mod audit;
 pub mod backup;
 pub mod batch;

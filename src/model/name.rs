@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Prefixes that Azure keeps for its own topics (rule 3.2).
 const RESERVED_PREFIXES: [&str; 3] = ["microsoft", "eventgrid", "system"];
 
-/// Characters of the name of a namespace, a topic or an inspector (rule 3.2).
+/// Characters of the name of a namespace, a topic, an inspector, an alert rule or an alert channel (rule 3.2).
 pub const NAME_CHARACTERS: RangeInclusive<usize> = 3..=50;
 
 /// Characters of the name of an event subscription outside of namespaces (rule 3.3).
@@ -80,6 +80,30 @@ name! {
 name! {
     /// The name of an inspector: 3 to 50 letters, digits and hyphens.
     InspectorName
+}
+
+name! {
+    /// The name of an alert rule: 3 to 50 letters, digits and hyphens.
+    AlertRuleName
+}
+
+name! {
+    /// The name of an alert channel: 3 to 50 letters, digits and hyphens.
+    AlertChannelName
+}
+
+impl AlertRuleName {
+    /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        checked(text, "an alert rule", NAME_CHARACTERS, &[]).map(Self)
+    }
+}
+
+impl AlertChannelName {
+    /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        checked(text, "an alert channel", NAME_CHARACTERS, &[]).map(Self)
+    }
 }
 
 impl InspectorName {

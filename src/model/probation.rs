@@ -69,6 +69,8 @@ pub enum ProbationMode {
 pub struct Health {
     /// Consecutive failures.
     pub failures: u32,
+    /// When the first of them ended.
+    pub failing_since: Option<Timestamp>,
     pub probation: Option<Probation>,
     /// Since when it responds 410.
     pub gone_since: Option<Timestamp>,
@@ -156,6 +158,7 @@ impl Health {
         });
         Self {
             failures,
+            failing_since: self.failing_since.or(Some(now)),
             probation: prolonged.or(self.probation),
             gone_since,
         }

@@ -3,6 +3,7 @@
 //! Invariant: every request is sent by [`transport`], so none bypasses [`egress`].
 
 mod address;
+mod alert;
 mod authorize;
 mod clients;
 mod connect_watch;
@@ -12,6 +13,7 @@ pub mod egress;
 pub mod evaluate;
 mod handshake;
 mod late_response;
+mod mail;
 mod mask;
 mod resolver;
 mod retry_after;

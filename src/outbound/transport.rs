@@ -156,10 +156,17 @@ impl HttpTransport {
     /// The network of a request to `url`; `None` if it is served without one.
     pub(super) fn network(&self, url: &Url) -> Option<&NetworkTransport> {
         match self {
+            Self::Inside(inside) if url.host_str() == Some(inside.host) => None,
+            Self::Network(_) | Self::Scripted(_) | Self::Inside(_) => self.outside(),
+        }
+    }
+
+    /// The network of what is served by nobody inside; `None` without one.
+    pub(super) fn outside(&self) -> Option<&NetworkTransport> {
+        match self {
             Self::Network(network) => Some(network),
             Self::Scripted(_) => None,
-            Self::Inside(inside) if url.host_str() == Some(inside.host) => None,
-            Self::Inside(inside) => inside.outside.network(url),
+            Self::Inside(inside) => inside.outside.outside(),
         }
     }
 }

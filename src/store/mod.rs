@@ -4,6 +4,7 @@
 //! time as an argument. No connection, row or transaction leaves this module.
 
 pub mod accounts;
+mod alerts;
 pub mod audit;
 pub mod backup;
 mod catalog;
@@ -23,6 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use accounts::Accounts;
+pub use alerts::{Alerts, DueAlertMessage};
 pub use audit::Audit;
 pub use catalog::{NamespaceChange, RegistryChange};
 pub use engine::data_dir::{DataDir, DataDirError, free_bytes, write_private};
@@ -86,6 +88,7 @@ pub struct Store {
     pub ledger: Ledger,
     pub views: Views,
     pub inspectors: Inspectors,
+    pub alerts: Alerts,
     pub key_uses: KeyUses,
     pub rejections: Rejections,
     pub accounts: Accounts,
@@ -200,6 +203,10 @@ impl Store {
             },
             ledger,
             inspectors: Inspectors { db: db.clone() },
+            alerts: Alerts {
+                db: db.clone(),
+                encryption: encryption.clone(),
+            },
             key_uses: KeyUses { db: db.clone() },
             rejections: Rejections { db: db.clone() },
             accounts: Accounts {

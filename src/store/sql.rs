@@ -4,6 +4,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRe
 use rusqlite::{Connection, Params, Row, ToSql};
 
 use crate::base::Timestamp;
+use crate::model::alert::{AlertChannelId, AlertMessageId, AlertMessageState, AlertRuleId};
 use crate::model::audit::AuditId;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{DeliveryId, DeliveryState, Outcome};
@@ -115,6 +116,9 @@ macro_rules! numbers {
 
 numbers! {
     Timestamp: Timestamp::from_ms, |at: &Timestamp| at.as_ms();
+    AlertChannelId: AlertChannelId, |id: &AlertChannelId| id.0;
+    AlertMessageId: AlertMessageId, |id: &AlertMessageId| id.0;
+    AlertRuleId: AlertRuleId, |id: &AlertRuleId| id.0;
     AuditId: AuditId, |id: &AuditId| id.0;
     DeliveryId: DeliveryId, |id: &DeliveryId| id.0;
     EventKey: EventKey, |id: &EventKey| id.0;
@@ -145,6 +149,7 @@ macro_rules! names {
 }
 
 names! {
+    AlertMessageState,
     DeadLetterReason,
     DeliveryState,
     Outcome,

@@ -2,6 +2,7 @@
 //!
 //! An event's `data` is never taken apart: it is checked to be JSON and then only copied.
 
+pub mod alert;
 pub mod amqp;
 pub mod attribute;
 pub mod audit;

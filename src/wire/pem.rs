@@ -5,6 +5,9 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::base::Timestamp;
 
 /// Which of two texts is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,13 @@ pub(crate) fn certified_key(certificate: &str, key: &str) -> Result<CertifiedKey
     })
 }
 
+/// When a certificate ends; `None` if it cannot be read.
+pub(crate) fn expires_at(certificate: &[u8]) -> Option<Timestamp> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let seconds = certificate.validity().not_after.timestamp();
+    Some(Timestamp::from_ms(seconds.saturating_mul(1_000)))
+}
+
 /// What is wrong with a bundle of certificate authorities, if anything is.
 pub(super) fn authorities_problem(text: &str) -> Option<String> {
     let found = match certificates(text) {
@@ -61,5 +71,24 @@ fn certificates(text: &str) -> Result<Vec<CertificateDer<'static>>, String> {
         }
         Ok(all) => Ok(all),
         Err(_) => Err("it is no valid PEM".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+    use time::macros::datetime;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_certificate_is_told() {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(["everpost.test".to_owned()]).expect("parameters");
+        params.not_after = datetime!(2030-01-02 03:04:05 UTC);
+        let certificate = params.self_signed(&key).expect("a certificate");
+        let end = expires_at(certificate.der()).map(|at| at.to_string());
+        assert_eq!(end.as_deref(), Some("2030-01-02T03:04:05.000Z"));
+        assert_eq!(expires_at(b"no certificate"), None);
     }
 }

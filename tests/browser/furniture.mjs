@@ -36,6 +36,7 @@ export async function furnish(appliance) {
   await appliance.manage("POST", "/everpost/tokens", { name: "ci", role: "operator", days: 30 });
   await namespace(appliance);
   await inspected(appliance);
+  await alerts(appliance);
   await rejectedEvents(appliance, orders);
   await replayJob(appliance);
   await failed;
@@ -49,6 +50,16 @@ async function deliveries(appliance, orders, receiver) {
   const shipped = (index) => orderPaid({ id: `shipped-${index}`, eventType: "Order.Shipped" });
   await appliance.publish(orders, Array.from({ length: 60 }, (_, index) => shipped(index)));
   await receiver.waitFor(60);
+}
+
+async function alerts(appliance) {
+  const path = "/everpost/alerts";
+  await appliance.manage("PUT", `${path}/channels/on-call`, { type: "WebHook", format: "Slack", endpointUrl: NOBODY });
+  await appliance.manage("PUT", `${path}/channels/${"channel-".repeat(6)}x`, {
+    ...{ type: "Email", host: "127.0.0.1", port: 1, from: "everpost@example.com" },
+    to: [`${"a-long-address-".repeat(3)}@example.com`, "ops@example.com"],
+  });
+  await appliance.manage("PUT", `${path}/rules/disk-space`, { type: "DiskSpace", megabytes: 2 ** 30 });
 }
 
 async function retries(appliance, orders, receiver) {

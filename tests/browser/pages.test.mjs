@@ -105,6 +105,14 @@ const PAGES = [
   ["/account/second-factor", "/admin/account/second-factor"],
   ["/account/time-zone", "/admin/account", (ann) => ann.press("Change time zone")],
   ["/account/password", "/admin/account", refusePassword],
+  ["/alerts", "/admin/alerts", (ann) => ann.comesToSee("1 alert fires.")],
+  ["/new-alert-rule", "/admin/new-alert-rule"],
+  ["/alert-rules/{rule}/edit", "/admin/alert-rules/disk-space/edit"],
+  ["/alert-rules/{rule}/delete", "/admin/alert-rules/disk-space/delete"],
+  ["/new-alert-channel", "/admin/new-alert-channel"],
+  ["/alert-channels/{channel}/edit", "/admin/alert-channels/on-call/edit"],
+  ["/alert-channels/{channel}/test", "/admin/alerts", (ann) => ann.press("Test: on-call")],
+  ["/alert-channels/{channel}/delete", "/admin/alert-channels/on-call/delete"],
   ["/inspectors", "/admin/inspectors"],
   ["/new-inspector", "/admin/new-inspector"],
   ["/inspectors/{name}", BIN],
@@ -141,6 +149,8 @@ const NO_PAGES = [
 // They only lead back to a page that is looked at, or end sessions.
 const ENDINGS = [
   "/topics/{topic}/subscriptions/{name}/retry-now",
+  "/alert-rules/{rule}/enable",
+  "/alert-rules/{rule}/disable",
   "/users/{user}/remove-second-factor",
   "/account/second-factor/remove",
   "/sessions/end",
@@ -197,6 +207,11 @@ const STATES = [
   ["log of warnings", "/admin/system?log=warnings"],
   ["commands", REJECTED, (ann) => ann.page.getByText("Same on the command line").click()],
   ["inspector that nothing has come to", "/admin/inspectors/idle"],
+  ["alert channel form of a webhook refused", "/admin/new-alert-channel", async (ann) => {
+    await ann.page.getByLabel("Kind", { exact: true }).selectOption("Webhook");
+    await ann.type("Name", "two words");
+    await ann.press("Create channel");
+  }],
   ["inspector form refused", "/admin/new-inspector", refuse("Name", "two words", "Create inspector")],
   ["URL blocked", "/admin/settings", tryUrl("http://169.254.169.254/latest")],
   ["way out blocked", "/admin/system", tryWayOut("http://169.254.169.254/latest")],

@@ -286,6 +286,19 @@ async fn no_secret_comes_out_anywhere() {
         "{seen}"
     );
 
+    let chat = json!({"type": "WebHook", "format": "Slack", "endpointUrl": marked(&bad),
+        "token": format!("{MARK}-chat")});
+    let mail = json!({"type": "Email", "host": "127.0.0.1", "port": 9, "from": "a@b.test", "to": ["c@d.test"],
+        "username": "u", "password": format!("{MARK}-mail")});
+    for (name, channel) in [("chat", chat), ("mail", mail)] {
+        let path = format!("/everpost/alerts/channels/{name}");
+        let shown = watched.ask(Method::PUT, &path, &channel).await;
+        assert_eq!(shown["name"], name, "{shown}");
+        let path = format!("{path}/test");
+        let tested = watched.ask(Method::POST, &path, &Value::Null).await;
+        assert_eq!(tested["sent"], false, "{tested}");
+    }
+
     let user = json!({"name": "ann", "role": "admin", "password": format!("{MARK}-of-ann")});
     watched.ask(Method::POST, "/everpost/users", &user).await;
     let token = json!({"name": "ci", "role": "viewer"});
@@ -298,6 +311,9 @@ async fn no_secret_comes_out_anywhere() {
     for path in [
         "/everpost/users",
         "/everpost/tokens",
+        "/everpost/alerts/channels",
+        "/everpost/alerts/channels/mail",
+        "/everpost/alerts/messages",
         "/everpost/audit",
         "/topics",
         "/topics/orders",
@@ -354,6 +370,9 @@ async fn no_secret_comes_out_anywhere() {
         "config show --origin",
         "admin list --json",
         "token list",
+        "alerts channels list",
+        "alerts channels show chat --json",
+        "alerts channels test mail",
         "audit",
         "support-bundle --output -",
     ] {

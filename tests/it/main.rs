@@ -1,5 +1,6 @@
 //! The integration tests: one binary, one module per subject.
 
+mod alerts;
 mod batch;
 mod canary;
 mod command_line;

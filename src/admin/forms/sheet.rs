@@ -14,6 +14,8 @@ pub(crate) enum Fields {
     Namespace,
     Signing,
     Inspector,
+    AlertRule,
+    AlertChannel,
     User,
     Token,
     Backup,

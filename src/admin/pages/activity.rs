@@ -166,6 +166,7 @@ fn page_of(target: &Target, registry: &Registry) -> Option<String> {
         TargetKind::DeadLetter => Some(paths::dead_letter_page(name)),
         TargetKind::ReplayJob => Some(paths::replay_page(name)),
         TargetKind::Inspector => Some("/admin/inspectors".to_owned()),
+        TargetKind::AlertRule | TargetKind::AlertChannel => Some("/admin/alerts".to_owned()),
         TargetKind::User => Some("/admin/users".to_owned()),
         TargetKind::ApiToken => Some("/admin/tokens".to_owned()),
         TargetKind::Appliance | TargetKind::Delivery | TargetKind::Url => None,

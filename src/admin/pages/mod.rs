@@ -3,6 +3,7 @@
 
 pub(crate) mod account;
 pub(crate) mod activity;
+pub(crate) mod alerts;
 pub(crate) mod api_reference;
 pub(crate) mod dead_letters;
 pub(crate) mod delivery;

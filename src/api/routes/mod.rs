@@ -1,6 +1,7 @@
 //! The table of the API: each route with its path, its method, who may call it, its handler, what it takes
 //! and answers, and what it is for. The router and the OpenAPI document are made from it.
 
+mod alerts;
 mod appliance;
 #[expect(
     dead_code,
@@ -43,6 +44,7 @@ pub(crate) fn areas(options: &ApiOptions) -> Vec<Area> {
         queues::area(),
         replays::area(),
         inspectors::area(),
+        alerts::area(),
         people::area(),
         appliance::area(options),
     ];

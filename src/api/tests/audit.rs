@@ -194,6 +194,17 @@ fn acts() -> Vec<Act> {
             "Deleted inspector bin"),
         act("POST /everpost/inspectors/{name}/clear", "/everpost/inspectors/bin/clear", none(),
             "Cleared 5 requests of inspector bin"),
+        act("PUT /everpost/alerts/rules/{name}", "/everpost/alerts/rules/disk-space",
+            json!({ "type": "DiskSpace", "megabytes": 7 }), "Changed megabytes of alert rule disk-space"),
+        act("DELETE /everpost/alerts/rules/{name}", "/everpost/alerts/rules/disk-space", none(),
+            "Deleted alert rule disk-space"),
+        act("PUT /everpost/alerts/channels/{name}", "/everpost/alerts/channels/bin",
+            json!({ "type": "WebHook", "format": "Slack", "endpointUrl": inspector() }),
+            "Changed format of alert channel bin"),
+        act("POST /everpost/alerts/channels/{name}/test", "/everpost/alerts/channels/bin/test", none(),
+            "Sent test message to alert channel bin"),
+        act("DELETE /everpost/alerts/channels/{name}", "/everpost/alerts/channels/bin", none(),
+            "Deleted alert channel bin"),
         act("POST /everpost/replays", "/everpost/replays", json!({}),
             "Started replay job 3 over 1 event"),
         act("POST /everpost/replays/{id}/pause", "/everpost/replays/1/pause", none(),
@@ -230,9 +241,12 @@ fn located() -> Value {
     json!({ "location": "local", "properties": {} })
 }
 
+fn inspector() -> String {
+    format!("https://{INSPECTOR_HOST}/bin")
+}
+
 fn destination() -> Value {
-    let url = format!("https://{INSPECTOR_HOST}/bin");
-    json!({ "endpointType": "WebHook", "properties": { "endpointUrl": url } })
+    json!({ "endpointType": "WebHook", "properties": { "endpointUrl": inspector() } })
 }
 
 fn event(id: &str) -> Value {
@@ -255,6 +269,11 @@ pub(crate) fn furniture() -> Vec<(&'static str, String, Value)> {
         ("POST", path, json!([event(id)]))
     };
     vec![
+        (
+            "PUT",
+            "/everpost/alerts/channels/bin".to_owned(),
+            json!({ "type": "WebHook", "endpointUrl": inspector() }),
+        ),
         (
             "PUT",
             "/everpost/inspectors/bin".to_owned(),

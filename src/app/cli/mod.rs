@@ -1,6 +1,7 @@
 //! The command line: commands that run something here, and commands that talk to a running server.
 
 mod admin;
+mod alerts;
 mod assert;
 mod audit;
 mod backup;
@@ -117,6 +118,9 @@ enum Command {
     /// Inspect deliveries: receivers inside the appliance that answer as you choose
     #[command(after_help = inspectors::EXAMPLES)]
     Inspectors(Remote<Group<inspectors::InspectorsCommand>>),
+    /// Be told when deliveries fail: what is watched, what fires, and who is told
+    #[command(after_help = alerts::EXAMPLES)]
+    Alerts(Remote<Group<alerts::AlertsCommand>>),
     /// Show how large the database is, how long it keeps what, and what would be deleted now; deletes nothing
     Storage(Remote<StorageParameters>),
     /// Explain which event subscriptions receive an event, clause by clause
@@ -212,6 +216,7 @@ impl Command {
             Self::DeadLetters(command) => wait_for(command.run()),
             Self::Replay(command) => wait_for(command.run()),
             Self::Inspectors(command) => wait_for(command.run()),
+            Self::Alerts(command) => wait_for(command.run()),
             Self::Storage(command) => wait_for(command.run()),
             Self::Explain(command) => wait_for(command.run()),
             Self::Rejected(command) => wait_for(command.run()),
@@ -358,6 +363,13 @@ mod tests {
             inspectors requests bin --limit 5 --before 9
             inspectors request bin 5 --json
             inspectors clear bin
+            alerts list --json
+            alerts messages --limit 5 --before 9
+            alerts rules create quiet --type NoEvents --topic orders --minutes 30 --disabled
+            alerts rules disable quiet
+            alerts channels create chat --format slack
+            alerts channels create mail --email a@b.c --email d@e.f --from g@h.i --host h --port 25 --security none
+            alerts channels test chat
             token
             token list --json
             token create ci --role operator --days 30
@@ -417,6 +429,9 @@ mod tests {
             admin create ann --role root
             inspectors create bin --answer maybe
             inspectors create bin --header x-a
+            alerts rules create quiet
+            alerts channels create mail --email a@b.c
+            alerts channels create mail --email a@b.c --from d@e.f --host h --format slack
             token create ci --days many
             restore
             completion cmd

@@ -20,8 +20,9 @@ use tokio_rustls::server::TlsStream;
 pub(super) use self::development::{AUTHORITY_FILE, KEY_FILE, Names};
 use crate::app::config::Config;
 use crate::app::files;
+use crate::base::Timestamp;
 use crate::store::DataDir;
-use crate::wire::pem::{Part, certified_key};
+use crate::wire::pem::{Part, certified_key, expires_at};
 
 /// What a handshake begins with: the content type of its record (RFC 8446, section 5.1).
 pub(super) const HANDSHAKE: u8 = 22;
@@ -81,6 +82,13 @@ impl Tls {
     /// Does the handshake on a new connection.
     pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         self.acceptor.accept(stream).await
+    }
+
+    /// When the certificate of the files ends; `None` for a development certificate, which is renewed by itself.
+    pub(super) fn expires_at(&self) -> Option<Timestamp> {
+        let current = self.certificate.0.read().unwrap();
+        let certificate = current.cert.first()?;
+        self.files.as_ref().and_then(|_| expires_at(certificate))
     }
 
     /// Loads the files again whenever they change. If they do not fit each other, the old certificate stays. Open

@@ -110,6 +110,8 @@ pub struct Meters {
     disk_free_bytes: Gauge,
     longest_change: Seconds,
     longest_commit: Seconds,
+    alerts_firing: Gauge,
+    alert_messages: Family<OfResult, Counter>,
     backup_failures: Counter,
     backup_made_at: Seconds,
     backup_took: Seconds,
@@ -171,6 +173,8 @@ impl Meters {
             disk_free_bytes: Gauge::default(),
             longest_change: Seconds::default(),
             longest_commit: Seconds::default(),
+            alerts_firing: Gauge::default(),
+            alert_messages: Family::default(),
             backup_failures: Counter::default(),
             backup_made_at: Seconds::default(),
             backup_took: Seconds::default(),
@@ -283,6 +287,14 @@ impl Meters {
         );
         let each = self.replay_jobs_running.clone();
         all.register("replay_jobs_running", "Replay jobs that are running", each);
+        let each = self.alerts_firing.clone();
+        all.register("alerts_firing", "Objects that alert rules fire for", each);
+        let each = self.alert_messages.clone();
+        all.register(
+            "alert_messages",
+            "Attempts to send a message to an alert channel, by result",
+            each,
+        );
         let each = self.on_probation.clone();
         all.register(
             "subscription_on_probation",
@@ -663,6 +675,25 @@ impl Meters {
 
     pub(in crate::broker) fn backup_failed(&self) {
         self.backup_failures.inc();
+    }
+
+    /// So many alerts fire.
+    pub(in crate::broker) fn alerting(&self, alerts: usize) {
+        self.alerts_firing
+            .set(i64::try_from(alerts).unwrap_or(i64::MAX));
+    }
+
+    /// How many alerts fire, as of the last look.
+    pub fn alerts_firing(&self) -> u64 {
+        self.alerts_firing.get().unsigned_abs()
+    }
+
+    /// A message to an alert channel was sent, or was not.
+    pub(in crate::broker) fn alert_sent(&self, is_sent: bool) {
+        let result = if is_sent { "sent" } else { "failed" };
+        self.alert_messages
+            .get_or_create(&OfResult { result })
+            .inc();
     }
 
     /// A request was ended by a panic.

@@ -12,7 +12,7 @@ use crate::model::subscription::SubscriptionId;
 pub(in crate::broker) struct HealthBook {
     rules: ProbationRules,
     scale: TimeScale,
-    /// Missing subscriptions are healthy.
+    /// Of subscriptions that something was sent to since the start; the others count as healthy.
     entries: HashMap<SubscriptionId, Entry>,
 }
 
@@ -42,9 +42,13 @@ impl HealthBook {
         }
     }
 
+    /// The health as far as it is known: `None` if nothing was sent since the start.
+    pub(in crate::broker) fn known(&self, subscription: SubscriptionId) -> Option<Health> {
+        self.entries.get(&subscription).map(|entry| entry.health)
+    }
+
     pub(in crate::broker) fn of(&self, subscription: SubscriptionId) -> Health {
-        let entry = self.entries.get(&subscription);
-        entry.copied().unwrap_or_default().health
+        self.known(subscription).unwrap_or_default()
     }
 
     /// What the subscription may do at `now`.
@@ -68,13 +72,9 @@ impl HealthBook {
             };
         }
         let after = before.health.observed(seen, &self.rules, now, self.scale);
-        if after == Health::default() && before.reset_at.is_none() {
-            self.entries.remove(&subscription);
-        } else {
-            let entry = self.entries.entry(subscription).or_default();
-            entry.health = after;
-            entry.probe = entry.probe.filter(|_| after.probation.is_some());
-        }
+        let entry = self.entries.entry(subscription).or_default();
+        entry.health = after;
+        entry.probe = entry.probe.filter(|_| after.probation.is_some());
         Change {
             before: before.health,
             after,
@@ -173,6 +173,25 @@ mod tests {
         assert_ne!(book.admission(A, now), Admission::Free);
         book.forget(A);
         assert_eq!(book.of(A), Health::default());
+    }
+
+    #[test]
+    fn it_is_known_since_when_an_endpoint_fails() {
+        let mut book = HealthBook::new(ProbationRules::default(), TimeScale::REAL);
+        assert_eq!(book.known(A), None);
+        failures(&mut book, A, 1, 5);
+        failures(&mut book, A, 1, 7);
+        let since = |book: &HealthBook| book.known(A).map(|health| health.failing_since);
+        assert_eq!(since(&book), Some(Some(Timestamp::from_ms(5))));
+        let seen = Observation {
+            outcome: Outcome::Delivered,
+            is_gone: Some(false),
+            status: Some(200),
+            is_probe: false,
+        };
+        let now = Timestamp::from_ms(9);
+        book.observe(A, seen, now, now);
+        assert_eq!(since(&book), Some(None));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The janitor: deletes what is not needed any more, a little at a time. It decides nothing about deliveries.
 
+pub(super) mod alerts;
 pub(super) mod backup;
 pub(super) mod export;
 pub(super) mod retention;

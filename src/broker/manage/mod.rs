@@ -2,6 +2,7 @@
 //!
 //! Every change goes to the store first and then replaces the registry's snapshot, one at a time.
 
+pub(super) mod alerts;
 pub(super) mod inspectors;
 pub(super) mod key_uses;
 pub(super) mod namespaces;

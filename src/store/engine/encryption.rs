@@ -43,10 +43,11 @@ pub(in crate::store) const SUBSCRIPTION_DEFINITION: Column =
 pub(in crate::store) const VALIDATION_CODE: Column =
     column("event_subscription", "validation_code");
 pub(in crate::store) const REPLAY_URL: Column = column("replay_job", "target_url");
+pub(in crate::store) const ALERT_CHANNEL: Column = column("alert_channel", "definition");
 pub(in crate::store) const USER_TOTP: Column = column("user", "totp");
 
 /// All encrypted columns. Their tables have a column `id`.
-pub(in crate::store) const COLUMNS: [Column; 8] = [
+pub(in crate::store) const COLUMNS: [Column; 9] = [
     NAMESPACE_KEY1,
     NAMESPACE_KEY2,
     TOPIC_KEY1,
@@ -54,6 +55,7 @@ pub(in crate::store) const COLUMNS: [Column; 8] = [
     SUBSCRIPTION_DEFINITION,
     VALIDATION_CODE,
     REPLAY_URL,
+    ALERT_CHANNEL,
     USER_TOTP,
 ];
 

@@ -43,6 +43,17 @@ impl Views {
             .await
     }
 
+    /// When the newest event of each topic came, as in [`TopicDay::last_event_at`].
+    pub async fn last_events(&self) -> Result<HashMap<TopicId, Timestamp>, StoreError> {
+        let newest = self.db.read(|tx| {
+            tx.all(NEWEST, [], |row| {
+                Ok((row.get(0)?, row.get::<_, Option<Timestamp>>(1)?))
+            })
+        });
+        let newest = newest.await?.into_iter();
+        Ok(newest.filter_map(|(id, at)| Some((id, at?))).collect())
+    }
+
     /// The last hours of each event subscription, or of those of one topic, without those to which nothing
     /// happened.
     pub async fn subscription_days(

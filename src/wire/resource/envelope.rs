@@ -107,7 +107,8 @@ pub(super) fn close_but_for<T: JsonSchema>(schema: &mut Schema) {
 }
 
 fn add(schema: &mut Schema, added: Map<String, Value>) {
-    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+    let properties = schema.ensure_object().entry("properties");
+    if let Value::Object(properties) = properties.or_insert_with(|| json!({})) {
         properties.extend(added);
     }
 }

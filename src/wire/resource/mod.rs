@@ -6,6 +6,7 @@
 //! secrets ([`secret`]), and reads them without the checks, so that a definition once accepted stays
 //! readable.
 
+mod alert;
 mod credentials;
 mod dead_letter_destination;
 mod destination;
@@ -53,6 +54,11 @@ pub(crate) mod bodies {
         super::envelope::Envelope<NamespaceProperties>;
 }
 
+pub use alert::{
+    ShownAlert, ShownAlertChannel, ShownAlertMessage, ShownAlertRule, alert_channel_from_text,
+    alert_channel_to_text, alert_rule_from_text, alert_rule_to_text, parse_alert_channel,
+    parse_alert_rule, render_alert_definition,
+};
 pub use destination::INVALID_URL;
 pub use document::read_body as read;
 pub(super) use filter::render_clause;

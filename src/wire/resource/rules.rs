@@ -11,10 +11,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
+use lettre::message::Mailbox;
 use serde_json::{Map, Value};
+use url::Host;
 
 use super::reader::one_of;
-use super::{credentials, dead_letter_destination, destination, filter, inspector};
+use super::{alert, credentials, dead_letter_destination, destination, filter, inspector};
 use super::{namespace_subscription, queue, replay, topic};
 use crate::base::Timestamp;
 use crate::model::destination::EndpointUrl;
@@ -23,6 +25,7 @@ use crate::model::limits::{
     DUPLICATE_WINDOW_SECONDS, LOCK_SECONDS, MESSAGE_TIME_TO_LIVE_MIN, NAMESPACE_TIME_TO_LIVE_MAX,
     OWN_WAIT_LONGEST, OWN_WAIT_SHORTEST, SIGNING_GRACE_MAX,
 };
+use crate::model::name::TopicName;
 use crate::model::response_script::ResponseScript;
 use crate::model::signing::SigningSecret;
 use crate::model::topic::{DeliverySchema, InputSchema};
@@ -55,7 +58,7 @@ impl Context<'_> {
 /// Finds what is wrong with a text.
 pub(super) type Check = fn(&str, &Context<'_>) -> Result<(), String>;
 
-const CHECKS: [(&str, Check); 23] = [
+const CHECKS: [(&str, Check); 26] = [
     ("accountWord", |text, _| account_word(text)),
     ("base64", |text, _| base64(text)),
     ("bearerToken", |text, _| bearer_token(text)),
@@ -79,8 +82,10 @@ const CHECKS: [(&str, Check); 23] = [
     ("gracePeriod", |text, _| grace_period(text)),
     ("headerName", |text, _| header_name(text)),
     ("headerValue", |text, _| header_value(text)),
+    ("host", |text, _| host(text)),
     ("ipMask", |text, _| ip_mask(text)),
     ("lockDuration", |text, _| seconds(text, &LOCK_SECONDS)),
+    ("mailAddress", |text, _| mail_address(text)),
     ("messageTimeToLive", |text, _| message_time_to_live(text)),
     ("queueName", |text, _| {
         queue::queue_named(text)
@@ -91,6 +96,11 @@ const CHECKS: [(&str, Check); 23] = [
     ("signingSecret", |text, _| signing_secret(text)),
     ("timeToLive", |text, context| {
         time_to_live(text, context.retention)
+    }),
+    ("topicName", |text, _| {
+        TopicName::parse(text)
+            .map(drop)
+            .map_err(|error| error.to_string())
     }),
     ("url", |text, context| url(text, context.require_https)),
     ("username", |text, _| username(text)),
@@ -118,8 +128,9 @@ pub(super) struct Judged<'a> {
 /// Finds what is wrong with an object, and fills in what can be told from what was there before.
 pub(super) type Rule = fn(&mut Judged<'_>);
 
-const RULES: [(&str, Rule); 16] = [
+const RULES: [(&str, Rule); 17] = [
     ("advancedFilter", filter::judge_advanced_filter),
+    ("alertChannel", alert::judge_channel),
     ("clientCertificate", credentials::judge_client_certificate),
     ("delivery", namespace_subscription::judge_delivery),
     ("filter", filter::judge_filter),
@@ -331,6 +342,16 @@ pub(super) const IP_MASK: &str = "an address or a network such as \"10.1.0.0/16\
 pub(super) fn read_ip_mask(text: &str) -> Option<IpNet> {
     let address = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse().or_else(|_| address()).ok()
+}
+
+fn host(text: &str) -> Result<(), String> {
+    let invalid = |_| "it is not the name or the address of a host".to_owned();
+    Host::parse(text).map(drop).map_err(invalid)
+}
+
+fn mail_address(text: &str) -> Result<(), String> {
+    let invalid = |_| "it is not a mail address such as ops@example.com".to_owned();
+    text.parse::<Mailbox>().map(drop).map_err(invalid)
 }
 
 fn script(text: &str) -> Result<(), String> {

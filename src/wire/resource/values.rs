@@ -12,11 +12,13 @@ use serde_json::{Value, json};
 use super::secret::unless_hidden;
 use crate::base::Timestamp;
 use crate::model::access::{KeyName, Secret};
+use crate::model::alert::{AlertFormat, AlertMessageState, SmtpSecurity};
 use crate::model::delivery::{DeliveryState, Outcome};
 use crate::model::destination::{DeliveryMode, EndpointUrl};
 use crate::model::event_filter::DeliveryStage;
 use crate::model::filter::{Key, Operator, Text};
 use crate::model::limits::OWN_WAITS_MAX;
+use crate::model::name::TopicName;
 use crate::model::pace::Rate;
 use crate::model::replay::{ReplayState, Replayed};
 use crate::model::response_script::ResponseScript;
@@ -64,6 +66,7 @@ schemas! {
     ResponseScript => json_schema!({ "type": "string", "x-check": "script" });
     SigningSecret => json_schema!({ "type": "string", "x-check": "signingSecret" });
     Text => json_schema!({ "type": "string" });
+    TopicName => json_schema!({ "type": "string", "x-check": "topicName" });
     Timestamp => json_schema!({ "type": "string", "format": "date-time", "x-check": "dateTime" });
     Waits => json_schema!({
         "type": "array",
@@ -125,6 +128,7 @@ texts! {
     SigningSecret: SigningSecret::parse, write_signing_secret;
     Text: read_text, Text::as_str;
     Timestamp: str::parse::<Timestamp>, ToString::to_string;
+    TopicName: TopicName::parse, TopicName::as_str;
 }
 
 fn read_secret(text: &str) -> Result<Secret, Infallible> {
@@ -166,6 +170,8 @@ macro_rules! words {
 }
 
 words! {
+    AlertFormat: AlertFormat::ALL;
+    AlertMessageState: AlertMessageState::ALL;
     DeliveryMode: DeliveryMode::ALL;
     DeliveryStage: DeliveryStage::ALL;
     DeliveryState: DeliveryState::ALL;
@@ -175,6 +181,7 @@ words! {
     Pressure: [Pressure::Size, Pressure::Disk];
     Replayed: Replayed::ALL;
     ReplayState: ReplayState::ALL;
+    SmtpSecurity: SmtpSecurity::ALL;
     ValidationState: ValidationState::ALL;
 }
 

@@ -69,6 +69,15 @@ const PULLED: &str = "{'properties': {'deliveryConfiguration': {'deliveryMode': 
     'filtersConfiguration': {'filters': [
       {'operatorType': 'NumberInRange', 'key': 'k', 'values': [[1, 2]]}]}}}";
 
+const ALERT_RULE: &str = "{'type': 'DeadLetters', 'count': 5, 'minutes': 10, 'enabled': true}";
+
+const EMAIL: &str =
+    "{'type': 'Email', 'host': 'smtp.test', 'port': 465, 'security': 'Tls', 'username': 'u',
+    'password': 'p', 'from': 'a@b.test', 'to': ['c@d.test', 'e@f.test']}";
+
+const CHAT: &str =
+    "{'type': 'WebHook', 'format': 'Slack', 'endpointUrl': 'https://a.test/x', 'token': 't'}";
+
 const INSPECTOR: &str =
     "{'answers': '503 200', 'delayInMilliseconds': 10, 'retryAfterInSeconds': 3,
     'responseHeaders': {'x-a': 'b'}, 'responseBody': 'n', 'perEvent': true}";
@@ -343,6 +352,13 @@ proptest! {
     fn other_bodies_are_accepted_or_their_faults_told(changes in changes()) {
         let stored = |read: &_| inspector_from_text(&inspector_to_text(read));
         check(parse_inspector(&changed(INSPECTOR, changes.clone())), stored);
+        let stored = |read: &_| alert_rule_from_text(&alert_rule_to_text(read));
+        check(parse_alert_rule(&changed(ALERT_RULE, changes.clone())), stored);
+        let stored = |read: &_| alert_channel_from_text(&alert_channel_to_text(read));
+        for channel in [EMAIL, CHAT] {
+            let body = changed(channel, changes.clone());
+            check(parse_alert_channel(&body, None, false), stored);
+        }
         let same = |read: &Rotation| Ok(read.clone());
         check(parse_rotation(&changed(ROTATION, changes.clone())), same);
         let registry = Registry::default();

@@ -1,0 +1,140 @@
+//! The page of alerts: what fires, what is watched, who is told, and the last messages.
+
+mod form;
+
+pub(crate) use form::{AlertChannelForm, AlertRuleForm};
+
+use crate::admin::pages::*;
+use crate::model::alert::{AlertMessageState, StoredAlertMessage};
+
+const PAGE: &str = "/admin/alerts";
+
+/// Messages on the page; `GET /everpost/alerts/messages` has all.
+const MESSAGES_SHOWN: usize = 20;
+
+pub(crate) async fn show(call: Call) -> PageResult {
+    let messages = call.views.alert_messages(None, MESSAGES_SHOWN).await?.rows;
+    let recipe = Recipe::of(&call, "/everpost/alerts", "everpost alerts list");
+    answer!("pages/alerts.html", &call.visitor, "Alerts", {
+        rules: Vec<StoredAlertRule> = call.views.alert_rules().await?,
+        channels: Vec<StoredAlertChannel> = call.views.alert_channels().await?,
+        messages: Vec<StoredAlertMessage> = messages,
+        recipe: Recipe = recipe,
+    })
+}
+
+fn firing(rules: &[StoredAlertRule]) -> usize {
+    rules.iter().map(|rule| rule.firing().count()).sum()
+}
+
+fn state_of_rule(rule: &StoredAlertRule) -> Badge {
+    match (rule.rule.enabled, rule.firing().count()) {
+        (false, _) => Badge::new(Tone::Rest, "Off"),
+        (true, 0) => Badge::new(Tone::Good, "On"),
+        (true, _) => Badge::new(Tone::Bad, "Firing"),
+    }
+}
+
+fn state_of_channel(channel: &StoredAlertChannel) -> Badge {
+    match (channel.is_failing(), channel.sent_at) {
+        (true, _) => Badge::new(Tone::Bad, "Failing"),
+        (false, Some(_)) => Badge::new(Tone::Good, "Working"),
+        (false, None) => Badge::new(Tone::Rest, "Not used yet"),
+    }
+}
+
+fn state_of_message(message: &StoredAlertMessage) -> Badge {
+    match message.state {
+        AlertMessageState::Pending => Badge::new(Tone::Warn, "Pending"),
+        AlertMessageState::Sent => Badge::new(Tone::Good, "Sent"),
+        AlertMessageState::Failed => Badge::new(Tone::Bad, "Failed"),
+    }
+}
+
+impl Subject for StoredAlertRule {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
+        site.alert_rule(name_of(names, "rule")).await
+    }
+
+    fn page(&self) -> String {
+        PAGE.to_owned()
+    }
+
+    fn name(&self) -> String {
+        self.name.to_string()
+    }
+
+    fn address(&self) -> String {
+        format!("/admin/alert-rules/{}", self.name)
+    }
+}
+
+impl Subject for StoredAlertChannel {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
+        site.alert_channel(name_of(names, "channel")).await
+    }
+
+    fn page(&self) -> String {
+        PAGE.to_owned()
+    }
+
+    fn name(&self) -> String {
+        self.name.to_string()
+    }
+
+    fn address(&self) -> String {
+        format!("/admin/alert-channels/{}", self.name)
+    }
+}
+
+/// Switches a rule on or off.
+pub(crate) async fn enable(call: Call<StoredAlertRule>, enabled: bool) -> PageResult<Done> {
+    let (name, mut rule) = (&call.of.name, call.of.rule.clone());
+    rule.enabled = enabled;
+    call.broker.put_alert_rule(call.by(), name, rule).await?;
+    Ok(Done::well(match enabled {
+        true => format!("Alert rule {name} is on."),
+        false => format!("Alert rule {name} is off."),
+    }))
+}
+
+pub(crate) async fn ask_to_delete_rule(call: Call<StoredAlertRule>) -> PageResult<Question> {
+    Ok(
+        Question::new(format!("Delete alert rule {}?", call.of.name))
+            .would("Nobody would be told of what it watches any more.")
+            .dangerously(),
+    )
+}
+
+pub(crate) async fn delete_rule(call: Call<StoredAlertRule>) -> PageResult<Done> {
+    let name = &call.of.name;
+    call.broker.delete_alert_rule(call.by(), name).await?;
+    Ok(Done::well(format!("Alert rule {name} has been deleted.")))
+}
+
+/// Sends a test message, and says what the other side answered.
+pub(crate) async fn test_channel(call: Call<StoredAlertChannel>) -> PageResult<Done> {
+    let name = &call.of.name;
+    Ok(
+        match call.broker.test_alert_channel(call.by(), name).await? {
+            Ok(answer) => Done::well(format!("Test message sent to {name}. Answer: {answer}")),
+            Err(error) => Done::failed(format!("No test message was sent to {name}: {error}")),
+        },
+    )
+}
+
+pub(crate) async fn ask_to_delete_channel(call: Call<StoredAlertChannel>) -> PageResult<Question> {
+    Ok(
+        Question::new(format!("Delete alert channel {}?", call.of.name))
+            .would("No more messages would be sent to it, and those in the list would be deleted.")
+            .dangerously(),
+    )
+}
+
+pub(crate) async fn delete_channel(call: Call<StoredAlertChannel>) -> PageResult<Done> {
+    let name = &call.of.name;
+    call.broker.delete_alert_channel(call.by(), name).await?;
+    Ok(Done::well(format!(
+        "Alert channel {name} has been deleted."
+    )))
+}

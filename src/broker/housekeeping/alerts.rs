@@ -1,0 +1,265 @@
+//! The watch over alerts: gathers facts, has the rules judge them, and sends the messages.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use url::Url;
+
+use crate::base::Timestamp;
+use crate::base::human::date_time;
+use crate::broker::Broker;
+use crate::model::alert::{
+    AlertCondition, AlertMessage, AlertSent, EndpointHealth, Facts, StoredAlertChannel,
+    StoredAlertRule,
+};
+use crate::model::destination::DeliveryMode;
+use crate::model::name::TopicName;
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::subscription::{Disabled, EventSubscription, SubscriptionId, SubscriptionStatus};
+use crate::store::{DueAlertMessage, StoreError};
+use crate::wire::alert::AlertNotice;
+
+/// Pause between two looks. Whoever is told of a failure minutes later does not mind these seconds.
+const ROUND_INTERVAL: Duration = Duration::from_secs(10);
+
+/// When the certificate that clients are shown ends; `None` if there is none to renew.
+pub type CertificateEnd = Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>;
+
+impl Broker {
+    /// Watches until the broker stops.
+    pub async fn run_alerts(self, certificate_end: CertificateEnd) {
+        while !self.is_stopping() {
+            if let Err(error) = self.check_alerts(certificate_end()).await {
+                tracing::warn!(%error, "the alert rules could not be judged and will be again");
+            }
+            tokio::select! {
+                () = tokio::time::sleep(ROUND_INTERVAL) => {}
+                () = self.shared.alert_wake.notified() => {}
+                () = self.stopping() => {}
+            }
+        }
+    }
+
+    /// One look: what begins to fire or ends is stored with its messages, and those that are due are sent.
+    pub async fn check_alerts(&self, certificate_end: Option<Timestamp>) -> Result<(), StoreError> {
+        let rules = self.store().views.alert_rules().await?;
+        let is_heard = !self.store().views.alert_channels().await?.is_empty();
+        let now = self.clock().now();
+        let facts = self.alert_facts(&rules, certificate_end, now).await?;
+        let mut firing = 0;
+        for rule in rules {
+            let (alerts, message) = rule.evaluate(&facts, is_heard, now);
+            firing += alerts.iter().filter(|alert| !alert.is_over).count();
+            if alerts != rule.alerts || message.is_some() {
+                let alerts_store = &self.store().alerts;
+                alerts_store.record(rule, alerts, message, now).await?;
+            }
+        }
+        self.meters().alerting(firing);
+        self.send_due_alerts().await
+    }
+
+    /// What the enabled rules want to know, and nothing else.
+    async fn alert_facts(
+        &self,
+        rules: &[StoredAlertRule],
+        certificate_end: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<Facts, StoreError> {
+        let enabled = rules.iter().filter(|rule| rule.rule.enabled);
+        let conditions: Vec<_> = enabled.map(|rule| &rule.rule.condition).collect();
+        let is_asked = |is_it: fn(&AlertCondition) -> bool| conditions.iter().any(|it| is_it(it));
+        let registry = self.registry();
+        let mut facts = Facts {
+            disk_free: self.store().upkeep.free_bytes(),
+            backup: self
+                .backups()
+                .last
+                .map(|last| last.error.map_or(Ok(()), Err)),
+            ..Facts::default()
+        };
+        if is_asked(|it| matches!(it, AlertCondition::EndpointFailing { .. })) {
+            facts.endpoints = self.endpoint_facts(&registry, now);
+        }
+        if is_asked(|it| matches!(it, AlertCondition::OldPending { .. })) {
+            let oldest = self.store().views.oldest_pending().await?;
+            facts.oldest_pending = named(&registry, oldest);
+        }
+        if is_asked(|it| matches!(it, AlertCondition::NoEvents { .. })) {
+            facts.last_events = self.last_events(&registry, now).await?;
+        }
+        if is_asked(|it| matches!(it, AlertCondition::Expiring { .. })) {
+            facts.expiring = self.expiring(certificate_end).await?;
+        }
+        facts.dead_letters = self.dead_letter_facts(&registry, &conditions, now).await?;
+        Ok(facts)
+    }
+
+    /// Of every subscription that is sent something and may be.
+    fn endpoint_facts(&self, registry: &Registry, now: Timestamp) -> Vec<(String, EndpointHealth)> {
+        let sent = |(_, each): &(_, &Arc<EventSubscription>)| {
+            each.definition.destination.delivery_mode() == DeliveryMode::Push
+        };
+        let sent = registry.subscriptions().filter(sent);
+        let facts = sent.filter_map(|(topic, each)| {
+            let health = self.endpoint_health(each, now)?;
+            Some((title(topic, each), health))
+        });
+        facts.collect()
+    }
+
+    /// `None` of an endpoint that nothing is sent to on purpose.
+    fn endpoint_health(
+        &self,
+        subscription: &EventSubscription,
+        now: Timestamp,
+    ) -> Option<EndpointHealth> {
+        let known = self.health().known(subscription.id);
+        let health = known.unwrap_or_default();
+        let failing = |since, detail| Some(EndpointHealth::Failing { since, detail });
+        match subscription.standing(&health, now) {
+            SubscriptionStatus::Disabled(Disabled::Gone { at }) => {
+                failing(at, "disabled after the response 410".to_owned())
+            }
+            SubscriptionStatus::Expired
+            | SubscriptionStatus::Paused
+            | SubscriptionStatus::Disabled(Disabled::ByOperator)
+            | SubscriptionStatus::NotValidated(_) => None,
+            SubscriptionStatus::Active
+            | SubscriptionStatus::Gone
+            | SubscriptionStatus::OnProbation => match health.failing_since.or(health.gone_since) {
+                Some(since) => {
+                    let last = health.probation.and_then(|probation| probation.status);
+                    let last = last.map_or_else(String::new, |it| format!(", last response {it}"));
+                    let since_when = date_time(since);
+                    failing(
+                        since,
+                        format!("every attempt fails since {since_when} UTC{last}"),
+                    )
+                }
+                None if known.is_some() => Some(EndpointHealth::Working),
+                None => Some(EndpointHealth::Unknown),
+            },
+        }
+    }
+
+    /// For each number of minutes that a rule looks back.
+    async fn dead_letter_facts(
+        &self,
+        registry: &Registry,
+        conditions: &[&AlertCondition],
+        now: Timestamp,
+    ) -> Result<BTreeMap<u32, Vec<(String, u64)>>, StoreError> {
+        let minutes = conditions.iter().filter_map(|condition| match condition {
+            AlertCondition::DeadLetters { minutes, .. } => Some(*minutes),
+            AlertCondition::EndpointFailing { .. }
+            | AlertCondition::OldPending { .. }
+            | AlertCondition::DiskSpace { .. }
+            | AlertCondition::NoEvents { .. }
+            | AlertCondition::Expiring { .. }
+            | AlertCondition::BackupFailed => None,
+        });
+        let minutes: BTreeSet<u32> = minutes.collect();
+        let mut facts = BTreeMap::new();
+        for minutes in minutes {
+            let from = now - minutes * Duration::from_secs(60);
+            let counted = self.store().views.dead_lettered_since(from).await?;
+            facts.insert(minutes, named(registry, counted));
+        }
+        Ok(facts)
+    }
+
+    /// When the last event of each topic came, or the topic itself.
+    async fn last_events(
+        &self,
+        registry: &Registry,
+        now: Timestamp,
+    ) -> Result<Vec<(TopicName, Timestamp)>, StoreError> {
+        /// An event may have come at the end of the minute that it is counted in.
+        const MINUTE: Duration = Duration::from_secs(60);
+        let newest: HashMap<_, _> = self.store().views.last_events().await?;
+        let last = |entry: &Arc<TopicEntry>| {
+            let topic = &entry.topic;
+            let last = newest
+                .get(&topic.id)
+                .map(|start| (*start + MINUTE).min(now));
+            (topic.name.clone(), last.unwrap_or(topic.created_at))
+        };
+        Ok(registry.made_topics().map(last).collect())
+    }
+
+    async fn expiring(
+        &self,
+        certificate_end: Option<Timestamp>,
+    ) -> Result<Vec<(String, Timestamp)>, StoreError> {
+        let certificate = certificate_end.map(|at| ("TLS certificate".to_owned(), at));
+        let tokens = self.store().accounts.tokens().await?.into_iter();
+        let tokens =
+            tokens.filter_map(|it| Some((format!("API token {}", it.name), it.expires_at?)));
+        Ok(certificate.into_iter().chain(tokens).collect())
+    }
+
+    async fn send_due_alerts(&self) -> Result<(), StoreError> {
+        let due = self.store().alerts.due(self.clock().now()).await?;
+        let sending = due.iter().map(|each| self.send_alert(each));
+        for sent in join_all(sending).await {
+            sent?;
+        }
+        Ok(())
+    }
+
+    async fn send_alert(&self, due: &DueAlertMessage) -> Result<(), StoreError> {
+        let (channel, attempts) = (&due.channel, due.attempts + 1);
+        let sent = self
+            .tell(channel, &due.rule, &due.message, due.created_at)
+            .await;
+        self.meters().alert_sent(sent.is_ok());
+        if let Err(error) = &sent {
+            tracing::warn!(channel = %channel.name, rule = due.rule, attempts, error, "an alert message was not sent");
+        }
+        let (alerts, now) = (&self.store().alerts, self.clock().now());
+        let message = Some((due.id, attempts));
+        alerts.record_sent(channel.id, message, sent, now).await
+    }
+
+    /// Sends a message of `rule` that was made at `at`.
+    pub(in crate::broker) async fn tell(
+        &self,
+        channel: &StoredAlertChannel,
+        rule: &str,
+        message: &AlertMessage,
+        at: Timestamp,
+    ) -> AlertSent {
+        let public_url = &self.options().public_url;
+        let url = Url::parse(public_url).ok();
+        let notice = AlertNotice {
+            rule,
+            message,
+            link: &format!("{public_url}/admin/alerts"),
+            source: url.as_ref().and_then(Url::host_str).unwrap_or_default(),
+            at,
+        };
+        self.outbound().send_alert(&channel.channel, &notice).await
+    }
+}
+
+fn title(topic: &TopicEntry, subscription: &EventSubscription) -> String {
+    format!("{}/{}", topic.topic.name, subscription.name)
+}
+
+/// By the names of those that there still are. A queue has the name of its topic.
+fn named<T>(registry: &Registry, found: Vec<(SubscriptionId, T)>) -> Vec<(String, T)> {
+    let name = |id| {
+        let (topic, subscription) = registry.subscription(id)?;
+        Some(match topic.queue() {
+            Some(_) => topic.topic.name.to_string(),
+            None => title(topic, subscription),
+        })
+    };
+    let found = found.into_iter();
+    found
+        .filter_map(|(id, value)| Some((name(id)?, value)))
+        .collect()
+}

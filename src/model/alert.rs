@@ -1,0 +1,517 @@
+//! Alerts: what is watched, when somebody is told, and by which channels. Pure.
+//!
+//! A rule finds objects that it fires for, such as endpoints that fail. Each of them is one alert: told once when it
+//! begins, and once when it is over. What begins and ends at the same time is one message.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use url::Url;
+
+use crate::base::Timestamp;
+use crate::base::human::{bytes, date_time};
+use crate::base::named::{ids, named_enum};
+use crate::model::access::Secret;
+use crate::model::limits::{
+    ALERT_ATTEMPTS_MAX, ALERT_DETAIL_BYTES_MAX, ALERT_LINES_MAX, ALERT_MESSAGE_INTERVAL,
+    ALERTS_PER_RULE_MAX,
+};
+use crate::model::name::{AlertChannelName, AlertRuleName, TopicName};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// What is watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlertRule {
+    pub enabled: bool,
+    pub condition: AlertCondition,
+}
+
+/// When a rule fires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AlertCondition {
+    /// No attempt of an event subscription has succeeded for so long.
+    EndpointFailing { minutes: u32 },
+    /// The oldest pending delivery of an event subscription or a queue is older than that.
+    OldPending { minutes: u32 },
+    /// At least `count` deliveries of an event subscription or a queue were dead-lettered within that time.
+    DeadLetters { count: u32, minutes: u32 },
+    /// Less is free on the disk of the data directory.
+    DiskSpace { megabytes: u32 },
+    /// Nothing was published to a topic for so long.
+    NoEvents { topic: TopicName, minutes: u32 },
+    /// The TLS certificate or an API token expires within so many days.
+    Expiring { days: u32 },
+    /// The last backup failed.
+    BackupFailed,
+}
+
+/// What rules are judged by.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    pub endpoints: Vec<(String, EndpointHealth)>,
+    /// When the oldest pending delivery of each subscription was published.
+    pub oldest_pending: Vec<(String, Timestamp)>,
+    /// Dead letters of each subscription, by how many of the last minutes.
+    pub dead_letters: BTreeMap<u32, Vec<(String, u64)>>,
+    pub disk_free: Option<u64>,
+    /// When the last event of each topic came.
+    pub last_events: Vec<(TopicName, Timestamp)>,
+    /// What expires, and when.
+    pub expiring: Vec<(String, Timestamp)>,
+    /// How the last backup since the start ended.
+    pub backup: Option<Result<(), String>>,
+}
+
+/// What is known of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndpointHealth {
+    /// Nothing was sent to it since the start.
+    Unknown,
+    Working,
+    Failing {
+        since: Timestamp,
+        detail: String,
+    },
+}
+
+/// An object that a rule fires for, or may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Finding {
+    object: String,
+    detail: String,
+    /// Otherwise nothing is known: an alert that fires goes on, and none begins.
+    is_certain: bool,
+}
+
+ids! {
+    /// The id of an alert rule.
+    AlertRuleId,
+    /// The id of an alert channel.
+    AlertChannelId,
+    /// The id of a message; ascending.
+    AlertMessageId,
+}
+
+/// An object that a rule fires for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alert {
+    /// The event subscription, the topic, the token.
+    pub object: String,
+    pub detail: String,
+    pub since: Timestamp,
+    /// Whether a message has said that it fires.
+    pub is_told: bool,
+    /// Whether it is over, which is still to be told.
+    pub is_over: bool,
+}
+
+/// A rule as it is stored, with its alerts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredAlertRule {
+    pub id: AlertRuleId,
+    pub name: AlertRuleName,
+    pub rule: AlertRule,
+    pub alerts: Vec<Alert>,
+    /// When the last message was made.
+    pub told_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// What a rule has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlertMessage {
+    pub subject: String,
+    pub text: String,
+    /// Whether the rule fires for anything.
+    pub is_firing: bool,
+}
+
+impl AlertCondition {
+    /// Its name in a few words.
+    pub fn title(&self) -> &'static str {
+        match self {
+            Self::EndpointFailing { .. } => "Endpoint failing",
+            Self::OldPending { .. } => "Deliveries pending too long",
+            Self::DeadLetters { .. } => "Dead letters",
+            Self::DiskSpace { .. } => "Low disk space",
+            Self::NoEvents { .. } => "No events",
+            Self::Expiring { .. } => "Certificate or token expiring",
+            Self::BackupFailed => "Backup failed",
+        }
+    }
+
+    /// When it fires, in half a sentence.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::EndpointFailing { minutes } => format!("An endpoint fails for {minutes} min"),
+            Self::OldPending { minutes } => {
+                format!("A delivery is pending for more than {minutes} min")
+            }
+            Self::DeadLetters { count, minutes } => {
+                format!("At least {count} dead letters within {minutes} min")
+            }
+            Self::DiskSpace { megabytes } => format!("Less than {megabytes} MiB of disk free"),
+            Self::NoEvents { topic, minutes } => {
+                format!("No event on topic {topic} for {minutes} min")
+            }
+            Self::Expiring { days } => {
+                format!("The TLS certificate or an API token expires within {days} d")
+            }
+            Self::BackupFailed => "The last backup failed".to_owned(),
+        }
+    }
+
+    fn findings(&self, facts: &Facts, now: Timestamp) -> Vec<Finding> {
+        match self {
+            Self::EndpointFailing { minutes } => {
+                let endpoints = facts.endpoints.iter();
+                let found = endpoints.filter_map(|(of, health)| failing(of, health, *minutes, now));
+                found.collect()
+            }
+            Self::OldPending { minutes } => {
+                let old = facts.oldest_pending.iter();
+                let old = old.filter(|(_, at)| now.since(*at) > *minutes * MINUTE);
+                let said = |at| format!("oldest pending since {} UTC", date_time(at));
+                old.map(|(of, at)| certain(of, said(*at))).collect()
+            }
+            Self::DeadLetters { count, minutes } => {
+                let counted = facts.dead_letters.get(minutes).into_iter().flatten();
+                let many = counted.filter(|(_, found)| *found >= u64::from(*count));
+                let said = |found| format!("dead letters within {minutes} min: {found}");
+                many.map(|(of, found)| certain(of, said(found))).collect()
+            }
+            Self::DiskSpace { megabytes } => low_disk(facts.disk_free, *megabytes),
+            Self::NoEvents { topic, minutes } => {
+                let mut all = facts.last_events.iter();
+                let last = all.find(|(name, _)| name == topic);
+                let quiet = last.filter(|(_, at)| now.since(*at) > *minutes * MINUTE);
+                let said = |at| format!("no event since {} UTC", date_time(at));
+                let quiet = quiet.map(|(name, at)| certain(name.as_str(), said(*at)));
+                Vec::from_iter(quiet)
+            }
+            Self::Expiring { days } => {
+                let soon = |at: Timestamp| at <= now + *days * DAY;
+                let said = |at: Timestamp| match at <= now {
+                    true => format!("expired at {} UTC", date_time(at)),
+                    false => format!("expires at {} UTC", date_time(at)),
+                };
+                let expiring = facts.expiring.iter().filter(|(_, at)| soon(*at));
+                expiring.map(|(of, at)| certain(of, said(*at))).collect()
+            }
+            Self::BackupFailed => {
+                let finding = match &facts.backup {
+                    None => Some(uncertain("backup")),
+                    Some(Ok(())) => None,
+                    Some(Err(error)) => Some(certain("backup", error)),
+                };
+                Vec::from_iter(finding)
+            }
+        }
+    }
+}
+
+fn certain(object: impl Into<String>, detail: impl Into<String>) -> Finding {
+    let mut detail: String = detail.into();
+    detail.truncate(detail.floor_char_boundary(ALERT_DETAIL_BYTES_MAX));
+    Finding {
+        object: object.into(),
+        detail,
+        is_certain: true,
+    }
+}
+
+fn uncertain(object: impl Into<String>) -> Finding {
+    Finding {
+        is_certain: false,
+        ..certain(object, "")
+    }
+}
+
+/// An endpoint that begins to fail after a restart may have failed before: that alert goes on.
+fn failing(of: &str, health: &EndpointHealth, minutes: u32, now: Timestamp) -> Option<Finding> {
+    match health {
+        EndpointHealth::Working => None,
+        EndpointHealth::Failing { since, detail } if now.since(*since) >= minutes * MINUTE => {
+            Some(certain(of, detail))
+        }
+        EndpointHealth::Unknown | EndpointHealth::Failing { .. } => Some(uncertain(of)),
+    }
+}
+
+/// It is over once a tenth more is free, so that one that is just about full does not come and go.
+fn low_disk(free: Option<u64>, megabytes: u32) -> Vec<Finding> {
+    const OBJECT: &str = "disk";
+    let least = u64::from(megabytes) << 20;
+    let finding = match free {
+        Some(free) if free < least => Some(certain(OBJECT, format!("{} free", bytes(free)))),
+        Some(free) if free >= least + least / 10 => None,
+        Some(_) | None => Some(uncertain(OBJECT)),
+    };
+    Vec::from_iter(finding)
+}
+
+impl StoredAlertRule {
+    /// Its alerts by these facts, and the message about what has changed, if one is to be sent now. While nobody listens
+    /// there is none, and what fires is told later.
+    pub fn evaluate(
+        &self,
+        facts: &Facts,
+        is_heard: bool,
+        now: Timestamp,
+    ) -> (Vec<Alert>, Option<AlertMessage>) {
+        let findings = match self.rule.enabled {
+            true => self.rule.condition.findings(facts, now),
+            false => Vec::new(),
+        };
+        let mut alerts = self.after(&findings, now);
+        let is_soon = |told_at| now.since(told_at) < ALERT_MESSAGE_INTERVAL && told_at <= now;
+        let has_news = alerts.iter().any(|alert| alert.is_over || !alert.is_told);
+        let message = match has_news && is_heard && !self.told_at.is_some_and(is_soon) {
+            true => Some(self.message(&alerts)),
+            false => None,
+        };
+        if message.is_some() || !is_heard {
+            alerts.retain(|alert| !alert.is_over);
+        }
+        for alert in &mut alerts {
+            alert.is_told |= message.is_some();
+        }
+        (alerts, message)
+    }
+
+    /// The alerts with what was found now. One that is over before it was told of leaves no trace.
+    fn after(&self, findings: &[Finding], now: Timestamp) -> Vec<Alert> {
+        let found = |alert: &Alert| findings.iter().find(|each| each.object == alert.object);
+        let follow = |alert: &Alert| match found(alert) {
+            Some(Finding {
+                is_certain: false, ..
+            }) => Some(alert.clone()),
+            Some(Finding { detail, .. }) => Some(Alert {
+                detail: detail.clone(),
+                is_over: false,
+                ..alert.clone()
+            }),
+            None if alert.is_told => Some(Alert {
+                is_over: true,
+                ..alert.clone()
+            }),
+            None => None,
+        };
+        let mut alerts: Vec<Alert> = self.alerts.iter().filter_map(follow).collect();
+        let is_known = |each: &Finding| self.alerts.iter().any(|known| known.object == each.object);
+        let new = findings
+            .iter()
+            .filter(|each| each.is_certain && !is_known(each));
+        alerts.extend(new.map(|Finding { object, detail, .. }| Alert {
+            object: object.clone(),
+            detail: detail.clone(),
+            since: now,
+            is_told: false,
+            is_over: false,
+        }));
+        alerts.truncate(ALERTS_PER_RULE_MAX);
+        alerts
+    }
+
+    fn message(&self, alerts: &[Alert]) -> AlertMessage {
+        let title = self.rule.condition.title();
+        let (over, firing): (Vec<&Alert>, Vec<&Alert>) = alerts.iter().partition(|it| it.is_over);
+        let (old, new): (Vec<&Alert>, Vec<&Alert>) =
+            firing.iter().copied().partition(|it| it.is_told);
+        let subject = match new.is_empty() {
+            false => format!("{title}: {}", named(&new)),
+            true => format!("Resolved: {title}: {}", named(&over)),
+        };
+        let mut lines: Vec<String> = Vec::new();
+        lines.extend(new.iter().map(|it| format!("{}: {}", it.object, it.detail)));
+        lines.extend(over.iter().map(|it| format!("Resolved: {}", it.object)));
+        if lines.len() > ALERT_LINES_MAX {
+            let more = lines.split_off(ALERT_LINES_MAX).len();
+            lines.push(format!("and {more} more"));
+        }
+        if !old.is_empty() {
+            lines.push(format!("Still firing: {}", named(&old)));
+        }
+        AlertMessage {
+            subject,
+            text: lines.join("\n"),
+            is_firing: !firing.is_empty(),
+        }
+    }
+
+    /// The alerts that fire.
+    pub fn firing(&self) -> impl Iterator<Item = &Alert> {
+        self.alerts.iter().filter(|alert| !alert.is_over)
+    }
+}
+
+/// `orders/billing and 2 more`.
+fn named(alerts: &[&Alert]) -> String {
+    match alerts {
+        [] => String::new(),
+        [one] => one.object.clone(),
+        [first, others @ ..] => format!("{} and {} more", first.object, others.len()),
+    }
+}
+
+impl AlertMessage {
+    /// The message that tries a channel.
+    pub fn test() -> Self {
+        Self {
+            subject: "Test message".to_owned(),
+            text: "Alerts of this Everpost arrive here.".to_owned(),
+            is_firing: true,
+        }
+    }
+}
+
+/// When a message is sent once more after so many attempts; `None`: it is given up.
+pub fn next_attempt(attempts: u32, now: Timestamp) -> Option<Timestamp> {
+    let wait = ALERT_MESSAGE_INTERVAL * 2_u32.pow(attempts.saturating_sub(1).min(16));
+    (attempts < ALERT_ATTEMPTS_MAX).then_some(now + wait)
+}
+
+/// Who is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AlertChannel {
+    Email(Box<EmailChannel>),
+    WebHook(WebHookChannel),
+}
+
+/// Messages by SMTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmailChannel {
+    pub host: String,
+    pub port: u16,
+    pub security: SmtpSecurity,
+    pub username: Option<String>,
+    pub password: Option<Secret>,
+    pub from: String,
+    pub to: Vec<String>,
+}
+
+named_enum! {
+    /// How the connection to a mail server is encrypted.
+    pub enum SmtpSecurity {
+        StartTls,
+        Tls,
+        /// Not at all: for a relay on the same machine.
+        None,
+    }
+}
+
+/// Messages by HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebHookChannel {
+    pub format: AlertFormat,
+    /// Whoever knows it can post there, so it is a secret.
+    pub endpoint_url: Option<Secret>,
+    /// The integration key of PagerDuty; for others a bearer token.
+    pub token: Option<Secret>,
+}
+
+named_enum! {
+    /// What the body of a message looks like.
+    pub enum AlertFormat {
+        Json,
+        Slack,
+        Teams,
+        Discord,
+        Ntfy,
+        PagerDuty,
+    }
+}
+
+/// Where PagerDuty takes events.
+const PAGER_DUTY: &str = "https://events.pagerduty.com/v2/enqueue";
+
+impl WebHookChannel {
+    pub fn url(&self) -> Option<Url> {
+        let pager_duty = Some(PAGER_DUTY).filter(|_| self.format == AlertFormat::PagerDuty);
+        let own = self.endpoint_url.as_ref().map(Secret::reveal);
+        own.or(pager_duty)?.parse().ok()
+    }
+}
+
+impl AlertChannel {
+    /// Its kind in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Email(_) => "E-mail",
+            Self::WebHook(webhook) => match webhook.format {
+                AlertFormat::Json => "Webhook",
+                AlertFormat::Slack => "Slack",
+                AlertFormat::Teams => "Teams",
+                AlertFormat::Discord => "Discord",
+                AlertFormat::Ntfy => "ntfy",
+                AlertFormat::PagerDuty => "PagerDuty",
+            },
+        }
+    }
+
+    /// Where messages go, without secrets.
+    pub fn target(&self) -> String {
+        match self {
+            Self::Email(email) => email.to.join(", "),
+            Self::WebHook(webhook) => {
+                let url = webhook.url();
+                let host = url.as_ref().and_then(Url::host_str);
+                host.unwrap_or_default().to_owned()
+            }
+        }
+    }
+}
+
+/// A channel as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredAlertChannel {
+    pub id: AlertChannelId,
+    pub name: AlertChannelName,
+    pub channel: AlertChannel,
+    pub sent_at: Option<Timestamp>,
+    /// When it last failed, and how.
+    pub failed_at: Option<Timestamp>,
+    pub error: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl StoredAlertChannel {
+    /// Whether the last message did not arrive.
+    pub fn is_failing(&self) -> bool {
+        self.failed_at.is_some() && self.failed_at > self.sent_at
+    }
+}
+
+named_enum! {
+    /// What became of a message.
+    pub enum AlertMessageState {
+        Pending,
+        Sent,
+        Failed,
+    }
+}
+
+/// A message to one channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredAlertMessage {
+    pub id: AlertMessageId,
+    pub rule: String,
+    pub channel: String,
+    pub message: AlertMessage,
+    pub state: AlertMessageState,
+    pub attempts: u32,
+    pub created_at: Timestamp,
+    pub next_attempt_at: Option<Timestamp>,
+    pub sent_at: Option<Timestamp>,
+    pub error: Option<String>,
+}
+
+/// The result of a test of a channel: what the other side answered, or what went wrong.
+pub type AlertSent = Result<String, String>;
+
+#[cfg(test)]
+mod tests;
