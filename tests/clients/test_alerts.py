@@ -41,7 +41,9 @@ class MailServer(Controller):
         )
 
     def _trigger_server(self):
-        """Its own way to see whether it runs connects to the port that was asked for, which is 0."""
+        """Looks whether it runs, by then on a port that is known."""
+        self.port = self.server.sockets[0].getsockname()[1]
+        super()._trigger_server()
 
     def authenticate(self, server, session, envelope, mechanism, given):
         return AuthResult(success=given.password == PASSWORD.encode())
@@ -49,10 +51,6 @@ class MailServer(Controller):
     async def handle_DATA(self, server, session, envelope):
         self.mails.append((envelope.rcpt_tos, email.message_from_bytes(envelope.content)))
         return "250 Taken as 4711"
-
-    @property
-    def bound_port(self):
-        return self.server.sockets[0].getsockname()[1]
 
     def wait_for(self, count):
         eventually(lambda: len(self.mails) >= count, f"{count} mails")
@@ -101,7 +99,7 @@ def mail_channel(server, **more):
     return {
         "type": "Email",
         "host": "localhost",
-        "port": server.bound_port,
+        "port": server.port,
         "from": "Everpost <everpost@example.com>",
         "to": ["ops@example.com", "dev@example.com"],
         "username": "everpost",
