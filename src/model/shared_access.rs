@@ -25,6 +25,12 @@ impl Rights {
         manage: true,
     };
 
+    /// To send and to receive.
+    pub const USE: Self = Self {
+        manage: false,
+        ..Self::ALL
+    };
+
     /// Whether `right` is among them.
     pub fn allow(self, right: Right) -> bool {
         self.manage

@@ -5,10 +5,10 @@ from azure.servicebus import ServiceBusMessage
 WAIT_S = 5
 
 
-def connection_string(appliance, key=None):
+def connection_string(appliance, key=None, rule="RootManageSharedAccessKey"):
     endpoint = appliance.url.removeprefix("http://")
     return (
-        f"Endpoint=sb://{endpoint};SharedAccessKeyName=RootManageSharedAccessKey;"
+        f"Endpoint=sb://{endpoint};SharedAccessKeyName={rule};"
         f"SharedAccessKey={key or appliance.token};UseDevelopmentEmulator=true;"
     )
 

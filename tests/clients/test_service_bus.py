@@ -530,3 +530,26 @@ def test_a_wrong_key_opens_nothing(appliance, queue):
     with ServiceBusClient.from_connection_string(string, retry_total=0) as client:
         with pytest.raises(ServiceBusAuthenticationError):
             send(client, queue, "lost")
+
+
+def test_a_key_of_a_queue_opens_that_queue_alone(appliance, create_queue):
+    queue, other = create_queue(requiresSession=True), create_queue()
+    keys = appliance.manage("POST", f"/topics/{queue}/listKeys")
+    with ServiceBusClient.from_connection_string(
+        connection_string(appliance, keys["key2"], rule="key2"), retry_total=0
+    ) as client:
+        send(client, queue, "mine", session_id="a")
+        with receiver(client, queue, session_id=NEXT_AVAILABLE_SESSION) as receiving:
+            receiving.session.set_state(b"half-way")
+            assert bodies(receiving.peek_messages()) == ["mine"]
+            assert drain(receiving, 1) == ["mine"]
+        with receiver(client, queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+            assert dead.peek_messages() == []
+        with pytest.raises(ServiceBusAuthenticationError):
+            send(client, other, "lost")
+    for key, rule in ((keys["key1"], "key2"), (keys["key2"], "key3")):
+        with ServiceBusClient.from_connection_string(
+            connection_string(appliance, key, rule), retry_total=0
+        ) as client:
+            with pytest.raises(ServiceBusAuthenticationError):
+                send(client, queue, "lost", session_id="a")

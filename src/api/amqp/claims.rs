@@ -20,12 +20,8 @@ pub struct Claims {
 impl Claims {
     /// Rights on the resource with the URL or path `resource`.
     pub fn new(resource: &str, rights: Rights, expires_at: Option<Timestamp>) -> Self {
-        let path = match resource.split_once("://") {
-            Some((_scheme, rest)) => rest.split_once('/').map_or("", |(_host, path)| path),
-            None => resource,
-        };
         Self {
-            path: path.trim_matches('/').to_lowercase(),
+            path: path_of(resource).to_lowercase(),
             rights,
             expires_at,
         }
@@ -83,4 +79,13 @@ impl Claims {
     pub(super) fn replace(&self, older: &Self) -> bool {
         self.path == older.path
     }
+}
+
+/// The path of a resource that is named by its URL or its path, without slashes around it.
+pub(super) fn path_of(resource: &str) -> &str {
+    let path = match resource.split_once("://") {
+        Some((_scheme, rest)) => rest.split_once('/').map_or("", |(_host, path)| path),
+        None => resource,
+    };
+    path.trim_matches('/')
 }

@@ -1,6 +1,7 @@
 //! What the addresses of clients stand for: queues, topics and event subscriptions, the same ones that the other faces
 //! of the appliance serve.
 
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,11 +9,12 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::ApiState;
-use crate::api::amqp::claims::Claims;
+use crate::api::amqp::claims::{Claims, path_of};
 use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender};
 use crate::api::amqp::queue::Queue;
 use crate::api::amqp::sessions::Sessions;
 use crate::api::amqp::topic::ToTopic;
+use crate::model::access::{KeyName, KeyOwner, KeyRef, Secret};
 use crate::model::lease::SubQueue;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
@@ -26,7 +28,8 @@ use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::sas::RULE;
 
-/// All of them, as a client sees them. The key of their one rule is the management token.
+/// All of them, as a client sees them. The rule for all has the management token as its key; each queue has two
+/// rules of its own, its access keys (rule S1.1).
 pub(in crate::api) struct Entities {
     state: ApiState,
     client: IpAddr,
@@ -99,6 +102,21 @@ impl Entities {
         }))
     }
 
+    /// The key of that name of the queue that `resource` is, or is a part of.
+    fn key_of_queue(&self, name: &str, resource: &str) -> Option<(KeyRef, Secret)> {
+        let mut names = KeyName::ALL.into_iter();
+        let key = names.find(|key| key.name().eq_ignore_ascii_case(name))?;
+        let queue = path_of(resource).split('/').next()?;
+        let (topic, _) = self
+            .state
+            .broker
+            .queue(&TopicName::custom(queue).ok()?)
+            .ok()?;
+        let owner = KeyOwner::Topic(topic.topic.id);
+        let keys = topic.topic.keys.as_ref()?;
+        Some((KeyRef { owner, key }, keys.get(key).clone()))
+    }
+
     fn to_topic(&self, topic: Arc<TopicEntry>) -> Result<ToTopic, AmqpError> {
         let schema = &topic.topic.definition.input_schema;
         if topic.topic.is_built_in() || *schema != InputSchema::CloudEventSchemaV1_0 {
@@ -122,10 +140,19 @@ impl Nodes for Entities {
 
     fn token(&self, request: &PutToken) -> Result<Claims, AmqpError> {
         let now = self.state.broker.clock().now();
-        Claims::of_token(request, now, |rule, _| {
-            let is_known = rule.eq_ignore_ascii_case(RULE);
-            is_known.then(|| (self.state.token.secret(), Rights::ALL))
-        })
+        let used = Cell::new(None);
+        let claims = Claims::of_token(request, now, |rule, resource| {
+            if rule.eq_ignore_ascii_case(RULE) {
+                return Some((self.state.token.secret(), Rights::ALL));
+            }
+            let (of, key) = self.key_of_queue(rule, resource)?;
+            used.set(Some(of));
+            Some((key, Rights::USE))
+        })?;
+        if let Some(key) = used.into_inner() {
+            self.state.broker.note_key_use(key);
+        }
+        Ok(claims)
     }
 
     async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError> {
