@@ -101,6 +101,8 @@ pub struct Peeked {
     pub delivery: Delivery,
     pub event: Arc<StoredEvent>,
     pub deferred: bool,
+    /// The end of its newest lock, which may have lapsed.
+    pub locked_until: Option<Timestamp>,
     /// Of a dead letter.
     pub dead_letter: Option<DeadLetter>,
     /// See [`LockChange::properties`].
@@ -156,8 +158,8 @@ const LOCK: &str = "UPDATE delivery SET lock_token = ?2, locked_at = ?3, locked_
 struct Lockable {
     delivery: Delivery,
     deferred: bool,
-    /// Beginning and end of a lock that has lapsed.
-    lapsed: Option<(Timestamp, Timestamp)>,
+    /// Beginning and end of its newest lock, which has lapsed if it is locked anew.
+    lock: Option<(Timestamp, Timestamp)>,
     dead_letter: Option<DeadLetter>,
     properties: Option<Vec<u8>>,
     origin: Origin,
@@ -177,7 +179,7 @@ impl Lockable {
         Ok(Self {
             delivery: delivery(row)?,
             deferred: row.get(5)?,
-            lapsed: from.zip(until),
+            lock: from.zip(until),
             dead_letter,
             properties: row.get(13)?,
             origin: Origin {
@@ -210,7 +212,7 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
             }
             event => event,
         };
-        if let Some((from, until)) = found.lapsed.filter(|_| counts) {
+        if let Some((from, until)) = found.lock.filter(|_| counts) {
             record_lapse(tx, id, attempts, from, until)?;
         }
         let values = params![id, token, now, until, counts];
@@ -248,7 +250,12 @@ fn bounds(
 /// Deliveries by their numbers. One whose event cannot be read is left out.
 pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>, StoreError> {
     let (of, session) = (request.of, request.session.as_deref());
-    let select = select(of, session, "id >= ?2 ORDER BY id LIMIT ?3");
+    // The index has the numbers. Whole rows would be sorted, however many lie there.
+    let numbers = format!(
+        "SELECT id FROM delivery WHERE {} AND id >= ?2 ORDER BY id LIMIT ?3",
+        scope(of, session)
+    );
+    let select = select(&format!("id IN ({numbers}) ORDER BY id"));
     let values = params![of.subscription, request.from, request.limit, session];
     let mut peeked = Vec::new();
     let mut bytes = 0;
@@ -264,6 +271,7 @@ pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>
             delivery: found.delivery,
             event: Arc::new(event),
             deferred: found.deferred,
+            locked_until: found.lock.map(|(_, until)| until),
             dead_letter: found.dead_letter,
             properties: found.properties,
             origin: found.origin,
@@ -272,18 +280,20 @@ pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>
     Ok(peeked)
 }
 
-/// The deliveries of a queue, or of one session of it, which is `?4`.
-fn select(of: QueueRef, session: Option<&str>, condition: &str) -> String {
+/// Deliveries as [`Lockable::of`] reads them.
+fn select(condition: &str) -> String {
+    format!("SELECT {DELIVERY_COLUMNS}, {LOCKABLE} FROM delivery WHERE {condition}")
+}
+
+/// Of a queue, which is `?1`, or of one session of it, which is `?4`.
+fn scope(of: QueueRef, session: Option<&str>) -> String {
     // A literal, since SQLite uses a partial index only if it sees the value.
     let state = of.queue.state().name();
     let session = match session {
         Some(_) => "session = ?4",
         None => "?4 IS NULL",
     };
-    format!(
-        "SELECT {DELIVERY_COLUMNS}, {LOCKABLE} FROM delivery \
-         WHERE subscription_id = ?1 AND state = '{state}' AND {session} AND {condition}"
-    )
+    format!("subscription_id = ?1 AND state = '{state}' AND {session}")
 }
 
 fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreError> {
@@ -292,12 +302,10 @@ fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreEr
         .session
         .as_ref()
         .map(|session| session.name.as_str());
+    let scope = scope(request.of, session);
     let find = |condition: &str, values: &[&dyn ToSql]| {
-        tx.all(
-            &select(request.of, session, condition),
-            values,
-            Lockable::of,
-        )
+        let select = select(&format!("{scope} AND {condition}"));
+        tx.all(&select, values, Lockable::of)
     };
     match &request.which {
         LockSelection::Due => {
