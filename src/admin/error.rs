@@ -157,7 +157,7 @@ macro_rules! tell {
 }
 
 tell!(ManageError, missing: ManageError::TopicNotFound(_) | ManageError::NamespaceNotFound(_)
-    | ManageError::SubscriptionNotFound(..), at "endpointUrl": ManageError::NotValidated { .. });
+    | ManageError::SubscriptionNotFound(..) | ManageError::QueueNotFound(_), at "endpointUrl": ManageError::NotValidated { .. });
 tell!(BackupRejected, at "directory": BackupRejected::NoDirectory | BackupRejected::Directory(..));
 tell!(AccountError, missing: AccountError::NotFound | AccountError::TokenNotFound);
 tell!(PublishError, later: PublishError::Stopping | PublishError::DiskLow);

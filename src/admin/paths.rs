@@ -15,6 +15,14 @@ pub(crate) fn subscription_page(topic: &str, name: &str) -> String {
     format!("{}/subscriptions/{name}", topic_page(topic))
 }
 
+pub(crate) fn queue_page(name: &str) -> String {
+    format!("/admin/queues/{name}")
+}
+
+pub(crate) fn message_page(queue: &str, number: impl Display) -> String {
+    format!("{}/messages/{number}", queue_page(queue))
+}
+
 pub(crate) fn inspector_page(name: &InspectorName) -> String {
     format!("/admin/inspectors/{}", name.key())
 }

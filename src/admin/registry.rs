@@ -14,6 +14,7 @@ use crate::admin::pages::alerts::{AlertChannelForm, AlertRuleForm};
 use crate::admin::pages::inspectors::InspectorForm;
 use crate::admin::pages::namespaces::NamespaceForm;
 use crate::admin::pages::playground::Tool;
+use crate::admin::pages::queues::{MessageForm, Queue, QueueForm};
 use crate::admin::pages::subscriptions::{NewSecret, Subscription};
 use crate::admin::pages::topics::{Events, TokenForm, TopicForm};
 use crate::admin::pages::*;
@@ -78,6 +79,18 @@ fn pages() -> Vec<Page> {
         action("/topics/{topic}/subscriptions/{name}/retry-now", Operator, "Retry now", subscriptions::retry_now),
         action("/topics/{topic}/subscriptions/{name}/delete", Admin, "Delete subscription", subscriptions::delete)
             .asking(subscriptions::ask_to_delete),
+        page("/queues", get(queues::list)).listed("Set up", "Queues", "queues"),
+        page("/export-queues", get(queues::export)),
+        admin_only("/new-queue", sheet::<QueueForm, ()>()),
+        page("/queues/{queue}", get(queues::show)),
+        admin_only("/queues/{queue}/edit", sheet::<QueueForm, Queue>()),
+        page("/queues/{queue}/keys", get(queues::show).post(keys::reveal::<Queue>)).guarded(),
+        admin_only("/queues/{queue}/keys/{key}/regenerate", post(keys::regenerate::<Queue>))
+            .named("Regenerate").asking(keys::ask_to_regenerate::<Queue>).guarded(),
+        operator("/queues/{queue}/send", sheet::<MessageForm, Queue>()),
+        page("/queues/{queue}/messages/{number}", get(queues::show_message)),
+        operator("/queues/{queue}/messages/{number}/body", get(queues::download)),
+        action("/queues/{queue}/delete", Admin, "Delete", queues::delete).asking(queues::ask_to_delete),
         page("/inspectors", get(inspectors::list)).listed("Set up", "Inspectors", "inspectors"),
         page("/events", get(events::list)).listed("Watch", "Events", "events"),
         operator("/events/export", get(events::export)),

@@ -210,7 +210,7 @@ mod tests {
             shown(Role::Admin),
             [
                 ": Overview",
-                "Set up: Topics, Namespaces, Subscriptions, Inspectors",
+                "Set up: Topics, Namespaces, Subscriptions, Queues, Inspectors",
                 "Watch: Events, Rejected events, Dead letters, Replay jobs, Alerts",
                 "Try: Playground, API",
                 "People: Users, API tokens, Activity",

@@ -232,6 +232,8 @@ pub enum AuditAction {
     PublishEvents {
         events: u64,
     },
+    /// By hand, to a queue.
+    SendMessage,
     /// From files of dead letters, to a topic or an event subscription.
     ImportDeadLetters {
         events: u64,
@@ -387,6 +389,7 @@ impl AuditEntry {
             PublishEvents { events } => {
                 format!("Published {} to {target}", count(*events, "event"))
             }
+            SendMessage => format!("Sent a message to {target}"),
             ImportDeadLetters { events } => {
                 format!("Imported {} to {target}", count(*events, "dead letter"))
             }

@@ -35,6 +35,7 @@ export async function furnish(appliance) {
   await appliance.manage("POST", "/everpost/users", { name: "bob", role: "viewer" });
   await appliance.manage("POST", "/everpost/tokens", { name: "ci", role: "operator", days: 30 });
   await namespace(appliance);
+  await queues(appliance);
   await inspected(appliance);
   await alerts(appliance);
   await rejectedEvents(appliance, orders);
@@ -145,6 +146,19 @@ async function namespace(appliance) {
   const events = ["pulled-1", "pulled-2", `pulled-${LONG_WORD}`].map((id) => ({ ...paid, id }));
   await shop.post("orders:publish", events, "application/cloudevents-batch+json");
   await shop.post("orders/eventsubscriptions/audit:receive?maxEvents=1&maxWaitTime=10");
+}
+
+/** With messages that were published as events: names as long as they may be, and one that has no session id. */
+async function queues(appliance) {
+  await appliance.manage("PUT", "/queues/idle-queue", { properties: { forwardDeadLetteredMessagesTo: null } });
+  await appliance.manage("PUT", "/queues/jobs", { properties: { defaultMessageTimeToLive: "P1D" } });
+  const steps = { requiresSession: true, requiresDuplicateDetection: true, forwardDeadLetteredMessagesTo: "jobs" };
+  await appliance.manage("PUT", "/queues/steps", { properties: steps });
+  const { key1 } = await appliance.manage("POST", "/topics/jobs/listKeys");
+  const event = { specversion: "1.0", type: "Job.Created", source: "/shop", subject: `/jobs/${LONG_WORD}` };
+  const events = ["job-1", LONG_WORD].map((id) => ({ ...event, id, data: { total: 12.5, word: LONG_WORD } }));
+  await appliance.publish({ endpoint: `${appliance.url}/topics/jobs/api/events`, key1 }, events,
+    "application/cloudevents-batch+json");
 }
 
 /** One request that is no JSON, and one of events with a fault. */

@@ -18,6 +18,7 @@ const SHOP = "/admin/namespaces/shop";
 const IN_SHOP = "/admin/topics/shop%2Forders";
 const JOB = "/admin/replays/1";
 const BIN = "/admin/inspectors/bin";
+const JOBS = "/admin/queues/jobs";
 const GUIDE = "/admin/first-event?topic=guided";
 
 const createAll = "Create topic, inspector and subscription";
@@ -63,6 +64,15 @@ const PAGES = [
   ["/topics/{topic}/subscriptions/{name}/pause", BILLING, (ann) => ann.press("Pause")],
   ["/topics/{topic}/subscriptions/{name}/resume", BILLING, (ann) => ann.press("Resume")],
   ["/topics/{topic}/subscriptions/{name}/delete", `${BILLING}/delete`],
+  ["/queues", "/admin/queues"],
+  ["/new-queue", "/admin/new-queue"],
+  ["/queues/{queue}", JOBS],
+  ["/queues/{queue}/edit", `${JOBS}/edit`],
+  ["/queues/{queue}/keys", JOBS, (ann) => ann.press("Show keys")],
+  ["/queues/{queue}/keys/{key}/regenerate", `${JOBS}/keys/key1/regenerate`],
+  ["/queues/{queue}/send", `${JOBS}/send`],
+  ["/queues/{queue}/messages/{number}", JOBS, (ann) => ann.openFirstRow()],
+  ["/queues/{queue}/delete", `${JOBS}/delete`],
   ["/events", "/admin/events"],
   ["/events/{key}", "/admin/events/61"],
   ["/events/{key}/send/{subscription}", "/admin/events/61/send/warehouse"],
@@ -138,6 +148,8 @@ const PAGES = [
 const NO_PAGES = [
   "/events/export",
   "/events/{key}/data",
+  "/export-queues",
+  "/queues/{queue}/messages/{number}/body",
   "/dead-letters/export",
   "/activity/export",
   "/system/support-bundle",
@@ -180,6 +192,20 @@ const STATES = [
   ["pull subscription form refused", `${IN_SHOP}/new-subscription?deliveryMode=Queue`,
     refuse("Name", "two words", "Create event subscription")],
   ["push subscription form of a namespace", `${IN_SHOP}/new-subscription`],
+  ["queue form refused", "/admin/new-queue", refuse("Lock duration", "a minute", "Create queue")],
+  ["queue with sessions", "/admin/queues/steps/send", async (ann) => {
+    await ann.type("Body", LONG_WORD);
+    await ann.type("Session ID", LONG_WORD.slice(0, 128));
+    await ann.press("Send message");
+    await ann.page.getByText("Send and receive with your own code").click();
+  }],
+  ["queue with nothing in it", "/admin/queues/idle-queue"],
+  ["queues none found", "/admin/queues?text=nobody"],
+  ["message form refused", "/admin/queues/steps/send", refuse("Time to live", "soon", "Send message")],
+  ["message in hex", JOBS, async (ann) => {
+    await ann.openFirstRow();
+    await ann.follow("Hex");
+  }],
   ["subscription that failed", `${ORDERS}/subscriptions/audit`],
   ["subscription with everything", "/admin/subscriptions", (ann) => ann.follow(LONG_SUBSCRIPTION)],
   ["subscription form refused", `${ORDERS}/new-subscription`, refuseSubscription],
@@ -227,7 +253,7 @@ const STATES = [
   ["more filters", "/admin/events?type=Order.*&from=2026-11-21T06:40"],
 ];
 
-const EMPTY = ["/", "/playground", "/topics", "/namespaces", "/subscriptions", "/events", "/rejected-events", "/dead-letters", "/replays", "/inspectors"];
+const EMPTY = ["/", "/playground", "/topics", "/namespaces", "/subscriptions", "/queues", "/events", "/rejected-events", "/dead-letters", "/replays", "/inspectors"];
 
 let browser;
 let appliance;

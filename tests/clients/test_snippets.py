@@ -152,3 +152,19 @@ def test_pasted_texts_publish_to_a_namespace_and_pull_from_it(
         assert settled["succeededLockTokens"] == [token]
     page = administrator.get(audit)
     assert 'id="queue"' in page and 'id="queued"' not in page
+
+
+@pytest.mark.parametrize("with_key", [False, True], ids=["hidden key", "shown key"])
+@pytest.mark.parametrize("sessions", [False, True], ids=["plain", "sessions"])
+def test_a_pasted_text_sends_to_a_queue_and_receives(
+    claimed, administrator, fresh_name, sessions, with_key
+):
+    queue = fresh_name()
+    properties = {"requiresSession": sessions}
+    claimed.manage("PUT", f"/queues/{queue}", {"properties": properties}, status=201)
+    key = claimed.manage("POST", f"/topics/{queue}/listKeys")["key1"]
+    path = f"/admin/queues/{queue}"
+    page = administrator.post(f"{path}/keys", at=path) if with_key else administrator.get(path)
+
+    assert run("Python", snippet(page, "Python"), "" if with_key else key) == "hello\n"
+    assert claimed.manage("GET", f"/queues/{queue}")["properties"]["messageCount"] == 0

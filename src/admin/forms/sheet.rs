@@ -12,6 +12,8 @@ pub(crate) enum Fields {
     Events,
     SasToken,
     Namespace,
+    Queue,
+    Message,
     Signing,
     Inspector,
     AlertRule,

@@ -147,9 +147,13 @@ fn did(entry: &AuditEntry) -> String {
 fn page_of(target: &Target, registry: &Registry) -> Option<String> {
     let name = target.name.as_str();
     match target.kind {
-        TargetKind::Topic | TargetKind::Queue => {
+        TargetKind::Topic => {
             let topic = registry.topic(&TopicName::parse(name).ok()?)?;
             Some(topic.page())
+        }
+        TargetKind::Queue => {
+            let topic = registry.topic(&TopicName::parse(name).ok()?)?;
+            topic.queue().map(|_| paths::queue_page(name))
         }
         TargetKind::EventSubscription => {
             let id = Of::named(name, registry)?.subscription?;

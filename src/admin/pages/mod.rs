@@ -16,6 +16,7 @@ pub(crate) mod namespaces;
 pub(crate) mod overview;
 pub(crate) mod playground;
 pub(crate) mod queue_depths;
+pub(crate) mod queues;
 pub(crate) mod rejected_events;
 pub(crate) mod replays;
 pub(crate) mod search;

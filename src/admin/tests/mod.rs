@@ -21,6 +21,7 @@ mod person;
 mod playground;
 mod protect;
 mod publish;
+mod queues;
 mod rejected_events;
 mod replays;
 mod second_factor;

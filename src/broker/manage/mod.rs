@@ -193,7 +193,7 @@ impl Broker {
     ) -> Result<AccessKeys, ManageError> {
         let entry = self.topic(name)?;
         let keys = own_keys(&entry.topic)?;
-        self.audit_shown(by, SecretKind::Keys, Target::topic(&entry.topic.name))
+        self.audit_shown(by, SecretKind::Keys, target(&entry))
             .await?;
         Ok(keys.clone())
     }
@@ -250,7 +250,7 @@ impl Broker {
             renewed: key,
         };
         let action = AuditAction::RegenerateKey { key };
-        let entry = by.did(action, Target::topic(&entry.topic.name));
+        let entry = by.did(action, target(&entry));
         self.save(change, Some(entry)).await?;
         self.shared.key_uses.forget(of);
         Ok(keys)
@@ -272,11 +272,7 @@ impl Broker {
             return Err(ManageError::BuiltIn(name.clone()));
         }
         let id = entry.topic.id;
-        let kind = match entry.queue() {
-            Some(_) => TargetKind::Queue,
-            None => TargetKind::Topic,
-        };
-        let audit = by.defined(kind.named(&entry.topic.name));
+        let audit = by.defined(target(&entry));
         self.save(RegistryChange::DeleteTopic { id, pending }, Some(audit))
             .await?;
         drop(one_at_a_time);
@@ -623,6 +619,15 @@ impl Broker {
         }
         self.new_handshake(ValidationState::Updating, &current.validation)
     }
+}
+
+/// What the audit log calls a topic, which may be a queue.
+fn target(entry: &TopicEntry) -> Target {
+    let kind = match entry.queue() {
+        Some(_) => TargetKind::Queue,
+        None => TargetKind::Topic,
+    };
+    kind.named(&entry.topic.name)
 }
 
 /// The keys of the topic itself.

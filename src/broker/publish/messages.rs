@@ -5,13 +5,15 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::publish::{Arrival, PublishError};
+use crate::model::audit::{AuditAction, AuditEntry, Caller, TargetKind};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::Event;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::store::{
-    Appended, FreeChange, FreeChanges, FreeSettled, HandedOver, QueueIntake, StoreError,
+    AppendRequest, Appended, FreeChange, FreeChanges, FreeSettled, HandedOver, QueueIntake,
+    StoreError,
 };
 use crate::wire::service_bus::message;
 
@@ -55,6 +57,28 @@ impl Broker {
         topic: &Arc<TopicEntry>,
         messages: Vec<NewMessage>,
     ) -> Result<Vec<DeliveryId>, PublishError> {
+        self.accept_messages(topic, messages, None).await
+    }
+
+    /// The same for a message to a queue that somebody has typed.
+    pub async fn send_by_hand(
+        &self,
+        by: &Caller,
+        queue: &Arc<TopicEntry>,
+        message: NewMessage,
+    ) -> Result<(), PublishError> {
+        let target = TargetKind::Queue.named(&queue.topic.name);
+        let audit = by.did(AuditAction::SendMessage, target);
+        let sent = self.accept_messages(queue, vec![message], Some(audit));
+        sent.await.map(drop)
+    }
+
+    async fn accept_messages(
+        &self,
+        topic: &Arc<TopicEntry>,
+        messages: Vec<NewMessage>,
+        audit: Option<AuditEntry>,
+    ) -> Result<Vec<DeliveryId>, PublishError> {
         self.may_publish(topic)?;
         let now = self.clock().now();
         let scheduled = messages.iter().enumerate().filter_map(|(place, each)| {
@@ -64,6 +88,7 @@ impl Broker {
         let scheduled = scheduled.collect();
         let events = messages.into_iter().map(|each| each.event).collect();
         let accepted = self.match_with(topic, events, None, scheduled).await;
+        let accepted = AppendRequest { audit, ..accepted };
         match self.store_accepted(topic, accepted).await? {
             Appended::Repeated => Ok(Vec::new()),
             Appended::Stored { deliveries, .. } => Ok(deliveries),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::audit::{AuditAction, AuditEntry, Caller, Target};
 use crate::model::dead_letter_filter::DeadLetterFilter;
@@ -31,6 +32,7 @@ use crate::store::{
     FreeChange, FreeChanges, FreeSettled, LockBatch, LockChanges, LockRequest, LockSelection,
     LockSettled, Locked, PeekRequest, Peeked, SessionWait, StoreError,
 };
+use crate::wire::duration::DURATION_MAX;
 use crate::wire::service_bus::message;
 
 /// How long a receiver waits before the store is read again: a lock may lapse.
@@ -261,6 +263,19 @@ impl Broker {
             session,
         };
         self.store().ledger.peek(request).await
+    }
+
+    /// When a message of a queue expires, counted from its enqueuing or the moment that it is scheduled for; `None`
+    /// for one that never does.
+    pub fn expires_at(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        message: &Peeked,
+    ) -> Option<Timestamp> {
+        let policy = policy_of(topic, subscription, &message.event.event);
+        let life = Some(policy.time_to_live).filter(|life| *life < DURATION_MAX)?;
+        Some(message.delivery.published_at + self.time_scale().shrink(life))
     }
 
     /// Keeps the locked deliveries that may be handed out, and ends those that have used up their retry

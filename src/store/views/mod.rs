@@ -8,6 +8,7 @@ mod event_types;
 mod events;
 mod last_day;
 mod lineage;
+mod messages;
 mod pull_queue;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ pub use event_types::RecentTypes;
 pub use events::{EventQuery, EventRow, EventSearch, SearchProgress};
 pub use last_day::{HOURS, SubscriptionDay, TopicDay};
 pub use lineage::{LINEAGE_MAX, Lineage, LineageRow};
+pub use messages::{MessageCounts, SESSION_COUNTED_MAX, SessionRow};
 pub use pull_queue::{PullQueue, PullQueueState, QUEUE_COUNTED_MAX};
 use rusqlite::{Connection, Params, Row, params};
 use tokio::sync::watch;

@@ -214,6 +214,27 @@ impl Message {
         })
     }
 
+    /// The same with a time to live.
+    pub fn with_ttl(self, ttl: Duration) -> Self {
+        let header = Header {
+            ttl: Some(ttl),
+            ..Header::default()
+        };
+        let header = section(HEADER, header.to_value());
+        Self { header, ..self }
+    }
+
+    /// The same, to be enqueued at a moment in milliseconds since the epoch.
+    pub fn scheduled(self, enqueue_ms: i64) -> Self {
+        let name = Value::symbol(annotation::SCHEDULED_ENQUEUE_TIME);
+        let annotations = Value::Map(vec![(name, Value::Timestamp(enqueue_ms))]);
+        let message_annotations = section(MESSAGE_ANNOTATIONS, annotations);
+        Self {
+            message_annotations,
+            ..self
+        }
+    }
+
     /// The properties that the application made up.
     pub fn application_properties(&self) -> Result<Map, DecodeError> {
         map_of(&self.application_properties)
@@ -231,6 +252,17 @@ impl Message {
             return Ok(None);
         }
         decoder.value().map(Some)
+    }
+
+    /// What the sections of the body hold: binaries, or values of other types.
+    pub fn body_values(&self) -> Result<Vec<Value>, DecodeError> {
+        let mut decoder = Decoder::new(self.body.clone());
+        let mut values = Vec::new();
+        while !decoder.is_empty() {
+            decoder.descriptor()?;
+            values.push(decoder.value()?);
+        }
+        Ok(values)
     }
 
     /// The message as it came, without what was for one hop.

@@ -1,7 +1,12 @@
 //! Values of AMQP's type system.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use serde_json::Value as Json;
 use uuid::Uuid;
+
+use crate::base::Timestamp;
 
 /// A value. Which of several encodings it came in is not kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,6 +89,44 @@ impl Value {
             _ => return None,
         })
     }
+}
+
+/// As JSON, for reading: bytes in base64, moments in RFC 3339, and without descriptors.
+impl From<&Value> for Json {
+    fn from(value: &Value) -> Self {
+        let list = |values: &[Value]| values.iter().map(Self::from).collect();
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::from(*value),
+            Value::Ubyte(number) => Self::from(*number),
+            Value::Ushort(number) => Self::from(*number),
+            Value::Uint(number) => Self::from(*number),
+            Value::Ulong(number) => Self::from(*number),
+            Value::Byte(number) => Self::from(*number),
+            Value::Short(number) => Self::from(*number),
+            Value::Int(number) => Self::from(*number),
+            Value::Long(number) => Self::from(*number),
+            Value::Float(number) => Self::from(*number),
+            Value::Double(number) => Self::from(*number),
+            Value::Decimal(bytes) | Value::Binary(bytes) => Self::from(STANDARD.encode(bytes)),
+            Value::Char(point) => Self::from(char::from_u32(*point).map(String::from)),
+            Value::Timestamp(ms) => Self::from(Timestamp::from_ms(*ms).to_string()),
+            Value::Uuid(id) => Self::from(id.to_string()),
+            Value::String(text) | Value::Symbol(text) => Self::from(text.as_str()),
+            Value::List(values) | Value::Array(values) => list(values),
+            Value::Map(map) => {
+                let pair = |(name, value): &(Value, Value)| (key_text(name), Self::from(value));
+                Self::Object(map.iter().map(pair).collect())
+            }
+            Value::Described(described) => Self::from(&described.1),
+        }
+    }
+}
+
+/// A key of a map as a text: most are.
+fn key_text(key: &Value) -> String {
+    let text = key.as_text().map(str::to_owned);
+    text.unwrap_or_else(|| Json::from(key).to_string())
 }
 
 /// What stands under `key`, a string or a symbol.

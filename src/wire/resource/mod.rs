@@ -71,7 +71,7 @@ pub use namespace::{
     namespace_from_text, namespace_to_text, parse_namespace, patch_namespace, render_namespace,
 };
 pub use namespace_topic::{parse_namespace_topic, patch_namespace_topic};
-pub use queue::{parse_queue, render_queue};
+pub use queue::{parse_queue, queue_document, render_queue};
 pub use reader::Fault;
 pub(crate) use reader::schema_of;
 pub use replay::{

@@ -179,6 +179,11 @@ pub fn parse_queue(body: &Value) -> Result<QueueDefinition, InvalidResource> {
     read.map(|read| read.properties.into())
 }
 
+/// What a PUT defines it with.
+pub fn queue_document(definition: &QueueDefinition) -> Value {
+    json!({ "properties": QueueProperties::from(definition) })
+}
+
 /// The answer that shows a queue with so many messages and dead letters; `None` for what is none.
 pub fn render_queue(
     topic: &TopicEntry,
@@ -233,10 +238,7 @@ mod tests {
         } });
         let parsed = parse_queue(&body).expect("a queue");
         assert_eq!(parsed.deliveries_max, 3);
-        assert_eq!(
-            json!({ "properties": QueueProperties::from(&parsed) }),
-            body
-        );
+        assert_eq!(queue_document(&parsed), body);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use super::super::address::{Address, EntityAddress, SubQueue, split};
 use super::super::batch::{self, BATCH_FORMAT};
-use super::super::message::{Handout, Message, annotation, encoded, merged};
+use super::super::message::{Handout, Message, Properties, annotation, encoded, merged};
 use super::super::outcome::{DeadLettering, Outcome};
 use super::*;
+use serde_json::json;
 
 /// Header (durable, ttl 1000), delivery annotations, annotations, properties, application properties, two data
 /// sections and a footer.
@@ -52,6 +53,53 @@ fn a_message_of_a_body_alone_gets_a_header() {
     assert_eq!(Bytes::from(handed), hex(expected));
     assert_eq!(message.to_bytes(), hex("00 53 77 a1 01 61"));
     assert_eq!(message.body_value(), Ok(Some("a".into())));
+}
+
+#[test]
+fn a_body_is_what_its_sections_hold() {
+    let message = Message::parse(&whole()).expect("a message");
+    let binary = |bytes| Value::Binary(hex(bytes));
+    assert_eq!(
+        message.body_values(),
+        Ok(vec![binary("c0 de"), binary("ff")])
+    );
+    let message = Message::parse(&hex("00 53 77 a1 01 61")).expect("a message");
+    assert_eq!(message.body_values(), Ok(vec!["a".into()]));
+    assert_eq!(Message::default().body_values(), Ok(Vec::new()));
+}
+
+#[test]
+fn a_message_is_given_a_life_and_a_moment() {
+    let life = std::time::Duration::from_secs(600);
+    let message = Message::of(&Properties::default(), Vec::new(), "a".into());
+    let message = message.with_ttl(life).scheduled(1_000);
+    let message = Message::parse(&message.to_bytes().into()).expect("a message");
+    assert_eq!(message.header().expect("a header").ttl, Some(life));
+    assert_eq!(message.scheduled_enqueue_ms(), Ok(Some(1_000)));
+}
+
+#[test]
+fn values_are_read_as_json() {
+    let map = vec![
+        ("id".into(), Value::Uuid(uuid::Uuid::nil())),
+        (Value::Int(7), Value::Timestamp(0)),
+    ];
+    let values = [
+        (Value::Null, json!(null)),
+        (Value::Ubyte(7), json!(7)),
+        (Value::Double(0.5), json!(0.5)),
+        (Value::Char(0x61), json!("a")),
+        (Value::Binary(hex("00 ff")), json!("AP8=")),
+        (Value::described(1, Value::symbol("s")), json!("s")),
+        (Value::Array(vec![Value::Bool(true)]), json!([true])),
+        (
+            Value::Map(map),
+            json!({ "id": "00000000-0000-0000-0000-000000000000", "7": "1970-01-01T00:00:00.000Z" }),
+        ),
+    ];
+    for (value, expected) in values {
+        assert_eq!(serde_json::Value::from(&value), expected, "{value:?}");
+    }
 }
 
 #[test]

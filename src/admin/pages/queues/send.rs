@@ -1,0 +1,128 @@
+//! The form that sends a message to a queue.
+
+use super::*;
+use crate::admin::lists::filter::moment;
+use crate::admin::refusal::all_of;
+use crate::broker::NewMessage;
+use crate::model::limits::{MESSAGE_BYTES_MAX, SESSION_ID_MAX};
+use crate::wire::amqp::message::{Message as Encoded, Properties};
+use crate::wire::amqp::value::Map;
+use crate::wire::duration;
+use crate::wire::service_bus::message::to_event;
+
+/// Characters of a message id, as with Service Bus.
+const ID_MAX: usize = 128;
+
+/// The longest time to live: messages have it in milliseconds, as a number of 32 bits.
+const LIFE_MAX: Duration = Duration::from_secs(49 * 86_400);
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct MessageForm {
+    body: String,
+    content_type: String,
+    subject: String,
+    message_id: String,
+    session_id: String,
+    time_to_live: String,
+    scheduled_at: String,
+}
+
+impl Sheet<Queue> for MessageForm {
+    const HEAD: Head = (Fields::Message, "Send message to", "");
+
+    fn begin(_: &Call<Queue>) -> PageResult<Self> {
+        let content_type = "application/json".to_owned();
+        Ok(Self {
+            content_type,
+            ..Self::default()
+        })
+    }
+
+    fn remark(call: &Call<Queue>) -> String {
+        let says = match call.of.definition.rules.has_sessions {
+            true => {
+                "The queue requires one. Messages with the same one are received in their order."
+            }
+            false => "The queue has no sessions, and passes it on to the receiver.",
+        };
+        says.to_owned()
+    }
+
+    async fn save(&self, call: &Call<Queue>) -> PageResult {
+        let (message, broker) = (self.read(call)?, &call.broker);
+        let said = print::visible(&message.event.id);
+        let said = Flash::done(format!("Message {said} has been accepted."));
+        let sent = broker.send_by_hand(call.by(), &call.of.topic, message);
+        sent.await?;
+        call.visitor.leave(said, &call.of.page()).await
+    }
+}
+
+impl MessageForm {
+    /// The message, or all that is wrong with it.
+    fn read(&self, call: &Call<Queue>) -> Result<NewMessage, Vec<Refusal>> {
+        let (mut reading, now) = (Reading::default(), call.visitor.now);
+        let mut text = |name: &str, text: &str, noun: &str, fits: fn(&str) -> bool| {
+            reading.field(name, text, noun, |text| fits(text).then(|| text.to_owned()))
+        };
+        let kind = "media type such as application/json";
+        let content_type = text("contentType", &self.content_type, kind, |text| {
+            text.bytes()
+                .all(|byte| byte.is_ascii_graphic() || byte == b' ')
+        });
+        let noun = format!("message ID of up to {ID_MAX} characters");
+        let message_id = text("messageId", &self.message_id, &noun, |text| {
+            text.chars().count() <= ID_MAX
+        });
+        let noun = format!("session ID of up to {SESSION_ID_MAX} characters");
+        let group_id = text("sessionId", &self.session_id, &noun, |text| {
+            text.chars().count() <= SESSION_ID_MAX
+        });
+        let noun = "duration from PT1S to P49D, such as PT10M";
+        let life = reading.field("timeToLive", &self.time_to_live, noun, |text| {
+            let life = duration::parse(text).ok();
+            life.filter(|life| (Duration::from_secs(1)..=LIFE_MAX).contains(life))
+        });
+        let noun = "moment to come such as 2027-01-01T06:40";
+        let scheduled_at = reading.field("scheduledAt", &self.scheduled_at, noun, |text| {
+            moment(text).filter(|at| *at > now)
+        });
+        let properties = Properties {
+            message_id: message_id.map(Into::into),
+            subject: given(&self.subject),
+            content_type,
+            group_id,
+            ..Properties::default()
+        };
+        // Browsers end lines as HTTP does.
+        let body = self.body.replace("\r\n", "\n").into_bytes();
+        let mut message = Encoded::of_data(&properties, Map::new(), body);
+        if let Some(life) = life {
+            message = message.with_ttl(life);
+        }
+        if let Some(at) = scheduled_at {
+            message = message.scheduled(at.as_ms());
+        }
+        let mut faults = Vec::new();
+        if call.of.definition.rules.has_sessions && given(&self.session_id).is_none() {
+            let problem = "The queue requires one with each message.";
+            faults.push(Refusal::of("sessionId", problem));
+        }
+        let bytes = message.to_bytes().len() as u64;
+        if bytes > MESSAGE_BYTES_MAX {
+            let (bytes, most) = (print::bytes(bytes), print::bytes(MESSAGE_BYTES_MAX));
+            let problem = format!("The message has {bytes}; it may have up to {most}.");
+            faults.push(Refusal::of("body", problem));
+        }
+        let entropy = call.broker.entropy();
+        let event = to_event(message, || entropy.uuid().simple().to_string());
+        let event = event.map_err(|error| vec![Refusal::whole(sentence(&error.to_string()))]);
+        let event = all_of(faults, event);
+        let event = all_of(reading.end(()).err().unwrap_or_default(), event)?;
+        Ok(NewMessage {
+            event,
+            scheduled_at,
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! The page of one queue, with its access keys.
+
+use super::*;
+use crate::admin::pages::keys::{Keyed, Keys};
+use crate::model::access::{KeyName, KeyOwner};
+use crate::model::lease::QueueRef;
+use crate::wire::duration::DURATION_MAX;
+
+/// Messages, and sessions, on a page.
+const SHOWN: usize = 20;
+
+/// Which of its messages and sessions a page shows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Place {
+    /// The number of the first message.
+    from: String,
+    /// The messages of this session alone.
+    session: String,
+    /// The name behind which sessions begin.
+    after: String,
+}
+
+/// How clients reach a queue.
+struct Access {
+    /// As a text of JSON, which Python reads. In the place of a hidden key stands `KEY`.
+    connection: Value,
+    is_hidden: bool,
+    keys: Keys,
+}
+
+pub(crate) async fn show(Query(place): Query<Place>, call: Call<Queue>) -> PageResult {
+    draw_queue(&call, &place, Vec::new()).await
+}
+
+async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> PageResult {
+    let (of, views, visitor) = (&call.of, &call.views, &call.visitor);
+    let (id, name) = (of.subscription.id, of.topic_name());
+    let counts = views.message_counts(vec![id], visitor.now, QUEUE_COUNTED_MAX as u64);
+    let (session, pending) = (given(&place.session), QueueRef::pending(id));
+    let from = DeliveryId(place.from.parse().unwrap_or(0));
+    let peek = |from, most| call.broker.peek(pending, session.clone(), from, most);
+    let found = peek(from, SHOWN).await?;
+    let next = match found.last() {
+        Some(last) => peek(DeliveryId(last.delivery.id.0 + 1), 1).await?,
+        None => Vec::new(),
+    };
+    let messages = found.into_iter().map(|each| QueuedMessage::of(call, each));
+    let sessions = match of.definition.rules.has_sessions {
+        true => Some(
+            views
+                .message_sessions(id, place.after.clone(), SHOWN)
+                .await?,
+        ),
+        false => None,
+    };
+    let at = |place: Place| link(&of.page(), &Filled::with(place).pairs());
+    answer!("pages/queue.html", visitor, name.to_string(), {
+        counts: MessageCounts = counts.await?.pop().unwrap_or_default(),
+        messages: Vec<QueuedMessage> = messages.collect(),
+        // The pages around: of messages, then of sessions; `None` where there is no other.
+        first: Option<String> = (from.0 > 0).then(|| at(Place { from: String::new(), ..place.clone() })),
+        next: Option<String> = next.first().map(|next| {
+            at(Place { from: next.delivery.id.to_string(), ..place.clone() })
+        }),
+        first_sessions: Option<String> = given(&place.after).map(|_| at(Place::default())),
+        next_sessions: Option<String> = sessions.as_ref().and_then(|page| page.next_before.clone())
+            .map(|after| at(Place { after, ..Place::default() })),
+        sessions: Option<Vec<SessionRow>> = sessions.map(|page| page.rows),
+        // The one whose messages are shown alone.
+        session: Option<String> = session.clone(),
+        access: Access = access(call, shown).await?,
+        recipe: Recipe = Recipe::of(call, &format!("/queues/{name}"), format!("everpost queues show {name}")),
+        path: String = of.page(),
+        queue: Queue = of.clone(),
+    })
+}
+
+async fn access(call: &Call<Queue>, shown: Vec<KeyName>) -> PageResult<Access> {
+    let topic = &call.of.topic.topic;
+    let keys = existing(topic.keys.clone(), "access keys of", &topic.name)?;
+    let first = shown.first().copied();
+    let name = first.unwrap_or(KeyName::Key1);
+    let key = first.map_or("KEY", |name| keys.get(name).reveal());
+    Ok(Access {
+        connection: json!(connection_string(call.public_url(), name, key)),
+        is_hidden: first.is_none(),
+        keys: Keys {
+            page: call.of.page(),
+            visitor: call.visitor.clone(),
+            keys: keys.clone(),
+            shown,
+            used: Some(call.broker.key_uses(KeyOwner::Topic(topic.id)).await?),
+        },
+    })
+}
+
+/// With a port, since clients connect to Azure's without one; they speak without TLS to a development emulator alone.
+fn connection_string(public_url: &str, name: KeyName, key: &str) -> String {
+    let (scheme, rest) = public_url.split_once("://").unwrap_or(("http", public_url));
+    let host = rest.split('/').next().unwrap_or_default();
+    let (port, emulator) = match scheme {
+        "https" => (":443", ""),
+        _ => (":80", "UseDevelopmentEmulator=true;"),
+    };
+    let has_port = host
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| !port.ends_with(']'));
+    let port = if has_port { "" } else { port };
+    format!(
+        "Endpoint=sb://{host}{port};SharedAccessKeyName={name};SharedAccessKey={key};{emulator}"
+    )
+}
+
+impl Keyed for Queue {
+    async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
+        let (broker, by, name) = (&call.broker, call.by(), call.of.topic_name());
+        match renewed {
+            Some(key) => broker.regenerate_key(by, name, key).await.map(drop),
+            None => broker.show_topic_keys(by, name).await.map(drop),
+        }
+    }
+
+    async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
+        draw_queue(call, &Place::default(), shown).await
+    }
+}
+
+pub(crate) async fn ask_to_delete(call: Call<Queue>) -> PageResult<Question> {
+    let depths = call.views.depths(vec![call.of.subscription.id]).await?;
+    let depth = depths.first().copied().unwrap_or_default();
+    let messages = print::plural(depth.pending, "message", "messages");
+    let dead = print::plural(depth.dead_letters, "dead letter", "dead letters");
+    Ok(Question::new(format!("Delete queue {}?", call.of.name()))
+        .would(format!("{messages} would be dropped, with a record."))
+        .would(format!(
+            "{dead} would stay readable, but could not be resubmitted."
+        ))
+        .would("Clients would be rejected: its keys are gone for good.")
+        .dangerously())
+}
+
+pub(crate) async fn delete(call: Call<Queue>) -> PageResult<Done> {
+    let name = call.of.topic_name();
+    call.broker.delete_queue(call.by(), name).await?;
+    Ok(Done::well(format!("Queue {name} has been deleted.")).leading_to(LIST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_connect_to_the_public_address() {
+        let emulator = "SharedAccessKeyName=key1;SharedAccessKey=k=;UseDevelopmentEmulator=true;";
+        let tls = "SharedAccessKeyName=key1;SharedAccessKey=k=;";
+        for (url, endpoint, rest) in [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080", emulator),
+            ("http://grid.lan", "grid.lan:80", emulator),
+            ("https://grid.example/events", "grid.example:443", tls),
+            ("https://[2001:db8::7]", "[2001:db8::7]:443", tls),
+            ("https://[2001:db8::7]:8443", "[2001:db8::7]:8443", tls),
+        ] {
+            let expected = format!("Endpoint=sb://{endpoint};{rest}");
+            assert_eq!(connection_string(url, KeyName::Key1, "k="), expected);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Queues of messages (rule S1): what lies in them, and their sessions.
+
+use rusqlite::{Connection, params};
+
+use super::{Page, QueueDepth, Views, depth};
+use crate::base::Timestamp;
+use crate::model::limits::SESSIONS_LISTED_MAX;
+use crate::model::subscription::SubscriptionId;
+use crate::store::error::StoreError;
+use crate::store::sql::{Sql, as_json};
+
+/// Messages of a session that are counted at most.
+pub const SESSION_COUNTED_MAX: u64 = 1_000;
+
+/// The messages of a queue by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessageCounts {
+    pub depth: QueueDepth,
+    /// Held by receivers.
+    pub locked: u64,
+    /// Received by number only.
+    pub deferred: u64,
+    pub scheduled: u64,
+    /// Whether there are more of the last three than were counted.
+    pub is_partial: bool,
+}
+
+impl MessageCounts {
+    /// Those that are received in their order, now or when their lock ends.
+    pub fn active(&self) -> u64 {
+        let others = self.deferred + self.scheduled;
+        self.depth.pending.saturating_sub(others)
+    }
+}
+
+/// A session of a queue, as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRow {
+    pub name: String,
+    /// Up to [`SESSION_COUNTED_MAX`].
+    pub messages: u64,
+    /// Bytes of what its holders keep with it, and since when.
+    pub state: Option<(u64, Timestamp)>,
+    /// The end of its newest lock, which may have lapsed.
+    pub locked_until: Option<Timestamp>,
+}
+
+impl Views {
+    /// What lies in these queues, in their order; `most` messages that are not available are looked at in each.
+    pub async fn message_counts(
+        &self,
+        queues: Vec<SubscriptionId>,
+        now: Timestamp,
+        most: u64,
+    ) -> Result<Vec<MessageCounts>, StoreError> {
+        let wanted = as_json(queues.iter().map(|id| id.0));
+        self.db
+            .read(move |tx| {
+                tx.all(COUNTS, params![wanted, now, most], |row| {
+                    let counts: String = row.get(3)?;
+                    let counts: [u64; 4] = serde_json::from_str(&counts).unwrap_or_default();
+                    let [looked_at, locked, deferred, scheduled] = counts;
+                    Ok(MessageCounts {
+                        depth: depth(row)?,
+                        locked,
+                        deferred,
+                        scheduled,
+                        is_partial: looked_at >= most,
+                    })
+                })
+            })
+            .await
+    }
+
+    /// Sessions of a queue by name, of those behind `after`.
+    pub async fn message_sessions(
+        &self,
+        queue: SubscriptionId,
+        after: String,
+        limit: usize,
+    ) -> Result<Page<SessionRow, String>, StoreError> {
+        let limit = limit.min(SESSIONS_LISTED_MAX);
+        self.db
+            .read(move |tx| {
+                let rows = sessions(tx, queue, &after, limit + 1)?;
+                Ok(Page::of(rows, limit, |row| row.name.clone()))
+            })
+            .await
+    }
+}
+
+// While a message cannot be received, `next_attempt_at` lies ahead.
+const COUNTS: &str = "SELECT coalesce(pending, 0), coalesce(dead_letters, 0), \
+     (SELECT min(next_attempt_at) FROM delivery \
+         WHERE delivery.subscription_id = wanted.value AND state = 'Pending'), \
+     (SELECT json_array(count(*), count(*) FILTER (WHERE locked_until > ?2 AND NOT deferred), \
+             count(*) FILTER (WHERE deferred), count(*) FILTER (WHERE published_at > ?2)) \
+         FROM (SELECT locked_until, deferred, published_at FROM delivery \
+             WHERE delivery.subscription_id = wanted.value AND state = 'Pending' \
+             AND next_attempt_at > ?2 ORDER BY next_attempt_at, id LIMIT ?3)) \
+     FROM json_each(?1) AS wanted LEFT JOIN subscription_total ON subscription_id = wanted.value \
+     ORDER BY wanted.key";
+
+const SESSIONS: &str = "SELECT name, (SELECT count(*) FROM (SELECT 1 FROM delivery \
+         WHERE delivery.subscription_id = ?1 AND delivery.session = message_session.name \
+         AND delivery.state = 'Pending' LIMIT ?4)), length(state), state_set_at, locked_until \
+     FROM message_session WHERE subscription_id = ?1 AND name > ?2 ORDER BY name LIMIT ?3";
+
+fn sessions(
+    tx: &Connection,
+    queue: SubscriptionId,
+    after: &str,
+    limit: usize,
+) -> Result<Vec<SessionRow>, StoreError> {
+    let values = params![queue, after, limit, SESSION_COUNTED_MAX];
+    tx.all(SESSIONS, values, |row| {
+        let (bytes, set_at): (Option<u64>, Option<Timestamp>) = (row.get(2)?, row.get(3)?);
+        Ok(SessionRow {
+            name: row.get(0)?,
+            messages: row.get(1)?,
+            state: bytes.zip(set_at),
+            locked_until: row.get(4)?,
+        })
+    })
+}
