@@ -35,6 +35,7 @@ pub mod replay;
 pub mod response_script;
 pub mod retention;
 pub mod retry;
+pub mod rule;
 pub mod session;
 pub mod setting;
 pub mod shared_access;

@@ -13,6 +13,9 @@ pub const NAME_CHARACTERS: RangeInclusive<usize> = 3..=50;
 /// Characters of the name of an event subscription outside of namespaces (rule 3.3).
 pub const SUBSCRIPTION_NAME_CHARACTERS: RangeInclusive<usize> = 3..=64;
 
+/// Characters of the name of a rule (rule S7).
+pub const RULE_NAME_CHARACTERS: RangeInclusive<usize> = 1..=50;
+
 /// Why a text is not a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a valid name of {what}: {problem}")]
@@ -103,6 +106,36 @@ impl AlertChannelName {
     /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         checked(text, "an alert channel", NAME_CHARACTERS, &[]).map(Self)
+    }
+}
+
+name! {
+    /// The name of a rule of a Service Bus subscription: 1 to 50 letters, digits, hyphens, dots, underscores and
+    /// dollar signs (rule S7).
+    RuleName
+}
+
+impl RuleName {
+    /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-._$".contains(c);
+        let has_room = RULE_NAME_CHARACTERS.contains(&text.chars().count());
+        if has_room && text.chars().all(allowed) {
+            return Ok(Self(text.into()));
+        }
+        let (shortest, longest) = (RULE_NAME_CHARACTERS.start(), RULE_NAME_CHARACTERS.end());
+        Err(InvalidName {
+            what: "a rule",
+            text: text.to_owned(),
+            problem: format!(
+                "it must have {shortest} to {longest} letters, digits, hyphens, dots, underscores and dollar signs"
+            ),
+        })
+    }
+
+    /// That of the rule that every new subscription has.
+    pub fn default_rule() -> Self {
+        Self("$Default".into())
     }
 }
 
@@ -300,5 +333,23 @@ mod tests {
         }
         assert!(TopicName::custom("shop/orders").is_err());
         assert!(NamespaceName::parse(&"x".repeat(51)).is_err());
+    }
+
+    #[test]
+    fn rules_have_more_kinds_of_names() {
+        let default = RuleName::default_rule();
+        assert_eq!(RuleName::parse("$DEFAULT").ok(), Some(default));
+        for (text, valid) in [
+            ("a", true),
+            ("Orders.Paid_v2-x", true),
+            (&"x".repeat(50), true),
+            (&"x".repeat(51), false),
+            ("", false),
+            ("a b", false),
+            ("a/b", false),
+            ("größe", false),
+        ] {
+            assert_eq!(RuleName::parse(text).is_ok(), valid, "{text}");
+        }
     }
 }

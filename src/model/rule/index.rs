@@ -1,0 +1,188 @@
+//! Many correlation filters at once.
+//!
+//! Each filter is filed under one of its conditions, the one that the fewest filters share. A message then costs
+//! one look-up for each of its properties, and one comparison for each filter found there, however many filters
+//! there are.
+
+use std::collections::HashMap;
+
+use crate::model::rule::correlation::{Condition, CorrelationFilter, offered};
+use crate::model::rule::message::MessageView;
+
+/// Filters with what each stands for, found by what they compare.
+#[derive(Clone, Debug)]
+pub(super) struct CorrelationIndex<T> {
+    filed: HashMap<Condition, Vec<(CorrelationFilter, T)>>,
+}
+
+impl<T> Default for CorrelationIndex<T> {
+    fn default() -> Self {
+        Self {
+            filed: HashMap::new(),
+        }
+    }
+}
+
+impl<T> FromIterator<(CorrelationFilter, T)> for CorrelationIndex<T> {
+    fn from_iter<I: IntoIterator<Item = (CorrelationFilter, T)>>(filters: I) -> Self {
+        let filters = filters.into_iter();
+        let possible: Vec<_> = filters
+            .filter_map(|(filter, of)| Some((filter.conditions()?, filter, of)))
+            .collect();
+        let mut sharing: HashMap<&Condition, usize> = HashMap::new();
+        for condition in possible.iter().flat_map(|(conditions, ..)| conditions) {
+            *sharing.entry(condition).or_default() += 1;
+        }
+        let rarest = |conditions: &Vec<Condition>| {
+            let rarest = conditions.iter().min_by_key(|each| sharing[each]);
+            rarest.cloned()
+        };
+        let places: Vec<Option<Condition>> =
+            possible.iter().map(|(each, ..)| rarest(each)).collect();
+        let mut filed: HashMap<Condition, Vec<(CorrelationFilter, T)>> = HashMap::new();
+        for ((_, filter, of), place) in possible.into_iter().zip(places) {
+            if let Some(place) = place {
+                filed.entry(place).or_default().push((filter, of));
+            }
+        }
+        Self { filed }
+    }
+}
+
+impl<T> CorrelationIndex<T> {
+    /// What the filters that `message` matches stand for, in no particular order.
+    pub(super) fn matching<'a>(
+        &'a self,
+        message: &'a dyn MessageView,
+    ) -> impl Iterator<Item = &'a T> {
+        let found = self.candidates(message);
+        let matching = found.filter(|(filter, _)| filter.matches(message));
+        matching.map(|(_, of)| of)
+    }
+
+    /// The filters that have to be compared with `message`.
+    fn candidates(
+        &self,
+        message: &dyn MessageView,
+    ) -> impl Iterator<Item = &(CorrelationFilter, T)> {
+        let offered = offered(message).into_iter();
+        offered
+            .filter_map(|condition| self.filed.get(&condition))
+            .flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::rule::message::SystemProperty;
+    use crate::model::rule::property::{IntegerType, PropertyValue};
+    use crate::model::rule::sql::tests::Sample;
+
+    fn labelled(label: &str, user: &[(&str, PropertyValue)]) -> CorrelationFilter {
+        let user = user.iter();
+        CorrelationFilter {
+            system: vec![(SystemProperty::Label, label.to_owned())],
+            user: user
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn two_thousand_rules_cost_one_comparison() {
+        let filters = (0..2_000).map(|n| (labelled("paid", &[("n", PropertyValue::long(n))]), n));
+        let index: CorrelationIndex<i64> = filters.collect();
+        let message = Sample::new()
+            .system(
+                SystemProperty::Label,
+                PropertyValue::Text("paid".to_owned()),
+            )
+            .user("n", PropertyValue::Integer(IntegerType::Int, 1_999))
+            .user("other", PropertyValue::Bool(true));
+        assert_eq!(index.candidates(&message).count(), 1);
+        assert_eq!(index.matching(&message).collect::<Vec<_>>(), [&1_999]);
+    }
+
+    #[test]
+    fn values_compare_exactly_and_numbers_by_value() {
+        let text = |text: &str| PropertyValue::Text(text.to_owned());
+        for (wanted, found, expected) in [
+            (text("a"), text("a"), true),
+            (text("a"), text("A"), false),
+            (text("1"), PropertyValue::long(1), false),
+            (
+                PropertyValue::long(1),
+                PropertyValue::Integer(IntegerType::Ubyte, 1),
+                true,
+            ),
+            (PropertyValue::long(1), PropertyValue::Double(1.0), true),
+            (PropertyValue::Float(0.5), PropertyValue::Double(0.5), true),
+            (
+                PropertyValue::Double(f64::NAN),
+                PropertyValue::Double(f64::NAN),
+                false,
+            ),
+            (PropertyValue::Null, PropertyValue::Null, false),
+            (PropertyValue::Bool(true), PropertyValue::Bool(true), true),
+        ] {
+            let filter = CorrelationFilter {
+                user: vec![("P".to_owned(), wanted.clone())],
+                ..CorrelationFilter::default()
+            };
+            let message = Sample::new().user("p", found.clone());
+            assert_eq!(filter.matches(&message), expected, "{wanted:?} {found:?}");
+            let index: CorrelationIndex<()> = [(filter, ())].into_iter().collect();
+            assert_eq!(index.matching(&message).count(), usize::from(expected));
+        }
+        let absent = labelled("x", &[]);
+        assert!(!absent.matches(&Sample::new()));
+    }
+
+    fn value() -> impl Strategy<Value = PropertyValue> {
+        prop_oneof![
+            (0..3i64).prop_map(PropertyValue::long),
+            (0..3i128).prop_map(|n| PropertyValue::Integer(IntegerType::Int, n)),
+            (0..5i32).prop_map(|n| PropertyValue::Double(f64::from(n) / 2.0)),
+            "[ab]".prop_map(PropertyValue::Text),
+            any::<bool>().prop_map(PropertyValue::Bool),
+            Just(PropertyValue::Null),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_index_finds_what_comparing_with_each_finds(
+            filters in prop::collection::vec(
+                (prop::option::of("[xy]"), prop::collection::btree_map("[pqr]", value(), 0..3)),
+                1..40,
+            ),
+            label in prop::option::of("[xy]"),
+            properties in prop::collection::btree_map("[pqr]", value(), 0..4),
+        ) {
+            let filters: Vec<CorrelationFilter> = filters.into_iter().map(|(label, user)| {
+                let label = label.map(|text| (SystemProperty::Label, text));
+                CorrelationFilter {
+                    system: label.into_iter().collect(),
+                    user: user.into_iter().collect(),
+                }
+            }).filter(|each| !each.is_empty()).collect();
+            let mut message = Sample::new();
+            if let Some(label) = label {
+                message = message.system(SystemProperty::Label, PropertyValue::Text(label));
+            }
+            for (name, value) in properties {
+                message = message.user(&name, value);
+            }
+            let index: CorrelationIndex<usize> =
+                filters.iter().cloned().enumerate().map(|(n, each)| (each, n)).collect();
+            let mut found: Vec<usize> = index.matching(&message).copied().collect();
+            found.sort_unstable();
+            let matching = filters.iter().enumerate().filter(|(_, each)| each.matches(&message));
+            let expected: Vec<usize> = matching.map(|(n, _)| n).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Rules of Service Bus' topic subscriptions: which messages a subscription gets, and what a rule changes in
+//! its copy (rule S7).
+//!
+//! All matching rules without an action make one copy together; each matching rule with an action makes one of
+//! its own. Rules see what stands in front of a message's body, never the body.
+
+mod book;
+mod correlation;
+mod index;
+mod message;
+mod property;
+mod sql;
+
+pub use book::{Copies, RuleBook};
+pub use correlation::CorrelationFilter;
+pub use message::{MessageView, PropertyRef, Scope, SystemProperty};
+pub use property::{IntegerType, PropertyValue};
+pub use sql::{Changes, EvaluationError, Parameters, SqlAction, SqlError, SqlFilter};
+
+use crate::base::Entropy;
+use crate::model::name::RuleName;
+
+/// A rule of a subscription.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    pub name: RuleName,
+    pub filter: RuleFilter,
+    pub action: Option<SqlAction>,
+}
+
+/// Which messages match a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RuleFilter {
+    All,
+    None,
+    Sql(SqlFilter),
+    Correlation(CorrelationFilter),
+}
+
+impl Rule {
+    /// The one that every new subscription has: it matches all messages.
+    pub fn default_rule() -> Self {
+        Self {
+            name: RuleName::default_rule(),
+            filter: RuleFilter::All,
+            action: None,
+        }
+    }
+
+    /// What its action changes in the copy of a message that matches, or the problem that it cannot be evaluated.
+    pub fn changes(&self, message: &dyn MessageView, entropy: &Entropy) -> Result<Changes, String> {
+        let Some(action) = &self.action else {
+            return Ok(Changes::default());
+        };
+        let changes = action.apply(message, entropy);
+        changes.map_err(|error| self.problem(&error))
+    }
+
+    fn problem(&self, error: &EvaluationError) -> String {
+        format!("The rule {}: {error}.", self.name)
+    }
+}
+
+impl RuleFilter {
+    /// Whether a message matches.
+    fn matches(
+        &self,
+        message: &dyn MessageView,
+        entropy: &Entropy,
+    ) -> Result<bool, EvaluationError> {
+        match self {
+            Self::All => Ok(true),
+            Self::None => Ok(false),
+            Self::Sql(filter) => filter.matches(message, entropy),
+            Self::Correlation(filter) => Ok(filter.matches(message)),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Values of message properties, with the types that clients gave them.
+
+use uuid::Uuid;
+
+use crate::base::Timestamp;
+use crate::base::named::named_enum;
+
+/// The value of a property.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PropertyValue {
+    Null,
+    Bool(bool),
+    Integer(IntegerType, i128),
+    Float(f32),
+    Double(f64),
+    Timestamp(Timestamp),
+    Uuid(Uuid),
+    Binary(Vec<u8>),
+    Text(String),
+    /// Of a type that nothing is compared with.
+    Other,
+}
+
+named_enum! {
+    /// The width of an integer, by its name in AMQP.
+    pub enum IntegerType {
+        Ubyte,
+        Ushort,
+        Uint,
+        Ulong,
+        Byte,
+        Short,
+        Int,
+        Long,
+    }
+}
+
+impl IntegerType {
+    /// Whether `number` can be had in this width.
+    pub fn holds(self, number: i128) -> bool {
+        let (min, max) = match self {
+            Self::Ubyte => (0, i128::from(u8::MAX)),
+            Self::Ushort => (0, i128::from(u16::MAX)),
+            Self::Uint => (0, i128::from(u32::MAX)),
+            Self::Ulong => (0, i128::from(u64::MAX)),
+            Self::Byte => (i128::from(i8::MIN), i128::from(i8::MAX)),
+            Self::Short => (i128::from(i16::MIN), i128::from(i16::MAX)),
+            Self::Int => (i128::from(i32::MIN), i128::from(i32::MAX)),
+            Self::Long => (i128::from(i64::MIN), i128::from(i64::MAX)),
+        };
+        (min..=max).contains(&number)
+    }
+}
+
+impl PropertyValue {
+    /// A whole number as SQL has them.
+    pub fn long(number: i64) -> Self {
+        Self::Integer(IntegerType::Long, i128::from(number))
+    }
+
+    /// The number of a float or double.
+    pub fn as_double(&self) -> Option<f64> {
+        if let Self::Float(number) = self {
+            return Some(f64::from(*number));
+        }
+        let Self::Double(number) = self else {
+            return None;
+        };
+        Some(*number)
+    }
+
+    /// `self` in the type of `other`, where it has such a value; else as it is.
+    pub fn in_type_of(self, other: &Self) -> Self {
+        let converted = match (&self, other) {
+            (Self::Integer(_, number), Self::Integer(width, _)) => width
+                .holds(*number)
+                .then_some(Self::Integer(*width, *number)),
+            (Self::Integer(_, number), Self::Double(_)) => Some(Self::Double(*number as f64)),
+            (Self::Integer(_, number), Self::Float(_)) => Some(Self::Float(*number as f32)),
+            (Self::Double(number), Self::Float(_)) => Some(Self::Float(*number as f32)),
+            (Self::Double(number), Self::Integer(width, _)) => {
+                // Fractions are kept: a conversion that loses something is none.
+                let whole = (number.fract() == 0.0).then_some(*number as i128);
+                let whole = whole.filter(|number| width.holds(*number));
+                whole.map(|number| Self::Integer(*width, number))
+            }
+            (_, Self::Text(_)) => self.as_text().map(Self::Text),
+            (Self::Text(text), _) => other.parse_like(text),
+            _ => None,
+        };
+        converted.unwrap_or(self)
+    }
+
+    /// `text` read as a value of this one's type.
+    fn parse_like(&self, text: &str) -> Option<Self> {
+        match self {
+            Self::Bool(_) => text.to_ascii_lowercase().parse().ok().map(Self::Bool),
+            Self::Integer(width, _) => {
+                let number = text.parse().ok()?;
+                width.holds(number).then_some(Self::Integer(*width, number))
+            }
+            Self::Float(_) => text.parse().ok().map(Self::Float),
+            Self::Double(_) => text.parse().ok().map(Self::Double),
+            Self::Timestamp(_) => text.parse().ok().map(Self::Timestamp),
+            Self::Uuid(_) => text.parse().ok().map(Self::Uuid),
+            Self::Null | Self::Binary(_) | Self::Text(_) | Self::Other => None,
+        }
+    }
+
+    /// The value written as text, where that is unambiguous.
+    fn as_text(&self) -> Option<String> {
+        Some(match self {
+            Self::Bool(value) => value.to_string(),
+            Self::Integer(_, number) => number.to_string(),
+            Self::Float(number) => number.to_string(),
+            Self::Double(number) => number.to_string(),
+            Self::Timestamp(at) => at.to_string(),
+            Self::Uuid(uuid) => uuid.to_string(),
+            Self::Text(text) => text.clone(),
+            Self::Null | Self::Binary(_) | Self::Other => return None,
+        })
+    }
+}

@@ -1,0 +1,405 @@
+//! What expressions come to for a message, in three-valued logic: `None` is unknown.
+
+use std::cmp::Ordering;
+
+use crate::base::Entropy;
+use crate::model::rule::message::{MessageView, PropertyRef, Scope, SystemProperty};
+use crate::model::rule::property::PropertyValue;
+use crate::model::rule::sql::Statement;
+use crate::model::rule::sql::expression::{Arithmetic, Comparison, Expression, Like};
+use crate::model::rule::sql::like::{LikeError, STEPS_MAX, like};
+
+/// Bytes of a text that an expression makes: more than a property may have.
+const TEXT_BYTES_MAX: usize = 64 * 1_024;
+
+/// Why a filter or an action cannot be evaluated for a message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EvaluationError {
+    #[error("there is no system property {0}")]
+    NoSuchSystemProperty(String),
+    #[error("the system property {0} cannot be changed")]
+    NotSettable(&'static str),
+    #[error("a number was divided by zero")]
+    DivisionByZero,
+    #[error("the result of a calculation does not fit into 64 bits")]
+    Overflow,
+    #[error("the pattern of LIKE has an escape character that escapes nothing")]
+    BadEscape,
+    #[error("the text and the pattern of LIKE are too long to be compared")]
+    PatternTooLong,
+    #[error("a text has more than {TEXT_BYTES_MAX} bytes")]
+    TextTooLong,
+}
+
+/// What an action does to a message, each property once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// `None` removes.
+    pub system: Vec<(SystemProperty, Option<PropertyValue>)>,
+    /// `None` removes.
+    pub user: Vec<(String, Option<PropertyValue>)>,
+}
+
+type Evaluated<T> = Result<Option<T>, EvaluationError>;
+
+/// The evaluation of one filter or statement for one message.
+pub(super) struct Evaluation<'a> {
+    message: &'a dyn MessageView,
+    entropy: &'a Entropy,
+    like_steps: usize,
+}
+
+impl<'a> Evaluation<'a> {
+    pub(super) fn of(message: &'a dyn MessageView, entropy: &'a Entropy) -> Self {
+        Self {
+            message,
+            entropy,
+            like_steps: STEPS_MAX,
+        }
+    }
+
+    pub(super) fn condition(&mut self, expression: &Expression) -> Evaluated<bool> {
+        Ok(match expression {
+            Expression::Or(left, right) => match self.condition(left)? {
+                Some(true) => Some(true),
+                left => match (left, self.condition(right)?) {
+                    (_, Some(true)) => Some(true),
+                    (Some(false), Some(false)) => Some(false),
+                    _ => None,
+                },
+            },
+            Expression::And(left, right) => match self.condition(left)? {
+                Some(false) => Some(false),
+                left => match (left, self.condition(right)?) {
+                    (_, Some(false)) => Some(false),
+                    (Some(true), Some(true)) => Some(true),
+                    _ => None,
+                },
+            },
+            Expression::Not(inner) => self.condition(inner)?.map(|truth| !truth),
+            Expression::Exists(property) => {
+                let found = self.property(property)?;
+                Some(found.is_some())
+            }
+            Expression::IsNull(property) => {
+                let found = self.property(property)?;
+                Some(matches!(found, None | Some(PropertyValue::Null)))
+            }
+            Expression::Comparison(left, comparison, right) => {
+                let (left, right) = (self.value(left)?, self.value(right)?);
+                match (left, right) {
+                    (Some(left), Some(right)) => compare(&left, *comparison, &right),
+                    _ => None,
+                }
+            }
+            Expression::In(left, list) => self.is_in(left, list)?,
+            Expression::Like(like) => self.is_like(like)?,
+            Expression::Constant(_)
+            | Expression::Property(_)
+            | Expression::PropertyNamed(_)
+            | Expression::NewId
+            | Expression::Negative(_)
+            | Expression::Arithmetic(..) => match self.value(expression)? {
+                Some(PropertyValue::Bool(truth)) => Some(truth),
+                _ => None,
+            },
+        })
+    }
+
+    /// A value that is not null.
+    fn value(&mut self, expression: &Expression) -> Evaluated<PropertyValue> {
+        let value = match expression {
+            Expression::Constant(value) => Some(value.clone()),
+            Expression::Property(property) => self.property(property)?,
+            Expression::PropertyNamed(name) => match self.value(name)? {
+                Some(PropertyValue::Text(name)) => self.message.user(&name),
+                _ => None,
+            },
+            Expression::NewId => Some(PropertyValue::Uuid(self.entropy.uuid())),
+            Expression::Negative(inner) => match self.value(inner)? {
+                Some(value) => calculate(&PropertyValue::long(0), Arithmetic::Subtract, &value)?,
+                None => None,
+            },
+            Expression::Arithmetic(left, sign, right) => {
+                match (self.value(left)?, self.value(right)?) {
+                    (Some(left), Some(right)) => calculate(&left, *sign, &right)?,
+                    _ => None,
+                }
+            }
+            Expression::Comparison(..)
+            | Expression::In(..)
+            | Expression::Like(_)
+            | Expression::IsNull(_)
+            | Expression::Exists(_)
+            | Expression::Not(_)
+            | Expression::And(..)
+            | Expression::Or(..) => self.condition(expression)?.map(PropertyValue::Bool),
+        };
+        Ok(value.filter(|value| *value != PropertyValue::Null))
+    }
+
+    fn property(&self, property: &PropertyRef) -> Evaluated<PropertyValue> {
+        Ok(match property.scope {
+            Scope::User => self.message.user(&property.name),
+            Scope::System => self.message.system(system(&property.name)?),
+        })
+    }
+
+    fn is_in(&mut self, left: &Expression, list: &[Expression]) -> Evaluated<bool> {
+        let Some(left) = self.value(left)? else {
+            return Ok(None);
+        };
+        for each in list {
+            let found = self.value(each)?;
+            let found = found.and_then(|each| compare(&left, Comparison::Equal, &each));
+            if found == Some(true) {
+                return Ok(Some(true));
+            }
+        }
+        Ok(Some(false))
+    }
+
+    fn is_like(&mut self, like_of: &Like) -> Evaluated<bool> {
+        let text = self.value(&like_of.text)?;
+        let pattern = self.value(&like_of.pattern)?;
+        let escape = match &like_of.escape {
+            None => None,
+            Some(escape) => match self.value(escape)? {
+                Some(PropertyValue::Text(escape)) => {
+                    let mut characters = escape.chars();
+                    match (characters.next(), characters.next()) {
+                        (Some(escape), None) => Some(escape),
+                        _ => return Err(EvaluationError::BadEscape),
+                    }
+                }
+                _ => return Ok(None),
+            },
+        };
+        let (Some(PropertyValue::Text(text)), Some(PropertyValue::Text(pattern))) = (text, pattern)
+        else {
+            return Ok(None);
+        };
+        like(&text, &pattern, escape, &mut self.like_steps)
+            .map(Some)
+            .map_err(|error| match error {
+                LikeError::BadEscape => EvaluationError::BadEscape,
+                LikeError::TooLong => EvaluationError::PatternTooLong,
+            })
+    }
+}
+
+/// What `statements` do to a copy of `message`.
+pub(super) fn apply(
+    statements: &[Statement],
+    message: &dyn MessageView,
+    entropy: &Entropy,
+) -> Result<Changes, EvaluationError> {
+    let mut copy = Copy {
+        of: message,
+        changes: Changes::default(),
+    };
+    for statement in statements {
+        match statement {
+            Statement::Set(property, expression) => {
+                let value = Evaluation::of(&copy, entropy).value(expression)?;
+                copy.set(property, value.unwrap_or(PropertyValue::Null))?;
+            }
+            Statement::Remove(property) => copy.remove(property)?,
+        }
+    }
+    Ok(copy.changes)
+}
+
+/// A message as far as an action has changed it.
+struct Copy<'a> {
+    of: &'a dyn MessageView,
+    changes: Changes,
+}
+
+impl Copy<'_> {
+    fn set(&mut self, property: &PropertyRef, value: PropertyValue) -> Result<(), EvaluationError> {
+        match property.scope {
+            Scope::User => {
+                let value = match self.user(&property.name) {
+                    Some(old) => value.in_type_of(&old),
+                    None => value,
+                };
+                self.change_user(&property.name, Some(value));
+            }
+            Scope::System => {
+                let system = settable(&property.name)?;
+                let value = match self.system(system) {
+                    Some(old) => value.in_type_of(&old),
+                    None => value,
+                };
+                let value = (value != PropertyValue::Null).then_some(value);
+                self.change_system(system, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, property: &PropertyRef) -> Result<(), EvaluationError> {
+        match property.scope {
+            Scope::User if self.user(&property.name).is_some() => {
+                self.change_user(&property.name, None);
+            }
+            Scope::User => {}
+            Scope::System => self.change_system(settable(&property.name)?, None),
+        }
+        Ok(())
+    }
+
+    fn change_user(&mut self, name: &str, value: Option<PropertyValue>) {
+        let mut changes = self.changes.user.iter_mut();
+        match changes.find(|(each, _)| is_same(each, name)) {
+            Some((_, change)) => *change = value,
+            None => self.changes.user.push((name.to_owned(), value)),
+        }
+    }
+
+    fn change_system(&mut self, property: SystemProperty, value: Option<PropertyValue>) {
+        let mut changes = self.changes.system.iter_mut();
+        match changes.find(|(each, _)| *each == property) {
+            Some((_, change)) => *change = value,
+            None => self.changes.system.push((property, value)),
+        }
+    }
+}
+
+impl MessageView for Copy<'_> {
+    fn system(&self, property: SystemProperty) -> Option<PropertyValue> {
+        let mut changes = self.changes.system.iter();
+        match changes.find(|(each, _)| *each == property) {
+            Some((_, change)) => change.clone(),
+            None => self.of.system(property),
+        }
+    }
+
+    fn user(&self, name: &str) -> Option<PropertyValue> {
+        let mut changes = self.changes.user.iter();
+        match changes.find(|(each, _)| is_same(each, name)) {
+            Some((_, change)) => change.clone(),
+            None => self.of.user(name),
+        }
+    }
+
+    fn user_properties(&self) -> Vec<(String, PropertyValue)> {
+        let is_changed = |name: &str| {
+            let mut changes = self.changes.user.iter();
+            changes.any(|(each, _)| is_same(each, name))
+        };
+        let mut properties = self.of.user_properties();
+        properties.retain(|(name, _)| !is_changed(name));
+        let changed = self.changes.user.iter();
+        let set = changed.filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        properties.extend(set);
+        properties
+    }
+}
+
+fn is_same(one: &str, other: &str) -> bool {
+    one.to_lowercase() == other.to_lowercase()
+}
+
+fn system(name: &str) -> Result<SystemProperty, EvaluationError> {
+    let found = SystemProperty::find(name);
+    found.ok_or_else(|| EvaluationError::NoSuchSystemProperty(name.to_owned()))
+}
+
+fn settable(name: &str) -> Result<SystemProperty, EvaluationError> {
+    let property = system(name)?;
+    match property.is_settable() {
+        true => Ok(property),
+        false => Err(EvaluationError::NotSettable(property.name())),
+    }
+}
+
+/// Values of different kinds do not compare.
+fn compare(left: &PropertyValue, comparison: Comparison, right: &PropertyValue) -> Option<bool> {
+    let ordering = match (left, right) {
+        (PropertyValue::Integer(_, left), PropertyValue::Integer(_, right)) => {
+            Some(left.cmp(right))
+        }
+        (PropertyValue::Text(left), PropertyValue::Text(right)) => Some(left.cmp(right)),
+        (PropertyValue::Timestamp(left), PropertyValue::Timestamp(right)) => Some(left.cmp(right)),
+        (PropertyValue::Uuid(left), PropertyValue::Uuid(right)) => Some(left.cmp(right)),
+        (PropertyValue::Binary(left), PropertyValue::Binary(right)) => Some(left.cmp(right)),
+        (PropertyValue::Bool(left), PropertyValue::Bool(right)) => {
+            return match comparison {
+                Comparison::Equal => Some(left == right),
+                Comparison::NotEqual => Some(left != right),
+                Comparison::Less
+                | Comparison::LessOrEqual
+                | Comparison::Greater
+                | Comparison::GreaterOrEqual => None,
+            };
+        }
+        _ => double(left)?.partial_cmp(&double(right)?),
+    }?;
+    Some(match comparison {
+        Comparison::Equal => ordering == Ordering::Equal,
+        Comparison::NotEqual => ordering != Ordering::Equal,
+        Comparison::Less => ordering == Ordering::Less,
+        Comparison::LessOrEqual => ordering != Ordering::Greater,
+        Comparison::Greater => ordering == Ordering::Greater,
+        Comparison::GreaterOrEqual => ordering != Ordering::Less,
+    })
+}
+
+/// Whole numbers stay whole, all others are doubles, and texts can be joined.
+fn calculate(
+    left: &PropertyValue,
+    sign: Arithmetic,
+    right: &PropertyValue,
+) -> Evaluated<PropertyValue> {
+    if let (PropertyValue::Integer(_, left), PropertyValue::Integer(_, right)) = (left, right) {
+        return calculate_whole(*left, sign, *right).map(Some);
+    }
+    if let (PropertyValue::Text(left), Arithmetic::Add, PropertyValue::Text(right)) =
+        (left, sign, right)
+    {
+        let joined = format!("{left}{right}");
+        return match joined.len() <= TEXT_BYTES_MAX {
+            true => Ok(Some(PropertyValue::Text(joined))),
+            false => Err(EvaluationError::TextTooLong),
+        };
+    }
+    let (Some(left), Some(right)) = (double(left), double(right)) else {
+        return Ok(None);
+    };
+    Ok(Some(PropertyValue::Double(match sign {
+        Arithmetic::Add => left + right,
+        Arithmetic::Subtract => left - right,
+        Arithmetic::Multiply => left * right,
+        Arithmetic::Divide => left / right,
+        Arithmetic::Remainder => left % right,
+    })))
+}
+
+/// Both operands have 64 bits, so that 128 hold every result.
+fn calculate_whole(
+    left: i128,
+    sign: Arithmetic,
+    right: i128,
+) -> Result<PropertyValue, EvaluationError> {
+    let number = match sign {
+        Arithmetic::Divide | Arithmetic::Remainder if right == 0 => {
+            return Err(EvaluationError::DivisionByZero);
+        }
+        Arithmetic::Add => left + right,
+        Arithmetic::Subtract => left - right,
+        Arithmetic::Multiply => left.checked_mul(right).ok_or(EvaluationError::Overflow)?,
+        Arithmetic::Divide => left / right,
+        Arithmetic::Remainder => left % right,
+    };
+    let number = i64::try_from(number).map_err(|_| EvaluationError::Overflow)?;
+    Ok(PropertyValue::long(number))
+}
+
+fn double(value: &PropertyValue) -> Option<f64> {
+    if let PropertyValue::Integer(_, number) = value {
+        return Some(*number as f64);
+    }
+    value.as_double()
+}

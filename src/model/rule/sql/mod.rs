@@ -1,0 +1,125 @@
+//! The SQL language of filters and actions (rule S7.2): a filter is a condition, an action a list of `SET` and
+//! `REMOVE`.
+//!
+//! Conditions are true, false or unknown. What is asked of a property that a message does not have is unknown,
+//! and so is what compares different kinds of values; a filter matches what is true alone.
+
+mod evaluate;
+mod expression;
+mod like;
+mod parser;
+#[cfg(test)]
+pub(super) mod tests;
+mod token;
+
+pub use evaluate::{Changes, EvaluationError};
+
+use std::collections::BTreeMap;
+
+use crate::base::Entropy;
+use crate::model::rule::message::{MessageView, PropertyRef};
+use crate::model::rule::property::PropertyValue;
+use crate::model::rule::sql::evaluate::Evaluation;
+use crate::model::rule::sql::expression::Expression;
+
+/// Characters of a filter or action: Service Bus' own limit.
+const TEXT_MAX: usize = 1_024;
+
+/// Statements of an action: Service Bus' own limit.
+const STATEMENTS_MAX: usize = 32;
+
+/// Why a text is no filter or action.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {problem}")]
+pub struct SqlError {
+    /// In characters, the first of which is 1.
+    pub column: usize,
+    pub problem: String,
+}
+
+/// Values of the names behind `@`.
+pub type Parameters = BTreeMap<String, PropertyValue>;
+
+/// A condition on messages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SqlFilter {
+    text: String,
+    parameters: Parameters,
+    condition: Expression,
+}
+
+/// Changes of a message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SqlAction {
+    text: String,
+    parameters: Parameters,
+    statements: Vec<Statement>,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+enum Statement {
+    Set(PropertyRef, Expression),
+    Remove(PropertyRef),
+}
+
+impl SqlFilter {
+    /// Reads a filter.
+    pub fn parse(text: &str, parameters: Parameters) -> Result<Self, SqlError> {
+        Ok(Self {
+            condition: parser::filter(text, &parameters)?,
+            text: text.to_owned(),
+            parameters,
+        })
+    }
+
+    /// The filter as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The parameters that came with it.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Whether `message` matches. An error is what Service Bus calls a filter exception.
+    pub fn matches(
+        &self,
+        message: &dyn MessageView,
+        entropy: &Entropy,
+    ) -> Result<bool, EvaluationError> {
+        let truth = Evaluation::of(message, entropy).condition(&self.condition)?;
+        Ok(truth == Some(true))
+    }
+}
+
+impl SqlAction {
+    /// Reads an action.
+    pub fn parse(text: &str, parameters: Parameters) -> Result<Self, SqlError> {
+        Ok(Self {
+            statements: parser::action(text, &parameters)?,
+            text: text.to_owned(),
+            parameters,
+        })
+    }
+
+    /// The action as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The parameters that came with it.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// What becomes of a copy of `message`. Each statement sees what those before it did.
+    pub fn apply(
+        &self,
+        message: &dyn MessageView,
+        entropy: &Entropy,
+    ) -> Result<Changes, EvaluationError> {
+        evaluate::apply(&self.statements, message, entropy)
+    }
+}

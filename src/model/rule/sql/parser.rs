@@ -1,0 +1,494 @@
+//! Texts to expressions, with errors that point at the column.
+
+use crate::model::rule::message::{PropertyRef, Scope};
+use crate::model::rule::property::PropertyValue;
+use crate::model::rule::sql::expression::{Arithmetic, Comparison, Expression, Like, Use};
+use crate::model::rule::sql::token::{Located, Token, tokens};
+use crate::model::rule::sql::{Parameters, STATEMENTS_MAX, SqlError, Statement, TEXT_MAX};
+
+/// How deep expressions may be nested.
+const DEPTH_MAX: usize = 32;
+
+/// Words that are no names unless they stand in brackets.
+const KEYWORDS: [&str; 13] = [
+    "AND", "ESCAPE", "EXISTS", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "REMOVE", "SET",
+    "TRUE",
+];
+
+const SYSTEM: &str = "sys";
+const USER: &str = "user";
+
+type Parsed<T> = Result<T, SqlError>;
+
+/// The condition that `text` is.
+pub(super) fn filter(text: &str, parameters: &Parameters) -> Parsed<Expression> {
+    let mut parser = Parser::new(text, parameters)?;
+    let condition = parser.condition()?;
+    parser.end("AND, OR or the end of the filter")?;
+    Ok(condition)
+}
+
+/// The statements in `text`.
+pub(super) fn action(text: &str, parameters: &Parameters) -> Parsed<Vec<Statement>> {
+    let mut parser = Parser::new(text, parameters)?;
+    let mut statements = Vec::new();
+    while statements.is_empty() || parser.peek() != &Token::End {
+        if statements.len() == STATEMENTS_MAX {
+            return Err(parser.fault(format!("an action has at most {STATEMENTS_MAX} statements")));
+        }
+        statements.push(parser.statement()?);
+        while parser.take_sign(";") {}
+    }
+    Ok(statements)
+}
+
+struct Parser<'a> {
+    tokens: Vec<Located>,
+    at: usize,
+    depth: usize,
+    parameters: &'a Parameters,
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &str, parameters: &'a Parameters) -> Parsed<Self> {
+        let length = text.chars().count();
+        if length > TEXT_MAX {
+            return Err(SqlError {
+                column: TEXT_MAX + 1,
+                problem: format!("there are {length} characters; at most {TEXT_MAX} are allowed"),
+            });
+        }
+        Ok(Self {
+            tokens: tokens(text)?,
+            at: 0,
+            depth: 0,
+            parameters,
+        })
+    }
+
+    fn statement(&mut self) -> Parsed<Statement> {
+        if self.take_keyword("SET") {
+            let property = self.property()?;
+            self.sign("=")?;
+            return Ok(Statement::Set(property, self.value()?));
+        }
+        if self.take_keyword("REMOVE") {
+            return Ok(Statement::Remove(self.property()?));
+        }
+        Err(self.expected("SET or REMOVE"))
+    }
+
+    fn condition(&mut self) -> Parsed<Expression> {
+        let column = self.column();
+        let found = self.or()?;
+        check(found, Use::Condition, column)
+    }
+
+    /// What can be compared, calculated with, and set.
+    fn value(&mut self) -> Parsed<Expression> {
+        let column = self.column();
+        let found = self.sum()?;
+        check(found, Use::Value, column)
+    }
+
+    fn or(&mut self) -> Parsed<Expression> {
+        self.chain("OR", Self::and, Expression::Or)
+    }
+
+    fn and(&mut self) -> Parsed<Expression> {
+        self.chain("AND", Self::not, Expression::And)
+    }
+
+    fn chain(
+        &mut self,
+        keyword: &str,
+        mut part: impl FnMut(&mut Self) -> Parsed<Expression>,
+        join: fn(Box<Expression>, Box<Expression>) -> Expression,
+    ) -> Parsed<Expression> {
+        let column = self.column();
+        let mut left = part(self)?;
+        let mut checked = false;
+        while self.take_keyword(keyword) {
+            if !checked {
+                left = check(left, Use::Condition, column)?;
+                checked = true;
+            }
+            let column = self.column();
+            let right = check(part(self)?, Use::Condition, column)?;
+            left = join(Box::new(left), Box::new(right));
+        }
+        Ok(left)
+    }
+
+    fn not(&mut self) -> Parsed<Expression> {
+        if !self.take_keyword("NOT") {
+            return self.test();
+        }
+        self.nested(|parser| {
+            let column = parser.column();
+            let inner = check(parser.not()?, Use::Condition, column)?;
+            Ok(Expression::Not(Box::new(inner)))
+        })
+    }
+
+    fn test(&mut self) -> Parsed<Expression> {
+        let column = self.column();
+        let left = self.sum()?;
+        if self.take_keyword("IS") {
+            let negated = self.take_keyword("NOT");
+            self.keyword("NULL")?;
+            let Expression::Property(property) = left else {
+                let problem = "only a property can be compared with IS NULL".to_owned();
+                return Err(SqlError { column, problem });
+            };
+            return Ok(negate(negated, Expression::IsNull(property)));
+        }
+        if let Some(comparison) = self.comparison() {
+            let left = check(left, Use::Value, column)?;
+            let right = self.value()?;
+            return Ok(Expression::Comparison(
+                Box::new(left),
+                comparison,
+                Box::new(right),
+            ));
+        }
+        let negated = self.take_keyword("NOT");
+        if self.take_keyword("IN") {
+            let left = check(left, Use::Value, column)?;
+            let list = self.list()?;
+            return Ok(negate(negated, Expression::In(Box::new(left), list)));
+        }
+        if self.take_keyword("LIKE") {
+            let text = check(left, Use::Value, column)?;
+            let pattern = self.value()?;
+            let escape = match self.take_keyword("ESCAPE") {
+                true => Some(self.value()?),
+                false => None,
+            };
+            let like = Like {
+                text,
+                pattern,
+                escape,
+            };
+            return Ok(negate(negated, Expression::Like(Box::new(like))));
+        }
+        match negated {
+            true => Err(self.expected("IN or LIKE")),
+            false => Ok(left),
+        }
+    }
+
+    fn comparison(&mut self) -> Option<Comparison> {
+        let signs = [
+            ("=", Comparison::Equal),
+            ("<>", Comparison::NotEqual),
+            ("!=", Comparison::NotEqual),
+            (">", Comparison::Greater),
+            (">=", Comparison::GreaterOrEqual),
+            ("<", Comparison::Less),
+            ("<=", Comparison::LessOrEqual),
+        ];
+        let mut signs = signs.into_iter();
+        let found = signs.find(|(sign, _)| self.take_sign(sign));
+        found.map(|(_, comparison)| comparison)
+    }
+
+    fn list(&mut self) -> Parsed<Vec<Expression>> {
+        self.sign("(")?;
+        let mut list = vec![self.value()?];
+        while self.take_sign(",") {
+            list.push(self.value()?);
+        }
+        self.sign(")")?;
+        Ok(list)
+    }
+
+    fn sum(&mut self) -> Parsed<Expression> {
+        let signs = [("+", Arithmetic::Add), ("-", Arithmetic::Subtract)];
+        self.arithmetic(&signs, Self::product)
+    }
+
+    fn product(&mut self) -> Parsed<Expression> {
+        let signs = [
+            ("*", Arithmetic::Multiply),
+            ("/", Arithmetic::Divide),
+            ("%", Arithmetic::Remainder),
+        ];
+        self.arithmetic(&signs, Self::factor)
+    }
+
+    fn arithmetic(
+        &mut self,
+        signs: &[(&str, Arithmetic)],
+        part: fn(&mut Self) -> Parsed<Expression>,
+    ) -> Parsed<Expression> {
+        let column = self.column();
+        let mut left = part(self)?;
+        while let Some((_, sign)) = signs.iter().find(|(sign, _)| self.take_sign(sign)) {
+            left = check(left, Use::Value, column)?;
+            let column = self.column();
+            let right = check(part(self)?, Use::Value, column)?;
+            left = Expression::Arithmetic(Box::new(left), *sign, Box::new(right));
+        }
+        Ok(left)
+    }
+
+    fn factor(&mut self) -> Parsed<Expression> {
+        if self.take_sign("+") {
+            return self.nested(|parser| {
+                let column = parser.column();
+                check(parser.factor()?, Use::Value, column)
+            });
+        }
+        if !self.take_sign("-") {
+            return self.primary();
+        }
+        // The smallest number has no positive counterpart.
+        if let Token::Integer(number) = *self.peek() {
+            let number = -i128::from(number);
+            return self.integer(number);
+        }
+        self.nested(|parser| {
+            let column = parser.column();
+            let inner = check(parser.factor()?, Use::Value, column)?;
+            Ok(Expression::Negative(Box::new(inner)))
+        })
+    }
+
+    fn integer(&mut self, number: i128) -> Parsed<Expression> {
+        let Ok(number) = i64::try_from(number) else {
+            let problem = "the number is too large: whole numbers have 64 bits";
+            return Err(self.fault(problem.to_owned()));
+        };
+        self.at += 1;
+        Ok(Expression::Constant(PropertyValue::long(number)))
+    }
+
+    fn primary(&mut self) -> Parsed<Expression> {
+        let constant = |value| Ok(Expression::Constant(value));
+        match self.peek().clone() {
+            Token::Integer(number) => return self.integer(i128::from(number)),
+            Token::Double(number) => {
+                self.at += 1;
+                return constant(PropertyValue::Double(number));
+            }
+            Token::Text(text) => {
+                self.at += 1;
+                return constant(PropertyValue::Text(text));
+            }
+            Token::Parameter(name) => return self.parameter(&name),
+            Token::Sign("(") => {
+                return self.nested(|parser| {
+                    parser.sign("(")?;
+                    let inner = parser.or()?;
+                    parser.sign(")")?;
+                    Ok(inner)
+                });
+            }
+            Token::Word(_) | Token::Name(_) | Token::Sign(_) | Token::End => {}
+        }
+        for (keyword, value) in [
+            ("TRUE", PropertyValue::Bool(true)),
+            ("FALSE", PropertyValue::Bool(false)),
+            ("NULL", PropertyValue::Null),
+        ] {
+            if self.take_keyword(keyword) {
+                return constant(value);
+            }
+        }
+        if self.take_keyword("EXISTS") {
+            self.sign("(")?;
+            let property = self.property()?;
+            self.sign(")")?;
+            return Ok(Expression::Exists(property));
+        }
+        match self.function() {
+            Some(call) => call,
+            None => self.property().map(Expression::Property),
+        }
+    }
+
+    /// A call of one of the functions, if there is one.
+    fn function(&mut self) -> Option<Parsed<Expression>> {
+        let Token::Word(name) = self.peek() else {
+            return None;
+        };
+        let name = name.to_ascii_lowercase();
+        if self.tokens.get(self.at + 1)?.token != Token::Sign("(") {
+            return None;
+        }
+        Some(match name.as_str() {
+            "newid" => {
+                self.at += 2;
+                self.sign(")").map(|()| Expression::NewId)
+            }
+            "property" | "p" => {
+                self.at += 2;
+                self.nested(|parser| {
+                    let inner = parser.value()?;
+                    parser.sign(")")?;
+                    Ok(Expression::PropertyNamed(Box::new(inner)))
+                })
+            }
+            _ => Err(self.fault(format!(
+                "{name} is no function; there are newid(), property(name) and p(name)"
+            ))),
+        })
+    }
+
+    fn parameter(&mut self, name: &str) -> Parsed<Expression> {
+        // With or without its sign, as SDKs differ in that.
+        let with_sign = format!("@{name}");
+        let mut given = self.parameters.iter();
+        let value = given.find(|(each, _)| {
+            each.eq_ignore_ascii_case(name) || each.eq_ignore_ascii_case(&with_sign)
+        });
+        let Some((_, value)) = value else {
+            return Err(self.fault(format!("there is no parameter @{name}")));
+        };
+        let value = value.clone();
+        self.at += 1;
+        Ok(Expression::Constant(value))
+    }
+
+    fn property(&mut self) -> Parsed<PropertyRef> {
+        let is_scope = matches!(self.peek(), Token::Word(_))
+            && self.tokens.get(self.at + 1).map(|each| &each.token) == Some(&Token::Sign("."));
+        if !is_scope {
+            let name = self.name()?;
+            let scope = Scope::User;
+            return Ok(PropertyRef { scope, name });
+        }
+        let Token::Word(word) = self.peek() else {
+            return Err(self.expected("a property"));
+        };
+        let scope = match word.to_ascii_lowercase().as_str() {
+            SYSTEM => Scope::System,
+            USER => Scope::User,
+            _ => {
+                let problem = format!(
+                    "{word} is no scope; properties stand behind {SYSTEM}. or {USER}., and names \
+                     with dots in brackets"
+                );
+                return Err(self.fault(problem));
+            }
+        };
+        self.at += 2;
+        let name = self.name()?;
+        Ok(PropertyRef { scope, name })
+    }
+
+    fn name(&mut self) -> Parsed<String> {
+        let name = match self.peek() {
+            Token::Name(name) if !name.is_empty() => name.clone(),
+            Token::Word(word) if !is_keyword(word) => word.clone(),
+            Token::Word(word) => {
+                let problem = format!("{word} is a keyword; a property of that name is [{word}]");
+                return Err(self.fault(problem));
+            }
+            Token::Name(_)
+            | Token::Parameter(_)
+            | Token::Text(_)
+            | Token::Integer(_)
+            | Token::Double(_)
+            | Token::Sign(_)
+            | Token::End => return Err(self.expected("a property or a value")),
+        };
+        self.at += 1;
+        Ok(name)
+    }
+
+    fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth == DEPTH_MAX {
+            return Err(self.fault(format!("expressions are nested more than {DEPTH_MAX} deep")));
+        }
+        self.depth += 1;
+        let parsed = inner(self);
+        self.depth -= 1;
+        parsed
+    }
+
+    fn peek(&self) -> &Token {
+        &self.tokens[self.at].token
+    }
+
+    fn column(&self) -> usize {
+        self.tokens[self.at].column
+    }
+
+    fn take_keyword(&mut self, keyword: &str) -> bool {
+        let found = matches!(self.peek(), Token::Word(word) if word.eq_ignore_ascii_case(keyword));
+        self.at += usize::from(found);
+        found
+    }
+
+    fn keyword(&mut self, keyword: &str) -> Parsed<()> {
+        match self.take_keyword(keyword) {
+            true => Ok(()),
+            false => Err(self.expected(keyword)),
+        }
+    }
+
+    fn take_sign(&mut self, sign: &str) -> bool {
+        let found = matches!(self.peek(), Token::Sign(each) if *each == sign);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn sign(&mut self, sign: &str) -> Parsed<()> {
+        match self.take_sign(sign) {
+            true => Ok(()),
+            false => Err(self.expected(sign)),
+        }
+    }
+
+    fn end(&self, otherwise: &str) -> Parsed<()> {
+        match self.peek() == &Token::End {
+            true => Ok(()),
+            false => Err(self.expected(otherwise)),
+        }
+    }
+
+    fn expected(&self, what: &str) -> SqlError {
+        let found = match self.peek() {
+            Token::Word(word) => word.clone(),
+            Token::Name(name) => format!("[{name}]"),
+            Token::Parameter(name) => format!("@{name}"),
+            Token::Text(text) => format!("'{text}'"),
+            Token::Integer(number) => number.to_string(),
+            Token::Double(number) => number.to_string(),
+            Token::Sign(sign) => (*sign).to_owned(),
+            Token::End => "the end".to_owned(),
+        };
+        self.fault(format!("expected {what}, found {found}"))
+    }
+
+    fn fault(&self, problem: String) -> SqlError {
+        let column = self.column();
+        SqlError { column, problem }
+    }
+}
+
+fn check(found: Expression, wanted: Use, column: usize) -> Parsed<Expression> {
+    let is = found.usable_as();
+    if is == wanted || is == Use::Both {
+        return Ok(found);
+    }
+    let problem = match wanted {
+        Use::Condition => "expected a condition, found a value: compare it with something",
+        Use::Value | Use::Both => "expected a value, found a condition",
+    };
+    let problem = problem.to_owned();
+    Err(SqlError { column, problem })
+}
+
+fn negate(negated: bool, condition: Expression) -> Expression {
+    match negated {
+        true => Expression::Not(Box::new(condition)),
+        false => condition,
+    }
+}
+
+fn is_keyword(word: &str) -> bool {
+    KEYWORDS.iter().any(|each| each.eq_ignore_ascii_case(word))
+}

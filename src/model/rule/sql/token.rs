@@ -1,0 +1,135 @@
+//! Texts cut into words, constants and signs.
+
+use winnow::LocatingSlice;
+use winnow::ascii::{digit0, digit1, multispace0};
+use winnow::combinator::{alt, delimited, opt, preceded, repeat};
+use winnow::error::ContextError;
+use winnow::prelude::*;
+use winnow::token::{none_of, one_of, take_while};
+
+use crate::model::rule::sql::SqlError;
+
+/// A piece of a text, and where it begins, in characters from 1.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Located {
+    pub(super) column: usize,
+    pub(super) token: Token,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Token {
+    /// A keyword or a name.
+    Word(String),
+    /// A name in brackets or quotes, which is no keyword.
+    Name(String),
+    /// A name behind `@`.
+    Parameter(String),
+    Text(String),
+    Integer(u64),
+    Double(f64),
+    Sign(&'static str),
+    /// Behind everything.
+    End,
+}
+
+/// Longer signs first.
+const SIGNS: [&str; 17] = [
+    "<>", "!=", ">=", "<=", "=", ">", "<", "(", ")", ",", "+", "-", "*", "/", "%", ".", ";",
+];
+
+type Input<'a> = LocatingSlice<&'a str>;
+type Parsed<T> = Result<T, ContextError>;
+
+/// All tokens of `text`, with [`Token::End`] behind them.
+pub(super) fn tokens(text: &str) -> Result<Vec<Located>, SqlError> {
+    let mut input = LocatingSlice::new(text);
+    let mut found = Vec::new();
+    loop {
+        let _: Parsed<&str> = multispace0.parse_next(&mut input);
+        let column = column_of(text, input.len());
+        if input.is_empty() {
+            let token = Token::End;
+            found.push(Located { column, token });
+            return Ok(found);
+        }
+        let rest = *input;
+        let token = token(&mut input).map_err(|_| SqlError {
+            column,
+            problem: problem(rest),
+        })?;
+        found.push(Located { column, token });
+    }
+}
+
+/// The column at which `left` bytes are still to come.
+fn column_of(text: &str, left: usize) -> usize {
+    text[..text.len() - left].chars().count() + 1
+}
+
+/// Why nothing can be read at the beginning of `rest`.
+fn problem(rest: &str) -> String {
+    match rest.chars().next() {
+        Some('\'') => "the text is not closed; expected another '".to_owned(),
+        Some('[') => "the name is not closed; expected ]".to_owned(),
+        Some('"') => "the name is not closed; expected another \"".to_owned(),
+        Some(c) if c.is_ascii_digit() || c == '.' => {
+            "the number is too large: whole numbers have 64 bits".to_owned()
+        }
+        Some(c) => format!("unexpected character {c:?}"),
+        None => "unexpected end".to_owned(),
+    }
+}
+
+fn token(input: &mut Input<'_>) -> Parsed<Token> {
+    alt((
+        number,
+        word.map(Token::Word),
+        quoted('\'', '\'').map(Token::Text),
+        quoted('[', ']').map(Token::Name),
+        quoted('"', '"').map(Token::Name),
+        preceded('@', word).map(Token::Parameter),
+        sign,
+    ))
+    .parse_next(input)
+}
+
+fn sign(input: &mut Input<'_>) -> Parsed<Token> {
+    for sign in SIGNS {
+        if input.starts_with(sign) {
+            return sign.value(Token::Sign(sign)).parse_next(input);
+        }
+    }
+    Err(ContextError::new())
+}
+
+fn word(input: &mut Input<'_>) -> Parsed<String> {
+    let first = one_of(|c: char| c.is_alphabetic() || c == '_');
+    let rest = take_while(0.., |c: char| c.is_alphanumeric() || c == '_');
+    (first, rest).take().map(str::to_owned).parse_next(input)
+}
+
+fn exponent(input: &mut Input<'_>) -> Parsed<()> {
+    (one_of(['e', 'E']), opt(one_of(['+', '-'])), digit1)
+        .void()
+        .parse_next(input)
+}
+
+/// Everything between `open` and `close`; within it, two of `close` stand for one.
+fn quoted<'a>(open: char, close: char) -> impl Parser<Input<'a>, String, ContextError> {
+    let doubled = (close, close).value(close);
+    let inside = repeat(0.., alt((doubled, none_of(close))));
+    delimited(open, inside, close)
+}
+
+fn number(input: &mut Input<'_>) -> Parsed<Token> {
+    let fraction = alt((
+        (digit1, '.', digit0, opt(exponent)).void(),
+        ('.', digit1, opt(exponent)).void(),
+        (digit1, exponent).void(),
+    ));
+    alt((
+        fraction.take().parse_to().map(Token::Double),
+        digit1.parse_to().map(Token::Integer),
+    ))
+    .parse_next(input)
+}
