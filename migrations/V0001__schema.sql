@@ -77,6 +77,14 @@ CREATE UNIQUE INDEX event_subscription_name ON event_subscription (topic_id, nam
 -- Which deleted ones may have pending deliveries?
 CREATE INDEX event_subscription_deleted ON event_subscription (id, dead_letters_pending) WHERE deleted_at IS NOT NULL;
 
+-- The rules of Service Bus subscriptions, deleted with them.
+CREATE TABLE subscription_rule (
+    subscription_id INTEGER NOT NULL REFERENCES event_subscription (id),
+    name            TEXT    NOT NULL COLLATE NOCASE,
+    definition      TEXT    NOT NULL, -- JSON: the resource as the management API takes it
+    PRIMARY KEY (subscription_id, name)
+) STRICT, WITHOUT ROWID;
+
 ------------------------------------------------------------------------------------------------------------
 -- Ledger: events and what becomes of them.
 
@@ -137,7 +145,7 @@ CREATE TABLE delivery (
     -- Dead letters.
     dead_letter_reason   TEXT,
     receiver_reason      TEXT,             -- given by the receiver that dead-lettered it itself
-    receiver_description TEXT,             -- likewise
+    receiver_description TEXT,             -- likewise; or which rule could not be evaluated, and the problem
     receiver_properties  TEXT,             -- likewise; JSON: [[name, value], ...]
     event_type           TEXT,             -- copied from its event
     event_source         TEXT,             -- likewise; the topic's name where the event has no source

@@ -357,6 +357,8 @@ impl From<PublishError> for ApiError {
                  still delivered.",
             ),
             PublishError::BuiltIn(_) => Self::forbidden(explanation),
+            PublishError::TooManyCopies => Self::too_large(explanation),
+            PublishError::Unreadable(_) => Self::bad_request(explanation),
             PublishError::Store(error) => error.into(),
         }
     }
@@ -369,6 +371,9 @@ impl From<ManageError> for ApiError {
             ManageError::NamespaceNotFound(_)
             | ManageError::TopicNotFound(_)
             | ManageError::QueueNotFound(_)
+            | ManageError::ServiceBusTopicNotFound(_)
+            | ManageError::ServiceBusSubscriptionNotFound(..)
+            | ManageError::RuleNotFound(..)
             | ManageError::SubscriptionNotFound(..) => {
                 Self::new(StatusCode::NOT_FOUND, "ResourceNotFound", explanation)
             }
@@ -376,6 +381,7 @@ impl From<ManageError> for ApiError {
             | ManageError::DeliveryModeFixed(_)
             | ManageError::QueuePropertyFixed(_)
             | ManageError::NoForwardTarget(_)
+            | ManageError::RuleTooLarge(_)
             | ManageError::NothingSent(_) => {
                 Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", explanation)
             }
@@ -384,6 +390,11 @@ impl From<ManageError> for ApiError {
             | ManageError::TooManySubscriptions(_)
             | ManageError::TopicInTheWay(_)
             | ManageError::OfQueue(_)
+            | ManageError::NameInUse(_)
+            | ManageError::OfServiceBus(_)
+            | ManageError::EventSubscriptionInTheWay(..)
+            | ManageError::RuleExists(..)
+            | ManageError::TooManyRules(_)
             | ManageError::TooManySecrets(_) => Self::conflict(explanation),
             ManageError::BuiltIn(_) => Self::forbidden(explanation),
             ManageError::NotValidated { .. } => {

@@ -1,4 +1,5 @@
-//! The forwarder: moves messages and dead letters of queues to the queues that they go on to (rule S4.2).
+//! The forwarder: moves messages and dead letters of queues and subscriptions to the queues that they go on to
+//! (rule S4.2).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,9 +44,10 @@ impl Broker {
     async fn forward_some(&self) -> Result<bool, StoreError> {
         let registry = self.registry();
         let mut done = Ok(false);
-        let queues = registry
-            .topics()
-            .filter_map(|topic| Some((topic, topic.ruled_queue.as_ref()?)));
+        let mut queues = Vec::new();
+        for topic in registry.topics() {
+            queues.extend(topic.ruled_queues.iter().map(|queue| (topic, queue)));
+        }
         for (topic, queue) in queues {
             let Some(rules) = queue.definition.destination.queue_rules() else {
                 continue;
@@ -83,7 +85,7 @@ impl Broker {
         let to = registry.topic(to).and_then(|to| Some((to, to.queue()?)));
         let request = ForwardRequest {
             from,
-            name: topic.topic.name.as_str().to_owned(),
+            name: topic.queue_address(queue),
             to: to.map(|(topic, queue)| self.target(topic, queue)),
             limit: FORWARDED_AT_ONCE_MAX,
             now,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::base::Timestamp;
 use crate::base::named::ids;
 use crate::model::access::KeyName;
-use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::name::{RuleName, SubscriptionName, TopicName};
 
 /// Somebody who acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +117,8 @@ impl Caller {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub kind: TargetKind,
-    /// The name or the number; `topic/name` of an event subscription, empty for the appliance.
+    /// The name or the number; `topic/name` of a subscription, `topic/subscription/name` of a rule, empty for the
+    /// appliance.
     pub name: String,
 }
 
@@ -130,6 +131,10 @@ pub enum TargetKind {
     Topic,
     EventSubscription,
     Queue,
+    ServiceBusTopic,
+    ServiceBusSubscription,
+    /// Of a Service Bus subscription.
+    Rule,
     Inspector,
     AlertRule,
     AlertChannel,
@@ -164,6 +169,18 @@ impl Target {
         TargetKind::EventSubscription.named(format!("{topic}/{name}"))
     }
 
+    pub fn service_bus_topic(name: &TopicName) -> Self {
+        TargetKind::ServiceBusTopic.named(name)
+    }
+
+    pub fn service_bus_subscription(topic: &TopicName, name: &SubscriptionName) -> Self {
+        TargetKind::ServiceBusSubscription.named(format!("{topic}/{name}"))
+    }
+
+    pub fn rule(topic: &TopicName, subscription: &SubscriptionName, name: &RuleName) -> Self {
+        TargetKind::Rule.named(format!("{topic}/{subscription}/{name}"))
+    }
+
     pub fn user(name: &str) -> Self {
         TargetKind::User.named(name)
     }
@@ -182,6 +199,15 @@ impl fmt::Display for Target {
                 write!(f, "event subscription {name} of topic {topic}")
             }
             TargetKind::Queue => write!(f, "queue {name}"),
+            TargetKind::ServiceBusTopic => write!(f, "Service Bus topic {name}"),
+            TargetKind::ServiceBusSubscription => {
+                let (topic, name) = name.rsplit_once('/').unwrap_or(("", name));
+                write!(f, "subscription {name} of Service Bus topic {topic}")
+            }
+            TargetKind::Rule => {
+                let (subscription, name) = name.rsplit_once('/').unwrap_or(("", name));
+                write!(f, "rule {name} of subscription {subscription}")
+            }
             TargetKind::Inspector => write!(f, "inspector {name}"),
             TargetKind::AlertRule => write!(f, "alert rule {name}"),
             TargetKind::AlertChannel => write!(f, "alert channel {name}"),

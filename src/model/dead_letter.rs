@@ -26,6 +26,8 @@ named_enum! {
         Cancelled,
         /// Its queue takes messages with a session id only.
         SessionIdMissing,
+        /// A rule of its subscription could not be evaluated for it.
+        FilterEvaluationFailed,
         /// It was forwarded too often.
         MaxTransferHopCountExceeded,
         /// The queue that it was to be forwarded to is gone.
@@ -62,6 +64,9 @@ impl DeadLetterReason {
             Self::Cancelled => "The scheduled message was cancelled.",
             Self::SessionIdMissing => {
                 "Session enabled entity doesn't allow a message whose session identifier is null."
+            }
+            Self::FilterEvaluationFailed => {
+                "A rule of the subscription could not be evaluated for the message."
             }
             Self::MaxTransferHopCountExceeded => {
                 "The message was forwarded from queue to queue as often as it may be."

@@ -151,6 +151,9 @@ pub struct QueueRules {
     pub forward_to: Option<TopicName>,
     /// The queue that dead letters go on to.
     pub forward_dead_letters_to: Option<TopicName>,
+    /// Of a subscription with rules: messages that a rule cannot be evaluated for become dead letters. Otherwise such a
+    /// rule does not match.
+    pub keeps_unevaluated: bool,
 }
 
 impl QueueRules {
@@ -182,6 +185,7 @@ impl Default for QueueRules {
             duplicate_window: DUPLICATE_WINDOW,
             forward_to: None,
             forward_dead_letters_to: None,
+            keeps_unevaluated: false,
         }
     }
 }

@@ -20,16 +20,19 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Explains an event that is published at `at`.
+    /// Explains an event that is published to `topic` at `at`.
     pub fn new(
+        topic: &TopicEntry,
         subscription: &Arc<EventSubscription>,
         event: &EventView<'_>,
         at: Timestamp,
     ) -> Self {
         let is_younger = subscription.created_at > at;
         let abstains = is_younger.then_some(SkipReason::CreatedLater);
+        let abstains = abstains.or_else(|| subscription.abstains(at));
+        let has_rules = topic.has_rules(subscription);
         Self {
-            abstains: abstains.or_else(|| subscription.abstains(at)),
+            abstains: abstains.or_else(|| has_rules.then_some(SkipReason::HasRules)),
             verdict: subscription.definition.filter.explain(event),
             changed_since: !is_younger && subscription.updated_at > at,
             subscription: Arc::clone(subscription),
@@ -56,7 +59,7 @@ impl TopicEntry {
         let view = self.view(event);
         let subscriptions = self.subscriptions.values();
         subscriptions
-            .map(|each| Explanation::new(each, &view, at))
+            .map(|each| Explanation::new(self, each, &view, at))
             .collect()
     }
 }

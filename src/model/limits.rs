@@ -318,6 +318,20 @@ pub const DUPLICATE_IDS_MAX: u64 = 1_000_000;
 /// created later.
 pub const CHECKED_BATCH_MAX: usize = 4_500;
 
+/// Rules of all subscriptions of a topic together (rule S7): SQL filters are evaluated one by one for every message.
+pub const RULES_PER_TOPIC_MAX: usize = 2_000;
+
+/// Copies that rules make of the messages that are sent together, and bytes of those that actions have changed: they are
+/// stored in one change.
+pub const RULE_COPIES_MAX: usize = 4_500;
+pub const RULE_COPIES_BYTES_MAX: usize = 16 * 1_024 * 1_024;
+
+/// Bytes of a rule as it is stored. Each SQL text has up to 1,024 characters.
+pub const RULE_BYTES_MAX: usize = 16_384;
+
+/// Rules that one answer lists.
+pub const RULES_LISTED_MAX: usize = 100;
+
 /// How often a message may be forwarded: further on it is a dead letter (rule S4.2).
 pub const HOPS_MAX: u32 = 4;
 

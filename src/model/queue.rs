@@ -1,18 +1,19 @@
-//! Queues of Azure Service Bus (rule S1).
+//! Queues of Azure Service Bus, and the subscriptions of its topics (rule S1, S7).
 //!
 //! A queue is a topic with one event subscription of its own name, which receivers pull: what is sent to it are
-//! events, and what is locked and settled are their deliveries.
+//! events, and what is locked and settled are their deliveries. A Service Bus topic is a topic whose definition has a
+//! time to live of messages. Each of its subscriptions is a queue of its own in all but its name, and gets what its
+//! rules say (`model::rule`).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::destination::{Destination, PullQueue, QueueRules};
 use crate::model::filter::{Dialect, Filter};
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition};
-use crate::model::topic::{DeliverySchema, InputSchema, NetworkAccess, TopicDefinition};
+use crate::model::topic::DeliverySchema;
 
-/// What the operator decides about a queue.
+/// What the operator decides about a queue, or a subscription of a Service Bus topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueDefinition {
     /// How long a receiver holds a message unless it renews the lock.
@@ -25,7 +26,7 @@ pub struct QueueDefinition {
 }
 
 impl QueueDefinition {
-    /// The queue that this subscription is; `None` for one that is pushed.
+    /// The queue, or subscription of messages, that this subscription is; `None` for one that is pushed.
     pub fn of(subscription: &SubscriptionDefinition) -> Option<Self> {
         match &subscription.destination {
             Destination::WebHook(_) => None,
@@ -38,7 +39,7 @@ impl QueueDefinition {
         }
     }
 
-    /// The subscription of a new queue.
+    /// The event subscription of a new queue, or of a new subscription of messages.
     pub fn subscription(&self) -> SubscriptionDefinition {
         SubscriptionDefinition {
             destination: Destination::Queue(PullQueue {
@@ -80,26 +81,13 @@ impl QueueDefinition {
         changed.map(|(_, name)| name)
     }
 
-    /// The subscription of a queue that was `before`, whose deliveries stay paused if they were.
+    /// The event subscription that was `before`, whose deliveries stay paused if they were.
     pub fn changed(&self, before: &SubscriptionDefinition) -> SubscriptionDefinition {
         let changed = self.subscription();
         SubscriptionDefinition {
             destination: changed.destination,
             retry_policy: changed.retry_policy,
             ..before.clone()
-        }
-    }
-
-    /// The topic of a new queue.
-    pub fn new_topic() -> TopicDefinition {
-        TopicDefinition {
-            location: "local".to_owned(),
-            tags: BTreeMap::new(),
-            input_schema: InputSchema::CloudEventSchemaV1_0,
-            disable_local_auth: false,
-            network_access: NetworkAccess::default(),
-            event_retention: None,
-            inert: BTreeMap::new(),
         }
     }
 }

@@ -12,9 +12,10 @@ use crate::model::access::{AccessKeys, KeyOwner};
 use crate::model::destination::DeliveryMode;
 use crate::model::event::Event;
 use crate::model::filter::{Dialect, EventView};
-use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
+use crate::model::name::{NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::{Namespace, NamespaceId};
 use crate::model::retry::RetryPolicy;
+use crate::model::rule::{Rule, RuleBook};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::{NetworkAccess, Topic, TopicId};
 
@@ -64,9 +65,11 @@ pub struct TopicEntry {
     pub namespace: Option<Arc<NamespaceEntry>>,
     /// By the name's key, hence in alphabetical order.
     pub subscriptions: RedBlackTreeMapSync<String, Arc<EventSubscription>>,
-    /// The queue that it is, if that has sessions, drops duplicates or forwards. Kept here, so that nothing is searched for
-    /// at every publishing.
-    pub ruled_queue: Option<Arc<EventSubscription>>,
+    /// The queue that it is, and subscriptions of messages, as far as they have sessions, drop duplicates or forward.
+    /// Kept here, so that nothing is searched for at every publishing.
+    pub ruled_queues: Vec<Arc<EventSubscription>>,
+    /// The rules of its subscriptions, if it is a Service Bus topic.
+    pub rules: RuleBook,
 }
 
 /// The snapshot.
@@ -151,7 +154,8 @@ impl Registry {
             subscriptions: current.map_or_else(RedBlackTreeMapSync::default, |entry| {
                 entry.subscriptions.clone()
             }),
-            ruled_queue: current.and_then(|entry| entry.ruled_queue.clone()),
+            ruled_queues: current.map_or_else(Vec::new, |entry| entry.ruled_queues.clone()),
+            rules: current.map_or_else(RuleBook::default, |entry| entry.rules.clone()),
             topic,
         };
         self.topic_keys.insert_mut(entry.topic.id, key.clone());
@@ -183,7 +187,7 @@ impl Registry {
         self.subscription_keys.insert_mut(subscription.id, keys);
         let entry = Arc::make_mut(entry);
         entry.subscriptions.insert_mut(key, Arc::new(subscription));
-        entry.ruled_queue = entry.find_ruled_queue();
+        entry.ruled_queues = entry.find_ruled_queues();
     }
 
     /// Removes an event subscription.
@@ -195,8 +199,28 @@ impl Registry {
         if let Some(entry) = self.topics.get_mut(&topic) {
             let entry = Arc::make_mut(entry);
             entry.subscriptions.remove_mut(&key);
-            entry.ruled_queue = entry.find_ruled_queue();
+            entry.ruled_queues = entry.find_ruled_queues();
+            entry.rules.remove_all(id);
         }
+    }
+
+    /// Adds or replaces a rule of a subscription, unless that is unknown.
+    pub fn put_rule(&mut self, of: SubscriptionId, rule: Rule) {
+        if let Some(entry) = self.topic_of(of) {
+            entry.rules.put(of, rule);
+        }
+    }
+
+    /// Removes a rule of a subscription.
+    pub fn remove_rule(&mut self, of: SubscriptionId, name: &RuleName) {
+        if let Some(entry) = self.topic_of(of) {
+            entry.rules.remove(of, name);
+        }
+    }
+
+    fn topic_of(&mut self, subscription: SubscriptionId) -> Option<&mut TopicEntry> {
+        let (topic, _) = self.subscription_keys.get(&subscription)?;
+        self.topics.get_mut(topic).map(Arc::make_mut)
     }
 
     /// The resource id of a topic, also of one that is deleted.
@@ -222,10 +246,11 @@ impl Registry {
         self.topics().filter(is_in_it)
     }
 
-    /// The topics that belong to no namespace and are no queues, the built-in ones among them.
+    /// The topics of events that belong to no namespace, the built-in ones among them.
     pub fn custom_topics(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
-        let is_custom =
-            |entry: &&Arc<TopicEntry>| entry.namespace.is_none() && entry.queue().is_none();
+        let is_custom = |entry: &&Arc<TopicEntry>| {
+            entry.namespace.is_none() && entry.queue().is_none() && !entry.is_service_bus()
+        };
         self.topics().filter(is_custom)
     }
 
@@ -306,15 +331,35 @@ impl TopicEntry {
         }
     }
 
-    /// The retry policy of a subscription, limited by the retention of a namespace topic (rule N1.1).
+    /// The retry policy of a subscription, limited by the retention of a namespace topic (rule N1.1) and the time to
+    /// live of a Service Bus topic (rule S7).
     pub fn retry_policy(&self, subscription: &EventSubscription) -> RetryPolicy {
         let policy = &subscription.definition.retry_policy;
-        let retention = self.topic.definition.event_retention;
+        let definition = &self.topic.definition;
+        let most = definition
+            .event_retention
+            .or(definition.message_time_to_live);
         RetryPolicy {
-            time_to_live: retention
-                .map_or(policy.time_to_live, |most| policy.time_to_live.min(most)),
+            time_to_live: most.map_or(policy.time_to_live, |most| policy.time_to_live.min(most)),
             ..policy.clone()
         }
+    }
+
+    /// Whether it is a topic of Service Bus.
+    pub fn is_service_bus(&self) -> bool {
+        self.topic.definition.message_time_to_live.is_some()
+    }
+
+    /// Whether the rules of a subscription decide what it gets, and not its filter: it is one of Service Bus.
+    pub fn has_rules(&self, subscription: &EventSubscription) -> bool {
+        let mode = subscription.definition.destination.delivery_mode();
+        self.is_service_bus() && mode == DeliveryMode::Queue
+    }
+
+    /// The Service Bus subscriptions of it, by name.
+    pub fn message_subscriptions(&self) -> impl Iterator<Item = &Arc<EventSubscription>> {
+        let all = self.subscriptions.values();
+        all.filter(|subscription| self.has_rules(subscription))
     }
 
     /// The dialect of the filters of its subscriptions.
@@ -334,13 +379,26 @@ impl TopicEntry {
     pub fn queue(&self) -> Option<&Arc<EventSubscription>> {
         let own = self.subscriptions.get(&self.topic.name.key())?;
         let is_pulled = own.definition.destination.delivery_mode() == DeliveryMode::Queue;
-        (self.namespace.is_none() && is_pulled).then_some(own)
+        let is_queue = self.namespace.is_none() && is_pulled && !self.is_service_bus();
+        is_queue.then_some(own)
     }
 
-    fn find_ruled_queue(&self) -> Option<Arc<EventSubscription>> {
-        let own = self.queue()?;
-        let rules = own.definition.destination.queue_rules()?;
-        (rules.inspect_messages() || rules.forward()).then(|| Arc::clone(own))
+    /// What clients of Service Bus call a queue, or a subscription, of it.
+    pub fn queue_address(&self, subscription: &EventSubscription) -> String {
+        let name = &self.topic.name;
+        match self.queue().is_some_and(|own| own.id == subscription.id) {
+            true => name.to_string(),
+            false => format!("{name}/Subscriptions/{}", subscription.name),
+        }
+    }
+
+    fn find_ruled_queues(&self) -> Vec<Arc<EventSubscription>> {
+        let is_ruled = |each: &&Arc<EventSubscription>| {
+            let rules = each.definition.destination.queue_rules();
+            rules.is_some_and(|rules| rules.inspect_messages() || rules.forward())
+        };
+        let all = self.subscriptions.values();
+        all.filter(is_ruled).map(Arc::clone).collect()
     }
 
     /// `event` as the filters of this topic's subscriptions see it.
@@ -351,12 +409,14 @@ impl TopicEntry {
         }
     }
 
-    /// The subscriptions that match `event`, published at `now`.
+    /// The subscriptions whose filters match `event`, published at `now`. What subscriptions with rules get is in
+    /// [`TopicEntry::rules`].
     pub fn fan_out(&self, event: &Event, now: Timestamp) -> Vec<SubscriptionId> {
         let view = self.view(event);
         self.subscriptions
             .values()
-            .filter(|each| each.takes_events(now) && each.definition.filter.matches(&view))
+            .filter(|each| each.takes_events(now) && !self.has_rules(each))
+            .filter(|each| each.definition.filter.matches(&view))
             .map(|each| each.id)
             .collect()
     }

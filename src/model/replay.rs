@@ -90,6 +90,8 @@ named_enum! {
         BuiltInTopic,
         /// The queue takes messages with a session id only.
         SessionIdMissing,
+        /// The other topic is one of Service Bus, whose rules make copies.
+        ServiceBusTopic,
     }
 }
 
@@ -112,6 +114,9 @@ impl NotResubmitted {
                 "the topic is built in, and nobody but the appliance publishes to it"
             }
             Self::SessionIdMissing => "the queue takes messages with a session id only",
+            Self::ServiceBusTopic => {
+                "the topic is one of Service Bus, so it can be resubmitted to its subscription, or to a queue"
+            }
         }
     }
 }

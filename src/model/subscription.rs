@@ -167,6 +167,8 @@ pub enum SkipReason {
     NotValidated(ValidationState),
     Disabled(Disabled),
     Expired,
+    /// Its rules decide, when a message is sent.
+    HasRules,
 }
 
 impl SkipReason {
@@ -177,6 +179,7 @@ impl SkipReason {
             Self::NotValidated(_) => "NotValidated",
             Self::Disabled(_) => "Disabled",
             Self::Expired => "Expired",
+            Self::HasRules => "HasRules",
         }
     }
 }

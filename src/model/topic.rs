@@ -50,9 +50,27 @@ pub struct TopicDefinition {
     /// How long deliveries of a namespace topic may live at most; `None` for custom topics, where each
     /// subscription has its own limit.
     pub event_retention: Option<Duration>,
+    /// How long messages of a Service Bus topic may live at most (rule S7); `None` for topics of events.
+    pub message_time_to_live: Option<Duration>,
     /// Properties that are stored and shown but have no effect here, as JSON by their names:
     /// `minimumTlsVersionAllowed`, `dataResidencyBoundary`, `eventTypeInfo`, `identity`, `sku`.
     pub inert: BTreeMap<String, String>,
+}
+
+impl TopicDefinition {
+    /// That of a new queue, or of a Service Bus topic, whose messages live so long at most.
+    pub fn of_messages(time_to_live: Option<Duration>) -> Self {
+        Self {
+            location: "local".to_owned(),
+            tags: BTreeMap::new(),
+            input_schema: InputSchema::CloudEventSchemaV1_0,
+            disable_local_auth: false,
+            network_access: NetworkAccess::default(),
+            event_retention: None,
+            message_time_to_live: time_to_live,
+            inert: BTreeMap::new(),
+        }
+    }
 }
 
 /// Who may publish, by network address (rule 3.2).

@@ -10,8 +10,9 @@ use rusqlite::types::ValueRef;
 use crate::model::access::{AccessKeys, Secret};
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::event::{Attribute, Event, EventData, StoredEvent};
-use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
+use crate::model::name::{NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::Namespace;
+use crate::model::rule::Rule;
 use crate::model::subscription::{EventSubscription, SubscriptionId, Validation};
 use crate::model::topic::Topic;
 use crate::store::engine::encryption::{
@@ -109,6 +110,15 @@ fn topic_keys(row: &Row<'_>, encryption: &Encryption) -> Result<Option<AccessKey
         key1: key(row, encryption, TOPIC_KEY1, 3)?,
         key2: key(row, encryption, TOPIC_KEY2, 4)?,
     }))
+}
+
+/// A rule with the subscription that it is of.
+pub(super) fn rule(row: &Row<'_>) -> Result<(SubscriptionId, Rule), StoreError> {
+    let what = "rule";
+    let (name, definition): (String, String) = (row.get(1)?, row.get(2)?);
+    let name = RuleName::parse(&name).map_err(|error| unreadable(what, error))?;
+    let rule = resource::rule_from_text(name, &definition);
+    Ok((row.get(0)?, rule.map_err(|error| unreadable(what, error))?))
 }
 
 pub(super) fn subscription(

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::base::Timestamp;
 use crate::model::audit::{AuditAction, AuditEntry, Change, Target, TargetKind};
-use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
+use crate::model::name::{NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::probation::Health;
 use crate::model::registry::Registry;
 use crate::wire::resource::{self, Observed};
@@ -50,9 +50,24 @@ fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Valu
         let topic = topic(name)?;
         return resource::render_queue(topic, topic.queue()?, 0, 0);
     }
+    if target.kind == TargetKind::ServiceBusTopic {
+        return Some(resource::render_service_bus_topic(topic(name)?));
+    }
     let (of, name) = name.rsplit_once('/')?;
+    if target.kind == TargetKind::Rule {
+        let (of, subscription) = of.split_once('/')?;
+        let topic = topic(of)?;
+        let subscription = topic.subscription(&SubscriptionName::parse(subscription).ok()?)?;
+        let rule = topic
+            .rules
+            .find(subscription.id, &RuleName::parse(name).ok()?)?;
+        return Some(resource::render_rule(topic, subscription, rule));
+    }
     let topic = topic(of)?;
     let subscription = topic.subscription(&SubscriptionName::parse(name).ok()?)?;
+    if target.kind == TargetKind::ServiceBusSubscription {
+        return resource::render_service_bus_subscription(topic, subscription, 0, 0);
+    }
     let observed = Observed {
         health: &Health::default(),
         outage: None,

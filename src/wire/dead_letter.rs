@@ -196,6 +196,7 @@ fn sentence_for(reason: DeadLetterReason) -> &'static str {
         DeadLetterReason::SubscriptionDeleted => "Event subscription was deleted.",
         DeadLetterReason::Cancelled => "Scheduled message was cancelled.",
         DeadLetterReason::SessionIdMissing => "Session id is missing.",
+        DeadLetterReason::FilterEvaluationFailed => "Rule could not be evaluated.",
         DeadLetterReason::MaxTransferHopCountExceeded => "Maximum transfer hop count was exceeded.",
         DeadLetterReason::ForwardTargetMissing => "Queue to forward to was not found.",
         DeadLetterReason::EventUnreadable => "Event could not be read.",

@@ -251,6 +251,9 @@ pub fn cause(subscription: &EventSubscription, abstention: SkipReason) -> String
             format!("The event subscription is disabled since its receiver answered 410 at {at}.")
         }
         SkipReason::Expired => "The event subscription had expired.".to_owned(),
+        SkipReason::HasRules => {
+            "Its Service Bus rules decide when a message is sent, and are not explained.".to_owned()
+        }
     }
 }
 

@@ -369,6 +369,112 @@ test("duplicates are dropped", async () => {
   });
 });
 
+async function createTopic(...subscriptions) {
+  const topic = `t-${randomUUID()}`;
+  await appliance.manage("PUT", `/serviceBusTopics/${topic}`, { properties: {} });
+  for (const name of subscriptions) {
+    const path = `/serviceBusTopics/${topic}/subscriptions/${name}`;
+    await appliance.manage("PUT", path, { properties: {} });
+  }
+  return topic;
+}
+
+async function received(topic, subscription, count) {
+  const receiver = client.createReceiver(topic, subscription, { receiveMode: "receiveAndDelete" });
+  const found = count ? await receive(receiver, count) : [];
+  assert.deepEqual(await receiver.peekMessages(1), []);
+  await receiver.close();
+  return found;
+}
+
+async function listed(rules) {
+  const found = {};
+  for await (const { name, filter, action } of rules.listRules()) found[name] = { filter, action };
+  return found;
+}
+
+test("rules are managed", async () => {
+  const topic = await createTopic("all");
+  const rules = client.createRuleManager(topic, "all");
+  assert.deepEqual(await listed(rules), {
+    $Default: { filter: { sqlExpression: "1=1" }, action: {} },
+  });
+  await rules.createRule("sql", { sqlExpression: "total > 100" }, { sqlExpression: "SET size = 'L'" });
+  const correlation = {
+    subject: "paid",
+    correlationId: "c",
+    applicationProperties: { text: "x", yes: true, number: 7 },
+  };
+  await rules.createRule("paid", correlation);
+  await rules.deleteRule("$Default");
+  const found = await listed(rules);
+  assert.deepEqual(Object.keys(found), ["paid", "sql"]);
+  assert.deepEqual(found.sql, {
+    filter: { sqlExpression: "total > 100" },
+    action: { sqlExpression: "SET size = 'L'" },
+  });
+  for (const [name, value] of Object.entries(correlation)) {
+    assert.deepEqual(found.paid.filter[name], value, name);
+  }
+  await send(topic, [
+    { body: "1", applicationProperties: { total: 700 } },
+    {
+      body: "2",
+      subject: "paid",
+      correlationId: "c",
+      applicationProperties: { text: "x", yes: true, number: 7, more: 1 },
+    },
+    { body: "3", subject: "paid", applicationProperties: { total: 7 } },
+  ]);
+  const [first, second] = await received(topic, "all", 2);
+  assert.deepEqual([first.body, second.body], ["1", "2"]);
+  assert.deepEqual(first.applicationProperties, { total: 700, size: "L", RuleName: "sql" });
+  await rules.close();
+});
+
+test("rules that cannot be are named", async () => {
+  const topic = await createTopic("all");
+  const rules = client.createRuleManager(topic, "all");
+  await rules.createRule("one", { sqlExpression: "1=1" });
+  await assert.rejects(rules.createRule("ONE", { sqlExpression: "1=1" }), {
+    code: "MessagingEntityAlreadyExists",
+  });
+  await assert.rejects(rules.createRule("two", { sqlExpression: "total >" }), /column 8/);
+  await assert.rejects(rules.createRule("two words", { sqlExpression: "1=1" }), /name of a rule/);
+  await assert.rejects(rules.deleteRule("two"), { code: "MessagingEntityNotFound" });
+  await rules.close();
+  const missing = client.createRuleManager(topic, "none");
+  await assert.rejects(missing.createRule("one", { sqlExpression: "1=1" }));
+  await missing.close();
+});
+
+test("rules are listed page by page", async () => {
+  const topic = await createTopic("all");
+  const path = `/serviceBusTopics/${topic}/subscriptions/all/rules`;
+  for (let number = 0; number < 105; number++) {
+    await appliance.manage("PUT", `${path}/r${number}`, { properties: {} });
+  }
+  const rules = client.createRuleManager(topic, "all");
+  assert.equal(Object.keys(await listed(rules)).length, 106);
+  await rules.close();
+});
+
+test("subscriptions are received from and settled", async () => {
+  const topic = await createTopic("one", "two");
+  await send(topic, [{ body: "good" }, { body: "bad" }]);
+  assert.equal((await received(topic, "two", 2)).length, 2);
+  const receiver = client.createReceiver(topic, "one");
+  const [good, bad] = await receive(receiver, 2);
+  await receiver.completeMessage(good);
+  await receiver.deadLetterMessage(bad, { deadLetterReason: "broken" });
+  await receiver.close();
+  const dead = client.createReceiver(topic, "one", { subQueueType: "deadLetter" });
+  const [message] = await receive(dead, 1);
+  assert.deepEqual([message.body, message.deadLetterReason], ["bad", "broken"]);
+  await dead.completeMessage(message);
+  await dead.close();
+});
+
 test("missing queues are named", async () => {
   await assert.rejects(send("missing", { body: "lost" }), { code: "MessagingEntityNotFound" });
 });

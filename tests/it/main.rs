@@ -39,6 +39,7 @@ mod retry_now;
 mod robust;
 mod rows;
 mod schema;
+mod service_bus;
 mod sim;
 mod standing;
 mod store_conformance;

@@ -554,5 +554,6 @@ conformance! {
     sessions_keep_a_state
     sessions_wait_for_their_first_message
     a_message_without_its_session_is_a_dead_letter
+    a_message_that_no_rule_can_be_evaluated_for_is_a_dead_letter
     a_remembered_message_is_dropped
 }

@@ -147,7 +147,7 @@ fn did(entry: &AuditEntry) -> String {
 fn page_of(target: &Target, registry: &Registry) -> Option<String> {
     let name = target.name.as_str();
     match target.kind {
-        TargetKind::Topic => {
+        TargetKind::Topic | TargetKind::ServiceBusTopic => {
             let topic = registry.topic(&TopicName::parse(name).ok()?)?;
             Some(topic.page())
         }
@@ -155,8 +155,12 @@ fn page_of(target: &Target, registry: &Registry) -> Option<String> {
             let topic = registry.topic(&TopicName::parse(name).ok()?)?;
             topic.queue().map(|_| paths::queue_page(name))
         }
-        TargetKind::EventSubscription => {
-            let id = Of::named(name, registry)?.subscription?;
+        TargetKind::EventSubscription | TargetKind::ServiceBusSubscription | TargetKind::Rule => {
+            let of = match target.kind == TargetKind::Rule {
+                true => name.rsplit_once('/')?.0,
+                false => name,
+            };
+            let id = Of::named(of, registry)?.subscription?;
             let (topic, found) = registry.subscription(id)?;
             Some(paths::subscription_page(
                 topic.topic.name.as_str(),

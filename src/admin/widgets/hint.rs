@@ -45,6 +45,7 @@ fn row(reason: Reason) -> (&'static str, &'static str, Option<u16>) {
         Reason::Manual => ("Dead-lettered by hand", ASK, None),
         Reason::Cancelled => ("Cancelled before its time", "They cannot be sent any more.", None),
         Reason::SessionIdMissing => ("It has no session id", "Its queue takes messages with a session id only.", None),
+        Reason::FilterEvaluationFailed => ("A rule could not be evaluated", "Correct the rule, then resubmit.", None),
         Reason::MaxTransferHopCountExceeded => ("Forwarded too often", "Check which queues forward to each other.", None),
         Reason::ForwardTargetMissing => ("The queue to forward to is gone", "Change the queue to forward to one that exists.", None),
         Reason::Application => ("Dead-lettered by the receiver", ASK, None),

@@ -17,7 +17,7 @@ use crate::api::amqp::sessions::Sessions;
 use crate::api::amqp::topic::{ToTopic, busy};
 use crate::api::receive::service_bus::message_of;
 use crate::base::Timestamp;
-use crate::broker::{Broker, ReceiveError, ReceiveRequest};
+use crate::broker::{Broker, ManageError, ReceiveError, ReceiveRequest};
 use crate::model::audit::{Actor, AuditAction, Caller, Target};
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{Delivery, DeliveryId};
@@ -27,7 +27,9 @@ use crate::model::lease::{
     Disposition, LockChange, LockError, LockOf, LockToken, NEVER, QueueRef, SubQueue,
 };
 use crate::model::limits::{LOCK_DURATION, RECEIVE_WAIT_MAX, SESSION_WAIT};
+use crate::model::name::{RuleName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
+use crate::model::rule::Rule;
 use crate::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
 };
@@ -36,8 +38,9 @@ use crate::store::{DeadLetter, LockSelection, Locked, Origin, Peeked};
 use crate::wire;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::condition::{
-    ARGUMENT_ERROR, MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND, NOT_ALLOWED, NOT_FOUND,
-    RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT,
+    ARGUMENT_ERROR, ENTITY_ALREADY_EXISTS, MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND, NOT_ALLOWED,
+    NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST,
+    TIMEOUT,
 };
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::encoded;
@@ -239,6 +242,15 @@ impl Queue {
                 let skip = skip + names.len();
                 Reply::Sessions { skip, names }
             }
+            Operation::AddRule(rule) => {
+                self.add_rule(*rule).await?;
+                Reply::Done
+            }
+            Operation::RemoveRule(name) => {
+                self.remove_rule(&name).await?;
+                Reply::Done
+            }
+            Operation::Rules { skip, top } => Reply::Rules(self.rules(skip, top)?),
         })
     }
 
@@ -352,6 +364,79 @@ impl Queue {
         results.collect()
     }
 
+    /// Adds a rule, which must not be there.
+    async fn add_rule(&self, rule: Rule) -> Result<(), AmqpError> {
+        let (topic, name) = self.with_rules()?;
+        let (broker, caller) = (self.broker(), self.caller());
+        let added = broker.put_rule(&caller, topic, name, rule, false).await;
+        added.map(drop).map_err(|error| self.unmanaged(&error))
+    }
+
+    async fn remove_rule(&self, rule: &str) -> Result<(), AmqpError> {
+        let (topic, name) = self.with_rules()?;
+        let missing = || {
+            let entity = self.topic.queue_address(&self.subscription);
+            let problem =
+                format!("The messaging entity '{entity}/Rules/{rule}' could not be found.");
+            AmqpError::new(NOT_FOUND, problem)
+        };
+        let rule = RuleName::parse(rule).map_err(|_| missing())?;
+        let (broker, caller) = (self.broker(), self.caller());
+        let removed = broker.delete_rule(&caller, topic, name, &rule).await;
+        match removed.map_err(|error| self.unmanaged(&error))? {
+            true => Ok(()),
+            false => Err(missing()),
+        }
+    }
+
+    fn rules(&self, skip: usize, top: usize) -> Result<Vec<Rule>, AmqpError> {
+        let (topic, name) = self.with_rules()?;
+        let found = self.broker().service_bus_subscription(topic, name);
+        let found = found.map_err(|error| self.unmanaged(&error))?;
+        let rules = self.broker().rules(&found).into_iter();
+        let page = rules.skip(skip).take(top);
+        Ok(page.map(|rule| Rule::clone(&rule)).collect())
+    }
+
+    /// The subscription of Service Bus that it is.
+    fn with_rules(&self) -> Result<(&TopicName, &SubscriptionName), AmqpError> {
+        let has_rules = self.topic.has_rules(&self.subscription);
+        if has_rules && self.sub_queue == SubQueue::Pending {
+            return Ok((&self.topic.topic.name, &self.subscription.name));
+        }
+        let problem = "Only the subscriptions of Service Bus topics have rules.";
+        Err(AmqpError::new(NOT_ALLOWED, problem))
+    }
+
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "all others are about what is no rule"
+    )]
+    fn unmanaged(&self, error: &ManageError) -> AmqpError {
+        let condition = match error {
+            ManageError::Store(error) => return busy(error),
+            ManageError::RuleExists(..) => ENTITY_ALREADY_EXISTS,
+            ManageError::TooManyRules(_) | ManageError::RuleTooLarge(_) => RESOURCE_LIMIT_EXCEEDED,
+            ManageError::ServiceBusTopicNotFound(_)
+            | ManageError::ServiceBusSubscriptionNotFound(..) => NOT_FOUND,
+            _ => NOT_ALLOWED,
+        };
+        let entity = self.topic.queue_address(&self.subscription);
+        AmqpError::new(
+            condition,
+            format!("The rules of '{entity}' are as they were: {error}."),
+        )
+    }
+
+    /// Who acts by this connection: the signature of what was shown was made with the management token.
+    fn caller(&self) -> Caller {
+        Caller {
+            actor: Actor::ManagementToken,
+            address: Some(self.client),
+            at: self.broker().clock().now(),
+        }
+    }
+
     fn lock_change(&self, token: Uuid, disposition: Disposition) -> LockChange {
         LockChange {
             token: LockToken::from_bytes(*token.as_bytes()),
@@ -366,14 +451,9 @@ impl Queue {
         let completes = |change: &LockChange| change.disposition == Disposition::Complete;
         let is_dead = self.sub_queue == SubQueue::DeadLetters;
         let audit = (is_dead && changes.iter().any(completes)).then(|| {
-            let caller = Caller {
-                actor: Actor::ManagementToken, // the signature of what was shown was made with it
-                address: Some(self.client),
-                at: self.broker().clock().now(),
-            };
             let completed = AuditAction::CompleteDeadLetters { dead_letters: 0 };
             let target = Target::subscription(&self.topic.topic.name, &self.subscription.name);
-            caller.did(completed, target)
+            self.caller().did(completed, target)
         });
         match self.broker().settle_locks(changes, audit).await {
             Ok(settled) => {
@@ -466,11 +546,11 @@ impl Queue {
             ..told.clone()
         };
         if let Some(sent) = message::of_event(&event.event) {
+            let own = given.and_then(|dead| dead.details.description.as_deref());
+            let described = system.map(|(_, description)| description.as_str());
             let told = message::Message {
                 delivery_count: delivery.attempts,
-                description: system.map_or(told.description, |(_, description)| {
-                    Some(description.as_str())
-                }),
+                description: own.or(described).or(told.description),
                 ..told.clone()
             };
             if let Ok(message) = told.hand_out(&sent, state) {

@@ -14,7 +14,7 @@ use crate::model::limits::{CHECKED_BATCH_MAX, MESSAGE_BYTES_MAX, SESSION_ID_MAX}
 use crate::model::registry::TopicEntry;
 use crate::store::StoreError;
 use crate::wire::amqp::condition::{
-    DECODE_ERROR, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
+    DECODE_ERROR, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
 };
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::{AmqpError, DecodeError};
@@ -23,13 +23,20 @@ use crate::wire::service_bus::message;
 /// A client that sends.
 pub(super) struct ToTopic {
     pub(super) state: ApiState,
+    /// As it was when the client began. What is sent is matched with what it is then.
     pub(super) topic: Arc<TopicEntry>,
 }
 
 impl ToTopic {
     /// Stores messages, all or none. Returns their numbers if they are scheduled.
     pub(super) async fn store(&self, messages: Vec<Message>) -> Result<Vec<DeliveryId>, AmqpError> {
-        self.check(&messages)?;
+        let topic = self.state.broker.topic(&self.topic.topic.name);
+        let topic = topic.map_err(|error| {
+            let name = &self.topic.topic.name;
+            let problem = format!("The messaging entity '{name}' could not be found: {error}.");
+            AmqpError::new(NOT_FOUND, problem)
+        })?;
+        check(&topic, &messages)?;
         let new = messages.into_iter().map(|message| {
             let scheduled_at = message.scheduled_enqueue_ms()?.map(Timestamp::from_ms);
             let new_id = || self.state.broker.entropy().uuid().simple().to_string();
@@ -43,35 +50,17 @@ impl ToTopic {
             let problem = format!("the message cannot be read: {error}");
             AmqpError::new(DECODE_ERROR, problem)
         })?;
-        let sent = self.state.broker.send_messages(&self.topic, new).await;
+        let sent = self.state.broker.send_messages(&topic, new).await;
         sent.map_err(|error| match error {
             PublishError::Store(error) => busy(&error),
-            PublishError::DiskLow => AmqpError::new(RESOURCE_LIMIT_EXCEEDED, format!("{error}.")),
+            PublishError::DiskLow | PublishError::TooManyCopies => {
+                AmqpError::new(RESOURCE_LIMIT_EXCEEDED, format!("{error}."))
+            }
+            PublishError::Unreadable(_) => AmqpError::new(DECODE_ERROR, format!("{error}.")),
             PublishError::Stopping | PublishError::BuiltIn(_) => {
                 AmqpError::new(SERVER_BUSY, format!("{error}."))
             }
         })
-    }
-
-    /// Whether the queue takes the messages.
-    fn check(&self, messages: &[Message]) -> Result<(), AmqpError> {
-        let queue = self.topic.ruled_queue.as_ref();
-        let rules = queue.and_then(|own| own.definition.destination.queue_rules());
-        let Some(rules) = rules.filter(|rules| rules.inspect_messages()) else {
-            return Ok(());
-        };
-        if messages.len() > CHECKED_BATCH_MAX {
-            let problem = format!("The queue takes up to {CHECKED_BATCH_MAX} messages at once.");
-            return Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem));
-        }
-        let lacks_session = |each: &Message| message::session_id(each).is_none();
-        if rules.has_sessions && messages.iter().any(lacks_session) {
-            let problem = format!(
-                "The SessionId was not set on a message, and it cannot be sent to the entity. It                  requires sessions, and an id of 1 to {SESSION_ID_MAX} characters with each message."
-            );
-            return Err(AmqpError::new(NOT_ALLOWED, problem));
-        }
-        Ok(())
     }
 }
 
@@ -87,6 +76,27 @@ impl Sender for ToTopic {
         let sent = join_all(sent).await.into_iter();
         sent.map(|each| each.map(drop)).collect()
     }
+}
+
+/// Whether the queue takes the messages.
+fn check(topic: &TopicEntry, messages: &[Message]) -> Result<(), AmqpError> {
+    let queue = topic.queue();
+    let rules = queue.and_then(|own| own.definition.destination.queue_rules());
+    let Some(rules) = rules.filter(|rules| rules.inspect_messages()) else {
+        return Ok(());
+    };
+    if messages.len() > CHECKED_BATCH_MAX {
+        let problem = format!("The queue takes up to {CHECKED_BATCH_MAX} messages at once.");
+        return Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem));
+    }
+    let lacks_session = |each: &Message| message::session_id(each).is_none();
+    if rules.has_sessions && messages.iter().any(lacks_session) {
+        let problem = format!(
+            "The SessionId was not set on a message, and it cannot be sent to the entity. It requires sessions, and an id of 1 to {SESSION_ID_MAX} characters with each message."
+        );
+        return Err(AmqpError::new(NOT_ALLOWED, problem));
+    }
+    Ok(())
 }
 
 pub(super) fn busy(error: &StoreError) -> AmqpError {

@@ -6,6 +6,7 @@ pub(crate) mod inspectors;
 pub(crate) mod namespaces;
 pub(crate) mod people;
 pub(crate) mod queues;
+pub(crate) mod service_bus;
 pub(crate) mod tokens;
 
 use std::sync::Arc;

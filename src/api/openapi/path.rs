@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 
-use crate::model::name::{NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS};
+use crate::model::name::{NAME_CHARACTERS, RULE_NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS};
 
 /// What may be done with locks.
 const VERBS: [&str; 5] = ["complete", "abandon", "defer", "deadLetter", "renew"];
@@ -55,6 +55,11 @@ fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
             json!("shop"),
             "The name of a namespace.",
         ),
+        ("serviceBusTopics", "topic") => (
+            named(&NAME_CHARACTERS),
+            json!("sales"),
+            "The name of a Service Bus topic.",
+        ),
         (_, "topic") => (
             named(&NAME_CHARACTERS),
             json!("orders"),
@@ -84,6 +89,21 @@ fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
             text(),
             json!("Microsoft.EventGrid.Topics"),
             "A type of topics.",
+        ),
+        ("rules", "rule") => (
+            json!({
+                "type": "string",
+                "minLength": RULE_NAME_CHARACTERS.start(),
+                "maxLength": RULE_NAME_CHARACTERS.end(),
+                "pattern": "^[A-Za-z0-9._$-]+$",
+            }),
+            json!("large"),
+            "The name of a rule.",
+        ),
+        ("subscriptions", "name") => (
+            named(&NAME_CHARACTERS),
+            json!("billing"),
+            "The name of a subscription.",
         ),
         ("inspectors", "name") => (
             named(&NAME_CHARACTERS),

@@ -39,7 +39,7 @@ pub(crate) async fn explain_one(
     let (entry, subscription) = state.broker.subscription(&topic, &name)?;
     let asked = asked_event(&state, &entry, &body).await?;
     let view = entry.view(&asked.event);
-    let explanation = Explanation::new(&subscription, &view, asked.at);
+    let explanation = Explanation::new(&entry, &subscription, &view, asked.at);
     Ok(Json(asked.show(&entry, &explanation)))
 }
 

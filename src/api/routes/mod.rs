@@ -22,6 +22,7 @@ mod pull;
 mod queues;
 mod replays;
 mod route;
+mod service_bus;
 mod subscriptions;
 mod topics;
 
@@ -38,6 +39,7 @@ pub(crate) fn areas(options: &ApiOptions) -> Vec<Area> {
         namespaces::area(),
         pull::area(),
         message_queues::area(),
+        service_bus::area(),
         events::area(),
         explain::area(options),
         dead_letters::area(options),

@@ -40,6 +40,7 @@ mod salvage;
 mod schema;
 mod serve;
 mod server;
+mod service_bus;
 mod storage;
 mod subscriptions;
 mod support_bundle;
@@ -105,6 +106,8 @@ enum Command {
     Topics(Remote<Group<topics::TopicsCommand>>),
     /// Manage queues, which clients of Azure Service Bus use
     Queues(Remote<Group<queues::QueuesCommand>>),
+    /// Manage Service Bus topics, their subscriptions and their rules
+    ServiceBus(Remote<Group<service_bus::ServiceBusCommand>>),
     /// Manage event subscriptions
     Subscriptions(Remote<Group<subscriptions::SubscriptionsCommand>>),
     /// List and show events
@@ -210,6 +213,7 @@ impl Command {
             Self::Namespaces(command) => wait_for(command.run()),
             Self::Topics(command) => wait_for(command.run()),
             Self::Queues(command) => wait_for(command.run()),
+            Self::ServiceBus(command) => wait_for(command.run()),
             Self::Subscriptions(command) => wait_for(command.run()),
             Self::Events(command) => wait_for(command.run()),
             Self::Assert(command) => wait_for(command.run()),

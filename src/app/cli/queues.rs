@@ -29,6 +29,19 @@ pub(super) enum QueuesCommand {
 #[derive(Args, Debug)]
 pub(super) struct Create {
     queue: String,
+    #[command(flatten)]
+    settings: Settings,
+    /// Drop messages whose id was sent before
+    #[arg(long)]
+    detect_duplicates: bool,
+    /// How long ids are remembered, PT20S to P7D [default: PT10M]
+    #[arg(long, value_name = "DURATION", requires = "detect_duplicates")]
+    duplicate_window: Option<String>,
+}
+
+/// What queues have in common with subscriptions of Service Bus topics.
+#[derive(Args, Debug)]
+pub(super) struct Settings {
     /// How long a receiver holds a message, PT5S to PT5M [default: PT1M]
     #[arg(long, value_name = "DURATION")]
     lock_duration: Option<String>,
@@ -44,12 +57,6 @@ pub(super) struct Create {
     /// Take messages with a session id only, and hand out each session to one receiver at a time
     #[arg(long)]
     requires_session: bool,
-    /// Drop messages whose id was sent before
-    #[arg(long)]
-    detect_duplicates: bool,
-    /// How long ids are remembered, PT20S to P7D [default: PT10M]
-    #[arg(long, value_name = "DURATION", requires = "detect_duplicates")]
-    duplicate_window: Option<String>,
     /// The queue that messages go on to
     #[arg(long, value_name = "QUEUE", conflicts_with = "requires_session")]
     forward_to: Option<String>,
@@ -87,10 +94,20 @@ impl Run for QueuesCommand {
 
 impl Create {
     fn body(&self) -> Value {
+        let mut properties = self.settings.properties();
+        properties["requiresDuplicateDetection"] = self.detect_duplicates.into();
+        if let Some(window) = &self.duplicate_window {
+            properties["duplicateDetectionHistoryTimeWindow"] = window.as_str().into();
+        }
+        json!({ "properties": properties })
+    }
+}
+
+impl Settings {
+    pub(super) fn properties(&self) -> Value {
         let mut properties = json!({
             "deadLetteringOnMessageExpiration": self.dead_letter_expired,
             "requiresSession": self.requires_session,
-            "requiresDuplicateDetection": self.detect_duplicates,
         });
         let mut set = |name: &str, value: Option<Value>| {
             if let Some(value) = value {
@@ -103,22 +120,18 @@ impl Create {
             "defaultMessageTimeToLive",
             self.time_to_live.clone().map(Value::from),
         );
-        set(
-            "duplicateDetectionHistoryTimeWindow",
-            self.duplicate_window.clone().map(Value::from),
-        );
         set("forwardTo", self.forward_to.clone().map(Value::from));
         set(
             "forwardDeadLetteredMessagesTo",
             self.forward_dead_letters_to.clone().map(Value::from),
         );
-        json!({ "properties": properties })
+        properties
     }
 }
 
-const COUNT: &str = "/properties/messageCount";
-const ACTIVE: &str = "/properties/countDetails/activeMessageCount";
-const DEAD_LETTERS: &str = "/properties/countDetails/deadLetterMessageCount";
+pub(super) const COUNT: &str = "/properties/messageCount";
+pub(super) const ACTIVE: &str = "/properties/countDetails/activeMessageCount";
+pub(super) const DEAD_LETTERS: &str = "/properties/countDetails/deadLetterMessageCount";
 
 const QUEUES: List = List {
     none: "no queues yet: create one with `everpost queues create NAME`",
@@ -150,19 +163,19 @@ const QUEUE: Details = Details(&[
 ]);
 
 /// Where messages expire.
-fn time_to_live(queue: &Value) -> String {
+pub(super) fn time_to_live(queue: &Value) -> String {
     let time = text(queue, "/properties/defaultMessageTimeToLive");
     time.replace("P10675199DT2H48M5.4775807S", "")
 }
 
-fn expired(queue: &Value) -> String {
+pub(super) fn expired(queue: &Value) -> String {
     match queue["properties"]["deadLetteringOnMessageExpiration"] == true {
         true => "dead-lettered".to_owned(),
         false => "dropped".to_owned(),
     }
 }
 
-fn sessions(queue: &Value) -> String {
+pub(super) fn sessions(queue: &Value) -> String {
     match queue["properties"]["requiresSession"] == true {
         true => "required".to_owned(),
         false => String::new(),

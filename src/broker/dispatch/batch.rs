@@ -227,7 +227,8 @@ mod tests {
             resource_id: "/t".into(),
             namespace: None,
             subscriptions: Default::default(),
-            ruled_queue: None,
+            ruled_queues: Vec::new(),
+            rules: Default::default(),
         };
         (Arc::new(entry), Arc::new(subscription))
     }

@@ -7,6 +7,7 @@ pub(super) mod inspectors;
 pub(super) mod key_uses;
 pub(super) mod namespaces;
 pub(super) mod queues;
+pub(super) mod service_bus;
 pub(super) mod signing;
 pub(super) mod try_filter;
 pub(super) mod validate;
@@ -19,8 +20,10 @@ use crate::broker::publish::Arrival;
 use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef, Secret};
 use crate::model::audit::{AuditAction, AuditEntry, Caller, SecretKind, Target, TargetKind};
 use crate::model::destination::DeliveryMode;
-use crate::model::limits::{NAMESPACES_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
-use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
+use crate::model::limits::{
+    NAMESPACES_MAX, RULE_BYTES_MAX, RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX,
+};
+use crate::model::name::{NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::retry::DeliveryProfile;
@@ -80,10 +83,34 @@ pub enum ManageError {
     #[error("the subscription of the queue {0} goes with the queue; change or delete that")]
     OfQueue(TopicName),
     /// The name of the property.
-    #[error("{0} of a queue cannot be changed; delete the queue and create it as you want it")]
+    #[error(
+        "{0} of a queue or a subscription cannot be changed; delete it and create it as you want it"
+    )]
     QueuePropertyFixed(&'static str),
     #[error("{0} is no other queue, so nothing can be forwarded to it")]
     NoForwardTarget(TopicName),
+    #[error("there is no Service Bus topic {0}")]
+    ServiceBusTopicNotFound(TopicName),
+    #[error("the Service Bus topic {0} has no subscription {1}")]
+    ServiceBusSubscriptionNotFound(TopicName, SubscriptionName),
+    #[error("the subscription {1} of the Service Bus topic {0} has no rule {2}")]
+    RuleNotFound(TopicName, SubscriptionName, RuleName),
+    #[error("{0} is a queue or a topic of events, so it cannot be the name of a Service Bus topic")]
+    NameInUse(TopicName),
+    #[error(
+        "{0} is a Service Bus topic; change it, and its subscriptions, under /serviceBusTopics"
+    )]
+    OfServiceBus(TopicName),
+    #[error("the topic {0} has an event subscription {1}, which is none of Service Bus")]
+    EventSubscriptionInTheWay(TopicName, SubscriptionName),
+    #[error("the subscription {0} has a rule {1} already")]
+    RuleExists(SubscriptionName, RuleName),
+    #[error(
+        "the subscriptions of the topic {0} have {RULES_PER_TOPIC_MAX} rules, which is the most they can have"
+    )]
+    TooManyRules(TopicName),
+    #[error("the rule has {0} bytes; it may have {RULE_BYTES_MAX}")]
+    RuleTooLarge(usize),
     #[error("the topic {0} has no event subscription {1}")]
     SubscriptionNotFound(TopicName, SubscriptionName),
     #[error(
@@ -171,6 +198,7 @@ impl Broker {
                 }
             }
             Some(entry) if entry.topic.is_built_in() => return Err(ManageError::BuiltIn(name)),
+            Some(entry) if entry.is_service_bus() => return Err(ManageError::OfServiceBus(name)),
             Some(entry) if entry.topic.definition.input_schema != definition.input_schema => {
                 return Err(ManageError::InputSchemaFixed);
             }
@@ -625,6 +653,7 @@ impl Broker {
 fn target(entry: &TopicEntry) -> Target {
     let kind = match entry.queue() {
         Some(_) => TargetKind::Queue,
+        None if entry.is_service_bus() => TargetKind::ServiceBusTopic,
         None => TargetKind::Topic,
     };
     kind.named(&entry.topic.name)
@@ -642,10 +671,14 @@ fn needs_no_handshake(definition: &SubscriptionDefinition) -> bool {
         || definition.retry_policy.profile == DeliveryProfile::Namespace
 }
 
-/// Rejects what would leave a queue without its subscription.
+/// Rejects changes of what is no event subscription to Service Bus.
 fn check_queue(topic: &TopicEntry, name: &SubscriptionName) -> Result<(), ManageError> {
-    match topic.queue().is_some_and(|own| own.name == *name) {
-        true => Err(ManageError::OfQueue(topic.topic.name.clone())),
+    let found = topic.subscription(name);
+    if topic.queue().is_some_and(|own| own.name == *name) {
+        return Err(ManageError::OfQueue(topic.topic.name.clone()));
+    }
+    match found.is_some_and(|found| topic.has_rules(found)) {
+        true => Err(ManageError::OfServiceBus(topic.topic.name.clone())),
         false => Ok(()),
     }
 }

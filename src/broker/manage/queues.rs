@@ -10,14 +10,15 @@ use crate::model::name::TopicName;
 use crate::model::queue::QueueDefinition;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, OnDelete};
+use crate::model::topic::TopicDefinition;
 use crate::store::RegistryChange;
 use crate::store::views::{DeliveryTotals, TotalsQuery};
 
 /// A queue: its topic, and the subscription that its receivers pull.
 pub type Queue = (Arc<TopicEntry>, Arc<EventSubscription>);
 
-/// Rejects forwarding to what is no other queue.
-fn check_targets(
+/// Rejects forwarding to what is no queue other than that of the name.
+pub(super) fn check_targets(
     registry: &Registry,
     name: &TopicName,
     definition: &QueueDefinition,
@@ -66,7 +67,7 @@ impl Broker {
         let change = match found {
             None => RegistryChange::AddQueue {
                 name: name.clone(),
-                topic: QueueDefinition::new_topic(),
+                topic: TopicDefinition::of_messages(None),
                 keys: AccessKeys::generate(self.entropy()),
                 subscription: definition.subscription(),
             },

@@ -1,5 +1,6 @@
 //! Messages that are sent to queues (rule S2), and what queues ask of them (rule S6).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::Timestamp;
@@ -10,7 +11,7 @@ use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::Event;
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::EventSubscription;
+use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::{
     AppendRequest, Appended, FreeChange, FreeChanges, FreeSettled, HandedOver, QueueIntake,
     StoreError,
@@ -35,19 +36,60 @@ pub(in crate::broker) fn session_at(
     subscription.has_sessions().then(session)
 }
 
+/// What queues that ask something get of the events of a request.
+pub(super) struct TakenIn {
+    /// A session is listed once for each event that arrives in it.
+    sessions: Vec<(SubscriptionId, String)>,
+    dead: Vec<(SubscriptionId, DeadLetterReason)>,
+}
+
+impl TakenIn {
+    /// `None` if they ask nothing.
+    pub(super) fn of(request: &AppendRequest) -> Option<Self> {
+        let intake = request.intake.as_ref()?;
+        let (mut sessions, mut dead) = (Vec::new(), Vec::new());
+        for (place, (_, targets)) in request.events.iter().enumerate() {
+            for of in targets {
+                let session = intake.session(*of, place).flatten();
+                match intake.ended(*of, place) {
+                    Some(reason) => dead.push((*of, reason)),
+                    None => sessions.extend(session.map(|session| (*of, session.to_owned()))),
+                }
+            }
+        }
+        Some(Self { sessions, dead })
+    }
+}
+
 impl Broker {
-    /// What the queue asks of these events that the topic is; `None` if it asks nothing.
-    pub(super) fn intake(&self, topic: &TopicEntry, events: &[Event]) -> Option<Arc<QueueIntake>> {
-        let queue = topic.ruled_queue.as_ref()?;
-        let rules = queue.definition.destination.queue_rules();
-        let rules = rules.filter(|rules| rules.inspect_messages())?;
-        let sessions = || events.iter().map(message::session).collect();
-        let remembers_for = self.time_scale().shrink(rules.duplicate_window);
-        Some(Arc::new(QueueIntake {
-            of: queue.id,
-            sessions: rules.has_sessions.then(sessions),
-            remembers_for: rules.detects_duplicates.then_some(remembers_for),
-        }))
+    /// What queues of the topic ask of these events, some of which rules cannot be evaluated for; `None` if they ask
+    /// nothing.
+    pub(super) fn intake<'a>(
+        &self,
+        topic: &TopicEntry,
+        events: impl Iterator<Item = &'a Event>,
+        unevaluated: BTreeMap<usize, String>,
+    ) -> Option<Arc<QueueIntake>> {
+        let mut intake = QueueIntake {
+            unevaluated,
+            ..QueueIntake::default()
+        };
+        for queue in &topic.ruled_queues {
+            let Some(rules) = queue.definition.destination.queue_rules() else {
+                continue;
+            };
+            if rules.has_sessions {
+                intake.with_sessions.push(queue.id);
+            }
+            if rules.detects_duplicates {
+                let remembers_for = self.time_scale().shrink(rules.duplicate_window);
+                intake.remembers_for = Some((queue.id, remembers_for));
+            }
+        }
+        if !intake.with_sessions.is_empty() {
+            intake.sessions = events.map(message::session).collect();
+        }
+        (!intake.is_empty()).then(|| Arc::new(intake))
     }
 
     /// Accepts messages, all or none. When this returns they are on disk. Returns the numbers of their deliveries,
@@ -87,7 +129,7 @@ impl Broker {
         });
         let scheduled = scheduled.collect();
         let events = messages.into_iter().map(|each| each.event).collect();
-        let accepted = self.match_with(topic, events, None, scheduled).await;
+        let accepted = self.matched(topic, events, None, scheduled).await?;
         let accepted = AppendRequest { audit, ..accepted };
         match self.store_accepted(topic, accepted).await? {
             Appended::Repeated => Ok(Vec::new()),
@@ -95,29 +137,32 @@ impl Broker {
         }
     }
 
-    /// Wakes who waits for sessions, and counts what had none. Returns the arrival without what the queue has dropped
-    /// because it remembered it.
+    /// Wakes who waits for sessions, and counts what is a dead letter from the beginning. Returns the arrival without what
+    /// a queue has dropped because it remembered it.
     pub(super) fn taken_in(
         &self,
         topic: &TopicEntry,
-        intake: &QueueIntake,
+        taken: TakenIn,
         arrival: Arrival,
         stored: &[HandedOver],
     ) -> Arrival {
-        for session in intake.sessions.iter().flatten().flatten() {
-            self.announce_message(intake.of, session);
+        for (of, session) in &taken.sessions {
+            self.announce_message(*of, session);
         }
-        let dead = match (topic.ruled_queue.as_ref(), arrival.is_for(intake.of)) {
-            (Some(queue), true) => {
-                let dead = intake.without_session();
-                let reason = DeadLetterReason::SessionIdMissing;
-                self.on_settled(topic, queue, &vec![Settlement::DeadLetter(reason); dead]);
-                dead
+        let mut ended: BTreeMap<SubscriptionId, Vec<Settlement>> = BTreeMap::new();
+        for (of, reason) in &taken.dead {
+            let dead = Settlement::DeadLetter(*reason);
+            ended.entry(*of).or_default().push(dead);
+        }
+        let subscriptions = topic.subscriptions.values();
+        for subscription in subscriptions {
+            if let Some(ended) = ended.get(&subscription.id) {
+                self.on_settled(topic, subscription, ended);
             }
-            (None, _) | (_, false) => 0,
-        };
+        }
         let stored = stored.iter().map(|each| each.subscription);
-        arrival.with_targets(stored.chain(std::iter::repeat_n(intake.of, dead)).collect())
+        let dead = taken.dead.into_iter().map(|(of, _)| of);
+        arrival.with_targets(stored.chain(dead).collect())
     }
 
     /// Cancels deliveries that are scheduled. Returns whether all of them were.

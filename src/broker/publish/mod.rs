@@ -3,6 +3,7 @@
 pub(super) mod messages;
 pub(super) mod notices;
 pub(super) mod rejections;
+mod rules;
 pub(super) mod send;
 pub(super) mod system;
 
@@ -11,13 +12,16 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::publish::messages::TakenIn;
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::event::{Event, EventKey};
+use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::TopicId;
 use crate::store::{AppendRequest, Appended, HandedOver, RequestMark, StoreError};
+use crate::wire::amqp::DecodeError;
 
 /// Filters that are evaluated before others get their turn on the thread: about a millisecond's worth.
 const EVALUATED_AT_ONCE_MAX: usize = 2_000;
@@ -47,11 +51,6 @@ impl Arrival {
         }
     }
 
-    /// Whether one of the events goes to this subscription.
-    fn is_for(&self, subscription: SubscriptionId) -> bool {
-        self.targets.contains(&subscription)
-    }
-
     /// The same with what was really stored.
     fn with_targets(self, targets: Vec<SubscriptionId>) -> Self {
         Self { targets, ..self }
@@ -78,6 +77,13 @@ pub enum PublishError {
     DiskLow,
     #[error("the topic {0} is built in, and nobody but the appliance publishes to it")]
     BuiltIn(TopicName),
+    #[error(
+        "the rules of the topic's subscriptions make more than {RULE_COPIES_MAX} copies of what is sent at once, or \
+         more than {} MiB; send fewer messages at once", RULE_COPIES_BYTES_MAX / (1_024 * 1_024)
+    )]
+    TooManyCopies,
+    #[error("a message that is sent to a topic with rules cannot be read: {0}")]
+    Unreadable(DecodeError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -93,7 +99,12 @@ impl Broker {
         request: Option<RequestMark>,
     ) -> Result<Vec<EventKey>, PublishError> {
         self.may_publish(topic)?;
-        Ok(self.accept(topic, events, request).await?)
+        let accepted = self.matched(topic, events, None, BTreeMap::new()).await?;
+        let accepted = AppendRequest {
+            request,
+            ..accepted
+        };
+        Ok(self.append(topic, accepted).await?)
     }
 
     /// The same for events that somebody has typed.
@@ -109,7 +120,7 @@ impl Broker {
         };
         let target = Target::topic(&topic.topic.name);
         let audit = by.did(published, target);
-        let accepted = self.matched(topic, events, None).await;
+        let accepted = self.matched(topic, events, None, BTreeMap::new()).await?;
         let accepted = AppendRequest {
             audit: Some(audit),
             ..accepted
@@ -138,7 +149,7 @@ impl Broker {
         };
         let audit = Some(by.did(imported, target));
         let only = subscription.map(|subscription| subscription.id);
-        let accepted = self.matched(topic, events, only).await;
+        let accepted = self.matched(topic, events, only, BTreeMap::new()).await?;
         let accepted = AppendRequest {
             request,
             audit,
@@ -160,38 +171,23 @@ impl Broker {
         Ok(())
     }
 
-    /// Matches and stores the events, and wakes those who serve the subscriptions.
-    pub(super) async fn accept(
-        &self,
-        topic: &Arc<TopicEntry>,
-        events: Vec<Event>,
-        request: Option<RequestMark>,
-    ) -> Result<Vec<EventKey>, StoreError> {
-        let accepted = self.matched(topic, events, None).await;
-        self.append(
-            topic,
-            AppendRequest {
-                request,
-                ..accepted
-            },
-        )
-        .await
-    }
-
-    /// Matches events with the subscriptions of `topic`, or has them all go to `only` one. If that makes too many
-    /// deliveries for one change, they are created later.
+    /// Matches events, some of which are scheduled, with the subscriptions of `topic`, or has them all go to `only` one.
     pub(super) async fn matched(
         &self,
         topic: &TopicEntry,
         events: Vec<Event>,
         only: Option<SubscriptionId>,
-    ) -> AppendRequest {
-        self.match_with(topic, events, only, BTreeMap::new()).await
+        scheduled: BTreeMap<usize, Timestamp>,
+    ) -> Result<AppendRequest, PublishError> {
+        match topic.is_service_bus() && only.is_none() {
+            true => self.match_rules(topic, events, &scheduled).await,
+            false => Ok(self.match_filters(topic, events, only, scheduled).await),
+        }
     }
 
-    /// The same if some of the events are scheduled: then their deliveries are created at once, however many. So are
-    /// those of a queue that looks at its messages.
-    pub(super) async fn match_with(
+    /// Matches events with filters. If that makes too many deliveries for one change, they are created later, unless
+    /// some of the events are scheduled, or a queue looks at its messages: then they are created at once, however many.
+    pub(super) async fn match_filters(
         &self,
         topic: &TopicEntry,
         events: Vec<Event>,
@@ -200,7 +196,7 @@ impl Broker {
     ) -> AppendRequest {
         let mut request = AppendRequest {
             scheduled,
-            intake: self.intake(topic, &events),
+            intake: self.intake(topic, events.iter(), BTreeMap::new()),
             ..empty(topic, self.clock().now())
         };
         request.events.reserve_exact(events.len());
@@ -249,13 +245,12 @@ impl Broker {
         if later.is_some() {
             accepted.defer_deliveries();
         }
-        let arrival = Arrival::of(&accepted);
-        let intake = accepted.intake.clone();
+        let (arrival, taken) = (Arrival::of(&accepted), TakenIn::of(&accepted));
         let (broker, topic) = (self.clone(), Arc::clone(topic));
         let then = move |handed_over: Vec<HandedOver>| {
-            let arrival = match &intake {
+            let arrival = match taken {
                 None => arrival,
-                Some(intake) => broker.taken_in(&topic, intake, arrival, &handed_over),
+                Some(taken) => broker.taken_in(&topic, taken, arrival, &handed_over),
             };
             broker.announce(&topic, &arrival);
             broker.hand_over(handed_over);
@@ -278,7 +273,7 @@ impl Broker {
         let targets = &arrival.targets;
         self.meters().matched(topic, targets, arrival.unmatched);
         self.announce_arrivals(targets);
-        if let Some(queue) = &topic.ruled_queue {
+        for queue in &topic.ruled_queues {
             self.note_forwarding(queue);
         }
     }

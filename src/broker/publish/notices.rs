@@ -6,6 +6,7 @@
 //! notices. Probations and disk space are known only in memory; their notices wait there too, until they are
 //! stored or the process ends.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::base::{Entropy, Timestamp};
@@ -177,7 +178,9 @@ impl Broker {
             }
             let found = owed.len();
             let events = owed.iter().map(|each| publisher.event(&each.notice));
-            let mut request = self.matched(&publisher.topic, events.collect(), None).await;
+            let (topic, events) = (&publisher.topic, events.collect());
+            let matched = self.match_filters(topic, events, None, BTreeMap::new());
+            let mut request = matched.await;
             request.notified = owed.into_iter().map(|each| each.mark).collect();
             let published = self.append(&publisher.topic, request).await?.len();
             self.meters().published_of_ours(&publisher.topic, published);
@@ -215,7 +218,10 @@ fn notice_of(registry: &Registry, change: &RegistryChange) -> Option<Notice> {
         | RegistryChange::ChangeKeys { .. }
         | RegistryChange::DeleteTopic { .. }
         | RegistryChange::AddSubscription { .. }
-        | RegistryChange::DeleteSubscription { .. } => return None,
+        | RegistryChange::DeleteSubscription { .. }
+        | RegistryChange::AddServiceBusSubscription { .. }
+        | RegistryChange::PutRule { .. }
+        | RegistryChange::DeleteRule { .. } => return None,
     };
     let (topic, current) = registry.subscription(id)?;
     let of = subscribed((topic, current))?;

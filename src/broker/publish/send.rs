@@ -58,7 +58,7 @@ impl Broker {
             .ok_or_else(missing)?;
         let now = self.clock().now();
         let view = topic.view(&event.stored.event);
-        if let Some(reason) = why_not(&Explanation::new(subscription, &view, now)) {
+        if let Some(reason) = why_not(&Explanation::new(topic, subscription, &view, now)) {
             return Err(SendError::Unmatched(name.to_owned(), key, reason));
         }
         let session = session_at(subscription, &event.stored.event);

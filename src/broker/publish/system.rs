@@ -1,5 +1,7 @@
 //! Events that the appliance publishes itself, to its built-in topics.
 
+use std::collections::BTreeMap;
+
 use crate::broker::Broker;
 use crate::model::event::Event;
 use crate::model::system_topic::SystemTopic;
@@ -21,7 +23,8 @@ impl Broker {
             return Ok(());
         };
         let published = events.len();
-        self.accept(topic, events, None).await?;
+        let accepted = self.match_filters(topic, events, None, BTreeMap::new());
+        self.append(topic, accepted.await).await?;
         self.meters().published_of_ours(topic, published);
         Ok(())
     }

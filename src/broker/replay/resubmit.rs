@@ -448,14 +448,14 @@ fn publish_anew(
     if own.topic.definition.input_schema != to.topic.definition.input_schema {
         return Err(NotResubmitted::OtherSchema);
     }
+    if to.is_service_bus() {
+        return Err(NotResubmitted::ServiceBusTopic);
+    }
     let targets = to.fan_out(&event, now);
     if targets.is_empty() {
         return Err(NotResubmitted::Unmatched);
     }
-    let queue = to
-        .ruled_queue
-        .as_ref()
-        .filter(|queue| targets.contains(&queue.id));
+    let queue = to.queue().filter(|queue| targets.contains(&queue.id));
     let session = queue.and_then(|queue| Some((queue.id, session_at(queue, &event)?)));
     let session = match session {
         Some((_, None)) => return Err(NotResubmitted::SessionIdMissing),

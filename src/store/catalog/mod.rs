@@ -1,4 +1,4 @@
-//! Namespaces, topics and event subscriptions: few, so they are loaded whole.
+//! Namespaces, topics, event subscriptions and their rules: few, so they are loaded whole.
 
 mod namespaces;
 
@@ -7,9 +7,10 @@ use zeroize::Zeroizing;
 
 use crate::base::Timestamp;
 use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef};
-use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::name::{RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
 use crate::model::registry::{Registry, ResourceScope};
+use crate::model::rule::Rule;
 use crate::model::subscription::{
     EventSubscription, OnDelete, SubscriptionDefinition, SubscriptionId, Validation,
 };
@@ -75,6 +76,21 @@ pub enum RegistryChange {
         id: SubscriptionId,
         pending: OnDelete,
     },
+    /// A subscription of a Service Bus topic, with the rule that it has from the beginning.
+    AddServiceBusSubscription {
+        topic: TopicId,
+        name: SubscriptionName,
+        definition: SubscriptionDefinition,
+    },
+    /// Adds or replaces it.
+    PutRule {
+        of: SubscriptionId,
+        rule: Rule,
+    },
+    DeleteRule {
+        of: SubscriptionId,
+        name: RuleName,
+    },
 }
 
 pub(super) fn load(
@@ -91,7 +107,12 @@ pub(super) fn load(
     let subscriptions = all(tx, "event_subscription", row::SUBSCRIPTION_COLUMNS, |row| {
         row::subscription(row, encryption)
     })?;
-    Ok(Registry::new(scope, namespaces, topics, subscriptions))
+    let mut registry = Registry::new(scope, namespaces, topics, subscriptions);
+    let rules = "SELECT subscription_id, name, definition FROM subscription_rule";
+    for (of, rule) in tx.all(rules, [], row::rule)? {
+        registry.put_rule(of, rule);
+    }
+    Ok(registry)
 }
 
 fn all<T>(
@@ -175,6 +196,11 @@ pub(super) fn save(
         }
         RegistryChange::DeleteTopic { id, pending } => {
             tx.run(
+                "DELETE FROM subscription_rule WHERE subscription_id IN \
+                 (SELECT event_subscription.id FROM event_subscription WHERE topic_id = ?1)",
+                [id],
+            )?;
+            tx.run(
                 "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 \
                  WHERE topic_id = ?1 AND deleted_at IS NULL",
                 params![id, now, pending == OnDelete::DeadLetter],
@@ -214,11 +240,45 @@ pub(super) fn save(
         }
         RegistryChange::DeleteSubscription { id, pending } => {
             tx.run(
+                "DELETE FROM subscription_rule WHERE subscription_id = ?1",
+                [id],
+            )?;
+            tx.run(
                 "UPDATE event_subscription SET deleted_at = ?2, dead_letters_pending = ?3 \
                  WHERE id = ?1",
                 params![id, now, pending == OnDelete::DeadLetter],
             )?;
             registry.remove_subscription(id);
+        }
+        RegistryChange::AddServiceBusSubscription {
+            topic,
+            name,
+            definition,
+        } => {
+            let add = RegistryChange::AddSubscription {
+                topic,
+                name,
+                definition,
+                validation: Validation::succeeded(None),
+            };
+            save(tx, encryption, add, registry, now)?;
+            let add = RegistryChange::PutRule {
+                of: SubscriptionId(tx.last_insert_rowid()),
+                rule: Rule::default_rule(),
+            };
+            save(tx, encryption, add, registry, now)?;
+        }
+        RegistryChange::PutRule { of, rule } => {
+            let put = "INSERT INTO subscription_rule (subscription_id, name, definition) \
+                 VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET name = ?2, definition = ?3";
+            let text = resource::rule_to_text(&rule);
+            tx.run(put, params![of, rule.name.as_str(), text])?;
+            registry.put_rule(of, rule);
+        }
+        RegistryChange::DeleteRule { of, name } => {
+            let delete = "DELETE FROM subscription_rule WHERE subscription_id = ?1 AND name = ?2";
+            tx.run(delete, params![of, name.as_str()])?;
+            registry.remove_rule(of, &name);
         }
     }
     Ok(())

@@ -37,7 +37,7 @@ pub struct AppendRequest {
     /// When those of the events, by their places, are due that are not due at once. Their deliveries are created with
     /// them.
     pub scheduled: BTreeMap<usize, Timestamp>,
-    /// What the queue asks that the topic is, if it asks anything.
+    /// What the queues ask that the events go into, if they ask anything.
     pub intake: Option<Arc<QueueIntake>>,
     /// Identifies the publish request, if the client gave it an id.
     pub request: Option<RequestMark>,
@@ -47,29 +47,39 @@ pub struct AppendRequest {
     pub notified: Vec<NoticeMark>,
 }
 
-/// What a queue asks of the events that come into it. They are not stored without their deliveries then.
-#[derive(Debug)]
+/// What queues ask of the events that go into them. They are not stored without their deliveries then.
+#[derive(Debug, Default)]
 pub struct QueueIntake {
-    /// Its subscription.
-    pub of: SubscriptionId,
-    /// The sessions of the events, by their places, if each has to have one. Without one it is a dead letter.
-    pub sessions: Option<Vec<Option<String>>>,
-    /// How long their ids are remembered, if an event whose id is remembered is dropped.
-    pub remembers_for: Option<Duration>,
+    /// The subscriptions whose deliveries must have a session each. Without one it is a dead letter.
+    pub with_sessions: Vec<SubscriptionId>,
+    /// The sessions of the events, by their places, if there are such subscriptions.
+    pub sessions: Vec<Option<String>>,
+    /// The subscription that drops an event whose id it remembers, and for how long it does.
+    pub remembers_for: Option<(SubscriptionId, Duration)>,
+    /// The events, by their places, that are dead letters because a rule cannot be evaluated for them, and the problem.
+    pub unevaluated: BTreeMap<usize, String>,
 }
 
 impl QueueIntake {
-    /// How many of the events have no session although they must.
-    pub fn without_session(&self) -> usize {
-        let sessions = self.sessions.iter().flatten();
-        sessions.filter(|session| session.is_none()).count()
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        self.with_sessions.is_empty() && self.remembers_for.is_none() && self.unevaluated.is_empty()
     }
 
     /// The session of the event's delivery, if it has to have one; `Some(None)` if that is missing.
-    fn session(&self, subscription: SubscriptionId, place: usize) -> Option<Option<&str>> {
-        let sessions = self.sessions.as_ref()?;
-        let session = sessions.get(place).and_then(Option::as_deref);
-        (subscription == self.of).then_some(session)
+    pub fn session(&self, subscription: SubscriptionId, place: usize) -> Option<Option<&str>> {
+        let session = self.sessions.get(place).and_then(Option::as_deref);
+        let must_have_one = self.with_sessions.contains(&subscription);
+        must_have_one.then_some(session)
+    }
+
+    /// Why the event's delivery is a dead letter from the beginning; `None` if it is none.
+    pub fn ended(&self, subscription: SubscriptionId, place: usize) -> Option<DeadLetterReason> {
+        if self.unevaluated.contains_key(&place) {
+            return Some(DeadLetterReason::FilterEvaluationFailed);
+        }
+        let lacks_session = self.session(subscription, place) == Some(None);
+        lacks_session.then_some(DeadLetterReason::SessionIdMissing)
     }
 
     /// Whether the queue remembers the event. One that becomes a dead letter is not remembered.
@@ -80,11 +90,13 @@ impl QueueIntake {
         event: &Event,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let lacks_session = self.session(self.of, place) == Some(None);
-        let Some(remembers_for) = self.remembers_for.filter(|_| !lacks_session) else {
+        let Some((of, remembers_for)) = self.remembers_for else {
             return Ok(false);
         };
-        let is_new = duplicates::remember(tx, self.of, &event.id, now, now + remembers_for)?;
+        if self.ended(of, place).is_some() {
+            return Ok(false);
+        }
+        let is_new = duplicates::remember(tx, of, &event.id, now, now + remembers_for)?;
         Ok(!is_new)
     }
 }
@@ -208,12 +220,14 @@ pub(in crate::store) fn append(
         let scheduled = request.scheduled.get(&number).copied();
         let due_at = scheduled.unwrap_or(received_at);
         for subscription in targets {
-            let asked = intake.and_then(|intake| intake.session(subscription, number));
-            let session = asked.flatten();
-            let id = insert_delivery(tx, key, subscription, due_at, session, None)?;
-            if asked == Some(None) {
+            let session = intake.and_then(|intake| intake.session(subscription, number));
+            let id = insert_delivery(tx, key, subscription, due_at, session.flatten(), None)?;
+            if let Some(intake) = intake
+                && let Some(reason) = intake.ended(subscription, number)
+            {
                 let known = (subscription, due_at);
-                end_without_session(tx, id, known, received_at)?;
+                let problem = intake.unevaluated.get(&number);
+                end_at_once(tx, id, known, (reason, problem), received_at)?;
                 continue;
             }
             stored.handed_over.push(HandedOver {
@@ -272,14 +286,14 @@ pub(super) fn insert_event(
     Ok(key)
 }
 
-/// Dead-letters a new delivery that lacks the session that it must have.
-pub(super) fn end_without_session(
+/// Dead-letters a new delivery, for that reason and perhaps a problem to be told.
+pub(super) fn end_at_once(
     tx: &WriteTx,
     delivery: DeliveryId,
     counted_for: (SubscriptionId, Timestamp),
+    (reason, problem): (DeadLetterReason, Option<&String>),
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let reason = DeadLetterReason::SessionIdMissing;
     let end = SettlementRecord {
         delivery,
         counted_for: Some(counted_for),
@@ -289,6 +303,10 @@ pub(super) fn end_without_session(
         settlement: Some(Settlement::DeadLetter(reason)),
     };
     settle(tx, &end, now)?;
+    if let Some(problem) = problem {
+        let tell = "UPDATE delivery SET receiver_description = ?2 WHERE id = ?1";
+        tx.run(tell, params![delivery, problem])?;
+    }
     Ok(())
 }
 

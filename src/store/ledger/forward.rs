@@ -16,7 +16,7 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
-use crate::store::ledger::append::{end_without_session, insert_delivery, insert_event};
+use crate::store::ledger::append::{end_at_once, insert_delivery, insert_event};
 use crate::store::ledger::duplicates;
 use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
 use crate::store::ledger::settle::{SettlementRecord, remove, settle};
@@ -172,7 +172,8 @@ fn arrive(
     tx.run(MARK, values)?;
     match lacks_session {
         true => {
-            end_without_session(tx, id, (to.subscription, now), now)?;
+            let reason = DeadLetterReason::SessionIdMissing;
+            end_at_once(tx, id, (to.subscription, now), (reason, None), now)?;
             done.without_session += 1;
         }
         false => done.sessions.push(session),
@@ -192,7 +193,10 @@ impl Message {
                 self.receiver_reason.as_deref(),
                 self.receiver_description.as_deref(),
             ),
-            false => (Some(system.0), Some(system.1.as_str())),
+            false => {
+                let told = self.receiver_description.as_deref();
+                (Some(system.0), told.or(Some(system.1.as_str())))
+            }
         };
         let told = encoded(message::reason_properties(own, description));
         let merged = match &self.properties {

@@ -5,14 +5,17 @@ use uuid::Uuid;
 
 use crate::base::Timestamp;
 use crate::model::lease::NEVER;
+use crate::model::limits::RULES_LISTED_MAX;
+use crate::model::rule::Rule;
 use crate::model::shared_access::Right;
 use crate::wire::amqp::condition::{
-    ARGUMENT_ERROR, AUTH_FAILED, AmqpError, MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND, NOT_ALLOWED,
-    NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED,
-    SESSION_LOCK_LOST, TIMEOUT, UNAUTHORIZED_ACCESS,
+    ARGUMENT_ERROR, AUTH_FAILED, AmqpError, ENTITY_ALREADY_EXISTS, MESSAGE_LOCK_LOST,
+    MESSAGE_NOT_FOUND, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED,
+    SERVER_BUSY, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::outcome::{Changes, DeadLettering, Outcome, changes};
+use crate::wire::amqp::rule;
 use crate::wire::amqp::value::{FromValue, Map, Value, get};
 
 /// The last part of the node's name.
@@ -57,6 +60,12 @@ pub enum Operation {
         skip: usize,
         top: usize,
     },
+    AddRule(Box<Rule>),
+    RemoveRule(String),
+    Rules {
+        skip: usize,
+        top: usize,
+    },
 }
 
 impl Operation {
@@ -70,7 +79,10 @@ impl Operation {
             | Self::RenewSession(_)
             | Self::SessionState(_)
             | Self::SetSessionState { .. }
-            | Self::Sessions { .. } => Right::Listen,
+            | Self::Sessions { .. }
+            | Self::AddRule(_)
+            | Self::RemoveRule(_)
+            | Self::Rules { .. } => Right::Listen,
             Self::Schedule(_) | Self::CancelScheduled(_) => Right::Send,
         }
     }
@@ -94,6 +106,7 @@ pub enum Reply {
         skip: usize,
         names: Vec<String>,
     },
+    Rules(Vec<Rule>),
 }
 
 /// The name of a request, before anything else of it is read.
@@ -152,6 +165,16 @@ impl Arguments {
                 state_set_since: self.moment("last-updated-time")?,
                 skip: self.count("skip")?,
                 top: self.count("top")?,
+            },
+            "add-rule" => {
+                let name: String = self.required("rule-name")?;
+                let description: Map = self.required("rule-description")?;
+                Operation::AddRule(Box::new(rule::parse(&name, &description)?))
+            }
+            "remove-rule" => Operation::RemoveRule(self.required("rule-name")?),
+            "enumerate-rules" => Operation::Rules {
+                skip: self.count("skip")?,
+                top: self.count("top")?.min(RULES_LISTED_MAX),
             },
             unknown => {
                 let problem = format!("{PREFIX}{unknown} is no operation of {NODE}");
@@ -294,6 +317,14 @@ impl Reply {
                 let body = vec![("skip".into(), skip.into()), ("sessions-ids".into(), list)];
                 (found(has_sessions), body)
             }
+            Self::Rules(rules) => {
+                let list = rules.iter().map(|each| {
+                    let description = ("rule-description".into(), rule::described(each));
+                    Value::Map(vec![description])
+                });
+                let list = Value::List(list.collect());
+                (found(!rules.is_empty()), entry("rules", list))
+            }
         }
     }
 }
@@ -329,6 +360,7 @@ pub fn status_of(error: &AmqpError) -> u16 {
         RESOURCE_LIMIT_EXCEEDED => 403,
         NOT_FOUND | MESSAGE_NOT_FOUND => 404,
         TIMEOUT => 408,
+        ENTITY_ALREADY_EXISTS => 409,
         MESSAGE_LOCK_LOST | SESSION_LOCK_LOST | SESSION_CANNOT_BE_LOCKED => 410,
         NOT_IMPLEMENTED => 501,
         SERVER_BUSY => 503,

@@ -29,8 +29,10 @@ pub mod annotation {
     pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
     pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
     pub const MESSAGE_STATE: &str = "x-opt-message-state";
+    pub const PARTITION_KEY: &str = "x-opt-partition-key";
     pub const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
     pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
+    pub const VIA_PARTITION_KEY: &str = "x-opt-via-partition-key";
 }
 
 /// An encoded message, cut into its sections. Each includes its descriptor.
@@ -73,6 +75,15 @@ pub struct Properties {
     pub group_sequence: Option<u32>,
     /// The session of replies to it.
     pub reply_to_group_id: Option<String>,
+}
+
+/// All that stands around the body of a message, to be changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parts {
+    pub header: Header,
+    pub annotations: Map,
+    pub properties: Properties,
+    pub application_properties: Map,
 }
 
 /// What the broker says of a message that it hands out.
@@ -199,6 +210,29 @@ impl Message {
             group_sequence: fields.optional("group-sequence")?,
             reply_to_group_id: fields.optional("reply-to-group-id")?,
         })
+    }
+
+    /// What stands around the body.
+    pub fn parts(&self) -> Result<Parts, DecodeError> {
+        Ok(Parts {
+            header: self.header()?,
+            annotations: self.annotations()?,
+            properties: self.properties()?,
+            application_properties: self.application_properties()?,
+        })
+    }
+
+    /// The same body with other parts around it.
+    pub fn with_parts(&self, parts: &Parts) -> Self {
+        let map = |code, map: &Map| section(code, Value::Map(map.clone()));
+        Self {
+            header: section(HEADER, parts.header.to_value()),
+            message_annotations: map(MESSAGE_ANNOTATIONS, &parts.annotations),
+            properties: section(PROPERTIES, parts.properties.to_value()),
+            application_properties: map(APPLICATION_PROPERTIES, &parts.application_properties),
+            body: self.body.clone(),
+            footer: self.footer.clone(),
+        }
     }
 
     /// The same with `id` as its message-id, if it has none: JavaScript's client counts on one.

@@ -18,6 +18,8 @@ pub mod management;
 pub mod message;
 pub mod outcome;
 pub mod performative;
+pub mod property;
+pub mod rule;
 pub mod sasl;
 pub mod state;
 pub mod terminus;

@@ -24,6 +24,7 @@ mod reader;
 mod replay;
 mod rules;
 mod secret;
+mod service_bus;
 mod signing;
 mod standing;
 mod subscription;
@@ -42,6 +43,10 @@ pub(crate) mod bodies {
     pub(crate) use super::namespace_topic::NamespaceTopic;
     pub(crate) use super::queue::{QueueRequest, ShownQueue};
     pub(crate) use super::replay::{Replay, Target};
+    pub(crate) use super::service_bus::{
+        RuleRequest, ServiceBusSubscriptionRequest, ServiceBusTopicRequest, ShownRule,
+        ShownServiceBusSubscription, ShownServiceBusTopic,
+    };
     pub(crate) use super::signing::{
         RegenerateKey, RotatedSigningSecret, ShownKeys, SigningSecrets,
     };
@@ -77,6 +82,10 @@ pub(crate) use reader::schema_of;
 pub use replay::{
     ReplayContext, ReplayFates, ReplayRequest, ShownReplay, parse_replay, parse_target,
     render_replay,
+};
+pub use service_bus::{
+    parse_rule, parse_service_bus_subscription, parse_service_bus_topic, render_rule,
+    render_service_bus_subscription, render_service_bus_topic, rule_from_text, rule_to_text,
 };
 pub use signing::{
     Rotation, parse_key_name, parse_rotation, render_keys, render_rotated, render_signing_secrets,

@@ -68,6 +68,7 @@ impl From<NamespaceTopic> for TopicDefinition {
             disable_local_auth: false,
             network_access: NetworkAccess::default(),
             event_retention: Some(topic.properties.retention),
+            message_time_to_live: None,
             inert: BTreeMap::new(),
         }
     }

@@ -27,11 +27,21 @@ pub(crate) type QueueRequest = Envelope<QueueProperties>;
 /// A queue as answers show it.
 pub(crate) type ShownQueue = Resource<Envelope<Answered<QueueProperties, QueueAnswer>>>;
 
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "MessageQueue", inline)]
 #[schemars(extend("x-rule" = "queue"))]
 pub(crate) struct QueueProperties {
+    #[serde(flatten)]
+    receiving: Receiving,
+    #[serde(flatten)]
+    rules: QueueRules,
+}
+
+/// What queues and subscriptions have in common.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Receiving {
     /// How long a receiver holds a message unless it renews the lock, 5 seconds to 5 minutes.
     #[serde(with = "iso")]
     #[schemars(with = "String", extend("format" = "duration", "x-check" = "lockDuration"))]
@@ -43,17 +53,14 @@ pub(crate) struct QueueProperties {
     #[serde(with = "iso")]
     #[schemars(with = "String", extend("format" = "duration", "x-check" = "messageTimeToLive"))]
     default_message_time_to_live: Duration,
-    #[serde(flatten)]
-    rules: QueueRules,
 }
 
-impl Default for QueueProperties {
+impl Default for Receiving {
     fn default() -> Self {
         Self {
             lock_duration: LOCK_DURATION,
             max_delivery_count: QUEUE_DELIVERIES,
             default_message_time_to_live: DURATION_MAX,
-            rules: QueueRules::default(),
         }
     }
 }
@@ -89,23 +96,28 @@ struct QueueRulesDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
     forward_dead_letters_to: Option<TopicName>,
+    /// Of subscriptions; for the store alone.
+    #[serde(rename = "deadLetteringOnFilterEvaluationExceptions", default)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
+    keeps_unevaluated: bool,
 }
 
 /// The name of a queue, or its URL, which Service Bus' clients make of it.
-mod queue_name {
+pub(super) mod queue_name {
     use serde::de::Error;
     use serde::{Deserializer, Serializer};
 
     use super::*;
 
-    pub(super) fn serialize<S: Serializer>(
+    pub(in crate::wire::resource) fn serialize<S: Serializer>(
         name: &Option<TopicName>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         name.as_ref().map(TopicName::as_str).serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(in crate::wire::resource) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<TopicName>, D::Error> {
         let text: Option<String> = Option::deserialize(deserializer)?;
@@ -151,12 +163,45 @@ struct CountDetails {
     dead_letter_message_count: u64,
 }
 
-impl From<&QueueDefinition> for QueueProperties {
+impl QueueAnswer {
+    /// With so many messages and dead letters.
+    pub(super) fn of(messages: u64, dead_letters: u64) -> Self {
+        Self {
+            message_count: messages + dead_letters,
+            count_details: CountDetails {
+                active_message_count: messages,
+                dead_letter_message_count: dead_letters,
+            },
+        }
+    }
+}
+
+impl From<&QueueDefinition> for Receiving {
     fn from(definition: &QueueDefinition) -> Self {
         Self {
             lock_duration: definition.lock_duration,
             max_delivery_count: definition.deliveries_max,
             default_message_time_to_live: definition.time_to_live,
+        }
+    }
+}
+
+impl Receiving {
+    /// With what else there is.
+    pub(super) fn definition(self, rules: QueueRules) -> QueueDefinition {
+        QueueDefinition {
+            lock_duration: self.lock_duration,
+            deliveries_max: self.max_delivery_count,
+            time_to_live: self.default_message_time_to_live,
+            rules,
+        }
+    }
+}
+
+impl From<&QueueDefinition> for QueueProperties {
+    fn from(definition: &QueueDefinition) -> Self {
+        Self {
+            receiving: definition.into(),
             rules: definition.rules.clone(),
         }
     }
@@ -164,12 +209,7 @@ impl From<&QueueDefinition> for QueueProperties {
 
 impl From<QueueProperties> for QueueDefinition {
     fn from(properties: QueueProperties) -> Self {
-        Self {
-            lock_duration: properties.lock_duration,
-            deliveries_max: properties.max_delivery_count,
-            time_to_live: properties.default_message_time_to_live,
-            rules: properties.rules,
-        }
+        properties.receiving.definition(properties.rules)
     }
 }
 
@@ -192,13 +232,7 @@ pub fn render_queue(
     dead_letters: u64,
 ) -> Option<Value> {
     let definition = QueueDefinition::of(&subscription.definition)?;
-    let answer = QueueAnswer {
-        message_count: messages + dead_letters,
-        count_details: CountDetails {
-            active_message_count: messages,
-            dead_letter_message_count: dead_letters,
-        },
-    };
+    let answer = QueueAnswer::of(messages, dead_letters);
     let set = QueueProperties::from(&definition);
     Some(json!(Resource {
         id: topic.resource_id.to_string(),

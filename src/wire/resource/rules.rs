@@ -17,7 +17,7 @@ use url::Host;
 
 use super::reader::one_of;
 use super::{alert, credentials, dead_letter_destination, destination, filter, inspector};
-use super::{namespace_subscription, queue, replay, topic};
+use super::{namespace_subscription, queue, replay, service_bus, topic};
 use crate::base::Timestamp;
 use crate::model::destination::EndpointUrl;
 use crate::model::filter::Key;
@@ -128,7 +128,7 @@ pub(super) struct Judged<'a> {
 /// Finds what is wrong with an object, and fills in what can be told from what was there before.
 pub(super) type Rule = fn(&mut Judged<'_>);
 
-const RULES: [(&str, Rule); 17] = [
+const RULES: [(&str, Rule); 19] = [
     ("advancedFilter", filter::judge_advanced_filter),
     ("alertChannel", alert::judge_channel),
     ("clientCertificate", credentials::judge_client_certificate),
@@ -142,6 +142,8 @@ const RULES: [(&str, Rule); 17] = [
     ("replayFilter", replay::judge_filter),
     ("replaySource", replay::judge_source),
     ("replayTarget", replay::judge_target),
+    ("serviceBusRule", service_bus::judge_rule),
+    ("serviceBusTopic", service_bus::judge_topic),
     ("signingSecret", credentials::judge_signing_secret),
     ("storage", dead_letter_destination::judge_storage),
     ("storageBlob", dead_letter_destination::judge_storage_blob),

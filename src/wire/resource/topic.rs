@@ -15,6 +15,7 @@ use super::mirror::documents;
 use super::namespace_topic::{self, NamespaceTopic, NamespaceTopicProperties};
 use super::network::Network;
 use super::rules::{Context, Judged};
+use super::service_bus::{self, ServiceBusTopicRequest};
 use super::{InvalidResource, document};
 use crate::model::registry::TopicEntry;
 use crate::model::topic::{InputMapping, InputSchema, MappedField, TopicDefinition, TopicId};
@@ -265,6 +266,7 @@ impl From<Topic> for TopicDefinition {
             disable_local_auth: properties.disable_local_auth,
             network_access: properties.network.into(),
             event_retention: None,
+            message_time_to_live: None,
             inert: all,
         }
     }
@@ -334,18 +336,22 @@ pub fn patch_topic(
 
 /// The form in which the store keeps a definition.
 pub fn topic_to_text(definition: &TopicDefinition) -> String {
-    match definition.event_retention {
-        Some(_) => document::to_text(&NamespaceTopic::from(definition)),
-        None => document::to_text(&Topic::from(definition)),
+    match (definition.event_retention, definition.message_time_to_live) {
+        (Some(_), _) => document::to_text(&NamespaceTopic::from(definition)),
+        (None, Some(_)) => document::to_text(&ServiceBusTopicRequest::from(definition)),
+        (None, None) => document::to_text(&Topic::from(definition)),
     }
 }
 
 /// Reads what [`topic_to_text`] wrote.
 pub fn topic_from_text(text: &str) -> Result<TopicDefinition, InvalidResource> {
-    match document::has_property(text, namespace_topic::RETENTION) {
-        true => document::from_text::<NamespaceTopic>(text).map(TopicDefinition::from),
-        false => document::from_text::<Topic>(text).map(TopicDefinition::from),
+    if document::has_property(text, namespace_topic::RETENTION) {
+        return document::from_text::<NamespaceTopic>(text).map(TopicDefinition::from);
     }
+    if document::has_property(text, service_bus::TIME_TO_LIVE) {
+        return document::from_text::<ServiceBusTopicRequest>(text).map(TopicDefinition::from);
+    }
+    document::from_text::<Topic>(text).map(TopicDefinition::from)
 }
 
 /// The answer that shows a topic of either kind. `endpoint` is the URL to publish to, which a built-in

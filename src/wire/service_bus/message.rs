@@ -133,6 +133,9 @@ pub fn system_reason(reason: DeadLetterReason, attempts: u32) -> (&'static str, 
         let problem = "The message expired and was dead lettered.";
         return ("TTLExpiredException", problem.to_owned());
     }
+    if reason == DeadLetterReason::FilterEvaluationFailed {
+        return ("FilterException", reason.description().to_owned());
+    }
     if reason == DeadLetterReason::SessionIdMissing {
         return ("Session ID is null.", reason.description().to_owned());
     }
@@ -449,6 +452,7 @@ mod tests {
             (DeadLetterReason::TimeToLiveExceeded, "TTLExpiredException"),
             (DeadLetterReason::SubscriptionDeleted, "SubscriptionDeleted"),
             (DeadLetterReason::SessionIdMissing, "Session ID is null."),
+            (DeadLetterReason::FilterEvaluationFailed, "FilterException"),
         ] {
             assert_eq!(system_reason(reason, 3).0, word);
         }

@@ -2,6 +2,7 @@
 //! (rule S1.1, 4, 8): addresses, messages, tokens and errors.
 
 pub mod address;
+pub mod copy;
 pub mod message;
 pub mod sas;
 

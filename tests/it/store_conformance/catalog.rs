@@ -1,8 +1,9 @@
 //! Namespaces, topics and event subscriptions.
 
 use everpost::model::access::KeyName;
-use everpost::model::name::NamespaceName;
+use everpost::model::name::{NamespaceName, RuleName};
 use everpost::model::namespace::NamespaceId;
+use everpost::model::rule::Rule;
 use everpost::model::subscription::SubscriptionDefinition;
 use everpost::store::NamespaceChange;
 
@@ -44,6 +45,11 @@ fn add_subscription(f: &Fixture, registry: &Registry, name: &str) -> RegistryCha
     }
 }
 
+fn rule(name: &str, properties: &serde_json::Value) -> Rule {
+    let name = RuleName::parse(name).expect("a name");
+    resource::parse_rule(name, &json!({ "properties": properties })).expect("a rule")
+}
+
 /// One change of every kind, with deletions of what has something below it.
 pub(super) async fn the_catalog_after_a_change_is_what_is_stored(f: Fixture) {
     let before = f.store.ledger.catalog().await.expect("the catalog");
@@ -80,6 +86,27 @@ pub(super) async fn the_catalog_after_a_change_is_what_is_stored(f: Fixture) {
             topic: topic.clone(),
             keys: keys(6),
             subscription: definition(&f, &before),
+        },
+        RegistryChange::AddServiceBusSubscription {
+            topic: f.topic,
+            name: SubscriptionName::parse("messages").expect("a name"),
+            definition: definition(&f, &before),
+        },
+        RegistryChange::PutRule {
+            of: f.billing,
+            rule: rule("a", &json!({ "sqlFilter": { "sqlExpression": "a = 1" } })),
+        },
+        RegistryChange::PutRule {
+            of: f.billing,
+            rule: rule("A", &json!({ "correlationFilter": { "label": "x" } })),
+        },
+        RegistryChange::PutRule {
+            of: f.billing,
+            rule: rule("b", &json!({ "action": { "sqlExpression": "SET a = 1" } })),
+        },
+        RegistryChange::DeleteRule {
+            of: f.billing,
+            name: RuleName::parse("B").expect("a name"),
         },
         RegistryChange::ChangeTopic {
             id: f.topic,

@@ -39,9 +39,9 @@ impl Queue {
     /// Sends a message of this id, which is due later if it is scheduled.
     async fn send(&self, id: &str, session: Option<&str>, now: i64, scheduled: Option<i64>) {
         let intake = QueueIntake {
-            of: self.f.billing,
-            sessions: Some(vec![session.map(str::to_owned)]),
-            remembers_for: None,
+            with_sessions: vec![self.f.billing],
+            sessions: vec![session.map(str::to_owned)],
+            ..QueueIntake::default()
         };
         let scheduled = scheduled.map(|moment| (0, at(moment)));
         let accepted = AppendRequest {
@@ -318,12 +318,39 @@ pub(super) async fn a_message_without_its_session_is_a_dead_letter(f: Fixture) {
     assert_eq!(queue.next(20, 60).await, Err(SessionError::NoneFree));
 }
 
+pub(super) async fn a_message_that_no_rule_can_be_evaluated_for_is_a_dead_letter(f: Fixture) {
+    let problem = "The rule r: a number was divided by zero.";
+    let intake = QueueIntake {
+        unevaluated: BTreeMap::from([(0, problem.to_owned())]),
+        ..QueueIntake::default()
+    };
+    let accepted = AppendRequest {
+        intake: Some(Arc::new(intake)),
+        ..f.accepted("x", &[f.billing], 10)
+    };
+    let stored = f.store.ledger.append(accepted, drop).await;
+    assert!(matches!(stored, Ok(Appended::Stored { .. })), "{stored:?}");
+    let request = LockRequest {
+        of: QueueRef::dead_letters(f.billing),
+        which: LockSelection::Due,
+        now: at(20),
+        until: at(60),
+        tokens: vec![LockToken::generate(&Entropy::seeded(1))],
+        bytes_max: usize::MAX,
+        session: None,
+    };
+    let taken = f.store.ledger.lock(request).await.expect("an answer");
+    let dead = taken.locked[0].dead_letter.as_ref().expect("a dead letter");
+    assert_eq!(dead.reason, DeadLetterReason::FilterEvaluationFailed);
+    assert_eq!(dead.details.description.as_deref(), Some(problem));
+    assert_eq!(dead.details.reason, None);
+}
+
 pub(super) async fn a_remembered_message_is_dropped(f: Fixture) {
     let send = async |id: &str, now: i64| {
         let intake = QueueIntake {
-            of: f.billing,
-            sessions: None,
-            remembers_for: Some(Duration::from_millis(100)),
+            remembers_for: Some((f.billing, Duration::from_millis(100))),
+            ..QueueIntake::default()
         };
         let accepted = AppendRequest {
             intake: Some(Arc::new(intake)),

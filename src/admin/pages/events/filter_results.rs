@@ -32,7 +32,7 @@ impl FilterResults {
             let subscription = &row.explanation.subscription;
             let mut deliveries = event.deliveries.iter().map(|each| each.row.subscription_id);
             row.matched = deliveries.any(|id| id == subscription.id);
-            let now = Explanation::new(subscription, &view, visitor.now);
+            let now = Explanation::new(topic, subscription, &view, visitor.now);
             let send = send_page(stored.key, subscription.name.as_str());
             let may_send = !row.matched && now.matched() && visitor.sends(&send);
             row.send = may_send.then_some(send);

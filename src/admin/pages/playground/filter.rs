@@ -42,7 +42,7 @@ pub(super) fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Outcome>
     let recipe = recipe(call, &pasted.event, topic, name.as_deref());
     Ok(Some(match subscription {
         Some(subscription) => {
-            let explanation = Explanation::new(subscription, &event.view(), now);
+            let explanation = Explanation::new(topic, subscription, &event.view(), now);
             let why_not = why_not(&explanation);
             Outcome::Filter(explanation.verdict, name, why_not, recipe)
         }

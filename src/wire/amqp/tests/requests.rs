@@ -7,6 +7,11 @@ use super::super::message::{Message, Properties};
 use super::super::outcome::{DeadLettering, Outcome};
 use super::*;
 use crate::base::Timestamp;
+use crate::model::name::RuleName;
+use crate::model::rule::{
+    CorrelationFilter, Parameters, PropertyValue, Rule, RuleFilter, SqlAction, SqlFilter,
+    SystemProperty,
+};
 use crate::model::shared_access::Right;
 
 fn request(operation: &str, body: Map) -> Result<Operation, AmqpError> {
@@ -247,6 +252,120 @@ fn wrong_requests_name_what_is_wrong() {
             (condition, problem)
         );
     }
+}
+
+fn rule(name: &str, filter: RuleFilter, action: Option<&str>) -> Rule {
+    let action = action.map(|text| SqlAction::parse(text, Parameters::new()));
+    Rule {
+        name: RuleName::parse(name).expect("a name"),
+        filter,
+        action: action.map(|action| action.expect("an action")),
+    }
+}
+
+fn sql(text: &str) -> RuleFilter {
+    RuleFilter::Sql(SqlFilter::parse(text, Parameters::new()).expect("a filter"))
+}
+
+fn paid() -> RuleFilter {
+    RuleFilter::Correlation(CorrelationFilter {
+        system: vec![(SystemProperty::Label, "paid".to_owned())],
+        user: vec![("n".to_owned(), PropertyValue::long(7))],
+    })
+}
+
+fn add_rule(description: Map) -> Result<Operation, AmqpError> {
+    request(
+        "add-rule",
+        vec![
+            entry("rule-name", "r"),
+            entry("rule-description", Value::Map(description)),
+        ],
+    )
+}
+
+#[test]
+fn requests_about_rules_are_typed() {
+    let expression = |text: &str| Value::Map(vec![entry("expression", text)]);
+    let correlation = Value::Map(vec![
+        entry("correlation-id", Value::Null),
+        entry("label", "paid"),
+        entry("properties", Value::Map(vec![entry("n", Value::Long(7))])),
+    ]);
+    for (description, filter, action) in [
+        (vec![], RuleFilter::All, None),
+        (
+            vec![
+                entry("sql-filter", expression("n = 7")),
+                entry("sql-rule-action", expression("SET a = 1")),
+            ],
+            sql("n = 7"),
+            Some("SET a = 1"),
+        ),
+        (vec![entry("correlation-filter", correlation)], paid(), None),
+    ] {
+        let found = add_rule(description).expect("a request");
+        assert_eq!(found.right(), Right::Listen);
+        let expected = rule("r", filter, action);
+        assert_eq!(found, Operation::AddRule(Box::new(expected)));
+    }
+    let removed = request("remove-rule", vec![entry("rule-name", "r")]);
+    assert_eq!(removed, Ok(Operation::RemoveRule("r".to_owned())));
+    let all = vec![entry("skip", 2i32), entry("top", i32::MAX)];
+    let listed = Operation::Rules { skip: 2, top: 100 };
+    assert_eq!(request("enumerate-rules", all), Ok(listed));
+    let of = |text: &str| vec![entry("sql-filter", expression(text))];
+    for (description, problem) in [
+        (
+            of("n ="),
+            "the sql-filter cannot be read: column 4: expected a property or a value, found the end",
+        ),
+        (
+            vec![entry("correlation-filter", Value::Map(vec![]))],
+            "the correlation-filter compares nothing",
+        ),
+        (
+            vec![entry("sql-filter", Value::Map(vec![]))],
+            "the sql-filter needs an expression",
+        ),
+        (vec![entry("sql-filter", "1=1")], "sql-filter must be a map"),
+    ] {
+        let error = add_rule(description).expect_err(problem);
+        assert_eq!(
+            (error.condition.as_ref(), error.description.as_str()),
+            (ARGUMENT_ERROR, problem)
+        );
+    }
+}
+
+#[test]
+fn rules_are_described_by_their_codes() {
+    let described = |rules: Vec<Rule>| {
+        let (properties, body) = answered(&Ok(Reply::Rules(rules)));
+        let status = super::super::value::get(&properties, "statusCode").cloned();
+        (status, format!("{body:?}"))
+    };
+    for (filter, action, codes) in [
+        (RuleFilter::All, None, ["83483426823", "1335734829061"]),
+        (RuleFilter::None, None, ["83483426824", "1335734829061"]),
+        (
+            sql("n = 7"),
+            Some("SET a = 1"),
+            ["83483426822", "1335734829062"],
+        ),
+        (paid(), None, ["83483426825", "1335734829061"]),
+    ] {
+        let (status, body) = described(vec![rule("large", filter, action)]);
+        assert_eq!(status, Some(Value::Int(200)));
+        for part in codes
+            .into_iter()
+            .chain(["1335734829060", "String(\"large\")"])
+        {
+            assert!(body.contains(part), "{part} in {body}");
+        }
+    }
+    let (status, _) = described(Vec::new());
+    assert_eq!(status, Some(Value::Int(204)));
 }
 
 fn answered(answer: &Result<Reply, AmqpError>) -> (Map, Map) {

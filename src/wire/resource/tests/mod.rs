@@ -100,7 +100,8 @@ fn entry(definition: TopicDefinition) -> TopicEntry {
         },
         namespace: None,
         subscriptions: Default::default(),
-        ruled_queue: None,
+        ruled_queues: Vec::new(),
+        rules: Default::default(),
     }
 }
 

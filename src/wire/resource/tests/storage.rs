@@ -303,7 +303,7 @@ prop_compose! {
         inert in any_inert(),
     ) -> TopicDefinition {
         let network_access = NetworkAccess { disabled, allowed };
-        TopicDefinition { location, tags, input_schema, disable_local_auth, network_access, event_retention: None, inert }
+        TopicDefinition { location, tags, input_schema, disable_local_auth, network_access, event_retention: None, message_time_to_live: None, inert }
     }
 }
 

@@ -1,0 +1,397 @@
+//! `everpost service-bus`: topics that clients of Azure Service Bus send to, with subscriptions and rules.
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use crate::app::cli::confirm::confirm;
+use crate::app::cli::filter::name_and_value;
+use crate::app::cli::output::{number, plural, text};
+use crate::app::cli::queues::{
+    ACTIVE, COUNT, DEAD_LETTERS, Settings, expired, sessions, time_to_live,
+};
+use crate::app::cli::request::{Run, Server};
+use crate::app::cli::table::Cell::{Of, Text, Word};
+use crate::app::cli::table::{Details, List};
+
+#[derive(Subcommand, Debug)]
+pub(super) enum ServiceBusCommand {
+    /// Manage topics
+    #[command(subcommand)]
+    Topics(TopicsCommand),
+    /// Manage the subscriptions of a topic
+    #[command(subcommand)]
+    Subscriptions(SubscriptionsCommand),
+    /// Manage the rules of a subscription
+    #[command(subcommand)]
+    Rules(RulesCommand),
+}
+
+#[derive(Subcommand, Debug)]
+pub(super) enum TopicsCommand {
+    /// List topics
+    List,
+    /// Create a topic, or replace its definition
+    Create {
+        topic: String,
+        /// How long messages live at most, such as P14D [default: for ever]
+        #[arg(long, value_name = "DURATION")]
+        time_to_live: Option<String>,
+    },
+    /// Show one topic
+    Show { topic: String },
+    /// Delete a topic with its subscriptions and their messages
+    Delete {
+        topic: String,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub(super) enum SubscriptionsCommand {
+    /// List the subscriptions of a topic, and how many messages lie in them
+    List(OfTopic),
+    /// Create a subscription, which gets all messages until its rules say otherwise, or replace its definition
+    Create {
+        subscription: String,
+        #[command(flatten)]
+        of: OfTopic,
+        #[command(flatten)]
+        settings: Settings,
+        /// Have rules that cannot be evaluated not match, instead of dead-lettering the message
+        #[arg(long)]
+        ignore_filter_errors: bool,
+    },
+    /// Show one subscription
+    Show {
+        subscription: String,
+        #[command(flatten)]
+        of: OfTopic,
+    },
+    /// Delete a subscription with its messages
+    Delete {
+        subscription: String,
+        #[command(flatten)]
+        of: OfTopic,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(super) struct OfTopic {
+    /// The topic
+    #[arg(long)]
+    topic: String,
+}
+
+#[derive(Subcommand, Debug)]
+pub(super) enum RulesCommand {
+    /// List the rules of a subscription
+    List(OfSubscription),
+    /// Create a rule, or replace it: for all messages unless a filter is given
+    Create(CreateRule),
+    /// Delete a rule
+    Delete {
+        rule: String,
+        #[command(flatten)]
+        of: OfSubscription,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(super) struct OfSubscription {
+    /// The topic
+    #[arg(long)]
+    topic: String,
+    /// The subscription
+    #[arg(long)]
+    subscription: String,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct CreateRule {
+    rule: String,
+    #[command(flatten)]
+    of: OfSubscription,
+    /// Messages for which this is true, such as "total > 100 AND sys.Label = 'paid'"
+    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["label", "equal"])]
+    sql: Option<String>,
+    /// Messages with this subject
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// Messages with this application property, may be repeated
+    #[arg(long = "equal", value_name = "NAME=VALUE", value_parser = name_and_value)]
+    equal: Vec<(String, String)>,
+    /// What changes in the copy, such as "SET size = 'large'; REMOVE note"
+    #[arg(long, value_name = "STATEMENTS")]
+    action: Option<String>,
+}
+
+const TOPICS: [&str; 1] = ["serviceBusTopics"];
+
+impl Run for ServiceBusCommand {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        match self {
+            Self::Topics(command) => command.run(server).await,
+            Self::Subscriptions(command) => command.run(server).await,
+            Self::Rules(command) => command.run(server).await,
+        }
+    }
+}
+
+impl Run for TopicsCommand {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        match self {
+            Self::List => server.get(TOPICS).show(TOPIC_LIST).await,
+            Self::Create {
+                topic,
+                time_to_live,
+            } => {
+                let mut properties = Map::new();
+                properties.extend(
+                    time_to_live.map(|time| ("defaultMessageTimeToLive".to_owned(), time.into())),
+                );
+                let body = json!({ "properties": properties });
+                let request = server.put(TOPICS).at(&topic).json(&body);
+                request.save(&format!("topic {topic}"), TOPIC).await?;
+                Ok(())
+            }
+            Self::Show { topic } => server.get(TOPICS).at(topic).show(TOPIC).await,
+            Self::Delete { topic, yes } => {
+                if !yes {
+                    let found = server.get(TOPICS).at(&topic).send().await?;
+                    let subscriptions = number(&found, SUBSCRIPTIONS);
+                    let subscriptions = plural(subscriptions, "subscription", "subscriptions");
+                    let question = format!("This deletes topic {topic} with {subscriptions}.");
+                    confirm(&question, "nothing was deleted")?;
+                }
+                server.delete(TOPICS).remove("topic", &topic).await
+            }
+        }
+    }
+}
+
+impl Run for SubscriptionsCommand {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        match self {
+            Self::List(of) => server.get(of.path()).show(SUBSCRIPTION_LIST).await,
+            Self::Create {
+                subscription,
+                of,
+                settings,
+                ignore_filter_errors,
+            } => {
+                let mut properties = settings.properties();
+                properties["deadLetteringOnFilterEvaluationExceptions"] =
+                    (!ignore_filter_errors).into();
+                let body = json!({ "properties": properties });
+                let request = server.put(of.path()).at(&subscription).json(&body);
+                let name = format!("subscription {subscription}");
+                request.save(&name, SUBSCRIPTION).await?;
+                Ok(())
+            }
+            Self::Show { subscription, of } => {
+                let request = server.get(of.path()).at(subscription);
+                request.show(SUBSCRIPTION).await
+            }
+            Self::Delete {
+                subscription,
+                of,
+                yes,
+            } => {
+                if !yes {
+                    let found = server.get(of.path()).at(&subscription).send().await?;
+                    let messages = plural(number(&found, COUNT), "message", "messages");
+                    let question = format!("This deletes subscription {subscription}: {messages}.");
+                    confirm(&question, "nothing was deleted")?;
+                }
+                let request = server.delete(of.path());
+                request.remove("subscription", &subscription).await
+            }
+        }
+    }
+}
+
+impl Run for RulesCommand {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        match self {
+            Self::List(of) => server.get(of.path()).show(RULES).await,
+            Self::Create(create) => {
+                let request = server.put(create.of.path()).at(&create.rule);
+                let request = request.json(&create.body());
+                request.save(&format!("rule {}", create.rule), RULE).await?;
+                Ok(())
+            }
+            Self::Delete { rule, of } => server.delete(of.path()).remove("rule", &rule).await,
+        }
+    }
+}
+
+impl OfTopic {
+    fn path(&self) -> [&str; 3] {
+        let [topics] = TOPICS;
+        [topics, &self.topic, "subscriptions"]
+    }
+}
+
+impl OfSubscription {
+    fn path(&self) -> [&str; 5] {
+        let [topics] = TOPICS;
+        [
+            topics,
+            &self.topic,
+            "subscriptions",
+            &self.subscription,
+            "rules",
+        ]
+    }
+}
+
+impl CreateRule {
+    fn body(&self) -> Value {
+        let mut properties = Map::new();
+        if let Some(sql) = &self.sql {
+            properties.insert("sqlFilter".to_owned(), json!({ "sqlExpression": sql }));
+        }
+        if self.label.is_some() || !self.equal.is_empty() {
+            let equal = self.equal.iter();
+            let equal = equal.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
+            let equal: Map<String, Value> = equal.collect();
+            let mut filter = json!({ "properties": equal });
+            if let Some(label) = &self.label {
+                filter["label"] = label.as_str().into();
+            }
+            properties.insert("correlationFilter".to_owned(), filter);
+        }
+        if let Some(action) = &self.action {
+            properties.insert("action".to_owned(), json!({ "sqlExpression": action }));
+        }
+        json!({ "properties": properties })
+    }
+}
+
+const SUBSCRIPTIONS: &str = "/properties/subscriptionCount";
+
+const TOPIC_LIST: List = List {
+    none: "no Service Bus topics yet: create one with `everpost service-bus topics create NAME`",
+    columns: &[
+        ("NAME", Text("/name")),
+        ("SUBSCRIPTIONS", Word(SUBSCRIPTIONS)),
+        ("TIME TO LIVE", Of(time_to_live)),
+    ],
+};
+
+const TOPIC: Details = Details(&[
+    ("name", Text("/name")),
+    ("subscriptions", Text(SUBSCRIPTIONS)),
+    ("time to live", Of(time_to_live)),
+    ("resource id", Text("/id")),
+]);
+
+const SUBSCRIPTION_LIST: List = List {
+    none: "no subscriptions yet: create one with `everpost service-bus subscriptions create NAME`",
+    columns: &[
+        ("NAME", Text("/name")),
+        ("MESSAGES", Word(ACTIVE)),
+        ("DEAD LETTERS", Word(DEAD_LETTERS)),
+        ("MAX DELIVERIES", Word("/properties/maxDeliveryCount")),
+        ("LOCK", Text("/properties/lockDuration")),
+    ],
+};
+
+const SUBSCRIPTION: Details = Details(&[
+    ("name", Text("/name")),
+    ("messages", Text(ACTIVE)),
+    ("dead letters", Text(DEAD_LETTERS)),
+    ("lock duration", Text("/properties/lockDuration")),
+    ("max deliveries", Text("/properties/maxDeliveryCount")),
+    ("time to live", Of(time_to_live)),
+    ("expired messages", Of(expired)),
+    ("filter errors", Of(filter_errors)),
+    ("sessions", Of(sessions)),
+    ("forwards to", Text("/properties/forwardTo")),
+    (
+        "forwards dead letters to",
+        Text("/properties/forwardDeadLetteredMessagesTo"),
+    ),
+    ("resource id", Text("/id")),
+]);
+
+const RULES: List = List {
+    none: "no rules: the subscription gets no messages",
+    columns: &[
+        ("NAME", Text("/name")),
+        ("FILTER", Of(filter)),
+        ("ACTION", Of(action)),
+    ],
+};
+
+const RULE: Details = Details(&[
+    ("name", Text("/name")),
+    ("filter", Of(filter)),
+    ("action", Of(action)),
+]);
+
+fn filter_errors(subscription: &Value) -> String {
+    let keeps = &subscription["properties"]["deadLetteringOnFilterEvaluationExceptions"];
+    match *keeps == true {
+        true => "dead-lettered".to_owned(),
+        false => "ignored".to_owned(),
+    }
+}
+
+fn filter(rule: &Value) -> String {
+    let properties = &rule["properties"];
+    match properties["filterType"].as_str() {
+        Some("TrueFilter") => "all messages".to_owned(),
+        Some("FalseFilter") => "no messages".to_owned(),
+        Some("CorrelationFilter") => equal(&properties["correlationFilter"]),
+        _ => text(rule, "/properties/sqlFilter/sqlExpression"),
+    }
+}
+
+/// What has to be equal, as in SQL.
+fn equal(filter: &Value) -> String {
+    let own = filter.as_object().into_iter().flatten();
+    let own = own.filter(|(name, _)| *name != "properties");
+    let user = filter["properties"].as_object().into_iter().flatten();
+    let each = own
+        .chain(user)
+        .map(|(name, value)| format!("{name} = {value}"));
+    each.collect::<Vec<_>>().join(" AND ")
+}
+
+fn action(rule: &Value) -> String {
+    text(rule, "/properties/action/sqlExpression")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::cli::output::{Screen, View};
+
+    #[test]
+    fn rules_are_listed_with_their_filters() {
+        let rules = json!({ "value": [
+            { "name": "$Default", "properties": { "filterType": "TrueFilter" } },
+            { "name": "large", "properties": {
+                "filterType": "SqlFilter", "sqlFilter": { "sqlExpression": "total > 100" },
+                "action": { "sqlExpression": "SET size = 'large'" } } },
+            { "name": "paid", "properties": {
+                "filterType": "CorrelationFilter",
+                "correlationFilter": { "label": "paid", "properties": { "n": 7 } } } },
+        ] });
+        assert_eq!(
+            RULES.text(&rules, Screen::default()),
+            "\
+NAME      FILTER                    ACTION
+$Default  all messages
+large     total > 100               SET size = 'large'
+paid      label = \"paid\" AND n = 7
+"
+        );
+    }
+}

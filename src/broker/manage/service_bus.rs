@@ -1,0 +1,253 @@
+//! Topics of Azure Service Bus (rule S7): creating, changing and deleting them, their subscriptions and their rules.
+
+use std::sync::Arc;
+
+use crate::broker::Broker;
+use crate::broker::manage::ManageError;
+use crate::broker::manage::queues::{Queue, check_targets};
+use crate::model::access::AccessKeys;
+use crate::model::audit::{Caller, Target};
+use crate::model::limits::{RULE_BYTES_MAX, RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
+use crate::model::name::{RuleName, SubscriptionName, TopicName};
+use crate::model::queue::QueueDefinition;
+use crate::model::registry::TopicEntry;
+use crate::model::rule::Rule;
+use crate::model::subscription::OnDelete;
+use crate::model::topic::TopicDefinition;
+use crate::store::RegistryChange;
+use crate::wire::resource;
+
+impl Broker {
+    /// All topics of Service Bus by name.
+    pub fn service_bus_topics(&self) -> Vec<Arc<TopicEntry>> {
+        let registry = self.registry();
+        let all = registry.topics().filter(|topic| topic.is_service_bus());
+        all.cloned().collect()
+    }
+
+    /// The topic of Service Bus of that name.
+    pub fn service_bus_topic(&self, name: &TopicName) -> Result<Arc<TopicEntry>, ManageError> {
+        let registry = self.registry();
+        let found = registry.topic(name).filter(|topic| topic.is_service_bus());
+        let missing = || ManageError::ServiceBusTopicNotFound(name.clone());
+        found.cloned().ok_or_else(missing)
+    }
+
+    /// The subscription of that name, with its topic.
+    pub fn service_bus_subscription(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<Queue, ManageError> {
+        let entry = self.service_bus_topic(topic)?;
+        let found = entry.subscription(name).cloned();
+        match found.filter(|found| entry.has_rules(found)) {
+            Some(subscription) => Ok((entry, subscription)),
+            None => {
+                let (topic, name) = (topic.clone(), name.clone());
+                Err(ManageError::ServiceBusSubscriptionNotFound(topic, name))
+            }
+        }
+    }
+
+    /// Creates a topic, or replaces the definition of an existing one.
+    pub async fn put_service_bus_topic(
+        &self,
+        by: &Caller,
+        name: TopicName,
+        definition: TopicDefinition,
+    ) -> Result<Arc<TopicEntry>, ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let registry = self.registry();
+        let found = registry.topic(&name);
+        let change = match found {
+            None => RegistryChange::AddTopic {
+                namespace: None,
+                name: name.clone(),
+                definition,
+                keys: AccessKeys::generate(self.entropy()),
+            },
+            Some(entry) if entry.is_service_bus() => RegistryChange::ChangeTopic {
+                id: entry.topic.id,
+                definition,
+            },
+            Some(_) => return Err(ManageError::NameInUse(name)),
+        };
+        let known = found.map_or(&name, |entry| &entry.topic.name);
+        let audit = by.defined(Target::service_bus_topic(known));
+        self.save(change, Some(audit)).await?;
+        self.service_bus_topic(&name)
+    }
+
+    /// Deletes a topic with its subscriptions and their messages. Returns whether there was one.
+    pub async fn delete_service_bus_topic(
+        &self,
+        by: &Caller,
+        name: &TopicName,
+    ) -> Result<bool, ManageError> {
+        if self.service_bus_topic(name).is_err() {
+            return Ok(false);
+        }
+        self.delete_topic(by, name, OnDelete::Discard).await
+    }
+
+    /// Creates a subscription, which gets all messages until it has other rules, or replaces the definition of an existing
+    /// one.
+    pub async fn put_service_bus_subscription(
+        &self,
+        by: &Caller,
+        topic: &TopicName,
+        name: SubscriptionName,
+        definition: QueueDefinition,
+    ) -> Result<Queue, ManageError> {
+        let one_at_a_time = self.shared.managing.lock().await;
+        let entry = self.service_bus_topic(topic)?;
+        check_targets(&self.registry(), topic, &definition)?;
+        let found = entry.subscription(&name);
+        let change = match found {
+            None if entry.subscriptions.size() >= SUBSCRIPTIONS_PER_TOPIC_MAX => {
+                return Err(ManageError::TooManySubscriptions(topic.clone()));
+            }
+            None => {
+                check_room(&entry)?;
+                RegistryChange::AddServiceBusSubscription {
+                    topic: entry.topic.id,
+                    name: name.clone(),
+                    definition: definition.subscription(),
+                }
+            }
+            Some(current) if !entry.has_rules(current) => {
+                let topic = topic.clone();
+                return Err(ManageError::EventSubscriptionInTheWay(topic, name));
+            }
+            Some(current) => {
+                let before = QueueDefinition::of(&current.definition);
+                if let Some(fixed) = before.and_then(|before| before.fixed_change(&definition)) {
+                    return Err(ManageError::QueuePropertyFixed(fixed));
+                }
+                RegistryChange::ChangeSubscription {
+                    id: current.id,
+                    definition: definition.changed(&current.definition),
+                    validation: current.validation.clone(),
+                }
+            }
+        };
+        let known = found.map_or(&name, |current| &current.name);
+        let target = Target::service_bus_subscription(&entry.topic.name, known);
+        self.save(change, Some(by.defined(target))).await?;
+        drop(one_at_a_time);
+        self.service_bus_subscription(topic, &name)
+    }
+
+    /// Deletes a subscription with its messages. Returns whether there was one.
+    pub async fn delete_service_bus_subscription(
+        &self,
+        by: &Caller,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<bool, ManageError> {
+        let one_at_a_time = self.shared.managing.lock().await;
+        let Ok((entry, subscription)) = self.service_bus_subscription(topic, name) else {
+            return Ok(false);
+        };
+        let target = Target::service_bus_subscription(&entry.topic.name, &subscription.name);
+        let delete = RegistryChange::DeleteSubscription {
+            id: subscription.id,
+            pending: OnDelete::Discard,
+        };
+        self.save(delete, Some(by.defined(target))).await?;
+        drop(one_at_a_time);
+        self.on_subscription_deleted(&entry, &subscription);
+        self.note_deleted();
+        Ok(true)
+    }
+
+    /// The rules of a subscription, by name.
+    pub fn rules(&self, (topic, subscription): &Queue) -> Vec<Arc<Rule>> {
+        topic.rules.of(subscription.id).cloned().collect()
+    }
+
+    /// The rule of that name.
+    pub fn rule(
+        &self,
+        (topic, subscription): &Queue,
+        name: &RuleName,
+    ) -> Result<Arc<Rule>, ManageError> {
+        let found = topic.rules.find(subscription.id, name).cloned();
+        found.ok_or_else(|| {
+            let (topic, subscription) = (topic.topic.name.clone(), subscription.name.clone());
+            ManageError::RuleNotFound(topic, subscription, name.clone())
+        })
+    }
+
+    /// Creates a rule. One that is there is replaced if that may be.
+    pub async fn put_rule(
+        &self,
+        by: &Caller,
+        topic: &TopicName,
+        subscription: &SubscriptionName,
+        rule: Rule,
+        may_replace: bool,
+    ) -> Result<Arc<Rule>, ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let (entry, current) = self.service_bus_subscription(topic, subscription)?;
+        let bytes = resource::rule_to_text(&rule).len();
+        if bytes > RULE_BYTES_MAX {
+            return Err(ManageError::RuleTooLarge(bytes));
+        }
+        let found = entry.rules.find(current.id, &rule.name);
+        let name = match found {
+            Some(found) if !may_replace => {
+                let (subscription, rule) = (current.name.clone(), found.name.clone());
+                return Err(ManageError::RuleExists(subscription, rule));
+            }
+            // It keeps the name that it was created with.
+            Some(found) => found.name.clone(),
+            None => {
+                check_room(&entry)?;
+                rule.name.clone()
+            }
+        };
+        let target = Target::rule(&entry.topic.name, &current.name, &name);
+        let change = RegistryChange::PutRule {
+            of: current.id,
+            rule: Rule {
+                name: name.clone(),
+                ..rule
+            },
+        };
+        self.save(change, Some(by.defined(target))).await?;
+        let saved = self.service_bus_subscription(topic, subscription)?;
+        self.rule(&saved, &name)
+    }
+
+    /// Deletes a rule. Returns whether there was one.
+    pub async fn delete_rule(
+        &self,
+        by: &Caller,
+        topic: &TopicName,
+        subscription: &SubscriptionName,
+        name: &RuleName,
+    ) -> Result<bool, ManageError> {
+        let _one_at_a_time = self.shared.managing.lock().await;
+        let (entry, current) = self.service_bus_subscription(topic, subscription)?;
+        let Some(found) = entry.rules.find(current.id, name) else {
+            return Ok(false);
+        };
+        let target = Target::rule(&entry.topic.name, &current.name, &found.name);
+        let change = RegistryChange::DeleteRule {
+            of: current.id,
+            name: found.name.clone(),
+        };
+        self.save(change, Some(by.defined(target))).await?;
+        Ok(true)
+    }
+}
+
+/// Whether the topic may have another rule.
+fn check_room(topic: &TopicEntry) -> Result<(), ManageError> {
+    match topic.rules.all().count() < RULES_PER_TOPIC_MAX {
+        true => Ok(()),
+        false => Err(ManageError::TooManyRules(topic.topic.name.clone())),
+    }
+}

@@ -1,0 +1,106 @@
+//! Values of message properties as rules see them.
+
+use crate::base::Timestamp;
+use crate::model::rule::{IntegerType, PropertyValue};
+use crate::wire::amqp::value::Value;
+
+impl From<&Value> for PropertyValue {
+    fn from(value: &Value) -> Self {
+        let integer = |width, number| Self::Integer(width, number);
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Ubyte(number) => integer(IntegerType::Ubyte, i128::from(*number)),
+            Value::Ushort(number) => integer(IntegerType::Ushort, i128::from(*number)),
+            Value::Uint(number) => integer(IntegerType::Uint, i128::from(*number)),
+            Value::Ulong(number) => integer(IntegerType::Ulong, i128::from(*number)),
+            Value::Byte(number) => integer(IntegerType::Byte, i128::from(*number)),
+            Value::Short(number) => integer(IntegerType::Short, i128::from(*number)),
+            Value::Int(number) => integer(IntegerType::Int, i128::from(*number)),
+            Value::Long(number) => integer(IntegerType::Long, i128::from(*number)),
+            Value::Float(number) => Self::Float(*number),
+            Value::Double(number) => Self::Double(*number),
+            Value::Timestamp(ms) => Self::Timestamp(Timestamp::from_ms(*ms)),
+            Value::Uuid(uuid) => Self::Uuid(*uuid),
+            Value::Binary(bytes) => Self::Binary(bytes.to_vec()),
+            Value::String(text) | Value::Symbol(text) => Self::Text(text.clone()),
+            Value::Char(code_point) => match char::from_u32(*code_point) {
+                Some(c) => Self::Text(c.to_string()),
+                None => Self::Other,
+            },
+            Value::Decimal(_)
+            | Value::List(_)
+            | Value::Map(_)
+            | Value::Array(_)
+            | Value::Described(_) => Self::Other,
+        }
+    }
+}
+
+impl From<&PropertyValue> for Value {
+    fn from(value: &PropertyValue) -> Self {
+        match value {
+            PropertyValue::Null | PropertyValue::Other => Self::Null,
+            PropertyValue::Bool(value) => Self::Bool(*value),
+            PropertyValue::Integer(width, number) => integer(*width, *number),
+            PropertyValue::Float(number) => Self::Float(*number),
+            PropertyValue::Double(number) => Self::Double(*number),
+            PropertyValue::Timestamp(at) => Self::Timestamp(at.as_ms()),
+            PropertyValue::Uuid(uuid) => Self::Uuid(*uuid),
+            PropertyValue::Binary(bytes) => Self::Binary(bytes.clone().into()),
+            PropertyValue::Text(text) => Self::String(text.clone()),
+        }
+    }
+}
+
+/// The number in that width; null if it does not fit, as none that came in it.
+fn integer(width: IntegerType, number: i128) -> Value {
+    let value = match width {
+        IntegerType::Ubyte => number.try_into().ok().map(Value::Ubyte),
+        IntegerType::Ushort => number.try_into().ok().map(Value::Ushort),
+        IntegerType::Uint => number.try_into().ok().map(Value::Uint),
+        IntegerType::Ulong => number.try_into().ok().map(Value::Ulong),
+        IntegerType::Byte => number.try_into().ok().map(Value::Byte),
+        IntegerType::Short => number.try_into().ok().map(Value::Short),
+        IntegerType::Int => number.try_into().ok().map(Value::Int),
+        IntegerType::Long => number.try_into().ok().map(Value::Long),
+    };
+    value.unwrap_or(Value::Null)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn values_keep_their_types() {
+        for value in [
+            Value::Null,
+            Value::Bool(true),
+            Value::Ubyte(255),
+            Value::Ushort(7),
+            Value::Uint(7),
+            Value::Ulong(u64::MAX),
+            Value::Byte(-7),
+            Value::Short(-7),
+            Value::Int(-7),
+            Value::Long(i64::MIN),
+            Value::Float(0.5),
+            Value::Double(0.25),
+            Value::Timestamp(-1),
+            Value::Uuid(Uuid::from_u128(7)),
+            Value::Binary(vec![0, 1].into()),
+            "text".into(),
+        ] {
+            assert_eq!(Value::from(&PropertyValue::from(&value)), value);
+        }
+        let symbol = PropertyValue::from(&Value::symbol("s"));
+        assert_eq!(symbol, PropertyValue::Text("s".to_owned()));
+        assert_eq!(
+            PropertyValue::from(&Value::List(Vec::new())),
+            PropertyValue::Other
+        );
+    }
+}

@@ -1,0 +1,743 @@
+//! Topics of Service Bus, their subscriptions and their rules, as Azure Resource Manager writes them (rule S7).
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, json};
+
+use super::envelope::{Answered, Envelope, Resource, SystemData};
+use super::queue::{QueueAnswer, Receiving, queue_name};
+use super::rules::{Context, Judged};
+use super::values::iso;
+use super::{InvalidResource, document};
+use crate::model::destination::QueueRules;
+use crate::model::name::{RuleName, TopicName};
+use crate::model::queue::QueueDefinition;
+use crate::model::registry::TopicEntry;
+use crate::model::rule::{
+    CorrelationFilter, IntegerType, Parameters, PropertyValue, Rule, RuleFilter, SqlAction,
+    SqlError, SqlFilter, SystemProperty,
+};
+use crate::model::subscription::EventSubscription;
+use crate::model::topic::TopicDefinition;
+use crate::wire::duration::DURATION_MAX;
+
+/// What a PUT of a topic takes.
+pub(crate) type ServiceBusTopicRequest = Envelope<ServiceBusTopicProperties>;
+
+/// A topic as answers show it.
+pub(crate) type ShownServiceBusTopic =
+    Resource<Envelope<Answered<ServiceBusTopicProperties, ServiceBusTopicAnswer>>>;
+
+/// What a PUT of a subscription takes.
+pub(crate) type ServiceBusSubscriptionRequest = Envelope<ServiceBusSubscriptionProperties>;
+
+/// A subscription as answers show it.
+pub(crate) type ShownServiceBusSubscription =
+    Resource<Envelope<Answered<ServiceBusSubscriptionProperties, QueueAnswer>>>;
+
+/// What a PUT of a rule takes.
+pub(crate) type RuleRequest = Envelope<RuleProperties>;
+
+/// A property that every stored topic of Service Bus has, and no other topic.
+pub(super) const TIME_TO_LIVE: &str = "defaultMessageTimeToLive";
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(rename = "ServiceBusTopic", inline)]
+#[schemars(extend("x-rule" = "serviceBusTopic"))]
+pub(crate) struct ServiceBusTopicProperties {
+    /// How long messages live at most; a message or a subscription may have less time of its own.
+    #[serde(with = "iso")]
+    #[schemars(with = "String", extend("format" = "duration", "x-check" = "messageTimeToLive"))]
+    default_message_time_to_live: Duration,
+    /// It must be false: topics do not detect duplicates, queues do.
+    requires_duplicate_detection: bool,
+}
+
+impl Default for ServiceBusTopicProperties {
+    fn default() -> Self {
+        Self {
+            default_message_time_to_live: DURATION_MAX,
+            requires_duplicate_detection: false,
+        }
+    }
+}
+
+pub(super) fn judge_topic(it: &mut Judged<'_>) {
+    const NAME: &str = "requiresDuplicateDetection";
+    if it.object.get(NAME) == Some(&Value::Bool(true)) {
+        let problem =
+            "topics do not detect duplicates; leave it out, and forward to a queue that does";
+        it.fault(NAME, problem);
+    }
+}
+
+/// What answers have besides.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ServiceBusTopicAnswer {
+    subscription_count: usize,
+}
+
+impl From<&TopicDefinition> for ServiceBusTopicProperties {
+    fn from(definition: &TopicDefinition) -> Self {
+        let default = Self::default();
+        let time_to_live = definition.message_time_to_live;
+        Self {
+            default_message_time_to_live: time_to_live
+                .unwrap_or(default.default_message_time_to_live),
+            ..default
+        }
+    }
+}
+
+impl From<ServiceBusTopicRequest> for TopicDefinition {
+    fn from(topic: ServiceBusTopicRequest) -> Self {
+        Self::of_messages(Some(topic.properties.default_message_time_to_live))
+    }
+}
+
+/// Reads the body of a PUT.
+pub fn parse_service_bus_topic(body: &Value) -> Result<TopicDefinition, InvalidResource> {
+    let read = document::read::<ServiceBusTopicRequest>(body, &Context::NONE);
+    read.map(TopicDefinition::from)
+}
+
+/// The answer that shows a topic of Service Bus.
+pub fn render_service_bus_topic(topic: &TopicEntry) -> Value {
+    let answer = ServiceBusTopicAnswer {
+        subscription_count: topic.message_subscriptions().count(),
+    };
+    let set = ServiceBusTopicProperties::from(&topic.topic.definition);
+    json!(Resource {
+        id: topic.resource_id.to_string(),
+        name: topic.topic.name.as_str().to_owned(),
+        r#type: "Microsoft.ServiceBus/namespaces/topics".to_owned(),
+        system_data: SystemData::new(topic.topic.created_at, topic.topic.updated_at),
+        document: Envelope {
+            properties: Answered { set, answer },
+        },
+    })
+}
+
+fn subscription_id(topic: &TopicEntry, subscription: &EventSubscription) -> String {
+    format!("{}/subscriptions/{}", topic.resource_id, subscription.name)
+}
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(rename = "ServiceBusSubscription", inline)]
+#[schemars(extend("x-rule" = "queue"))]
+pub(crate) struct ServiceBusSubscriptionProperties {
+    #[serde(flatten)]
+    receiving: Receiving,
+    /// Messages that expire become dead letters. Otherwise they are dropped.
+    dead_lettering_on_message_expiration: bool,
+    /// Messages that a rule cannot be evaluated for become dead letters. Otherwise such a rule does not match.
+    dead_lettering_on_filter_evaluation_exceptions: bool,
+    /// Messages are received by who holds their session; those without a session id become dead letters. It cannot be
+    /// changed.
+    requires_session: bool,
+    /// The queue that messages go on to. Nobody receives from the subscription then.
+    #[serde(with = "queue_name", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
+    forward_to: Option<TopicName>,
+    /// The queue that dead letters go on to. Nobody receives them from the subscription then.
+    #[serde(with = "queue_name", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
+    forward_dead_lettered_messages_to: Option<TopicName>,
+}
+
+impl Default for ServiceBusSubscriptionProperties {
+    fn default() -> Self {
+        Self {
+            receiving: Receiving::default(),
+            dead_lettering_on_message_expiration: false,
+            dead_lettering_on_filter_evaluation_exceptions: true,
+            requires_session: false,
+            forward_to: None,
+            forward_dead_lettered_messages_to: None,
+        }
+    }
+}
+
+impl From<&QueueDefinition> for ServiceBusSubscriptionProperties {
+    fn from(definition: &QueueDefinition) -> Self {
+        let rules = &definition.rules;
+        Self {
+            receiving: definition.into(),
+            dead_lettering_on_message_expiration: rules.keeps_expired,
+            dead_lettering_on_filter_evaluation_exceptions: rules.keeps_unevaluated,
+            requires_session: rules.has_sessions,
+            forward_to: rules.forward_to.clone(),
+            forward_dead_lettered_messages_to: rules.forward_dead_letters_to.clone(),
+        }
+    }
+}
+
+impl From<ServiceBusSubscriptionProperties> for QueueDefinition {
+    fn from(properties: ServiceBusSubscriptionProperties) -> Self {
+        properties.receiving.definition(QueueRules {
+            keeps_expired: properties.dead_lettering_on_message_expiration,
+            keeps_unevaluated: properties.dead_lettering_on_filter_evaluation_exceptions,
+            has_sessions: properties.requires_session,
+            forward_to: properties.forward_to,
+            forward_dead_letters_to: properties.forward_dead_lettered_messages_to,
+            ..QueueRules::default()
+        })
+    }
+}
+
+/// Reads the body of a PUT.
+pub fn parse_service_bus_subscription(body: &Value) -> Result<QueueDefinition, InvalidResource> {
+    let read = document::read::<ServiceBusSubscriptionRequest>(body, &Context::NONE);
+    read.map(|read| read.properties.into())
+}
+
+/// The answer that shows a subscription with so many messages and dead letters; `None` for one that is pushed.
+pub fn render_service_bus_subscription(
+    topic: &TopicEntry,
+    subscription: &EventSubscription,
+    messages: u64,
+    dead_letters: u64,
+) -> Option<Value> {
+    let definition = QueueDefinition::of(&subscription.definition)?;
+    let answer = QueueAnswer::of(messages, dead_letters);
+    let set = ServiceBusSubscriptionProperties::from(&definition);
+    Some(json!(Resource {
+        id: subscription_id(topic, subscription),
+        name: subscription.name.as_str().to_owned(),
+        r#type: "Microsoft.ServiceBus/namespaces/topics/subscriptions".to_owned(),
+        system_data: SystemData::new(subscription.created_at, subscription.updated_at),
+        document: Envelope {
+            properties: Answered { set, answer },
+        },
+    }))
+}
+
+/// Which messages a subscription gets.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ServiceBusRule", inline)]
+#[schemars(extend("x-rule" = "serviceBusRule"))]
+pub(crate) struct RuleProperties {
+    /// `TrueFilter` matches all messages, `FalseFilter` none. Left out, it is that of the filter that is there, and
+    /// `TrueFilter` without one.
+    filter_type: Option<FilterType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sql_filter: Option<SqlDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correlation_filter: Option<CorrelationDocument>,
+    /// Changes of the copy that the rule makes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<ActionDocument>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+enum FilterType {
+    #[serde(rename = "SqlFilter")]
+    Sql,
+    #[serde(rename = "CorrelationFilter")]
+    Correlation,
+    #[serde(rename = "TrueFilter")]
+    True,
+    #[serde(rename = "FalseFilter")]
+    False,
+}
+
+/// A condition in Service Bus' SQL.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct SqlDocument {
+    #[schemars(extend("x-expected" = "a condition such as \"color = 'red'\""))]
+    sql_expression: String,
+    /// Values of the names behind `@`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    parameters: BTreeMap<String, TypedValue>,
+}
+
+/// Statements in Service Bus' SQL, or none.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ActionDocument {
+    /// Such as `SET color = 'red'; REMOVE size`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sql_expression: Option<String>,
+    /// Values of the names behind `@`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    parameters: BTreeMap<String, TypedValue>,
+}
+
+/// All that is given has to be equal.
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+struct CorrelationDocument {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correlation_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply_to: Option<String>,
+    /// The subject.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply_to_session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<String>,
+    /// Application properties.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    properties: BTreeMap<String, TypedValue>,
+}
+
+/// A value that keeps its type. What JSON has no type for is an object that names it.
+#[derive(Clone)]
+struct TypedValue(PropertyValue);
+
+const TIMESTAMP: &str = "timestamp";
+const UUID: &str = "uuid";
+const BINARY: &str = "binary";
+
+/// What a [`TypedValue`] must be, in words.
+const TYPED: &str =
+    "a string, a number, true or false, or an object with \"timestamp\", \"uuid\" or \"binary\"";
+
+impl TypedValue {
+    fn to_json(&self) -> Value {
+        match &self.0 {
+            PropertyValue::Bool(value) => json!(value),
+            PropertyValue::Integer(_, number) => match i64::try_from(*number) {
+                Ok(number) => json!(number),
+                Err(_) => json!(u64::try_from(*number).ok()),
+            },
+            PropertyValue::Float(number) => json!(f64::from(*number)),
+            PropertyValue::Double(number) => json!(number),
+            PropertyValue::Text(text) => json!(text),
+            PropertyValue::Timestamp(at) => json!({ TIMESTAMP: at.to_string() }),
+            PropertyValue::Uuid(uuid) => json!({ UUID: uuid.to_string() }),
+            PropertyValue::Binary(bytes) => json!({ BINARY: STANDARD.encode(bytes) }),
+            PropertyValue::Null | PropertyValue::Other => Value::Null,
+        }
+    }
+
+    fn of_json(value: &Value) -> Option<Self> {
+        Some(Self(match value {
+            Value::Bool(value) => PropertyValue::Bool(*value),
+            Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (Some(number), _) => PropertyValue::long(number),
+                (None, Some(number)) => {
+                    PropertyValue::Integer(IntegerType::Ulong, i128::from(number))
+                }
+                (None, None) => PropertyValue::Double(number.as_f64()?),
+            },
+            Value::String(text) => PropertyValue::Text(text.clone()),
+            Value::Object(object) if object.len() == 1 => {
+                let text = |name: &str| object.get(name)?.as_str();
+                match (text(TIMESTAMP), text(UUID), text(BINARY)) {
+                    (Some(at), _, _) => PropertyValue::Timestamp(at.parse().ok()?),
+                    (_, Some(uuid), _) => PropertyValue::Uuid(uuid.parse().ok()?),
+                    (_, _, Some(bytes)) => PropertyValue::Binary(STANDARD.decode(bytes).ok()?),
+                    (None, None, None) => return None,
+                }
+            }
+            Value::Object(_) | Value::Array(_) | Value::Null => return None,
+        }))
+    }
+}
+
+impl Serialize for TypedValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_json().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for TypedValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Self::of_json(&value).ok_or_else(|| D::Error::custom(format!("it must be {TYPED}")))
+    }
+}
+
+impl JsonSchema for TypedValue {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "TypedValue".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let types = ["string", "number", "boolean", "object"].map(|kind| json!({ "type": kind }));
+        json_schema!({ "anyOf": types })
+    }
+}
+
+/// What is wrong with a rule, at the path of the property.
+type Fault = (&'static str, String);
+
+impl RuleProperties {
+    fn filter(&self) -> Result<RuleFilter, Fault> {
+        let kind = self.filter_type.unwrap_or(FilterType::True);
+        match (kind, &self.sql_filter, &self.correlation_filter) {
+            (FilterType::True, ..) => Ok(RuleFilter::All),
+            (FilterType::False, ..) => Ok(RuleFilter::None),
+            (FilterType::Sql, Some(sql), _) => {
+                let filter = SqlFilter::parse(&sql.sql_expression, values(&sql.parameters));
+                let path = "sqlFilter.sqlExpression";
+                filter.map(RuleFilter::Sql).map_err(at(path))
+            }
+            (FilterType::Correlation, _, Some(correlation)) => {
+                let filter = CorrelationFilter::from(correlation);
+                match filter.is_empty() {
+                    true => Err(("correlationFilter", "it compares nothing".to_owned())),
+                    false => Ok(RuleFilter::Correlation(filter)),
+                }
+            }
+            (FilterType::Sql, None, _) => Err((
+                "sqlFilter",
+                "it is missing; it must be an object".to_owned(),
+            )),
+            (FilterType::Correlation, _, None) => {
+                let problem = "it is missing; it must be an object";
+                Err(("correlationFilter", problem.to_owned()))
+            }
+        }
+    }
+
+    fn action(&self) -> Result<Option<SqlAction>, Fault> {
+        let Some(action) = &self.action else {
+            return Ok(None);
+        };
+        let Some(text) = &action.sql_expression else {
+            return Ok(None);
+        };
+        let parsed = SqlAction::parse(text, values(&action.parameters));
+        parsed.map(Some).map_err(at("action.sqlExpression"))
+    }
+}
+
+fn at(path: &'static str) -> impl FnOnce(SqlError) -> Fault {
+    move |error| (path, error.to_string())
+}
+
+fn values(given: &BTreeMap<String, TypedValue>) -> Parameters {
+    let given = given.iter();
+    given
+        .map(|(name, value)| (name.clone(), value.0.clone()))
+        .collect()
+}
+
+fn typed<'a>(
+    values: impl IntoIterator<Item = (&'a String, &'a PropertyValue)>,
+) -> BTreeMap<String, TypedValue> {
+    let typed =
+        |(name, value): (&String, &PropertyValue)| (name.clone(), TypedValue(value.clone()));
+    values.into_iter().map(typed).collect()
+}
+
+impl CorrelationDocument {
+    /// Each property with its place.
+    fn system(&mut self) -> [(SystemProperty, &mut Option<String>); 8] {
+        [
+            (SystemProperty::CorrelationId, &mut self.correlation_id),
+            (SystemProperty::MessageId, &mut self.message_id),
+            (SystemProperty::To, &mut self.to),
+            (SystemProperty::ReplyTo, &mut self.reply_to),
+            (SystemProperty::Label, &mut self.label),
+            (SystemProperty::SessionId, &mut self.session_id),
+            (
+                SystemProperty::ReplyToSessionId,
+                &mut self.reply_to_session_id,
+            ),
+            (SystemProperty::ContentType, &mut self.content_type),
+        ]
+    }
+}
+
+impl From<&CorrelationDocument> for CorrelationFilter {
+    fn from(document: &CorrelationDocument) -> Self {
+        let mut document = document.clone();
+        let user = values(&document.properties).into_iter().collect();
+        let system = document.system().into_iter();
+        let system = system.filter_map(|(property, text)| Some((property, text.take()?)));
+        Self {
+            system: system.collect(),
+            user,
+        }
+    }
+}
+
+impl From<&CorrelationFilter> for CorrelationDocument {
+    fn from(filter: &CorrelationFilter) -> Self {
+        let user = filter.user.iter();
+        let mut document = Self {
+            properties: typed(user.map(|(name, value)| (name, value))),
+            ..Self::default()
+        };
+        for (property, place) in document.system() {
+            let mut given = filter.system.iter();
+            let found = given.find(|(each, _)| *each == property);
+            *place = found.map(|(_, text)| text.clone());
+        }
+        document
+    }
+}
+
+impl From<&Rule> for RuleProperties {
+    fn from(rule: &Rule) -> Self {
+        let sql = |filter: &SqlFilter| SqlDocument {
+            sql_expression: filter.text().to_owned(),
+            parameters: typed(filter.parameters()),
+        };
+        let (kind, sql_filter, correlation_filter) = match &rule.filter {
+            RuleFilter::All => (FilterType::True, None, None),
+            RuleFilter::None => (FilterType::False, None, None),
+            RuleFilter::Sql(filter) => (FilterType::Sql, Some(sql(filter)), None),
+            RuleFilter::Correlation(filter) => (FilterType::Correlation, None, Some(filter.into())),
+        };
+        Self {
+            filter_type: Some(kind),
+            sql_filter,
+            correlation_filter,
+            action: rule.action.as_ref().map(|action| ActionDocument {
+                sql_expression: Some(action.text().to_owned()),
+                parameters: typed(action.parameters()),
+            }),
+        }
+    }
+}
+
+/// Which filter it is, and whether that and the action can be read.
+pub(super) fn judge_rule(it: &mut Judged<'_>) {
+    if !it.has("filterType") {
+        let kind = match (it.has("sqlFilter"), it.has("correlationFilter")) {
+            (true, _) => "SqlFilter",
+            (false, true) => "CorrelationFilter",
+            (false, false) => "TrueFilter",
+        };
+        it.object.insert("filterType".to_owned(), kind.into());
+    }
+    for place in [
+        "correlationFilter.properties",
+        "sqlFilter.parameters",
+        "action.parameters",
+    ] {
+        judge_values(it, place);
+    }
+    let document = Value::Object(it.object.clone());
+    let Ok(read) = serde_json::from_value::<RuleProperties>(document) else {
+        return; // what is wrong is said already
+    };
+    let filter = read.filter().map(drop);
+    for (path, problem) in [filter, read.action().map(drop)]
+        .into_iter()
+        .filter_map(Result::err)
+    {
+        it.fault(path, problem);
+    }
+}
+
+fn judge_values(it: &mut Judged<'_>, place: &str) {
+    let pointer = format!("/{}", place.replace('.', "/"));
+    let document = Value::Object(it.object.clone());
+    let values = document.pointer(&pointer).and_then(Value::as_object);
+    for (name, value) in values.into_iter().flatten() {
+        if TypedValue::of_json(value).is_none() {
+            it.fault(format!("{place}.{name}"), format!("it must be {TYPED}"));
+        }
+    }
+}
+
+/// Reads the body of a PUT.
+pub fn parse_rule(name: RuleName, body: &Value) -> Result<Rule, InvalidResource> {
+    let read = document::read::<RuleRequest>(body, &Context::NONE)?;
+    rule(name, &read)
+}
+
+fn rule(name: RuleName, document: &RuleRequest) -> Result<Rule, InvalidResource> {
+    let fault = |(path, problem): Fault| InvalidResource::of(path, problem).inside("properties");
+    let properties = &document.properties;
+    Ok(Rule {
+        name,
+        filter: properties.filter().map_err(fault)?,
+        action: properties.action().map_err(fault)?,
+    })
+}
+
+/// The form in which the store keeps a rule, without its name.
+pub fn rule_to_text(rule: &Rule) -> String {
+    document::to_text(&RuleRequest::from(rule))
+}
+
+/// Reads what [`rule_to_text`] wrote.
+pub fn rule_from_text(name: RuleName, text: &str) -> Result<Rule, InvalidResource> {
+    rule(name, &document::from_text(text)?)
+}
+
+/// A rule as answers show it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ShownServiceBusRule")]
+pub(crate) struct ShownRule {
+    id: String,
+    name: String,
+    r#type: &'static str,
+    properties: RuleProperties,
+}
+
+/// The answer that shows a rule of a subscription.
+pub fn render_rule(topic: &TopicEntry, subscription: &EventSubscription, rule: &Rule) -> Value {
+    json!(ShownRule {
+        id: format!(
+            "{}/rules/{}",
+            subscription_id(topic, subscription),
+            rule.name
+        ),
+        name: rule.name.as_str().to_owned(),
+        r#type: "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules",
+        properties: rule.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::resource::{topic_from_text, topic_to_text};
+
+    fn parsed(properties: &Value) -> Result<Rule, InvalidResource> {
+        let name = RuleName::parse("r").expect("a name");
+        parse_rule(name, &json!({ "properties": properties }))
+    }
+
+    #[test]
+    fn topics_are_kept_as_they_are() {
+        let body = json!({ "properties": { "defaultMessageTimeToLive": "P1D" } });
+        let topic = parse_service_bus_topic(&body).expect("a topic");
+        let day = Duration::from_secs(86_400);
+        assert_eq!(topic, TopicDefinition::of_messages(Some(day)));
+        assert_eq!(topic_from_text(&topic_to_text(&topic)), Ok(topic));
+        let plain = parse_service_bus_topic(&json!({})).expect("a topic");
+        assert_eq!(plain.message_time_to_live, Some(DURATION_MAX));
+        assert_eq!(topic_from_text(&topic_to_text(&plain)), Ok(plain));
+        let refused = json!({ "properties": { "requiresDuplicateDetection": true } });
+        let refused = parse_service_bus_topic(&refused).expect_err("a fault");
+        assert_eq!(
+            refused.first().path,
+            "properties.requiresDuplicateDetection"
+        );
+    }
+
+    #[test]
+    fn subscriptions_have_azures_defaults() {
+        let defaults = parse_service_bus_subscription(&json!({})).expect("a subscription");
+        assert_eq!(defaults.deliveries_max, 10);
+        assert_eq!(defaults.lock_duration, Duration::from_secs(60));
+        assert!(defaults.rules.keeps_unevaluated && !defaults.rules.keeps_expired);
+        let body = json!({ "properties": {
+            "lockDuration": "PT30S", "maxDeliveryCount": 3, "defaultMessageTimeToLive": "P1D",
+            "deadLetteringOnMessageExpiration": true,
+            "deadLetteringOnFilterEvaluationExceptions": false, "requiresSession": true,
+            "forwardDeadLetteredMessagesTo": "graves",
+        } });
+        let parsed = parse_service_bus_subscription(&body).expect("a subscription");
+        let shown = ServiceBusSubscriptionProperties::from(&parsed);
+        assert_eq!(json!({ "properties": shown }), body);
+    }
+
+    #[test]
+    fn rules_are_read_kept_and_shown() {
+        for properties in [
+            json!({ "filterType": "TrueFilter" }),
+            json!({ "filterType": "FalseFilter" }),
+            json!({ "filterType": "SqlFilter", "sqlFilter": {
+                "sqlExpression": "total > @least", "parameters": { "least": 7 } } }),
+            json!({ "filterType": "CorrelationFilter", "correlationFilter": {
+                "label": "paid", "sessionId": "s", "properties": {
+                    "n": 7, "big": u64::MAX, "half": 0.5, "one": 1.0, "text": "x", "yes": true,
+                    "at": { "timestamp": "2026-11-25T10:00:00Z" },
+                    "id": { "uuid": "00000000-0000-0000-0000-000000000007" },
+                    "raw": { "binary": "AAE=" } } },
+                "action": { "sqlExpression": "SET a = @x", "parameters": { "x": "y" } } }),
+        ] {
+            let rule = parsed(&properties).unwrap_or_else(|error| panic!("{properties}: {error}"));
+            let text = rule_to_text(&rule);
+            assert_eq!(rule_from_text(rule.name.clone(), &text), Ok(rule.clone()));
+            let shown = serde_json::to_value(RuleProperties::from(&rule)).expect("JSON");
+            let at = "/correlationFilter/properties/at/timestamp";
+            assert_eq!(
+                shown.pointer(at).is_some(),
+                properties.pointer(at).is_some()
+            );
+            let same = |value: &Value| parsed(value).expect("a rule");
+            assert_eq!(same(&shown), rule);
+        }
+    }
+
+    #[test]
+    fn the_kind_of_a_filter_can_be_left_out() {
+        for (properties, kind) in [
+            (json!({}), "TrueFilter"),
+            (json!({ "action": {} }), "TrueFilter"),
+            (
+                json!({ "sqlFilter": { "sqlExpression": "1=1" } }),
+                "SqlFilter",
+            ),
+            (
+                json!({ "correlationFilter": { "to": "x" } }),
+                "CorrelationFilter",
+            ),
+        ] {
+            let rule = parsed(&properties).expect("a rule");
+            let shown = serde_json::to_value(RuleProperties::from(&rule)).expect("JSON");
+            assert_eq!(shown["filterType"], kind);
+            assert_eq!(rule.action, None);
+        }
+    }
+
+    #[test]
+    fn faults_of_rules_say_where_they_are() {
+        for (properties, path, problem) in [
+            (
+                json!({ "sqlFilter": { "sqlExpression": "a = " } }),
+                "sqlFilter.sqlExpression",
+                "column 5: expected a property or a value, found the end",
+            ),
+            (
+                json!({ "action": { "sqlExpression": "DROP x" } }),
+                "action.sqlExpression",
+                "column 1: expected SET or REMOVE, found DROP",
+            ),
+            (
+                json!({ "filterType": "SqlFilter" }),
+                "sqlFilter",
+                "it is missing; it must be an object",
+            ),
+            (
+                json!({ "filterType": "CorrelationFilter", "correlationFilter": {} }),
+                "correlationFilter",
+                "it compares nothing",
+            ),
+            (
+                json!({ "correlationFilter": { "properties": { "n": [1] } } }),
+                "correlationFilter.properties.n",
+                TYPED,
+            ),
+        ] {
+            let refused = parsed(&properties).expect_err("a fault");
+            let first = refused.first();
+            assert_eq!(first.path, format!("properties.{path}"), "{properties}");
+            assert!(first.problem.contains(problem), "{first}");
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Messages as the rules of subscriptions see them, and the copies that their actions make (rule S7).
+
+use std::time::Duration;
+
+use crate::base::Timestamp;
+use crate::model::event::{Event, EventKey, StoredEvent};
+use crate::model::name::RuleName;
+use crate::model::rule::{Changes, MessageView, PropertyValue, SystemProperty};
+use crate::model::topic::DeliverySchema;
+use crate::wire;
+use crate::wire::amqp::message::{Message, Parts, Properties, annotation};
+use crate::wire::amqp::value::{Map, get};
+use crate::wire::amqp::{DecodeError, Value};
+use crate::wire::service_bus::message::{of_event, to_event};
+
+/// The property of copies that names the rule whose action has made them.
+const RULE_NAME: &str = "RuleName";
+
+/// A message that is sent to a topic.
+pub struct SentMessage {
+    message: Message,
+    parts: Parts,
+    bytes: usize,
+    sent_at: Timestamp,
+}
+
+impl SentMessage {
+    /// The message that an event is; of another event, the message whose body it is.
+    pub fn of(event: &Event, topic_resource_id: &str, now: Timestamp) -> Result<Self, DecodeError> {
+        let message = of_event(event).unwrap_or_else(|| wrapped(event, topic_resource_id, now));
+        Ok(Self {
+            parts: message.parts()?,
+            bytes: message.to_bytes().len(),
+            message,
+            sent_at: now,
+        })
+    }
+
+    /// The copy that the action of a rule has changed. It has an id in any case, so `new_id` is for one that the action
+    /// has removed.
+    pub fn copy(
+        &self,
+        changes: &Changes,
+        rule: &RuleName,
+        new_id: impl FnOnce() -> String,
+    ) -> Result<Event, DecodeError> {
+        let mut parts = self.parts.clone();
+        for (property, value) in &changes.system {
+            set_system(&mut parts, *property, value.as_ref());
+        }
+        let own = changes.user.iter();
+        let own = own.map(|(name, value)| (name.as_str(), value.as_ref().map(Value::from)));
+        for (name, value) in own.chain([(RULE_NAME, Some(rule.as_str().into()))]) {
+            set(&mut parts.application_properties, name, value);
+        }
+        to_event(self.message.with_parts(&parts), new_id)
+    }
+}
+
+/// An event as a message, as its receivers see it.
+fn wrapped(event: &Event, topic_resource_id: &str, now: Timestamp) -> Message {
+    let stored = StoredEvent {
+        key: EventKey(0), // it is in no body
+        received_at: now,
+        event: event.clone(),
+    };
+    let schema = DeliverySchema::CloudEventSchemaV1_0;
+    let payload = wire::encode_message(schema, topic_resource_id, &stored);
+    let properties = Properties {
+        message_id: Some(event.id.as_str().into()),
+        subject: event.subject.clone(),
+        content_type: Some(payload.content_type.to_owned()),
+        ..Properties::default()
+    };
+    Message::of_data(&properties, Map::new(), payload.body)
+}
+
+impl MessageView for SentMessage {
+    fn system(&self, property: SystemProperty) -> Option<PropertyValue> {
+        let Parts {
+            header,
+            annotations,
+            properties,
+            ..
+        } = &self.parts;
+        let text = |text: &Option<String>| text.clone().map(PropertyValue::Text);
+        let id = |id: &Option<Value>| id.as_ref().map(PropertyValue::from);
+        let annotated = |name| get(annotations, name).map(PropertyValue::from);
+        let ttl_ms = || i64::try_from(header.ttl?.as_millis()).ok();
+        match property {
+            SystemProperty::MessageId => id(&properties.message_id),
+            SystemProperty::CorrelationId => id(&properties.correlation_id),
+            SystemProperty::To => text(&properties.to),
+            SystemProperty::ReplyTo => text(&properties.reply_to),
+            SystemProperty::Label => text(&properties.subject),
+            SystemProperty::SessionId => text(&properties.group_id),
+            SystemProperty::ReplyToSessionId => text(&properties.reply_to_group_id),
+            SystemProperty::ContentType => text(&properties.content_type),
+            SystemProperty::TimeToLive => ttl_ms().map(PropertyValue::long),
+            SystemProperty::PartitionKey => annotated(annotation::PARTITION_KEY),
+            SystemProperty::ViaPartitionKey => annotated(annotation::VIA_PARTITION_KEY),
+            SystemProperty::ScheduledEnqueueTimeUtc => {
+                annotated(annotation::SCHEDULED_ENQUEUE_TIME)
+            }
+            SystemProperty::EnqueuedTimeUtc => Some(PropertyValue::Timestamp(self.sent_at)),
+            SystemProperty::ExpiresAtUtc => {
+                let expires_at = self.sent_at + header.ttl?;
+                Some(PropertyValue::Timestamp(expires_at))
+            }
+            SystemProperty::DeliveryCount => Some(PropertyValue::long(0)),
+            SystemProperty::Size => i64::try_from(self.bytes).ok().map(PropertyValue::long),
+            // Its copies get these, each its own.
+            SystemProperty::SequenceNumber
+            | SystemProperty::EnqueuedSequenceNumber
+            | SystemProperty::State => None,
+        }
+    }
+
+    fn user(&self, name: &str) -> Option<PropertyValue> {
+        let mut properties = self.parts.application_properties.iter();
+        let found = properties.find(|(key, _)| key.as_text().is_some_and(|key| is_same(key, name)));
+        found.map(|(_, value)| value.into())
+    }
+
+    fn user_properties(&self) -> Vec<(String, PropertyValue)> {
+        let properties = self.parts.application_properties.iter();
+        let named = properties.filter_map(|(key, value)| Some((key.as_text()?, value)));
+        named
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .collect()
+    }
+}
+
+/// The names of properties are the same in any letter case.
+fn is_same(one: &str, other: &str) -> bool {
+    one.to_lowercase() == other.to_lowercase()
+}
+
+fn set(map: &mut Map, name: &str, value: Option<Value>) {
+    let is_it = |(key, _): &(Value, Value)| key.as_text().is_some_and(|key| is_same(key, name));
+    match (map.iter().position(is_it), value) {
+        (Some(place), Some(value)) => map[place].1 = value,
+        (Some(place), None) => drop(map.remove(place)),
+        (None, Some(value)) => map.push((name.into(), value)),
+        (None, None) => {}
+    }
+}
+
+/// What the message has in place of a property. A value of a type that it cannot be is a text there, or nothing.
+fn set_system(parts: &mut Parts, property: SystemProperty, value: Option<&PropertyValue>) {
+    let text = || match value?
+        .clone()
+        .in_type_of(&PropertyValue::Text(String::new()))
+    {
+        PropertyValue::Text(text) => Some(text),
+        PropertyValue::Null
+        | PropertyValue::Bool(_)
+        | PropertyValue::Integer(..)
+        | PropertyValue::Float(_)
+        | PropertyValue::Double(_)
+        | PropertyValue::Timestamp(_)
+        | PropertyValue::Uuid(_)
+        | PropertyValue::Binary(_)
+        | PropertyValue::Other => None,
+    };
+    let properties = &mut parts.properties;
+    let annotations = &mut parts.annotations;
+    let mut annotate = |name, value: Option<Value>| {
+        annotations.retain(|(key, _)| key.as_text() != Some(name));
+        annotations.extend(value.map(|value| (Value::symbol(name), value)));
+    };
+    match property {
+        SystemProperty::MessageId => properties.message_id = text().map(Value::from),
+        SystemProperty::CorrelationId => properties.correlation_id = text().map(Value::from),
+        SystemProperty::To => properties.to = text(),
+        SystemProperty::ReplyTo => properties.reply_to = text(),
+        SystemProperty::Label => properties.subject = text(),
+        SystemProperty::SessionId => properties.group_id = text(),
+        SystemProperty::ReplyToSessionId => properties.reply_to_group_id = text(),
+        SystemProperty::ContentType => properties.content_type = text(),
+        SystemProperty::PartitionKey => {
+            annotate(annotation::PARTITION_KEY, text().map(Value::from));
+        }
+        SystemProperty::ViaPartitionKey => {
+            annotate(annotation::VIA_PARTITION_KEY, text().map(Value::from));
+        }
+        SystemProperty::ScheduledEnqueueTimeUtc => {
+            let at = value.filter(|value| matches!(value, PropertyValue::Timestamp(_)));
+            annotate(annotation::SCHEDULED_ENQUEUE_TIME, at.map(Value::from));
+        }
+        SystemProperty::TimeToLive => parts.header.ttl = value.and_then(time_to_live),
+        // No action sets these.
+        SystemProperty::EnqueuedTimeUtc
+        | SystemProperty::ExpiresAtUtc
+        | SystemProperty::SequenceNumber
+        | SystemProperty::EnqueuedSequenceNumber
+        | SystemProperty::DeliveryCount
+        | SystemProperty::Size
+        | SystemProperty::State => {}
+    }
+}
+
+/// Milliseconds, which the header has room for.
+fn time_to_live(value: &PropertyValue) -> Option<Duration> {
+    let PropertyValue::Integer(_, ms) = value else {
+        return None;
+    };
+    let ms = u32::try_from(*ms).ok()?;
+    Some(Duration::from_millis(u64::from(ms)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Entropy;
+    use crate::model::event::EventData;
+    use crate::model::rule::{Parameters, SqlAction, SqlFilter};
+    use crate::wire::amqp::message::Header;
+
+    const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+
+    fn sent() -> SentMessage {
+        let properties = Properties {
+            message_id: Some("m".into()),
+            subject: Some("paid".to_owned()),
+            correlation_id: Some(Value::Ulong(7)),
+            group_id: Some("s".to_owned()),
+            ..Properties::default()
+        };
+        let user = vec![
+            ("Total".into(), Value::Int(12)),
+            ("note".into(), "x".into()),
+        ];
+        let message = Message::of(&properties, user, "body".into());
+        let parts = Parts {
+            header: Header {
+                ttl: Some(Duration::from_secs(60)),
+                ..Header::default()
+            },
+            annotations: vec![(Value::symbol("x-opt-partition-key"), "p".into())],
+            ..message.parts().expect("parts")
+        };
+        let event = to_event(message.with_parts(&parts), || panic!("it has an id"));
+        SentMessage::of(&event.expect("an event"), "/t", NOW).expect("a message")
+    }
+
+    fn matches(message: &SentMessage, filter: &str) -> bool {
+        let filter = SqlFilter::parse(filter, Parameters::new()).expect("a filter");
+        let entropy = Entropy::seeded(1);
+        filter.matches(message, &entropy).expect("evaluated")
+    }
+
+    fn changed(action: &str) -> Message {
+        let action = SqlAction::parse(action, Parameters::new()).expect("an action");
+        let (sent, entropy) = (sent(), Entropy::seeded(1));
+        let changes = action.apply(&sent, &entropy).expect("applied");
+        let rule = RuleName::parse("large").expect("a name");
+        let copy = sent.copy(&changes, &rule, || "new".to_owned());
+        of_event(&copy.expect("an event")).expect("a message")
+    }
+
+    #[test]
+    fn rules_see_what_the_sender_says() {
+        let sent = sent();
+        for filter in [
+            "sys.MessageId = 'm'",
+            "sys.Label = 'paid' AND sys.Subject = 'paid'",
+            "sys.CorrelationId = 7",
+            "sys.SessionId = 's'",
+            "sys.PartitionKey = 'p'",
+            "sys.TimeToLive = 60000",
+            "sys.ExpiresAtUtc > sys.EnqueuedTimeUtc",
+            "sys.To IS NULL",
+            "sys.DeliveryCount = 0 AND sys.Size > 10",
+            "total = 12 AND NOTE LIKE 'x%'",
+            "NOT EXISTS(missing)",
+        ] {
+            assert!(matches(&sent, filter), "{filter}");
+        }
+        assert_eq!(sent.user_properties().len(), 2);
+    }
+
+    #[test]
+    fn events_are_seen_as_messages() {
+        let event = Event {
+            id: "e".to_owned(),
+            source: Some("/s".to_owned()),
+            event_type: "T".to_owned(),
+            subject: Some("paid".to_owned()),
+            time: None,
+            data_version: None,
+            attributes: Vec::new(),
+            data: EventData::Json("{\"n\":7}".to_owned()),
+        };
+        let sent = SentMessage::of(&event, "/t", NOW).expect("a message");
+        assert!(matches(&sent, "sys.MessageId = 'e' AND sys.Label = 'paid'"));
+        let rule = RuleName::default_rule();
+        let copy = sent.copy(&Changes::default(), &rule, || panic!("it has an id"));
+        let copy = of_event(&copy.expect("an event")).expect("a message");
+        let body = String::from_utf8_lossy(copy.body()).into_owned();
+        assert!(body.contains("\"n\":7"), "{body}");
+    }
+
+    #[test]
+    fn actions_change_properties_of_the_copy_alone() {
+        let copy = changed(
+            "SET total = total + 1; SET size = 'large'; REMOVE note; SET sys.Label = 'big'; \
+             SET sys.CorrelationId = 8; REMOVE sys.SessionId; SET sys.TimeToLive = 5000; \
+             SET sys.PartitionKey = 'q'",
+        );
+        let properties = copy.properties().expect("properties");
+        assert_eq!(properties.subject.as_deref(), Some("big"));
+        assert_eq!(properties.correlation_id, Some("8".into()));
+        assert_eq!(properties.group_id, None);
+        assert_eq!(properties.message_id, Some("m".into()));
+        let expected = vec![
+            ("Total".into(), Value::Int(13)),
+            ("size".into(), "large".into()),
+            ("RuleName".into(), "large".into()),
+        ];
+        assert_eq!(copy.application_properties(), Ok(expected));
+        let header = copy.header().expect("a header");
+        assert_eq!(header.ttl, Some(Duration::from_secs(5)));
+        let annotations = copy.annotations().expect("annotations");
+        assert_eq!(get(&annotations, "x-opt-partition-key"), Some(&"q".into()));
+        assert_eq!(copy.body(), sent().message.body());
+        assert!(matches(&sent(), "total = 12"), "the message stays as it is");
+    }
+
+    #[test]
+    fn a_copy_always_has_an_id() {
+        let properties = changed("REMOVE sys.MessageId").properties();
+        let id = properties.expect("properties").message_id;
+        assert_eq!(id, Some("new".into()));
+    }
+}

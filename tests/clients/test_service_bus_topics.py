@@ -1,0 +1,267 @@
+"""Service Bus topics with subscriptions and rules, as the stock client for Python uses them."""
+
+import datetime
+import uuid
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
+from azure.servicebus.exceptions import MessagingEntityNotFoundError, ServiceBusError
+
+from appliance import Appliance
+from queues import WAIT_S, bodies, connection_string, drain
+
+
+class Topic:
+    """A topic, by its name and its place in the management API."""
+
+    def __init__(self, appliance, client, name="orders"):
+        self.appliance, self.client, self.name = appliance, client, name
+        self.path = f"/serviceBusTopics/{name}"
+        self._put("", {})
+
+    def _put(self, path, properties):
+        self.appliance.manage("PUT", self.path + path, {"properties": properties}, status=201)
+
+    def subscription(self, name, *rules, **properties):
+        """Creates a subscription, with these rules in place of its first one if there are any."""
+        path = f"/subscriptions/{name}"
+        self._put(path, properties)
+        for number, rule in enumerate(rules):
+            self._put(f"{path}/rules/r{number}", rule)
+        if rules:
+            self.appliance.manage("DELETE", f"{self.path}{path}/rules/$Default")
+
+    def send(self, *messages):
+        with self.client.get_topic_sender(self.name) as sender:
+            sender.send_messages(list(messages))
+
+    def receiver(self, subscription, **options):
+        options = {"max_wait_time": WAIT_S, **options}
+        return self.client.get_subscription_receiver(self.name, subscription, **options)
+
+    def drain(self, subscription, count):
+        with self.receiver(subscription) as receiving:
+            found = drain(receiving, count)
+            assert receiving.peek_messages() == []
+        return found
+
+
+@pytest.fixture
+def topic(appliance, client):
+    return Topic(appliance, client, f"t-{uuid.uuid4()}")
+
+
+def sql(expression, action=None):
+    rule = {"filterType": "SqlFilter", "sqlFilter": {"sqlExpression": expression}}
+    return {**rule, "action": {"sqlExpression": action}} if action else rule
+
+
+def correlation(**fields):
+    return {"filterType": "CorrelationFilter", "correlationFilter": fields}
+
+
+def order(body, subject, **properties):
+    return ServiceBusMessage(body, subject=subject, application_properties=properties)
+
+
+def test_every_subscription_has_its_copies(topic):
+    for name in ("first", "second"):
+        topic.subscription(name)
+    topic.send(*(ServiceBusMessage(each) for each in "abc"))
+    assert topic.drain("first", 3) == ["a", "b", "c"]
+    assert topic.drain("second", 3) == ["a", "b", "c"]
+    with pytest.raises(ServiceBusError, match="received from its subscriptions"):
+        with topic.client.get_queue_receiver(topic.name, max_wait_time=1) as receiving:
+            receiving.receive_messages()
+    with pytest.raises(ServiceBusError, match="Cannot create a message sender"):
+        with topic.client.get_queue_sender(f"{topic.name}/Subscriptions/first") as sender:
+            sender.send_messages(ServiceBusMessage("lost"))
+    with pytest.raises(MessagingEntityNotFoundError):
+        with topic.receiver("third") as receiving:
+            receiving.receive_messages()
+
+
+def test_filters_choose_messages(topic):
+    topic.subscription("large", sql("total > 100 AND sys.Label LIKE 'pa%'"))
+    topic.subscription("paid", correlation(label="paid"))
+    topic.subscription("urgent", correlation(label="paid", properties={"urgent": True}))
+    topic.subscription("none", {"filterType": "FalseFilter"})
+    topic.send(
+        order("1", "paid", total=700),
+        order("2", "paid", total=7, urgent=True),
+        order("3", "open", total=700),
+    )
+    assert topic.drain("large", 1) == ["1"]
+    assert topic.drain("paid", 2) == ["1", "2"]
+    assert topic.drain("urgent", 1) == ["2"]
+    assert topic.drain("none", 0) == []
+
+
+def test_a_sender_that_stays_sees_changed_rules(topic):
+    topic.subscription("some", correlation(label="a"))
+    with topic.client.get_topic_sender(topic.name) as sender:
+        sender.send_messages([order("1", "a"), order("2", "b")])
+        topic._put("/subscriptions/some/rules/b", correlation(label="b"))
+        topic.subscription("later")
+        sender.send_messages([order("3", "b"), order("4", "c")])
+    assert topic.drain("some", 2) == ["1", "3"]
+    assert topic.drain("later", 2) == ["3", "4"]
+
+
+def test_actions_change_the_copy_of_their_rule(topic):
+    large = sql("total > 100", "SET total = total * 2; SET sys.Label = 'large'; REMOVE note")
+    topic.subscription("all", {"filterType": "TrueFilter"}, large)
+    message = order(b"\x00body", "paid", total=200, note="x")
+    message.message_id = "m1"
+    topic.send(message)
+    with topic.receiver("all") as receiving:
+        found = []
+        while len(found) < 2:
+            found += receiving.receive_messages(max_message_count=2)
+        for message in found:
+            receiving.complete_message(message)
+    copies = {message.subject: message for message in found}
+    assert copies["paid"].application_properties == {b"total": 200, b"note": b"x"}
+    assert copies["large"].application_properties == {b"total": 400, b"RuleName": b"r1"}
+    for message in found:
+        assert message.message_id == "m1" and b"".join(message.body) == b"\x00body"
+
+
+def test_what_cannot_be_evaluated_is_dead_lettered(topic):
+    topic.subscription("kept", sql("total / 0 = 1"))
+    topic.subscription(
+        "ignored", sql("total / 0 = 1"), deadLetteringOnFilterEvaluationExceptions=False
+    )
+    topic.send(order("odd", "paid", total=1))
+    assert topic.drain("ignored", 0) == []
+    with topic.receiver("ignored", sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+        assert dead.peek_messages() == []
+    with topic.receiver("kept", sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+        [message] = dead.receive_messages()
+        assert str(message) == "odd"
+        assert message.dead_letter_reason == "FilterException"
+        assert "r0: a number was divided by zero" in message.dead_letter_error_description
+        dead.complete_message(message)
+
+
+def test_messages_of_subscriptions_are_settled(topic):
+    topic.subscription("all", maxDeliveryCount=2)
+    topic.send(*(ServiceBusMessage(each) for each in ("poison", "bad", "later", "good")))
+    with topic.receiver("all") as receiving:
+        for _ in range(2):
+            [poison] = receiving.receive_messages(max_message_count=1)
+            assert str(poison) == "poison"
+            receiving.abandon_message(poison)
+        [bad] = receiving.receive_messages(max_message_count=1)
+        receiving.dead_letter_message(bad, reason="broken")
+        [later] = receiving.receive_messages(max_message_count=1)
+        receiving.defer_message(later)
+        assert drain(receiving, 1) == ["good"]
+        [later] = receiving.receive_deferred_messages(later.sequence_number)
+        receiving.complete_message(later)
+    with topic.receiver("all", sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+        found = dead.peek_messages(max_message_count=9)
+        assert bodies(found) == ["poison", "bad"]
+        assert [each.dead_letter_reason for each in found] == ["MaxDeliveryCountExceeded", "broken"]
+    shown = topic.appliance.manage("GET", f"{topic.path}/subscriptions/all")["properties"]
+    assert shown["countDetails"] == {"activeMessageCount": 0, "deadLetterMessageCount": 2}
+
+
+def test_subscriptions_have_sessions(topic):
+    topic.subscription("steps", requiresSession=True)
+    topic.subscription("all")
+    topic.send(ServiceBusMessage("a", session_id="s"), ServiceBusMessage("b"))
+    assert topic.drain("all", 2) == ["a", "b"]
+    with topic.receiver("steps", session_id="s") as receiving:
+        assert drain(receiving, 1) == ["a"]
+        topic.send(ServiceBusMessage("c", session_id="s"))
+        assert drain(receiving, 1) == ["c"]
+    with topic.receiver("steps", sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+        [message] = dead.receive_messages()
+        assert (str(message), message.dead_letter_reason) == ("b", "Session ID is null.")
+
+
+def test_a_subscription_forwards_to_a_queue(topic, create_queue):
+    queue, graves = create_queue(), create_queue()
+    topic.subscription("jobs", forwardTo=queue)
+    topic.subscription("dead", forwardDeadLetteredMessagesTo=graves)
+    topic.send(ServiceBusMessage("a", message_id="m"))
+    with topic.client.get_queue_receiver(queue, max_wait_time=WAIT_S) as receiving:
+        assert drain(receiving, 1) == ["a"]
+    with topic.receiver("dead") as receiving:
+        [message] = receiving.receive_messages()
+        receiving.dead_letter_message(message, reason="no")
+    with topic.client.get_queue_receiver(graves, max_wait_time=WAIT_S) as receiving:
+        [message] = receiving.receive_messages()
+        source = message.raw_amqp_message.annotations[b"x-opt-deadletter-source"]
+        assert source == f"{topic.name}/Subscriptions/dead".encode()
+        receiving.complete_message(message)
+    with pytest.raises(ServiceBusError, match="auto-forwarding"):
+        with topic.receiver("jobs") as receiving:
+            receiving.receive_messages()
+
+
+def test_messages_are_scheduled(topic):
+    double = sql("1=1", "SET again = 1")
+    topic.subscription("all", {"filterType": "TrueFilter"}, double)
+    at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=2)
+    topic.send(ServiceBusMessage("later", scheduled_enqueue_time_utc=at))
+    with topic.receiver("all") as receiving:
+        assert receiving.receive_messages(max_wait_time=0.5) == []
+        assert drain(receiving, 2) == ["later", "later"]
+        assert datetime.datetime.now(datetime.timezone.utc) >= at
+
+
+def test_rules_and_messages_survive_a_restart(tmp_path):
+    with Appliance(tmp_path / "data") as appliance:
+        with ServiceBusClient.from_connection_string(connection_string(appliance)) as client:
+            topic = Topic(appliance, client)
+            topic.subscription("paid", correlation(label="paid", properties={"n": 7}))
+            topic.send(order("1", "paid", n=7), order("2", "paid", n=8))
+    with Appliance(tmp_path / "data") as appliance:
+        with ServiceBusClient.from_connection_string(connection_string(appliance)) as client:
+            topic = Topic(appliance, client)
+            topic.send(order("3", "paid", n=7.0), order("4", "paid", n="7"))
+            assert topic.drain("paid", 2) == ["1", "3"]
+
+
+def test_the_command_line_manages_topics(appliance, client):
+    name = f"t-{uuid.uuid4()}"
+
+    def run(*args):
+        return appliance.command("service-bus", *args)
+
+    run("topics", "create", name, "--time-to-live", "P14D")
+    of_topic = ("--topic", name)
+    run("subscriptions", "create", "large", *of_topic, "--max-delivery-count", "3")
+    of = (*of_topic, "--subscription", "large")
+    run("rules", "create", "large", *of, "--sql", "total > 100", "--action", "SET size = 'L'")
+    run("rules", "create", "paid", *of, "--label", "paid", "--equal", "kind=new")
+    run("rules", "delete", "$Default", *of)
+    listed = run("rules", "list", *of).splitlines()
+    assert listed[1].split() == ["large", "total", ">", "100", "SET", "size", "=", "'L'"]
+    assert 'kind = "new"' in listed[2] and 'label = "paid"' in listed[2]
+    with client.get_topic_sender(name) as sender:
+        sender.send_messages([order("1", "open", total=700), order("2", "paid", kind="new")])
+    row = next(row for row in run("subscriptions", "list", *of_topic).splitlines() if "large" in row)
+    assert row.split() == ["large", "2", "0", "3", "PT1M"]
+    assert "filter errors     dead-lettered" in run("subscriptions", "show", "large", *of_topic)
+    assert name in run("topics", "list")
+    run("subscriptions", "delete", "large", *of_topic, "--yes")
+    assert "subscriptions  0" in run("topics", "show", name)
+    run("topics", "delete", name, "--yes")
+    with pytest.raises(MessagingEntityNotFoundError):
+        with client.get_topic_sender(name) as sender:
+            sender.send_messages(ServiceBusMessage("lost"))
+
+
+def test_wrong_rules_are_rejected(topic):
+    topic.subscription("all")
+    path = f"{topic.path}/subscriptions/all/rules/odd"
+    for properties, problem in [
+        (sql("total >"), "properties.sqlFilter.sqlExpression: column 8"),
+        (sql("1=1", "DROP x"), "properties.action.sqlExpression: column 1"),
+        (correlation(), "properties.correlationFilter: it compares nothing"),
+    ]:
+        answer = topic.appliance.manage("PUT", path, {"properties": properties}, status=400)
+        assert problem in answer["error"]["message"]

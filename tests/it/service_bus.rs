@@ -1,0 +1,402 @@
+//! Topics of Service Bus: what their subscriptions get by their rules (rule S7).
+
+use axum::http::{Method, StatusCode};
+use everpost::broker::{NewMessage, PublishError};
+use everpost::model::dead_letter::DeadLetterReason;
+use everpost::model::delivery::DeliveryId;
+use everpost::model::lease::QueueRef;
+use everpost::model::limits::{RULE_COPIES_MAX, RULES_PER_TOPIC_MAX};
+use everpost::model::name::{SubscriptionName, TopicName};
+use everpost::store::Peeked;
+use everpost::wire::amqp::Value as Amqp;
+use everpost::wire::amqp::message::{Message, Properties};
+use everpost::wire::amqp::value::get;
+use everpost::wire::service_bus::message::{of_event, to_event};
+use serde_json::{Value, json};
+
+use crate::grid::{Grid, SendResult};
+
+const TOPIC: &str = "/serviceBusTopics/orders";
+
+/// The topic `orders` with these subscriptions, without their first rules.
+async fn orders(subscriptions: &[(&str, Value)]) -> Grid {
+    let grid = Grid::new().await;
+    put(&grid, "", json!({})).await;
+    for (name, properties) in subscriptions {
+        put(&grid, &format!("/subscriptions/{name}"), properties.clone()).await;
+        let default = format!("{TOPIC}/subscriptions/{name}/rules/$Default");
+        let deleted = grid.manage(Method::DELETE, &default, Value::Null).await;
+        assert_eq!(deleted.status, StatusCode::NO_CONTENT, "{}", deleted.text);
+    }
+    grid
+}
+
+async fn try_put(grid: &Grid, path: &str, properties: Value) -> SendResult {
+    let body = json!({ "properties": properties });
+    grid.manage(Method::PUT, &format!("{TOPIC}{path}"), body)
+        .await
+}
+
+async fn put(grid: &Grid, path: &str, properties: Value) {
+    let answer = try_put(grid, path, properties).await;
+    assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.text);
+}
+
+async fn rule(grid: &Grid, of: &str, name: &str, properties: Value) {
+    put(
+        grid,
+        &format!("/subscriptions/{of}/rules/{name}"),
+        properties,
+    )
+    .await;
+}
+
+fn sql(text: &str) -> Value {
+    json!({ "sqlFilter": { "sqlExpression": text } })
+}
+
+fn message(subject: &str, total: i32, session: Option<&str>) -> NewMessage {
+    let properties = Properties {
+        message_id: Some(subject.into()),
+        subject: Some(subject.to_owned()),
+        group_id: session.map(str::to_owned),
+        ..Properties::default()
+    };
+    let user = vec![("total".into(), Amqp::Int(total))];
+    let message = Message::of(&properties, user, "body".into());
+    NewMessage {
+        event: to_event(message, || panic!("it has an id")).expect("an event"),
+        scheduled_at: None,
+    }
+}
+
+async fn try_send(grid: &Grid, messages: Vec<NewMessage>) -> Result<(), PublishError> {
+    let name = TopicName::custom("orders").expect("a name");
+    let topic = grid.broker.topic(&name).expect("the topic");
+    grid.broker.send_messages(&topic, messages).await.map(drop)
+}
+
+async fn send(grid: &Grid, messages: Vec<NewMessage>) {
+    try_send(grid, messages).await.expect("sent");
+}
+
+fn queue(grid: &Grid, of: &str) -> QueueRef {
+    let topic = TopicName::custom("orders").expect("a name");
+    let name = SubscriptionName::parse(of).expect("a name");
+    let found = grid.broker.service_bus_subscription(&topic, &name);
+    QueueRef::pending(found.expect("the subscription").1.id)
+}
+
+async fn peek(grid: &Grid, of: QueueRef) -> Vec<Peeked> {
+    let peeked = grid.broker.peek(of, None, DeliveryId(0), 250).await;
+    peeked.expect("peeked")
+}
+
+/// The subjects of what lies in a subscription.
+async fn subjects(grid: &Grid, of: &str) -> Vec<String> {
+    let peeked = peek(grid, queue(grid, of)).await.into_iter();
+    let subject = |each: Peeked| each.event.event.subject.clone().unwrap_or_default();
+    peeked.map(subject).collect()
+}
+
+#[tokio::test]
+async fn a_new_subscription_gets_all_messages() {
+    let grid = Grid::new().await;
+    put(&grid, "", json!({})).await;
+    put(&grid, "/subscriptions/all", json!({})).await;
+    send(&grid, vec![message("a", 1, None), message("b", 2, None)]).await;
+    assert_eq!(subjects(&grid, "all").await, ["a", "b"]);
+    let shown = format!("{TOPIC}/subscriptions/all");
+    let shown = grid.manage(Method::GET, &shown, Value::Null).await.json();
+    assert_eq!(shown["properties"]["messageCount"], 2);
+    let rules = format!("{TOPIC}/subscriptions/all/rules");
+    let rules = grid.manage(Method::GET, &rules, Value::Null).await.json();
+    assert_eq!(rules["value"][0]["name"], "$Default");
+    assert_eq!(rules["value"][0]["properties"]["filterType"], "TrueFilter");
+    grid.leave();
+}
+
+#[tokio::test]
+async fn rules_choose_messages() {
+    let grid = orders(&[
+        ("large", json!({})),
+        ("paid", json!({})),
+        ("none", json!({})),
+    ])
+    .await;
+    rule(&grid, "large", "total", sql("total > 100")).await;
+    let label = json!({ "correlationFilter": { "label": "paid" } });
+    rule(&grid, "paid", "label", label).await;
+    let none = json!({ "filterType": "FalseFilter" });
+    rule(&grid, "none", "none", none).await;
+    send(
+        &grid,
+        vec![message("paid", 7, None), message("open", 700, None)],
+    )
+    .await;
+    send(&grid, vec![message("lost", 7, None)]).await;
+    assert_eq!(subjects(&grid, "large").await, ["open"]);
+    assert_eq!(subjects(&grid, "paid").await, ["paid"]);
+    assert!(subjects(&grid, "none").await.is_empty());
+    // Rules count for what is sent from then on, and none of them gets nothing.
+    rule(&grid, "large", "total", sql("total < 100")).await;
+    let path = format!("{TOPIC}/subscriptions/paid/rules/label");
+    grid.manage(Method::DELETE, &path, Value::Null).await;
+    send(&grid, vec![message("paid", 8, None)]).await;
+    assert_eq!(subjects(&grid, "large").await, ["open", "paid"]);
+    assert_eq!(subjects(&grid, "paid").await, ["paid"]);
+    grid.leave();
+}
+
+#[tokio::test]
+async fn each_rule_with_an_action_makes_a_copy_of_its_own() {
+    let grid = orders(&[("all", json!({})), ("other", json!({}))]).await;
+    for name in ["one", "two", "three"] {
+        rule(&grid, "all", name, sql("total > 0")).await;
+    }
+    for name in ["small", "smaller"] {
+        let mut small = sql("total < 10");
+        small["action"] =
+            json!({ "sqlExpression": "SET total = total + 1; SET sys.Label = 'small'" });
+        rule(&grid, "all", name, small).await;
+    }
+    rule(&grid, "other", "all", json!({})).await;
+    send(&grid, vec![message("a", 7, None)]).await;
+    let found = subjects(&grid, "all").await;
+    assert_eq!(found, ["small", "small", "a"], "two changed, one as it is");
+    assert_eq!(subjects(&grid, "other").await, ["a"]);
+    let copies = peek(&grid, queue(&grid, "all")).await;
+    let properties = copies.iter().map(|copy| {
+        let message = of_event(&copy.event.event).expect("a message");
+        assert_eq!(
+            message.body(),
+            &Message::of(&Properties::default(), vec![], "body".into())
+                .body()
+                .clone()
+        );
+        message.application_properties().expect("properties")
+    });
+    let properties: Vec<_> = properties.collect();
+    for (copy, rule, total) in [(0, Some("small"), 8), (1, Some("smaller"), 8), (2, None, 7)] {
+        let name = get(&properties[copy], "RuleName").and_then(Amqp::as_text);
+        assert_eq!(name, rule);
+        assert_eq!(get(&properties[copy], "total"), Some(&Amqp::Int(total)));
+    }
+    grid.leave();
+}
+
+#[tokio::test]
+async fn what_a_rule_cannot_be_evaluated_for_is_kept_where_that_is_asked_for() {
+    let ignoring = json!({ "deadLetteringOnFilterEvaluationExceptions": false });
+    let grid = orders(&[("keeping", json!({})), ("ignoring", ignoring)]).await;
+    for of in ["keeping", "ignoring"] {
+        rule(&grid, of, "odd", sql("total / 0 = 1")).await;
+        rule(&grid, of, "all", json!({})).await;
+    }
+    send(&grid, vec![message("a", 7, None)]).await;
+    for (of, dead_letters) in [("keeping", 1), ("ignoring", 0)] {
+        assert_eq!(subjects(&grid, of).await, ["a"], "by the other rule");
+        let dead = QueueRef::dead_letters(queue(&grid, of).subscription);
+        let dead = peek(&grid, dead).await;
+        assert_eq!(dead.len(), dead_letters, "{of}");
+        for each in &dead {
+            let dead = each.dead_letter.as_ref().expect("a dead letter");
+            assert_eq!(dead.reason, DeadLetterReason::FilterEvaluationFailed);
+            let problem = dead.details.description.as_deref();
+            let expected = Some("The rule odd: a number was divided by zero.");
+            assert_eq!(problem, expected);
+        }
+    }
+    grid.leave();
+}
+
+#[tokio::test]
+async fn subscriptions_have_sessions_of_their_own() {
+    let sessions = json!({ "requiresSession": true });
+    let grid = orders(&[
+        ("first", sessions.clone()),
+        ("second", sessions),
+        ("plain", json!({})),
+    ])
+    .await;
+    for of in ["first", "second", "plain"] {
+        rule(&grid, of, "all", json!({})).await;
+    }
+    send(
+        &grid,
+        vec![message("a", 1, Some("s")), message("b", 2, None)],
+    )
+    .await;
+    assert_eq!(subjects(&grid, "plain").await, ["a", "b"]);
+    for of in ["first", "second"] {
+        assert_eq!(subjects(&grid, of).await, ["a"]);
+        let of = queue(&grid, of).subscription;
+        let listed = grid.broker.sessions(of, None, 0, 10).await;
+        assert_eq!(listed.expect("sessions"), ["s"]);
+        let dead = peek(&grid, QueueRef::dead_letters(of)).await;
+        let dead = dead[0].dead_letter.as_ref().expect("a dead letter");
+        assert_eq!(dead.reason, DeadLetterReason::SessionIdMissing);
+    }
+    grid.leave();
+}
+
+#[tokio::test]
+async fn a_subscription_forwards_to_a_queue() {
+    let grid = Grid::new().await;
+    let created = grid.manage(Method::PUT, "/queues/jobs", json!({})).await;
+    assert_eq!(created.status, StatusCode::CREATED, "{}", created.text);
+    put(&grid, "", json!({})).await;
+    put(&grid, "/subscriptions/jobs", json!({ "forwardTo": "jobs" })).await;
+    let to_topic = try_put(
+        &grid,
+        "/subscriptions/other",
+        json!({ "forwardTo": "orders" }),
+    )
+    .await;
+    assert_eq!(
+        to_topic.status,
+        StatusCode::BAD_REQUEST,
+        "{}",
+        to_topic.text
+    );
+    send(&grid, vec![message("a", 1, None)]).await;
+    grid.broker.forward_all().await.expect("forwarded");
+    assert!(subjects(&grid, "jobs").await.is_empty());
+    let jobs = TopicName::custom("jobs").expect("a name");
+    let jobs = grid.broker.queue(&jobs).expect("the queue").1.id;
+    assert_eq!(peek(&grid, QueueRef::pending(jobs)).await.len(), 1);
+    grid.leave();
+}
+
+#[tokio::test]
+async fn messages_live_no_longer_than_their_topic_says() {
+    let grid = Grid::new().await;
+    put(&grid, "", json!({ "defaultMessageTimeToLive": "PT1M" })).await;
+    let keeping = json!({ "deadLetteringOnMessageExpiration": true });
+    put(&grid, "/subscriptions/all", keeping).await;
+    send(&grid, vec![message("a", 1, None)]).await;
+    grid.pass(std::time::Duration::from_secs(61));
+    let of = queue(&grid, "all");
+    let request = everpost::broker::ReceiveRequest {
+        of,
+        which: everpost::store::LockSelection::Due,
+        limit: 1,
+        lock: std::time::Duration::from_secs(60),
+        session: None,
+    };
+    assert!(
+        grid.broker
+            .receive(&request)
+            .await
+            .expect("received")
+            .is_empty()
+    );
+    let dead = peek(&grid, QueueRef::dead_letters(of.subscription)).await;
+    let dead = dead[0].dead_letter.as_ref().expect("a dead letter");
+    assert_eq!(dead.reason, DeadLetterReason::TimeToLiveExceeded);
+}
+
+#[tokio::test]
+async fn names_are_of_one_kind_of_topic() {
+    let grid = Grid::new().await;
+    let event_topic = json!({ "location": "local", "properties": {} });
+    for (first, other) in [
+        ("/queues/jobs", "/serviceBusTopics/jobs"),
+        ("/serviceBusTopics/orders", "/queues/orders"),
+        ("/topics/events", "/serviceBusTopics/events"),
+        ("/serviceBusTopics/bills", "/topics/bills"),
+    ] {
+        let created = grid.manage(Method::PUT, first, event_topic.clone()).await;
+        assert_eq!(created.status, StatusCode::CREATED, "{}", created.text);
+        let refused = grid.manage(Method::PUT, other, event_topic.clone()).await;
+        assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.text);
+    }
+    let listed = grid
+        .manage(Method::GET, "/topics", Value::Null)
+        .await
+        .json();
+    let listed = listed["value"].as_array().expect("a list").iter();
+    let names: Vec<_> = listed.map(|each| each["name"].clone()).collect();
+    assert_eq!(names, ["dead-letter-storage", "events", "everpost-system"]);
+    let listed = grid
+        .manage(Method::GET, "/serviceBusTopics", Value::Null)
+        .await;
+    assert_eq!(listed.json()["value"].as_array().expect("a list").len(), 2);
+    // Its subscriptions are no event subscriptions, and the other way round.
+    put(&grid, "/subscriptions/orders", json!({})).await;
+    let path = "/topics/orders/eventSubscriptions/orders";
+    let refused = grid.manage(Method::DELETE, path, Value::Null).await;
+    assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.text);
+    assert!(
+        grid.broker
+            .queues()
+            .iter()
+            .all(|queue| queue.0.topic.name.as_str() == "jobs")
+    );
+}
+
+#[tokio::test]
+async fn there_are_so_many_rules_and_copies_and_no_more() {
+    let grid = orders(&[("all", json!({}))]).await;
+    let mut changing = json!({});
+    changing["action"] = json!({ "sqlExpression": "SET a = 1" });
+    for number in 0..RULES_PER_TOPIC_MAX {
+        rule(&grid, "all", &format!("r{number}"), changing.clone()).await;
+    }
+    let more = try_put(&grid, "/subscriptions/all/rules/more", json!({})).await;
+    assert_eq!(more.status, StatusCode::CONFLICT, "{}", more.text);
+    let more = try_put(&grid, "/subscriptions/other", json!({})).await;
+    assert_eq!(more.status, StatusCode::CONFLICT, "{}", more.text);
+    let count = RULE_COPIES_MAX / RULES_PER_TOPIC_MAX + 1;
+    let many = vec![message("a", 1, None); count];
+    assert_eq!(
+        try_send(&grid, many).await,
+        Err(PublishError::TooManyCopies)
+    );
+    assert!(subjects(&grid, "all").await.is_empty());
+    send(&grid, vec![message("a", 1, None)]).await;
+    grid.broker.finish().await.expect("delivered");
+    let of = QueueRef::pending(queue(&grid, "all").subscription);
+    assert_eq!(
+        peek(&grid, of).await.len(),
+        250,
+        "as many as are shown at once"
+    );
+    grid.leave();
+}
+
+#[tokio::test]
+async fn what_is_done_to_rules_is_audited() {
+    let grid = orders(&[("all", json!({}))]).await;
+    rule(&grid, "all", "large", sql("total > 1")).await;
+    rule(&grid, "all", "LARGE", sql("total > 2")).await;
+    let path = format!("{TOPIC}/subscriptions/all");
+    grid.manage(Method::DELETE, &path, Value::Null).await;
+    grid.manage(Method::DELETE, TOPIC, Value::Null).await;
+    let audit = grid
+        .manage(Method::GET, "/everpost/audit", Value::Null)
+        .await;
+    let audit = audit.json();
+    let entries = audit["value"].as_array().expect("a list").iter();
+    let told = entries.map(|each| {
+        let text = |name: &str| each[name].as_str().unwrap_or_default().to_owned();
+        format!(
+            "{} {} {}",
+            text("action"),
+            text("targetKind"),
+            text("target")
+        )
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            "Delete ServiceBusTopic orders",
+            "Delete ServiceBusSubscription orders/all",
+            "Update Rule orders/all/large",
+            "Create Rule orders/all/large",
+            "Delete Rule orders/all/$Default",
+            "Create ServiceBusSubscription orders/all",
+            "Create ServiceBusTopic orders",
+        ]
+    );
+}
