@@ -46,7 +46,7 @@ class MailServer(Controller):
         super()._trigger_server()
 
     def authenticate(self, server, session, envelope, mechanism, given):
-        return AuthResult(success=given.password == PASSWORD.encode())
+        return AuthResult(success=given.password == PASSWORD.encode(), handled=False)
 
     async def handle_DATA(self, server, session, envelope):
         self.mails.append((envelope.rcpt_tos, email.message_from_bytes(envelope.content)))
@@ -223,19 +223,20 @@ def test_each_service_gets_its_own_form(appliance):
 
 
 def test_a_restart_neither_repeats_nor_forgets(tmp_path):
-    with Receiver() as chat, Appliance(tmp_path / "data") as appliance:
-        appliance.manage("PUT", f"{CHANNELS}/chat", chat_channel(chat))
-        appliance.manage("PUT", f"{RULES}/disk-space", {"type": "DiskSpace", "megabytes": 1 << 30})
-        (told,) = chat.wait_for(1)
-        assert told.json["subject"] == "Low disk space: disk" and told.json["state"] == "Firing"
-        eventually(lambda: appliance.manage("GET", f"{CHANNELS}/chat")["lastSentAt"], "it was sent")
-        appliance.stop()
-        appliance.start()
-        (alert,) = appliance.manage("GET", "/everpost/alerts")["value"]
-        assert (alert["rule"], alert["object"]) == ("disk-space", "disk")
-        appliance.command("alerts", "rules", "disable", "disk-space")
-        eventually(lambda: appliance.manage("GET", "/everpost/alerts")["value"] == [], "it is over")
-        assert len(chat.deliveries) == 1, "the end is told a minute after the beginning"
+    data_dir = tmp_path / "data"
+    with Receiver() as chat:
+        with Appliance(data_dir) as appliance:
+            appliance.manage("PUT", f"{CHANNELS}/chat", chat_channel(chat))
+            appliance.manage("PUT", f"{RULES}/disk-space", {"type": "DiskSpace", "megabytes": 1 << 30})
+            (told,) = chat.wait_for(1)
+            assert told.json["subject"] == "Low disk space: disk" and told.json["state"] == "Firing"
+            eventually(lambda: appliance.manage("GET", f"{CHANNELS}/chat")["lastSentAt"], "it was sent")
+        with Appliance(data_dir) as appliance:
+            (alert,) = appliance.manage("GET", "/everpost/alerts")["value"]
+            assert (alert["rule"], alert["object"]) == ("disk-space", "disk")
+            appliance.command("alerts", "rules", "disable", "disk-space")
+            eventually(lambda: appliance.manage("GET", "/everpost/alerts")["value"] == [], "it is over")
+            assert len(chat.deliveries) == 1, "the end is told a minute after the beginning"
 
 
 def test_the_command_line_manages_alerts(appliance, tmp_path):

@@ -98,7 +98,7 @@ pub(super) struct CreateChannel {
     format: Option<String>,
     /// File with the URL of the webhook, which is a secret; - for standard input, as with every file of a secret
     #[arg(long = "url-file", value_name = "FILE", value_parser = secret_line, conflicts_with = "email")]
-    url: Option<Secret>,
+    endpoint_url: Option<Secret>,
     /// File with a bearer token, or with the integration key of PagerDuty
     #[arg(long = "token-file", value_name = "FILE", value_parser = secret_line, conflicts_with = "email")]
     token: Option<Secret>,
@@ -217,7 +217,7 @@ impl CreateChannel {
             true => json!({
                 "type": "WebHook",
                 "format": self.format,
-                "endpointUrl": secret(&self.url),
+                "endpointUrl": secret(&self.endpoint_url),
                 "token": secret(&self.token),
             }),
             false => json!({

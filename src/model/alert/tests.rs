@@ -199,8 +199,9 @@ fn alerts_and_lines_are_bounded() {
 
 /// What a condition finds in these facts ten minutes after the start.
 fn check(condition: AlertCondition, facts: &Facts, expected: &str) {
-    let said = step(&mut rule(condition.clone()), facts, true, 600);
-    assert_eq!(said, expected, "{condition:?}");
+    let of = format!("{condition:?}");
+    let said = step(&mut rule(condition), facts, true, 600);
+    assert_eq!(said, expected, "{of}");
 }
 
 #[test]
