@@ -113,7 +113,7 @@ async fn clauses_are_built_by_buttons_and_keep_what_was_typed() {
     page.expect(&[
         "<legend>Clause 2</legend>",
         "is in one of",
-        "value=\"NumberInRange\" selected",
+        "title=\"NumberInRange\" selected",
         "value=\"data.total\"",
         "1, 10\r\n20, 30</textarea>",
         "<option value=\"eventType\">",

@@ -136,12 +136,7 @@ async fn an_inspector_is_changed_cleared_and_deleted() {
         ("delayInMilliseconds", "5"),
     ];
     let page = person.send(edit, &fields).await;
-    page.expect(&[
-        "answers anew",
-        "<dt>Next</dt><dd><code>410",
-        "<code>X-A",
-        "5 ms",
-    ]);
+    page.expect(&["answers anew", "<dt>Next</dt><dd><code>410", ">X-A", "5 ms"]);
 
     let clear = "/admin/inspectors/bin/clear";
     person
@@ -149,12 +144,12 @@ async fn an_inspector_is_changed_cleared_and_deleted() {
         .await
         .expect(&["1 kept request is deleted."]);
     let page = person.send(clear, &[]).await;
-    page.expect(&["1 request has been forgotten.", "No requests yet."]);
+    page.expect(&["1 request has been deleted.", "No requests yet."]);
 
     let delete = "/admin/inspectors/bin/delete";
     let asked = person.open(delete).await;
     asked.expect(&[
-        "0 requests would be forgotten.",
+        "0 kept requests are deleted.",
         "1 event subscription delivers to it",
     ]);
     let page = person.send(delete, &[]).await;

@@ -147,7 +147,11 @@ async fn a_namespace_is_made_changed_and_deleted() {
         ("tags", "team=<b>"),
     ];
     let page = fill(&mut person, edit, &rules).await;
-    page.expect(&["100 topics", "10.0.0.0/8, 192.0.2.7/32", "team=&#60;b&#62;"]);
+    page.expect(&[
+        "Topic limit 100",
+        "10.0.0.0/8, 192.0.2.7/32",
+        "team=&#60;b&#62;",
+    ]);
     person.open(edit).await.expect(&["10.0.0.0/8", "team="]);
 
     for (field, expected) in [("name", "o"), ("eventRetentionInDays", "8")] {
@@ -165,10 +169,10 @@ async fn a_namespace_is_made_changed_and_deleted() {
     page.expect(&["7 days"]);
 
     let delete = "/admin/namespaces/shop/delete";
-    person.open(delete).await.expect(&[
-        "1 topic with 0 event subscriptions would be deleted with it.",
-        "0 pending deliveries would be dropped",
-    ]);
+    person
+        .open(delete)
+        .await
+        .expect(&["Also deleted: 1 topic with 0 event subscriptions."]);
     let list = person.send(delete, &[]).await;
     list.expect(&["Namespace shop has been deleted.", "No namespaces yet."]);
     let gone = person.open("/admin/topics/shop%2Forders").await;
@@ -288,7 +292,7 @@ async fn pulled_subscriptions_have_a_form() {
         .await
         .expect(&["Paused"]);
     let question = person.open(&format!("{audit}/delete")).await;
-    question.expect(&["would not be kept for its receivers"]);
+    question.expect(&["are not kept for its receivers any more"]);
     let page = person.send(&format!("{audit}/delete"), &[]).await;
     page.expect(&["Event subscription audit has been deleted."]);
     assert!(

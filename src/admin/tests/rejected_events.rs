@@ -132,7 +132,7 @@ async fn one_shows_its_reason_and_what_came() {
 
     let mut viewer = appliance.signed_in(Role::Viewer).await;
     let page = viewer.open("/admin/rejected-events/1").await;
-    page.expect(&["event [0]:", "does not see what events carry"]);
+    page.expect(&["Event [0]:", "does not see what events carry"]);
     for hidden in ["and more", "/publish\""] {
         assert!(!page.body.contains(hidden), "{hidden}");
     }
