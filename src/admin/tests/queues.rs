@@ -209,10 +209,10 @@ async fn messages_are_sent_and_looked_at() {
     let mut viewer = appliance.signed_in(Role::Viewer).await;
     let page = viewer.open(&first).await;
     page.expect(&["does not see what messages carry", "m-1", "invoice"]);
+    let words = page.words();
     assert!(
-        !page.body.contains("12.5") && !page.body.contains("Application"),
-        "{}",
-        page.body
+        !words.contains("12.5") && !words.contains("Application"),
+        "{words}"
     );
     for path in [
         format!("{first}/body"),

@@ -157,6 +157,8 @@ struct BodyView {
     ways: Vec<(String, &'static str, bool)>,
     code: Option<JsonCode>,
     text: String,
+    /// Whether long lines are broken.
+    wraps: bool,
     bytes: usize,
     is_cut: bool,
 }
@@ -194,6 +196,7 @@ impl BodyView {
             ways: possible().map(link).collect(),
             code,
             text,
+            wraps: way == "text",
             bytes: body.len(),
             is_cut: shown < body.len(),
         }
