@@ -100,7 +100,7 @@ async function retryNow(ann, receiver) {
 async function findDeadLetter(ann, receiver) {
   receiver.script({ status: 400, body: "no field total" });
   await publish(ann, "order-2");
-  await ann.comesToSee("UndeliverableDueToHttpBadRequest");
+  await ann.comesToSee("400 Bad Request");
   await ann.sees("Dead-lettered", "no field total", "A 400 is never retried.");
 
   await ann.goesTo("Dead letters");

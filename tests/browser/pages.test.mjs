@@ -192,7 +192,7 @@ const STATES = [
   ["pull subscription form refused", `${IN_SHOP}/new-subscription?deliveryMode=Queue`,
     refuse("Name", "two words", "Create event subscription")],
   ["push subscription form of a namespace", `${IN_SHOP}/new-subscription`],
-  ["queue form refused", "/admin/new-queue", refuse("Lock duration", "a minute", "Create queue")],
+  ["queue form refused", "/admin/new-queue", refuse("Name", "two words", "Create queue")],
   ["queue with sessions", "/admin/queues/steps/send", async (ann) => {
     await ann.type("Body", LONG_WORD);
     await ann.type("Session ID", LONG_WORD.slice(0, 128));

@@ -8,6 +8,7 @@ from azure.servicebus.exceptions import MessageLockLostError, ServiceBusError, S
 
 from appliance import DevAppliance
 from queues import drain, receiver, send
+from test_service_bus_topics import Topic, sql
 
 # How long a receiver waits to see that there is nothing. A slow machine may miss a fault, but reports none.
 NOTHING_S = 0.3
@@ -57,6 +58,18 @@ def test_scheduled_messages_come_later_or_never(appliance, client, create_queue)
             [message] = receiving.receive_messages()
             assert str(message) == "soon" and message.enqueued_time_utc >= soon
             receiving.complete_message(message)
+
+
+def test_scheduled_messages_of_a_topic_come_later_in_all_their_copies(appliance, client):
+    topic = Topic(appliance, client)
+    topic.subscription("all", {"filterType": "TrueFilter"}, sql("1=1", "SET again = 1"))
+    now = datetime.datetime.fromisoformat(appliance.advance(0)["now"])
+    later = now + datetime.timedelta(minutes=5)
+    topic.send(ServiceBusMessage("later", scheduled_enqueue_time_utc=later))
+    with topic.receiver("all") as receiving:
+        assert receiving.receive_messages(max_wait_time=NOTHING_S) == []
+        appliance.advance(300)
+        assert drain(receiving, 2) == ["later", "later"]
 
 
 @pytest.mark.parametrize(

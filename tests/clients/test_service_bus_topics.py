@@ -1,6 +1,5 @@
 """Service Bus topics with subscriptions and rules, as the stock client for Python uses them."""
 
-import datetime
 import uuid
 
 import pytest
@@ -199,17 +198,6 @@ def test_a_subscription_forwards_to_a_queue(topic, create_queue):
     with pytest.raises(ServiceBusError, match="auto-forwarding"):
         with topic.receiver("jobs") as receiving:
             receiving.receive_messages()
-
-
-def test_messages_are_scheduled(topic):
-    double = sql("1=1", "SET again = 1")
-    topic.subscription("all", {"filterType": "TrueFilter"}, double)
-    at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=2)
-    topic.send(ServiceBusMessage("later", scheduled_enqueue_time_utc=at))
-    with topic.receiver("all") as receiving:
-        assert receiving.receive_messages(max_wait_time=0.5) == []
-        assert drain(receiving, 2) == ["later", "later"]
-        assert datetime.datetime.now(datetime.timezone.utc) >= at
 
 
 def test_rules_and_messages_survive_a_restart(tmp_path):

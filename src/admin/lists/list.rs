@@ -59,9 +59,10 @@ impl List {
     /// Of one page with everything on it.
     pub(crate) fn whole(count: usize, [one, many]: [&str; 2], recipe: Recipe) -> Self {
         Self {
-            shown: (count > 0)
-                .then(|| print::plural(count, one, many))
-                .unwrap_or_default(),
+            shown: match count {
+                0 => String::new(),
+                _ => print::plural(count, one, many),
+            },
             recipe,
             ..Self::default()
         }
