@@ -23,5 +23,5 @@ testBothWays("from the overview to the reason of a refused request", async (t, o
   await ann.leave();
 });
 
-/** What comes behind it names the request, and is not kept. */
-const firstSentence = (text) => text.split(/\.\s/)[0];
+/** As pages begin it. What comes behind it names the request, and is not kept. */
+const firstSentence = (text) => text[0].toUpperCase() + text.slice(1).split(/\.\s/)[0];
