@@ -429,7 +429,6 @@ test("rules are managed", async () => {
   const [first, second] = await received(topic, "all", 2);
   assert.deepEqual([first.body, second.body], ["1", "2"]);
   assert.deepEqual(first.applicationProperties, { total: 700, size: "L", RuleName: "sql" });
-  await rules.close();
 });
 
 test("rules that cannot be are named", async () => {
@@ -442,10 +441,8 @@ test("rules that cannot be are named", async () => {
   await assert.rejects(rules.createRule("two", { sqlExpression: "total >" }), /column 8/);
   await assert.rejects(rules.createRule("two words", { sqlExpression: "1=1" }), /name of a rule/);
   await assert.rejects(rules.deleteRule("two"), { code: "MessagingEntityNotFound" });
-  await rules.close();
   const missing = client.createRuleManager(topic, "none");
   await assert.rejects(missing.createRule("one", { sqlExpression: "1=1" }));
-  await missing.close();
 });
 
 test("rules are listed page by page", async () => {
@@ -456,7 +453,6 @@ test("rules are listed page by page", async () => {
   }
   const rules = client.createRuleManager(topic, "all");
   assert.equal(Object.keys(await listed(rules)).length, 106);
-  await rules.close();
 });
 
 test("subscriptions are received from and settled", async () => {
