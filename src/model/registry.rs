@@ -186,8 +186,9 @@ impl Registry {
         let keys = (topic.clone(), key.clone());
         self.subscription_keys.insert_mut(subscription.id, keys);
         let entry = Arc::make_mut(entry);
-        entry.subscriptions.insert_mut(key, Arc::new(subscription));
-        entry.ruled_queues = entry.find_ruled_queues();
+        let subscription = Arc::new(subscription);
+        entry.set_ruled_queue(&subscription);
+        entry.subscriptions.insert_mut(key, subscription);
     }
 
     /// Removes an event subscription.
@@ -199,7 +200,7 @@ impl Registry {
         if let Some(entry) = self.topics.get_mut(&topic) {
             let entry = Arc::make_mut(entry);
             entry.subscriptions.remove_mut(&key);
-            entry.ruled_queues = entry.find_ruled_queues();
+            entry.ruled_queues.retain(|each| each.id != id);
             entry.rules.remove_all(id);
         }
     }
@@ -392,13 +393,14 @@ impl TopicEntry {
         }
     }
 
-    fn find_ruled_queues(&self) -> Vec<Arc<EventSubscription>> {
-        let is_ruled = |each: &&Arc<EventSubscription>| {
-            let rules = each.definition.destination.queue_rules();
-            rules.is_some_and(|rules| rules.inspect_messages() || rules.forward())
-        };
-        let all = self.subscriptions.values();
-        all.filter(is_ruled).map(Arc::clone).collect()
+    /// Keeps it among the ruled queues if it is one, in the order of creation.
+    fn set_ruled_queue(&mut self, subscription: &Arc<EventSubscription>) {
+        self.ruled_queues.retain(|each| each.id != subscription.id);
+        let rules = subscription.definition.destination.queue_rules();
+        if rules.is_some_and(|rules| rules.inspect_messages() || rules.forward()) {
+            self.ruled_queues.push(Arc::clone(subscription));
+            self.ruled_queues.sort_by_key(|each| each.id);
+        }
     }
 
     /// `event` as the filters of this topic's subscriptions see it.

@@ -36,6 +36,22 @@ pub(super) fn check_targets(
     Ok(())
 }
 
+/// The change of a queue, or a subscription of messages, to this definition.
+pub(super) fn change_to(
+    definition: &QueueDefinition,
+    current: &EventSubscription,
+) -> Result<RegistryChange, ManageError> {
+    let before = QueueDefinition::of(&current.definition);
+    if let Some(fixed) = before.and_then(|before| before.fixed_change(definition)) {
+        return Err(ManageError::QueuePropertyFixed(fixed));
+    }
+    Ok(RegistryChange::ChangeSubscription {
+        id: current.id,
+        definition: definition.changed(&current.definition),
+        validation: current.validation.clone(),
+    })
+}
+
 impl Broker {
     /// The queue of that name.
     pub fn queue(&self, name: &TopicName) -> Result<Queue, ManageError> {
@@ -74,15 +90,7 @@ impl Broker {
             Some(topic) => {
                 let current = topic.queue();
                 let current = current.ok_or_else(|| ManageError::TopicInTheWay(name.clone()))?;
-                let before = QueueDefinition::of(&current.definition);
-                if let Some(fixed) = before.and_then(|before| before.fixed_change(&definition)) {
-                    return Err(ManageError::QueuePropertyFixed(fixed));
-                }
-                RegistryChange::ChangeSubscription {
-                    id: current.id,
-                    definition: definition.changed(&current.definition),
-                    validation: current.validation.clone(),
-                }
+                change_to(&definition, current)?
             }
         };
         let known = found.map_or(&name, |topic| &topic.topic.name);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::broker::Broker;
 use crate::broker::manage::ManageError;
-use crate::broker::manage::queues::{Queue, check_targets};
+use crate::broker::manage::queues::{Queue, change_to, check_targets};
 use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, Target};
 use crate::model::limits::{RULE_BYTES_MAX, RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
@@ -120,17 +120,7 @@ impl Broker {
                 let topic = topic.clone();
                 return Err(ManageError::EventSubscriptionInTheWay(topic, name));
             }
-            Some(current) => {
-                let before = QueueDefinition::of(&current.definition);
-                if let Some(fixed) = before.and_then(|before| before.fixed_change(&definition)) {
-                    return Err(ManageError::QueuePropertyFixed(fixed));
-                }
-                RegistryChange::ChangeSubscription {
-                    id: current.id,
-                    definition: definition.changed(&current.definition),
-                    validation: current.validation.clone(),
-                }
-            }
+            Some(current) => change_to(&definition, current)?,
         };
         let known = found.map_or(&name, |current| &current.name);
         let target = Target::service_bus_subscription(&entry.topic.name, known);
