@@ -7,7 +7,7 @@ use crate::app::cli::confirm::confirm;
 use crate::app::cli::output::{number, plural, text};
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Word};
-use crate::app::cli::table::{Details, List};
+use crate::app::cli::table::{Details, Field, List};
 
 #[derive(Subcommand, Debug)]
 pub(super) enum QueuesCommand {
@@ -84,9 +84,7 @@ impl Run for QueuesCommand {
                     let question = format!("This deletes queue {queue}: {messages}.");
                     confirm(&question, "nothing was deleted")?;
                 }
-                server.delete(path).at(&queue).send().await?;
-                let deleted = json!({ "deleted": queue });
-                server.show(&deleted, |_: &_, _| format!("deleted queue {queue}\n"))
+                server.delete(path).remove("queue", &queue).await
             }
         }
     }
@@ -135,14 +133,17 @@ pub(super) const DEAD_LETTERS: &str = "/properties/countDetails/deadLetterMessag
 
 const QUEUES: List = List {
     none: "no queues yet: create one with `everpost queues create NAME`",
-    columns: &[
-        ("NAME", Text("/name")),
-        ("MESSAGES", Word(ACTIVE)),
-        ("DEAD LETTERS", Word(DEAD_LETTERS)),
-        ("MAX DELIVERIES", Word("/properties/maxDeliveryCount")),
-        ("LOCK", Text("/properties/lockDuration")),
-    ],
+    columns: COLUMNS,
 };
+
+/// Of queues, and of subscriptions of Service Bus topics.
+pub(super) const COLUMNS: &[Field] = &[
+    ("NAME", Text("/name")),
+    ("MESSAGES", Word(ACTIVE)),
+    ("DEAD LETTERS", Word(DEAD_LETTERS)),
+    ("MAX DELIVERIES", Word("/properties/maxDeliveryCount")),
+    ("LOCK", Text("/properties/lockDuration")),
+];
 
 const QUEUE: Details = Details(&[
     ("name", Text("/name")),

@@ -7,7 +7,7 @@ use crate::app::cli::confirm::confirm;
 use crate::app::cli::filter::name_and_value;
 use crate::app::cli::output::{number, plural, text};
 use crate::app::cli::queues::{
-    ACTIVE, COUNT, DEAD_LETTERS, Settings, expired, sessions, time_to_live,
+    ACTIVE, COLUMNS, COUNT, DEAD_LETTERS, Settings, expired, sessions, time_to_live,
 };
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Word};
@@ -293,13 +293,7 @@ const TOPIC: Details = Details(&[
 
 const SUBSCRIPTION_LIST: List = List {
     none: "no subscriptions yet: create one with `everpost service-bus subscriptions create NAME`",
-    columns: &[
-        ("NAME", Text("/name")),
-        ("MESSAGES", Word(ACTIVE)),
-        ("DEAD LETTERS", Word(DEAD_LETTERS)),
-        ("MAX DELIVERIES", Word("/properties/maxDeliveryCount")),
-        ("LOCK", Text("/properties/lockDuration")),
-    ],
+    columns: COLUMNS,
 };
 
 const SUBSCRIPTION: Details = Details(&[
