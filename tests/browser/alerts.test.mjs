@@ -1,4 +1,4 @@
-// Somebody wants to be told when deliveries fail, and sees on the page what fires.
+// Somebody wants to be notified when deliveries fail, and sees on the page what fires.
 
 import assert from "node:assert/strict";
 
@@ -12,14 +12,14 @@ const event = { id: "1", eventType: "Paid", subject: "/1", eventTime: "2026-11-2
 const row = (ann, name) => ann.page.getByRole("row").filter({ has: ann.page.getByRole("rowheader", { name }) });
 const presses = async (ann, label, of) => ann.press(`${label}: ${of}`);
 
-testBothWays("a channel is made and tested, an endpoint fires, and a rule is switched off", async (t, options) => {
+testBothWays("a channel is made and tested, an endpoint fires, and a rule is disabled", async (t, options) => {
   const { appliance, ann } = await begin(t, options);
   ann.allow(/422/);
   const [billing, chat] = await Promise.all([Receiver.start(), Receiver.start()]);
   t.after(() => Promise.all([billing.stop(), chat.stop()]));
 
   await ann.page.goto("/admin/alerts");
-  await ann.sees("Nobody is told", "No channels yet.", "disk-space", "failing-endpoints");
+  await ann.sees("Add a channel to be notified.", "No channels yet.", "disk-space", "failing-endpoints");
   assert.deepEqual(await ann.barriers(), []);
   await ann.follow("New channel");
   await ann.isOn("New alert channel");
@@ -46,23 +46,23 @@ testBothWays("a channel is made and tested, an endpoint fires, and a rule is swi
   await ann.page.goto("/admin/new-alert-rule");
   await ann.type("Name", "rejected-orders");
   await ann.page.getByLabel("Fires when", { exact: true }).selectOption("There are too many dead letters");
-  await ann.type("Dead letters, at least", "1");
+  await ann.type("Minimum dead letters", "1");
   await ann.type("Minutes", "5");
   await ann.press("Create rule");
   await ann.isTold("Alert rule rejected-orders has been saved.");
   await appliance.publish(topic, [event]);
-  // Rules are judged every few seconds, and whenever one is saved.
+  // Rules are evaluated every few seconds, and whenever one is saved.
   await billing.waitFor(1);
-  await ann.comesToSee("1 alert fires.");
+  await ann.comesToSee("1 alert is firing.");
   await ann.sees("orders/billing", "dead letters within 5 min: 1");
   assert.equal((await chat.waitFor(2))[1].body.subject, "Dead letters: orders/billing");
   assert.deepEqual(await ann.barriers(), []);
   await ann.comesToSee("Sent");
 
-  await presses(ann, "Switch off", "rejected-orders");
-  await ann.isTold("Alert rule rejected-orders is off.");
-  await ann.comesToSee("Nothing fires.");
-  await row(ann, /rejected-orders/).getByText("Off", { exact: true }).waitFor();
+  await presses(ann, "Disable", "rejected-orders");
+  await ann.isTold("Alert rule rejected-orders has been disabled.");
+  await ann.comesToSee("No alerts are firing.");
+  await row(ann, /rejected-orders/).getByText("Disabled", { exact: true }).waitFor();
   await ann.follow("rejected-orders");
   await ann.isOn("Edit alert rule rejected-orders");
   await ann.leave();

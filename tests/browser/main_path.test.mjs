@@ -179,7 +179,7 @@ async function subscribeReceivers(ann) {
 async function pull(ann, shop) {
   const { value } = await shop.post(`${AUDIT}:receive?maxWaitTime=10`);
   assert.equal(value.length, 1);
-  await ann.comesToSee("1 received 1 × before");
+  await ann.comesToSee("1 event delivered 1 × before");
 
   const lockTokens = value.map(({ brokerProperties }) => brokerProperties.lockToken);
   const { succeededLockTokens } = await shop.post(`${AUDIT}:acknowledge`, { lockTokens });

@@ -110,12 +110,12 @@ const PAGES = [
   ["/system/count", "/admin/system", (ann) => ann.press("Recount")],
   ["/system/check", "/admin/system", (ann) => ann.press("Check integrity")],
   ["/system/back-up", "/admin/system/back-up"],
-  ["/system/try-way-out", "/admin/system", tryWayOut()],
+  ["/system/test-connection", "/admin/system", testConnection()],
   ["/account", "/admin/account"],
   ["/account/second-factor", "/admin/account/second-factor"],
   ["/account/time-zone", "/admin/account", (ann) => ann.press("Change time zone")],
   ["/account/password", "/admin/account", refusePassword],
-  ["/alerts", "/admin/alerts", (ann) => ann.comesToSee("1 alert fires.")],
+  ["/alerts", "/admin/alerts", (ann) => ann.comesToSee("1 alert is firing.")],
   ["/new-alert-rule", "/admin/new-alert-rule"],
   ["/alert-rules/{rule}/edit", "/admin/alert-rules/disk-space/edit"],
   ["/alert-rules/{rule}/delete", "/admin/alert-rules/disk-space/delete"],
@@ -144,7 +144,7 @@ const PAGES = [
   ["/first-event/repair", GUIDE, repair],
 ];
 
-// No pages to look at: downloads, and the way out.
+// No pages to look at: downloads, and the test of a connection.
 const NO_PAGES = [
   "/events/export",
   "/events/{key}/data",
@@ -240,7 +240,7 @@ const STATES = [
   }],
   ["inspector form refused", "/admin/new-inspector", refuse("Name", "two words", "Create inspector")],
   ["URL blocked", "/admin/settings", tryUrl("http://169.254.169.254/latest")],
-  ["way out blocked", "/admin/system", tryWayOut("http://169.254.169.254/latest")],
+  ["connection blocked", "/admin/system", testConnection("http://169.254.169.254/latest")],
   ["filter tried on all of a topic", "/admin/playground/filter", askEverybody],
   ["filter refused", "/admin/playground/filter", refuse("Filter", "[]", "Try it")],
   ["conversion refused", "/admin/playground/convert", refuse("Event", "{}", "Convert")],
@@ -350,7 +350,7 @@ function tryUrl(url) {
 }
 
 /** To the appliance itself unless a URL says otherwise. */
-function tryWayOut(url) {
+function testConnection(url) {
   return async (ann) => {
     const tried = url ?? `${appliance.url}/healthz`;
     const fold = ann.page.locator("#connectivity");

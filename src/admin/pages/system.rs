@@ -14,7 +14,7 @@ const INTEGRITY_WAIT: Duration = Duration::from_secs(2);
 /// Backups on the page; `GET /everpost/backups` has all.
 const BACKUPS_SHOWN: usize = 7;
 
-const TRY_WAY_OUT: &str = "/admin/system/try-way-out";
+const TEST_CONNECTION: &str = "/admin/system/test-connection";
 
 pub(crate) async fn show(Query(asked): Query<Names>, call: Call) -> PageResult {
     draw_page(&call, None, UrlForm::empty(), name_of(&asked, "log")).await
@@ -27,10 +27,10 @@ pub(crate) async fn count(call: Call) -> PageResult {
 }
 
 /// The page with what became of a request to a URL.
-pub(crate) async fn try_way_out(call: Call) -> PageResult {
+pub(crate) async fn test_connection(call: Call) -> PageResult {
     let (form, url) = url_trial::read(&call.form);
     if let Some(url) = url {
-        call.diagnostics.try_way_out(call.by(), &url).await?;
+        call.diagnostics.test_connection(call.by(), &url).await?;
     }
     draw_page(&call, None, form, "").await
 }

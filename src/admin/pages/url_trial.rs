@@ -58,7 +58,7 @@ pub(crate) fn denied_words(denied: &Denied) -> String {
 
 /// What became of the last trial.
 #[derive(Template)]
-#[template(path = "widgets/way_out.html")]
+#[template(path = "widgets/outbound_check.html")]
 pub(crate) struct Tried<'a>(pub(crate) &'a OutboundCheck);
 
 part!(Tried<'_>);

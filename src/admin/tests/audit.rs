@@ -184,7 +184,7 @@ const FORMS: &[Form] = &[
     ("/system/support-bundle", "/system/support-bundle", NOTHING, &["Created support bundle"]),
     ("/system/check", "/system/check", NOTHING, &["Checked integrity of the database"]),
     ("/system/back-up", "/system/back-up", NOTHING, &["Started backup to /"]),
-    ("/system/try-way-out", "/system/try-way-out", &[("url", "https://hooks.example.com/secret")],
+    ("/system/test-connection", "/system/test-connection", &[("url", "https://hooks.example.com/secret")],
         &["Tested connection to https://hooks.example.com"]),
     ("/account/password", "/account/password", &[("present", PASSWORD), ("password", "another horse")],
         &["Changed own password"]),

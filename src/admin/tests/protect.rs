@@ -179,7 +179,7 @@ async fn what_answers_a_form_says_so_and_its_address_is_opened() {
         "/settings/try-url",
         "/system/count",
         "/system/check",
-        "/system/try-way-out",
+        "/system/test-connection",
         "/account/password",
         "/account/second-factor/remove",
     ] {

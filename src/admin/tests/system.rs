@@ -114,12 +114,12 @@ async fn administrators_take_a_bundle_and_that_is_audited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn administrators_try_the_way_out_and_everybody_sees_what_came_of_it() {
+async fn administrators_test_a_connection_and_everybody_sees_the_result() {
     let (appliance, mut person) = Appliance::claimed().await;
     person.open("/admin/system").await;
     let url = "https://hooks.example.com/in?code=secret-of-the-hook";
     let page = person
-        .send("/admin/system/try-way-out", &[("url", url)])
+        .send("/admin/system/test-connection", &[("url", url)])
         .await;
     assert_eq!(page.status, StatusCode::OK);
     let came_of_it = [
@@ -129,7 +129,7 @@ async fn administrators_try_the_way_out_and_everybody_sees_what_came_of_it() {
     ];
     page.expect(&came_of_it);
     let page = person
-        .send("/admin/system/try-way-out", &[("url", "hooks")])
+        .send("/admin/system/test-connection", &[("url", "hooks")])
         .await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
     page.expect(&["href=\"#url\"", "write it whole", "value=\"hooks\""]);

@@ -24,7 +24,7 @@ pub(crate) fn area() -> Area {
         .answers::<Page<ShownAlertMessage>>(200, "A page of messages.");
     Area {
         name: "Alerts",
-        description: "Rules that watch the appliance, and the channels that are told.",
+        description: "Rules that watch the appliance, and the channels that are notified.",
         routes: [list, messages]
             .into_iter()
             .chain(rules())

@@ -1,4 +1,4 @@
-//! `everpost alerts`: what is watched, what fires, and who is told.
+//! `everpost alerts`: what is watched, what fires, and who is notified.
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
@@ -18,18 +18,18 @@ Examples:
   everpost alerts channels create mail --email ops@example.com --from everpost@example.com --host smtp.example.com
   everpost alerts channels test chat                       what did the other side answer?
   everpost alerts rules create backlog --type OldPending --minutes 30
-  everpost alerts list                                     what fires right now";
+  everpost alerts list                                     the alerts that are firing";
 
 #[derive(Subcommand, Debug)]
 pub(super) enum AlertsCommand {
-    /// List what the rules fire for right now
+    /// List the alerts that are firing
     List,
     /// List the messages to the channels, newest first
     Messages(Paging),
-    /// Manage alert rules: what is watched
+    /// Manage alert rules
     #[command(subcommand)]
     Rules(RulesCommand),
-    /// Manage alert channels: who is told
+    /// Manage alert channels
     #[command(subcommand)]
     Channels(ChannelsCommand),
 }
@@ -42,9 +42,9 @@ pub(super) enum RulesCommand {
     Create(CreateRule),
     /// Show one rule
     Show { rule: String },
-    /// Switch a rule on
+    /// Enable a rule
     Enable { rule: String },
-    /// Switch a rule off: what it fires for is over
+    /// Disable a rule, which resolves its alerts
     Disable { rule: String },
     /// Delete a rule
     Delete { rule: String },
@@ -70,22 +70,22 @@ pub(super) struct CreateRule {
     /// EndpointFailing, OldPending, DeadLetters, DiskSpace, NoEvents, Expiring or BackupFailed
     #[arg(long = "type", value_name = "TYPE")]
     of: String,
-    /// Minutes that it lasts, or looks back
+    /// Minutes that the condition has to last, or that are counted
     #[arg(long, value_name = "MINUTES")]
     minutes: Option<u32>,
-    /// Dead letters from which on it fires
+    /// Minimum number of dead letters
     #[arg(long, value_name = "COUNT")]
     count: Option<u32>,
-    /// Mebibytes that have to be free on the disk
+    /// Fires if less than this is free on the disk
     #[arg(long, value_name = "MEBIBYTES")]
     megabytes: Option<u32>,
-    /// Topic that has to have events
+    /// Topic that is expected to have events
     #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
-    /// Days before its end that something is said to expire
+    /// Days before expiration
     #[arg(long, value_name = "DAYS")]
     days: Option<u32>,
-    /// Create it switched off
+    /// Create it disabled
     #[arg(long)]
     disabled: bool,
 }
@@ -102,10 +102,10 @@ pub(super) struct CreateChannel {
     /// File with a bearer token, or with the integration key of PagerDuty
     #[arg(long = "token-file", value_name = "FILE", value_parser = secret_line, conflicts_with = "email")]
     token: Option<Secret>,
-    /// Mail address to write to, may be repeated
+    /// E-mail address of a recipient, may be repeated
     #[arg(long, value_name = "ADDRESS", requires_all = ["from", "host"])]
     email: Vec<String>,
-    /// Mail address that messages come from
+    /// E-mail address of the sender
     #[arg(long, value_name = "ADDRESS", requires = "email")]
     from: Option<String>,
     /// Host of the mail server
@@ -236,7 +236,7 @@ impl CreateChannel {
 }
 
 const ALERTS: List = List {
-    none: "nothing fires",
+    none: "no alerts are firing",
     columns: &[
         ("SINCE (UTC)", Time("/since")),
         ("RULE", Word("/rule")),

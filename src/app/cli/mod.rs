@@ -121,7 +121,7 @@ enum Command {
     /// Inspect deliveries: receivers inside the appliance that answer as you choose
     #[command(after_help = inspectors::EXAMPLES)]
     Inspectors(Remote<Group<inspectors::InspectorsCommand>>),
-    /// Be told when deliveries fail: what is watched, what fires, and who is told
+    /// Get notified when deliveries fail: alert rules, alerts and channels
     #[command(after_help = alerts::EXAMPLES)]
     Alerts(Remote<Group<alerts::AlertsCommand>>),
     /// Show how large the database is, how long it keeps what, and what would be deleted now; deletes nothing

@@ -208,7 +208,11 @@ impl Diagnostics {
 
     /// Tests the connectivity to `url`, see
     /// [`Outbound::connectivity`](crate::outbound::Outbound::connectivity).
-    pub async fn try_way_out(&self, by: &Caller, url: &Url) -> Result<OutboundCheck, StoreError> {
+    pub async fn test_connection(
+        &self,
+        by: &Caller,
+        url: &Url,
+    ) -> Result<OutboundCheck, StoreError> {
         let broker = &self.0.broker;
         let target = TargetKind::Url.named(place(url));
         broker

@@ -136,7 +136,7 @@ impl Broker {
                     let since_when = date_time(since);
                     failing(
                         since,
-                        format!("every attempt fails since {since_when} UTC{last}"),
+                        format!("every attempt has failed since {since_when} UTC{last}"),
                     )
                 }
                 None if known.is_some() => Some(EndpointHealth::Working),

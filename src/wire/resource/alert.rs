@@ -88,7 +88,7 @@ enum AlertConditionDocument {
     BackupFailed,
 }
 
-/// Who is told.
+/// Who is notified.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "AlertChannel", tag = "type")]
 #[schemars(rename = "AlertChannelDefinition", extend("x-rule" = "alertChannel"))]

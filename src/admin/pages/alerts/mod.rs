@@ -1,4 +1,4 @@
-//! The page of alerts: what fires, what is watched, who is told, and the last messages.
+//! The page of alerts: what fires, what is watched, who is notified, and the last messages.
 
 mod form;
 
@@ -29,8 +29,8 @@ fn firing(rules: &[StoredAlertRule]) -> usize {
 
 fn state_of_rule(rule: &StoredAlertRule) -> Badge {
     match (rule.rule.enabled, rule.firing().count()) {
-        (false, _) => Badge::new(Tone::Rest, "Off"),
-        (true, 0) => Badge::new(Tone::Good, "On"),
+        (false, _) => Badge::new(Tone::Rest, "Disabled"),
+        (true, 0) => Badge::new(Tone::Good, "Enabled"),
         (true, _) => Badge::new(Tone::Bad, "Firing"),
     }
 }
@@ -87,21 +87,21 @@ impl Subject for StoredAlertChannel {
     }
 }
 
-/// Switches a rule on or off.
+/// Enables or disables a rule.
 pub(crate) async fn enable(call: Call<StoredAlertRule>, enabled: bool) -> PageResult<Done> {
     let (name, mut rule) = (&call.of.name, call.of.rule.clone());
     rule.enabled = enabled;
     call.broker.put_alert_rule(call.by(), name, rule).await?;
     Ok(Done::well(match enabled {
-        true => format!("Alert rule {name} is on."),
-        false => format!("Alert rule {name} is off."),
+        true => format!("Alert rule {name} has been enabled."),
+        false => format!("Alert rule {name} has been disabled."),
     }))
 }
 
 pub(crate) async fn ask_to_delete_rule(call: Call<StoredAlertRule>) -> PageResult<Question> {
     Ok(
         Question::new(format!("Delete alert rule {}?", call.of.name))
-            .would("Nobody would be told of what it watches any more.")
+            .would("It no longer notifies anybody.")
             .dangerously(),
     )
 }
@@ -118,7 +118,7 @@ pub(crate) async fn test_channel(call: Call<StoredAlertChannel>) -> PageResult<D
     Ok(
         match call.broker.test_alert_channel(call.by(), name).await? {
             Ok(answer) => Done::well(format!("Test message sent to {name}. Answer: {answer}")),
-            Err(error) => Done::failed(format!("No test message was sent to {name}: {error}")),
+            Err(error) => Done::failed(format!("Test message to {name} failed: {error}")),
         },
     )
 }
@@ -126,7 +126,7 @@ pub(crate) async fn test_channel(call: Call<StoredAlertChannel>) -> PageResult<D
 pub(crate) async fn ask_to_delete_channel(call: Call<StoredAlertChannel>) -> PageResult<Question> {
     Ok(
         Question::new(format!("Delete alert channel {}?", call.of.name))
-            .would("No more messages would be sent to it, and those in the list would be deleted.")
+            .would("It gets no more messages, and those in the list are deleted.")
             .dangerously(),
     )
 }
