@@ -64,7 +64,7 @@ const EVENTS: u64 = 200;
 const EVENTS_ON_DISK: u64 = 40;
 
 /// A page with its header.
-const PAGE_IN_LOG_BYTES: u64 = 16_384 + 24;
+const PAGE_IN_LOG_BYTES: u64 = 8_192 + 24;
 
 const TOKEN: &str = "management-token";
 

@@ -136,7 +136,7 @@ fn checkpoint(connection: &Connection, pragma: &str) -> Result<(u64, u64), Store
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::engine::db::open_writer;
+    use crate::store::engine::db::{PAGE_BYTES, open_writer};
 
     fn pages_to_copy(connection: &Connection) -> u64 {
         let (pages, copied) =
@@ -159,7 +159,10 @@ mod tests {
     }
 
     fn write(writer: &Connection, pages: u64) {
-        let written = writer.execute("INSERT INTO t VALUES (zeroblob(?1))", [pages * 16_384]);
+        let written = writer.execute(
+            "INSERT INTO t VALUES (zeroblob(?1))",
+            [pages * u64::from(PAGE_BYTES)],
+        );
         written.expect("a long row");
     }
 
