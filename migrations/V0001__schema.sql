@@ -550,7 +550,7 @@ CREATE INDEX alert_message_due ON alert_message (next_attempt_at) WHERE state = 
 CREATE TABLE user (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,
     name            TEXT    NOT NULL UNIQUE COLLATE NOCASE,
-    password_hash   TEXT    NOT NULL, -- PHC string; empty until a password is chosen
+    password_hash   TEXT    NOT NULL, -- PHC string; empty until a password is chosen, and where it is not here
     role            TEXT    NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')),
     created_at      INTEGER NOT NULL,
     disabled_at     INTEGER,
@@ -559,10 +559,14 @@ CREATE TABLE user (
     link_expires_at INTEGER,
     totp            TEXT,    -- encrypted: the secret of the second factor, in base32
     totp_step       INTEGER, -- the last time step whose code was used
-    time_zone       TEXT     -- by its name; NULL for that of the browser
+    time_zone       TEXT,    -- by its name; NULL for that of the browser
+    source          TEXT    NOT NULL DEFAULT 'local' CHECK (source IN ('local', 'oidc', 'proxy')),
+    subject         TEXT,    -- who it is at the source
+    CHECK ((source = 'local') = (subject IS NULL))
 ) STRICT;
 
 CREATE UNIQUE INDEX user_link ON user (link_hash) WHERE link_hash IS NOT NULL;
+CREATE UNIQUE INDEX user_subject ON user (source, subject) WHERE subject IS NOT NULL;
 
 -- A code that was used is deleted.
 CREATE TABLE recovery_code (

@@ -19,7 +19,7 @@ use crate::admin::pages::subscriptions::{NewSecret, Subscription};
 use crate::admin::pages::topics::{Events, TokenForm, TopicForm};
 use crate::admin::pages::*;
 use crate::admin::security::open_form::OPEN_FORM_BYTES_MAX;
-use crate::admin::security::{gate, login, password_again, password_link, setup};
+use crate::admin::security::{gate, login, password_again, password_link, provider, setup};
 use crate::admin::sitemap::Counted::{AlertsFiring, DeadLetters, NeedingAttention, Rejected};
 use crate::admin::sitemap::{Access, Button, Counted, Listing, PageInfo, SiteMap};
 use crate::store::accounts::Role::{Admin, Operator, Viewer};
@@ -290,6 +290,9 @@ pub(crate) fn router(site: &Arc<Site>) -> Router<Arc<Site>> {
 pub(crate) fn open_forms() -> Router<Arc<Site>> {
     Router::new()
         .route("/login", get(login::show).post(login::submit))
+        .route("/login/provider", get(provider::begin))
+        .route("/login/provider/sign-out", get(provider::sign_out))
+        .route("/login/callback", get(provider::end))
         .route("/login/code", get(login::ask_code).post(login::submit_code))
         .route("/setup", get(setup::show).post(setup::submit))
         .route("/password", get(password_link::show).post(password_link::submit))

@@ -7,8 +7,10 @@ use tokio::sync::Semaphore;
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::outside::*;
+use crate::admin::security::attempts::Attempts;
 use crate::admin::security::hosts::OwnHosts;
 use crate::admin::security::setup_link::SetupLink;
+use crate::admin::security::sign_in_options::SignInOptions;
 use crate::admin::security::throttle::Throttle;
 use crate::admin::sitemap::SiteMap;
 use crate::broker::diagnostics::Diagnostics;
@@ -27,6 +29,7 @@ pub struct AdminState {
     pub diagnostics: Diagnostics,
     /// Who is signed in without a password, from this machine.
     pub local_user: Option<String>,
+    pub sign_in: SignInOptions,
     pub publish_bytes_max: usize,
     pub api_document: Arc<Value>,
 }
@@ -35,6 +38,7 @@ pub(crate) struct Site {
     state: AdminState,
     pub(crate) map: &'static SiteMap,
     pub(crate) throttle: Throttle,
+    pub(crate) attempts: Attempts,
     /// Remembers a claim, which is never undone, so that not every request asks for it.
     claimed: AtomicBool,
     pub(crate) streams: Arc<Semaphore>,
@@ -56,6 +60,7 @@ impl Site {
         let (accounts, clock) = (state.people.accounts(), state.broker.clock());
         Self {
             throttle: Throttle::new(accounts.clone(), clock.clone()),
+            attempts: Attempts::new(&state.broker.entropy().secret()),
             state,
             map,
             claimed: AtomicBool::new(false),

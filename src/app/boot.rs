@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{self, AdminState, OwnHost, OwnHosts, SetupLink};
+use crate::admin::{self, AdminState, OwnHost, OwnHosts, ProxyHeaders, SetupLink, SignInOptions};
 use crate::api::{self, ApiOptions, ApiParts, AzureScope, DevMode, Doors, Guesses, Intake, amqp};
 use crate::app::config::{CONFIG_FILE, Config};
 use crate::app::forwarded::TrustedProxies;
@@ -25,7 +25,7 @@ use crate::app::tls::{self, Tls};
 use crate::app::{claim, facts, listen, management_token, telemetry};
 use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo, Tasks};
-use crate::broker::people::People;
+use crate::broker::people::{GroupRoles, People};
 use crate::broker::{Broker, BrokerOptions, CertificateEnd};
 use crate::model::backup::BackupRules;
 use crate::model::export::ExportRules;
@@ -34,6 +34,7 @@ use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
 use crate::outbound::egress::EgressPolicy;
+use crate::outbound::identity_provider::ProviderOptions;
 use crate::outbound::transport::{HttpTransport, NetworkOptions, NetworkTransport};
 use crate::outbound::{Outbound, OutboundOptions};
 use crate::store::{DataDir, MASTER_KEY_FILE, OnFatal, Store, StoreOptions, write_private};
@@ -143,6 +144,7 @@ impl Appliance {
 
         let outbound = outbound(&config, &clock)?;
         let public_url = public_url(&config, &url);
+        let sign_in = sign_in(&config, &outbound, &public_url);
         let stop_listening = CancellationToken::new();
         let setup = SetupLink::new(&entropy, &clock);
         let setup_url = match needs_link {
@@ -196,6 +198,7 @@ impl Appliance {
             egress: egress(&config),
             diagnostics: diagnostics.clone(),
             local_user: config.admin_user.clone().filter(|_| config.dev),
+            sign_in,
             publish_bytes_max: config.publish_bytes_max,
             api_document,
         });
@@ -450,6 +453,39 @@ fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outbound> {
         origin: config.webhook_origin.clone(),
         export_dir: config.dead_letter_export_dir.clone(),
     }))
+}
+
+fn sign_in(config: &Config, outbound: &Outbound, public_url: &str) -> SignInOptions {
+    let client = config
+        .oidc_issuer
+        .clone()
+        .zip(config.oidc_client_id.clone());
+    let provider = client.map(|(issuer, client_id)| {
+        outbound.identity_provider(ProviderOptions {
+            name: config.oidc_name.clone(),
+            issuer,
+            client_id,
+            client_secret: config.oidc_client_secret.clone(),
+            scopes: config.oidc_scopes.clone(),
+            user_claim: config.oidc_user_claim.clone(),
+            groups_claim: config.oidc_groups_claim.clone(),
+            redirect_url: format!("{public_url}/admin/login/callback"),
+        })
+    });
+    let proxy = config.sign_in_proxy_user_header.clone();
+    SignInOptions {
+        provider,
+        proxy: proxy.map(|user| ProxyHeaders {
+            user,
+            groups: config.sign_in_proxy_groups_header.clone(),
+        }),
+        roles: GroupRoles {
+            admin: config.sign_in_admin_groups.clone(),
+            operator: config.sign_in_operator_groups.clone(),
+            viewer: config.sign_in_viewer_groups.clone(),
+        },
+        hides_password: !config.sign_in_password_form,
+    }
 }
 
 fn broker_options(

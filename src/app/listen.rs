@@ -29,6 +29,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::admin::ByTrustedProxy;
 use crate::api::{amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::paced_body::PacedBody;
@@ -212,7 +213,10 @@ pub(super) fn answered<F>(
 where
     F: Future<Output = Response<axum::body::Body>> + Send + 'static,
 {
-    service_fn(move |request: Request<Incoming>| {
+    service_fn(move |mut request: Request<Incoming>| {
+        if proxies.contain(address.ip()) {
+            request.extensions_mut().insert(ByTrustedProxy);
+        }
         match proxies.client(address.ip(), request.headers()) {
             Ok(client) => {
                 let client = SocketAddr::new(client, address.port());

@@ -295,6 +295,10 @@ pub enum AuditAction {
     /// The first account was made.
     SetUp,
     SignIn,
+    /// The sign-in provider or a reverse proxy knows the person, and there is a reason against it here.
+    RefuseSignIn {
+        reason: String,
+    },
     SignOut,
     ChangePassword,
     CreatePasswordLink,
@@ -457,6 +461,7 @@ impl AuditEntry {
             SendTestMessage => format!("Sent test message to {target}"),
             SetUp => format!("Set up Everpost with administrator {}", target.name),
             SignIn => "Signed in".to_owned(),
+            RefuseSignIn { reason } => format!("Was refused to sign in: {reason}"),
             SignOut => "Signed out".to_owned(),
             ChangePassword => format!("Changed {}", of("password")),
             CreatePasswordLink => format!("Created password link for {target}"),

@@ -18,6 +18,7 @@ pub mod explanation;
 pub mod export;
 pub mod filter;
 pub mod filter_trial;
+pub mod identity;
 pub mod inspector;
 pub mod lease;
 pub mod limits;

@@ -12,6 +12,7 @@ mod connector;
 pub mod egress;
 pub mod evaluate;
 mod handshake;
+pub mod identity_provider;
 mod late_response;
 mod mail;
 mod mask;

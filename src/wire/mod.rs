@@ -23,6 +23,7 @@ mod event_grid;
 pub mod explanation;
 mod field;
 pub mod filter_trial;
+pub mod id_token;
 pub mod json;
 mod moment;
 pub mod notice;

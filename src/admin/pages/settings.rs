@@ -15,7 +15,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
     ("Publishing", &["publish."]),
     ("Delivery", &["delivery.", "probation.", "replay.", "webhook.", "egress."]),
     ("Storage and retention", &["storage.", "retention.", "dead_letter.", "backup.", "master_key"]),
-    ("Access", &["admin.", "management.", "metrics."]),
+    ("Access", &["admin.", "sign_in.", "oidc.", "management.", "metrics."]),
     ("Log", &["log."]),
     ("Azure compatibility", &["azure."]),
     ("Testing", &["time_scale"]),

@@ -4,6 +4,7 @@ use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::admin::pages::sessions::{self, sessions_of};
 use crate::admin::pages::*;
 use crate::broker::people::UserPatch;
+use crate::model::identity::UserSource;
 use crate::store::accounts::{AccountError, SessionRow};
 
 const PATH: &str = "/admin/users";
@@ -14,11 +15,13 @@ pub(crate) async fn list(call: Call) -> PageResult {
     answer!("pages/users.html", &call.visitor, "Users", {
         list: List = List::whole(users.len(), ["user", "users"], recipe),
         users: Vec<User> = users,
+        site: Arc<Site> = Arc::clone(&call.site),
     })
 }
 
 fn state(user: &User, now: Timestamp) -> Badge {
-    match (user.disabled_at, user.password_hash.is_empty()) {
+    let has_no_password = user.source == UserSource::Local && user.password_hash.is_empty();
+    match (user.disabled_at, has_no_password) {
         (Some(_), _) => Badge::new(Tone::Bad, "Disabled"),
         (None, true) if user.link_expires_at > Some(now) => Badge::new(Tone::Warn, "Invited"),
         (None, true) => Badge::new(Tone::Bad, "Invitation expired"),
@@ -76,6 +79,7 @@ pub(crate) async fn show(call: Call<User>) -> PageResult {
         form: Filled<UserForm> = Filled::with(UserForm::with(*role)),
         sessions: Vec<SessionRow> = sessions_of(&call, Some(*id)).await?,
         recipe: Recipe = Recipe::of(&call, "/everpost/users", command),
+        site: Arc<Site> = Arc::clone(&call.site),
         user: User = call.of,
     })
 }

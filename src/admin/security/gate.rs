@@ -5,7 +5,7 @@ use axum::extract::OriginalUri;
 
 use crate::admin::page::*;
 use crate::admin::security::client::is_refresh;
-use crate::admin::security::{login, session, setup};
+use crate::admin::security::{login, proxy_user, session, setup};
 use crate::admin::sitemap::Access;
 use crate::admin::standing::Standing;
 
@@ -19,6 +19,10 @@ pub(crate) async fn admit(
 ) -> PageResult {
     if !site.is_claimed().await? {
         return Ok(setup::unclaimed());
+    }
+    let (headers, extensions) = (request.headers().clone(), request.extensions().clone());
+    if let Some(refused) = proxy_user::follow(&site, &session, &headers, &extensions).await? {
+        return Ok(refused);
     }
     let address = uri.path_and_query().map_or("", |address| address.as_str());
     let by_reader = !is_refresh(request.headers());

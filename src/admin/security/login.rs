@@ -5,7 +5,8 @@ use http::header::SET_COOKIE;
 use crate::admin::page::*;
 use crate::admin::security::client::cookie;
 use crate::admin::security::open_form::{Purpose, Stranger};
-use crate::admin::security::{csrf, session, setup};
+use crate::admin::security::{csrf, provider, session, setup};
+use crate::model::identity::UserSource;
 
 /// Holds the token of the login form: there is no session yet that could.
 const TOKEN_COOKIE: &str = "everpost_login";
@@ -24,7 +25,12 @@ pub(crate) async fn show(from: Stranger) -> PageResult {
     let visitor = session::visitor(&from.site, session, nowhere, &from.client, true);
     if visitor.await?.is_none() {
         let Some(user) = local_user(&from).await? else {
-            return Ok(draw_form(&from, None));
+            let is_leaving = !from.form.raw("news").is_empty();
+            if from.proxied.is_none() || is_leaving {
+                return Ok(draw_form(&from, None));
+            }
+            // The page itself lets in whom the proxy names.
+            return Ok(Redirect::to(paths::or_overview(from.form.raw("next"))).into_response());
         };
         session::sign_in(&from.site, &from.session, &user, &from.client).await?;
     }
@@ -43,6 +49,9 @@ async fn local_user(from: &Stranger) -> PageResult<Option<User>> {
 pub(crate) async fn submit(from: Stranger) -> PageResult {
     let token = cookie(&from.headers, TOKEN_COOKIE).ok_or(PageError::BadToken)?;
     csrf::check(&from.form, &token)?;
+    if from.site.sign_in.hides_password {
+        return Err(PageError::NoSuchAction);
+    }
     let next = from.form.raw("next");
     match authenticate(&from).await {
         Ok(Some(user)) if user.has_second_factor => {
@@ -69,7 +78,10 @@ pub(crate) async fn log_out(session: Session, call: Call) -> PageResult {
         accounts.sign_out(key, call.by().clone()).await?;
     }
     session.flush().await?;
-    Ok(told("signed-out", ""))
+    Ok(match call.visitor.source {
+        UserSource::Oidc => told("signed-out-here", ""),
+        UserSource::Local | UserSource::Proxy => told("signed-out", ""),
+    })
 }
 
 async fn authenticate(from: &Stranger) -> PageResult<Option<User>> {
@@ -87,7 +99,23 @@ async fn authenticate(from: &Stranger) -> PageResult<Option<User>> {
     Ok(user)
 }
 
-fn draw_form(from: &Stranger, problem: Option<&str>) -> Response {
+/// What leads in besides a password: where, and what it says.
+fn others(from: &Stranger) -> Vec<(String, String)> {
+    let (site, next) = (&from.site, from.form.raw("next"));
+    let name = site
+        .sign_in
+        .provider
+        .as_ref()
+        .map(|provider| provider.name());
+    let with_provider = name.map(|name| (provider::path(next), format!("Sign in with {name}")));
+    let proxied = from.proxied.as_ref().map(|proxied| {
+        let next = paths::or_overview(next).to_owned();
+        (next, format!("Continue as {}", proxied.name))
+    });
+    with_provider.into_iter().chain(proxied).collect()
+}
+
+pub(crate) fn draw_form(from: &Stranger, problem: Option<&str>) -> Response {
     let Stranger { site, form, .. } = from;
     // A token that is out already stays, so that a second window spoils nothing.
     let token = cookie(&from.headers, TOKEN_COOKIE);
@@ -100,7 +128,13 @@ fn draw_form(from: &Stranger, problem: Option<&str>) -> Response {
         .to_string();
     let (next, news) = (form.raw("next"), form.raw("news"));
     let refusals = problem.into_iter().map(Refusal::whole).collect();
-    let page = Purpose::SignIn { next, news }.draw(&token, form.raw("name"), refusals);
+    let purpose = Purpose::SignIn {
+        next,
+        news,
+        others: others(from),
+        has_form: !site.sign_in.hides_password,
+    };
+    let page = purpose.draw(&token, form.raw("name"), refusals);
     ([(SET_COOKIE, set_cookie)], page).into_response()
 }
 

@@ -1,7 +1,9 @@
 //! Forms for whoever is not signed in: signing in, choosing a password, and the first run.
 
 use crate::admin::page::*;
+use crate::admin::security::proxy_user;
 use crate::broker::people::NAME_CHARACTERS_MAX;
+use crate::model::identity::Identity;
 
 /// Bytes of a form that anybody may send: a name, a password and a token fit many times over.
 pub(crate) const OPEN_FORM_BYTES_MAX: usize = 16_384;
@@ -11,6 +13,8 @@ pub(crate) struct Stranger {
     pub(crate) session: Session,
     pub(crate) client: Client,
     pub(crate) headers: HeaderMap,
+    /// Whom a trusted proxy names.
+    pub(crate) proxied: Option<Identity>,
     /// What was sent; of a page that is only read, what its address says.
     pub(crate) form: Form,
 }
@@ -25,6 +29,7 @@ impl FromRequest<Arc<Site>> for Stranger {
             session: session.expect("the router has put one there"),
             client: Client::of(request.headers(), request.extensions()),
             headers: request.headers().clone(),
+            proxied: proxy_user::identity(site, request.headers(), request.extensions()),
             form: Form::from_request(request, site).await?,
         })
     }
@@ -35,6 +40,9 @@ pub(crate) enum Purpose<'a> {
         next: &'a str,
         /// What somebody is told who finds the form instead of what they expected.
         news: &'a str,
+        /// What leads in besides the form: where, and what it says.
+        others: Vec<(String, String)>,
+        has_form: bool,
     },
     SecondFactor,
     SetUp,

@@ -2,7 +2,8 @@
 //! that somebody left open gets no further (docs/security.md B3; ASVS 7.5.1 and 7.5.3).
 
 use crate::admin::page::*;
-use crate::admin::security::csrf;
+use crate::admin::security::{csrf, provider};
+use crate::model::identity::UserSource;
 
 /// How long a sign-in, or the password typed again, is enough: as long as one sitting at such a task takes,
 /// and half of what ends an idle session.
@@ -34,7 +35,10 @@ pub(crate) async fn ask(
     request: Request,
     next: Next,
 ) -> PageResult {
-    if request.method().is_safe() || visitor.now.since(visitor.confirmed_at) < CONFIRMED_FOR {
+    let is_confirmed = || visitor.now.since(visitor.confirmed_at) < CONFIRMED_FOR;
+    // A reverse proxy says of every request who makes it, and cannot be asked for more.
+    let is_vouched_for = visitor.source == UserSource::Proxy;
+    if request.method().is_safe() || is_vouched_for || is_confirmed() {
         return Ok(next.run(request).await);
     }
     let (parts, body) = request.into_parts();
@@ -43,8 +47,13 @@ pub(crate) async fn ask(
     let sent = Request::from_parts(parts.clone(), body.clone().into());
     let form = Form::from_request(sent, &()).await?;
     csrf::check(&form, &visitor.csrf)?;
+    let is_external = visitor.source != UserSource::Local;
+    let elsewhere = is_external.then(|| {
+        let name = site.sign_in.provider_name().to_owned();
+        (provider::path_again(&visitor.path), name)
+    });
     let mut refusals = Vec::new();
-    if form.has(PASSWORD_FIELD) {
+    if form.has(PASSWORD_FIELD) && !is_external {
         match check_password(&site, &visitor, &form, PASSWORD_FIELD).await {
             Ok(()) => {
                 visitor.confirm().await?;
@@ -53,8 +62,13 @@ pub(crate) async fn ask(
             Err(error) => refusals = error.in_form()?,
         }
     }
+    let title = match is_external {
+        true => "Confirm that it is you",
+        false => "Confirm your password",
+    };
     let page = PasswordAgainPage {
-        frame: Frame::new(&visitor, "Confirm your password"),
+        frame: Frame::new(&visitor, title),
+        elsewhere,
         form: Filled::with(()).with_faults(refusals),
         sent: &form,
     };
@@ -66,6 +80,8 @@ pub(crate) async fn ask(
 #[template(path = "pages/password_again.html")]
 struct PasswordAgainPage<'a> {
     frame: Frame,
+    /// Where somebody signs in again who has no password here, and what that is called.
+    elsewhere: Option<(String, String)>,
     form: Filled<()>,
     sent: &'a Form,
 }

@@ -207,6 +207,17 @@ pub(crate) async fn sign_in(
     user: &User,
     client: &Client,
 ) -> PageResult<()> {
+    sign_in_since(site, session, user, client, None).await
+}
+
+/// The same for somebody who showed a password or the like before, if that is known.
+pub(crate) async fn sign_in_since(
+    site: &Site,
+    session: &Session,
+    user: &User,
+    client: &Client,
+    confirmed_at: Option<Timestamp>,
+) -> PageResult<()> {
     session.flush().await?;
     let now = site.people.now();
     let by = Caller::user(&user.name, client.address, now);
@@ -215,12 +226,21 @@ pub(crate) async fn sign_in(
         user: user.id.0,
         csrf: site.broker.entropy().secret(),
         started_ms: now.as_ms(),
-        confirmed_ms: now.as_ms(),
+        confirmed_ms: confirmed_at.unwrap_or(now).min(now).as_ms(),
         touched_ms: now.as_ms(),
         address: client.address,
         browser: client.browser.clone(),
     };
     Ok(session.insert(SIGNED_IN, signed_in).await?)
+}
+
+/// Whose session it is, if that person may still sign in.
+pub(crate) async fn user_of(site: &Site, session: &Session) -> PageResult<Option<User>> {
+    let Some(signed_in) = session.get::<SignedIn>(SIGNED_IN).await? else {
+        return Ok(None);
+    };
+    let user = site.people.accounts().user(UserId(signed_in.user)).await?;
+    Ok(user.filter(|user| user.disabled_at.is_none()))
 }
 
 /// Who makes the request for `address`; `None` for nobody that we know. A request that no reader made does not
@@ -235,8 +255,7 @@ pub(crate) async fn visitor(
     let Some(mut signed_in) = session.get::<SignedIn>(SIGNED_IN).await? else {
         return Ok(None);
     };
-    let user = site.people.accounts().user(UserId(signed_in.user)).await?;
-    let Some(user) = user.filter(|user| user.disabled_at.is_none()) else {
+    let Some(user) = user_of(site, &session).await? else {
         return Ok(None);
     };
     let now = site.people.now();
@@ -267,6 +286,8 @@ impl Visitor {
             id: UserId(1),
             name: "somebody".to_owned(),
             password_hash: String::new(),
+            source: crate::model::identity::UserSource::Local,
+            subject: None,
             role,
             created_at: Timestamp::from_ms(0),
             disabled_at: None,

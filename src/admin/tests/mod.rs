@@ -7,6 +7,7 @@ mod charts;
 mod credentials;
 mod dead_letter_list;
 mod deliver;
+mod external;
 mod filters;
 mod first_event;
 mod hostile;
@@ -50,7 +51,7 @@ use crate::admin::security::hosts::{OwnHost, OwnHosts};
 use crate::admin::tests::person::Person;
 use crate::admin::tests::settings::settings;
 use crate::admin::tests::system::facts;
-use crate::admin::{AdminState, SetupLink, routes};
+use crate::admin::{AdminState, SetupLink, SignInOptions, routes};
 use crate::api::{self, ApiOptions, AzureScope};
 use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo};
@@ -107,15 +108,25 @@ impl Appliance {
 
     /// The same, and it calls what this lets it call.
     async fn calling(egress: EgressPolicy) -> Self {
-        Self::with("http://127.0.0.1:8080", egress).await
+        Self::with("http://127.0.0.1:8080", egress, |_| {
+            SignInOptions::default()
+        })
+        .await
     }
 
     /// One whose public URL is this.
     async fn at(public_url: &str) -> Self {
-        Self::with(public_url, EgressPolicy::default()).await
+        Self::with(public_url, EgressPolicy::default(), |_| {
+            SignInOptions::default()
+        })
+        .await
     }
 
-    async fn with(public_url: &str, egress: EgressPolicy) -> Self {
+    async fn with(
+        public_url: &str,
+        egress: EgressPolicy,
+        sign_in: impl FnOnce(&Outbound) -> SignInOptions,
+    ) -> Self {
         let clock = Clock::simulated(Timestamp::from_ms(1_800_000_000_000));
         let entropy = Entropy::seeded(1);
         let scope = ResourceScope {
@@ -131,6 +142,7 @@ impl Appliance {
             origin: "eventgrid.azure.net".to_owned(),
             export_dir: None,
         });
+        let sign_in = sign_in(&outbound);
         let options = BrokerOptions {
             clock: clock.clone(),
             entropy: entropy.clone(),
@@ -164,6 +176,7 @@ impl Appliance {
         let diagnostics = Diagnostics::new(broker.clone(), runtime_info);
         let admin = routes(AdminState {
             local_user: None,
+            sign_in,
             broker: broker.clone(),
             views: store.views.clone(),
             people: people.clone(),

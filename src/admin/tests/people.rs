@@ -166,7 +166,7 @@ async fn all_that_is_wrong_with_a_token_is_told_at_once() {
 #[tokio::test(start_paused = true)]
 async fn the_last_administrator_stays_one() {
     let (appliance, mut ann) = Appliance::claimed().await;
-    let last = "This is the last user who can sign in with the role admin.";
+    let last = "This is the last user with a password here and the role admin.";
     let operator = [("role", "operator")];
     ann.open("/admin/users/1").await;
     ann.send("/admin/users/1/role", &operator)

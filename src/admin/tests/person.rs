@@ -10,6 +10,8 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
+use crate::admin::ByTrustedProxy;
+
 /// Redirects followed in a row.
 const REDIRECTS_MAX: usize = 5;
 
@@ -20,6 +22,8 @@ pub(crate) struct Person {
     pub(crate) headers: Vec<(&'static str, &'static str)>,
     /// Where the browser is, if that is known.
     pub(crate) address: Option<SocketAddr>,
+    /// Whether the requests come by a proxy that is trusted.
+    pub(crate) by_trusted_proxy: Option<ByTrustedProxy>,
     page: String,
 }
 
@@ -65,6 +69,7 @@ impl Person {
             cookies: BTreeMap::new(),
             headers: vec![("host", "127.0.0.1:8080")],
             address: None,
+            by_trusted_proxy: None,
             page: String::new(),
         }
     }
@@ -108,6 +113,13 @@ impl Person {
         self.request(&Method::GET, path, String::new()).await
     }
 
+    /// The same, with the cookies of the answer kept.
+    pub(crate) async fn get_keeping(&mut self, path: &str) -> Response<Body> {
+        let response = self.get(path).await;
+        self.keep_cookies(response.headers());
+        response
+    }
+
     /// Sends a form like [`Person::send`], but goes nowhere afterwards.
     pub(crate) async fn send_alone(&self, path: &str, fields: &[(&str, &str)]) -> Response<Body> {
         let hidden = hidden_fields(&self.page, path);
@@ -132,6 +144,11 @@ impl Person {
     /// Cookies by name.
     pub(crate) fn cookies(&self) -> &BTreeMap<String, String> {
         &self.cookies
+    }
+
+    /// Goes on with these cookies.
+    pub(crate) fn set_cookies(&mut self, cookies: BTreeMap<String, String>) {
+        self.cookies = cookies;
     }
 
     /// Goes on with the cookies of somebody else.
@@ -174,6 +191,9 @@ impl Person {
         }
         if let Some(address) = self.address {
             request = request.extension(ConnectInfo(address));
+        }
+        if let Some(mark) = self.by_trusted_proxy {
+            request = request.extension(mark);
         }
         let request = request.header(header::COOKIE, cookies.join("; "));
         let request = request.body(Body::from(body)).expect("a request");

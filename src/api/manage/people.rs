@@ -20,6 +20,7 @@ use crate::broker::people::{
 };
 use crate::model::access::Secret;
 use crate::model::audit::Caller;
+use crate::model::identity::UserSource;
 use crate::store::accounts::{AccountError, Role, SessionRow, User, UserId};
 use crate::wire::query::SessionParameters;
 use crate::wire::resource;
@@ -52,7 +53,9 @@ impl From<AccountError> for ApiError {
             | AccountError::TokenNameTaken
             | AccountError::TooManyTokens
             | AccountError::DeadLink
-            | AccountError::LastAdmin => Self::conflict(explanation),
+            | AccountError::LastAdmin
+            | AccountError::External
+            | AccountError::Disabled => Self::conflict(explanation),
         }
     }
 }
@@ -236,6 +239,8 @@ async fn by_id(state: &ApiState, id: UserId) -> Result<User, ApiError> {
 pub(crate) struct ShownUser {
     name: String,
     role: Role,
+    /// Who knows the password: `oidc` is the sign-in provider, `proxy` a reverse proxy.
+    source: UserSource,
     disabled: bool,
     has_second_factor: bool,
     has_password: bool,
@@ -254,6 +259,7 @@ impl From<&User> for ShownUser {
         Self {
             name: user.name.clone(),
             role: user.role,
+            source: user.source,
             disabled: user.disabled_at.is_some(),
             has_second_factor: user.has_second_factor,
             has_password: !user.password_hash.is_empty(),

@@ -234,6 +234,7 @@ const USER_LIST: List = List {
     columns: &[
         ("NAME", Text("/name")),
         ("ROLE", Word("/role")),
+        ("SOURCE", Word("/source")),
         ("STATE", Of(state)),
         ("SIGNED IN (UTC)", Time("/signedInAt")),
     ],
@@ -242,6 +243,7 @@ const USER_LIST: List = List {
 const USER: Details = Details(&[
     ("name", Text("/name")),
     ("role", Text("/role")),
+    ("source", Text("/source")),
     ("state", Of(state)),
     ("second factor", Of(second_factor)),
     ("created", Time("/createdAt")),
@@ -251,7 +253,8 @@ const USER: Details = Details(&[
 ]);
 
 fn state(user: &Value) -> String {
-    let state = match (user["disabled"] == true, user["hasPassword"] == true) {
+    let can_sign_in = user["hasPassword"] == true || user["source"] != "local";
+    let state = match (user["disabled"] == true, can_sign_in) {
         (true, _) => "disabled",
         (false, true) => "active",
         (false, false) => "invited",
@@ -283,17 +286,17 @@ mod tests {
     #[test]
     fn users_are_listed_with_their_state() {
         let user = |name: &str, disabled: bool, has_password: bool| {
-            json!({ "name": name, "role": "viewer", "disabled": disabled,
+            json!({ "name": name, "role": "viewer", "source": "local", "disabled": disabled,
                 "hasPassword": has_password, "signedInAt": null })
         };
         let found = json!({ "value": [
             user("ann", false, true), user("bob", true, true), user("cy", false, false),
         ] });
         let expected = "\
-NAME  ROLE    STATE     SIGNED IN (UTC)
-ann   viewer  active
-bob   viewer  disabled
-cy    viewer  invited
+NAME  ROLE    SOURCE  STATE     SIGNED IN (UTC)
+ann   viewer  local   active
+bob   viewer  local   disabled
+cy    viewer  local   invited
 ";
         assert_eq!(USER_LIST.text(&found, Screen::default()), expected);
     }

@@ -48,7 +48,11 @@ impl Reader<'_> {
     /// Settings that are nothing without each other, and those that exclude each other.
     fn check_pairs(&mut self, config: &Config) {
         let is_given = |name| self.raw.given(Key::named(name)).is_some();
-        let pairs = [("admin.user", "admin.password"), ("tls.cert", "tls.key")];
+        let pairs = [
+            ("admin.user", "admin.password"),
+            ("tls.cert", "tls.key"),
+            ("oidc.issuer", "oidc.client_id"),
+        ];
         let mut faults = Vec::new();
         for (one, other) in pairs {
             let (missing, present) = match (is_given(one), is_given(other)) {
@@ -68,6 +72,37 @@ impl Reader<'_> {
             faults.push(ConfigFault::of_value(both, &given.origin, problem));
         }
         self.faults.extend(faults);
+        self.check_sign_in(config);
+    }
+
+    /// What would let nobody in.
+    fn check_sign_in(&mut self, config: &Config) {
+        let is_given = |name| self.raw.given(Key::named(name)).is_some();
+        let by_proxy = is_given("sign_in.proxy_user_header");
+        let is_external = by_proxy || is_given("oidc.issuer");
+        let groups = [
+            &config.sign_in_admin_groups,
+            &config.sign_in_operator_groups,
+            &config.sign_in_viewer_groups,
+        ];
+        let mut missing = |name, problem: &str| {
+            let fault = ConfigFault::of_absence(Key::named(name), problem);
+            self.faults.push(fault);
+        };
+        if by_proxy && config.http_trusted_proxies.is_empty() {
+            let problem = "is missing, but sign_in.proxy_user_header is set; name the networks of the proxies to believe";
+            missing("http.trusted_proxies", problem);
+        }
+        if is_external && groups.iter().all(|groups| groups.is_empty()) {
+            let problem = "is missing, and so are the groups of operators and viewers, so that nobody could sign in; name \
+                           the groups of at least one role, or * for everybody";
+            missing("sign_in.admin_groups", problem);
+        }
+        if !config.sign_in_password_form && !is_external {
+            let problem = "is missing, but sign_in.password_form is off; set it, or sign_in.proxy_user_header, or leave the \
+                           form on";
+            missing("oidc.issuer", problem);
+        }
     }
 
     fn value<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> T {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderName;
 use ipnet::IpNet;
 use url::Url;
 use uuid::Uuid;
@@ -151,6 +152,38 @@ settings! {
         "Name of the administrator, for installations that nobody sets up by hand. Goes with admin.password.";
     secret admin_password: Option<Secret> = "admin.password", "Administrator's password", Text("TEXT"), "", password,
         "Password of the administrator, at least 8 characters. Goes with admin.user.";
+    value sign_in_password_form: bool = "sign_in.password_form", "Password form", Switch, "true", switch,
+        "Lets local users sign in to the admin pages with their passwords. Without it, everybody is signed in by \
+         oidc.issuer or sign_in.proxy_user_header.";
+    list sign_in_admin_groups: Vec<String> = "sign_in.admin_groups", "Groups of administrators", List("GROUP"), "", group,
+        "Groups at oidc.issuer, or of sign_in.proxy_groups_header, whose people have the role admin; * for everybody. The \
+         strongest role that somebody's groups have counts, and whoever has none is refused.";
+    list sign_in_operator_groups: Vec<String> = "sign_in.operator_groups", "Groups of operators", List("GROUP"), "", group,
+        "Groups whose people have the role operator.";
+    list sign_in_viewer_groups: Vec<String> = "sign_in.viewer_groups", "Groups of viewers", List("GROUP"), "", group,
+        "Groups whose people have the role viewer.";
+    optional sign_in_proxy_user_header: Option<HeaderName> = "sign_in.proxy_user_header", "Header with the user", Text("HEADER"),
+        "X-Forwarded-User", header,
+        "Header in which a reverse proxy names whom it has signed in. It is believed for the admin pages, and from \
+         http.trusted_proxies alone, which have to remove it from what they are sent.";
+    value sign_in_proxy_groups_header: HeaderName = "sign_in.proxy_groups_header", "Header with the groups", Text("HEADER"),
+        "X-Forwarded-Groups", header,
+        "Header in which that proxy names the user's groups, separated by commas.";
+    optional oidc_issuer: Option<String> = "oidc.issuer", "Issuer", Text("URL"), "https://login.example.com/realms/main", issuer,
+        "OpenID Connect provider that people sign in to the admin pages with: its issuer URL, exactly as it calls itself. \
+         It must be allowed by the egress policy. Goes with oidc.client_id.";
+    optional oidc_client_id: Option<String> = "oidc.client_id", "Client ID", Text("ID"), "everpost", visible,
+        "Name of the appliance at the provider. Its redirect URL there is /admin/login/callback below public_url.";
+    secret oidc_client_secret: Option<Secret> = "oidc.client_secret", "Client secret", Text("TEXT"), "", client_secret,
+        "Secret of that client. Without it, it is a public client, which PKCE alone protects.";
+    value oidc_name: String = "oidc.name", "Provider's name", Text("NAME"), "OpenID Connect", user,
+        "What people call the provider: the button says \"Sign in with NAME\".";
+    list oidc_scopes: Vec<String> = "oidc.scopes", "Scopes", List("SCOPE"), "openid,profile,email", visible,
+        "Scopes to ask the provider for.";
+    value oidc_user_claim: String = "oidc.user_claim", "Claim with the name", Text("CLAIM"), "preferred_username", visible,
+        "Claim that names the user here, such as preferred_username or email.";
+    value oidc_groups_claim: String = "oidc.groups_claim", "Claim with the groups", Text("CLAIM"), "groups", visible,
+        "Claim with the user's groups, or the path to it, such as realm_access.roles.";
     value http_connections_max: usize = "http.connections_max", "Connections", Number, "10000", number(1..=1_000_000),
         "Connections that are served at once, 1 to 1000000; more of them have to wait.";
     value http_connections_per_client: usize = "http.connections_per_client", "Connections per client", Number, "1000", number(1..=1_000_000),

@@ -481,6 +481,18 @@ fn the_sample_uncommented_is_the_default() {
         ),
         ("backup.dir = \"/srv/backups\"", "# backup.dir is not set"),
         (
+            "sign_in.proxy_user_header = \"X-Forwarded-User\"",
+            "# sign_in.proxy_user_header is not set",
+        ),
+        (
+            "oidc.issuer = \"https://login.example.com/realms/main\"",
+            "# oidc.issuer is not set",
+        ),
+        (
+            "oidc.client_id = \"everpost\"",
+            "# oidc.client_id is not set",
+        ),
+        (
             "dead_letter.export_dir = \"/srv/dead-letters\"",
             "# dead_letter.export_dir is not set",
         ),
@@ -507,4 +519,38 @@ fn names_are_unambiguous() {
     variables.sort();
     variables.dedup();
     assert_eq!(variables.len(), count);
+}
+
+#[test]
+fn a_configuration_that_lets_nobody_sign_in_is_rejected() {
+    let check = |environment: &[&str], expected: &[&str]| {
+        let faults = Scene::new().faults(&[], environment);
+        assert_eq!(faults.len(), expected.len(), "{faults:?}");
+        for (fault, expected) in faults.iter().zip(expected) {
+            assert!(fault.contains(expected), "{fault} lacks {expected}");
+        }
+    };
+    let issuer = "EVERPOST_OIDC_ISSUER=https://id.example";
+    let client = "EVERPOST_OIDC_CLIENT_ID=everpost";
+    let viewers = "EVERPOST_SIGN_IN_VIEWER_GROUPS=*";
+    check(&[issuer, viewers], &["oidc.client_id"]);
+    check(&[issuer, client], &["sign_in.admin_groups"]);
+    check(
+        &["EVERPOST_SIGN_IN_PASSWORD_FORM=false"],
+        &["sign_in.password_form is off"],
+    );
+    check(
+        &["EVERPOST_SIGN_IN_PROXY_USER_HEADER=X-User", viewers],
+        &["http.trusted_proxies"],
+    );
+    for issuer in ["http://id.example", "https://id.example?x=1", "id.example"] {
+        let issuer = format!("EVERPOST_OIDC_ISSUER={issuer}");
+        check(&[&issuer, client, viewers], &["write an https URL"]);
+    }
+    let here = "EVERPOST_OIDC_ISSUER=http://127.0.0.1:9000/";
+    let config = Scene::new().resolve(&[], &[here, client, viewers]);
+    assert_eq!(
+        config.oidc_issuer.as_deref(),
+        Some("http://127.0.0.1:9000/")
+    );
 }

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use http::HeaderName;
 use ipnet::IpNet;
-use url::Url;
+use url::{Host, Url};
 use uuid::Uuid;
 
 use crate::admin::OwnHost;
@@ -55,6 +56,59 @@ pub(super) fn public_url(text: &str) -> Parsed<Url> {
         return wrong("goes on after host and port");
     }
     Ok(url)
+}
+
+/// Kept as it is written, since an issuer is compared by its letters.
+pub(super) fn issuer(text: &str) -> Parsed<String> {
+    let url = Url::parse(text).ok();
+    let is_here = |url: &Url| match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    let is_safe = |url: &Url| url.scheme() == "https" || (url.scheme() == "http" && is_here(url));
+    let is_plain = |url: &Url| url.query().is_none() && url.fragment().is_none();
+    match url.is_some_and(|url| url.has_host() && is_safe(&url) && is_plain(&url)) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "is {text:?}; write an https URL without ? and #, like https://login.example.com/realms/main (http only for a \
+             provider on this machine)"
+        )),
+    }
+}
+
+/// A word of a protocol.
+pub(super) fn visible(text: &str) -> Parsed<String> {
+    let is_valid = (1..=256).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic());
+    match is_valid {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "has {text:?}; write 1 to 256 visible ASCII characters, no spaces"
+        )),
+    }
+}
+
+/// A client secret. Its errors do not show it.
+pub(super) fn client_secret(text: &str) -> Parsed<Secret> {
+    match text.is_empty() || text.chars().any(char::is_control) {
+        false => Ok(Secret::new(text)),
+        true => Err("is empty, or holds control characters".to_owned()),
+    }
+}
+
+pub(super) fn group(text: &str) -> Parsed<String> {
+    match text.trim().is_empty() {
+        false => Ok(text.to_owned()),
+        true => Err("has an empty group; write its name, or * for everybody".to_owned()),
+    }
+}
+
+pub(super) fn header(text: &str) -> Parsed<HeaderName> {
+    let header = text.parse();
+    header.map_err(|_| {
+        format!("is {text:?}, which is no name of a header; write it like X-Forwarded-User")
+    })
 }
 
 pub(super) fn time_scale(text: &str) -> Parsed<TimeScale> {

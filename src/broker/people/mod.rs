@@ -3,6 +3,7 @@
 //! Users choose their passwords themselves: by a link that works once, or while signed in. Whoever runs the
 //! machine can also set one from the command line.
 
+mod external;
 mod password;
 mod second_factor;
 mod tokens;
@@ -10,6 +11,7 @@ mod tokens;
 use std::net::IpAddr;
 use std::time::Duration;
 
+pub use external::GroupRoles;
 pub use password::{
     CHARACTERS_MAX as PASSWORD_CHARACTERS_MAX, CHARACTERS_MIN as PASSWORD_CHARACTERS_MIN,
     CHARACTERS_RECOMMENDED as PASSWORD_RECOMMENDED,

@@ -1,5 +1,6 @@
 //! Accounts: users who sign in to the admin pages, their sessions, API tokens, and failed logins.
 
+mod external;
 mod login_failures;
 mod second_factor;
 mod sessions;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::base::Timestamp;
 use crate::model::audit::{AuditAction, Caller, Change, Target};
+use crate::model::identity::UserSource;
 use crate::store::accounts::{Accounts, Role};
 use crate::store::error::{ChangeError, StoreError};
 use crate::wire::changes::changes;
@@ -21,8 +22,11 @@ pub struct UserId(pub i64);
 pub struct User {
     pub id: UserId,
     pub name: String,
-    /// PHC string; empty until the user chooses a password.
+    /// PHC string; empty until the user chooses a password, and for those of another source.
     pub password_hash: String,
+    pub source: UserSource,
+    /// Who it is at the source; `None` for local users.
+    pub subject: Option<String>,
     pub role: Role,
     pub created_at: Timestamp,
     /// When the user was disabled.
@@ -95,8 +99,12 @@ pub enum AccountError {
     NotFound,
     #[error("the link was used already")]
     DeadLink,
-    #[error("this is the last user who can sign in with the role admin")]
+    #[error("this is the last user with a password here and the role admin")]
     LastAdmin,
+    #[error("the user signs in elsewhere, and has neither a password nor a second factor here")]
+    External,
+    #[error("the user is disabled")]
+    Disabled,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -113,7 +121,9 @@ impl ChangeError for AccountError {
             | Self::TokenNotFound
             | Self::NotFound
             | Self::DeadLink
-            | Self::LastAdmin => None,
+            | Self::LastAdmin
+            | Self::External
+            | Self::Disabled => None,
         }
     }
 }
@@ -125,7 +135,7 @@ impl From<rusqlite::Error> for AccountError {
 }
 
 const COLUMNS: &str = "id, name, password_hash, role, created_at, disabled_at, signed_in_at, \
-     link_expires_at, totp IS NOT NULL, time_zone";
+     link_expires_at, totp IS NOT NULL, time_zone, source, subject";
 
 impl Accounts {
     /// Whether there is a user. Until then the appliance is unclaimed.
@@ -174,12 +184,12 @@ impl Accounts {
 
     /// The user of that name, in any letter case.
     pub async fn find(&self, name: String) -> Result<Option<User>, StoreError> {
-        self.db.read(move |tx| one(tx, "name = ?1", &name)).await
+        self.db.read(move |tx| one(tx, "name = ?1", [name])).await
     }
 
     /// The user of that id.
     pub async fn user(&self, id: UserId) -> Result<Option<User>, StoreError> {
-        self.db.read(move |tx| one(tx, "id = ?1", id.0)).await
+        self.db.read(move |tx| one(tx, "id = ?1", [id.0])).await
     }
 
     /// The user of a password link that has not expired.
@@ -190,7 +200,7 @@ impl Accounts {
     ) -> Result<Option<User>, StoreError> {
         let found = self
             .db
-            .read(move |tx| one(tx, "link_hash = ?1", &hash))
+            .read(move |tx| one(tx, "link_hash = ?1", [hash]))
             .await?;
         Ok(found.filter(|user| user.link_expires_at > Some(now)))
     }
@@ -199,10 +209,7 @@ impl Accounts {
     pub async fn add_user(&self, new: NewUser, by: Caller) -> Result<UserId, AccountError> {
         self.db
             .write_audited(move |tx| {
-                let count: i64 = tx.query_row("SELECT count(*) FROM user", [], |row| row.get(0))?;
-                if count >= USERS_MAX {
-                    return Err(AccountError::TooMany);
-                }
+                let count = reject_beyond_limit(tx)?;
                 let NewUser {
                     name,
                     password_hash,
@@ -241,7 +248,10 @@ impl Accounts {
     ) -> Result<(), AccountError> {
         self.db
             .write_audited(move |tx| {
-                let before = existing(tx, id)?;
+                let before = match change.password.is_some() {
+                    true => local(tx, id)?,
+                    false => existing(tx, id)?,
+                };
                 tx.execute(
                     "UPDATE user SET role = coalesce(?2, role), disabled_at = CASE ?3 \
                          WHEN 1 THEN coalesce(disabled_at, ?4) WHEN 0 THEN NULL ELSE disabled_at END \
@@ -298,7 +308,7 @@ impl Accounts {
     ) -> Result<(), AccountError> {
         self.db
             .write_audited(move |tx| {
-                let user = existing(tx, id)?;
+                let user = local(tx, id)?;
                 put_link(tx, id, &link)?;
                 let target = Target::user(&user.name);
                 let entry = by.did(AuditAction::CreatePasswordLink, target);
@@ -334,10 +344,11 @@ impl Accounts {
 }
 
 /// What the audit log says about a user.
-fn audited(user: &User) -> Value {
+pub(super) fn audited(user: &User) -> Value {
     json!({
         "name": user.name,
         "role": user.role.name(),
+        "source": user.source.name(),
         "disabled": user.disabled_at.is_some(),
         "hasSecondFactor": user.has_second_factor,
     })
@@ -408,21 +419,39 @@ fn keep_an_admin(tx: &Connection) -> Result<(), AccountError> {
 }
 
 pub(super) fn existing(tx: &Connection, id: UserId) -> Result<User, AccountError> {
-    one(tx, "id = ?1", id.0)?.ok_or(AccountError::NotFound)
+    one(tx, "id = ?1", [id.0])?.ok_or(AccountError::NotFound)
 }
 
-fn one(
+/// A user whose password is here.
+pub(super) fn local(tx: &Connection, id: UserId) -> Result<User, AccountError> {
+    let user = existing(tx, id)?;
+    match user.source {
+        UserSource::Local => Ok(user),
+        UserSource::Oidc | UserSource::Proxy => Err(AccountError::External),
+    }
+}
+
+/// How many users there are, if there may be one more.
+pub(super) fn reject_beyond_limit(tx: &Connection) -> Result<i64, AccountError> {
+    let count: i64 = tx.query_row("SELECT count(*) FROM user", [], |row| row.get(0))?;
+    match count < USERS_MAX {
+        true => Ok(count),
+        false => Err(AccountError::TooMany),
+    }
+}
+
+pub(super) fn one(
     tx: &Connection,
     condition: &str,
-    value: impl rusqlite::ToSql,
+    values: impl rusqlite::Params,
 ) -> Result<Option<User>, StoreError> {
     let find = format!("SELECT {COLUMNS} FROM user WHERE {condition}");
     let mut find = tx.prepare_cached(&find)?;
-    Ok(find.query_row([value], user).optional()?)
+    Ok(find.query_row(values, user).optional()?)
 }
 
 fn user(row: &Row<'_>) -> rusqlite::Result<User> {
-    let role: String = row.get(3)?;
+    let (role, source): (String, String) = (row.get(3)?, row.get(10)?);
     let moment = |column| -> rusqlite::Result<Option<Timestamp>> {
         let ms: Option<i64> = row.get(column)?;
         Ok(ms.map(Timestamp::from_ms))
@@ -431,6 +460,9 @@ fn user(row: &Row<'_>) -> rusqlite::Result<User> {
         id: UserId(row.get(0)?),
         name: row.get(1)?,
         password_hash: row.get(2)?,
+        // The schema allows no other name; one without a password here is the safe choice.
+        source: UserSource::parse(&source).unwrap_or(UserSource::Oidc),
+        subject: row.get(11)?,
         role: Role::stored(&role),
         created_at: moment(4)?.unwrap_or_default(),
         disabled_at: moment(5)?,

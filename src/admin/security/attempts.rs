@@ -1,0 +1,135 @@
+//! Sign-ins with a provider that are under way (docs/security.md B3).
+//!
+//! What belongs to one is in a cookie of the browser that began it, signed, so that nobody can begin one that somebody
+//! else ends. Each is ended once.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::hmac;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::admin::outside::*;
+use crate::outbound::identity_provider::SignInSecrets;
+
+/// How long somebody may take at the provider: as long as a password may wait for its second factor.
+pub(crate) const LIFE: Duration = Duration::from_secs(10 * 60);
+
+/// Sign-ins that have ended, and whose cookies have not. Each had a genuine code of the provider or cost a request to it.
+const ENDED_MAX: usize = 10_000;
+
+/// Codes that are exchanged at once, since anybody may come with one.
+const EXCHANGES_MAX: usize = 16;
+
+/// What a sign-in has to be recognised by when it comes back.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    pub(crate) state: String,
+    pub(crate) nonce: String,
+    pub(crate) verifier: String,
+    pub(crate) next: String,
+    pub(crate) since_ms: i64,
+    /// Whether the provider has to ask for the password although it knows the browser.
+    pub(crate) again: bool,
+}
+
+/// The sign-ins that are under way.
+pub(crate) struct Attempts {
+    key: hmac::Key,
+    /// The oldest first.
+    ended: Mutex<VecDeque<String>>,
+    exchanges: Semaphore,
+}
+
+impl Attempts {
+    /// After a restart, those of before have to be begun again.
+    pub(crate) fn new(secret: &str) -> Self {
+        Self {
+            key: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()),
+            ended: Mutex::default(),
+            exchanges: Semaphore::new(EXCHANGES_MAX),
+        }
+    }
+
+    pub(crate) fn sign(&self, attempt: &Attempt) -> String {
+        let text = serde_json::to_vec(attempt).expect("an attempt is JSON");
+        let tag = hmac::sign(&self.key, &text);
+        [&text, tag.as_ref()]
+            .map(|part| URL_SAFE_NO_PAD.encode(part))
+            .join(".")
+    }
+
+    /// The attempt of a cookie that belongs to `state` and has neither ended nor expired.
+    pub(crate) fn open(&self, cookie: &str, state: &str, now: Timestamp) -> Option<Attempt> {
+        let (text, tag) = cookie.split_once('.')?;
+        let [text, tag] = [text, tag].map(|part| URL_SAFE_NO_PAD.decode(part));
+        let text = text.ok()?;
+        hmac::verify(&self.key, &text, &tag.ok()?).ok()?;
+        let attempt: Attempt = serde_json::from_slice(&text).ok()?;
+        let age = now.since(Timestamp::from_ms(attempt.since_ms));
+        let is_same = verify_slices_are_equal(attempt.state.as_bytes(), state.as_bytes()).is_ok();
+        (is_same && age < LIFE && self.end(state)).then_some(attempt)
+    }
+
+    /// The right to exchange a code, while it is held; `None` where too many do.
+    pub(crate) fn exchange(&self) -> Option<SemaphorePermit<'_>> {
+        self.exchanges.try_acquire().ok()
+    }
+
+    /// Whether it had not ended before.
+    fn end(&self, state: &str) -> bool {
+        let mut ended = self.ended.lock().unwrap();
+        if ended.iter().any(|each| each == state) {
+            return false;
+        }
+        if ended.len() >= ENDED_MAX {
+            ended.pop_front();
+        }
+        ended.push_back(state.to_owned());
+        true
+    }
+}
+
+impl Attempt {
+    pub(crate) fn secrets<'a>(&'a self, pkce: &'a str) -> SignInSecrets<'a> {
+        SignInSecrets {
+            state: &self.state,
+            nonce: &self.nonce,
+            pkce,
+            again_since: self.again.then(|| Timestamp::from_ms(self.since_ms)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_in_ends_once_in_the_browser_that_began_it() {
+        let attempt = |state: &str| Attempt {
+            state: state.to_owned(),
+            nonce: "n".to_owned(),
+            verifier: "v".to_owned(),
+            next: "/admin".to_owned(),
+            since_ms: 1_000,
+            again: false,
+        };
+        let attempts = Attempts::new("secret");
+        let at = |s: i64| Timestamp::from_ms(1_000 + s * 1_000);
+        let opens = |cookie: &str, state, s| attempts.open(cookie, state, at(s)).is_some();
+        let cookie = attempts.sign(&attempt("a"));
+        assert!(!opens(&cookie, "b", 1), "of another sign-in");
+        assert!(!opens(&cookie, "", 1));
+        assert!(!opens(&cookie, "a", 600), "expired");
+        assert!(!opens("", "a", 1), "no cookie");
+        let forged = Attempts::new("guess").sign(&attempt("a"));
+        assert!(!opens(&forged, "a", 1), "forged");
+        assert!(opens(&cookie, "a", 599));
+        assert!(!opens(&cookie, "a", 599), "replayed");
+        assert!(opens(&attempts.sign(&attempt("b")), "b", 0), "another one");
+    }
+}

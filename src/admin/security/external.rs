@@ -1,0 +1,47 @@
+//! People whom an OpenID Connect provider or a reverse proxy vouches for: who gets in, and what the others are told.
+
+use crate::admin::page::*;
+use crate::model::identity::Identity;
+use crate::store::accounts::AccountError;
+
+/// Groups that somebody without a role is told to be in.
+const GROUPS_TOLD_MAX: usize = 10;
+
+/// The user of `identity`, or the reason that there is none, as a sentence for that person.
+pub(crate) async fn admit(
+    site: &Site,
+    client: &Client,
+    identity: &Identity,
+) -> PageResult<Result<User, String>> {
+    let (name, now) = (&identity.name, site.people.now());
+    let by = Caller::user(name, client.address, now);
+    let reason = match site.sign_in.roles.role_of(&identity.groups) {
+        None => without_role(identity),
+        Some(role) => match site.people.admit(&by, identity, role).await {
+            Ok(user) => return Ok(Ok(user)),
+            Err(PeopleError::Account(AccountError::Store(error))) => return Err(error.into()),
+            Err(PeopleError::Account(AccountError::NameTaken)) => format!(
+                "another user is called {name} here already, whom an administrator has to delete first"
+            ),
+            Err(error) => error.to_string(),
+        },
+    };
+    let source = site.sign_in.source_name(identity.source);
+    let people = &site.people;
+    people.record_refusal(&by, name, reason.clone()).await?;
+    Ok(Err(format!(
+        "You are signed in with {source} as {name}, but not here: {reason}."
+    )))
+}
+
+fn without_role(identity: &Identity) -> String {
+    let mut groups: Vec<&str> = identity.groups.iter().map(String::as_str).collect();
+    let more = groups.len().saturating_sub(GROUPS_TOLD_MAX);
+    groups.truncate(GROUPS_TOLD_MAX);
+    let groups = match (groups.as_slice(), more) {
+        ([], _) => "and no group is told".to_owned(),
+        (_, 0) => format!("the groups are {}", groups.join(", ")),
+        _ => format!("the groups are {} and {more} more", groups.join(", ")),
+    };
+    format!("none of your groups has the role viewer, operator or admin; {groups}")
+}

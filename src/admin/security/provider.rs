@@ -1,0 +1,197 @@
+//! Signing in with an OpenID Connect provider: the way there, and back (docs/security.md B3).
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header::SET_COOKIE;
+
+use crate::admin::page::*;
+use crate::admin::security::attempts::{Attempt, LIFE};
+use crate::admin::security::client::cookie;
+use crate::admin::security::open_form::Stranger;
+use crate::admin::security::{external, login, session};
+use crate::model::identity::Identity;
+use crate::outbound::identity_provider::{IdentityProvider, ProviderError};
+
+const COOKIE: &str = "everpost_sign_in";
+const COOKIE_OF_HOST: &str = "__Host-everpost_sign_in";
+
+/// Bytes of the page to go to that the cookie has room for.
+const NEXT_BYTES_MAX: usize = 2_000;
+
+/// The address that a sign-in begins at, to end on the page `next`.
+pub(crate) fn path(next: &str) -> String {
+    link("/admin/login/provider", &[("next", next.to_owned())])
+}
+
+/// The same for somebody who has to show up again.
+pub(crate) fn path_again(next: &str) -> String {
+    let parameters = [("next", next.to_owned()), ("again", "1".to_owned())];
+    link("/admin/login/provider", &parameters)
+}
+
+/// To the provider.
+pub(crate) async fn begin(from: Stranger) -> PageResult {
+    let (site, form) = (&from.site, &from.form);
+    let provider = provider(site)?;
+    let secret = || site.broker.entropy().secret();
+    let next = paths::or_overview(form.raw("next"));
+    let attempt = Attempt {
+        state: secret(),
+        nonce: secret(),
+        verifier: secret(),
+        next: Some(next)
+            .filter(|next| next.len() <= NEXT_BYTES_MAX)
+            .unwrap_or("/admin")
+            .to_owned(),
+        since_ms: site.people.now().as_ms(),
+        again: form.has("again"),
+    };
+    let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, attempt.verifier.as_bytes()));
+    match provider
+        .authorization_url(attempt.secrets(&challenge))
+        .await
+    {
+        Ok(url) => {
+            let cookie = set_cookie(site, &site.attempts.sign(&attempt), LIFE);
+            Ok(([(SET_COOKIE, cookie)], Redirect::to(url.as_str())).into_response())
+        }
+        Err(error) => Ok(refused(&from, &problem(site, &error))),
+    }
+}
+
+/// Back from the provider.
+pub(crate) async fn end(from: Stranger) -> PageResult {
+    let site = Arc::clone(&from.site);
+    let ended = match identify(&from).await {
+        Ok((attempt, identity)) => external::admit(&site, &from.client, &identity)
+            .await?
+            .map(|user| (user, attempt.next, identity.authenticated_at)),
+        Err(problem) => Err(problem),
+    };
+    let mut response = match ended {
+        Ok((user, next, at)) => {
+            session::sign_in_since(&site, &from.session, &user, &from.client, at).await?;
+            Redirect::to(paths::or_overview(&next)).into_response()
+        }
+        Err(problem) => refused(&from, &problem),
+    };
+    let gone = set_cookie(&site, "", Duration::ZERO);
+    let gone = gone.parse().expect("a cookie is a header");
+    response.headers_mut().append(SET_COOKIE, gone);
+    Ok(response)
+}
+
+/// To where one signs out at the provider, too.
+pub(crate) async fn sign_out(from: Stranger) -> PageResult {
+    match provider(&from.site)?.end_session_url().await {
+        Ok(Some(url)) => Ok(Redirect::to(url.as_str()).into_response()),
+        Ok(None) => {
+            let name = from.site.sign_in.provider_name();
+            Ok(refused(
+                &from,
+                &format!("{name} has no page to sign out at."),
+            ))
+        }
+        Err(error) => Ok(refused(&from, &problem(&from.site, &error))),
+    }
+}
+
+/// Who comes back, or why nobody is believed to.
+async fn identify(from: &Stranger) -> Result<(Attempt, Identity), String> {
+    let (site, form) = (&from.site, &from.form);
+    let provider = provider(site).map_err(|error| error.to_string())?;
+    let brought = cookie(&from.headers, cookie_name(site)).unwrap_or_default();
+    let now = site.people.now();
+    let Some(attempt) = site.attempts.open(&brought, form.raw("state"), now) else {
+        return Err(format!(
+            "This sign-in has expired, was begun in another browser, or has ended already. Begin it again{}.",
+            elsewhere(from)
+        ));
+    };
+    let name = provider.name();
+    if form.has("iss") && !provider.is_issuer(form.raw("iss")) {
+        return Err(format!("The answer is not from {name}. Begin again."));
+    }
+    if form.has("error") {
+        let (code, text) = (form.raw("error"), form.raw("error_description"));
+        let said: String = format!("{code} {text}").chars().take(200).collect();
+        tracing::warn!(error = said, "the sign-in provider refused a sign-in");
+        let said = print::visible(said.trim());
+        return Err(format!("{name} did not sign you in: {said}."));
+    }
+    let _exchange = site
+        .attempts
+        .exchange()
+        .ok_or("Too many people sign in just now. Begin again in a moment.")?;
+    let identified = provider.identify(form.raw("code"), attempt.secrets(&attempt.verifier));
+    match identified.await {
+        Ok(identity) => Ok((attempt, identity)),
+        Err(error) => Err(problem(site, &error)),
+    }
+}
+
+fn provider(site: &Site) -> PageResult<&IdentityProvider> {
+    let provider = site.sign_in.provider.as_ref();
+    provider.ok_or_else(|| PageError::NotFound("sign-in provider: set oidc.issuer".to_owned()))
+}
+
+/// What is wrong, for whoever reads the log and, in fewer words, for whoever wants to sign in.
+fn problem(site: &Site, error: &ProviderError) -> String {
+    tracing::warn!(%error, "a sign-in with the provider failed");
+    let (name, url) = (site.sign_in.provider_name(), site.public_url());
+    let or_password = match site.sign_in.hides_password {
+        true => "",
+        false => ", or sign in with a password",
+    };
+    match error {
+        ProviderError::Unreachable(_) => {
+            format!("{name} cannot be reached from {url}. Try again in a moment{or_password}.")
+        }
+        ProviderError::Answer(_) => {
+            format!(
+                "{name} did not answer as it should; the log of Everpost says more. Try again{or_password}."
+            )
+        }
+        ProviderError::Token(error) => format!("{name} signed you in, but {error}. Begin again."),
+        ProviderError::NoName(_) | ProviderError::Unverified => {
+            format!("{name} signed you in, but {error}.")
+        }
+    }
+}
+
+/// Where to begin, for somebody who is at an address that the provider does not send people back to.
+fn elsewhere(from: &Stranger) -> String {
+    let host = from.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let url = from.site.public_url();
+    let is_there = host.is_none_or(|host| url.ends_with(&format!("//{host}")));
+    if is_there {
+        String::new()
+    } else {
+        format!(" at {url}/admin")
+    }
+}
+
+fn refused(from: &Stranger, problem: &str) -> Response {
+    login::draw_form(from, Some(problem))
+}
+
+fn cookie_name(site: &Site) -> &'static str {
+    if site.is_https() {
+        COOKIE_OF_HOST
+    } else {
+        COOKIE
+    }
+}
+
+fn set_cookie(site: &Site, value: &str, life: Duration) -> String {
+    let life = time::Duration::try_from(life).unwrap_or_default();
+    Cookie::build((cookie_name(site), value))
+        .path(if site.is_https() { "/" } else { "/admin/login" })
+        .http_only(true)
+        .secure(site.is_https())
+        // The way back comes from another site.
+        .same_site(SameSite::Lax)
+        .max_age(life)
+        .to_string()
+}

@@ -1,0 +1,46 @@
+//! How people sign in besides by a password.
+
+use http::HeaderName;
+
+use crate::broker::people::GroupRoles;
+use crate::model::identity::UserSource;
+use crate::outbound::identity_provider::IdentityProvider;
+
+/// Marks a request that comes from a trusted proxy itself. The headers of all others are as if they were not there.
+#[derive(Clone, Copy, Debug)]
+pub struct ByTrustedProxy;
+
+/// The headers that the proxy sets.
+#[derive(Clone, Debug)]
+pub struct ProxyHeaders {
+    pub user: HeaderName,
+    /// With the groups, separated by commas.
+    pub groups: HeaderName,
+}
+
+/// How people sign in besides by a password.
+#[derive(Clone, Default)]
+pub struct SignInOptions {
+    pub provider: Option<IdentityProvider>,
+    pub proxy: Option<ProxyHeaders>,
+    pub roles: GroupRoles,
+    /// Whether nobody signs in by a password.
+    pub hides_password: bool,
+}
+
+impl SignInOptions {
+    /// What people call the provider.
+    pub(crate) fn provider_name(&self) -> &str {
+        let provider = self.provider.as_ref();
+        provider.map_or("OpenID Connect", IdentityProvider::name)
+    }
+
+    /// What people call a source.
+    pub(crate) fn source_name(&self, source: UserSource) -> &str {
+        match source {
+            UserSource::Local => "Local",
+            UserSource::Oidc => self.provider_name(),
+            UserSource::Proxy => "Reverse proxy",
+        }
+    }
+}

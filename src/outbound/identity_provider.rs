@@ -1,0 +1,409 @@
+//! The OpenID Connect provider that people sign in with: its discovery document and keys, and the exchange of a code
+//! for what it says of somebody (OpenID Connect Core 1.0, section 3.1).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Mutex;
+use url::{Url, form_urlencoded};
+
+use crate::base::{Clock, Timestamp};
+use crate::model::access::Secret;
+use crate::model::identity::{Identity, UserSource};
+use crate::model::limits::{TOKEN_DEADLINE, TOKEN_PAUSE};
+use crate::outbound::Outbound;
+use crate::outbound::transport::{HttpTransport, TransportRequest, TransportResponse};
+use crate::wire::client_credentials as wire;
+use crate::wire::id_token::{Claims, Expected, IdTokenError, KeySet, verify};
+
+/// How long the discovery document and the keys are used.
+const FRESH_FOR: Duration = Duration::from_secs(3_600);
+
+/// How long they are used while the provider cannot be asked.
+const USABLE_FOR: Duration = Duration::from_secs(24 * 3_600);
+
+/// Between two looks for a key that is not known: whoever makes up key ids causes no more requests.
+const KEYS_PAUSE: Duration = Duration::from_secs(60);
+
+/// How to be a client of the provider.
+#[derive(Clone, Debug)]
+pub struct ProviderOptions {
+    /// What people call it.
+    pub name: String,
+    /// Exactly as it calls itself.
+    pub issuer: String,
+    pub client_id: String,
+    pub client_secret: Option<Secret>,
+    pub scopes: Vec<String>,
+    /// The claims with the name and the groups of somebody.
+    pub user_claim: String,
+    pub groups_claim: String,
+    /// Where it sends people back to.
+    pub redirect_url: String,
+}
+
+/// A client of the provider. Cheap to clone.
+#[derive(Clone)]
+pub struct IdentityProvider {
+    options: Arc<ProviderOptions>,
+    transport: HttpTransport,
+    clock: Clock,
+    known: Arc<Mutex<Known>>,
+}
+
+/// The secrets of one sign-in.
+#[derive(Clone, Copy, Debug)]
+pub struct SignInSecrets<'a> {
+    pub state: &'a str,
+    pub nonce: &'a str,
+    /// The challenge of PKCE (RFC 7636), or what answers it.
+    pub pkce: &'a str,
+    /// When it began, if somebody who is known already has to show up again.
+    pub again_since: Option<Timestamp>,
+}
+
+/// Why nobody was signed in. Without secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderError {
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("{0}")]
+    Answer(String),
+    #[error("its ID token is not valid: {0}")]
+    Token(#[from] IdTokenError),
+    #[error("it tells nothing by the name of {0}, which oidc.user_claim asks for")]
+    NoName(String),
+    #[error("it has not verified the e-mail address")]
+    Unverified,
+}
+
+#[derive(Default)]
+struct Known {
+    provider: Option<Arc<Provider>>,
+    read_at: Timestamp,
+    failed: Option<(Timestamp, ProviderError)>,
+}
+
+struct Provider {
+    metadata: Metadata,
+    keys: KeySet,
+}
+
+/// What is used of a discovery document (OpenID Connect Discovery 1.0, section 3).
+#[derive(Deserialize)]
+struct Metadata {
+    issuer: String,
+    authorization_endpoint: Url,
+    token_endpoint: Url,
+    jwks_uri: Url,
+    userinfo_endpoint: Option<Url>,
+    end_session_endpoint: Option<Url>,
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
+}
+
+impl Metadata {
+    /// Where secrets are sent to, and keys come from.
+    fn called(&self) -> impl Iterator<Item = &Url> {
+        let always = [
+            &self.authorization_endpoint,
+            &self.token_endpoint,
+            &self.jwks_uri,
+        ];
+        always.into_iter().chain(&self.userinfo_endpoint)
+    }
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    id_token: String,
+    access_token: Option<String>,
+}
+
+impl Outbound {
+    /// A client of a provider, whose requests are under the same policy as all others.
+    pub fn identity_provider(&self, options: ProviderOptions) -> IdentityProvider {
+        IdentityProvider {
+            options: Arc::new(options),
+            transport: self.transport.clone(),
+            clock: self.clock.clone(),
+            known: Arc::default(),
+        }
+    }
+}
+
+impl IdentityProvider {
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    /// Where somebody's browser goes to sign in.
+    pub async fn authorization_url(
+        &self,
+        secrets: SignInSecrets<'_>,
+    ) -> Result<Url, ProviderError> {
+        let provider = self.provider(false).await?;
+        let mut url = provider.metadata.authorization_endpoint.clone();
+        let mut query = url.query_pairs_mut();
+        query.extend_pairs([
+            ("response_type", "code"),
+            ("client_id", &self.options.client_id),
+            ("redirect_uri", &self.options.redirect_url),
+            ("scope", &self.options.scopes.join(" ")),
+            ("state", secrets.state),
+            ("nonce", secrets.nonce),
+            ("code_challenge", secrets.pkce),
+            ("code_challenge_method", "S256"),
+        ]);
+        if secrets.again_since.is_some() {
+            query.extend_pairs([("prompt", "login"), ("max_age", "0")]);
+        }
+        drop(query);
+        Ok(url)
+    }
+
+    /// Where somebody's browser goes to sign out there, too, if the provider has such a place.
+    pub async fn end_session_url(&self) -> Result<Option<Url>, ProviderError> {
+        let provider = self.provider(false).await?;
+        let mut url = provider.metadata.end_session_endpoint.clone();
+        if let Some(url) = &mut url {
+            let client = ("client_id", &self.options.client_id);
+            url.query_pairs_mut().append_pair(client.0, client.1);
+        }
+        Ok(url)
+    }
+
+    /// Whether an answer that names its issuer (RFC 9207) is from this provider.
+    pub fn is_issuer(&self, issuer: &str) -> bool {
+        self.options.issuer == issuer
+    }
+
+    /// Exchanges the code of a sign-in for who signed in.
+    pub async fn identify(
+        &self,
+        code: &str,
+        secrets: SignInSecrets<'_>,
+    ) -> Result<Identity, ProviderError> {
+        let provider = self.provider(false).await?;
+        let tokens = self
+            .exchange(&provider.metadata, code, secrets.pkce)
+            .await?;
+        let expected = Expected {
+            issuer: &self.options.issuer,
+            client_id: &self.options.client_id,
+            nonce: secrets.nonce,
+            authenticated_since: secrets.again_since,
+        };
+        let verify = |keys| verify(&tokens.id_token, keys, expected, self.clock.now());
+        let claims = match verify(&provider.keys) {
+            Err(IdTokenError::UnknownKey) => verify(&self.provider(true).await?.keys),
+            verified => verified,
+        }?;
+        let claims = self.with_user_info(&provider.metadata, &tokens, claims);
+        self.identity(&claims.await?)
+    }
+
+    fn identity(&self, claims: &Claims) -> Result<Identity, ProviderError> {
+        let ProviderOptions {
+            issuer,
+            user_claim,
+            groups_claim,
+            ..
+        } = &*self.options;
+        let name = claims.text(user_claim);
+        let name = name.ok_or_else(|| ProviderError::NoName(user_claim.clone()))?;
+        if user_claim == "email" && claims.denies("email_verified") {
+            return Err(ProviderError::Unverified);
+        }
+        let subject = claims.text("sub").ok_or(IdTokenError::Subject)?;
+        Ok(Identity {
+            source: UserSource::Oidc,
+            subject: format!("{issuer} {subject}"),
+            name: name.to_owned(),
+            groups: claims.texts(groups_claim),
+            authenticated_at: claims.authenticated_at(),
+        })
+    }
+
+    /// Many providers tell names and groups at their UserInfo endpoint alone.
+    async fn with_user_info(
+        &self,
+        metadata: &Metadata,
+        tokens: &Tokens,
+        claims: Claims,
+    ) -> Result<Claims, ProviderError> {
+        let wanted = [&self.options.user_claim, &self.options.groups_claim];
+        let is_complete = wanted.iter().all(|name| claims.has(name));
+        let (Some(url), Some(token), false) = (
+            &metadata.userinfo_endpoint,
+            &tokens.access_token,
+            is_complete,
+        ) else {
+            return Ok(claims);
+        };
+        let bearer = wire::bearer(&Secret::new(token));
+        let answer = self.call(Method::GET, url, Some(&bearer), Bytes::new());
+        let answer = answer.await?;
+        let more = Claims::read(&answer.body).filter(|_| answer.status == 200);
+        // Someone else's claims could be put in their place (section 5.3.2).
+        let more = more.filter(|more| more.text("sub") == claims.text("sub"));
+        let wrong = || ProviderError::Answer(format!("{url} answered {}", answer.status));
+        Ok(claims.with(more.ok_or_else(wrong)?))
+    }
+
+    async fn exchange(
+        &self,
+        metadata: &Metadata,
+        code: &str,
+        verifier: &str,
+    ) -> Result<Tokens, ProviderError> {
+        let methods = metadata.token_endpoint_auth_methods_supported.as_ref();
+        let basic = "client_secret_basic";
+        let takes_basic = methods.is_none_or(|all| all.iter().any(|method| method == basic));
+        let (authorization, form) = self.token_request(code, verifier, takes_basic);
+        let url = &metadata.token_endpoint;
+        let answer = self.call(Method::POST, url, authorization.as_ref(), form);
+        let answer = answer.await?;
+        if answer.status != 200 {
+            let problem = wire::read(answer.status, &answer.body).err();
+            return Err(ProviderError::Answer(problem.unwrap_or_default()));
+        }
+        read(url, &answer)
+    }
+
+    /// The header `Authorization`, if there is one, and the form that fetch the tokens (RFC 6749, sections 2.3.1 and 4.1.3).
+    fn token_request(
+        &self,
+        code: &str,
+        verifier: &str,
+        takes_basic: bool,
+    ) -> (Option<Secret>, Bytes) {
+        let (id, secret) = (&self.options.client_id, &self.options.client_secret);
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.extend_pairs([
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", &self.options.redirect_url),
+            ("code_verifier", verifier),
+            ("client_id", id),
+        ]);
+        let in_form = secret.as_ref().filter(|_| !takes_basic);
+        form.extend_pairs(in_form.map(|secret| ("client_secret", secret.reveal())));
+        let encoded =
+            |text: &str| -> String { form_urlencoded::byte_serialize(text.as_bytes()).collect() };
+        let in_header = secret.as_ref().filter(|_| takes_basic);
+        let header = in_header.map(|secret| wire::basic(&encoded(id), &encoded(secret.reveal())));
+        (header, form.finish().into())
+    }
+
+    /// What is known of the provider, or with `looks_again` a newer version of that.
+    async fn provider(&self, looks_again: bool) -> Result<Arc<Provider>, ProviderError> {
+        let mut known = self.known.lock().await;
+        let now = self.clock.now();
+        let age = now.since(known.read_at);
+        let lasts = if looks_again { KEYS_PAUSE } else { FRESH_FOR };
+        if let Some(provider) = known.provider.as_ref().filter(|_| age < lasts) {
+            return Ok(Arc::clone(provider));
+        }
+        let usable = known.provider.clone().filter(|_| age < USABLE_FOR);
+        if let Some((at, error)) = &known.failed
+            && now.since(*at) < TOKEN_PAUSE
+        {
+            return usable.ok_or_else(|| error.clone());
+        }
+        match self.discover().await {
+            Ok(provider) => {
+                *known = Known {
+                    provider: Some(Arc::clone(&provider)),
+                    read_at: self.clock.now(),
+                    failed: None,
+                };
+                Ok(provider)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the sign-in provider cannot be asked");
+                known.failed = Some((self.clock.now(), error.clone()));
+                usable.ok_or(error)
+            }
+        }
+    }
+
+    async fn discover(&self) -> Result<Arc<Provider>, ProviderError> {
+        let issuer = &self.options.issuer;
+        let wrong = |problem: String| ProviderError::Answer(problem);
+        let url = format!(
+            "{}/.well-known/openid-configuration",
+            issuer.trim_end_matches('/')
+        );
+        let url = Url::parse(&url).map_err(|error| wrong(format!("{url}: {error}")))?;
+        let metadata: Metadata = read(&url, &self.get(&url).await?)?;
+        if metadata.issuer != *issuer {
+            let named = metadata.issuer;
+            return Err(wrong(format!(
+                "{url} calls the issuer {named:?}; set oidc.issuer to exactly that"
+            )));
+        }
+        if url.scheme() == "https"
+            && let Some(plain) = metadata.called().find(|it| it.scheme() != "https")
+        {
+            return Err(wrong(format!("{url} leads to {plain}, which is not https")));
+        }
+        let found = self.get(&metadata.jwks_uri).await?;
+        let keys = KeySet::read(&found.body);
+        let keys = keys.map_err(|problem| wrong(format!("{}: {problem}", metadata.jwks_uri)))?;
+        Ok(Arc::new(Provider { metadata, keys }))
+    }
+
+    async fn get(&self, url: &Url) -> Result<TransportResponse, ProviderError> {
+        self.call(Method::GET, url, None, Bytes::new()).await
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        url: &Url,
+        authorization: Option<&Secret>,
+        body: Bytes,
+    ) -> Result<TransportResponse, ProviderError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if method == Method::POST {
+            let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+            headers.insert(CONTENT_TYPE, form);
+        }
+        if let Some(value) = authorization
+            && let Ok(mut value) = HeaderValue::from_str(value.reveal())
+        {
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let request = TransportRequest {
+            method,
+            url: url.clone(),
+            headers,
+            body,
+            deadline: TOKEN_DEADLINE,
+            late: None,
+            tls: None,
+        };
+        let sent = self.transport.send(request).await;
+        sent.map_err(|error| ProviderError::Unreachable(format!("{url}: {error}")))
+    }
+}
+
+fn read<T: DeserializeOwned>(url: &Url, answer: &TransportResponse) -> Result<T, ProviderError> {
+    let problem = match answer.status {
+        200 => match serde_json::from_slice(&answer.body) {
+            Ok(read) => return Ok(read),
+            // Without its text, which may be a token.
+            Err(_) => "answered something else than what is expected there".to_owned(),
+        },
+        status => format!("answered {status}"),
+    };
+    Err(ProviderError::Answer(format!("{url} {problem}")))
+}
