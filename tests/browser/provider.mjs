@@ -1,43 +1,54 @@
 // A real OpenID Connect provider, whose people sign in by their names and are in the groups that the test says.
 
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 import Provider from "oidc-provider";
 
 const SECRET = "a secret that the client and the provider know";
 
 export class IdentityProvider {
-  /** People by their names, each with their groups. */
-  people = new Map();
-
-  #server;
-  #port;
-
   static async start() {
     const provider = new IdentityProvider();
+    provider.#folder = await mkdtemp(join(tmpdir(), "provider-"));
+    await writeFile(join(provider.#folder, "secret"), SECRET);
     await provider.resume();
     return provider;
   }
+
+  /** The groups of people by their names. */
+  people = new Map();
+
+  #folder;
+  #server;
+  #port = 0;
+  #provider;
 
   get issuer() {
     return `http://127.0.0.1:${this.#port}`;
   }
 
   /** The flags of an appliance whose people sign in here. */
-  flags(url) {
-    const flags = ["--public-url", url, "--oidc-issuer", this.issuer, "--oidc-client-id", "everpost"];
+  flags() {
+    const secret = ["--oidc-client-secret-file", join(this.#folder, "secret")];
+    const client = ["--oidc-issuer", this.issuer, "--oidc-client-id", "everpost", ...secret];
     const roles = ["--sign-in-admin-groups", "root", "--sign-in-operator-groups", "ops"];
-    return [...flags, "--oidc-client-secret", SECRET, "--oidc-name", "Example ID", ...roles];
+    return [...client, "--oidc-name", "Example ID", ...roles];
   }
 
-  /** Answers again, at the address of before, and sends people back to `url`. */
-  async resume(url) {
-    this.#server = createServer((request, answer) => this.#answer(request, answer));
-    await new Promise((resolve) => this.#server.listen(this.#port ?? 0, "127.0.0.1", resolve));
+  /** Ends for good. */
+  async remove() {
+    await this.stop();
+    await rm(this.#folder, { recursive: true });
+  }
+
+  /** Listens, after a stop at the same address. */
+  async resume() {
+    this.#server = createServer((request, answer) => this.#provider.callback()(request, answer));
+    await new Promise((resolve) => this.#server.listen(this.#port, "127.0.0.1", resolve));
     this.#port = this.#server.address().port;
-    if (url) {
-      this.#provider = this.#make(url);
-    }
   }
 
   async stop() {
@@ -45,19 +56,10 @@ export class IdentityProvider {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  #provider;
-
+  /** Sends people back to the appliance at `url`. */
   serve(url) {
-    this.#provider = this.#make(url);
-  }
-
-  #answer(request, answer) {
-    this.#provider.callback()(request, answer);
-  }
-
-  #make(url) {
     const client = { client_id: "everpost", client_secret: SECRET, redirect_uris: [`${url}/admin/login/callback`] };
-    const provider = new Provider(this.issuer, {
+    this.#provider = new Provider(this.issuer, {
       clients: [client],
       claims: { openid: ["sub"], profile: ["preferred_username", "groups"], email: ["email"] },
       pkce: { required: () => true },
@@ -65,10 +67,9 @@ export class IdentityProvider {
         accountId: id,
         claims: () => ({ sub: id, preferred_username: id, groups: this.people.get(id) ?? [] }),
       }),
-      // The pages of its developers: a name and any password.
+      // The pages of its developers: any name with any password.
       features: { devInteractions: { enabled: true } },
     });
-    provider.on("server_error", (_, error) => console.error(error));
-    return provider;
+    this.#provider.on("server_error", (_, error) => console.error(error));
   }
 }

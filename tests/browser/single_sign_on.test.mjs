@@ -1,7 +1,6 @@
 // Signing in with a real OpenID Connect provider: who gets in, in which role, and who does not.
 
 import assert from "node:assert/strict";
-import { createServer } from "node:net";
 import { after, before, test } from "node:test";
 
 import { Appliance } from "../clients/appliance.mjs";
@@ -13,21 +12,11 @@ let browser;
 let provider;
 let appliance;
 
-/** A port that is free just now: the provider and the appliance have to know each other's addresses. */
-async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
 before(async () => {
   browser = await openBrowser();
   provider = await IdentityProvider.start();
-  const listen = `127.0.0.1:${await freePort()}`;
-  provider.serve(`http://${listen}`);
-  appliance = await Appliance.start("--listen", listen, ...provider.flags(`http://${listen}`));
+  appliance = await Appliance.start(...provider.flags());
+  provider.serve(appliance.url);
   const ann = await arrive();
   await ann.claim(appliance);
   await ann.leave();
@@ -36,7 +25,7 @@ before(async () => {
 after(async () => {
   await browser?.close();
   await appliance?.stop();
-  await provider?.stop();
+  await provider?.remove();
 });
 
 const arrive = (options) => Administrator.arrive(browser, appliance.url, options);
@@ -93,12 +82,18 @@ for (const javaScriptEnabled of [true, false]) {
   });
 }
 
-test("without the provider, local users get in by their passwords", async () => {
+test("without the provider, local users get in by their passwords", async (t) => {
   await provider.stop();
-  const ann = await arriveAt("/admin/login");
-  // What it has learned of the provider is good for an hour, so the way there leads nowhere but for the browser.
+  t.after(() => provider.resume());
+  const other = await Appliance.start(...provider.flags()); // it has never reached the provider
+  t.after(() => other.stop());
+  const ann = await Administrator.arrive(browser, other.url);
+  ann.allow(/401/);
+  await ann.claim(other);
+  await ann.signOut();
+  await ann.follow("Sign in with Example ID");
+  await ann.sees("Example ID cannot be reached");
   await ann.signIn();
   await ann.isOn("Overview");
   await ann.leave();
-  await provider.resume(appliance.url);
 });
