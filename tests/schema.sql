@@ -67,7 +67,7 @@ CREATE TABLE subscription_rule ( subscription_id INTEGER NOT NULL REFERENCES eve
 CREATE TABLE subscription_total ( subscription_id INTEGER PRIMARY KEY, matched INTEGER NOT NULL, pending INTEGER NOT NULL, delivered INTEGER NOT NULL, dead_lettered INTEGER NOT NULL, dropped INTEGER NOT NULL, dead_letters INTEGER NOT NULL ) STRICT;
 CREATE TABLE topic ( id INTEGER PRIMARY KEY AUTOINCREMENT, namespace_id INTEGER REFERENCES namespace (id), name TEXT NOT NULL COLLATE NOCASE, definition TEXT NOT NULL, key1 TEXT NOT NULL, key2 TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, deleted_at INTEGER, key1_used_at INTEGER, key2_used_at INTEGER ) STRICT;
 CREATE TABLE topic_rollup ( topic_id INTEGER NOT NULL, start_at INTEGER NOT NULL, published INTEGER NOT NULL, unmatched INTEGER NOT NULL, data_bytes INTEGER NOT NULL, PRIMARY KEY (topic_id, start_at) ) STRICT, WITHOUT ROWID;
-CREATE TABLE user ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE COLLATE NOCASE, password_hash TEXT NOT NULL, role TEXT NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')), created_at INTEGER NOT NULL, disabled_at INTEGER, signed_in_at INTEGER, link_hash TEXT, link_expires_at INTEGER, totp TEXT, totp_step INTEGER, time_zone TEXT ) STRICT;
+CREATE TABLE user ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE COLLATE NOCASE, password_hash TEXT NOT NULL, role TEXT NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')), created_at INTEGER NOT NULL, disabled_at INTEGER, signed_in_at INTEGER, link_hash TEXT, link_expires_at INTEGER, totp TEXT, totp_step INTEGER, time_zone TEXT, source TEXT NOT NULL DEFAULT 'local' CHECK (source IN ('local', 'oidc', 'proxy')), subject TEXT, CHECK ((source = 'local') = (subject IS NULL)) ) STRICT;
 CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit log is not changed'); END;
 CREATE UNIQUE INDEX dead_letter_blob_pending ON dead_letter_blob (subscription_id) WHERE stored_at IS NULL;
 CREATE UNIQUE INDEX delivery_lock ON delivery (lock_token) WHERE lock_token IS NOT NULL;
@@ -77,3 +77,4 @@ CREATE UNIQUE INDEX message_session_name ON message_session (subscription_id, na
 CREATE UNIQUE INDEX namespace_name ON namespace (name) WHERE deleted_at IS NULL;
 CREATE UNIQUE INDEX topic_name ON topic (name) WHERE deleted_at IS NULL;
 CREATE UNIQUE INDEX user_link ON user (link_hash) WHERE link_hash IS NOT NULL;
+CREATE UNIQUE INDEX user_subject ON user (source, subject) WHERE subject IS NOT NULL;

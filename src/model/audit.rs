@@ -296,7 +296,7 @@ pub enum AuditAction {
     SetUp,
     SignIn,
     /// The sign-in provider or a reverse proxy knows the person, and there is a reason against it here.
-    RefuseSignIn {
+    RejectSignIn {
         reason: String,
     },
     SignOut,
@@ -461,7 +461,7 @@ impl AuditEntry {
             SendTestMessage => format!("Sent test message to {target}"),
             SetUp => format!("Set up Everpost with administrator {}", target.name),
             SignIn => "Signed in".to_owned(),
-            RefuseSignIn { reason } => format!("Was refused to sign in: {reason}"),
+            RejectSignIn { reason } => format!("Was rejected at sign-in: {reason}"),
             SignOut => "Signed out".to_owned(),
             ChangePassword => format!("Changed {}", of("password")),
             CreatePasswordLink => format!("Created password link for {target}"),

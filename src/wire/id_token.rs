@@ -283,7 +283,9 @@ fn check(claims: &Claims, expected: Expected<'_>, now_s: i64) -> Result<(), IdTo
     let told = claims.seconds("auth_time");
     let since = expected.authenticated_since.map(|at| at.as_ms() / 1_000);
     match told.zip(since) {
-        Some((told, since)) if told + CLOCK_SKEW_S < since => Err(IdTokenError::Stale),
+        Some((told, since)) if told.saturating_add(CLOCK_SKEW_S) < since => {
+            Err(IdTokenError::Stale)
+        }
         _ => Ok(()),
     }
 }

@@ -52,7 +52,7 @@ def test_whom_the_proxy_names_is_signed_in_with_the_role_of_the_groups(appliance
     assert users(appliance)["eve"]["role"] == "viewer"
     answer = ask(session, appliance, "/admin/topics", "eve", "others")
     assert answer.status_code == 403 and "none of your groups has the role" in answer.text
-    entry = appliance.manage("GET", "/everpost/audit?action=RefuseSignIn")["value"][0]
+    entry = appliance.manage("GET", "/everpost/audit?action=RejectSignIn")["value"][0]
     assert entry["actor"] == "eve" and "others" in entry["sentence"]
 
     # The session is the proxy's to give: without it, or by another way, the cookie opens nothing.

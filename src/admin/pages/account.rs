@@ -27,7 +27,7 @@ async fn draw_account(call: &Call, refusals: Vec<Refusal>) -> PageResult {
     let (visitor, accounts) = (&call.visitor, call.people.accounts());
     let zone = visitor.time_zone.clone().unwrap_or_default();
     answer!("pages/account.html", visitor, "Your account", {
-        source: String = call.sign_in.source_name(visitor.source).to_owned(),
+        source: String = call.sign_in.source_in_words(visitor.source).to_owned(),
         recovery_codes: u64 = accounts.recovery_codes(visitor.id).await?,
         form: Filled<AccountForm> = Filled::with(AccountForm { zone }).with_faults(refusals),
         sessions: Vec<SessionRow> = sessions_of(call, Some(visitor.id)).await?,

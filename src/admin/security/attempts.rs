@@ -21,6 +21,12 @@ pub(crate) const LIFE: Duration = Duration::from_secs(10 * 60);
 /// Sign-ins that have ended, and whose cookies have not. Each had a genuine code of the provider or cost a request to it.
 const ENDED_MAX: usize = 10_000;
 
+/// How often the audit log has that the same person was rejected.
+const REJECTION_RECORDED_EVERY: Duration = Duration::from_secs(5 * 60);
+
+/// People who were rejected lately that are remembered: as many as an organisation may have by mistake.
+const REJECTED_MAX: usize = 1_000;
+
 /// Codes that are exchanged at once, since anybody may come with one.
 const EXCHANGES_MAX: usize = 16;
 
@@ -42,6 +48,8 @@ pub(crate) struct Attempts {
     /// The oldest first.
     ended: Mutex<VecDeque<String>>,
     exchanges: Semaphore,
+    /// Who was rejected, the first ones first.
+    rejected: Mutex<VecDeque<(String, Timestamp)>>,
 }
 
 impl Attempts {
@@ -51,6 +59,7 @@ impl Attempts {
             key: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()),
             ended: Mutex::default(),
             exchanges: Semaphore::new(EXCHANGES_MAX),
+            rejected: Mutex::default(),
         }
     }
 
@@ -77,6 +86,21 @@ impl Attempts {
     /// The right to exchange a code, while it is held; `None` where too many do.
     pub(crate) fn exchange(&self) -> Option<SemaphorePermit<'_>> {
         self.exchanges.try_acquire().ok()
+    }
+
+    /// Whether somebody who is rejected now was not within the last minutes: a page that stays open asks again and
+    /// again, and is no news for the audit log.
+    pub(crate) fn is_first_rejection(&self, subject: &str, now: Timestamp) -> bool {
+        let mut rejected = self.rejected.lock().unwrap();
+        rejected.retain(|(_, at)| now.since(*at) < REJECTION_RECORDED_EVERY);
+        let is_first = rejected.iter().all(|(each, _)| each != subject);
+        if is_first {
+            if rejected.len() >= REJECTED_MAX {
+                rejected.pop_front();
+            }
+            rejected.push_back((subject.to_owned(), now));
+        }
+        is_first
     }
 
     /// Whether it had not ended before.

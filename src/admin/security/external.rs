@@ -26,9 +26,11 @@ pub(crate) async fn admit(
             Err(error) => error.to_string(),
         },
     };
-    let source = site.sign_in.source_name(identity.source);
-    let people = &site.people;
-    people.record_refusal(&by, name, reason.clone()).await?;
+    let source = site.sign_in.source_in_words(identity.source);
+    if site.attempts.is_first_rejection(&identity.subject, now) {
+        let people = &site.people;
+        people.record_rejection(&by, name, reason.clone()).await?;
+    }
     Ok(Err(format!(
         "You are signed in with {source} as {name}, but not here: {reason}."
     )))

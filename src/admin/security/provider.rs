@@ -116,7 +116,10 @@ async fn identify(from: &Stranger) -> Result<(Attempt, Identity), String> {
     if form.has("error") {
         let (code, text) = (form.raw("error"), form.raw("error_description"));
         let said: String = format!("{code} {text}").chars().take(200).collect();
-        tracing::warn!(error = said, "the sign-in provider refused a sign-in");
+        tracing::warn!(
+            error = said,
+            "the sign-in provider did not sign somebody in"
+        );
         let said = print::visible(said.trim());
         return Err(format!("{name} did not sign you in: {said}."));
     }

@@ -43,4 +43,12 @@ impl SignInOptions {
             UserSource::Proxy => "Reverse proxy",
         }
     }
+
+    /// The same within a sentence.
+    pub(crate) fn source_in_words(&self, source: UserSource) -> &str {
+        match source {
+            UserSource::Proxy => "the reverse proxy",
+            UserSource::Local | UserSource::Oidc => self.source_name(source),
+        }
+    }
 }

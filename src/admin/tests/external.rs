@@ -252,7 +252,7 @@ async fn whoever_has_no_role_is_told_so_and_recorded() {
     ]);
     let recorded = last_activity(&appliance).await;
     assert!(
-        recorded.starts_with("Was refused to sign in: none of your groups"),
+        recorded.starts_with("Was rejected at sign-in: none of your groups"),
         "{recorded}"
     );
     eve.open("/admin").await.expect(&["Sign in with Keycloak"]);
@@ -448,7 +448,7 @@ async fn a_trusted_proxy_says_who_it_is() {
     eve.headers = named("eve", "guests");
     let shown = eve.open("/admin/users").await;
     assert_eq!(shown.status, StatusCode::FORBIDDEN);
-    shown.expect(&["You are signed in with Reverse proxy as eve, but not here"]);
+    shown.expect(&["You are signed in with the reverse proxy as eve, but not here"]);
     // Another person, and nobody any more: the session is not used by the next.
     eve.headers = named("root", "root");
     eve.open("/admin/account")

@@ -157,7 +157,7 @@ settings! {
          oidc.issuer or sign_in.proxy_user_header.";
     list sign_in_admin_groups: Vec<String> = "sign_in.admin_groups", "Groups of administrators", List("GROUP"), "", group,
         "Groups at oidc.issuer, or of sign_in.proxy_groups_header, whose people have the role admin; * for everybody. The \
-         strongest role that somebody's groups have counts, and whoever has none is refused.";
+         strongest role that somebody's groups have counts, and whoever has none is rejected.";
     list sign_in_operator_groups: Vec<String> = "sign_in.operator_groups", "Groups of operators", List("GROUP"), "", group,
         "Groups whose people have the role operator.";
     list sign_in_viewer_groups: Vec<String> = "sign_in.viewer_groups", "Groups of viewers", List("GROUP"), "", group,

@@ -48,14 +48,14 @@ impl People {
         Ok(admitted.await?)
     }
 
-    /// Records that somebody was refused.
-    pub async fn record_refusal(
+    /// Records that somebody was rejected.
+    pub async fn record_rejection(
         &self,
         by: &Caller,
         name: &str,
         reason: String,
     ) -> Result<(), StoreError> {
-        let action = AuditAction::RefuseSignIn { reason };
+        let action = AuditAction::RejectSignIn { reason };
         let entry = by.did(action, Target::user(name));
         self.accounts.record(entry).await
     }
