@@ -99,7 +99,7 @@ pub(super) fn authorize_publisher(
     address: Option<IpAddr>,
 ) -> Result<(), ApiError> {
     if let Credential::Bearer(token) = credential {
-        return check_operator(state, token, address).map(drop);
+        return check_role(state, token, address, Role::Operator).map(drop);
     }
     if topic.topic.definition.disable_local_auth {
         return Err(ApiError::unauthorized(format!(
@@ -309,16 +309,17 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Who the bearer of `token` is, who must be allowed to do what operators may: publish and receive.
-pub(super) fn check_operator(
+/// Who the bearer of `token` is, who must have this role.
+pub(super) fn check_role(
     state: &ApiState,
     token: &Secret,
     address: Option<IpAddr>,
+    role: Role,
 ) -> Result<Caller, ApiError> {
     let principal = Principal::of(state, token, address)?.ok_or_else(|| {
         ApiError::unauthorized("The bearer token is neither the management token nor an API token.")
     })?;
-    principal.check(Role::Operator)?;
+    principal.check(role)?;
     Ok(principal.caller)
 }
 

@@ -26,6 +26,10 @@ use crate::wire::{BadInput, BadInputKind};
 /// Azure's code for a webhook that has not agreed (rule 5).
 pub(super) const VALIDATION_FAILED: &str = "Url validation";
 
+/// A conflict with as many as there may be, and one with what is there already.
+pub(super) const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+pub(super) const ENTITY_EXISTS: &str = "EntityAlreadyExists";
+
 /// Where clients of namespaces look for the code (rule N3).
 const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 
@@ -148,6 +152,11 @@ impl ApiError {
         );
         error.retry_after_s = Some(RETRY_AFTER_BUSY_S);
         error
+    }
+
+    /// The paths of all fields that are wrong.
+    pub(super) fn paths(&self) -> Vec<String> {
+        self.faults.iter().map(|fault| fault.path.clone()).collect()
     }
 
     pub(super) fn conflict(explanation: impl Into<String>) -> Self {
@@ -388,13 +397,19 @@ impl From<ManageError> for ApiError {
             ManageError::TooManyNamespaces
             | ManageError::TooManyTopics(..)
             | ManageError::TooManySubscriptions(_)
-            | ManageError::TopicInTheWay(_)
+            | ManageError::TooManyRules(_) => Self {
+                detail: QUOTA_EXCEEDED,
+                ..Self::conflict(explanation)
+            },
+            ManageError::Exists(_) => Self {
+                detail: ENTITY_EXISTS,
+                ..Self::conflict(explanation)
+            },
+            ManageError::TopicInTheWay(_)
             | ManageError::OfQueue(_)
             | ManageError::NameInUse(_)
             | ManageError::OfServiceBus(_)
             | ManageError::EventSubscriptionInTheWay(..)
-            | ManageError::RuleExists(..)
-            | ManageError::TooManyRules(_)
             | ManageError::TooManySecrets(_) => Self::conflict(explanation),
             ManageError::BuiltIn(_) => Self::forbidden(explanation),
             ManageError::NotValidated { .. } => {

@@ -20,6 +20,7 @@ mod publish;
 mod receive;
 mod routes;
 mod run_to_completion;
+mod service_bus;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -167,10 +168,14 @@ fn router(state: ApiState, others: Router) -> Router {
         .layer(middleware::from_fn_with_state(state.clone(), error::finish))
         .with_state(state.clone())
         .merge(others)
+        .layer(middleware::from_fn_with_state(
+            state.clone(),
+            service_bus::administration::intercept,
+        ))
         .layer(middleware::from_fn(run_to_completion::run_to_completion))
         .layer(middleware::from_fn_with_state(
             state.clone(),
-            receive::service_bus::intercept,
+            service_bus::runtime::intercept,
         ))
         .layer(middleware::from_fn_with_state(
             state,

@@ -36,7 +36,7 @@ pub use housekeeping::retention::{Preview, StorageReport, StorageStatus};
 pub use manage::ManageError;
 pub use manage::alerts::AlertError;
 pub use manage::inspectors::InspectorError;
-pub use manage::queues::Queue;
+pub use manage::queues::{Put, Queue};
 pub use manage::validate::UnknownCode;
 pub use publish::PublishError;
 pub use publish::messages::NewMessage;

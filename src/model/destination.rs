@@ -1,5 +1,6 @@
 //! Destinations of a subscription's events, and their settings.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use url::Url;
@@ -154,6 +155,8 @@ pub struct QueueRules {
     /// Of a subscription with rules: messages that a rule cannot be evaluated for become dead letters. Otherwise such a
     /// rule does not match.
     pub keeps_unevaluated: bool,
+    /// Properties that are kept and shown without effect, as JSON by their names.
+    pub inert: BTreeMap<String, String>,
 }
 
 impl QueueRules {
@@ -186,6 +189,7 @@ impl Default for QueueRules {
             forward_to: None,
             forward_dead_letters_to: None,
             keeps_unevaluated: false,
+            inert: BTreeMap::new(),
         }
     }
 }

@@ -341,6 +341,13 @@ pub const FORWARDED_AT_ONCE_MAX: usize = 100;
 /// The shortest life of messages that a queue may set.
 pub const MESSAGE_TIME_TO_LIVE_MIN: Duration = Duration::from_secs(1);
 
+/// The shortest time after which an idle queue may be deleted, and characters of what is noted about one (rule S1).
+pub const IDLE_MIN: Duration = Duration::from_secs(300);
+pub const USER_METADATA_MAX: usize = 1_024;
+
+/// Messages that are not available, and are looked at to count what is scheduled in a queue.
+pub const SCHEDULED_COUNTED_MAX: u64 = 10_000;
+
 /// Bytes of a message, or of a batch of them.
 pub const MESSAGE_BYTES_MAX: u64 = 1_048_576;
 

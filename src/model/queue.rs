@@ -25,6 +25,15 @@ pub struct QueueDefinition {
     pub rules: QueueRules,
 }
 
+/// How many messages lie in a queue, or in a subscription of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Those that are locked or deferred included.
+    pub active: u64,
+    pub scheduled: u64,
+    pub dead_letters: u64,
+}
+
 impl QueueDefinition {
     /// The queue, or subscription of messages, that this subscription is; `None` for one that is pushed.
     pub fn of(subscription: &SubscriptionDefinition) -> Option<Self> {

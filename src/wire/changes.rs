@@ -6,6 +6,7 @@ use crate::base::Timestamp;
 use crate::model::audit::{AuditAction, AuditEntry, Change, Target, TargetKind};
 use crate::model::name::{NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::probation::Health;
+use crate::model::queue::QueueCounts;
 use crate::model::registry::Registry;
 use crate::wire::resource::{self, Observed};
 
@@ -48,7 +49,7 @@ fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Valu
     }
     if target.kind == TargetKind::Queue {
         let topic = topic(name)?;
-        return resource::render_queue(topic, topic.queue()?, 0, 0);
+        return resource::render_queue(topic, topic.queue()?, QueueCounts::default());
     }
     if target.kind == TargetKind::ServiceBusTopic {
         return Some(resource::render_service_bus_topic(topic(name)?));
@@ -66,7 +67,11 @@ fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Valu
     let topic = topic(of)?;
     let subscription = topic.subscription(&SubscriptionName::parse(name).ok()?)?;
     if target.kind == TargetKind::ServiceBusSubscription {
-        return resource::render_service_bus_subscription(topic, subscription, 0, 0);
+        return resource::render_service_bus_subscription(
+            topic,
+            subscription,
+            QueueCounts::default(),
+        );
     }
     let observed = Observed {
         health: &Health::default(),

@@ -1,13 +1,9 @@
 """The dead-letter queue of a subscription, drained as clients of Azure Service Bus do it over REST."""
 
-import base64
-import hashlib
-import hmac
 import json
 import subprocess
 import threading
 import time
-from urllib.parse import quote_plus
 
 import pytest
 import requests
@@ -20,18 +16,9 @@ from azure.servicebus.exceptions import (
 )
 
 from appliance import BINARY, PATIENCE_S, environment, eventually
+from queues import RULE, token
 
-RULE = "RootManageSharedAccessKey"
 EVENT = {"subject": "/orders/7", "eventType": "Order.Paid", "eventTime": "2026-11-21T06:40:53Z", "dataVersion": "1"}
-
-
-def token(resource, key, rule=RULE, expires_in_s=300):
-    """The recipe of Microsoft's documentation."""
-    encoded = quote_plus(resource)
-    expiry = str(int(time.time()) + expires_in_s)
-    digest = hmac.new(key.encode(), f"{encoded}\n{expiry}".encode(), hashlib.sha256).digest()
-    signature = quote_plus(base64.b64encode(digest))
-    return f"SharedAccessSignature sr={encoded}&sig={signature}&se={expiry}&skn={rule}"
 
 
 class Queue:

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::person::Shown;
 use super::{Appliance, Person};
-use crate::broker::ReceiveRequest;
+use crate::broker::{Put, ReceiveRequest};
 use crate::model::audit::Caller;
 use crate::model::lease::{Disposition, LockChange, LockOf, QueueRef};
 use crate::model::name::TopicName;
@@ -22,7 +22,10 @@ impl Appliance {
         let by = &Caller::command_line(self.clock.now());
         let name = TopicName::custom(name).expect("a name");
         let definition = parse_queue(&json!({ "properties": properties })).expect("a queue");
-        let put = self.broker.put_queue(by, name, definition).await;
+        let put = self
+            .broker
+            .put_queue(by, name, definition, Put::Create)
+            .await;
         put.expect("a queue");
     }
 

@@ -6,7 +6,7 @@ use crate::model::shared_access::{Right, Rights};
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::{PutToken, SCHEME, TokenKind};
 use crate::wire::amqp::condition::{AUTH_FAILED, NOT_IMPLEMENTED};
-use crate::wire::service_bus::sas::Token;
+use crate::wire::service_bus::sas::{Token, path_of};
 
 /// Rights on a resource and everything below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,13 +79,4 @@ impl Claims {
     pub(super) fn replace(&self, older: &Self) -> bool {
         self.path == older.path
     }
-}
-
-/// The path of a resource that is named by its URL or its path, without slashes around it.
-pub(super) fn path_of(resource: &str) -> &str {
-    let path = match resource.split_once("://") {
-        Some((_scheme, rest)) => rest.split_once('/').map_or("", |(_host, path)| path),
-        None => resource,
-    };
-    path.trim_matches('/')
 }

@@ -9,17 +9,16 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::ApiState;
-use crate::api::amqp::claims::{Claims, path_of};
+use crate::api::amqp::claims::Claims;
 use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender};
 use crate::api::amqp::queue::Queue;
 use crate::api::amqp::sessions::Sessions;
 use crate::api::amqp::topic::ToTopic;
-use crate::model::access::{KeyName, KeyOwner, KeyRef, Secret};
+use crate::api::service_bus::access::AccessRule;
 use crate::model::lease::SubQueue;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::shared_access::Rights;
-use crate::model::topic::InputSchema;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::address::{self, EntityAddress};
 use crate::wire::amqp::cbs::PutToken;
@@ -28,8 +27,7 @@ use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::sas::RULE;
 
-/// All of them, as a client sees them. The rule for all has the management token as its key; each queue has two
-/// rules of its own, its access keys (rule S1.1).
+/// All of them, as a client sees them.
 pub(in crate::api) struct Entities {
     state: ApiState,
     client: IpAddr,
@@ -94,39 +92,12 @@ impl Entities {
         };
         Ok(Entity::Queue(Queue {
             state: self.state.clone(),
-            client: self.client,
+            client: Some(self.client),
             topic,
             subscription,
             sub_queue,
             sessions: Arc::clone(&self.sessions),
         }))
-    }
-
-    /// The key of that name of the queue that `resource` is, or is a part of.
-    fn key_of_queue(&self, name: &str, resource: &str) -> Option<(KeyRef, Secret)> {
-        let mut names = KeyName::ALL.into_iter();
-        let key = names.find(|key| key.name().eq_ignore_ascii_case(name))?;
-        let queue = path_of(resource).split('/').next()?;
-        let (topic, _) = self
-            .state
-            .broker
-            .queue(&TopicName::custom(queue).ok()?)
-            .ok()?;
-        let owner = KeyOwner::Topic(topic.topic.id);
-        let keys = topic.topic.keys.as_ref()?;
-        Some((KeyRef { owner, key }, keys.get(key).clone()))
-    }
-
-    fn to_topic(&self, topic: Arc<TopicEntry>) -> Result<ToTopic, AmqpError> {
-        let schema = &topic.topic.definition.input_schema;
-        if topic.topic.is_built_in() || *schema != InputSchema::CloudEventSchemaV1_0 {
-            let problem = "Messages are sent to queues, and to topics whose input schema is that of CloudEvents.";
-            return Err(AmqpError::new(NOT_ALLOWED, problem));
-        }
-        Ok(ToTopic {
-            state: self.state.clone(),
-            topic,
-        })
     }
 }
 
@@ -142,15 +113,13 @@ impl Nodes for Entities {
         let now = self.state.broker.clock().now();
         let used = Cell::new(None);
         let claims = Claims::of_token(request, now, |rule, resource| {
-            if rule.eq_ignore_ascii_case(RULE) {
-                return Some((self.state.token.secret(), Rights::ALL));
-            }
-            let (of, key) = self.key_of_queue(rule, resource)?;
-            used.set(Some(of));
-            Some((key, Rights::USE))
+            let rule = AccessRule::find(&self.state, rule, resource)?;
+            let granted = (rule.key.clone(), rule.rights);
+            used.set(Some(rule));
+            Some(granted)
         })?;
-        if let Some(key) = used.into_inner() {
-            self.state.broker.note_key_use(key);
+        if let Some(rule) = used.into_inner() {
+            rule.note_use(&self.state);
         }
         Ok(claims)
     }
@@ -158,7 +127,7 @@ impl Nodes for Entities {
     async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError> {
         match self.find(entity)? {
             Entity::Queue(queue) => Ok(Box::new(queue.sender()?)),
-            Entity::Topic(topic) => Ok(Box::new(self.to_topic(topic)?)),
+            Entity::Topic(topic) => Ok(Box::new(ToTopic::of(&self.state, topic)?)),
         }
     }
 
@@ -185,7 +154,7 @@ impl Nodes for Entities {
     }
 }
 
-fn no_queue() -> AmqpError {
+pub(in crate::api) fn no_queue() -> AmqpError {
     let problem = "The messages of a topic are received from its subscriptions.";
     AmqpError::new(NOT_ALLOWED, problem)
 }

@@ -24,7 +24,9 @@ mod topic;
 mod websocket;
 
 pub use claims::Claims;
-pub(super) use entities::Entities;
+pub(super) use entities::{Entities, no_queue};
 pub use nodes::{Nodes, Receiver, ReceiverRequest, Sender, Taken};
+pub(super) use queue::Queue;
 pub use serve::{Server, serve};
+pub(super) use topic::ToTopic;
 pub use websocket::{ConnectionSlot, router};

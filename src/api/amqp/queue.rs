@@ -15,9 +15,9 @@ use crate::api::ApiState;
 use crate::api::amqp::nodes::{Receiver, ReceiverRequest, Taken};
 use crate::api::amqp::sessions::Sessions;
 use crate::api::amqp::topic::{ToTopic, busy};
-use crate::api::receive::service_bus::message_of;
+use crate::api::service_bus::runtime::message_of;
 use crate::base::Timestamp;
-use crate::broker::{Broker, ManageError, ReceiveError, ReceiveRequest};
+use crate::broker::{self, Broker, ManageError, Put, ReceiveError, ReceiveRequest};
 use crate::model::audit::{Actor, AuditAction, Caller, Target};
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{Delivery, DeliveryId};
@@ -49,20 +49,37 @@ use crate::wire::service_bus::message::{self, MessageState};
 
 /// One of them.
 #[derive(Clone)]
-pub(super) struct Queue {
+pub(in crate::api) struct Queue {
     pub(super) state: ApiState,
     /// Who is connected.
-    pub(super) client: IpAddr,
-    pub(super) topic: Arc<TopicEntry>,
-    pub(super) subscription: Arc<EventSubscription>,
+    pub(super) client: Option<IpAddr>,
+    pub(in crate::api) topic: Arc<TopicEntry>,
+    pub(in crate::api) subscription: Arc<EventSubscription>,
     pub(super) sub_queue: SubQueue,
     /// Those of the client's connection.
     pub(super) sessions: Arc<Sessions>,
 }
 
 impl Queue {
+    /// As somebody sees it who is not connected for longer.
+    pub(in crate::api) fn of_request(
+        state: &ApiState,
+        caller: &Caller,
+        (topic, subscription): broker::Queue,
+        sub_queue: SubQueue,
+    ) -> Self {
+        Self {
+            state: state.clone(),
+            client: caller.address,
+            topic,
+            subscription,
+            sub_queue,
+            sessions: Arc::default(),
+        }
+    }
+
     /// What its senders send to.
-    pub(super) fn sender(&self) -> Result<ToTopic, AmqpError> {
+    pub(in crate::api) fn sender(&self) -> Result<ToTopic, AmqpError> {
         if self.sub_queue == SubQueue::DeadLetters {
             return Err(nobody_sends());
         }
@@ -74,10 +91,21 @@ impl Queue {
             let problem = "Cannot create a message sender for a subscription; send to its topic.";
             return Err(AmqpError::new(NOT_ALLOWED, problem));
         }
-        Ok(ToTopic {
-            state: self.state.clone(),
-            topic: Arc::clone(&self.topic),
-        })
+        ToTopic::of(&self.state, Arc::clone(&self.topic))
+    }
+
+    /// Whether anybody may receive from it.
+    pub(in crate::api) fn check_receivable(&self) -> Result<(), AmqpError> {
+        let mode = self.subscription.definition.destination.delivery_mode();
+        if (self.sub_queue, mode) == (SubQueue::Pending, DeliveryMode::Push) {
+            return Err(refused(ReceiveError::Pushed(
+                self.subscription.name.clone(),
+            )));
+        }
+        match self.forwards() {
+            true => Err(forwarded()),
+            false => Ok(()),
+        }
     }
 
     /// A client that receives from it, once it has the session that it wants.
@@ -86,15 +114,7 @@ impl Queue {
         request: &ReceiverRequest,
         gone: &CancellationToken,
     ) -> Result<FromQueue, AmqpError> {
-        let mode = self.subscription.definition.destination.delivery_mode();
-        if (self.sub_queue, mode) == (SubQueue::Pending, DeliveryMode::Push) {
-            return Err(refused(ReceiveError::Pushed(
-                self.subscription.name.clone(),
-            )));
-        }
-        if self.forwards() {
-            return Err(forwarded());
-        }
+        self.check_receivable()?;
         let session = match (&request.session, self.has_sessions()) {
             (None, false) => None,
             (None, true) => return Err(needs_session()),
@@ -154,7 +174,7 @@ impl Queue {
         }
     }
 
-    fn of(&self) -> QueueRef {
+    pub(in crate::api) fn of(&self) -> QueueRef {
         QueueRef {
             subscription: self.subscription.id,
             queue: self.sub_queue,
@@ -166,7 +186,7 @@ impl Queue {
     }
 
     /// That of a queue; dead letters of what is pushed have the usual one.
-    fn lock_duration(&self) -> Duration {
+    pub(in crate::api) fn lock_duration(&self) -> Duration {
         let own = self.broker().lock_duration(&self.subscription);
         own.unwrap_or(LOCK_DURATION)
     }
@@ -368,7 +388,9 @@ impl Queue {
     async fn add_rule(&self, rule: Rule) -> Result<(), AmqpError> {
         let (topic, name) = self.with_rules()?;
         let (broker, caller) = (self.broker(), self.caller());
-        let added = broker.put_rule(&caller, topic, name, rule, false).await;
+        let added = broker
+            .put_rule(&caller, topic, name, rule, Put::Create)
+            .await;
         added.map(drop).map_err(|error| self.unmanaged(&error))
     }
 
@@ -415,7 +437,7 @@ impl Queue {
     fn unmanaged(&self, error: &ManageError) -> AmqpError {
         let condition = match error {
             ManageError::Store(error) => return busy(error),
-            ManageError::RuleExists(..) => ENTITY_ALREADY_EXISTS,
+            ManageError::Exists(_) => ENTITY_ALREADY_EXISTS,
             ManageError::TooManyRules(_) | ManageError::RuleTooLarge(_) => RESOURCE_LIMIT_EXCEEDED,
             ManageError::ServiceBusTopicNotFound(_)
             | ManageError::ServiceBusSubscriptionNotFound(..) => NOT_FOUND,
@@ -432,7 +454,7 @@ impl Queue {
     fn caller(&self) -> Caller {
         Caller {
             actor: Actor::ManagementToken,
-            address: Some(self.client),
+            address: self.client,
             at: self.broker().clock().now(),
         }
     }
@@ -475,7 +497,7 @@ impl Queue {
         AmqpError::new(condition, format!("{error}."))
     }
 
-    fn locked(&self, locked: &Locked, lock: bool) -> Taken {
+    pub(in crate::api) fn locked(&self, locked: &Locked, lock: bool) -> Taken {
         // A message of a session has no end of its own.
         let until = if self.has_sessions() {
             NEVER

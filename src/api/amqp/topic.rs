@@ -12,6 +12,7 @@ use crate::broker::{NewMessage, PublishError};
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{CHECKED_BATCH_MAX, MESSAGE_BYTES_MAX, SESSION_ID_MAX};
 use crate::model::registry::TopicEntry;
+use crate::model::topic::InputSchema;
 use crate::store::StoreError;
 use crate::wire::amqp::condition::{
     DECODE_ERROR, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
@@ -21,15 +22,29 @@ use crate::wire::amqp::{AmqpError, DecodeError};
 use crate::wire::service_bus::message;
 
 /// A client that sends.
-pub(super) struct ToTopic {
-    pub(super) state: ApiState,
+pub(in crate::api) struct ToTopic {
+    state: ApiState,
     /// As it was when the client began. What is sent is matched with what it is then.
-    pub(super) topic: Arc<TopicEntry>,
+    topic: Arc<TopicEntry>,
 }
 
 impl ToTopic {
+    /// A client that sends to it, if it takes messages.
+    pub(in crate::api) fn of(state: &ApiState, topic: Arc<TopicEntry>) -> Result<Self, AmqpError> {
+        let schema = &topic.topic.definition.input_schema;
+        if topic.topic.is_built_in() || *schema != InputSchema::CloudEventSchemaV1_0 {
+            let problem = "Messages are sent to queues, and to topics whose input schema is that of CloudEvents.";
+            return Err(AmqpError::new(NOT_ALLOWED, problem));
+        }
+        let state = state.clone();
+        Ok(Self { state, topic })
+    }
+
     /// Stores messages, all or none. Returns their numbers if they are scheduled.
-    pub(super) async fn store(&self, messages: Vec<Message>) -> Result<Vec<DeliveryId>, AmqpError> {
+    pub(in crate::api) async fn store(
+        &self,
+        messages: Vec<Message>,
+    ) -> Result<Vec<DeliveryId>, AmqpError> {
         let topic = self.state.broker.topic(&self.topic.topic.name);
         let topic = topic.map_err(|error| {
             let name = &self.topic.topic.name;

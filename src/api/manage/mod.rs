@@ -3,10 +3,9 @@
 pub(crate) mod alerts;
 pub(crate) mod azure;
 pub(crate) mod inspectors;
+pub(crate) mod messaging;
 pub(crate) mod namespaces;
 pub(crate) mod people;
-pub(crate) mod queues;
-pub(crate) mod service_bus;
 pub(crate) mod tokens;
 
 use std::sync::Arc;

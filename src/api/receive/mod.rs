@@ -2,5 +2,4 @@
 
 pub(crate) mod locks;
 pub(crate) mod pull;
-pub(crate) mod service_bus;
 pub(crate) mod validate;

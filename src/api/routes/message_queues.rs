@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::api::arm::listing::ListParameters;
-use crate::api::manage::queues;
+use crate::api::manage::messaging;
 use crate::api::routes::route::{ADMIN, Area, VIEWER, delete, get, put};
 use crate::wire::resource::bodies::{QueueRequest, ResourceList, ShownQueue};
 
@@ -14,22 +14,22 @@ pub(crate) fn area() -> Area {
         description: "What the clients of Azure Service Bus send to and receive from, over AMQP on this port. A queue \
             is a topic with one event subscription of the same name.",
         routes: vec![
-            get("/queues", VIEWER, queues::list)
+            get("/queues", VIEWER, messaging::list_queues)
                 .doc("listQueues", "List queues")
                 .says("All queues.")
                 .query::<ListParameters>()
                 .answers::<ResourceList<ShownQueue>>(200, "The queues."),
-            get(path, VIEWER, queues::get)
+            get(path, VIEWER, messaging::get)
                 .doc("getQueue", "Get a queue")
                 .says("The queue, and how many messages lie in it.")
                 .answers::<ShownQueue>(200, "The queue."),
-            put(path, ADMIN, queues::put)
+            put(path, ADMIN, messaging::put)
                 .doc("putQueue", "Create or replace a queue")
                 .says("Its messages stay.")
                 .takes::<QueueRequest>(json!({ "properties": { "maxDeliveryCount": 5 } }))
                 .answers::<ShownQueue>(201, "The queue, whether it was there before or not.")
                 .rejects(409, "There is a topic of that name."),
-            delete(path, ADMIN, queues::delete)
+            delete(path, ADMIN, messaging::delete)
                 .doc("deleteQueue", "Delete a queue")
                 .says("With its messages. Nothing happens if it is not there.")
                 .answers_nothing(204, "It is deleted."),

@@ -1,4 +1,4 @@
-//! Dead-letter queues: Service Bus' REST API, and what it lacks.
+//! Messages and dead letters by Service Bus' REST API, and what that lacks.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -8,43 +8,76 @@ use crate::api::receive::locks::{self, LocksBody, ReceiveBody, ShownLocked};
 use crate::api::routes::bodies::{CloudEvent, QueueWait};
 use crate::api::routes::publish::CLOUD_EVENT;
 use crate::api::routes::route::{Access, Area, OPERATOR, Route, before_others, post};
-use crate::model::limits::{LOCK_DURATION, LOCKS_PER_REQUEST_MAX};
+use crate::model::limits::{LOCK_DURATION, LOCKS_PER_REQUEST_MAX, MESSAGE_BYTES_MAX};
 use crate::wire::pull::SettledTokens;
 
 pub(crate) fn area() -> Area {
     Area {
-        name: "Dead-letter queues",
-        description: "The dead letters of an event subscription as a queue that programs drain: as Azure Service \
-            Bus has it, whose fixed words come in any letter case, and many at once under `/everpost`.",
+        name: "Messages and dead-letter queues",
+        description: "Sending to queues and topics, and receiving from queues, subscriptions and the dead letters of event \
+            subscriptions, as Azure Service Bus has it. Fixed words come in any letter case, and behind a queue there is its \
+            `/$DeadLetterQueue`. Many dead letters at once are under `/everpost`.",
         routes: routes(),
     }
 }
 
 fn routes() -> Vec<Route> {
-    let places = [("{topic}", ""), ("{namespace}/{topic}", "InNamespace")];
-    let queues = places
-        .into_iter()
-        .flat_map(|(topic, word)| of_queue(topic, word));
-    queues.chain(of_everpost()).collect()
+    let places = [
+        ("{queue}", "Message", ""),
+        ("{topic}/Subscriptions/{name}", "Message", "OfSubscription"),
+        (
+            "{topic}/Subscriptions/{name}/$DeadLetterQueue",
+            "DeadLetter",
+            "",
+        ),
+        (
+            "{namespace}/{topic}/Subscriptions/{name}/$DeadLetterQueue",
+            "DeadLetter",
+            "InNamespace",
+        ),
+    ];
+    let queues = places.into_iter().flat_map(of_queue);
+    queues.chain([sending()]).chain(of_everpost()).collect()
 }
 
-fn of_queue(topic: &str, word: &str) -> [Route; 5] {
-    let queue = format!("/{topic}/Subscriptions/{{name}}/$DeadLetterQueue/messages");
+fn sending() -> Route {
+    before_others(Method::POST, "/{queue}/messages", Access::Queue)
+        .bytes_max(MESSAGE_BYTES_MAX as usize)
+        .doc("sendMessage", "Send a message")
+        .says(
+            "To a queue, or to a Service Bus topic. The body is that of the message, and its type the message's; headers \
+             with a text in quotes, a number, `true` or `false` are its properties. With the type \
+             `application/vnd.microsoft.servicebus.json` it is an array of objects with `Body`, `BrokerProperties` and \
+             `UserProperties`.",
+        )
+        .header(
+            "BrokerProperties",
+            "string",
+            "JSON with `MessageId`, `Label`, `SessionId`, `TimeToLive` in seconds, `ScheduledEnqueueTimeUtc` and others.",
+        )
+        .takes_as::<Value>("application/json", json!({ "total": 12.5 }))
+        .answers_nothing(201, "It is stored.")
+        .rejects(403, "It is too large, or nothing more is accepted.")
+        .rejects(404, "There is no such queue or topic.")
+}
+
+fn of_queue((place, what, word): (&str, &str, &str)) -> [Route; 5] {
+    let queue = format!("/{place}/messages");
     let seconds = LOCK_DURATION.as_secs();
-    let taking = |method, id: &str, summary| {
+    let taking = |method, verb: &str, summary| {
         before_others(method, format!("{queue}/head"), Access::Queue)
-            .doc(format!("{id}{word}"), summary)
+            .doc(format!("{verb}{what}{word}"), summary)
             .query::<QueueWait>()
             .answers_nothing(204, "There was nothing to take.")
             .rejects(429, "Too many receivers wait.")
     };
-    let settling = |method, id: &str, summary, says: &str| {
+    let settling = |method, verb: &str, of: &str, summary, says: &str| {
         before_others(
             method,
             format!("{queue}/{{numberOrId}}/{{lockToken}}"),
             Access::Queue,
         )
-        .doc(format!("{id}{word}"), summary)
+        .doc(format!("{verb}{what}{of}{word}"), summary)
         .says(says)
         .answers_nothing(200, "It is done.")
         .rejects(
@@ -55,19 +88,20 @@ fn of_queue(topic: &str, word: &str) -> [Route; 5] {
     [
         taking(
             Method::POST,
-            "peekLockDeadLetter",
-            "Lock the first dead letter",
+            "peekLock",
+            "Lock the first one",
         )
         .says(format!(
-            "For {seconds} s. The body is the event in the delivery schema of its subscription."
+            "For the queue's lock duration, {seconds} s unless it has another. The body is that of the message; of an event, \
+             the event in the delivery schema of its subscription."
         ))
         .answers::<Value>(201, "The event.")
         .answers_as::<CloudEvent>(201, "The event.", CLOUD_EVENT)
         .with_headers(&[LOCATION, BROKER, REASON, DESCRIPTION]),
         taking(
             Method::DELETE,
-            "receiveDeadLetter",
-            "Take the first dead letter for good",
+            "receive",
+            "Take the first one for good",
         )
         .says("It is removed with the answer, whether that arrives or not.")
         .answers::<Value>(200, "The event.")
@@ -75,21 +109,24 @@ fn of_queue(topic: &str, word: &str) -> [Route; 5] {
         .with_headers(&[BROKER, REASON, DESCRIPTION]),
         settling(
             Method::DELETE,
-            "completeDeadLetter",
+            "complete",
+            "",
             "Complete",
             "It is removed for good.",
         ),
         settling(
             Method::PUT,
-            "unlockDeadLetter",
+            "unlock",
+            "",
             "Abandon",
             "It goes back to its place in the queue.",
         ),
         settling(
             Method::POST,
-            "renewDeadLetterLock",
+            "renew",
+            "Lock",
             "Renew the lock",
-            &format!("It is held for {seconds} s from now on."),
+            "It is held for the lock duration from now on.",
         ),
     ]
 }

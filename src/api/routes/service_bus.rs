@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::api::arm::listing::ListParameters;
-use crate::api::manage::service_bus;
+use crate::api::manage::messaging;
 use crate::api::routes::route::{ADMIN, Area, Route, VIEWER, delete, get, put};
 use crate::model::limits::{RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
 use crate::wire::resource::bodies::{
@@ -27,16 +27,16 @@ pub(crate) fn area() -> Area {
 fn topics() -> [Route; 4] {
     let path = "/serviceBusTopics/{topic}";
     [
-        get("/serviceBusTopics", VIEWER, service_bus::list_topics)
+        get("/serviceBusTopics", VIEWER, messaging::list_topics)
             .doc("listServiceBusTopics", "List Service Bus topics")
             .says("All topics of Service Bus.")
             .query::<ListParameters>()
             .answers::<ResourceList<ShownServiceBusTopic>>(200, "The topics."),
-        get(path, VIEWER, service_bus::get_topic)
+        get(path, VIEWER, messaging::get)
             .doc("getServiceBusTopic", "Get a Service Bus topic")
             .says("The topic, and how many subscriptions it has.")
             .answers::<ShownServiceBusTopic>(200, "The topic."),
-        put(path, ADMIN, service_bus::put_topic)
+        put(path, ADMIN, messaging::put)
             .doc(
                 "putServiceBusTopic",
                 "Create or replace a Service Bus topic",
@@ -47,7 +47,7 @@ fn topics() -> [Route; 4] {
             )
             .answers::<ShownServiceBusTopic>(201, "The topic, whether it was there before or not.")
             .rejects(409, "There is a queue or a topic of events of that name."),
-        delete(path, ADMIN, service_bus::delete_topic)
+        delete(path, ADMIN, messaging::delete)
             .doc("deleteServiceBusTopic", "Delete a Service Bus topic")
             .says("With its subscriptions and their messages. Nothing happens if it is not there.")
             .answers_nothing(204, "It is deleted."),
@@ -58,16 +58,16 @@ fn subscriptions() -> [Route; 4] {
     let all = "/serviceBusTopics/{topic}/subscriptions";
     let path = &*format!("{all}/{{name}}");
     [
-        get(all, VIEWER, service_bus::list_subscriptions)
+        get(all, VIEWER, messaging::list_subscriptions)
             .doc("listServiceBusSubscriptions", "List the subscriptions of a Service Bus topic")
             .says("All subscriptions of the topic.")
             .query::<ListParameters>()
             .answers::<ResourceList<ShownServiceBusSubscription>>(200, "The subscriptions."),
-        get(path, VIEWER, service_bus::get_subscription)
+        get(path, VIEWER, messaging::get)
             .doc("getServiceBusSubscription", "Get a subscription of a Service Bus topic")
             .says("The subscription, and how many messages lie in it.")
             .answers::<ShownServiceBusSubscription>(200, "The subscription."),
-        put(path, ADMIN, service_bus::put_subscription)
+        put(path, ADMIN, messaging::put)
             .doc(
                 "putServiceBusSubscription",
                 "Create or replace a subscription of a Service Bus topic",
@@ -84,7 +84,7 @@ fn subscriptions() -> [Route; 4] {
                 "The subscription, whether it was there before or not.",
             )
             .rejects(409, "There are as many as there may be, or an event subscription of that name."),
-        delete(path, ADMIN, service_bus::delete_subscription)
+        delete(path, ADMIN, messaging::delete)
             .doc("deleteServiceBusSubscription", "Delete a subscription of a Service Bus topic")
             .says("With its messages. Nothing happens if it is not there.")
             .answers_nothing(204, "It is deleted."),
@@ -100,16 +100,16 @@ fn rules() -> [Route; 4] {
         "action": { "sqlExpression": "SET size = 'large'" },
     } });
     [
-        get(all, VIEWER, service_bus::list_rules)
+        get(all, VIEWER, messaging::list_rules)
             .doc("listServiceBusRules", "List the rules of a subscription")
             .says("All rules of the subscription.")
             .query::<ListParameters>()
             .answers::<ResourceList<ShownRule>>(200, "The rules."),
-        get(path, VIEWER, service_bus::get_rule)
+        get(path, VIEWER, messaging::get)
             .doc("getServiceBusRule", "Get a rule")
             .says("The rule.")
             .answers::<ShownRule>(200, "The rule."),
-        put(path, ADMIN, service_bus::put_rule)
+        put(path, ADMIN, messaging::put)
             .doc("putServiceBusRule", "Create or replace a rule")
             .says(format!(
                 "It counts for the messages that are sent from now on. The subscriptions of a topic have at most \
@@ -118,7 +118,7 @@ fn rules() -> [Route; 4] {
             .takes::<RuleRequest>(example)
             .answers::<ShownRule>(201, "The rule, whether it was there before or not.")
             .rejects(409, "There are as many rules as there may be."),
-        delete(path, ADMIN, service_bus::delete_rule)
+        delete(path, ADMIN, messaging::delete)
             .doc("deleteServiceBusRule", "Delete a rule")
             .says("Nothing happens if it is not there.")
             .answers_nothing(204, "It is deleted."),

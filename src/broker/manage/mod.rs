@@ -103,8 +103,8 @@ pub enum ManageError {
     OfServiceBus(TopicName),
     #[error("the topic {0} has an event subscription {1}, which is none of Service Bus")]
     EventSubscriptionInTheWay(TopicName, SubscriptionName),
-    #[error("the subscription {0} has a rule {1} already")]
-    RuleExists(SubscriptionName, RuleName),
+    #[error("the {0} exists already")]
+    Exists(Target),
     #[error(
         "the subscriptions of the topic {0} have {RULES_PER_TOPIC_MAX} rules, which is the most they can have"
     )]

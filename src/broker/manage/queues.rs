@@ -5,17 +5,40 @@ use std::sync::Arc;
 use crate::broker::Broker;
 use crate::broker::manage::ManageError;
 use crate::model::access::AccessKeys;
-use crate::model::audit::{Caller, TargetKind};
+use crate::model::audit::{Caller, Target, TargetKind};
 use crate::model::name::TopicName;
 use crate::model::queue::QueueDefinition;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, OnDelete};
 use crate::model::topic::TopicDefinition;
 use crate::store::RegistryChange;
-use crate::store::views::{DeliveryTotals, TotalsQuery};
 
 /// A queue: its topic, and the subscription that its receivers pull.
 pub type Queue = (Arc<TopicEntry>, Arc<EventSubscription>);
+
+/// What a definition may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    Create,
+    Update,
+    CreateOrUpdate,
+}
+
+impl Put {
+    /// Whether it may define what is there, or not there yet.
+    pub(super) fn check(
+        self,
+        is_there: bool,
+        target: &Target,
+        missing: impl FnOnce() -> ManageError,
+    ) -> Result<(), ManageError> {
+        match (self, is_there) {
+            (Self::Create, true) => Err(ManageError::Exists(target.clone())),
+            (Self::Update, false) => Err(missing()),
+            (Self::CreateOrUpdate, _) | (Self::Create, false) | (Self::Update, true) => Ok(()),
+        }
+    }
+}
 
 /// Rejects forwarding to what is no queue other than that of the name.
 pub(super) fn check_targets(
@@ -69,16 +92,21 @@ impl Broker {
         registry.topics().filter_map(queue).collect()
     }
 
-    /// Creates a queue, or replaces the definition of an existing one.
+    /// Creates a queue, or replaces the definition of an existing one, as far as `put` allows.
     pub async fn put_queue(
         &self,
         by: &Caller,
         name: TopicName,
         definition: QueueDefinition,
+        put: Put,
     ) -> Result<Queue, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let registry = self.registry();
         let found = registry.topic(&name);
+        let missing = || ManageError::QueueNotFound(name.clone());
+        let known = found.map_or(&name, |topic| &topic.topic.name);
+        let target = TargetKind::Queue.named(known);
+        put.check(found.is_some(), &target, missing)?;
         check_targets(&registry, &name, &definition)?;
         let change = match found {
             None => RegistryChange::AddQueue {
@@ -93,8 +121,6 @@ impl Broker {
                 change_to(&definition, current)?
             }
         };
-        let known = found.map_or(&name, |topic| &topic.topic.name);
-        let target = TargetKind::Queue.named(known);
         self.save(change, Some(by.defined(target))).await?;
         self.queue(&name)
     }
@@ -105,15 +131,5 @@ impl Broker {
             return Ok(false);
         }
         self.delete_topic(by, name, OnDelete::Discard).await
-    }
-
-    /// How many messages lie in each of these queues.
-    pub async fn queue_totals(&self, queues: &[Queue]) -> Result<Vec<DeliveryTotals>, ManageError> {
-        let of = queues.iter().map(|(_, subscription)| subscription.id);
-        let query = TotalsQuery {
-            subscriptions: of.collect(),
-            recount: false,
-        };
-        Ok(self.store().ledger.totals(query).await?)
     }
 }

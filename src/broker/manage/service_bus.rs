@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::broker::Broker;
 use crate::broker::manage::ManageError;
-use crate::broker::manage::queues::{Queue, change_to, check_targets};
+use crate::broker::manage::queues::{Put, Queue, change_to, check_targets};
 use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, Target};
 use crate::model::limits::{RULE_BYTES_MAX, RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
@@ -50,16 +50,21 @@ impl Broker {
         }
     }
 
-    /// Creates a topic, or replaces the definition of an existing one.
+    /// Creates a topic, or replaces the definition of an existing one, as far as `put` allows.
     pub async fn put_service_bus_topic(
         &self,
         by: &Caller,
         name: TopicName,
         definition: TopicDefinition,
+        put: Put,
     ) -> Result<Arc<TopicEntry>, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let registry = self.registry();
         let found = registry.topic(&name);
+        let missing = || ManageError::ServiceBusTopicNotFound(name.clone());
+        let known = found.map_or(&name, |entry| &entry.topic.name);
+        let target = Target::service_bus_topic(known);
+        put.check(found.is_some(), &target, missing)?;
         let change = match found {
             None => RegistryChange::AddTopic {
                 namespace: None,
@@ -73,9 +78,7 @@ impl Broker {
             },
             Some(_) => return Err(ManageError::NameInUse(name)),
         };
-        let known = found.map_or(&name, |entry| &entry.topic.name);
-        let audit = by.defined(Target::service_bus_topic(known));
-        self.save(change, Some(audit)).await?;
+        self.save(change, Some(by.defined(target))).await?;
         self.service_bus_topic(&name)
     }
 
@@ -91,19 +94,26 @@ impl Broker {
         self.delete_topic(by, name, OnDelete::Discard).await
     }
 
-    /// Creates a subscription, which gets all messages until it has other rules, or replaces the definition of an existing
-    /// one.
+    /// Creates a subscription with its first rule, or replaces the definition of an existing one, as far as `put`
+    /// allows.
     pub async fn put_service_bus_subscription(
         &self,
         by: &Caller,
         topic: &TopicName,
         name: SubscriptionName,
         definition: QueueDefinition,
+        rule: Rule,
+        put: Put,
     ) -> Result<Queue, ManageError> {
+        check_size(&rule)?;
         let one_at_a_time = self.shared.managing.lock().await;
         let entry = self.service_bus_topic(topic)?;
         check_targets(&self.registry(), topic, &definition)?;
         let found = entry.subscription(&name);
+        let missing = || ManageError::ServiceBusSubscriptionNotFound(topic.clone(), name.clone());
+        let known = found.map_or(&name, |current| &current.name);
+        let target = Target::service_bus_subscription(&entry.topic.name, known);
+        put.check(found.is_some(), &target, missing)?;
         let change = match found {
             None if entry.subscriptions.size() >= SUBSCRIPTIONS_PER_TOPIC_MAX => {
                 return Err(ManageError::TooManySubscriptions(topic.clone()));
@@ -114,6 +124,7 @@ impl Broker {
                     topic: entry.topic.id,
                     name: name.clone(),
                     definition: definition.subscription(),
+                    rule,
                 }
             }
             Some(current) if !entry.has_rules(current) => {
@@ -122,8 +133,6 @@ impl Broker {
             }
             Some(current) => change_to(&definition, current)?,
         };
-        let known = found.map_or(&name, |current| &current.name);
-        let target = Target::service_bus_subscription(&entry.topic.name, known);
         self.save(change, Some(by.defined(target))).await?;
         drop(one_at_a_time);
         self.service_bus_subscription(topic, &name)
@@ -170,35 +179,30 @@ impl Broker {
         })
     }
 
-    /// Creates a rule. One that is there is replaced if that may be.
+    /// Creates a rule, or replaces an existing one, as far as `put` allows.
     pub async fn put_rule(
         &self,
         by: &Caller,
         topic: &TopicName,
         subscription: &SubscriptionName,
         rule: Rule,
-        may_replace: bool,
+        put: Put,
     ) -> Result<Arc<Rule>, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let (entry, current) = self.service_bus_subscription(topic, subscription)?;
-        let bytes = resource::rule_to_text(&rule).len();
-        if bytes > RULE_BYTES_MAX {
-            return Err(ManageError::RuleTooLarge(bytes));
-        }
+        check_size(&rule)?;
         let found = entry.rules.find(current.id, &rule.name);
-        let name = match found {
-            Some(found) if !may_replace => {
-                let (subscription, rule) = (current.name.clone(), found.name.clone());
-                return Err(ManageError::RuleExists(subscription, rule));
-            }
-            // It keeps the name that it was created with.
-            Some(found) => found.name.clone(),
-            None => {
-                check_room(&entry)?;
-                rule.name.clone()
-            }
+        let missing = || {
+            let (topic, subscription) = (topic.clone(), subscription.clone());
+            ManageError::RuleNotFound(topic, subscription, rule.name.clone())
         };
+        // It keeps the name that it was created with.
+        let name = found.map_or(&rule.name, |found| &found.name).clone();
         let target = Target::rule(&entry.topic.name, &current.name, &name);
+        put.check(found.is_some(), &target, missing)?;
+        if found.is_none() {
+            check_room(&entry)?;
+        }
         let change = RegistryChange::PutRule {
             of: current.id,
             rule: Rule {
@@ -231,6 +235,13 @@ impl Broker {
         };
         self.save(change, Some(by.defined(target))).await?;
         Ok(true)
+    }
+}
+
+fn check_size(rule: &Rule) -> Result<(), ManageError> {
+    match resource::rule_to_text(rule).len() {
+        bytes if bytes > RULE_BYTES_MAX => Err(ManageError::RuleTooLarge(bytes)),
+        _ => Ok(()),
     }
 }
 

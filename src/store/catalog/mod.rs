@@ -81,6 +81,7 @@ pub enum RegistryChange {
         topic: TopicId,
         name: SubscriptionName,
         definition: SubscriptionDefinition,
+        rule: Rule,
     },
     /// Adds or replaces it.
     PutRule {
@@ -254,6 +255,7 @@ pub(super) fn save(
             topic,
             name,
             definition,
+            rule,
         } => {
             let add = RegistryChange::AddSubscription {
                 topic,
@@ -264,7 +266,7 @@ pub(super) fn save(
             save(tx, encryption, add, registry, now)?;
             let add = RegistryChange::PutRule {
                 of: SubscriptionId(tx.last_insert_rowid()),
-                rule: Rule::default_rule(),
+                rule,
             };
             save(tx, encryption, add, registry, now)?;
         }

@@ -5,6 +5,7 @@ use rusqlite::{Connection, params};
 use super::{Page, QueueDepth, Views, depth};
 use crate::base::Timestamp;
 use crate::model::limits::SESSIONS_LISTED_MAX;
+use crate::model::queue::QueueCounts;
 use crate::model::subscription::SubscriptionId;
 use crate::store::error::StoreError;
 use crate::store::sql::{Sql, as_json};
@@ -30,6 +31,15 @@ impl MessageCounts {
     pub fn active(&self) -> u64 {
         let others = self.deferred + self.scheduled;
         self.depth.pending.saturating_sub(others)
+    }
+
+    /// As others than the admin pages tell them.
+    pub fn told(&self) -> QueueCounts {
+        QueueCounts {
+            active: self.depth.pending.saturating_sub(self.scheduled),
+            scheduled: self.scheduled,
+            dead_letters: self.depth.dead_letters,
+        }
     }
 }
 

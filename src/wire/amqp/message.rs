@@ -299,6 +299,29 @@ impl Message {
         Ok(values)
     }
 
+    /// Bytes as they are, anything else as a text or as JSON.
+    pub fn plain_body(&self) -> Vec<u8> {
+        let values = self.body_values().unwrap_or_default();
+        let bytes = |value: &Value| {
+            let Value::Binary(bytes) = value else {
+                return None;
+            };
+            Some(bytes.clone())
+        };
+        let parts: Option<Vec<Bytes>> = values.iter().map(bytes).collect();
+        match (parts, values.as_slice()) {
+            (Some(parts), _) => parts.concat(),
+            (None, [value]) => value.plain().into_bytes(),
+            (None, values) => {
+                let values = values.iter().map(serde_json::Value::from);
+                values
+                    .collect::<serde_json::Value>()
+                    .to_string()
+                    .into_bytes()
+            }
+        }
+    }
+
     /// The message as it came, without what was for one hop.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.with(

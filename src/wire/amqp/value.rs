@@ -63,6 +63,12 @@ impl Value {
         Self::described(descriptor, Self::List(fields))
     }
 
+    /// A text without quotes; anything else as JSON.
+    pub fn plain(&self) -> String {
+        let text = self.as_text().map(str::to_owned);
+        text.unwrap_or_else(|| Json::from(self).to_string())
+    }
+
     /// The text of a string or a symbol: clients mix them up.
     pub fn as_text(&self) -> Option<&str> {
         let (Self::String(text) | Self::Symbol(text)) = self else {

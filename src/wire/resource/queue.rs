@@ -1,22 +1,23 @@
 //! Queues as Azure Resource Manager writes them (rule S1).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::envelope::{Answered, Envelope, Resource, SystemData};
+use super::envelope::{Answered, Envelope, Resource, SystemData, from_inert, to_inert};
 use super::mirror::documents;
 use super::rules::{Context, Judged};
 use super::values::iso;
 use super::{InvalidResource, document};
 use crate::model::destination::QueueRules;
 use crate::model::limits::{
-    DUPLICATE_WINDOW, LOCK_DURATION, QUEUE_DELIVERIES, QUEUE_DELIVERIES_MAX,
+    DUPLICATE_WINDOW, LOCK_DURATION, QUEUE_DELIVERIES, QUEUE_DELIVERIES_MAX, USER_METADATA_MAX,
 };
 use crate::model::name::{InvalidName, TopicName};
-use crate::model::queue::QueueDefinition;
+use crate::model::queue::{QueueCounts, QueueDefinition};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::wire::duration::DURATION_MAX;
@@ -36,6 +37,37 @@ pub(crate) struct QueueProperties {
     receiving: Receiving,
     #[serde(flatten)]
     rules: QueueRules,
+    #[serde(flatten)]
+    inert: InertProperties,
+}
+
+/// Of queues, topics and subscriptions.
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct InertProperties {
+    /// Kept and shown, for whoever manages it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = USER_METADATA_MAX))]
+    user_metadata: Option<String>,
+    /// Kept and shown, without effect: nothing is deleted because it is idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "duration", "x-check" = "idle"))]
+    auto_delete_on_idle: Option<String>,
+    /// Kept and shown, without effect: the disk is shared by all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_size_in_megabytes: Option<u32>,
+    /// Kept and shown, without effect: a message has up to 1 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_message_size_in_kilobytes: Option<u32>,
+    /// Kept and shown, without effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enable_batched_operations: Option<bool>,
+    /// Kept and shown, without effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enable_express: Option<bool>,
+    /// Kept and shown, without effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enable_partitioning: Option<bool>,
 }
 
 /// What queues and subscriptions have in common.
@@ -101,6 +133,10 @@ struct QueueRulesDocument {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(skip)]
     keeps_unevaluated: bool,
+    /// For the store alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(skip)]
+    inert: BTreeMap<String, String>,
 }
 
 /// The name of a queue, or its URL, which Service Bus' clients make of it.
@@ -158,19 +194,27 @@ pub(crate) struct QueueAnswer {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct CountDetails {
-    /// Those that are locked, deferred or scheduled included.
+    /// Those that are locked or deferred included.
     active_message_count: u64,
     dead_letter_message_count: u64,
+    /// Up to 10,000; more are counted as active.
+    scheduled_message_count: u64,
+    /// None: a message is in one of two queues at any moment.
+    transfer_message_count: u64,
+    transfer_dead_letter_message_count: u64,
 }
 
 impl QueueAnswer {
-    /// With so many messages and dead letters.
-    pub(super) fn of(messages: u64, dead_letters: u64) -> Self {
+    /// Of what has these counts.
+    pub(super) fn of(counts: QueueCounts) -> Self {
         Self {
-            message_count: messages + dead_letters,
+            message_count: counts.active + counts.scheduled + counts.dead_letters,
             count_details: CountDetails {
-                active_message_count: messages,
-                dead_letter_message_count: dead_letters,
+                active_message_count: counts.active,
+                dead_letter_message_count: counts.dead_letters,
+                scheduled_message_count: counts.scheduled,
+                transfer_message_count: 0,
+                transfer_dead_letter_message_count: 0,
             },
         }
     }
@@ -202,14 +246,21 @@ impl From<&QueueDefinition> for QueueProperties {
     fn from(definition: &QueueDefinition) -> Self {
         Self {
             receiving: definition.into(),
-            rules: definition.rules.clone(),
+            rules: QueueRules {
+                inert: BTreeMap::new(),
+                ..definition.rules.clone()
+            },
+            inert: from_inert(&definition.rules.inert),
         }
     }
 }
 
 impl From<QueueProperties> for QueueDefinition {
     fn from(properties: QueueProperties) -> Self {
-        properties.receiving.definition(properties.rules)
+        properties.receiving.definition(QueueRules {
+            inert: to_inert(&properties.inert),
+            ..properties.rules
+        })
     }
 }
 
@@ -224,15 +275,14 @@ pub fn queue_document(definition: &QueueDefinition) -> Value {
     json!({ "properties": QueueProperties::from(definition) })
 }
 
-/// The answer that shows a queue with so many messages and dead letters; `None` for what is none.
+/// The answer that shows a queue with these counts; `None` for what is none.
 pub fn render_queue(
     topic: &TopicEntry,
     subscription: &EventSubscription,
-    messages: u64,
-    dead_letters: u64,
+    counts: QueueCounts,
 ) -> Option<Value> {
     let definition = QueueDefinition::of(&subscription.definition)?;
-    let answer = QueueAnswer::of(messages, dead_letters);
+    let answer = QueueAnswer::of(counts);
     let set = QueueProperties::from(&definition);
     Some(json!(Resource {
         id: topic.resource_id.to_string(),
@@ -268,7 +318,8 @@ mod tests {
             "lockDuration": "PT30S", "maxDeliveryCount": 3, "defaultMessageTimeToLive": "P1D",
             "deadLetteringOnMessageExpiration": true, "requiresSession": true,
             "requiresDuplicateDetection": true, "duplicateDetectionHistoryTimeWindow": "PT30S",
-            "forwardDeadLetteredMessagesTo": "graves",
+            "forwardDeadLetteredMessagesTo": "graves", "userMetadata": "for the night",
+            "autoDeleteOnIdle": "PT1H", "maxSizeInMegabytes": 2048, "enablePartitioning": false,
         } });
         let parsed = parse_queue(&body).expect("a queue");
         assert_eq!(parsed.deliveries_max, 3);
@@ -301,6 +352,8 @@ mod tests {
                 json!({ "duplicateDetectionHistoryTimeWindow": "PT19S" }),
                 "duplicateDetectionHistoryTimeWindow",
             ),
+            (json!({ "userMetadata": "x".repeat(1_025) }), "userMetadata"),
+            (json!({ "autoDeleteOnIdle": "PT4M59S" }), "autoDeleteOnIdle"),
             (json!({ "forwardTo": "a b" }), "forwardTo"),
             (
                 json!({ "forwardTo": "other", "requiresSession": true }),

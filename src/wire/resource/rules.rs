@@ -22,8 +22,8 @@ use crate::base::Timestamp;
 use crate::model::destination::EndpointUrl;
 use crate::model::filter::Key;
 use crate::model::limits::{
-    DUPLICATE_WINDOW_SECONDS, LOCK_SECONDS, MESSAGE_TIME_TO_LIVE_MIN, NAMESPACE_TIME_TO_LIVE_MAX,
-    OWN_WAIT_LONGEST, OWN_WAIT_SHORTEST, SIGNING_GRACE_MAX,
+    DUPLICATE_WINDOW_SECONDS, IDLE_MIN, LOCK_SECONDS, MESSAGE_TIME_TO_LIVE_MIN,
+    NAMESPACE_TIME_TO_LIVE_MAX, OWN_WAIT_LONGEST, OWN_WAIT_SHORTEST, SIGNING_GRACE_MAX,
 };
 use crate::model::name::TopicName;
 use crate::model::response_script::ResponseScript;
@@ -58,7 +58,7 @@ impl Context<'_> {
 /// Finds what is wrong with a text.
 pub(super) type Check = fn(&str, &Context<'_>) -> Result<(), String>;
 
-const CHECKS: [(&str, Check); 26] = [
+const CHECKS: [(&str, Check); 27] = [
     ("accountWord", |text, _| account_word(text)),
     ("base64", |text, _| base64(text)),
     ("bearerToken", |text, _| bearer_token(text)),
@@ -83,6 +83,9 @@ const CHECKS: [(&str, Check); 26] = [
     ("headerName", |text, _| header_name(text)),
     ("headerValue", |text, _| header_value(text)),
     ("host", |text, _| host(text)),
+    ("idle", |text, _| {
+        between(text, IDLE_MIN, duration::DURATION_MAX)
+    }),
     ("ipMask", |text, _| ip_mask(text)),
     ("lockDuration", |text, _| seconds(text, &LOCK_SECONDS)),
     ("mailAddress", |text, _| mail_address(text)),

@@ -11,14 +11,14 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::envelope::{Answered, Envelope, Resource, SystemData};
-use super::queue::{QueueAnswer, Receiving, queue_name};
+use super::envelope::{Answered, Envelope, Resource, SystemData, from_inert, to_inert};
+use super::queue::{InertProperties, QueueAnswer, Receiving, queue_name};
 use super::rules::{Context, Judged};
 use super::values::iso;
 use super::{InvalidResource, document};
 use crate::model::destination::QueueRules;
 use crate::model::name::{RuleName, TopicName};
-use crate::model::queue::QueueDefinition;
+use crate::model::queue::{QueueCounts, QueueDefinition};
 use crate::model::registry::TopicEntry;
 use crate::model::rule::{
     CorrelationFilter, IntegerType, Parameters, PropertyValue, Rule, RuleFilter, SqlAction,
@@ -59,6 +59,8 @@ pub(crate) struct ServiceBusTopicProperties {
     default_message_time_to_live: Duration,
     /// It must be false: topics do not detect duplicates, queues do.
     requires_duplicate_detection: bool,
+    #[serde(flatten)]
+    inert: InertProperties,
 }
 
 impl Default for ServiceBusTopicProperties {
@@ -66,6 +68,7 @@ impl Default for ServiceBusTopicProperties {
         Self {
             default_message_time_to_live: DURATION_MAX,
             requires_duplicate_detection: false,
+            inert: InertProperties::default(),
         }
     }
 }
@@ -93,6 +96,7 @@ impl From<&TopicDefinition> for ServiceBusTopicProperties {
         Self {
             default_message_time_to_live: time_to_live
                 .unwrap_or(default.default_message_time_to_live),
+            inert: from_inert(&definition.inert),
             ..default
         }
     }
@@ -100,7 +104,11 @@ impl From<&TopicDefinition> for ServiceBusTopicProperties {
 
 impl From<ServiceBusTopicRequest> for TopicDefinition {
     fn from(topic: ServiceBusTopicRequest) -> Self {
-        Self::of_messages(Some(topic.properties.default_message_time_to_live))
+        let properties = topic.properties;
+        Self {
+            inert: to_inert(&properties.inert),
+            ..Self::of_messages(Some(properties.default_message_time_to_live))
+        }
     }
 }
 
@@ -153,6 +161,8 @@ pub(crate) struct ServiceBusSubscriptionProperties {
     #[serde(with = "queue_name", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
     forward_dead_lettered_messages_to: Option<TopicName>,
+    #[serde(flatten)]
+    inert: InertProperties,
 }
 
 impl Default for ServiceBusSubscriptionProperties {
@@ -164,6 +174,7 @@ impl Default for ServiceBusSubscriptionProperties {
             requires_session: false,
             forward_to: None,
             forward_dead_lettered_messages_to: None,
+            inert: InertProperties::default(),
         }
     }
 }
@@ -178,6 +189,7 @@ impl From<&QueueDefinition> for ServiceBusSubscriptionProperties {
             requires_session: rules.has_sessions,
             forward_to: rules.forward_to.clone(),
             forward_dead_lettered_messages_to: rules.forward_dead_letters_to.clone(),
+            inert: from_inert(&rules.inert),
         }
     }
 }
@@ -190,6 +202,7 @@ impl From<ServiceBusSubscriptionProperties> for QueueDefinition {
             has_sessions: properties.requires_session,
             forward_to: properties.forward_to,
             forward_dead_letters_to: properties.forward_dead_lettered_messages_to,
+            inert: to_inert(&properties.inert),
             ..QueueRules::default()
         })
     }
@@ -201,15 +214,14 @@ pub fn parse_service_bus_subscription(body: &Value) -> Result<QueueDefinition, I
     read.map(|read| read.properties.into())
 }
 
-/// The answer that shows a subscription with so many messages and dead letters; `None` for one that is pushed.
+/// The answer that shows a subscription with these counts; `None` for one that is pushed.
 pub fn render_service_bus_subscription(
     topic: &TopicEntry,
     subscription: &EventSubscription,
-    messages: u64,
-    dead_letters: u64,
+    counts: QueueCounts,
 ) -> Option<Value> {
     let definition = QueueDefinition::of(&subscription.definition)?;
-    let answer = QueueAnswer::of(messages, dead_letters);
+    let answer = QueueAnswer::of(counts);
     let set = ServiceBusSubscriptionProperties::from(&definition);
     Some(json!(Resource {
         id: subscription_id(topic, subscription),

@@ -1,5 +1,5 @@
-//! Where a dead-letter queue is: `/{topic}/Subscriptions/{subscription}/$DeadLetterQueue`, the fixed words in
-//! any letter case, and what can be asked there.
+//! Where messages are over HTTP: `/{queue}` and `/{topic}/Subscriptions/{subscription}`, each with `/$DeadLetterQueue`
+//! behind it, the fixed words in any letter case, and what can be asked there.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -9,19 +9,22 @@ const SUBSCRIPTIONS: &str = "Subscriptions";
 const MESSAGES: &str = "messages";
 const HEAD: &str = "head";
 
-/// A path that has to do with dead-letter queues.
+/// A path below an entity of Service Bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    pub topic: String,
-    pub subscription: String,
-    /// What stands behind the queue's name.
+    /// A queue or a topic.
+    pub entity: String,
+    pub subscription: Option<String>,
+    pub is_dead_letters: bool,
+    /// What stands behind that.
     below: Vec<String>,
 }
 
 /// A path names a dead-letter queue where there cannot be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "dead-letter queues are those of event subscriptions: \
+    "dead-letter queues are those of queues and of subscriptions: \
+     /{{queue}}/$DeadLetterQueue/messages/… and \
      /{{topic}}/Subscriptions/{{subscription}}/$DeadLetterQueue/messages/…"
 )]
 pub struct NoQueue;
@@ -36,11 +39,11 @@ pub enum Operation {
     Unlock(Claim),
     Complete(Claim),
     RenewLock(Claim),
-    /// Nobody can, but many try.
+    /// Nobody can to dead letters and subscriptions, but many try.
     Send,
 }
 
-/// What can be asked, and where below a queue; of `Send` nobody is told.
+/// What can be asked of whatever is received from, and where below it.
 const SERVED: [(Method, &str); 5] = [
     (Method::POST, "head"),
     (Method::DELETE, "head"),
@@ -49,15 +52,25 @@ const SERVED: [(Method, &str); 5] = [
     (Method::POST, "{numberOrId}/{lockToken}"),
 ];
 
-/// Methods and paths of all that can be asked, with names in braces.
+/// What can be received from.
+const PLACES: [&str; 4] = [
+    "/{queue}",
+    "/{topic}/Subscriptions/{name}",
+    "/{topic}/Subscriptions/{name}/$DeadLetterQueue",
+    "/{namespace}/{topic}/Subscriptions/{name}/$DeadLetterQueue",
+];
+
+/// Methods and paths of all that can be asked, with names in braces; of dead letters of queues, and of topics in
+/// namespaces, nobody is told twice.
 pub fn served() -> impl Iterator<Item = (Method, String)> {
-    ["{topic}", "{namespace}/{topic}"]
-        .into_iter()
-        .flat_map(|topic| {
-            let queue = queue_path(topic, "{name}");
-            SERVED.map(|(method, below)| (method, format!("{queue}/{MESSAGES}/{below}")))
-        })
+    let received = PLACES.into_iter().flat_map(|place| {
+        SERVED.map(|(method, below)| (method, format!("{place}/{MESSAGES}/{below}")))
+    });
+    received.chain([(Method::POST, format!("/{{queue}}/{MESSAGES}"))])
 }
+
+/// What stands in front of paths that are none of Service Bus'.
+const OF_OTHERS: [&str; 2] = ["admin", "everpost"];
 
 /// A locked one, as its address has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,27 +81,40 @@ pub struct Claim {
 }
 
 impl Address {
-    /// The address in `path`; `None` for a path that has nothing to do with dead-letter queues.
+    /// The address in `path`; `None` for a path that has nothing to do with messages.
     pub fn parse(path: &str) -> Option<Result<Self, NoQueue>> {
         let decode = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
-        let parts: Vec<String> = path
-            .trim_start_matches('/')
-            .split('/')
-            .map(decode)
-            .collect();
-        let place = parts
-            .iter()
-            .position(|part| part.eq_ignore_ascii_case(DEAD_LETTER_QUEUE))?;
-        let (above, below) = (&parts[..place], &parts[place + 1..]);
-        let [topic @ .., word, subscription] = above else {
-            return Some(Err(NoQueue));
+        let path = path.trim_start_matches('/');
+        let parts: Vec<String> = path.split('/').map(decode).collect();
+        let is_word = |part: &String| part.eq_ignore_ascii_case(DEAD_LETTER_QUEUE);
+        let dead = parts.iter().position(is_word);
+        let (above, below) = match dead {
+            Some(place) => (&parts[..place], &parts[place + 1..]),
+            // Behind the word there is nothing, `head`, or a number or id and a token.
+            None => {
+                let last = parts.len().saturating_sub(3)..parts.len();
+                let mut places = last.rev();
+                let is_messages = |at: &usize| parts[*at].eq_ignore_ascii_case(MESSAGES);
+                parts.split_at(places.find(is_messages).filter(|at| *at > 0)?)
+            }
         };
-        if topic.is_empty() || !word.eq_ignore_ascii_case(SUBSCRIPTIONS) {
-            return Some(Err(NoQueue));
-        }
+        let is_dead_letters = dead.is_some();
+        let (entity, subscription) = match above {
+            [entity @ .., word, name]
+                if !entity.is_empty() && word.eq_ignore_ascii_case(SUBSCRIPTIONS) =>
+            {
+                (entity.join("/"), Some(name.clone()))
+            }
+            [entity] if !entity.is_empty() => (entity.clone(), None),
+            [namespace, topic] if !is_dead_letters && !OF_OTHERS.contains(&namespace.as_str()) => {
+                (format!("{namespace}/{topic}"), None)
+            }
+            _ => return is_dead_letters.then_some(Err(NoQueue)),
+        };
         Some(Ok(Self {
-            topic: topic.join("/"),
-            subscription: subscription.clone(),
+            entity,
+            subscription,
+            is_dead_letters,
             below: below.to_vec(),
         }))
     }
@@ -121,17 +147,34 @@ impl Address {
             _ => None,
         }
     }
+
+    /// The path of the entity.
+    pub fn path(&self) -> String {
+        let mut path = format!("/{}", self.entity);
+        if let Some(name) = &self.subscription {
+            path += &format!("/{SUBSCRIPTIONS}/{name}");
+        }
+        if self.is_dead_letters {
+            path += &format!("/{DEAD_LETTER_QUEUE}");
+        }
+        path
+    }
+
+    /// The path of a locked one.
+    pub fn lock_path(&self, sequence_number: i64, token: &str) -> String {
+        format!("{}/{MESSAGES}/{sequence_number}/{token}", self.path())
+    }
 }
 
-/// The path of a queue.
+/// The path of the dead letters of a subscription.
 pub fn queue_path(topic: &str, subscription: &str) -> String {
-    format!("/{topic}/{SUBSCRIPTIONS}/{subscription}/{DEAD_LETTER_QUEUE}")
-}
-
-/// The path of a locked one.
-pub fn lock_path(topic: &str, subscription: &str, sequence_number: i64, token: &str) -> String {
-    let queue = queue_path(topic, subscription);
-    format!("{queue}/{MESSAGES}/{sequence_number}/{token}")
+    let address = Address {
+        entity: topic.to_owned(),
+        subscription: Some(subscription.to_owned()),
+        is_dead_letters: true,
+        below: Vec::new(),
+    };
+    address.path()
 }
 
 #[cfg(test)]
@@ -140,7 +183,40 @@ mod tests {
 
     fn parsed(path: &str) -> (String, String) {
         let address = Address::parse(path).expect(path).expect(path);
-        (address.topic, address.subscription)
+        assert!(address.is_dead_letters, "{path}");
+        (address.entity, address.subscription.unwrap_or_default())
+    }
+
+    #[test]
+    fn queues_topics_and_subscriptions_are_found_by_what_is_asked() {
+        for (path, expected) in [
+            ("/jobs/messages", "/jobs"),
+            ("/jobs/Messages/HEAD", "/jobs"),
+            ("/messages/messages/7/t", "/messages"),
+            ("/shop/orders/messages/", "/shop/orders"),
+            (
+                "/orders/subscriptions/billing/messages/head",
+                "/orders/Subscriptions/billing",
+            ),
+            (
+                "/jobs/%24deadletterqueue/messages/head",
+                "/jobs/$DeadLetterQueue",
+            ),
+        ] {
+            let address = Address::parse(path).expect(path).expect(path);
+            assert_eq!(address.path(), expected, "{path}");
+        }
+        for path in [
+            "/messages",
+            "/messages/head",
+            "/admin/queues/messages",
+            "/everpost/alerts/messages",
+            "/admin/queues/jobs/messages/7",
+            "/a/b/c/messages",
+            "/a/messages/7/t/u",
+        ] {
+            assert_eq!(Address::parse(path), None, "{path}");
+        }
     }
 
     #[test]
@@ -164,8 +240,8 @@ mod tests {
             assert_eq!(Address::parse(path), None, "{path}");
         }
         for path in [
-            "/orders/$DeadLetterQueue/messages/head",
             "/$DeadLetterQueue",
+            "/shop/orders/$DeadLetterQueue/messages/head",
             "/subscriptions/billing/$DeadLetterQueue",
             "/orders/topics/billing/$DeadLetterQueue",
             "/orders/Subscriptions/billing/$Transfer/$DeadLetterQueue/messages/head",
@@ -225,23 +301,33 @@ mod tests {
             Method::POST,
             Method::DELETE,
         ];
-        for below in ["", "head", "{numberOrId}/{lockToken}", "head/x/y"] {
-            for method in &methods {
-                let path = format!("{}/messages/{below}", queue_path("{topic}", "{name}"));
-                let address = Address::parse(&path).expect("a queue").expect("a queue");
-                let can_be_asked = address
-                    .operation(method)
-                    .is_some_and(|operation| operation != Operation::Send);
-                let is_told = served().any(|told| told == (method.clone(), path.clone()));
-                assert_eq!(is_told, can_be_asked, "{method} {path}");
+        for place in PLACES {
+            for below in ["", "/head", "/{numberOrId}/{lockToken}", "/head/x"] {
+                for method in &methods {
+                    let path = format!("{place}/messages{below}");
+                    let address = Address::parse(&path).expect("a queue").expect("a queue");
+                    let asked = address.operation(method);
+                    let can_be_asked = asked.is_some_and(|asked| match asked {
+                        Operation::Send => place == "/{queue}",
+                        Operation::PeekLock
+                        | Operation::ReceiveAndDelete
+                        | Operation::Unlock(_)
+                        | Operation::Complete(_)
+                        | Operation::RenewLock(_) => below != "/head/x",
+                    });
+                    let is_told = served().any(|told| told == (method.clone(), path.clone()));
+                    assert_eq!(is_told, can_be_asked, "{method} {path}");
+                }
             }
         }
-        assert_eq!(served().count(), 2 * SERVED.len());
+        assert_eq!(served().count(), PLACES.len() * SERVED.len() + 1);
     }
 
     #[test]
     fn paths_that_are_written_are_read_back() {
-        let path = lock_path("shop/orders", "billing", 42, "t");
+        let queue = queue_path("shop/orders", "billing");
+        let queue = Address::parse(&queue).expect("a queue").expect("a queue");
+        let path = queue.lock_path(42, "t");
         assert_eq!(
             path,
             "/shop/orders/Subscriptions/billing/$DeadLetterQueue/messages/42/t"

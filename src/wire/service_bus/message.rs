@@ -20,12 +20,12 @@ use crate::wire::amqp::outcome::changes;
 use crate::wire::amqp::value::Map;
 use crate::wire::amqp::{DecodeError, Value};
 
-const BROKER_PROPERTIES: HeaderName = HeaderName::from_static("brokerproperties");
+pub(super) const BROKER_PROPERTIES: HeaderName = HeaderName::from_static("brokerproperties");
 const REASON: &str = "DeadLetterReason";
 const DESCRIPTION: &str = "DeadLetterErrorDescription";
 
 /// Headers that mean something to HTTP itself, or to us, and can be no property.
-const NOT_PROPERTIES: [&str; 12] = [
+pub(super) const NOT_PROPERTIES: [&str; 12] = [
     "brokerproperties",
     "connection",
     "content-encoding",
@@ -246,7 +246,7 @@ impl Message<'_> {
         })
     }
 
-    fn broker_properties(&self) -> Json {
+    pub(super) fn broker_properties(&self) -> Json {
         let mut properties = json!({
             "DeliveryCount": self.delivery_count,
             "EnqueuedSequenceNumber": self.first_number,
@@ -270,7 +270,7 @@ fn rfc_1123(at: Timestamp) -> String {
 
 /// JSON with everything beyond ASCII escaped, because clients read headers in different ways. A text is
 /// quoted, as custom properties are.
-fn ascii(value: &Json) -> HeaderValue {
+pub(super) fn ascii(value: &Json) -> HeaderValue {
     let mut text = String::new();
     let mut units = [0; 2];
     for c in value.to_string().chars() {

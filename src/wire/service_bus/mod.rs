@@ -1,25 +1,23 @@
-//! The REST runtime protocol of Azure Service Bus, as far as dead-letter queues need it
-//! (rule S1.1, 4, 8): addresses, messages, tokens and errors.
+//! The HTTP protocols of Azure Service Bus (rule S1.1, 4, 8, 9): addresses, messages, descriptions, tokens and errors.
 
 pub mod address;
+pub mod atom;
 pub mod copy;
+pub mod description;
+pub mod http;
 pub mod message;
 pub mod sas;
+mod xml;
+
+use xml::Element;
 
 /// The body of a refusal.
 pub fn error_body(status: u16, detail: &str) -> String {
-    let mut text = String::with_capacity(detail.len());
-    for c in detail.chars() {
-        match c {
-            '&' => text.push_str("&amp;"),
-            '<' => text.push_str("&lt;"),
-            '>' => text.push_str("&gt;"),
-            // XML has no way to write them.
-            c if c.is_control() && !matches!(c, '\n' | '\t') => text.push('\u{fffd}'),
-            c => text.push(c),
-        }
-    }
-    format!("<Error><Code>{status}</Code><Detail>{text}</Detail></Error>")
+    let code = Element::of_text("Code", status.to_string());
+    let detail = Element::of_text("Detail", detail);
+    Element::new("Error")
+        .with_children([code, detail])
+        .to_string()
 }
 
 #[cfg(test)]

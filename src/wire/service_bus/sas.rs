@@ -101,6 +101,15 @@ pub fn sign(resource: &str, rule: &str, expires_at: Timestamp, key: &Secret) -> 
     format!("SharedAccessSignature sr={resource}&sig={signature}&se={expiry}&skn={rule}")
 }
 
+/// The path of a resource that is named by its URL or its path, without slashes around it.
+pub fn path_of(resource: &str) -> &str {
+    let path = match resource.split_once("://") {
+        Some((_scheme, rest)) => rest.split_once('/').map_or("", |(_host, path)| path),
+        None => resource,
+    };
+    path.trim_matches('/')
+}
+
 fn signed_text(resource: &str, expiry: &str) -> String {
     format!("{resource}\n{expiry}")
 }

@@ -91,6 +91,7 @@ pub(super) async fn the_catalog_after_a_change_is_what_is_stored(f: Fixture) {
             topic: f.topic,
             name: SubscriptionName::parse("messages").expect("a name"),
             definition: definition(&f, &before),
+            rule: Rule::default_rule(),
         },
         RegistryChange::PutRule {
             of: f.billing,

@@ -1,6 +1,7 @@
 //! The form that makes a queue, and changes one.
 
 use super::*;
+use crate::broker::Put;
 use crate::wire::duration::DURATION_MAX;
 use crate::wire::resource::bodies::QueueRequest;
 use crate::wire::resource::parse_queue;
@@ -36,7 +37,8 @@ impl Sheet<()> for QueueForm {
         let definition = self.read(&json!({}));
         let noun = "a queue or topic";
         let (name, definition) = named(&self.0, noun, TopicName::custom, is_taken, definition)?;
-        self.put(call, name, definition, "has been created.").await
+        let said = "has been created.";
+        self.put(call, name, definition, (Put::Create, said)).await
     }
 }
 
@@ -50,12 +52,16 @@ impl Sheet<Queue> for QueueForm {
     async fn save(&self, call: &Call<Queue>) -> PageResult {
         // The form does not have what cannot be changed.
         let rules = &call.of.definition.rules;
-        let fixed = json!({
+        let mut fixed = json!({
             "requiresSession": rules.has_sessions,
             "requiresDuplicateDetection": rules.detects_duplicates,
         });
+        for (name, text) in &rules.inert {
+            fixed[name] = serde_json::from_str(text).unwrap_or_default();
+        }
         let (name, definition) = (call.of.topic_name().clone(), self.read(&fixed)?);
-        self.put(call, name, definition, "has been changed.").await
+        let said = "has been changed.";
+        self.put(call, name, definition, (Put::Update, said)).await
     }
 }
 
@@ -81,11 +87,14 @@ impl QueueForm {
         call: &Call<S>,
         name: TopicName,
         definition: QueueDefinition,
-        said: &str,
+        (put, said): (Put, &str),
     ) -> PageResult {
         let page = paths::queue_page(name.as_str());
         let said = Flash::done(format!("Queue {name} {said}"));
-        let put = call.broker.put_queue(call.by(), name, definition).await;
+        let put = call
+            .broker
+            .put_queue(call.by(), name, definition, put)
+            .await;
         put.map_err(|error| self.at_field(error))?;
         call.visitor.leave(said, &page).await
     }

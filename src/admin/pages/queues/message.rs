@@ -99,7 +99,10 @@ impl QueuedMessage {
         let all = [
             ("Subject", subject.clone()),
             ("Content type", content_type.clone()),
-            ("Correlation ID", correlation_id.as_ref().map(plain)),
+            (
+                "Correlation ID",
+                correlation_id.as_ref().map(AmqpValue::plain),
+            ),
             ("Session ID", group_id.clone()),
             ("To", to.clone()),
             ("Reply to", reply_to.clone()),
@@ -118,36 +121,9 @@ impl QueuedMessage {
         let mut all = self.sent.application_properties().unwrap_or_default();
         all.retain(|(name, _)| name.as_text().is_none_or(|name| get(&set, name).is_none()));
         let all = all.iter().chain(&set);
-        all.map(|(name, value)| (plain(name), Value::from(value)))
+        all.map(|(name, value)| (name.plain(), Value::from(value)))
             .collect()
     }
-
-    /// Bytes as they are, anything else as a text or as JSON.
-    fn body(&self) -> Vec<u8> {
-        let values = self.sent.body_values().unwrap_or_default();
-        let bytes: Option<Vec<&[u8]>> = values.iter().map(bytes_of).collect();
-        match (bytes, values.as_slice()) {
-            (Some(parts), _) => parts.concat(),
-            (None, [value]) => plain(value).into_bytes(),
-            (None, values) => {
-                let values = values.iter().map(Value::from);
-                values.collect::<Value>().to_string().into_bytes()
-            }
-        }
-    }
-}
-
-fn bytes_of(value: &AmqpValue) -> Option<&[u8]> {
-    let AmqpValue::Binary(bytes) = value else {
-        return None;
-    };
-    Some(bytes)
-}
-
-/// A text without quotes; anything else as JSON.
-fn plain(value: &AmqpValue) -> String {
-    let text = value.as_text().map(str::to_owned);
-    text.unwrap_or_else(|| Value::from(value).to_string())
 }
 
 /// A body in one of the ways to show it.
@@ -244,7 +220,7 @@ pub(crate) async fn show_message(Query(asked): Query<Names>, call: Call<Queue>) 
     let (visitor, number) = (&call.visitor, message.peeked.delivery.id);
     let page = paths::message_page(call.of.topic_name().as_str(), number);
     let body = visitor.sees_data().then(|| {
-        let view = BodyView::new(&page, &message.body(), name_of(&asked, "as"));
+        let view = BodyView::new(&page, &message.sent.plain_body(), name_of(&asked, "as"));
         (message.application_properties(), view)
     });
     answer!("pages/queue_message.html", visitor, format!("Message {number}"), {
@@ -258,7 +234,7 @@ pub(crate) async fn show_message(Query(asked): Query<Names>, call: Call<Queue>) 
 
 pub(crate) async fn download(call: Call<Queue>) -> PageResult {
     let message = find(&call).await?;
-    let (number, body) = (message.peeked.delivery.id, message.body());
+    let (number, body) = (message.peeked.delivery.id, message.sent.plain_body());
     let (ending, kind) = match std::str::from_utf8(&body) {
         Ok(text) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
             ("json", "application/json")

@@ -42,12 +42,7 @@ impl Queue {
 
     /// As the management API shows it.
     fn document(&self, counts: &MessageCounts) -> Value {
-        let QueueDepth {
-            pending,
-            dead_letters,
-            ..
-        } = counts.depth;
-        let shown = resource::render_queue(&self.topic, &self.subscription, pending, dead_letters);
+        let shown = resource::render_queue(&self.topic, &self.subscription, counts.told());
         shown.unwrap_or_default()
     }
 }

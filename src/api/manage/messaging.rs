@@ -1,0 +1,265 @@
+//! Queues (rule S1), and topics of Service Bus with their subscriptions and rules (rule S7).
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::api::ApiState;
+use crate::api::arm::listing::Listing;
+use crate::api::error::ApiError;
+use crate::api::manage::{ApiResult, json};
+use crate::broker::{Put, Queue};
+use crate::model::audit::Caller;
+use crate::model::limits::SCHEDULED_COUNTED_MAX;
+use crate::model::name::{InvalidName, RuleName, SubscriptionName, TopicName};
+use crate::model::registry::TopicEntry;
+use crate::model::rule::Rule;
+use crate::wire::resource;
+
+/// What a path names: `/queues/{queue}`, or `/serviceBusTopics/{topic}`, with `/subscriptions/{name}` and `/rules/{rule}`
+/// behind it.
+#[derive(Deserialize)]
+pub(crate) struct MessagingPath {
+    queue: Option<String>,
+    topic: Option<String>,
+    name: Option<String>,
+    rule: Option<String>,
+}
+
+impl MessagingPath {
+    fn entity(&self) -> Result<Entity, InvalidName> {
+        let topic = || TopicName::custom(self.topic.as_deref().unwrap_or_default());
+        let name = SubscriptionName::of_namespace_topic;
+        Ok(match (&self.queue, &self.name, &self.rule) {
+            (Some(queue), ..) => Entity::Queue(TopicName::custom(queue)?),
+            (None, None, _) => Entity::Topic(topic()?),
+            (None, Some(own), None) => Entity::Subscription(topic()?, name(own)?),
+            (None, Some(own), Some(rule)) => {
+                Entity::Rule(topic()?, name(own)?, RuleName::parse(rule)?)
+            }
+        })
+    }
+}
+
+/// One of them by its name.
+#[derive(Clone)]
+pub(in crate::api) enum Entity {
+    Queue(TopicName),
+    Topic(TopicName),
+    Subscription(TopicName, SubscriptionName),
+    Rule(TopicName, SubscriptionName, RuleName),
+}
+
+/// One of them as it is.
+pub(in crate::api) enum Found {
+    Queue(Queue),
+    Topic(Arc<TopicEntry>),
+    Subscription(Queue),
+    Rule(Queue, Arc<Rule>),
+}
+
+impl Entity {
+    pub(in crate::api) fn find(&self, state: &ApiState) -> Result<Found, ApiError> {
+        let broker = &state.broker;
+        Ok(match self {
+            Self::Queue(name) => Found::Queue(broker.queue(name)?),
+            Self::Topic(name) => Found::Topic(broker.service_bus_topic(name)?),
+            Self::Subscription(topic, name) => {
+                Found::Subscription(broker.service_bus_subscription(topic, name)?)
+            }
+            Self::Rule(topic, subscription, name) => {
+                let of = broker.service_bus_subscription(topic, subscription)?;
+                let rule = broker.rule(&of, name)?;
+                Found::Rule(of, rule)
+            }
+        })
+    }
+
+    /// Defines it with the body of a PUT. `first` is the rule of a new subscription.
+    pub(in crate::api) async fn define(
+        &self,
+        state: &ApiState,
+        by: &Caller,
+        body: &Value,
+        first: Rule,
+        put: Put,
+    ) -> Result<Found, ApiError> {
+        let broker = &state.broker;
+        match self {
+            Self::Queue(name) => {
+                let queue = resource::parse_queue(body)?;
+                broker.put_queue(by, name.clone(), queue, put).await?;
+            }
+            Self::Topic(name) => {
+                let topic = resource::parse_service_bus_topic(body)?;
+                let put = broker.put_service_bus_topic(by, name.clone(), topic, put);
+                put.await?;
+            }
+            Self::Subscription(topic, name) => {
+                let queue = resource::parse_service_bus_subscription(body)?;
+                let name = name.clone();
+                let put = broker.put_service_bus_subscription(by, topic, name, queue, first, put);
+                put.await?;
+            }
+            Self::Rule(topic, subscription, name) => {
+                let rule = resource::parse_rule(name.clone(), body)?;
+                let put = broker.put_rule(by, topic, subscription, rule, put);
+                put.await?;
+            }
+        }
+        self.find(state)
+    }
+
+    /// Deletes it with what is in it. Returns whether it was there.
+    pub(in crate::api) async fn delete(
+        &self,
+        state: &ApiState,
+        by: &Caller,
+    ) -> Result<bool, ApiError> {
+        let broker = &state.broker;
+        Ok(match self {
+            Self::Queue(name) => broker.delete_queue(by, name).await?,
+            Self::Topic(name) => broker.delete_service_bus_topic(by, name).await?,
+            Self::Subscription(topic, name) => {
+                let delete = broker.delete_service_bus_subscription(by, topic, name);
+                delete.await?
+            }
+            Self::Rule(topic, subscription, name) => {
+                broker.delete_rule(by, topic, subscription, name).await?
+            }
+        })
+    }
+}
+
+/// All queues by name.
+pub(in crate::api) fn queues(state: &ApiState) -> Vec<Found> {
+    let all = state.broker.queues();
+    all.into_iter().map(Found::Queue).collect()
+}
+
+/// All topics of Service Bus by name.
+pub(in crate::api) fn topics(state: &ApiState) -> Vec<Found> {
+    let all = state.broker.service_bus_topics();
+    all.into_iter().map(Found::Topic).collect()
+}
+
+/// The subscriptions of a topic by name.
+pub(in crate::api) fn subscriptions(state: &ApiState, topic: &str) -> Result<Vec<Found>, ApiError> {
+    let name = TopicName::custom(topic)?;
+    let topic = state.broker.service_bus_topic(&name)?;
+    let all = topic.message_subscriptions().cloned();
+    let all = all.map(|each| Found::Subscription((Arc::clone(&topic), each)));
+    Ok(all.collect())
+}
+
+/// The rules of a subscription by name.
+pub(in crate::api) fn rules(
+    state: &ApiState,
+    topic: &str,
+    name: &str,
+) -> Result<Vec<Found>, ApiError> {
+    let topic = TopicName::custom(topic)?;
+    let name = SubscriptionName::of_namespace_topic(name)?;
+    let of = state.broker.service_bus_subscription(&topic, &name)?;
+    let all = state.broker.rules(&of).into_iter();
+    Ok(all.map(|rule| Found::Rule(of.clone(), rule)).collect())
+}
+
+/// As answers show them.
+pub(in crate::api) async fn show(
+    state: &ApiState,
+    found: &[Found],
+) -> Result<Vec<Value>, ApiError> {
+    let queues = found.iter().filter_map(|each| match each {
+        Found::Queue((_, own)) | Found::Subscription((_, own)) => Some(own.id),
+        Found::Topic(_) | Found::Rule(..) => None,
+    });
+    let now = state.broker.clock().now();
+    let counts = state
+        .views
+        .message_counts(queues.collect(), now, SCHEDULED_COUNTED_MAX);
+    let mut counts = counts.await?.into_iter();
+    let mut next = || counts.next().unwrap_or_default().told();
+    let shown = found.iter().filter_map(|each| match each {
+        Found::Queue((topic, own)) => resource::render_queue(topic, own, next()),
+        Found::Topic(topic) => Some(resource::render_service_bus_topic(topic)),
+        Found::Subscription((topic, own)) => {
+            resource::render_service_bus_subscription(topic, own, next())
+        }
+        Found::Rule((topic, own), rule) => Some(resource::render_rule(topic, own, rule)),
+    });
+    Ok(shown.collect())
+}
+
+async fn page(state: &ApiState, listing: &Listing, found: Vec<Found>) -> ApiResult {
+    let shown = show(state, &found).await?;
+    let name = |shown: &Value| shown["name"].as_str().unwrap_or_default().to_owned();
+    Ok(Json(listing.page(shown.into_iter(), name, Value::clone)).into_response())
+}
+
+/// `GET /queues`
+pub(crate) async fn list_queues(State(state): State<ApiState>, listing: Listing) -> ApiResult {
+    page(&state, &listing, queues(&state)).await
+}
+
+/// `GET /serviceBusTopics`
+pub(crate) async fn list_topics(State(state): State<ApiState>, listing: Listing) -> ApiResult {
+    page(&state, &listing, topics(&state)).await
+}
+
+/// `GET /serviceBusTopics/{topic}/subscriptions`
+pub(crate) async fn list_subscriptions(
+    State(state): State<ApiState>,
+    Path(topic): Path<String>,
+    listing: Listing,
+) -> ApiResult {
+    page(&state, &listing, subscriptions(&state, &topic)?).await
+}
+
+/// `GET /serviceBusTopics/{topic}/subscriptions/{name}/rules`
+pub(crate) async fn list_rules(
+    State(state): State<ApiState>,
+    Path((topic, name)): Path<(String, String)>,
+    listing: Listing,
+) -> ApiResult {
+    page(&state, &listing, rules(&state, &topic, &name)?).await
+}
+
+/// `GET` of one of them
+pub(crate) async fn get(
+    State(state): State<ApiState>,
+    Path(path): Path<MessagingPath>,
+) -> ApiResult {
+    let found = path.entity()?.find(&state)?;
+    Ok(Json(show(&state, &[found]).await?.pop()).into_response())
+}
+
+/// `PUT` of one of them: 201, as with topics.
+pub(crate) async fn put(
+    State(state): State<ApiState>,
+    by: Caller,
+    Path(path): Path<MessagingPath>,
+    body: Bytes,
+) -> ApiResult {
+    let (entity, body) = (path.entity()?, json(&body)?);
+    let (first, put) = (Rule::default_rule(), Put::CreateOrUpdate);
+    let found = entity.define(&state, &by, &body, first, put).await?;
+    let shown = show(&state, &[found]).await?.pop();
+    Ok((StatusCode::CREATED, Json(shown)).into_response())
+}
+
+/// `DELETE` of one of them, with what is in it
+pub(crate) async fn delete(
+    State(state): State<ApiState>,
+    by: Caller,
+    Path(path): Path<MessagingPath>,
+) -> ApiResult {
+    path.entity()?.delete(&state, &by).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

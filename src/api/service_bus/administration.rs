@@ -1,0 +1,314 @@
+//! The administration API of Azure Service Bus (rule S9): the same things as the management API has them, as Atom and XML.
+
+use std::ops::Range;
+
+use axum::body::{Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use url::form_urlencoded;
+
+use super::access::authorize;
+use super::refusal::Refusal;
+use crate::api::ApiState;
+use crate::api::auth::query_value;
+use crate::api::error::ApiError;
+use crate::api::manage::messaging::{Entity, Found, queues, rules, show, subscriptions, topics};
+use crate::broker::Put;
+use crate::model::audit::Caller;
+use crate::model::limits::MANAGEMENT_BYTES_MAX;
+use crate::model::name::{InvalidName, RuleName, SubscriptionName, TopicName};
+use crate::model::rule::Rule;
+use crate::model::shared_access::Right;
+use crate::wire::resource;
+use crate::wire::service_bus::atom::{self, Place, Source};
+use crate::wire::service_bus::description::{Kind, first_rule, path_in_xml, read};
+
+/// Entries of one page, unless fewer are asked for.
+const TOP_MAX: usize = 100;
+
+const ATOM_XML: &str = "application/atom+xml;type=entry;charset=utf-8";
+
+/// Answers what is for this API, and lets everything else through.
+pub(in crate::api) async fn intercept(
+    State(state): State<ApiState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if !is_administration(&request) {
+        return next.run(request).await;
+    }
+    let by = authorize(&state, &request, Right::Manage);
+    let answer = match by.map_err(|refusal| refusal.numbered(40_100)) {
+        Ok(by) => answer(&state, by, request).await,
+        Err(refusal) => Err(refusal),
+    };
+    answer.unwrap_or_else(Refusal::into_response)
+}
+
+/// By its version, its signature or a path that nothing else has.
+fn is_administration(request: &Request) -> bool {
+    if !matches!(
+        *request.method(),
+        Method::GET | Method::PUT | Method::DELETE
+    ) {
+        return false;
+    }
+    let version = query_value(request.uri(), "api-version");
+    let signed = request.headers().get(header::AUTHORIZATION);
+    let signed = signed.and_then(|value| value.to_str().ok());
+    version.is_some_and(|version| atom::is_version(&version))
+        || signed.is_some_and(|value| value.starts_with("SharedAccessSignature "))
+        || Place::parse(request.uri().path()).is_some_and(|place| place.is_reserved())
+}
+
+async fn answer(state: &ApiState, by: Caller, request: Request) -> Result<Response, Refusal> {
+    let (parts, body) = request.into_parts();
+    let (method, uri) = (&parts.method, &parts.uri);
+    let place = Place::parse(uri.path()).ok_or_else(|| no_place(method, uri))?;
+    let is_update = parts.headers.contains_key(header::IF_MATCH);
+    let call = Call { state, by, place };
+    match *method {
+        Method::GET => call.get(uri).await,
+        Method::DELETE => call.delete().await,
+        _ => {
+            let body = to_bytes(body, MANAGEMENT_BYTES_MAX).await.map_err(|_| {
+                let detail = format!("The body has more than {MANAGEMENT_BYTES_MAX} bytes.");
+                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+            })?;
+            call.put(&body, if is_update { Put::Update } else { Put::Create })
+                .await
+        }
+    }
+}
+
+fn no_place(method: &Method, uri: &Uri) -> Refusal {
+    Refusal::not_found(format!("There is nothing at {method} {}.", uri.path())).numbered(40_400)
+}
+
+struct Call<'a> {
+    state: &'a ApiState,
+    by: Caller,
+    place: Place,
+}
+
+impl Call<'_> {
+    async fn get(&self, uri: &Uri) -> Result<Response, Refusal> {
+        let all = match &self.place {
+            Place::Namespace => return Ok(self.namespace()),
+            Place::Queues => Ok(queues(self.state)),
+            Place::Topics => Ok(topics(self.state)),
+            Place::Subscriptions(topic) => subscriptions(self.state, topic),
+            Place::Rules(topic, name) => rules(self.state, topic, name),
+            Place::Entity(_) | Place::Subscription(..) | Place::Rule(..) => {
+                let found = self.find()?;
+                return self.entry(StatusCode::OK, found).await;
+            }
+        };
+        let mut all = all.map_err(Refusal::of_administration)?;
+        let page = Page::of(uri)?;
+        let more = (page.range.end < all.len()).then(|| page.query(page.range.end));
+        let found: Vec<Found> = all
+            .drain(page.range.start.min(all.len())..page.range.end.min(all.len()))
+            .collect();
+        let shown = self.show(&found).await?;
+        let source = self.source();
+        let each = found.iter().zip(&shown);
+        let entries =
+            each.map(|(found, shown)| source.entry(&place_of(found), kind_of(found), shown));
+        let links = (&*page.query(page.range.start), more.as_deref());
+        let feed = source.feed(&self.place, entries.collect(), links);
+        let kind = (
+            header::CONTENT_TYPE,
+            "application/atom+xml;type=feed;charset=utf-8",
+        );
+        Ok(([kind], feed.to_string()).into_response())
+    }
+
+    async fn put(&self, body: &Bytes, put: Put) -> Result<Response, Refusal> {
+        let body = std::str::from_utf8(body)
+            .map_err(|_| Refusal::bad_request("The body is not UTF-8.").numbered(40_000))?;
+        let (kind, description) = atom::read(body)
+            .map_err(|error| Refusal::bad_request(error.to_string()).numbered(40_000))?;
+        let entity = self.entity(kind).map_err(Refusal::of_administration)?;
+        let first = first_rule(&description).map(|(name, rule)| {
+            let name = RuleName::parse(&name)?;
+            Ok::<_, ApiError>(resource::parse_rule(name, &rule)?)
+        });
+        let first = first.unwrap_or_else(|| Ok(Rule::default_rule()));
+        let first = first.map_err(in_xml)?;
+        let document = read(kind, &description);
+        let defined = entity.define(self.state, &self.by, &document, first, put);
+        let found = defined.await.map_err(in_xml)?;
+        let status = match put {
+            Put::Create => StatusCode::CREATED,
+            Put::Update | Put::CreateOrUpdate => StatusCode::OK,
+        };
+        self.entry(status, found).await
+    }
+
+    async fn delete(&self) -> Result<Response, Refusal> {
+        let entity = entity_of(&self.find()?);
+        let delete = entity.delete(self.state, &self.by);
+        delete.await.map_err(Refusal::of_administration)?;
+        Ok(StatusCode::OK.into_response())
+    }
+
+    /// What is at the place.
+    fn find(&self) -> Result<Found, Refusal> {
+        let kinds: &[Kind] = match &self.place {
+            Place::Entity(_) => &[Kind::Queue, Kind::Topic],
+            Place::Subscription(..) => &[Kind::Subscription],
+            Place::Rule(..) => &[Kind::Rule],
+            Place::Namespace
+            | Place::Queues
+            | Place::Topics
+            | Place::Subscriptions(_)
+            | Place::Rules(..) => &[],
+        };
+        let found = kinds.iter().find_map(|kind| {
+            let entity = self.entity(*kind).ok()?;
+            entity.find(self.state).ok()
+        });
+        found.ok_or_else(|| {
+            let path = self.place.path();
+            let detail = format!("The messaging entity '{path}' could not be found.");
+            Refusal::not_found(detail).numbered(40_400)
+        })
+    }
+
+    /// What a description of that kind describes here.
+    fn entity(&self, kind: Kind) -> Result<Entity, ApiError> {
+        let named = match (&self.place, kind) {
+            (Place::Entity(name), Kind::Queue) => TopicName::custom(name).map(Entity::Queue),
+            (Place::Entity(name), Kind::Topic) => TopicName::custom(name).map(Entity::Topic),
+            (Place::Subscription(topic, name), Kind::Subscription) => {
+                subscription(topic, name).map(|(topic, name)| Entity::Subscription(topic, name))
+            }
+            (Place::Rule(topic, name, rule), Kind::Rule) => {
+                let of = subscription(topic, name);
+                of.and_then(|(topic, name)| Ok(Entity::Rule(topic, name, RuleName::parse(rule)?)))
+            }
+            (place, kind) => {
+                let (path, root) = (place.path(), kind.root());
+                let problem = format!("What is at '{path}' is not described by a {root}.");
+                return Err(ApiError::bad_request(problem));
+            }
+        };
+        Ok(named?)
+    }
+
+    async fn entry(&self, status: StatusCode, found: Found) -> Result<Response, Refusal> {
+        let (place, kind) = (place_of(&found), kind_of(&found));
+        let shown = self.show(&[found]).await?.pop().unwrap_or_default();
+        let entry = self.source().entry(&place, kind, &shown);
+        let kind = (header::CONTENT_TYPE, ATOM_XML);
+        Ok((status, [kind], entry.to_string()).into_response())
+    }
+
+    fn namespace(&self) -> Response {
+        let registry = self.state.broker.registry();
+        let created = registry.topics().map(|topic| topic.topic.created_at).min();
+        let entry = self.source().namespace(created.unwrap_or(self.by.at));
+        ([(header::CONTENT_TYPE, ATOM_XML)], entry.to_string()).into_response()
+    }
+
+    async fn show(&self, found: &[Found]) -> Result<Vec<Value>, Refusal> {
+        let shown = show(self.state, found).await;
+        shown.map_err(Refusal::of_administration)
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source {
+            url: &self.state.broker.options().public_url,
+            host: self.state.public_host(),
+            now: self.by.at,
+        }
+    }
+}
+
+fn subscription(topic: &str, name: &str) -> Result<(TopicName, SubscriptionName), InvalidName> {
+    let name = SubscriptionName::of_namespace_topic(name)?;
+    Ok((TopicName::custom(topic)?, name))
+}
+
+/// A refusal that names properties as XML does.
+fn in_xml(mut error: ApiError) -> Refusal {
+    for path in error.paths() {
+        error.explanation = error.explanation.replace(&path, &path_in_xml(&path));
+    }
+    Refusal::of_administration(error)
+}
+
+fn kind_of(found: &Found) -> Kind {
+    match found {
+        Found::Queue(_) => Kind::Queue,
+        Found::Topic(_) => Kind::Topic,
+        Found::Subscription(_) => Kind::Subscription,
+        Found::Rule(..) => Kind::Rule,
+    }
+}
+
+fn place_of(found: &Found) -> Place {
+    match entity_of(found) {
+        Entity::Queue(name) | Entity::Topic(name) => Place::Entity(name.to_string()),
+        Entity::Subscription(topic, name) => {
+            Place::Subscription(topic.to_string(), name.to_string())
+        }
+        Entity::Rule(topic, name, rule) => {
+            Place::Rule(topic.to_string(), name.to_string(), rule.to_string())
+        }
+    }
+}
+
+fn entity_of(found: &Found) -> Entity {
+    match found {
+        Found::Queue((topic, _)) => Entity::Queue(topic.topic.name.clone()),
+        Found::Topic(topic) => Entity::Topic(topic.topic.name.clone()),
+        Found::Subscription((topic, own)) => {
+            Entity::Subscription(topic.topic.name.clone(), own.name.clone())
+        }
+        Found::Rule((topic, own), rule) => {
+            let (topic, own) = (topic.topic.name.clone(), own.name.clone());
+            Entity::Rule(topic, own, rule.name.clone())
+        }
+    }
+}
+
+/// Which entries of a list are asked for.
+struct Page {
+    range: Range<usize>,
+    version: Option<String>,
+}
+
+impl Page {
+    fn of(uri: &Uri) -> Result<Self, Refusal> {
+        let number = |name: &str| match query_value(uri, name) {
+            None => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| {
+                let detail = format!("The parameter {name} must be a number, not {text:?}.");
+                Refusal::bad_request(detail).numbered(40_000)
+            }),
+        };
+        let skip: usize = number("$skip")?.unwrap_or(0);
+        let top = number("$top")?.unwrap_or(TOP_MAX).min(TOP_MAX);
+        Ok(Self {
+            range: skip..skip.saturating_add(top),
+            version: query_value(uri, "api-version"),
+        })
+    }
+
+    /// That of the page from `skip` on.
+    fn query(&self, skip: usize) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query
+            .append_pair("$skip", &skip.to_string())
+            .append_pair("$top", &self.range.len().to_string());
+        if let Some(version) = &self.version {
+            query.append_pair("api-version", version);
+        }
+        query.finish()
+    }
+}

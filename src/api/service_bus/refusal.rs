@@ -1,0 +1,147 @@
+//! Refusals, as clients of Service Bus read them over HTTP.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::api::error::{ApiError, ENTITY_EXISTS, QUOTA_EXCEEDED};
+use crate::broker::{ManageError, ReceiveError};
+use crate::model::lease::LockError;
+use crate::model::limits::RETRY_AFTER_BUSY_S;
+use crate::model::name::InvalidName;
+use crate::store::StoreError;
+use crate::wire::amqp::AmqpError;
+use crate::wire::amqp::condition::{NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY};
+use crate::wire::service_bus::error_body;
+
+/// What is answered instead.
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) detail: String,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self { status, detail }
+    }
+
+    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    pub(super) fn unauthorized(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, detail)
+    }
+
+    pub(super) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// In the administration API, where a finer number stands in front (rule S9).
+    pub(super) fn of_administration(error: ApiError) -> Self {
+        // Clients take any conflict for an entity that exists, but for one with another number.
+        let (status, number) = match error.detail {
+            QUOTA_EXCEEDED => (StatusCode::FORBIDDEN, 40_300),
+            ENTITY_EXISTS => (error.status, 40_900),
+            _ if error.status == StatusCode::CONFLICT => (error.status, 40_901),
+            _ => (error.status, u32::from(error.status.as_u16()) * 100),
+        };
+        Self::new(status, error.explanation).numbered(number)
+    }
+
+    /// The same with that number, as a sentence.
+    pub(super) fn numbered(self, number: u32) -> Self {
+        let stop = if self.detail.ends_with('.') { "" } else { "." };
+        let detail = format!("SubCode={number}. {}{stop}", self.detail);
+        Self { detail, ..self }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = error_body(self.status.as_u16(), &self.detail);
+        let kind = (header::CONTENT_TYPE, "application/xml; charset=utf-8");
+        let mut response = (self.status, [kind], body).into_response();
+        let headers = response.headers_mut();
+        if self.status == StatusCode::UNAUTHORIZED {
+            let schemes = HeaderValue::from_static("SharedAccessSignature, Bearer");
+            headers.insert(header::WWW_AUTHENTICATE, schemes);
+        }
+        if matches!(self.status.as_u16(), 429 | 503) {
+            headers.insert(header::RETRY_AFTER, RETRY_AFTER_BUSY_S.into());
+        }
+        response
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        tracing::warn!(%error, "a queue could not be served");
+        let detail = "The appliance cannot answer right now; try again in a moment.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    }
+}
+
+impl From<InvalidName> for Refusal {
+    fn from(error: InvalidName) -> Self {
+        no_entity(&error)
+    }
+}
+
+/// Whoever sends or receives manages nothing, so all that can be wrong is the name.
+impl From<ManageError> for Refusal {
+    fn from(error: ManageError) -> Self {
+        if let ManageError::Store(error) = error {
+            return error.into();
+        }
+        no_entity(&error)
+    }
+}
+
+fn no_entity(problem: &dyn std::fmt::Display) -> Refusal {
+    Refusal::not_found(format!(
+        "The messaging entity could not be found: {problem}."
+    ))
+}
+
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        Self::new(error.status, error.explanation)
+    }
+}
+
+impl From<AmqpError> for Refusal {
+    fn from(error: AmqpError) -> Self {
+        let status = match &*error.condition {
+            NOT_FOUND => StatusCode::NOT_FOUND,
+            RESOURCE_LIMIT_EXCEEDED => StatusCode::FORBIDDEN,
+            SERVER_BUSY => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Self::new(status, error.description)
+    }
+}
+
+impl From<ReceiveError> for Refusal {
+    fn from(error: ReceiveError) -> Self {
+        let detail = format!("{error}.");
+        match error {
+            ReceiveError::SubscriptionDeleted => Self::not_found(detail),
+            ReceiveError::Pushed(_) | ReceiveError::NeedsSession(_) => Self::bad_request(detail),
+            ReceiveError::Session(_) => Self::new(StatusCode::CONFLICT, detail),
+            ReceiveError::TooManyWaiting => Self::new(StatusCode::TOO_MANY_REQUESTS, detail),
+            ReceiveError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<LockError> for Refusal {
+    fn from(refusal: LockError) -> Self {
+        match refusal {
+            LockError::LockLost => Self::not_found(format!("MessageLockLost: {refusal}.")),
+            LockError::IsDeadLetter | LockError::TooManyProperties | LockError::HeldLongEnough => {
+                Self::bad_request(format!("{refusal}."))
+            }
+        }
+    }
+}

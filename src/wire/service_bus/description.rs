@@ -1,0 +1,409 @@
+//! Descriptions of queues, topics, subscriptions and rules in XML (rule S9).
+//!
+//! The documents of the management API say which properties there are and what each may be. In XML they have the
+//! same names with a capital letter in front, but for rules, whose filters and values have a shape of their own.
+
+use schemars::JsonSchema;
+use serde_json::{Map, Value, json};
+
+use super::xml::Element;
+use crate::model::limits::MESSAGE_BYTES_MAX;
+use crate::wire::duration::{self, DURATION_MAX};
+use crate::wire::moment;
+use crate::wire::resource::bodies::{
+    QueueRequest, RuleRequest, ServiceBusSubscriptionRequest, ServiceBusTopicRequest,
+};
+use crate::wire::resource::schema_of;
+
+const CONNECT: &str = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect";
+const COUNTS: &str = "http://schemas.microsoft.com/netservices/2011/06/servicebus";
+const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
+const SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
+
+/// What is not known: when something was used last.
+const NEVER: &str = "0001-01-01T00:00:00Z";
+
+/// What is described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Queue,
+    Topic,
+    Subscription,
+    Rule,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Queue, Self::Topic, Self::Subscription, Self::Rule];
+
+    /// The name of its description.
+    pub fn root(self) -> &'static str {
+        match self {
+            Self::Queue => "QueueDescription",
+            Self::Topic => "TopicDescription",
+            Self::Subscription => "SubscriptionDescription",
+            Self::Rule => "RuleDescription",
+        }
+    }
+
+    /// The kind that a description is of.
+    pub fn of(description: &Element) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|kind| kind.root() == description.name)
+    }
+
+    fn schema(self) -> &'static Value {
+        fn properties<T: JsonSchema + 'static>() -> &'static Value {
+            &schema_of::<T>()["properties"]["properties"]["properties"]
+        }
+        match self {
+            Self::Queue => properties::<QueueRequest>(),
+            Self::Topic => properties::<ServiceBusTopicRequest>(),
+            Self::Subscription => properties::<ServiceBusSubscriptionRequest>(),
+            Self::Rule => properties::<RuleRequest>(),
+        }
+    }
+
+    /// What clients expect in a description although there is nothing to decide about it, or nothing was.
+    fn defaults(self) -> Vec<(&'static str, String)> {
+        let text = |name, text: &str| (name, text.to_owned());
+        let for_ever = duration::format(DURATION_MAX);
+        let every = [
+            text("EnableBatchedOperations", "true"),
+            text("Status", "Active"),
+            text("AutoDeleteOnIdle", &for_ever),
+            text("EntityAvailabilityStatus", "Available"),
+            text("AccessedAt", NEVER),
+        ];
+        let sent_to = [
+            text("MaxSizeInMegabytes", "1024"),
+            text("IsAnonymousAccessible", "false"),
+            text("SupportOrdering", "true"),
+            text("EnablePartitioning", "false"),
+            text("EnableExpress", "false"),
+            text(
+                "MaxMessageSizeInKilobytes",
+                &(MESSAGE_BYTES_MAX / 1_024).to_string(),
+            ),
+        ];
+        match self {
+            Self::Queue => every.into_iter().chain(sent_to).collect(),
+            Self::Topic => {
+                let own = [
+                    text("DuplicateDetectionHistoryTimeWindow", "PT10M"),
+                    text("FilteringMessagesBeforePublishing", "false"),
+                    text("EnableSubscriptionPartitioning", "false"),
+                ];
+                every.into_iter().chain(sent_to).chain(own).collect()
+            }
+            Self::Subscription => every.into(),
+            Self::Rule => Vec::new(),
+        }
+    }
+}
+
+/// The body of a PUT of the management API that means the same as a description.
+pub fn read(kind: Kind, description: &Element) -> Value {
+    let properties = match kind {
+        Kind::Rule => rule(description),
+        Kind::Queue | Kind::Topic | Kind::Subscription => properties(kind, description),
+    };
+    json!({ "properties": properties })
+}
+
+fn properties(kind: Kind, description: &Element) -> Map<String, Value> {
+    let schema = kind.schema();
+    let given = description.children.iter().filter(|each| !is_nil(each));
+    let known = given.filter_map(|each| {
+        let name = with_first(&each.name, char::to_ascii_lowercase);
+        let value = value(schema.get(&name)?, &each.text)?;
+        Some((name, value))
+    });
+    known.collect()
+}
+
+fn is_nil(element: &Element) -> bool {
+    element.attribute("nil") == Some("true")
+}
+
+/// A text in the type that the schema has for it; `None` for an empty one, which says nothing.
+fn value(schema: &Value, text: &str) -> Option<Value> {
+    let text = text.trim();
+    if text.is_empty() {
+        return None;
+    }
+    let is = |kind: &str| schema["type"] == kind;
+    // What is no such value stays as it is, so that it is told what it should be.
+    let read = if is("boolean") {
+        text.to_ascii_lowercase().parse().ok().map(Value::Bool)
+    } else if is("integer") {
+        text.parse().ok().map(|number: i64| json!(number))
+    } else {
+        None
+    };
+    let is_longer = schema["format"] == "duration"
+        && duration::parse(text) == Err(duration::InvalidDuration::TooLong);
+    // Clients in Python round "for ever" up.
+    let read = read.or(is_longer.then(|| duration::format(DURATION_MAX).into()));
+    Some(read.unwrap_or_else(|| text.into()))
+}
+
+fn rule(description: &Element) -> Map<String, Value> {
+    let mut rule = Map::new();
+    if let Some(filter) = description.child("Filter").filter(|each| !is_nil(each)) {
+        let kind = type_of(filter);
+        if let Some(kind) = kind {
+            rule.insert("filterType".to_owned(), kind.into());
+        }
+        match kind {
+            Some("TrueFilter" | "FalseFilter") => {}
+            Some("CorrelationFilter") => {
+                rule.insert("correlationFilter".to_owned(), correlation(filter));
+            }
+            _ => {
+                rule.insert("sqlFilter".to_owned(), sql(filter));
+            }
+        }
+    }
+    let action = description.child("Action");
+    if let Some(action) = action.filter(|each| each.child("SqlExpression").is_some()) {
+        rule.insert("action".to_owned(), sql(action));
+    }
+    rule
+}
+
+/// The rule that a description of a subscription comes with: its name, and the body of its PUT.
+pub fn first_rule(description: &Element) -> Option<(String, Value)> {
+    let rule = description.child("DefaultRuleDescription")?;
+    let rule_name = rule.child("Name").map(|name| name.text.clone());
+    Some((rule_name.unwrap_or_default(), read(Kind::Rule, rule)))
+}
+
+fn sql(element: &Element) -> Value {
+    let mut sql = Map::new();
+    if let Some(text) = element.child("SqlExpression") {
+        sql.insert("sqlExpression".to_owned(), text.text.clone().into());
+    }
+    if let Some(parameters) = element.child("Parameters") {
+        sql.insert("parameters".to_owned(), pairs(parameters));
+    }
+    sql.into()
+}
+
+fn correlation(filter: &Element) -> Value {
+    let each = filter.children.iter().filter(|each| !is_nil(each));
+    let each = each.map(|each| {
+        let value = match each.name.as_str() {
+            "Properties" => pairs(each),
+            _ => each.text.clone().into(),
+        };
+        (with_first(&each.name, char::to_ascii_lowercase), value)
+    });
+    each.collect::<Map<_, _>>().into()
+}
+
+fn pairs(element: &Element) -> Value {
+    let pair = |pair: &Element| {
+        let name = pair.child("Key")?.text.clone();
+        Some((name, typed(pair.child("Value")?)))
+    };
+    let pairs = element.children.iter().filter_map(pair);
+    pairs.collect::<Map<_, _>>().into()
+}
+
+/// The local part of its `type`.
+fn type_of(element: &Element) -> Option<&str> {
+    let name = element.attribute("type")?;
+    Some(name.rsplit(':').next().unwrap_or(name))
+}
+
+/// A value with its type; `null`, which nothing takes, where it is none of that type.
+fn typed(value: &Element) -> Value {
+    let text = value.text.as_str();
+    let number = text.trim();
+    match type_of(value).unwrap_or("string") {
+        "string" | "char" => text.into(),
+        "boolean" => number.parse().map_or(Value::Null, Value::Bool),
+        "double" | "float" | "decimal" => number.parse().map_or(Value::Null, |it: f64| json!(it)),
+        "dateTime" => {
+            let spelled = moment::respelled(number);
+            json!({ "timestamp": spelled.as_deref().unwrap_or(number) })
+        }
+        "guid" => json!({ "uuid": number }),
+        "base64Binary" => json!({ "binary": number }),
+        kind if ["int", "long", "short", "byte"]
+            .iter()
+            .any(|it| kind.to_lowercase().ends_with(it)) =>
+        {
+            let whole = number.parse().ok().map(|it: i64| json!(it));
+            let large = || number.parse().ok().map(|it: u64| json!(it));
+            whole.or_else(large).unwrap_or_default()
+        }
+        _ => Value::Null,
+    }
+}
+
+/// The description of what the management API shows like this. `host` is that of the appliance, in whose URLs the
+/// names of other queues stand.
+pub fn write(kind: Kind, shown: &Value, host: &str) -> Element {
+    let root = root(kind.root());
+    let properties = &shown["properties"];
+    let root = match kind {
+        Kind::Rule => {
+            let name = shown["name"].as_str().unwrap_or_default();
+            let rule = described_rule(properties);
+            root.with_children(rule)
+                .with_children([Element::of_text("Name", name)])
+        }
+        // Nothing waits in a topic itself.
+        Kind::Topic => root
+            .with_children(described(properties, host))
+            .with_children([count_details(&Map::from_iter([(
+                "scheduledMessageCount".to_owned(),
+                json!(0),
+            )]))]),
+        Kind::Queue | Kind::Subscription => root.with_children(described(properties, host)),
+    };
+    let moments = [("CreatedAt", "createdAt"), ("UpdatedAt", "lastModifiedAt")];
+    let moments = moments.map(|(name, of)| {
+        Element::of_text(name, shown["systemData"][of].as_str().unwrap_or_default())
+    });
+    let root = root.with_children(moments);
+    let defaults = kind.defaults().into_iter();
+    let missing = defaults.filter(|(name, _)| root.child(name).is_none());
+    let missing: Vec<_> = missing
+        .map(|(name, text)| Element::of_text(name, text))
+        .collect();
+    root.with_children(missing)
+}
+
+/// The root of a description.
+pub(super) fn root(name: &str) -> Element {
+    Element::new(name)
+        .with_attribute("xmlns", CONNECT)
+        .with_attribute("xmlns:i", INSTANCE)
+}
+
+fn described(properties: &Value, host: &str) -> Vec<Element> {
+    let each = properties.as_object().into_iter().flatten();
+    let each = each.map(|(name, value)| match (name.as_str(), value) {
+        ("countDetails", Value::Object(counts)) => count_details(counts),
+        ("forwardTo" | "forwardDeadLetteredMessagesTo", Value::String(target)) => {
+            let url = format!("sb://{host}/{target}");
+            Element::of_text(with_first(name, char::to_ascii_uppercase), url)
+        }
+        _ => Element::of_text(with_first(name, char::to_ascii_uppercase), plain(value)),
+    });
+    each.collect()
+}
+
+fn count_details(counts: &Map<String, Value>) -> Element {
+    let counts = counts.iter().map(|(name, count)| {
+        let name = with_first(name, char::to_ascii_uppercase);
+        Element::of_text(format!("d2p1:{name}"), count.to_string())
+    });
+    let details = Element::new("CountDetails").with_attribute("xmlns:d2p1", COUNTS);
+    details.with_children(counts)
+}
+
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn described_rule(rule: &Value) -> [Element; 2] {
+    let of_type = |name: &str, kind: &str| Element::new(name).with_attribute("i:type", kind);
+    let kind = rule["filterType"].as_str().unwrap_or_default();
+    let filter = of_type("Filter", kind);
+    let filter = match kind {
+        "CorrelationFilter" => {
+            filter.with_children(described_correlation(&rule["correlationFilter"]))
+        }
+        "TrueFilter" => filter.with_children(described_sql(&json!({ "sqlExpression": "1=1" }))),
+        "FalseFilter" => filter.with_children(described_sql(&json!({ "sqlExpression": "1=0" }))),
+        _ => filter.with_children(described_sql(&rule["sqlFilter"])),
+    };
+    let action = match &rule["action"]["sqlExpression"] {
+        Value::Null => of_type("Action", "EmptyRuleAction"),
+        _ => of_type("Action", "SqlRuleAction").with_children(described_sql(&rule["action"])),
+    };
+    [filter, action]
+}
+
+fn described_sql(sql: &Value) -> Vec<Element> {
+    let text = sql["sqlExpression"].as_str().unwrap_or_default();
+    let mut described = vec![
+        Element::of_text("SqlExpression", text),
+        Element::of_text("CompatibilityLevel", "20"),
+    ];
+    described.extend(described_pairs("Parameters", &sql["parameters"]));
+    described
+}
+
+fn described_correlation(filter: &Value) -> Vec<Element> {
+    let each = filter.as_object().into_iter().flatten();
+    let each = each.filter_map(|(name, value)| match name.as_str() {
+        "properties" => described_pairs("Properties", value),
+        _ => Some(Element::of_text(
+            with_first(name, char::to_ascii_uppercase),
+            plain(value),
+        )),
+    });
+    each.collect()
+}
+
+fn described_pairs(name: &str, pairs: &Value) -> Option<Element> {
+    let pairs = pairs.as_object().filter(|pairs| !pairs.is_empty())?;
+    let each = pairs.iter().map(|(name, value)| {
+        let (kind, text) = spelled(value);
+        let value = Element::of_text("Value", text)
+            .with_attribute("i:type", &format!("d6p1:{kind}"))
+            .with_attribute("xmlns:d6p1", SCHEMA);
+        let pair = Element::new("KeyValueOfstringanyType");
+        pair.with_children([Element::of_text("Key", name), value])
+    });
+    Some(Element::new(name).with_children(each))
+}
+
+/// A value's type and text in XML.
+fn spelled(value: &Value) -> (&'static str, String) {
+    let kind = match value {
+        Value::Bool(_) => "boolean",
+        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(number), _) if i32::try_from(number).is_ok() => "int",
+            (Some(_), _) => "long",
+            (None, Some(_)) => "unsignedLong",
+            (None, None) => "double",
+        },
+        Value::Object(object) => {
+            let kinds = [
+                ("timestamp", "dateTime"),
+                ("uuid", "guid"),
+                ("binary", "base64Binary"),
+            ];
+            let mut found = kinds
+                .into_iter()
+                .filter_map(|(name, kind)| Some((kind, object.get(name)?.as_str()?.to_owned())));
+            return found.next().unwrap_or(("string", String::new()));
+        }
+        Value::String(_) | Value::Array(_) | Value::Null => "string",
+    };
+    (kind, plain(value))
+}
+
+/// The name with another first letter.
+fn with_first(name: &str, change: impl Fn(&char) -> char) -> String {
+    let mut letters = name.chars();
+    let first = letters.next().map(|first| change(&first));
+    first.into_iter().chain(letters).collect()
+}
+
+/// A path of the management API's documents, such as `properties.lockDuration`, as XML has it.
+pub fn path_in_xml(path: &str) -> String {
+    let path = path.strip_prefix("properties.").unwrap_or(path);
+    let parts = path.split('.');
+    let parts: Vec<String> = parts
+        .map(|part| with_first(part, char::to_ascii_uppercase))
+        .collect();
+    parts.join(".")
+}

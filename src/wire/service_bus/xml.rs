@@ -1,0 +1,248 @@
+//! XML documents as trees: small ones, that programs write for programs.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use quick_xml::Reader;
+use quick_xml::escape::{resolve_predefined_entity, unescape};
+use quick_xml::events::{BytesStart, Event};
+
+/// How deep elements may stand in each other: twice as deep as what clients write.
+const DEPTH_MAX: usize = 24;
+
+/// Why a text is no document.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoXml {
+    #[error("it is no XML: {0}")]
+    Malformed(String),
+    #[error("a document type declaration is not read; leave it out")]
+    DocumentType,
+    #[error("&{0}; is not known; only the entities of XML itself are")]
+    Entity(String),
+    #[error("its elements stand more than {DEPTH_MAX} deep in each other")]
+    TooDeep,
+    #[error("it has no element")]
+    Empty,
+}
+
+/// An element. Names that were read are without their prefixes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Element {
+    pub name: String,
+    attributes: Vec<(String, String)>,
+    pub text: String,
+    pub children: Vec<Element>,
+}
+
+impl Element {
+    /// An element without anything in it.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ..Self::default()
+        }
+    }
+
+    /// An element with a text.
+    pub fn of_text(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            ..Self::new(name)
+        }
+    }
+
+    pub fn with_attribute(mut self, name: &str, value: &str) -> Self {
+        self.attributes.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub fn with_children(mut self, children: impl IntoIterator<Item = Self>) -> Self {
+        self.children.extend(children);
+        self
+    }
+
+    /// The first child of that name.
+    pub fn child(&self, name: &str) -> Option<&Self> {
+        self.children.iter().find(|each| each.name == name)
+    }
+
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        let mut all = self.attributes.iter();
+        let found = all.find(|(each, _)| each == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Reads a document.
+    pub fn parse(text: &str) -> Result<Self, NoXml> {
+        let mut reader = Reader::from_str(text);
+        // The last one is open; the first one stands for the document.
+        let mut open = vec![Self::default()];
+        loop {
+            let event = reader.read_event();
+            match event.map_err(|error| NoXml::Malformed(error.to_string()))? {
+                Event::Start(start) => {
+                    if open.len() > DEPTH_MAX {
+                        return Err(NoXml::TooDeep);
+                    }
+                    open.push(Self::of_start(&start)?);
+                }
+                Event::Empty(start) => close(&mut open, Self::of_start(&start)?),
+                Event::End(_) => {
+                    let ended = open.pop().unwrap_or_default();
+                    close(&mut open, ended);
+                }
+                Event::Text(text) => write(&mut open, &decoded(text.decode())?),
+                Event::CData(text) => write(&mut open, &decoded(text.decode())?),
+                Event::GeneralRef(name) => write(&mut open, &resolved(&decoded(name.decode())?)?),
+                Event::DocType(_) => return Err(NoXml::DocumentType),
+                Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
+                Event::Eof => break,
+            }
+        }
+        match (open.len(), open.swap_remove(0).children.pop()) {
+            (1, Some(root)) => Ok(root),
+            (1, None) => Err(NoXml::Empty),
+            (_, _) => Err(NoXml::Malformed("it ends too early".to_owned())),
+        }
+    }
+
+    fn of_start(start: &BytesStart<'_>) -> Result<Self, NoXml> {
+        let mut element = Self::new(String::from_utf8_lossy(start.local_name().as_ref()));
+        for attribute in start.attributes() {
+            let malformed = |error: &dyn fmt::Display| NoXml::Malformed(error.to_string());
+            let attribute = attribute.map_err(|error| malformed(&error))?;
+            let value = String::from_utf8_lossy(&attribute.value);
+            let value = unescape(&value).map_err(|error| malformed(&error))?;
+            let name = attribute.key.local_name();
+            element = element.with_attribute(&String::from_utf8_lossy(name.as_ref()), &value);
+        }
+        Ok(element)
+    }
+}
+
+fn decoded<E: fmt::Display>(text: Result<Cow<'_, str>, E>) -> Result<Cow<'_, str>, NoXml> {
+    text.map_err(|error| NoXml::Malformed(error.to_string()))
+}
+
+fn write(open: &mut [Element], text: &str) {
+    if let Some(last) = open.last_mut() {
+        last.text.push_str(text);
+    }
+}
+
+fn close(open: &mut [Element], ended: Element) {
+    if let Some(parent) = open.last_mut() {
+        parent.children.push(ended);
+    }
+}
+
+/// What stands between `&` and `;`.
+fn resolved(name: &str) -> Result<String, NoXml> {
+    if let Some(text) = resolve_predefined_entity(name) {
+        return Ok(text.to_owned());
+    }
+    let number = match name.strip_prefix('#') {
+        Some(number) => match number.strip_prefix('x') {
+            Some(number) => u32::from_str_radix(number, 16).ok(),
+            None => number.parse().ok(),
+        },
+        None => None,
+    };
+    let found = number.and_then(char::from_u32).map(String::from);
+    found.ok_or_else(|| NoXml::Entity(name.to_owned()))
+}
+
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{}", self.name)?;
+        for (name, value) in &self.attributes {
+            write!(f, " {name}=\"{}\"", escaped(value))?;
+        }
+        if self.text.is_empty() && self.children.is_empty() {
+            return f.write_str("/>");
+        }
+        write!(f, ">{}", escaped(&self.text))?;
+        for child in &self.children {
+            child.fmt(f)?;
+        }
+        write!(f, "</{}>", self.name)
+    }
+}
+
+/// A text as it stands in an element or in an attribute.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            // XML has no way to write them.
+            c if c.is_control() && !matches!(c, '\n' | '\t') => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let element = Element::new("a")
+            .with_attribute("b", "1 < 2 & \"3\"")
+            .with_children([
+                Element::of_text("c", "größer > kleiner\n"),
+                Element::new("d"),
+            ]);
+        let text = element.to_string();
+        let expected = "<a b=\"1 &lt; 2 &amp; &quot;3&quot;\"><c>größer &gt; kleiner\n</c><d/></a>";
+        assert_eq!(text, expected);
+        assert_eq!(Element::parse(&text), Ok(element));
+    }
+
+    #[test]
+    fn prefixes_do_not_matter_and_references_are_resolved() {
+        let text = "<?xml version=\"1.0\"?><!-- --><x:a xmlns:x=\"u\" x:type='q'>\
+                    <y:b>1 &#60; &#x32;<![CDATA[ & 3]]></y:b></x:a>";
+        let read = Element::parse(text).expect("a document");
+        assert_eq!(read.attribute("type"), Some("q"));
+        assert_eq!(read.child("b").map(|b| b.text.as_str()), Some("1 < 2 & 3"));
+        assert_eq!(read.child("c"), None);
+    }
+
+    #[test]
+    fn control_characters_are_not_written() {
+        assert_eq!(
+            Element::of_text("a", "\u{1}").to_string(),
+            "<a>\u{fffd}</a>"
+        );
+    }
+
+    #[test]
+    fn nothing_else_is_read() {
+        let deep = "<a>".repeat(100);
+        for (text, expected) in [
+            ("", Some(NoXml::Empty)),
+            ("{}", Some(NoXml::Empty)),
+            ("<a>&b;</a>", Some(NoXml::Entity("b".to_owned()))),
+            (
+                "<!DOCTYPE a [<!ENTITY b 'c'>]><a/>",
+                Some(NoXml::DocumentType),
+            ),
+            (&deep, Some(NoXml::TooDeep)),
+            ("<a><b></a>", None),
+            ("<a>", None),
+            ("<a b=c/>", None),
+        ] {
+            let error = Element::parse(text).expect_err(text);
+            match expected {
+                Some(expected) => assert_eq!(error, expected),
+                None => assert!(matches!(error, NoXml::Malformed(_)), "{text}: {error:?}"),
+            }
+        }
+    }
+}
