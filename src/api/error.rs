@@ -365,7 +365,9 @@ impl From<PublishError> for ApiError {
                 "The disk is almost full, so nothing more is accepted; what was accepted before is \
                  still delivered.",
             ),
-            PublishError::BuiltIn(_) => Self::forbidden(explanation),
+            PublishError::BuiltIn(_) | PublishError::SendDisabled(_) => {
+                Self::forbidden(explanation)
+            }
             PublishError::TooManyCopies => Self::too_large(explanation),
             PublishError::Unreadable(_) => Self::bad_request(explanation),
             PublishError::Store(error) => error.into(),
@@ -428,6 +430,7 @@ impl From<ReceiveError> for ApiError {
             ReceiveError::Pushed(_) | ReceiveError::NeedsSession(_) => {
                 Self::bad_request(explanation)
             }
+            ReceiveError::ReceiveDisabled(_) => Self::forbidden(explanation),
             ReceiveError::Session(_) => Self::conflict(explanation),
             ReceiveError::TooManyWaiting => Self::too_many(explanation),
             ReceiveError::Store(error) => error.into(),

@@ -9,6 +9,7 @@ use crate::base::named::named_enum;
 use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
+use crate::model::entity_status::EntityStatus;
 use crate::model::limits::DUPLICATE_WINDOW;
 use crate::model::name::TopicName;
 use crate::model::pace::ReceiverLimits;
@@ -155,6 +156,7 @@ pub struct QueueRules {
     /// Of a subscription with rules: messages that a rule cannot be evaluated for become dead letters. Otherwise such a
     /// rule does not match.
     pub keeps_unevaluated: bool,
+    pub status: EntityStatus,
     /// Properties that are kept and shown without effect, as JSON by their names.
     pub inert: BTreeMap<String, String>,
 }
@@ -189,6 +191,7 @@ impl Default for QueueRules {
             forward_to: None,
             forward_dead_letters_to: None,
             keeps_unevaluated: false,
+            status: EntityStatus::Active,
             inert: BTreeMap::new(),
         }
     }

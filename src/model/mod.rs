@@ -12,6 +12,7 @@ pub mod dead_letter;
 pub mod dead_letter_filter;
 pub mod delivery;
 pub mod destination;
+pub mod entity_status;
 pub mod event;
 pub mod event_filter;
 pub mod explanation;

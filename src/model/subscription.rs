@@ -223,6 +223,12 @@ impl EventSubscription {
         self.has_agreed() && !self.definition.paused && self.definition.disabled.is_none()
     }
 
+    /// Whether its status lets receivers have its messages; dead letters can always be received.
+    pub fn lets_receive(&self) -> bool {
+        let rules = self.definition.destination.queue_rules();
+        rules.is_none_or(|rules| rules.status.lets_receive())
+    }
+
     /// Whether its messages are received in sessions (rule S6).
     pub fn has_sessions(&self) -> bool {
         let rules = self.definition.destination.queue_rules();

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use crate::base::Timestamp;
 use crate::base::named::{ids, named_enum};
 use crate::model::access::AccessKeys;
+use crate::model::entity_status::EntityStatus;
 use crate::model::name::TopicName;
 use crate::model::system_topic::SystemTopic;
 
@@ -52,6 +53,8 @@ pub struct TopicDefinition {
     pub event_retention: Option<Duration>,
     /// How long messages of a Service Bus topic may live at most (rule S7); `None` for topics of events.
     pub message_time_to_live: Option<Duration>,
+    /// Of a Service Bus topic: whether messages can be sent to it.
+    pub status: EntityStatus,
     /// Properties that are stored and shown but have no effect here, as JSON by their names:
     /// `minimumTlsVersionAllowed`, `dataResidencyBoundary`, `eventTypeInfo`, `identity`, `sku`.
     pub inert: BTreeMap<String, String>,
@@ -68,6 +71,7 @@ impl TopicDefinition {
             network_access: NetworkAccess::default(),
             event_retention: None,
             message_time_to_live: time_to_live,
+            status: EntityStatus::Active,
             inert: BTreeMap::new(),
         }
     }

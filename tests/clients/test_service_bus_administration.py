@@ -8,6 +8,7 @@ import pytest
 import requests
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus.exceptions import MessagingEntityDisabledError
 from azure.servicebus.management import (
     CorrelationRuleFilter,
     FalseRuleFilter,
@@ -133,6 +134,53 @@ def test_counts_say_what_lies_where(admin, bus, name):
     assert counts.updated_at_utc >= counts.created_at_utc
     listed = {each.name: each for each in admin.list_queues_runtime_properties()}
     assert listed[name].active_message_count == 2
+
+
+def test_a_status_closes_one_side_or_both(admin, bus, name):
+    admin.create_queue(name)
+
+    def set_status(status):
+        found = admin.get_queue(name)
+        found.status = status
+        admin.update_queue(found)
+        assert admin.get_queue(name).status == status
+
+    def send():
+        with bus.get_queue_sender(name) as sender:
+            sender.send_messages(ServiceBusMessage("a"))
+
+    def receive():
+        with bus.get_queue_receiver(name, max_wait_time=5) as receiver:
+            [message] = receiver.receive_messages()
+            receiver.complete_message(message)
+
+    for status, sends, receives in [
+        ("SendDisabled", False, True),
+        ("ReceiveDisabled", True, False),
+        ("Disabled", False, False),
+        ("Active", True, True),
+    ]:
+        send()
+        set_status(status)
+        for use, works in ((send, sends), (receive, receives)):
+            if works:
+                use()
+            else:
+                with pytest.raises(MessagingEntityDisabledError):
+                    use()
+        set_status("Active")
+        with bus.get_queue_receiver(name, receive_mode="receiveanddelete", max_wait_time=1) as receiver:
+            list(receiver)
+    admin.create_topic(name + "t")
+    topic = admin.get_topic(name + "t")
+    topic.status = "Disabled"
+    admin.update_topic(topic)
+    with pytest.raises(MessagingEntityDisabledError):
+        with bus.get_topic_sender(name + "t") as sender:
+            sender.send_messages(ServiceBusMessage("a"))
+    with pytest.raises(HttpResponseError, match="Status: .*SendDisabled"):
+        topic.status = "Asleep"
+        admin.update_topic(topic)
 
 
 def test_a_topic_with_subscriptions(admin, bus, name):

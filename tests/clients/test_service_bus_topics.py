@@ -163,7 +163,8 @@ def test_messages_of_subscriptions_are_settled(topic):
         assert bodies(found) == ["poison", "bad"]
         assert [each.dead_letter_reason for each in found] == ["MaxDeliveryCountExceeded", "broken"]
     shown = topic.appliance.manage("GET", f"{topic.path}/subscriptions/all")["properties"]
-    assert shown["countDetails"] == {"activeMessageCount": 0, "deadLetterMessageCount": 2}
+    counts = shown["countDetails"]
+    assert (counts["activeMessageCount"], counts["deadLetterMessageCount"]) == (0, 2)
 
 
 def test_subscriptions_have_sessions(topic):

@@ -38,9 +38,9 @@ use crate::store::{DeadLetter, LockSelection, Locked, Origin, Peeked};
 use crate::wire;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::condition::{
-    ARGUMENT_ERROR, ENTITY_ALREADY_EXISTS, MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND, NOT_ALLOWED,
-    NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST,
-    TIMEOUT,
+    ARGUMENT_ERROR, ENTITY_ALREADY_EXISTS, ENTITY_DISABLED, MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND,
+    NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED,
+    SESSION_LOCK_LOST, TIMEOUT,
 };
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::encoded;
@@ -101,6 +101,10 @@ impl Queue {
             return Err(refused(ReceiveError::Pushed(
                 self.subscription.name.clone(),
             )));
+        }
+        if self.sub_queue == SubQueue::Pending && !self.subscription.lets_receive() {
+            let name = self.subscription.name.clone();
+            return Err(refused(ReceiveError::ReceiveDisabled(name)));
         }
         match self.forwards() {
             true => Err(forwarded()),
@@ -729,6 +733,7 @@ fn refused(error: ReceiveError) -> AmqpError {
     match error {
         ReceiveError::SubscriptionDeleted => AmqpError::new(NOT_FOUND, problem),
         ReceiveError::Pushed(_) => AmqpError::new(NOT_ALLOWED, problem),
+        ReceiveError::ReceiveDisabled(_) => AmqpError::new(ENTITY_DISABLED, problem),
         ReceiveError::NeedsSession(_) => needs_session(),
         ReceiveError::Session(error) => AmqpError::new(condition_of(error), problem),
         ReceiveError::TooManyWaiting => AmqpError::new(SERVER_BUSY, problem),

@@ -15,7 +15,7 @@ use crate::model::registry::TopicEntry;
 use crate::model::topic::InputSchema;
 use crate::store::StoreError;
 use crate::wire::amqp::condition::{
-    DECODE_ERROR, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
+    DECODE_ERROR, ENTITY_DISABLED, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
 };
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::{AmqpError, DecodeError};
@@ -71,6 +71,7 @@ impl ToTopic {
             PublishError::DiskLow | PublishError::TooManyCopies => {
                 AmqpError::new(RESOURCE_LIMIT_EXCEEDED, format!("{error}."))
             }
+            PublishError::SendDisabled(_) => AmqpError::new(ENTITY_DISABLED, format!("{error}.")),
             PublishError::Unreadable(_) => AmqpError::new(DECODE_ERROR, format!("{error}.")),
             PublishError::Stopping | PublishError::BuiltIn(_) => {
                 AmqpError::new(SERVER_BUSY, format!("{error}."))

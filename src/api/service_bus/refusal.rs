@@ -10,7 +10,9 @@ use crate::model::limits::RETRY_AFTER_BUSY_S;
 use crate::model::name::InvalidName;
 use crate::store::StoreError;
 use crate::wire::amqp::AmqpError;
-use crate::wire::amqp::condition::{NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY};
+use crate::wire::amqp::condition::{
+    ENTITY_DISABLED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
+};
 use crate::wire::service_bus::error_body;
 
 /// What is answered instead.
@@ -114,7 +116,7 @@ impl From<AmqpError> for Refusal {
     fn from(error: AmqpError) -> Self {
         let status = match &*error.condition {
             NOT_FOUND => StatusCode::NOT_FOUND,
-            RESOURCE_LIMIT_EXCEEDED => StatusCode::FORBIDDEN,
+            RESOURCE_LIMIT_EXCEEDED | ENTITY_DISABLED => StatusCode::FORBIDDEN,
             SERVER_BUSY => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_REQUEST,
         };
@@ -128,6 +130,7 @@ impl From<ReceiveError> for Refusal {
         match error {
             ReceiveError::SubscriptionDeleted => Self::not_found(detail),
             ReceiveError::Pushed(_) | ReceiveError::NeedsSession(_) => Self::bad_request(detail),
+            ReceiveError::ReceiveDisabled(_) => Self::new(StatusCode::FORBIDDEN, detail),
             ReceiveError::Session(_) => Self::new(StatusCode::CONFLICT, detail),
             ReceiveError::TooManyWaiting => Self::new(StatusCode::TOO_MANY_REQUESTS, detail),
             ReceiveError::Store(error) => error.into(),

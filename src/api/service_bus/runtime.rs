@@ -111,7 +111,7 @@ async fn send(
             Refusal::new(StatusCode::FORBIDDEN, detail)
         })?;
     let messages =
-        http::read(headers, body).map_err(|error| Refusal::bad_request(format!("{error}.")))?;
+        http::read(headers, &body).map_err(|error| Refusal::bad_request(format!("{error}.")))?;
     to.store(messages).await?;
     Ok(StatusCode::CREATED.into_response())
 }

@@ -77,6 +77,8 @@ pub enum PublishError {
     DiskLow,
     #[error("the topic {0} is built in, and nobody but the appliance publishes to it")]
     BuiltIn(TopicName),
+    #[error("the status of {0} does not allow sending to it")]
+    SendDisabled(TopicName),
     #[error(
         "the rules of the topic's subscriptions make more than {RULE_COPIES_MAX} copies of what is sent at once, or \
          more than {} MiB; send fewer messages at once", RULE_COPIES_BYTES_MAX / (1_024 * 1_024)
@@ -167,6 +169,12 @@ impl Broker {
         }
         if topic.topic.is_built_in() {
             return Err(PublishError::BuiltIn(topic.topic.name.clone()));
+        }
+        let own = topic.queue();
+        let own = own.and_then(|own| own.definition.destination.queue_rules());
+        let status = own.map_or(topic.topic.definition.status, |rules| rules.status);
+        if !status.lets_send() {
+            return Err(PublishError::SendDisabled(topic.topic.name.clone()));
         }
         Ok(())
     }

@@ -80,6 +80,8 @@ pub enum ReceiveError {
          received"
     )]
     Pushed(SubscriptionName),
+    #[error("the status of {0} does not allow receiving from it")]
+    ReceiveDisabled(SubscriptionName),
     #[error(
         "no more receivers can wait here: of {RECEIVERS_WAITING_MAX} over all queues, an event subscription, \
          and a namespace or custom topic, may have more only while it has fewer than are left"
@@ -111,6 +113,9 @@ impl Broker {
                 Err(ReceiveError::Pushed(subscription.name.clone()))
             }
             (SubQueue::Pending, DeliveryMode::Queue) => {
+                if !subscription.lets_receive() {
+                    return Err(ReceiveError::ReceiveDisabled(subscription.name.clone()));
+                }
                 if subscription.has_sessions() && request.session.is_none() {
                     return Err(ReceiveError::NeedsSession(subscription.name.clone()));
                 }

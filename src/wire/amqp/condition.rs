@@ -26,6 +26,7 @@ pub const ARGUMENT_ERROR: &str = "com.microsoft:argument-error";
 pub const AUTH_FAILED: &str = "com.microsoft:auth-failed";
 pub const DEAD_LETTER: &str = "com.microsoft:dead-letter";
 pub const ENTITY_ALREADY_EXISTS: &str = "com.microsoft:entity-already-exists";
+pub const ENTITY_DISABLED: &str = "com.microsoft:entity-disabled";
 pub const MESSAGE_LOCK_LOST: &str = "com.microsoft:message-lock-lost";
 pub const MESSAGE_NOT_FOUND: &str = "com.microsoft:message-not-found";
 pub const SERVER_BUSY: &str = "com.microsoft:server-busy";

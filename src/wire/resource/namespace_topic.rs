@@ -12,6 +12,7 @@ use super::envelope::Envelope;
 use super::rules::Context;
 use super::values::days;
 use super::{InvalidResource, document};
+use crate::model::entity_status::EntityStatus;
 use crate::model::limits::EVENT_RETENTION_DAYS_MAX;
 use crate::model::topic::{DeliverySchema, InputSchema, NetworkAccess, TopicDefinition};
 
@@ -69,6 +70,7 @@ impl From<NamespaceTopic> for TopicDefinition {
             network_access: NetworkAccess::default(),
             event_retention: Some(topic.properties.retention),
             message_time_to_live: None,
+            status: EntityStatus::Active,
             inert: BTreeMap::new(),
         }
     }

@@ -13,6 +13,7 @@ use super::rules::{Context, Judged};
 use super::values::iso;
 use super::{InvalidResource, document};
 use crate::model::destination::QueueRules;
+use crate::model::entity_status::EntityStatus;
 use crate::model::limits::{
     DUPLICATE_WINDOW, LOCK_DURATION, QUEUE_DELIVERIES, QUEUE_DELIVERIES_MAX, USER_METADATA_MAX,
 };
@@ -85,6 +86,8 @@ pub(super) struct Receiving {
     #[serde(with = "iso")]
     #[schemars(with = "String", extend("format" = "duration", "x-check" = "messageTimeToLive"))]
     default_message_time_to_live: Duration,
+    /// Whether messages can be sent and received. Dead letters can always be received.
+    status: EntityStatus,
 }
 
 impl Default for Receiving {
@@ -93,6 +96,7 @@ impl Default for Receiving {
             lock_duration: LOCK_DURATION,
             max_delivery_count: QUEUE_DELIVERIES,
             default_message_time_to_live: DURATION_MAX,
+            status: EntityStatus::Active,
         }
     }
 }
@@ -133,6 +137,10 @@ struct QueueRulesDocument {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(skip)]
     keeps_unevaluated: bool,
+    /// For the store alone, too.
+    #[serde(default, skip_serializing_if = "EntityStatus::is_active")]
+    #[schemars(skip)]
+    status: EntityStatus,
     /// For the store alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(skip)]
@@ -226,6 +234,7 @@ impl From<&QueueDefinition> for Receiving {
             lock_duration: definition.lock_duration,
             max_delivery_count: definition.deliveries_max,
             default_message_time_to_live: definition.time_to_live,
+            status: definition.rules.status,
         }
     }
 }
@@ -237,7 +246,10 @@ impl Receiving {
             lock_duration: self.lock_duration,
             deliveries_max: self.max_delivery_count,
             time_to_live: self.default_message_time_to_live,
-            rules,
+            rules: QueueRules {
+                status: self.status,
+                ..rules
+            },
         }
     }
 }
@@ -247,6 +259,7 @@ impl From<&QueueDefinition> for QueueProperties {
         Self {
             receiving: definition.into(),
             rules: QueueRules {
+                status: EntityStatus::Active,
                 inert: BTreeMap::new(),
                 ..definition.rules.clone()
             },
@@ -319,7 +332,7 @@ mod tests {
             "deadLetteringOnMessageExpiration": true, "requiresSession": true,
             "requiresDuplicateDetection": true, "duplicateDetectionHistoryTimeWindow": "PT30S",
             "forwardDeadLetteredMessagesTo": "graves", "userMetadata": "for the night",
-            "autoDeleteOnIdle": "PT1H", "maxSizeInMegabytes": 2048, "enablePartitioning": false,
+            "status": "SendDisabled", "autoDeleteOnIdle": "PT1H", "maxSizeInMegabytes": 2048, "enablePartitioning": false,
         } });
         let parsed = parse_queue(&body).expect("a queue");
         assert_eq!(parsed.deliveries_max, 3);
@@ -354,6 +367,7 @@ mod tests {
             ),
             (json!({ "userMetadata": "x".repeat(1_025) }), "userMetadata"),
             (json!({ "autoDeleteOnIdle": "PT4M59S" }), "autoDeleteOnIdle"),
+            (json!({ "status": "Asleep" }), "status"),
             (json!({ "forwardTo": "a b" }), "forwardTo"),
             (
                 json!({ "forwardTo": "other", "requiresSession": true }),

@@ -17,6 +17,7 @@ use super::rules::{Context, Judged};
 use super::values::iso;
 use super::{InvalidResource, document};
 use crate::model::destination::QueueRules;
+use crate::model::entity_status::EntityStatus;
 use crate::model::name::{RuleName, TopicName};
 use crate::model::queue::{QueueCounts, QueueDefinition};
 use crate::model::registry::TopicEntry;
@@ -59,6 +60,8 @@ pub(crate) struct ServiceBusTopicProperties {
     default_message_time_to_live: Duration,
     /// It must be false: topics do not detect duplicates, queues do.
     requires_duplicate_detection: bool,
+    /// Whether messages can be sent to it; nothing is received from it but from its subscriptions.
+    status: EntityStatus,
     #[serde(flatten)]
     inert: InertProperties,
 }
@@ -68,6 +71,7 @@ impl Default for ServiceBusTopicProperties {
         Self {
             default_message_time_to_live: DURATION_MAX,
             requires_duplicate_detection: false,
+            status: EntityStatus::Active,
             inert: InertProperties::default(),
         }
     }
@@ -96,6 +100,7 @@ impl From<&TopicDefinition> for ServiceBusTopicProperties {
         Self {
             default_message_time_to_live: time_to_live
                 .unwrap_or(default.default_message_time_to_live),
+            status: definition.status,
             inert: from_inert(&definition.inert),
             ..default
         }
@@ -106,6 +111,7 @@ impl From<ServiceBusTopicRequest> for TopicDefinition {
     fn from(topic: ServiceBusTopicRequest) -> Self {
         let properties = topic.properties;
         Self {
+            status: properties.status,
             inert: to_inert(&properties.inert),
             ..Self::of_messages(Some(properties.default_message_time_to_live))
         }
@@ -660,7 +666,7 @@ mod tests {
             "lockDuration": "PT30S", "maxDeliveryCount": 3, "defaultMessageTimeToLive": "P1D",
             "deadLetteringOnMessageExpiration": true,
             "deadLetteringOnFilterEvaluationExceptions": false, "requiresSession": true,
-            "forwardDeadLetteredMessagesTo": "graves",
+            "forwardDeadLetteredMessagesTo": "graves", "status": "ReceiveDisabled",
         } });
         let parsed = parse_service_bus_subscription(&body).expect("a subscription");
         let shown = ServiceBusSubscriptionProperties::from(&parsed);

@@ -17,6 +17,7 @@ use super::network::Network;
 use super::rules::{Context, Judged};
 use super::service_bus::{self, ServiceBusTopicRequest};
 use super::{InvalidResource, document};
+use crate::model::entity_status::EntityStatus;
 use crate::model::registry::TopicEntry;
 use crate::model::topic::{InputMapping, InputSchema, MappedField, TopicDefinition, TopicId};
 
@@ -267,6 +268,7 @@ impl From<Topic> for TopicDefinition {
             network_access: properties.network.into(),
             event_retention: None,
             message_time_to_live: None,
+            status: EntityStatus::Active,
             inert: all,
         }
     }

@@ -15,6 +15,7 @@ use crate::model::access::{KeyName, Secret};
 use crate::model::alert::{AlertFormat, AlertMessageState, SmtpSecurity};
 use crate::model::delivery::{DeliveryState, Outcome};
 use crate::model::destination::{DeliveryMode, EndpointUrl};
+use crate::model::entity_status::EntityStatus;
 use crate::model::event_filter::DeliveryStage;
 use crate::model::filter::{Key, Operator, Text};
 use crate::model::limits::OWN_WAITS_MAX;
@@ -176,6 +177,7 @@ words! {
     DeliveryStage: DeliveryStage::ALL;
     DeliveryState: DeliveryState::ALL;
     DeliverySchema: DeliverySchema::ALL;
+    EntityStatus: EntityStatus::ALL;
     Operator: Operator::ALL.map(|row| row.operator);
     Outcome: Outcome::ALL;
     Pressure: [Pressure::Size, Pressure::Disk];

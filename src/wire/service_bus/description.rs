@@ -69,7 +69,6 @@ impl Kind {
         let for_ever = duration::format(DURATION_MAX);
         let every = [
             text("EnableBatchedOperations", "true"),
-            text("Status", "Active"),
             text("AutoDeleteOnIdle", &for_ever),
             text("EntityAvailabilityStatus", "Available"),
             text("AccessedAt", NEVER),
@@ -323,9 +322,9 @@ fn described_rule(rule: &Value) -> [Element; 2] {
         "FalseFilter" => filter.with_children(described_sql(&json!({ "sqlExpression": "1=0" }))),
         _ => filter.with_children(described_sql(&rule["sqlFilter"])),
     };
-    let action = match &rule["action"]["sqlExpression"] {
-        Value::Null => of_type("Action", "EmptyRuleAction"),
-        _ => of_type("Action", "SqlRuleAction").with_children(described_sql(&rule["action"])),
+    let action = match rule["action"]["sqlExpression"].is_null() {
+        true => of_type("Action", "EmptyRuleAction"),
+        false => of_type("Action", "SqlRuleAction").with_children(described_sql(&rule["action"])),
     };
     [filter, action]
 }
@@ -406,4 +405,72 @@ pub fn path_in_xml(path: &str) -> String {
         .map(|part| with_first(part, char::to_ascii_uppercase))
         .collect();
     parts.join(".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::resource::{parse_queue, queue_document};
+
+    fn element(text: &str) -> Element {
+        Element::parse(text).expect("a description")
+    }
+
+    #[test]
+    fn a_description_is_the_document_of_the_management_api() {
+        let description = element(
+            "<QueueDescription xmlns:i=\"u\"><LockDuration>PT30S</LockDuration>\
+             <MaxDeliveryCount> 3 </MaxDeliveryCount><RequiresSession>True</RequiresSession>\
+             <DefaultMessageTimeToLive>P10675199DT2H48M5.477581S</DefaultMessageTimeToLive>\
+             <UserMetadata/><ForwardTo i:nil=\"true\"/><Odd>1</Odd><AuthorizationRules/>\
+             <ForwardDeadLetteredMessagesTo>sb://h/graves</ForwardDeadLetteredMessagesTo></QueueDescription>",
+        );
+        assert_eq!(Kind::of(&description), Some(Kind::Queue));
+        let expected = json!({ "properties": {
+            "lockDuration": "PT30S", "maxDeliveryCount": 3, "requiresSession": true,
+            "defaultMessageTimeToLive": duration::format(DURATION_MAX),
+            "forwardDeadLetteredMessagesTo": "sb://h/graves",
+        } });
+        let document = read(Kind::Queue, &description);
+        assert_eq!(document, expected);
+        let queue = parse_queue(&document).expect("a queue");
+        let shown = queue_document(&queue);
+        let written = write(Kind::Queue, &shown, "h");
+        let again = parse_queue(&read(Kind::Queue, &element(&written.to_string())));
+        assert_eq!(again, Ok(queue));
+    }
+
+    #[test]
+    fn values_keep_their_types() {
+        let values = json!({
+            "text": "a < b", "yes": true, "small": 7, "large": 1_i64 << 40, "huge": u64::MAX, "half": 0.5, "one": 1.0,
+            "at": { "timestamp": "2026-11-25T10:00:00Z" },
+            "id": { "uuid": "00000000-0000-0000-0000-000000000007" }, "raw": { "binary": "AAE=" },
+        });
+        for properties in [
+            json!({ "filterType": "SqlFilter",
+                "sqlFilter": { "sqlExpression": "a = @text", "parameters": values },
+                "action": { "sqlExpression": "SET a = 1", "parameters": values } }),
+            json!({ "filterType": "CorrelationFilter",
+                "correlationFilter": { "label": "paid", "properties": values } }),
+            json!({ "filterType": "FalseFilter" }),
+        ] {
+            let written = write(Kind::Rule, &json!({ "properties": properties }), "h");
+            let again = read(Kind::Rule, &element(&written.to_string()));
+            assert_eq!(again["properties"], properties);
+        }
+        for (kind, text) in [("int", "x"), ("boolean", "2"), ("duration", "PT1S")] {
+            let value = Element::of_text("Value", text).with_attribute("type", kind);
+            assert_eq!(typed(&value), Value::Null, "{kind}");
+        }
+    }
+
+    #[test]
+    fn properties_are_named_as_xml_has_them() {
+        assert_eq!(path_in_xml("properties.lockDuration"), "LockDuration");
+        assert_eq!(
+            path_in_xml("properties.sqlFilter.sqlExpression"),
+            "SqlFilter.SqlExpression"
+        );
+    }
 }

@@ -3,7 +3,6 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::{Map, Value as Json};
 
@@ -46,11 +45,11 @@ pub enum BadMessage {
 }
 
 /// Reads what is to be sent.
-pub fn read(headers: &HeaderMap, body: Bytes) -> Result<Vec<Encoded>, BadMessage> {
+pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Vec<Encoded>, BadMessage> {
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let content_type = text(&header::CONTENT_TYPE);
     if content_type.is_some_and(|kind| kind.starts_with(BATCH)) {
-        return batch(&body);
+        return batch(body);
     }
     let broker = match text(&BROKER_PROPERTIES) {
         None => Map::new(),
@@ -267,6 +266,8 @@ pub fn answer(told: &Message<'_>, message: &Encoded) -> Result<(HeaderMap, Vec<u
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -296,7 +297,7 @@ mod tests {
             ("user-agent", "\"x\""),
             ("x-forwarded-port", "443"),
         ]);
-        let [message] = &read(&sent, Bytes::from_static(b"hello")).expect("a message")[..] else {
+        let [message] = &read(&sent, &Bytes::from_static(b"hello")).expect("a message")[..] else {
             panic!("one message");
         };
         let parts = message.parts().expect("parts");
@@ -326,13 +327,13 @@ mod tests {
         )]);
         let body = "[{\"Body\":\"a\",\"BrokerProperties\":{\"Label\":\"x\"},\"UserProperties\":{\"N\":7}},\
                     {\"Body\":{\"b\":1}}]";
-        let all = read(&kind, Bytes::from_static(body.as_bytes())).expect("messages");
+        let all = read(&kind, &Bytes::from_static(body.as_bytes())).expect("messages");
         let bodies: Vec<Vec<u8>> = all.iter().map(Encoded::plain_body).collect();
         assert_eq!(bodies, [b"a".to_vec(), b"{\"b\":1}".to_vec()]);
         let own = all[0].application_properties();
         assert_eq!(own, Ok(vec![("N".into(), Value::Int(7))]));
         for body in ["", "{}", "[]", "[7]", "[{\"BrokerProperties\":7}]"] {
-            let refused = read(&kind, Bytes::copy_from_slice(body.as_bytes()));
+            let refused = read(&kind, &Bytes::copy_from_slice(body.as_bytes()));
             assert!(
                 matches!(refused, Err(BadMessage::Batch(_))),
                 "{body}: {refused:?}"
@@ -355,7 +356,7 @@ mod tests {
                 "must be a date",
             ),
         ] {
-            let refused = read(&headers(&[("brokerproperties", text)]), Bytes::new());
+            let refused = read(&headers(&[("brokerproperties", text)]), &Bytes::new());
             let told = refused.expect_err(text).to_string();
             assert!(told.contains(expected), "{text}: {told}");
         }

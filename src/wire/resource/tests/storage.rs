@@ -23,6 +23,7 @@ use crate::model::credentials::{
 use crate::model::destination::{
     AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, WebHook,
 };
+use crate::model::entity_status::EntityStatus;
 use crate::model::filter::{Dialect, Filter};
 use crate::model::pace::{Rate, ReceiverLimits};
 use crate::model::retry::RetryPolicy;
@@ -303,7 +304,7 @@ prop_compose! {
         inert in any_inert(),
     ) -> TopicDefinition {
         let network_access = NetworkAccess { disabled, allowed };
-        TopicDefinition { location, tags, input_schema, disable_local_auth, network_access, event_retention: None, message_time_to_live: None, inert }
+        TopicDefinition { location, tags, input_schema, disable_local_auth, network_access, event_retention: None, message_time_to_live: None, status: EntityStatus::Active, inert }
     }
 }
 
