@@ -1,5 +1,5 @@
 // Comforts that the pages work without: buttons that copy or show a password, the reader's time zone, charts
-// by the keyboard, a way back to what was typed without forms sent twice, and pages that read themselves again
+// by the keyboard, the language of examples, a way back to what was typed without forms sent twice, and pages that read themselves again
 // when something has changed.
 
 function icon(name) {
@@ -100,7 +100,16 @@ function addChartKeys(part) {
   }
 }
 
+// The language of examples stays the one that was chosen, on all pages.
+function addExamples(part) {
+  for (const tab of part.querySelectorAll(".codes input")) {
+    if (localStorage.getItem(tab.name) === tab.value) tab.checked = true;
+    tab.addEventListener("change", () => localStorage.setItem(tab.name, tab.value));
+  }
+}
+
 function addComforts(part) {
+  addExamples(part);
   addCopyButtons(part);
   addPasswordButtons(part);
   addSelection(part);
@@ -201,7 +210,7 @@ let leaving = false;
 // A reader who writes, or has marked something, is not disturbed.
 function isBusy() {
   const focus = document.activeElement;
-  const writes = content.contains(focus) && focus.matches("input, select, textarea");
+  const writes = content.contains(focus) && focus.matches("input:not([type=radio]), select, textarea");
   const marks = content.querySelector("tbody input:checked") !== null;
   return leaving || writes || marks || !getSelection().isCollapsed;
 }
@@ -227,7 +236,7 @@ function replace(id, page) {
   if (!next) return;
   const opened = new Map();
   present.querySelectorAll("details").forEach((each, index) => opened.set(each.id || index, each.open));
-  const focusable = "a[href], button, summary";
+  const focusable = "a[href], button, summary, [type=radio]";
   const focus = [...present.querySelectorAll(focusable)].indexOf(document.activeElement);
   present.replaceChildren(...next.childNodes);
   present.querySelectorAll("details").forEach((each, index) => {

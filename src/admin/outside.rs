@@ -4,6 +4,7 @@ pub(crate) use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(crate) use std::fmt::Display;
 pub(crate) use std::net::{IpAddr, SocketAddr};
 pub(crate) use std::ops::Deref;
+pub(crate) use std::str::FromStr;
 pub(crate) use std::sync::Arc;
 pub(crate) use std::time::Duration;
 

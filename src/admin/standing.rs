@@ -10,6 +10,9 @@ use crate::store::views::DeadLetterGroup;
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3_600);
 
+/// Attempts in a row that have failed before an endpoint is called failing: one may be a restart.
+const FAILING: u32 = 2;
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Standing {
     pub(crate) registry: Arc<Registry>,
@@ -108,6 +111,11 @@ impl State<'_> {
         self.status == Status::Active && self.dead_letters.recent > 0
     }
 
+    /// Whether its attempts fail, but not yet often enough for probation.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.status == Status::Active && self.health.failures >= FAILING
+    }
+
     pub(crate) fn needs_attention(&self) -> bool {
         self.badge().tone >= Tone::Warn
     }
@@ -118,6 +126,7 @@ impl State<'_> {
         let say = |tone, word: &str| Badge::new(tone, word);
         match self.status {
             _ if self.is_dead_lettering() => say(Tone::Warn, "Dead-lettering").with("warn"),
+            Status::Active if self.is_failing() => say(Tone::Warn, "Failing").with("warn"),
             Status::Active => say(Tone::Good, "Active"),
             Status::Expired => say(Tone::Rest, "Expired"),
             Status::Paused => say(Tone::Rest, "Paused").with("pause"),
@@ -146,6 +155,10 @@ impl State<'_> {
                     let dead = print::plural(count, "dead letter", "dead letters");
                     format!("{} ({dead})", response::of_reason(reason))
                 })
+            }
+            Status::Active if self.is_failing() => {
+                let failed = print::plural(self.health.failures, "attempt", "attempts");
+                Some(format!("{failed} failed in a row"))
             }
             Status::Active | Status::Expired | Status::Disabled(_) | Status::Paused => None,
         };

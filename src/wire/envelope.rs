@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use crate::model::event::Event;
 use crate::wire::bad_input::{BadInput, BadInputKind};
 use crate::wire::json::{Kind, Members};
+use crate::wire::json_fault;
 
 /// Reads the events of a JSON array of at most `events_max` objects. `read` is given each object's text and properties.
 pub(super) fn array<'a>(
@@ -34,7 +35,8 @@ pub(super) fn object(text: &str) -> Result<Members<'_>, BadInput> {
 
 /// The refusal of a text that does not parse.
 pub(super) fn not_json(error: &serde_json::Error) -> BadInput {
-    BadInput::malformed(format!("it is not valid JSON: {error}"))
+    let words = json_fault::words(error);
+    BadInput::malformed(format!("it is not valid JSON: {words}"))
 }
 
 fn refuse_too_many(events: usize, events_max: usize) -> Result<(), BadInput> {

@@ -25,6 +25,7 @@ mod field;
 pub mod filter_trial;
 pub mod id_token;
 pub mod json;
+pub mod json_fault;
 mod moment;
 pub mod notice;
 pub mod pasted;

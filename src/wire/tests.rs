@@ -93,13 +93,15 @@ fn bodies_are_refused_by_their_form() {
             none.clone(),
             b"[{},]",
             BadInputKind::Malformed,
-            "it is not valid JSON: trailing comma at line 1 column 5",
+            "it is not valid JSON: line 1, column 5: a comma has nothing behind it; take it out, or add what is \
+             missing",
         ),
         (
             none.clone(),
             b"hello",
             BadInputKind::Malformed,
-            "it is not valid JSON: expected value at line 1 column 1",
+            "it is not valid JSON: line 1, column 1: a value is expected: a text in double quotation marks, a \
+             number, true, false, null, a list in brackets or an object in braces",
         ),
         (
             none,

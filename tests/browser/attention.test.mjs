@@ -79,7 +79,7 @@ async function saysWhatWasAnswered(ann) {
   await hasText(article(ann, "billing"), "404 Not Found");
   await hasText(article(ann, "billing"), "Azure NotFound");
   const why = region(ann, "Filter results");
-  await hasText(why.getByRole("row").filter({ hasText: "Matched" }), /Matched: eventType is/);
+  await hasText(why.getByRole("row").filter({ hasText: "Matched" }), /eventType is/);
   await hasText(why.getByRole("row").filter({ hasText: "Not matched" }), /Lost/);
   await ann.page.goto(`/admin/events/${EVENTS + 1}`);
   await ann.comesToSee("Connection refused");

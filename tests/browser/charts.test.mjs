@@ -103,7 +103,7 @@ testBothWays("subscriptions are searched, and paused and resumed together", asyn
   await ann.isOn("Pause 2 event subscriptions?");
   await ann.press("Pause 2 event subscriptions");
   await ann.isTold("Pause: 2 event subscriptions.");
-  await ann.follow("Paused 2");
+  await ann.follow("Paused or disabled 2");
   assert.deepEqual(await names(), ["billing", "crm"]);
   await ann.page.getByLabel("Select orders / crm").check();
   await ann.press("Resume selected");

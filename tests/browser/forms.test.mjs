@@ -105,7 +105,7 @@ test("a password that is typed can be looked at", async (t) => {
 test("fields show for the choice that they belong to, and a renewed key at once", async (t) => {
   const { appliance, ann } = await begin(t);
   await ann.page.goto("/admin/new-topic");
-  const mapping = ann.page.getByLabel("Mapping of custom events", { exact: true });
+  const mapping = ann.page.getByLabel("Default event type", { exact: true });
   assert.equal(await mapping.isVisible(), false);
   await ann.page.getByLabel("Input schema").selectOption("CustomEventSchema");
   assert.equal(await mapping.isVisible(), true);

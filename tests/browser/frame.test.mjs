@@ -198,7 +198,7 @@ for (const javaScriptEnabled of [true, false]) {
     const ann = await arrive({ ...LAPTOP, javaScriptEnabled });
     await ann.page.goto("/admin/activity?targetKind=EventSubscription&target=orders/billing-1");
     const entry = ann.page.getByRole("listitem").filter({ hasText: "created event subscription billing-1" });
-    await entry.getByText("Changes", { exact: true }).click();
+    await entry.getByText("Details", { exact: true }).click();
     await entry.locator(".changes").waitFor();
     await entry.getByRole("link", { name: /billing-1/ }).click();
     await ann.isOn("billing-1");

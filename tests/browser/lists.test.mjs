@@ -89,6 +89,8 @@ test("a page of every list is small, and its rows are low", async () => {
     assert.ok(heights.every((height) => height >= 36 && height <= 44), `${path}: ${heights.join()}`);
     await ann.page.getByRole("link", { name: /^(Older|Next)$/ }).click();
     assert.ok((await rows.count()) >= 1, `${path} goes on`);
+    await ann.page.getByRole("link", { name: /^(Newer|Previous)$/ }).click();
+    assert.equal(await rows.count(), ROWS, `${path} goes back`);
   }
   await ann.leave();
 });

@@ -179,7 +179,7 @@ async function subscribeReceivers(ann) {
 async function pull(ann, shop) {
   const { value } = await shop.post(`${AUDIT}:receive?maxWaitTime=10`);
   assert.equal(value.length, 1);
-  await ann.comesToSee("1 event delivered 1 × before");
+  await ann.comesToSee("1 ×");
 
   const lockTokens = value.map(({ brokerProperties }) => brokerProperties.lockToken);
   const { succeededLockTokens } = await shop.post(`${AUDIT}:acknowledge`, { lockTokens });
@@ -201,7 +201,7 @@ async function inviteColleague(ann, appliance, options) {
   await ann.goesTo("Users");
   await ann.follow("New user");
   await ann.type("Name", "bob");
-  await ann.page.getByLabel("Role").selectOption("viewer");
+  await ann.page.getByLabel("Viewer").check();
   await ann.press("Create user");
   await ann.isOn("Link for bob");
   const link = await ann.page.locator('[data-copy="link"]').textContent();

@@ -181,10 +181,16 @@ const STATES = [
     (ann) => ann.page.getByLabel("Input schema").selectOption("CustomEventSchema")],
   ["subscription form refused for much", `${ORDERS}/new-subscription`, refuseMuch],
   ["namespace form refused", "/admin/new-namespace", refuse("Name", "two words", "Create namespace")],
-  ["namespace topic", IN_SHOP, (ann) => ann.page.getByText("Publish from your own code").click()],
+  ["namespace topic", IN_SHOP, async (ann) => {
+    await ann.page.getByText("Publish from your own code").click();
+    await ann.page.getByText("JavaScript", { exact: true }).click();
+    await ann.sees("EventGridSenderClient");
+    assert.equal(await ann.page.getByText("EventGridPublisherClient").first().isVisible(), false);
+    await ann.page.getByText("curl", { exact: true }).first().click(); // it is remembered
+  }],
   ["charts as a table", ORDERS, (ann) => ann.page.getByText("Show the charts as a table").click()],
   ["charts of a month", `${ORDERS}?range=30d`],
-  ["subscriptions none found", "/admin/subscriptions?text=nobody&state=paused"],
+  ["subscriptions none found", "/admin/subscriptions?text=nobody&state=inactive"],
   ["pull queue", `${IN_SHOP}/subscriptions/audit`,
     (ann) => ann.page.getByText("Receive with your own code").click()],
   ["pull queue with nothing in it", `${IN_SHOP}/subscriptions/idle`],
@@ -244,7 +250,10 @@ const STATES = [
   ["filter tried on all of a topic", "/admin/playground/filter", askEverybody],
   ["filter refused", "/admin/playground/filter", refuse("Filter", "[]", "Try it")],
   ["conversion refused", "/admin/playground/convert", refuse("Event", "{}", "Convert")],
-  ["token form refused", `${ORDERS}/keys/token`, refuse("Expires", "2020-01-01T00:00", "Create SAS token")],
+  ["token form refused", `${ORDERS}/keys/token`, async (ann) => {
+    await ann.page.getByLabel("Valid for").selectOption("other");
+    await refuse("Expires", "2020-01-01T00:00", "Create SAS token")(ann);
+  }],
   ["API nothing found", "/admin/api?q=nonsense"],
   ["API of Service Bus", "/admin/api/peekLockDeadLetterInNamespace"],
   ["no such page", "/admin/nowhere"],
@@ -373,6 +382,7 @@ async function repair(ann) {
   const resubmit = "Let the inspector answer 200 and resubmit";
   await ann.page.getByRole("button", { name: resubmit }).waitFor();
   await ann.press(resubmit);
+  await ann.comesToSee("has been resubmitted, and has arrived");
 }
 
 async function subscribeAgain(ann) {

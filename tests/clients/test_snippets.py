@@ -156,9 +156,11 @@ def test_pasted_texts_publish_to_a_namespace_and_pull_from_it(
 
 @pytest.mark.parametrize("with_key", [False, True], ids=["hidden key", "shown key"])
 @pytest.mark.parametrize("sessions", [False, True], ids=["plain", "sessions"])
+@pytest.mark.parametrize("language", ["Python", "JavaScript"])
 def test_a_pasted_text_sends_to_a_queue_and_receives(
-    claimed, administrator, fresh_name, sessions, with_key
+    claimed, administrator, fresh_name, language, sessions, with_key
 ):
+    skip_without_package(language, "@azure/service-bus")
     queue = fresh_name()
     properties = {"requiresSession": sessions}
     claimed.manage("PUT", f"/queues/{queue}", {"properties": properties}, status=201)
@@ -166,5 +168,5 @@ def test_a_pasted_text_sends_to_a_queue_and_receives(
     path = f"/admin/queues/{queue}"
     page = administrator.post(f"{path}/keys", at=path) if with_key else administrator.get(path)
 
-    assert run("Python", snippet(page, "Python"), "" if with_key else key) == "hello\n"
+    assert run(language, snippet(page, language), "" if with_key else key) == "hello\n"
     assert claimed.manage("GET", f"/queues/{queue}")["properties"]["messageCount"] == 0

@@ -8,18 +8,16 @@ use schemars::JsonSchema;
 use serde_json::Map;
 
 use crate::admin::forms::form::{ELEMENTS_MAX, number};
-use crate::admin::forms::json_fault;
 use crate::admin::page::*;
 use crate::admin::refusal::{all_of, of_fields};
 use crate::wire::resource::schema_of;
 
 /// How fields are written that are no plain texts, numbers or lists with commas.
-const WRITTEN: [(&str, Written); 5] = [
+const WRITTEN: [(&str, Written); 4] = [
     ("includedEventTypes", Written::Lines),
     ("inboundIpRules", Written::Each("ipMask")),
     ("responseHeaders", Written::Pairs(": ")),
     ("tags", Written::Pairs("=")),
-    ("inputSchemaMapping", Written::Json),
 ];
 
 const BODY: &str = "responseBody";
@@ -32,7 +30,6 @@ enum Written {
     Each(&'static str),
     /// Names and values, one pair a line, with this between them.
     Pairs(&'static str),
-    Json,
 }
 
 fn written(name: &str) -> Option<Written> {
@@ -153,9 +150,6 @@ fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String
     let inner = || properties(schema).chain(properties(&schema["items"]));
     Ok(Some(match (written(name), schema["type"].as_str()) {
         _ if text.is_empty() => return Ok(None),
-        (Some(Written::Json), _) => {
-            serde_json::from_str(text).map_err(|error| json_fault::words(&error))?
-        }
         (Some(Written::Pairs(sign)), _) => pairs(text, sign)?,
         (Some(Written::Each(property)), _) => {
             let each = |line| json!({ (property): line });

@@ -19,9 +19,10 @@ pub(crate) const ELEMENTS_MAX: usize = FIELDS_MAX;
 pub(crate) struct Form(Vec<(String, String)>);
 
 impl Form {
-    pub(crate) fn of<const N: usize>(fields: [(&str, impl Into<String>); N]) -> Self {
+    pub(crate) fn of<'a>(fields: impl IntoIterator<Item = (&'a str, impl Into<String>)>) -> Self {
+        let fields = fields.into_iter();
         let fields = fields.map(|(name, value)| (name.to_owned(), value.into()));
-        Self(Vec::from(fields))
+        Self(fields.collect())
     }
 
     pub(crate) fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {

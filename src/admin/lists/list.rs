@@ -11,6 +11,12 @@ pub(crate) const ROWS: usize = 50;
 /// The parameter that names where a page of a list begins.
 const BEFORE: &str = "before";
 
+/// Stands between where a page begins and where those in front of it do.
+const BEHIND: &str = "*";
+
+/// Pages that one can turn back by; an address stays short. From there on it is the first page.
+const NEWER_PAGES_MAX: usize = 20;
+
 #[derive(Default)]
 pub(crate) struct List {
     pub(crate) path: &'static str,
@@ -27,8 +33,10 @@ pub(crate) struct List {
     /// What can be done with all rows that match, those of other pages too: the link, and what it says.
     pub(crate) all: Option<(String, String)>,
     pub(crate) shown: String,
-    pub(crate) turns: (&'static str, &'static str),
-    pub(crate) newest: Option<String>,
+    /// What the links to the first page, to the one in front and to the one behind say.
+    pub(crate) turns: [&'static str; 3],
+    pub(crate) first: Option<String>,
+    pub(crate) newer: Option<String>,
     pub(crate) older: Option<String>,
     pub(crate) export: Option<String>,
     pub(crate) export_note: String,
@@ -45,13 +53,16 @@ pub(crate) struct Tab {
 
 impl List {
     pub(crate) fn new<T>(path: &'static str, filter: &Filled<T>) -> Self {
-        let is_first = filter.value(BEFORE).is_empty();
+        let before = filter.value(BEFORE);
+        let newer = before.split_once(BEHIND).map(|(_, newer)| newer);
+        let first = || changed(path, filter, BEFORE, "");
         Self {
             path,
-            turns: ("Newest", "Older"),
+            turns: ["Newest", "Newer", "Older"],
             faults: filter.faults().problems().map(str::to_owned).collect(),
             is_filtered: filter.pairs().iter().any(|(name, _)| *name != BEFORE),
-            newest: (!is_first).then(|| changed(path, filter, BEFORE, "")),
+            first: (!before.is_empty() && newer != Some("")).then(first),
+            newer: newer.map(|newer| changed(path, filter, BEFORE, newer)),
             ..Self::default()
         }
     }
@@ -96,7 +107,8 @@ impl List {
     }
 
     pub(crate) fn with_older<T>(mut self, next: Option<impl Display>, of: &Filled<T>) -> Self {
-        self.older = next.map(|next| changed(self.path, of, BEFORE, &next.to_string()));
+        let older = |next| changed(self.path, of, BEFORE, &behind(next, of.value(BEFORE)));
+        self.older = next.map(older);
         self
     }
 
@@ -109,8 +121,35 @@ impl List {
     }
 
     pub(crate) fn is_whole(&self) -> bool {
-        !self.is_filtered && self.kept.is_empty() && self.newest.is_none()
+        !self.is_filtered && self.kept.is_empty() && self.is_first()
     }
+
+    pub(crate) fn is_first(&self) -> bool {
+        self.first.is_none() && self.newer.is_none()
+    }
+
+    /// Links to other pages: how the page there stands to this one, the address, and what they say.
+    pub(crate) fn links(&self) -> impl Iterator<Item = (&'static str, &str, &'static str)> {
+        let [first, newer, older] = self.turns;
+        let links = [
+            ("first", &self.first, first),
+            ("prev", &self.newer, newer),
+            ("next", &self.older, older),
+        ];
+        let links = links.into_iter();
+        links.filter_map(|(rel, href, title)| Some((rel, href.as_deref()?, title)))
+    }
+}
+
+/// Where a page begins, of what its address says.
+pub(crate) fn cursor<T: FromStr>(before: &str) -> Option<T> {
+    before.split(BEHIND).next()?.parse().ok()
+}
+
+/// Where the page that begins with `next` begins, and those in front of it.
+fn behind(next: impl Display, before: &str) -> String {
+    let front = before.split(BEHIND).take(NEWER_PAGES_MAX);
+    format!("{next}{BEHIND}{}", Vec::from_iter(front).join(BEHIND))
 }
 
 /// The first page of what `filter` asks for, but for one parameter.
@@ -140,7 +179,7 @@ mod tests {
         let filter = Filled::with(Filter {
             state: "Pending".to_owned(),
             text: "a b".to_owned(),
-            before: "7".to_owned(),
+            before: "7*9*".to_owned(),
         });
         let tabs = [
             ("", "All", None),
@@ -154,11 +193,14 @@ mod tests {
         assert_eq!(list.tabs[1].count, Some(("1,394".to_owned(), Tone::Warn)));
         assert!(list.tabs[1].current && !list.tabs[0].current);
         assert_eq!(
-            list.newest.as_deref(),
+            list.first.as_deref(),
             Some("/admin/events?state=Pending&text=a+b")
         );
-        let older = "/admin/events?state=Pending&text=a+b&before=3";
+        let older = "/admin/events?state=Pending&text=a+b&before=3*7*9*";
         assert_eq!(list.older.as_deref(), Some(older));
+        let newer = "/admin/events?state=Pending&text=a+b&before=9*";
+        assert_eq!(list.newer.as_deref(), Some(newer));
+        assert_eq!(cursor::<i64>("7*9*"), Some(7));
         assert!(list.is_filtered && !list.is_whole());
     }
 }

@@ -97,7 +97,7 @@ impl ActivityForm {
             target: given(&self.target),
             from: read.moment("from", &self.from),
             to: read.moment("to", &self.to),
-            before: self.before.parse().ok().map(AuditId),
+            before: cursor(&self.before).map(AuditId),
             limit: SHOWN,
         };
         read.end(query)
@@ -120,13 +120,62 @@ fn days(rows: &[AuditRow]) -> Vec<(String, Vec<&[AuditRow]>)> {
     days.collect()
 }
 
-/// What was created or deleted, where it was not changed in parts.
-fn whole(row: &AuditRow) -> Option<String> {
+/// What was created or deleted, where it was not changed in parts: whether it is there now, and every property that it
+/// has.
+fn whole(row: &AuditRow) -> Option<(bool, Vec<(String, String)>)> {
     let mut changes = row.entry.action.changes().iter();
     let change = changes.find(|change| change.property.is_empty())?;
-    let mut sides = [&change.after, &change.before].into_iter();
-    let whole = sides.find(|side| !side.is_null())?;
-    Some(print::visible(&json_text::laid_out(&whole.to_string())))
+    let mut sides = [(true, &change.after), (false, &change.before)].into_iter();
+    let (is_there, whole) = sides.find(|(_, side)| !side.is_null())?;
+    let mut properties = Vec::new();
+    flatten("", whole, &mut properties);
+    Some((is_there, properties))
+}
+
+/// All that is written out in a document, by the paths.
+fn flatten(path: &str, value: &Value, into: &mut Vec<(String, String)>) {
+    let mut inner = |name: &str, value| flatten(&format!("{path}.{name}"), value, into);
+    match value {
+        Value::Object(all) => all.iter().for_each(|(name, value)| inner(name, value)),
+        Value::Array(all) if all.iter().any(Value::is_object) => {
+            let numbered = all.iter().enumerate();
+            numbered.for_each(|(index, value)| inner(&(index + 1).to_string(), value));
+        }
+        Value::Array(all) if !all.is_empty() => {
+            let all = all.iter().map(text_of).collect::<Vec<_>>();
+            into.push((property(path), all.join(", ")));
+        }
+        Value::Null | Value::Array(_) => {}
+        _ => into.push((property(path), text_of(value))),
+    }
+}
+
+/// A value as people read it; empty for what there was not.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Bool(is_on) => (if *is_on { "on" } else { "off" }).to_owned(),
+        Value::String(text) => print::visible(text),
+        other => print::visible(&other.to_string()),
+    }
+}
+
+/// `.properties.retryPolicy.maxDeliveryAttempts` in words: `Retry policy, max delivery attempts`.
+fn property(path: &str) -> String {
+    let mut words = String::new();
+    for letter in path.replace("properties.", "").trim_matches('.').chars() {
+        match letter {
+            '.' => words.push_str(", "),
+            letter if letter.is_ascii_uppercase() => {
+                words.extend([' ', letter.to_ascii_lowercase()]);
+            }
+            letter => words.push(letter),
+        }
+    }
+    if let Some(first) = words.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    words
 }
 
 /// The same page with the whole of this entry.

@@ -37,7 +37,7 @@ pub(crate) use crate::admin::forms::sheet::named;
 pub(crate) use crate::admin::lists::bulk::{Bulk, Selectable};
 pub(crate) use crate::admin::lists::download::{FILE_BATCH, NDJSON, file, line, streamed};
 pub(crate) use crate::admin::lists::filter::{Reading, given};
-pub(crate) use crate::admin::lists::list::ROWS;
+pub(crate) use crate::admin::lists::list::{ROWS, cursor};
 pub(crate) use crate::admin::lists::recipe::{command, quoted};
 pub(crate) use crate::admin::page::*;
 pub(crate) use crate::admin::site::{existing, numbered};

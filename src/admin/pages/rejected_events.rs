@@ -22,7 +22,7 @@ impl RejectionForm {
         reading.end(RejectionQuery {
             topic: topic.map(|entry| entry.topic.id),
             reason: given(&self.reason),
-            before: self.before.parse().ok().map(RejectionId),
+            before: cursor(&self.before).map(RejectionId),
             limit: ROWS,
         })
     }

@@ -10,7 +10,7 @@ pub(crate) struct Paging {
 }
 
 pub(crate) async fn list(Query(paging): Query<Paging>, call: Call) -> PageResult {
-    let before = paging.before.parse().ok().map(ReplayJobId);
+    let before = cursor(&paging.before).map(ReplayJobId);
     let found = call.views.replay_jobs(before, ROWS).await?;
     let paging = Filled::with(paging);
     let mut list = List::new("/admin/replays", &paging).with_older(found.next_before, &paging);

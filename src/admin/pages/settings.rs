@@ -21,6 +21,14 @@ pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
     ("Testing", &["time_scale"]),
 ];
 
+/// Settings whose values are words to choose from.
+const WORDS: [&str; 4] = [
+    "probation.mode",
+    "log.format",
+    "log.level",
+    "dead_letter.unavailable",
+];
+
 pub(crate) async fn show(Query(asked): Query<Names>, call: Call) -> PageResult {
     let only_changed = name_of(&asked, "show") == "changed";
     draw_page(&call, only_changed, UrlForm::empty(), None).await
@@ -86,6 +94,10 @@ fn said(name: &str, written: &str) -> String {
         Value::Number(number) => number
             .as_u64()
             .map_or(written.to_owned(), |it| with_unit(name, it)),
+        Value::String(word) if WORDS.contains(&name) => match word.as_str() {
+            "json" => "JSON".to_owned(),
+            word => word[..1].to_uppercase() + &word[1..],
+        },
         Value::String(text) => text,
         Value::Array(all) if all.is_empty() => "None".to_owned(),
         Value::Array(all) => Vec::from_iter(all.iter().flat_map(Value::as_str)).join(", "),
@@ -118,7 +130,7 @@ mod tests {
             ("publish.bytes_max", "1048576", "1.0 MiB"),
             ("http.connections_max", "10000", "10,000"),
             ("admin.enabled", "true", "On"),
-            ("probation.mode", "\"hold\"", "hold"),
+            ("probation.mode", "\"hold\"", "Hold"),
             (
                 "egress.allow",
                 "[\"10.0.0.0/8\", \"::1/128\"]",

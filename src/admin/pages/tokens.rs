@@ -8,6 +8,9 @@ use crate::store::accounts::{ApiToken, TokenId};
 
 const PATH: &str = "/admin/tokens";
 
+/// What is chosen where none of the times to choose from fits.
+pub(crate) const OTHER: &str = "other";
+
 pub(crate) async fn list(call: Call) -> PageResult {
     let tokens = call.people.tokens().list();
     let recipe = Recipe::of(&call, "/everpost/tokens", "everpost token list");
@@ -18,12 +21,13 @@ pub(crate) async fn list(call: Call) -> PageResult {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct TokenForm {
     name: String,
     role: String,
-    /// Empty for a token that never expires.
+    /// Empty for a token that never expires; `other` for what `other_days` says.
     days: String,
+    other_days: String,
 }
 
 impl Sheet<()> for TokenForm {
@@ -38,7 +42,14 @@ impl Sheet<()> for TokenForm {
     }
 
     async fn save(&self, call: &Call) -> PageResult {
-        let days = given(&self.days).map(|days| days.parse()).transpose();
+        let (field, days) = match self.days.as_str() {
+            OTHER => ("otherDays", self.other_days.trim()),
+            preset => ("days", preset),
+        };
+        let days = match (field, given(days)) {
+            ("days", None) => Ok(None),
+            (_, days) => days.unwrap_or_default().parse().map(Some),
+        };
         let unread = || Refusal::of("days", "This is no whole number.");
         let wish = NewTokenRequest {
             name: self.name.trim().to_owned(),
@@ -49,6 +60,8 @@ impl Sheet<()> for TokenForm {
         for fault in wish.faults() {
             faults.extend(PageError::from(fault).in_form()?);
         }
+        let of_days = faults.iter_mut().filter(|fault| fault.target == "days");
+        of_days.for_each(|fault| fault.target = field.to_owned());
         if !faults.is_empty() {
             return Err(faults.into());
         }

@@ -86,6 +86,7 @@ pub(crate) struct Traffic {
     pub(crate) range: Range,
     now: Timestamp,
     pub(crate) slots: Vec<TrafficSlot>,
+    is_pulled: bool,
 }
 
 part!(Traffic);
@@ -156,6 +157,29 @@ const CHARTS: [Plan; 4] = [
     },
 ];
 
+/// The first two for what receivers pull: what is not acknowledged, or not yet, is no failure of anybody.
+#[rustfmt::skip] // as those above
+const PULLED: [Plan; 2] = [
+    Plan {
+        title: "Received events",
+        drawn: &[
+            ("good", "", "Acknowledged", |slot| Some(slot.delivered as f64)),
+            ("warn", "", "Not acknowledged", |slot| Some(failed(slot) as f64)),
+        ],
+        say: |slot| format!("{} acknowledged, {} not", print::count(slot.delivered), print::count(failed(slot))),
+        ..CHARTS[0]
+    },
+    Plan {
+        title: "Acknowledged",
+        drawn: &[("good", "line", "Acknowledged", share)],
+        head: |it| {
+            let (_, scale, peak) = (CHARTS[1].head)(it);
+            ("% of received events".to_owned(), scale, peak)
+        },
+        ..CHARTS[1]
+    },
+];
+
 #[rustfmt::skip] // as those above
 const DEAD_LETTERS: Plan = Plan {
     id: "chart-dead-letters",
@@ -192,7 +216,13 @@ impl Traffic {
             range,
             now,
             slots: site.views.traffic(query).await?,
+            is_pulled: false,
         })
+    }
+
+    /// Of what receivers pull, if they do.
+    pub(crate) fn pulled(self, is_pulled: bool) -> Self {
+        Self { is_pulled, ..self }
     }
 
     /// The ranges to choose from: addresses, titles, and whether it is the chosen one.
@@ -232,7 +262,13 @@ impl Traffic {
     }
 
     fn charts(&self) -> [Chart; 4] {
-        CHARTS.map(|plan| self.chart(&plan))
+        let [first, second, third, fourth] = &CHARTS;
+        let [received, acknowledged] = &PULLED;
+        let plans = match self.is_pulled {
+            true => [received, acknowledged, third, fourth],
+            false => [first, second, third, fourth],
+        };
+        plans.map(|plan| self.chart(plan))
     }
 
     pub(crate) fn dead_letters(&self) -> Chart {
@@ -374,6 +410,7 @@ mod tests {
             range: RANGES[0],
             now,
             slots,
+            is_pulled: false,
         };
         let drawn = drawn.to_string();
         for words in [

@@ -20,7 +20,7 @@ async fn entries_are_shown_with_what_they_changed_and_without_secrets() {
         "command line",
         "changed role of user bob",
         "href=\"/admin/topics/orders/subscriptions/billing\"",
-        "role viewer operator",
+        "Role viewer operator",
     ]);
     for secret in ["code=hush", "argon2"] {
         assert!(!page.body.contains(secret), "{secret}");

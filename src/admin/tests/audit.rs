@@ -54,7 +54,7 @@ const FORMS: &[Form] = &[
         // The page that follows shows the key.
         &["Regenerated key1 of topic orders", "Viewed keys of topic orders"]),
     ("/topics/{topic}/keys/token", "/topics/orders/keys/token",
-        &[("key", "key2"), ("endsAt", "2030-01-01T00:00")],
+        &[("key", "key2"), ("validFor", "other"), ("endsAt", "2030-01-01T00:00")],
         &["Created SAS token for topic orders with key2, valid until 2030-01-01T00:00:00.000Z"]),
     ("/topics/{topic}/delete", "/topics/orders/delete", NOTHING, &["Deleted topic orders"]),
     ("/topics/{topic}/retention", "/topics/shop%2Forders/retention", &[("eventRetentionInDays", "3")],

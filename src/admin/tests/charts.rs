@@ -134,13 +134,13 @@ async fn the_list_of_subscriptions_can_be_filtered() {
         ("", true, true),
         ("?text=orders", true, true),
         ("?text=CRM", false, true),
-        ("?state=paused", true, false),
+        ("?state=inactive", true, false),
         ("?state=attention", false, false),
-        ("?state=active", false, true),
+        ("?state=healthy", false, true),
         ("?state=nonsense", false, false),
         ("?delivery=Queue", false, false),
         ("?label=north", false, true),
-        ("?label=north&state=paused", false, false),
+        ("?label=north&state=inactive", false, false),
         ("?text=nobody", false, false),
     ] {
         let page = person.open(&format!("/admin/subscriptions{query}")).await;
@@ -178,7 +178,7 @@ async fn many_subscriptions_are_paused_and_resumed_at_once() {
         .send(resume, &[])
         .await
         .expect(&["Resume: 1 event subscription."]);
-    let active = person.open("/admin/subscriptions?state=active").await;
+    let active = person.open("/admin/subscriptions?state=healthy").await;
     active.expect(&["value=\"orders/crm\""]);
     person.open("/admin/activity").await.expect(&[
         "paused event subscription billing of topic orders",

@@ -111,7 +111,7 @@ async fn clauses_are_built_by_buttons_and_keep_what_was_typed() {
         .send(&format!("{NEW}/draft#trial"), &with("add-clause"))
         .await;
     page.expect(&[
-        "<legend>Clause 2</legend>",
+        "<legend class=\"hidden\">Clause 2</legend>",
         "is in one of",
         "title=\"NumberInRange\" selected",
         "value=\"data.total\"",

@@ -20,8 +20,6 @@ pub struct PullQueueState {
     pub locked: u64,
     /// Released, to be received later.
     pub released: u64,
-    /// How many were received how often, by the latter.
-    pub by_attempts: Vec<(u32, u64)>,
     /// When the oldest was published.
     pub oldest_at: Option<Timestamp>,
     /// Whether there are more than were counted: [`QUEUE_COUNTED_MAX`] of the due ones, and of the rest.
@@ -68,15 +66,14 @@ const LOCKED: &str = "WHERE delivery.subscription_id = ?1 AND delivery.state = '
      ORDER BY delivery.next_attempt_at, delivery.id LIMIT ?3";
 
 const COUNT: &str = "WITH pending AS ( \
-         SELECT * FROM (SELECT attempts, published_at, 0 AS kind FROM delivery \
+         SELECT * FROM (SELECT published_at, 0 AS kind FROM delivery \
              WHERE subscription_id = ?1 AND state = 'Pending' AND next_attempt_at <= ?2 \
              ORDER BY next_attempt_at, id LIMIT ?3) \
          UNION ALL \
-         SELECT * FROM (SELECT attempts, published_at, iif(locked_until > ?2, 1, 2) FROM delivery \
+         SELECT * FROM (SELECT published_at, iif(locked_until > ?2, 1, 2) FROM delivery \
              WHERE subscription_id = ?1 AND state = 'Pending' AND next_attempt_at > ?2 \
              ORDER BY next_attempt_at, id LIMIT ?3)) \
-     SELECT kind, attempts, count(*), min(published_at) FROM pending \
-     GROUP BY kind, attempts ORDER BY attempts";
+     SELECT kind, count(*), min(published_at) FROM pending GROUP BY kind";
 
 fn state(
     tx: &Connection,
@@ -88,17 +85,13 @@ fn state(
         COUNT,
         params![subscription, now, QUEUE_COUNTED_MAX],
         |row| {
-            let (kind, attempts, count): (i64, u32, u64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            match kind {
-                0 => state.waiting += count,
-                1 => state.locked += count,
-                _ => state.released += count,
+            let count = row.get(1)?;
+            match row.get(0)? {
+                0 => state.waiting = count,
+                1 => state.locked = count,
+                _ => state.released = count,
             }
-            match state.by_attempts.last_mut() {
-                Some((last, sum)) if *last == attempts => *sum += count,
-                _ => state.by_attempts.push((attempts, count)),
-            }
-            let published_at: Timestamp = row.get(3)?;
+            let published_at: Timestamp = row.get(2)?;
             let oldest = state.oldest_at.unwrap_or(published_at);
             state.oldest_at = Some(oldest.min(published_at));
             Ok(())

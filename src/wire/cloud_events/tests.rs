@@ -303,7 +303,8 @@ fn bad_requests_of_binary_mode_are_refused() {
         (
             ("content-type", "application/json"),
             "{",
-            "it is not valid JSON: EOF while parsing an object at line 1 column 1",
+            "it is not valid JSON: line 1, column 1: it ends too early; a bracket, a brace or a quotation mark \
+             is still open",
         ),
         (
             ("content-type", "application/json"),

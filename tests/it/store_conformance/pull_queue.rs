@@ -30,15 +30,14 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
         session: None,
     };
     f.store.ledger.lock(request).await.expect("locks");
-    let state = |waiting, locked, released, by_attempts: &[(u32, u64)]| PullQueueState {
+    let state = |waiting, locked, released| PullQueueState {
         waiting,
         locked,
         released,
-        by_attempts: by_attempts.to_vec(),
         oldest_at: Some(at(10)),
         is_partial: false,
     };
-    let held = state(1, 2, 0, &[(0, 1), (1, 2)]);
+    let held = state(1, 2, 0);
     assert_eq!(look(&f, 150, 9).await, (held.clone(), vec![a, b], vec![c]));
     assert_eq!(look(&f, 150, 1).await, (held, vec![a], vec![c]));
 
@@ -61,10 +60,10 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
     let settled = f.store.ledger.settle_locks(changes).await;
     let settled = settled.expect("an answer").remove(0).expect("it was held");
     assert_eq!(settled.lock.delivery, DeliveryId(1));
-    let released = state(1, 1, 1, &[(0, 1), (1, 2)]);
+    let released = state(1, 1, 1);
     assert_eq!(look(&f, 170, 9).await, (released, vec![b], vec![c]));
     // The other lock has lapsed.
-    let lapsed = state(2, 0, 1, &[(0, 1), (1, 2)]);
+    let lapsed = state(2, 0, 1);
     assert_eq!(look(&f, 250, 9).await, (lapsed, vec![], vec![c, b]));
 
     let nothing = f.store.views.pull_queue(f.audit, at(150), 9).await;

@@ -46,7 +46,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         None => Page::default(),
         Some(filter) => {
             let mut query = all(filter, ROWS);
-            query.before = search.before.parse().ok().map(DeliveryId);
+            query.before = cursor(&search.before).map(DeliveryId);
             call.views.dead_letters(query).await?
         }
     };
@@ -76,7 +76,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         (Some(_), None) if list.is_whole() => by_subscription(&summary, &found.rows, registry),
         (Some(_) | None, _) => GroupTable::default(),
     };
-    let chart = match list.newest.is_none() {
+    let chart = match list.is_first() {
         true => Some(chart(&call, &filter.unwrap_or_default()).await?),
         false => None,
     };

@@ -1,7 +1,7 @@
 //! Which event subscriptions of the topic matched an event, and why the others did not.
 
 use super::*;
-use crate::wire::explanation::{cause, why_not};
+use crate::wire::explanation::{cause, unmet};
 
 #[derive(Template)]
 #[template(path = "pages/filter_results.html")]
@@ -76,10 +76,20 @@ impl FilterResults {
 }
 
 impl Row {
-    /// Why the event does not match, which is a sentence of the API with its moment in UTC.
-    fn why_not(&self) -> Option<String> {
-        let created_at = self.explanation.subscription.created_at;
-        let why = why_not(&self.explanation)?;
-        Some(why.replace(&created_at.to_string(), &Time::at(created_at).text()))
+    /// Why the event does not match, a sentence each: what keeps the subscription from all events, and every part of its
+    /// filter that does not hold. Empty if it matches. Moments are the reader's.
+    fn why_not(&self) -> Vec<String> {
+        let it = &self.explanation;
+        let cause = it.abstains.map(|reason| {
+            let created_at = it.subscription.created_at;
+            let cause = cause(&it.subscription, reason);
+            cause.replace(&created_at.to_string(), &Time::at(created_at).text())
+        });
+        let failed = it.verdict.parts.iter().filter(|part| !part.holds);
+        let mut why: Vec<_> = cause.into_iter().chain(failed.map(unmet)).collect();
+        if it.abstains.is_some() && it.verdict.matched() {
+            why.push("Its filter matches the event.".to_owned());
+        }
+        why
     }
 }

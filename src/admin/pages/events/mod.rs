@@ -103,7 +103,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
 fn query(search: &Search, visitor: &Visitor, limit: usize) -> Result<EventQuery, Vec<Refusal>> {
     Ok(EventQuery {
         filter: search.events(visitor)?,
-        before: search.before.parse().ok().map(EventKey),
+        before: cursor(&search.before).map(EventKey),
         limit,
     })
 }

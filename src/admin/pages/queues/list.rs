@@ -23,7 +23,7 @@ pub(crate) async fn list(Query(filter): Query<QueueFilter>, call: Call) -> PageR
     found.truncate(ROWS);
     let next = found.last().filter(|_| has_more).map(Queue::name);
     let mut list = List::new(LIST, &filter).with_older(next, &filter);
-    list.turns = ("First", "Next");
+    list.turns = ["First", "Previous", "Next"];
     list.shown = format!("{} of {}", found.len(), print::count(fitting as u64));
     list.recipe = Recipe::of(&call, "/queues", "everpost queues list");
     if !found.is_empty() {
@@ -70,6 +70,7 @@ impl QueueFilter {
     }
 
     fn is_ahead(&self, queue: &Queue) -> bool {
-        queue.topic_name().key() > self.before.to_lowercase()
+        let before = cursor(&self.before).map(|it: String| it.to_lowercase());
+        before.is_none_or(|before| *queue.topic_name().key() > *before)
     }
 }

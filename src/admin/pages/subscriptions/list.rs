@@ -23,8 +23,8 @@ pub(crate) struct SubscriptionFilter {
 const TABS: [(&str, &str, Tone); 4] = [
     ("", "All", Tone::Rest),
     ("attention", "Needs attention", Tone::Bad),
-    ("active", "Active", Tone::Rest),
-    ("paused", "Paused", Tone::Rest),
+    ("healthy", "Healthy", Tone::Rest),
+    ("inactive", "Paused or disabled", Tone::Rest),
 ];
 
 pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -> PageResult {
@@ -38,7 +38,7 @@ pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -
     let mut list = List::new(PATH, &filter)
         .with_tabs(("State", "state"), tabs, &filter)
         .with_older(next, &filter);
-    list.turns = ("First", "Next");
+    list.turns = ["First", "Previous", "Next"];
     let mut table = SubscriptionTable::read(&call, rows, empty(visitor, &list)).await?;
     table.with_boxes = visitor.opens("/admin/subscriptions/pause") && !table.rows.is_empty();
     if table.with_boxes {
@@ -64,7 +64,7 @@ impl SubscriptionFilter {
         let fitting = all.filter(|of| self.fits(of, &standing.of(&of.subscription)));
         let mut fitting: Vec<_> = fitting.collect();
         fitting.sort_by_cached_key(|of| rank(of, standing));
-        let (count, before) = (fitting.len(), self.before.parse().unwrap_or(0));
+        let (count, before) = (fitting.len(), cursor(&self.before).unwrap_or(0));
         let rows = fitting.into_iter().skip(before).take(ROWS).collect();
         let next = before.saturating_add(ROWS);
         (count, rows, Some(next).filter(|next| *next < count))
@@ -88,8 +88,8 @@ fn is_in_tab(tab: &str, state: &Stand<'_>) -> bool {
     match tab {
         "" => true,
         "attention" => state.needs_attention(),
-        "active" => state.status == SubscriptionStatus::Active,
-        "paused" => state.status == SubscriptionStatus::Paused,
+        "healthy" => state.badge().tone == Tone::Good,
+        "inactive" => state.badge().tone == Tone::Rest,
         _ => false,
     }
 }

@@ -4,8 +4,17 @@ use super::*;
 use crate::wire::resource::bodies::{NamespaceTopic, TopicRequest};
 use crate::wire::resource::{parse_namespace_topic, parse_topic};
 
-/// What the field for the mapping shows before anything is typed.
-const MAPPING_EXAMPLE: &str = include_str!("../../../../templates/mapping.json");
+/// Where the fields of the mapping are in the document.
+const MAPPING: &str = "inputSchemaMapping.properties.";
+
+/// What they show before anything is typed.
+const MAPPING_EXAMPLE: [(&str, &str); 5] = [
+    ("id.sourceField", "id"),
+    ("eventType.sourceField", "kind"),
+    ("eventType.defaultValue", "Unknown"),
+    ("subject.defaultValue", "/"),
+    ("dataVersion.defaultValue", "1.0"),
+];
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -16,8 +25,8 @@ impl Sheet<()> for TopicForm {
     const HEAD: Head = (Fields::Topic, "New topic", "/admin/topics");
 
     fn begin(_: &Call) -> PageResult<Self> {
-        let mapping = ("inputSchemaMapping", MAPPING_EXAMPLE);
-        Ok(Self(Form::of([("location", "local"), mapping])))
+        let fields = MAPPING_EXAMPLE.into_iter().chain([("location", "local")]);
+        Ok(Self(Form::of(fields)))
     }
 
     async fn save(&self, call: &Call) -> PageResult {
@@ -92,11 +101,26 @@ impl TopicForm {
 
     fn definition(&self) -> Result<TopicDefinition, Vec<Refusal>> {
         let mut form = self.0.clone();
-        if form.text("inputSchema") != "CustomEventSchema" {
-            form.remove("inputSchemaMapping");
+        let mut blank = json!({ "location": null, "properties": {} });
+        if form.text("inputSchema") == "CustomEventSchema" {
+            blank["properties"]["inputSchemaMapping"] = json!({ "properties": {} });
+        } else {
+            let fields = self.0.fields().map(|(name, _)| name);
+            let mapped = fields.filter(|name| name.contains('.'));
+            mapped.for_each(|name| form.remove(name));
         }
-        let blank = json!({ "location": null, "properties": {} });
-        Shape::of::<TopicRequest>().define(&form, blank, parse_topic)
+        let defined = Shape::of::<TopicRequest>().define(&form, blank, parse_topic);
+        defined.map_err(|mut refusals| {
+            for Refusal { target, problem } in &mut refusals {
+                if let Some(field) = target.strip_prefix(MAPPING) {
+                    if !field.contains('.') {
+                        *problem = "Enter a property, a default, or both.".to_owned();
+                    }
+                    *target = field.to_owned();
+                }
+            }
+            refusals
+        })
     }
 }
 
@@ -106,23 +130,28 @@ mod tests {
 
     #[test]
     fn the_form_becomes_a_topic_or_tells_what_is_wrong_by_the_field() {
-        let read = |schema: &str, mapping: &str| {
-            let form = Form::of([
-                ("location", "local"),
-                ("inputSchema", schema),
-                ("inputSchemaMapping", mapping),
-            ]);
-            TopicForm(form).definition()
+        let read = |schema: &str, mapping: &[(&str, &str)]| {
+            let fields = [("location", "local"), ("inputSchema", schema)];
+            TopicForm(Form::of(fields.into_iter().chain(mapping.iter().copied()))).definition()
         };
-        read("EventGridSchema", "left over").expect("a topic");
-        read("CustomEventSchema", MAPPING_EXAMPLE).expect("a topic");
+        read("EventGridSchema", &[("id.sourceField", "left over")]).expect("a topic");
+        let custom = read("CustomEventSchema", &MAPPING_EXAMPLE).expect("a topic");
+        let InputSchema::CustomEventSchema(mapping) = custom.input_schema else {
+            panic!("{:?}", custom.input_schema);
+        };
+        assert_eq!(mapping.id.as_deref(), Some("id"));
+        assert_eq!(mapping.event_type.source_field.as_deref(), Some("kind"));
         for (schema, mapping, field) in [
-            ("Nonsense", "", "inputSchema"),
-            ("CustomEventSchema", "{", "inputSchemaMapping"),
-            ("CustomEventSchema", "{}", "inputSchemaMapping"),
+            ("Nonsense", &MAPPING_EXAMPLE[..], "inputSchema"),
+            (
+                "CustomEventSchema",
+                &MAPPING_EXAMPLE[..4],
+                "dataVersion.sourceField",
+            ),
+            ("CustomEventSchema", &[], "dataVersion.sourceField"),
         ] {
             let refusals = read(schema, mapping).expect_err("it is wrong");
-            assert!(refusals[0].closeness(field) > 1, "{refusals:?}");
+            assert!(refusals[0].closeness(field) > 0, "{refusals:?}");
         }
     }
 

@@ -17,8 +17,10 @@ use crate::admin::pages::events::{EventTable, events_of};
 use crate::admin::pages::keys::{Keyed, Keys};
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::subscriptions::{Subscription, SubscriptionTable};
+use crate::admin::pages::tokens::OTHER;
 use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic};
 use crate::admin::pages::*;
+use crate::admin::standing::DAY;
 use crate::model::access::{KeyName, KeyOwner};
 use crate::wire;
 

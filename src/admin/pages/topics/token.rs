@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// When a token ends unless another moment is chosen: a day of work with it, and little to find later.
-const LIFE: Duration = Duration::from_secs(86_400);
+/// How long a token is valid unless something else is chosen: a day of work with it, and little to find later.
+const LIFE: &str = "P1D";
 
 const TOKENS_OFF: &str =
     "As it is now, the topic takes no tokens: local authentication is disabled.";
@@ -12,6 +12,8 @@ const TOKENS_OFF: &str =
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct TokenForm {
     key: String,
+    /// Such as `P1D`; empty or `other` for until `ends_at`.
+    valid_for: String,
     ends_at: String,
 }
 
@@ -19,9 +21,11 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
     const HEAD: Head = (Fields::SasToken, "SAS token for", "");
 
     fn begin(call: &Call<Arc<TopicEntry>>) -> PageResult<Self> {
-        let ends_at = (call.visitor.now + LIFE).to_string();
-        let key = String::new();
-        Ok(Self { key, ends_at })
+        Ok(Self {
+            valid_for: LIFE.to_owned(),
+            ends_at: (call.visitor.now + 7 * DAY).to_string(),
+            ..Self::default()
+        })
     }
 
     fn remark(call: &Call<Arc<TopicEntry>>) -> String {
@@ -53,6 +57,11 @@ impl TokenForm {
         let key = keys::named(self.key.trim());
         let key = key.map_err(|_| Refusal::of("key", "It must be key1 or key2."))?;
         let refuse = |problem: &str| Err(Refusal::of("endsAt", problem));
+        if !["", OTHER].contains(&self.valid_for.as_str()) {
+            let span = wire::duration::parse(&self.valid_for);
+            let span = span.map_err(|_| Refusal::of("validFor", "Choose one of these times."))?;
+            return Ok((key, now + span));
+        }
         match moment(&self.ends_at) {
             Some(at) if at > now => Ok((key, at)),
             Some(_) => refuse("This has passed; it must lie in the future."),
