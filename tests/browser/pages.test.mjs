@@ -43,7 +43,7 @@ const PAGES = [
   ["/namespaces/{namespace}/keys/{key}/regenerate", `${SHOP}/keys/key1/regenerate`],
   ["/namespaces/{namespace}/new-topic", `${SHOP}/new-topic`],
   ["/namespaces/{namespace}/delete", `${SHOP}/delete`],
-  ["/subscriptions", "/admin/subscriptions"],
+  ["/subscriptions", "/admin/subscriptions", (ann) => ann.comesToSee("Failing")],
   ["/subscriptions/pause", "/admin/subscriptions/pause?of=orders/billing&of=orders/reports"],
   ["/subscriptions/resume", "/admin/subscriptions/resume?of=orders/billing&of=orders/reports"],
   ["/new-subscription", "/admin/new-subscription"],
