@@ -146,7 +146,9 @@ fn flatten(path: &str, value: &Value, into: &mut Vec<(String, String)>) {
             into.push((property(path), all.join(", ")));
         }
         Value::Null | Value::Array(_) => {}
-        _ => into.push((property(path), text_of(value))),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            into.push((property(path), text_of(value)))
+        }
     }
 }
 
@@ -156,7 +158,7 @@ fn text_of(value: &Value) -> String {
         Value::Null => String::new(),
         Value::Bool(is_on) => (if *is_on { "on" } else { "off" }).to_owned(),
         Value::String(text) => print::visible(text),
-        other => print::visible(&other.to_string()),
+        Value::Number(_) | Value::Array(_) | Value::Object(_) => print::visible(&value.to_string()),
     }
 }
 
