@@ -33,6 +33,9 @@ pub const NOTICES_WAITING_MAX: usize = 1_000;
 /// Bytes of a management request: a subscription with every filter and header at its limit fits.
 pub const MANAGEMENT_BYTES_MAX: usize = 262_144;
 
+/// Bytes of a whole configuration: thousands of objects, and little enough to hold in memory several times.
+pub const CONFIGURATION_BYTES_MAX: usize = 8_388_608;
+
 /// Entries of the audit log: years of a busy appliance, and some tens of megabytes at most.
 pub const AUDIT_ROWS_MAX: i64 = 100_000;
 

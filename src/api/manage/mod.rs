@@ -2,6 +2,7 @@
 
 pub(crate) mod alerts;
 pub(crate) mod azure;
+pub(crate) mod configuration;
 pub(crate) mod inspectors;
 pub(crate) mod messaging;
 pub(crate) mod namespaces;

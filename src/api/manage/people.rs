@@ -133,6 +133,52 @@ pub(crate) async fn patch(
     Ok(Json(ShownUser::from(&by_id(&state, user.id).await?)).into_response())
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "UserDefinition")]
+pub(crate) struct UserPutBody {
+    pub(crate) role: Role,
+    #[serde(default)]
+    pub(crate) disabled: bool,
+    /// Of a new user; whoever is there keeps theirs.
+    #[schemars(length(max = PASSWORD_CHARACTERS_MAX))]
+    password: Option<String>,
+}
+
+/// `PUT /everpost/users/{name}`
+pub(crate) async fn put(
+    State(state): State<ApiState>,
+    by: Caller,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> ApiResult {
+    let body: UserPutBody = read(&body)?;
+    let (mut link, mut status) = (None, StatusCode::OK);
+    let user = match state.people.accounts().find(name.clone()).await? {
+        Some(user) => user,
+        None => {
+            let password = body.password.as_deref();
+            let added = state.people.add(&by, &name, body.role, password).await?;
+            (link, status) = (added.1, StatusCode::CREATED);
+            by_id(&state, added.0).await?
+        }
+    };
+    let patch = UserPatch {
+        role: Some(body.role),
+        disabled: Some(body.disabled),
+        password: None,
+        removes_second_factor: false,
+    };
+    if user.role != body.role || user.disabled_at.is_some() != body.disabled {
+        state.people.change(&by, &user, patch).await?;
+    }
+    let mut shown = ShownUser::from(&by_id(&state, user.id).await?);
+    if let Some(token) = link {
+        show_link(&state, &token, &mut shown);
+    }
+    Ok((status, Json(shown)).into_response())
+}
+
 /// `DELETE /everpost/users/{name}`
 pub(crate) async fn delete(
     State(state): State<ApiState>,

@@ -9,6 +9,7 @@ mod appliance;
     reason = "for their schemas alone"
 )]
 mod bodies;
+mod configuration;
 mod dead_letters;
 mod development;
 mod events;
@@ -48,6 +49,7 @@ pub(crate) fn areas(options: &ApiOptions) -> Vec<Area> {
         inspectors::area(),
         alerts::area(),
         people::area(),
+        configuration::area(),
         appliance::area(options),
     ];
     let development = options.dev.is_some().then(development::area);

@@ -4,12 +4,14 @@ use serde_json::{Value, json};
 
 use crate::api::lists::{List, Page};
 use crate::api::manage::people::{
-    self, Ended, NewUserBody, ShownSession, ShownUser, UserPatchBody,
+    self, Ended, NewUserBody, ShownSession, ShownUser, UserPatchBody, UserPutBody,
 };
 use crate::api::manage::tokens::{self, NewToken, NewTokenBody, ShownToken};
 use crate::api::operate::audit;
 use crate::api::operate::diagnostics;
-use crate::api::routes::route::{ADMIN, Area, OPERATOR, Route, VIEWER, delete, get, patch, post};
+use crate::api::routes::route::{
+    ADMIN, Area, OPERATOR, Route, VIEWER, delete, get, patch, post, put,
+};
 use crate::broker::diagnostics::IntegrityStatus;
 use crate::broker::people::LINK_LIFE;
 use crate::model::limits::AUDIT_ROWS_MAX;
@@ -57,7 +59,7 @@ fn routes() -> Vec<Route> {
     all.chain([audit, bundle, integrity, check]).collect()
 }
 
-fn users() -> [Route; 6] {
+fn users() -> [Route; 7] {
     let (all, one) = ("/everpost/users", "/everpost/users/{name}");
     let days = LINK_LIFE.as_secs() / 86_400;
     [
@@ -80,6 +82,12 @@ fn users() -> [Route; 6] {
             .takes::<UserPatchBody>(json!({ "role": "viewer" }))
             .answers::<ShownUser>(200, "The user.")
             .rejects(409, "It is the last administrator."),
+        put(one, ADMIN, people::put).doc("putUser", "Create or change a user")
+            .says("A password is for a new user. Without one, the answer has a link as that of `createUser`.")
+            .takes::<UserPutBody>(json!({ "role": "viewer" }))
+            .answers::<ShownUser>(200, "The user, who was there before.")
+            .answers::<ShownUser>(201, "The new user.")
+            .rejects(409, "It is the last administrator, or there are as many users as there may be."),
         delete(one, ADMIN, people::delete).doc("deleteUser", "Delete a user")
             .says("With all sessions.")
             .answers_nothing(204, "The user is gone.")

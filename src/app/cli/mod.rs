@@ -9,6 +9,7 @@ mod bench;
 mod body;
 mod completion;
 mod config;
+mod configuration;
 mod confirm;
 mod credentials;
 mod dead_letters;
@@ -121,6 +122,16 @@ enum Command {
     /// Inspect deliveries: receivers inside the appliance that answer as you choose
     #[command(after_help = inspectors::EXAMPLES)]
     Inspectors(Remote<Group<inspectors::InspectorsCommand>>),
+    /// Write everything that is defined to a file, without secrets
+    #[command(after_help = configuration::EXAMPLES)]
+    Export(Remote<configuration::Export>),
+    /// Show what differs between files and the appliance; the exit code is 1 if something does
+    Diff(Remote<configuration::Diff>),
+    /// Create and change what files define
+    #[command(after_help = configuration::EXAMPLES)]
+    Apply(Remote<configuration::Apply>),
+    /// Take over the configuration of another product
+    Import(Remote<Group<configuration::import::ImportCommand>>),
     /// Get notified when deliveries fail: alert rules, alerts and channels
     #[command(after_help = alerts::EXAMPLES)]
     Alerts(Remote<Group<alerts::AlertsCommand>>),
@@ -220,6 +231,10 @@ impl Command {
             Self::DeadLetters(command) => wait_for(command.run()),
             Self::Replay(command) => wait_for(command.run()),
             Self::Inspectors(command) => wait_for(command.run()),
+            Self::Export(command) => wait_for(command.run()),
+            Self::Diff(command) => wait_for(command.run()),
+            Self::Apply(command) => wait_for(command.run()),
+            Self::Import(command) => wait_for(command.run()),
             Self::Alerts(command) => wait_for(command.run()),
             Self::Storage(command) => wait_for(command.run()),
             Self::Explain(command) => wait_for(command.run()),
@@ -274,6 +289,9 @@ fn failure(error: &anyhow::Error) -> ExitCode {
         .is_some_and(is_broken_pipe)
     {
         return ExitCode::SUCCESS;
+    }
+    if error.is::<configuration::Different>() {
+        return ExitCode::from(FAILED);
     }
     output::note(&format!("error: {error:#}"));
     let is_wrong_key = matches!(error.downcast_ref(), Some(StoreError::MasterKey(_)));
@@ -357,6 +375,11 @@ mod tests {
             explain --file - --topic orders --subscription billing
             rejected list --topic orders --limit 5 --before 9
             rejected show 5
+            export --format json orders.json
+            diff orders.yaml --prune
+            apply config --prune --yes --dry-run
+            import servicebus-emulator Config.json --output jobs.yaml
+            import eventgrid-simulator appsettings.json --dry-run
             topics try-filter orders --event-type T --last 100 --compare billing
             admin create ann
             admin create ann --role viewer

@@ -58,7 +58,7 @@ enum DestinationDocument {
     "azureActiveDirectoryApplicationIdOrUri": NO_ENTRA,
 }))]
 struct WebHookDocument {
-    /// May be left out in an update.
+    /// May be left out where there is one already.
     #[serde(skip_serializing_if = "is_hidden")]
     #[schemars(with = "Option<EndpointUrl>", extend("writeOnly" = true, "x-prefix" = INVALID_URL))]
     #[schemars(extend("x-maxBytes" = ENDPOINT_URL_BYTES_MAX))]
@@ -227,7 +227,7 @@ pub(super) fn shown_headers(destination: &Destination) -> Value {
 
 pub(super) fn judge_webhook(it: &mut Judged<'_>) {
     const URL: &str = "endpointUrl";
-    if it.is_update && !it.has(URL) {
+    if !it.has(URL) {
         it.keep(URL);
     }
     // Nothing that does not know of them should end them.
@@ -271,13 +271,13 @@ fn judge_headers(it: &mut Judged<'_>) {
     }
 }
 
-/// An update may leave out a secret value. It stays one; to show it would take knowing it.
+/// What replaces or updates a header may leave out a secret value. It stays one; to show it would take knowing it.
 pub(super) fn judge_header(it: &mut Judged<'_>) {
     if it.text("type") != Some("Static") {
         return;
     }
     let known = it.before.map(|before| &before["properties"]);
-    let known = known.filter(|known| it.is_update && known["isSecret"] == true);
+    let known = known.filter(|known| known["isSecret"] == true);
     let Some(Value::Object(properties)) = it.object.get_mut("properties") else {
         return;
     };

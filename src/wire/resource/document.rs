@@ -72,7 +72,8 @@ pub(super) fn to_text(document: &impl Serialize) -> String {
     written(document).to_string()
 }
 
-fn written(document: &impl Serialize) -> Value {
+/// A document with its secrets.
+pub(super) fn written(document: &impl Serialize) -> Value {
     reveal(|| json!(document))
 }
 

@@ -7,6 +7,7 @@
 //! readable.
 
 mod alert;
+pub mod configuration;
 mod credentials;
 mod dead_letter_destination;
 mod destination;
@@ -109,7 +110,7 @@ pub struct InvalidResource {
 
 impl InvalidResource {
     /// One fault, of the property at that path.
-    pub(super) fn of(path: &str, problem: impl Into<String>) -> Self {
+    pub fn of(path: &str, problem: impl Into<String>) -> Self {
         let (path, problem) = (path.to_owned(), problem.into());
         Self {
             faults: vec![Fault { path, problem }],
@@ -117,7 +118,7 @@ impl InvalidResource {
     }
 
     /// The same of a document that is the property `name` of another.
-    pub(super) fn inside(mut self, name: &str) -> Self {
+    pub fn inside(mut self, name: &str) -> Self {
         for fault in &mut self.faults {
             fault.path = reader::join(name, &fault.path);
         }

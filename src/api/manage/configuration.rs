@@ -1,0 +1,599 @@
+//! The configuration as a whole: what there is, and what leads from there to what a client wants.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::lists::List;
+use crate::api::manage::people::{UserPutBody, read};
+use crate::model::alert::StoredAlertChannel;
+use crate::model::audit::{Change, Target, TargetKind};
+use crate::model::name::{
+    AlertChannelName, AlertRuleName, InspectorName, InvalidName, NamespaceName, RuleName,
+    SubscriptionName, TopicName,
+};
+use crate::model::queue::QueueDefinition;
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::topic::TopicDefinition;
+use crate::wire::resource::configuration::{self, Definition, KINDS};
+use crate::wire::resource::{self, InvalidResource, SubscriptionContext};
+
+/// Queues that forward to each other in a row; more than anybody has.
+const FORWARDS_MAX: usize = 16;
+
+/// Objects of a configuration: more than there may be of all kinds in an appliance that is managed by files.
+const OBJECTS_MAX: usize = 20_000;
+
+/// The rule that every new subscription of a Service Bus topic has.
+const DEFAULT_RULE: &str = "$default";
+
+/// Where an object stands among all: its kind's place, and its name in small letters.
+type Key = (usize, String);
+
+fn key(target: &Target) -> Key {
+    let rank = KINDS.iter().position(|kind| *kind == target.kind);
+    (rank.unwrap_or(KINDS.len()), target.name.to_lowercase())
+}
+
+/// Everything that can be defined.
+type Objects = BTreeMap<Key, (Target, Definition)>;
+
+/// `GET /everpost/configuration`
+pub(crate) async fn export(State(state): State<ApiState>) -> Result<Json<List<Value>>, ApiError> {
+    let objects = current(&state).await?;
+    let shown = objects.into_values().map(|(target, definition)| {
+        let mut object = definition.document;
+        object["kind"] = json!(target.kind);
+        object["name"] = target.name.into();
+        object
+    });
+    Ok(Json(shown.collect()))
+}
+
+async fn current(state: &ApiState) -> Result<Objects, ApiError> {
+    let mut all = Objects::new();
+    let mut add = |kind: TargetKind, name: String, definition| {
+        let target = kind.named(name);
+        all.insert(key(&target), (target, definition));
+    };
+    for user in state.people.accounts().users().await? {
+        let definition = Definition::user(&user.role, user.disabled_at.is_some());
+        add(TargetKind::User, user.name, definition);
+    }
+    for each in state.views.inspectors().await? {
+        let definition = Definition::inspector(&each.definition);
+        add(TargetKind::Inspector, each.name.to_string(), definition);
+    }
+    for each in state.views.alert_channels().await? {
+        let definition = Definition::alert_channel(&each.channel);
+        add(TargetKind::AlertChannel, each.name.to_string(), definition);
+    }
+    for each in state.views.alert_rules().await? {
+        let definition = Definition::alert_rule(&each.rule);
+        add(TargetKind::AlertRule, each.name.to_string(), definition);
+    }
+    let registry = state.broker.registry();
+    for each in registry.namespaces() {
+        let namespace = &each.namespace;
+        let definition = Definition::namespace(&namespace.definition);
+        add(
+            TargetKind::Namespace,
+            namespace.name.to_string(),
+            definition,
+        );
+    }
+    for topic in registry.topics() {
+        add_topic(state, topic, &mut add);
+    }
+    Ok(all)
+}
+
+/// A topic or a queue, with its subscriptions and their rules.
+fn add_topic(
+    state: &ApiState,
+    topic: &Arc<TopicEntry>,
+    add: &mut impl FnMut(TargetKind, String, Definition),
+) {
+    let name = &topic.topic.name;
+    let queue = topic.queue();
+    match queue.and_then(|queue| QueueDefinition::of(&queue.definition)) {
+        Some(queue) => add(
+            TargetKind::Queue,
+            name.to_string(),
+            Definition::queue(&queue),
+        ),
+        None if topic.is_service_bus() => {
+            let definition = Definition::service_bus_topic(&topic.topic.definition);
+            add(TargetKind::ServiceBusTopic, name.to_string(), definition);
+        }
+        None if topic.topic.is_built_in() => {}
+        None => {
+            let definition = Definition::topic(&topic.topic.definition);
+            add(TargetKind::Topic, name.to_string(), definition);
+        }
+    }
+    for each in topic.subscriptions.values() {
+        let path = format!("{name}/{}", each.name);
+        if queue.is_some_and(|queue| queue.name == each.name) {
+            continue;
+        }
+        if !topic.has_rules(each) {
+            let definition = Definition::subscription(&each.definition, topic.namespace.is_some());
+            add(TargetKind::EventSubscription, path, definition);
+            continue;
+        }
+        for rule in state.broker.rules(&(Arc::clone(topic), Arc::clone(each))) {
+            let of = format!("{path}/{}", rule.name);
+            add(TargetKind::Rule, of, Definition::rule(&rule));
+        }
+        if let Some(queue) = QueueDefinition::of(&each.definition) {
+            let definition = Definition::service_bus_subscription(&queue);
+            add(TargetKind::ServiceBusSubscription, path, definition);
+        }
+    }
+}
+
+/// A configuration that is wanted.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "ConfigurationRequest")]
+pub(crate) struct PlanRequest {
+    /// Objects with `kind`, `name` and what a PUT takes; those with no `location` and the like have `properties` alone.
+    #[schemars(length(max = OBJECTS_MAX), extend("x-noun" = "objects"))]
+    objects: Vec<Value>,
+    /// Whether what is not among them is deleted. Users are, if there is one among them.
+    #[serde(default)]
+    prune: bool,
+}
+
+/// What leads to a configuration.
+#[derive(Default, Serialize, JsonSchema)]
+#[schemars(rename = "ConfigurationPlan")]
+pub(crate) struct Plan {
+    /// None if there are faults.
+    steps: Vec<Step>,
+    faults: Vec<PlanFault>,
+}
+
+/// One change.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ConfigurationStep")]
+struct Step {
+    action: StepAction,
+    kind: TargetKind,
+    name: String,
+    /// In a few words.
+    title: String,
+    /// The segments of the path of the PUT, or the DELETE.
+    path: Vec<String>,
+    /// Which of the objects it is, from 0; null where it is deleted.
+    object: Option<usize>,
+    /// Of an update. Secrets are `***`.
+    changes: Vec<Change>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+enum StepAction {
+    Create,
+    Update,
+    Delete,
+}
+
+/// What is wrong with an object.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ConfigurationFault")]
+struct PlanFault {
+    /// Which of the objects, from 0.
+    object: usize,
+    /// The property.
+    path: String,
+    problem: String,
+}
+
+/// `POST /everpost/configuration/plan`
+pub(crate) async fn plan(
+    State(state): State<ApiState>,
+    body: Bytes,
+) -> Result<Json<Plan>, ApiError> {
+    let request: PlanRequest = read(&body)?;
+    let mut planner = Planner {
+        current: current(&state).await?,
+        channels: state.views.alert_channels().await?,
+        registry: state.broker.registry(),
+        state: &state,
+        wanted: BTreeMap::new(),
+        topics: BTreeMap::new(),
+        plan: Plan::default(),
+    };
+    for (at, object) in request.objects.iter().enumerate() {
+        planner.want(at, object);
+    }
+    let mut order: Vec<_> = planner.wanted.clone().into_iter().collect();
+    order.sort_by_key(|((rank, name), _)| (*rank, planner.forwards(&request.objects, name)));
+    for (_, (at, target)) in order {
+        planner.compare(at, target, &request.objects[at]);
+    }
+    planner.delete(request.prune);
+    if !planner.plan.faults.is_empty() {
+        planner.plan.faults.sort_by_key(|fault| fault.object);
+        planner.plan.steps.clear();
+    }
+    Ok(Json(planner.plan))
+}
+
+struct Planner<'a> {
+    state: &'a ApiState,
+    registry: Arc<Registry>,
+    channels: Vec<StoredAlertChannel>,
+    current: Objects,
+    wanted: BTreeMap<Key, (usize, Target)>,
+    /// The topics of events that are wanted.
+    topics: BTreeMap<String, TopicDefinition>,
+    plan: Plan,
+}
+
+impl Planner<'_> {
+    fn fault(&mut self, object: usize, path: &str, problem: impl Into<String>) {
+        self.plan.faults.push(PlanFault {
+            object,
+            path: path.to_owned(),
+            problem: problem.into(),
+        });
+    }
+
+    /// Notes an object by its kind and its name.
+    fn want(&mut self, at: usize, object: &Value) {
+        let kind: Option<TargetKind> = serde_json::from_value(object["kind"].clone()).ok();
+        let Some(kind) = kind.filter(|kind| KINDS.contains(kind)) else {
+            let kinds = KINDS.map(|kind| json!(kind).to_string()).join(", ");
+            return self.fault(at, "kind", format!("it must be one of {kinds}"));
+        };
+        let Some(target) = object["name"].as_str().map(|name| kind.named(name)) else {
+            return self.fault(at, "name", "it is missing; it must be a string");
+        };
+        if configuration::address(&target).is_none() {
+            let problem = "it must be the name, behind those of the objects it belongs to, as in \"orders/billing\"";
+            return self.fault(at, "name", problem);
+        }
+        if configuration::is_flat(kind) {
+            let stray = object.as_object().into_iter().flatten();
+            let mut stray =
+                stray.filter(|(name, _)| !matches!(name.as_str(), "kind" | "name" | "properties"));
+            if let Some((name, _)) = stray.next() {
+                return self.fault(at, name, "it is not known here; put it into properties");
+            }
+        }
+        if let Some((first, _)) = self.wanted.insert(key(&target), (at, target)) {
+            self.fault(
+                at.max(first),
+                "name",
+                "there is such an object already among these",
+            );
+        }
+    }
+
+    /// Behind how many queues of the file a queue stands, because it forwards to them.
+    fn forwards(&self, objects: &[Value], name: &str) -> usize {
+        let mut name = name.to_lowercase();
+        for depth in 0..FORWARDS_MAX {
+            let found = self.wanted.get(&key(&TargetKind::Queue.named(&name)));
+            let properties = found.map(|(at, _)| &objects[*at]["properties"]);
+            let next = properties.and_then(|properties| {
+                let ahead = properties["forwardTo"].as_str();
+                ahead.or(properties["forwardDeadLetteredMessagesTo"].as_str())
+            });
+            match next {
+                Some(next) => name = next.to_lowercase(),
+                None => return depth,
+            }
+        }
+        FORWARDS_MAX
+    }
+
+    fn exists(&self, target: &Target) -> bool {
+        let key = key(target);
+        self.current.contains_key(&key) || self.wanted.contains_key(&key)
+    }
+
+    /// Adds the step that leads to an object, if there is one.
+    fn compare(&mut self, at: usize, target: Target, object: &Value) {
+        if let Some(parent) = configuration::parent(&target)
+            && !self.exists(&parent)
+            && !self.is_built_in(&parent)
+        {
+            return self.fault(
+                at,
+                "name",
+                format!("there is no {parent}, here or in the files"),
+            );
+        }
+        let definition = match self.define(&target, object) {
+            Ok(definition) => definition,
+            Err(invalid) => {
+                for fault in invalid.faults {
+                    self.fault(at, &fault.path, fault.problem);
+                }
+                return;
+            }
+        };
+        let before = self.current.get(&key(&target));
+        let changes = before.map(|(_, before)| definition.changes_from(before));
+        if changes.as_ref().is_some_and(Vec::is_empty) {
+            return;
+        }
+        let action = match changes {
+            None => StepAction::Create,
+            Some(_) => StepAction::Update,
+        };
+        self.step(action, &target, Some(at), changes.unwrap_or_default());
+    }
+
+    fn step(
+        &mut self,
+        action: StepAction,
+        target: &Target,
+        object: Option<usize>,
+        changes: Vec<Change>,
+    ) {
+        self.plan.steps.push(Step {
+            action,
+            kind: target.kind,
+            name: target.name.clone(),
+            title: target.to_string(),
+            path: configuration::address(target).unwrap_or_default(),
+            object,
+            changes,
+        });
+    }
+
+    fn is_built_in(&self, topic: &Target) -> bool {
+        let name = TopicName::parse(&topic.name).ok();
+        let found = name.and_then(|name| self.registry.topic(&name));
+        topic.kind == TargetKind::Topic && found.is_some_and(|found| found.topic.is_built_in())
+    }
+
+    /// Reads an object by the rules of its kind, and by what it replaces.
+    fn define(&mut self, target: &Target, object: &Value) -> Result<Definition, InvalidResource> {
+        let empty = json!({});
+        let properties = object.get("properties").unwrap_or(&empty);
+        let flat = |invalid: InvalidResource| invalid.inside("properties");
+        let (outer, own) = target.name.rsplit_once('/').unwrap_or(("", &target.name));
+        Ok(match target.kind {
+            TargetKind::Namespace => {
+                NamespaceName::parse(own).map_err(invalid_name)?;
+                Definition::namespace(&resource::parse_namespace(object)?)
+            }
+            TargetKind::Topic => Definition::topic(&self.topic(target, object)?),
+            TargetKind::EventSubscription => return self.subscription(outer, own, object),
+            TargetKind::Queue => {
+                let name = self.free_name(target)?;
+                let definition = resource::parse_queue(object)?;
+                self.check_queue(&name, target, &definition)?;
+                Definition::queue(&definition)
+            }
+            TargetKind::ServiceBusTopic => {
+                self.free_name(target)?;
+                Definition::service_bus_topic(&resource::parse_service_bus_topic(object)?)
+            }
+            TargetKind::ServiceBusSubscription => {
+                let name = TopicName::custom(outer).map_err(invalid_name)?;
+                SubscriptionName::of_namespace_topic(own).map_err(invalid_name)?;
+                let definition = resource::parse_service_bus_subscription(object)?;
+                self.check_queue(&name, target, &definition)?;
+                Definition::service_bus_subscription(&definition)
+            }
+            TargetKind::Rule => {
+                let name = RuleName::parse(own).map_err(invalid_name)?;
+                Definition::rule(&resource::parse_rule(name, object)?)
+            }
+            TargetKind::Inspector => {
+                InspectorName::parse(own).map_err(invalid_name)?;
+                Definition::inspector(&resource::parse_inspector(properties).map_err(flat)?)
+            }
+            TargetKind::AlertRule => {
+                AlertRuleName::parse(own).map_err(invalid_name)?;
+                Definition::alert_rule(&resource::parse_alert_rule(properties).map_err(flat)?)
+            }
+            TargetKind::AlertChannel => {
+                let name = AlertChannelName::parse(own).map_err(invalid_name)?;
+                let known = self.channels.iter().find(|each| each.name == name);
+                let known = known.map(|known| &known.channel);
+                let require_https = self.state.options.require_https;
+                let channel = resource::parse_alert_channel(properties, known, require_https);
+                Definition::alert_channel(&channel.map_err(flat)?)
+            }
+            _ => {
+                let user: UserPutBody = resource::read(properties).map_err(flat)?;
+                Definition::user(&user.role, user.disabled)
+            }
+        })
+    }
+
+    fn topic(
+        &mut self,
+        target: &Target,
+        object: &Value,
+    ) -> Result<TopicDefinition, InvalidResource> {
+        let name = self.free_name(target)?;
+        let definition = match name.namespace() {
+            None => resource::parse_topic(object)?,
+            Some(_) => resource::parse_namespace_topic(object)?,
+        };
+        let known = self.registry.topic(&name);
+        let known = known.map(|known| &known.topic.definition.input_schema);
+        if known.is_some_and(|known| *known != definition.input_schema) {
+            let problem = "it cannot be changed once the topic exists; delete the topic first";
+            return Err(InvalidResource::of("properties.inputSchema", problem));
+        }
+        self.topics.insert(name.key(), definition.clone());
+        Ok(definition)
+    }
+
+    fn subscription(
+        &self,
+        topic: &str,
+        own: &str,
+        object: &Value,
+    ) -> Result<Definition, InvalidResource> {
+        let topic = TopicName::parse(topic).map_err(invalid_name)?;
+        let in_namespace = topic.namespace().is_some();
+        let name = match in_namespace {
+            false => SubscriptionName::parse(own),
+            true => SubscriptionName::of_namespace_topic(own),
+        };
+        let name = name.map_err(invalid_name)?;
+        let entry = self.registry.topic(&topic);
+        let of_topic = self.topics.get(&topic.key());
+        let of_topic = of_topic.or(entry.map(|entry| &entry.topic.definition));
+        let missing = || InvalidResource::of("name", format!("there is no topic {topic}"));
+        let of_topic = of_topic.ok_or_else(missing)?;
+        let replaces = entry.and_then(|entry| entry.subscription(&name));
+        let context = SubscriptionContext {
+            input_schema: &of_topic.input_schema,
+            event_retention: of_topic.event_retention,
+            now: self.state.broker.clock().now(),
+            replaces: replaces.map(|replaced| &replaced.definition),
+            require_https: self.state.options.require_https,
+        };
+        let definition = resource::parse_subscription(object, &context)?;
+        let mode = definition.destination.delivery_mode();
+        let known = context
+            .replaces
+            .map(|known| known.destination.delivery_mode());
+        if known.is_some_and(|known| known != mode) {
+            let path = "properties.deliveryConfiguration.deliveryMode";
+            let problem = "it cannot be changed; delete the event subscription first";
+            return Err(InvalidResource::of(path, problem));
+        }
+        Ok(Definition::subscription(&definition, in_namespace))
+    }
+
+    /// The name of a topic or a queue, if nothing of another kind has it.
+    fn free_name(&self, target: &Target) -> Result<TopicName, InvalidResource> {
+        let name = TopicName::parse(&target.name).map_err(invalid_name)?;
+        let taken =
+            |kind: TargetKind| kind != target.kind && self.exists(&kind.named(&target.name));
+        let kinds = [
+            TargetKind::Topic,
+            TargetKind::Queue,
+            TargetKind::ServiceBusTopic,
+        ];
+        match kinds.into_iter().find(|kind| taken(*kind)) {
+            Some(kind) => {
+                let problem = format!("{} has that name already", kind.named(&target.name));
+                Err(InvalidResource::of("name", problem))
+            }
+            None => Ok(name),
+        }
+    }
+
+    fn check_queue(
+        &self,
+        name: &TopicName,
+        target: &Target,
+        definition: &QueueDefinition,
+    ) -> Result<(), InvalidResource> {
+        let rules = &definition.rules;
+        let targets = [
+            ("forwardTo", &rules.forward_to),
+            (
+                "forwardDeadLetteredMessagesTo",
+                &rules.forward_dead_letters_to,
+            ),
+        ];
+        for (property, queue) in targets {
+            let Some(queue) = queue else { continue };
+            if queue == name || !self.exists(&TargetKind::Queue.named(queue)) {
+                let path = format!("properties.{property}");
+                let problem = format!("{queue} is no other queue, here or in the files");
+                return Err(InvalidResource::of(&path, problem));
+            }
+        }
+        let entry = self.registry.topic(name);
+        let known = entry.and_then(|entry| match target.kind {
+            TargetKind::Queue => entry.queue(),
+            _ => {
+                let (_, own) = target.name.rsplit_once('/')?;
+                entry.subscription(&SubscriptionName::of_namespace_topic(own).ok()?)
+            }
+        });
+        let known = known.and_then(|known| QueueDefinition::of(&known.definition));
+        match known.and_then(|known| known.fixed_change(definition)) {
+            Some(fixed) => {
+                let problem = "it cannot be changed; delete it first";
+                Err(InvalidResource::of(&format!("properties.{fixed}"), problem))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the steps that delete: everything that is not wanted if that is asked for, and the rule of a new
+    /// subscription that comes with rules of its own.
+    fn delete(&mut self, prune: bool) {
+        let has_kind = |kind: TargetKind| {
+            let mut targets = self.wanted.values().map(|(_, target)| target);
+            targets.any(|target| target.kind == kind)
+        };
+        let has_users = has_kind(TargetKind::User);
+        let ruled: BTreeSet<String> = self
+            .wanted
+            .values()
+            .filter(|(_, target)| target.kind == TargetKind::Rule)
+            .filter_map(|(_, target)| Some(configuration::parent(target)?.name.to_lowercase()))
+            .collect();
+        let mut gone: Vec<Target> = Vec::new();
+        let is_default = |target: &Target| target.name.to_lowercase().ends_with(DEFAULT_RULE);
+        let stays = |(key, (target, _)): &(&Key, &(Target, Definition))| {
+            let of = configuration::parent(target).map(|of| of.name.to_lowercase());
+            self.wanted.contains_key(*key)
+                || (target.kind == TargetKind::User && !has_users)
+                || (target.kind == TargetKind::Rule
+                    && is_default(target)
+                    && !of.is_some_and(|of| ruled.contains(&of)))
+        };
+        if prune {
+            let unwanted = self.current.iter().filter(|each| !stays(each));
+            gone.extend(unwanted.map(|(_, (target, _))| target.clone()));
+        }
+        for of in &ruled {
+            let of = TargetKind::ServiceBusSubscription.named(of);
+            let rule = TargetKind::Rule.named(format!("{}/$Default", of.name));
+            let is_new = !self.current.contains_key(&key(&of));
+            if is_new && !self.wanted.contains_key(&key(&rule)) {
+                gone.push(rule);
+            }
+        }
+        let keys: BTreeSet<Key> = gone.iter().map(key).collect();
+        // With what it belongs to, an object goes by itself.
+        let goes_along = |target: &Target| {
+            let mut outer = configuration::parent(target);
+            while let Some(of) = outer {
+                if keys.contains(&key(&of)) {
+                    return true;
+                }
+                outer = configuration::parent(&of);
+            }
+            false
+        };
+        let gone: Vec<Target> = gone
+            .iter()
+            .filter(|each| !goes_along(each))
+            .cloned()
+            .collect();
+        for target in gone.iter().rev() {
+            self.step(StepAction::Delete, target, None, Vec::new());
+        }
+    }
+}
+
+fn invalid_name(invalid: InvalidName) -> InvalidResource {
+    InvalidResource::of("name", invalid.to_string())
+}

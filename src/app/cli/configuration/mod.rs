@@ -1,0 +1,223 @@
+//! `everpost export`, `diff` and `apply`: the configuration in files.
+
+mod files;
+pub(super) mod import;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use self::files::Object;
+use crate::app::cli::confirm::{Misuse, confirm};
+use crate::app::cli::output::{Screen, items, note, plural, print, text};
+use crate::app::cli::request::{Run, Server};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  everpost export everpost.yaml
+  everpost diff everpost.yaml
+  everpost apply everpost.yaml --dry-run
+  everpost apply config/ --prune --yes";
+
+#[derive(Args, Debug)]
+pub(super) struct Export {
+    /// YAML or JSON [default: as the name of the file says, else yaml]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The file to write [default: standard output]
+    path: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    Yaml,
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Diff {
+    /// A file of YAML or JSON, a directory of such files, or - for standard input
+    path: PathBuf,
+    /// Show what the files do not name, too
+    #[arg(long)]
+    prune: bool,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Apply {
+    /// A file of YAML or JSON, a directory of such files, or - for standard input
+    path: PathBuf,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How files are applied.
+#[derive(Args, Debug)]
+pub(super) struct How {
+    /// Delete what the files do not name; users only if the files name some
+    #[arg(long)]
+    prune: bool,
+    /// Do not ask before something is deleted
+    #[arg(long)]
+    yes: bool,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What is there differs from the files: exit code 1, and the answer has said how.
+#[derive(Debug, thiserror::Error)]
+#[error("the files and the appliance differ")]
+pub(super) struct Different;
+
+impl Run for Export {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        let answer = server.get(["everpost", "configuration"]).send().await?;
+        let is_json = self
+            .path
+            .as_ref()
+            .is_some_and(|path| path.extension().is_some_and(|it| it == "json"));
+        let format = self
+            .format
+            .unwrap_or(if is_json { Format::Json } else { Format::Yaml });
+        let text = write(items(&answer, "/value"), format)?;
+        match &self.path {
+            None => print(&text)?,
+            Some(path) => save(path, &text)?,
+        }
+        note(
+            "note: secrets are not exported; where they are left out, apply keeps those that are there",
+        );
+        Ok(())
+    }
+}
+
+fn write(objects: &[Value], format: Format) -> anyhow::Result<String> {
+    match format {
+        Format::Json => Ok(format!("{:#}\n", json!(objects))),
+        Format::Yaml => serde_norway::to_string(objects).context("cannot write YAML"),
+    }
+}
+
+fn save(path: &Path, text: &str) -> anyhow::Result<()> {
+    fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+impl Run for Diff {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        let objects = files::read(&self.path)?;
+        let plan = plan(server, &objects, self.prune).await?;
+        server.show(&plan, describe)?;
+        match items(&plan, "/steps") {
+            [] => Ok(()),
+            _ => bail!(Different),
+        }
+    }
+}
+
+impl Run for Apply {
+    async fn run(self, server: &Server) -> anyhow::Result<()> {
+        apply(server, &files::read(&self.path)?, &self.how).await
+    }
+}
+
+/// Shows what leads to these objects, and does it.
+async fn apply(server: &Server, objects: &[Object], how: &How) -> anyhow::Result<()> {
+    let plan = plan(server, objects, how.prune).await?;
+    server.show(&plan, describe)?;
+    let steps = items(&plan, "/steps");
+    if how.dry_run || steps.is_empty() {
+        return Ok(());
+    }
+    let is_asked = |step: &&Value| step["action"] == "delete" && how.prune;
+    let deleted = steps.iter().filter(is_asked).count();
+    if deleted > 0 && !how.yes {
+        let count = plural(deleted as u64, "object", "objects");
+        confirm(&format!("This deletes {count}."), "nothing was changed")?;
+    }
+    for (done, step) in steps.iter().enumerate() {
+        let object = step["object"].as_u64();
+        let object = object.and_then(|at| objects.get(usize::try_from(at).ok()?));
+        let path = items(step, "/path").iter().filter_map(Value::as_str);
+        let request = match object {
+            Some(object) => server.put(path).json(&object.body()),
+            None => server.delete(path),
+        };
+        let title = text(step, "/title");
+        if let Err(error) = request.send().await {
+            let place = object.map_or_else(
+                || title.clone(),
+                |object| format!("{}: {title}", object.place),
+            );
+            let error = anyhow!("{place}: {error:#}");
+            let made = plural(done as u64, "change was", "changes were");
+            return Err(error.context(format!("{made} made before one failed, of {}", steps.len())));
+        }
+        note(&format!("{}d {title}", text(step, "/action")));
+    }
+    Ok(())
+}
+
+/// What leads to these objects. If something is wrong with them, all of it is the error.
+async fn plan(server: &Server, objects: &[Object], prune: bool) -> anyhow::Result<Value> {
+    let all: Vec<&Value> = objects.iter().map(|object| &object.value).collect();
+    let request = server.post(["everpost", "configuration", "plan"]);
+    let plan = request
+        .json(&json!({ "objects": all, "prune": prune }))
+        .send()
+        .await?;
+    let faults = items(&plan, "/faults");
+    if faults.is_empty() {
+        return Ok(plan);
+    }
+    let fault = |fault: &Value| {
+        let at = fault["object"]
+            .as_u64()
+            .and_then(|at| usize::try_from(at).ok());
+        let object = at.and_then(|at| objects.get(at));
+        let object = object.map_or_else(String::new, |object| {
+            format!(
+                "{}: {} {}: ",
+                object.place,
+                text(&object.value, "/kind"),
+                text(&object.value, "/name")
+            )
+        });
+        let path = text(fault, "/path");
+        let colon = if path.is_empty() { "" } else { ": " };
+        format!("\n  {object}{path}{colon}{}", text(fault, "/problem"))
+    };
+    let faults: String = faults.iter().map(fault).collect();
+    bail!(Misuse(format!("nothing was changed, because of{faults}")))
+}
+
+/// A plan line by line.
+fn describe(plan: &Value, _: Screen) -> String {
+    let steps = items(plan, "/steps");
+    if steps.is_empty() {
+        return "no changes\n".to_owned();
+    }
+    let mut lines = String::new();
+    for step in steps {
+        let sign = match step["action"].as_str() {
+            Some("create") => '+',
+            Some("update") => '~',
+            _ => '-',
+        };
+        let (action, title) = (text(step, "/action"), text(step, "/title"));
+        lines.push_str(&format!("{sign} {action} {title}\n"));
+        for change in items(step, "/changes") {
+            let value = |name: &str| match text(change, name) {
+                text if text.is_empty() => "(none)".to_owned(),
+                text => text,
+            };
+            let (property, before, after) =
+                (text(change, "/property"), value("/before"), value("/after"));
+            lines.push_str(&format!("    {property}: {before} → {after}\n"));
+        }
+    }
+    lines
+}

@@ -1,0 +1,245 @@
+//! Definitions as files hold them: what a PUT takes, without what answers have besides, and without secrets.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::envelope::Envelope;
+use super::namespace::Namespace;
+use super::namespace_subscription::NamespaceProperties;
+use super::namespace_topic::NamespaceTopic;
+use super::queue::QueueRequest;
+use super::service_bus::{RuleRequest, ServiceBusSubscriptionRequest, ServiceBusTopicRequest};
+use super::subscription::Properties;
+use super::topic::Topic;
+use super::{destination, document};
+use crate::model::alert::{AlertChannel, AlertRule};
+use crate::model::audit::{Change, Target, TargetKind};
+use crate::model::destination::Destination;
+use crate::model::inspector::InspectorDefinition;
+use crate::model::namespace::NamespaceDefinition;
+use crate::model::queue::QueueDefinition;
+use crate::model::rule::Rule;
+use crate::model::subscription::SubscriptionDefinition;
+use crate::model::topic::TopicDefinition;
+use crate::wire::changes::changes;
+
+/// The kinds of objects in files, each behind those that it needs.
+pub const KINDS: [TargetKind; 11] = [
+    TargetKind::User,
+    TargetKind::Inspector,
+    TargetKind::Namespace,
+    TargetKind::Topic,
+    TargetKind::Queue,
+    TargetKind::ServiceBusTopic,
+    TargetKind::ServiceBusSubscription,
+    TargetKind::Rule,
+    TargetKind::EventSubscription,
+    TargetKind::AlertChannel,
+    TargetKind::AlertRule,
+];
+
+/// Whether the API takes the properties directly, and not in `properties`.
+pub fn is_flat(kind: TargetKind) -> bool {
+    matches!(
+        kind,
+        TargetKind::User | TargetKind::Inspector | TargetKind::AlertChannel | TargetKind::AlertRule
+    )
+}
+
+/// The segments of the path under which the API has an object; `None` for a name that has too many parts or too few.
+pub fn address(target: &Target) -> Option<Vec<String>> {
+    let parts: Vec<&str> = target.name.split('/').collect();
+    let path = match (target.kind, &*parts) {
+        (TargetKind::User, [name]) => vec!["everpost", "users", name],
+        (TargetKind::Inspector, [name]) => vec!["everpost", "inspectors", name],
+        (TargetKind::Namespace, [name]) => vec!["namespaces", name],
+        (TargetKind::Topic, [name]) => vec!["topics", name],
+        (TargetKind::Topic, [namespace, name]) => vec!["namespaces", namespace, "topics", name],
+        (TargetKind::Queue, [name]) => vec!["queues", name],
+        (TargetKind::ServiceBusTopic, [name]) => vec!["serviceBusTopics", name],
+        (TargetKind::ServiceBusSubscription, [topic, name]) => {
+            vec!["serviceBusTopics", topic, "subscriptions", name]
+        }
+        (TargetKind::Rule, [topic, of, name]) => {
+            vec![
+                "serviceBusTopics",
+                topic,
+                "subscriptions",
+                of,
+                "rules",
+                name,
+            ]
+        }
+        (TargetKind::EventSubscription, [topic, name]) => {
+            vec!["topics", topic, "eventSubscriptions", name]
+        }
+        (TargetKind::EventSubscription, [namespace, topic, name]) => vec![
+            "namespaces",
+            namespace,
+            "topics",
+            topic,
+            "eventSubscriptions",
+            name,
+        ],
+        (TargetKind::AlertChannel, [name]) => vec!["everpost", "alerts", "channels", name],
+        (TargetKind::AlertRule, [name]) => vec!["everpost", "alerts", "rules", name],
+        _ => return None,
+    };
+    match parts.contains(&"") {
+        true => None,
+        false => Some(path.into_iter().map(str::to_owned).collect()),
+    }
+}
+
+/// What has to be there before an object can be.
+pub fn parent(target: &Target) -> Option<Target> {
+    let (outer, _) = target.name.rsplit_once('/')?;
+    let kind = match target.kind {
+        TargetKind::Topic => TargetKind::Namespace,
+        TargetKind::EventSubscription => TargetKind::Topic,
+        TargetKind::ServiceBusSubscription => TargetKind::ServiceBusTopic,
+        TargetKind::Rule => TargetKind::ServiceBusSubscription,
+        _ => return None,
+    };
+    Some(kind.named(outer))
+}
+
+/// A definition: what files hold of it, and all of it to compare it by.
+pub struct Definition {
+    /// What a PUT takes, without secrets.
+    pub document: Value,
+    whole: Value,
+}
+
+impl Definition {
+    fn of(document: &impl Serialize) -> Self {
+        let mut definition = Self {
+            document: json!(document),
+            whole: document::written(document),
+        };
+        without_nulls(&mut definition.document);
+        definition
+    }
+
+    /// The same of a kind that the API takes flat.
+    fn flat(document: &impl Serialize) -> Self {
+        let Self { document, whole } = Self::of(document);
+        Self {
+            document: json!({ "properties": document }),
+            whole: json!({ "properties": whole }),
+        }
+    }
+
+    pub fn namespace(definition: &NamespaceDefinition) -> Self {
+        Self::of(&Namespace::from(definition))
+    }
+
+    pub fn topic(definition: &TopicDefinition) -> Self {
+        match definition.event_retention {
+            None => Self::of(&Topic::from(definition)),
+            Some(_) => Self::of(&NamespaceTopic::from(definition)),
+        }
+    }
+
+    pub fn queue(definition: &QueueDefinition) -> Self {
+        Self::of(&QueueRequest::from(definition))
+    }
+
+    pub fn service_bus_topic(definition: &TopicDefinition) -> Self {
+        Self::of(&ServiceBusTopicRequest::from(definition))
+    }
+
+    pub fn service_bus_subscription(definition: &QueueDefinition) -> Self {
+        Self::of(&ServiceBusSubscriptionRequest::from(definition))
+    }
+
+    pub fn rule(rule: &Rule) -> Self {
+        Self::of(&RuleRequest::from(rule))
+    }
+
+    pub fn inspector(definition: &InspectorDefinition) -> Self {
+        Self::flat(definition)
+    }
+
+    pub fn alert_rule(rule: &AlertRule) -> Self {
+        Self::flat(rule)
+    }
+
+    pub fn alert_channel(channel: &AlertChannel) -> Self {
+        Self::flat(channel)
+    }
+
+    pub fn user(role: &impl Serialize, disabled: bool) -> Self {
+        Self::flat(&json!({ "role": role, "disabled": disabled }))
+    }
+
+    pub fn subscription(definition: &SubscriptionDefinition, in_namespace: bool) -> Self {
+        let (mut it, place) = match in_namespace {
+            false => {
+                let document = Envelope::<Properties>::from(definition);
+                (Self::of(&document), "/properties/destination/properties")
+            }
+            true => {
+                let document = Envelope::<NamespaceProperties>::from(definition);
+                let place = "/properties/deliveryConfiguration/push/destination/properties";
+                (Self::of(&document), place)
+            }
+        };
+        // When a receiver was gone is nobody's decision.
+        if let Some(Value::Object(properties)) = it.whole.get_mut("properties") {
+            properties.remove("goneAt");
+        }
+        let destination = &definition.destination;
+        if let (Destination::WebHook(webhook), Some(shown)) =
+            (destination, it.document.pointer_mut(place))
+        {
+            shown["deliveryAttributeMappings"] = destination::shown_headers(destination);
+            // A query may be a secret. Left out, the URL stays.
+            if let Some(url) = webhook.endpoint_url.without_query() {
+                shown["endpointUrl"] = url.into();
+            }
+            without_nulls(shown);
+        }
+        it
+    }
+
+    /// What differs from `before`, property by property. Of secrets only that they differ is said.
+    pub fn changes_from(&self, before: &Self) -> Vec<Change> {
+        let shown = changes(Some(&before.document), Some(&self.document));
+        let all = changes(Some(&before.whole), Some(&self.whole));
+        let masked = |change: Change| {
+            let same = shown.iter().find(|each| each.property == change.property);
+            same.cloned().unwrap_or_else(|| mask(change, before, self))
+        };
+        all.into_iter().map(masked).collect()
+    }
+}
+
+/// A change whose values answers do not show.
+fn mask(change: Change, before: &Definition, after: &Definition) -> Change {
+    let value = |of: &Definition, value: Value| {
+        let path = format!("/{}", change.property.replace('.', "/"));
+        match of.document.pointer(&path) {
+            Some(shown) => shown.clone(),
+            None if value.is_null() => Value::Null,
+            None => "***".into(),
+        }
+    };
+    Change {
+        before: value(before, change.before),
+        after: value(after, change.after),
+        property: change.property,
+    }
+}
+
+/// Takes out what says nothing. That dead letters are dropped is said by `null`.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, value| !value.is_null() || name == "deadLetterDestination");
+            members.values_mut().for_each(without_nulls);
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(without_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
