@@ -51,7 +51,7 @@ DEFINED = """\
   properties: {type: WebHook, endpointUrl: {fromFile: chat.url}}
 - kind: User
   name: ann
-  properties: {role: viewer}
+  properties: {role: admin, password: correct horse battery}
 """
 
 
@@ -135,9 +135,9 @@ def test_the_service_bus_emulator_is_imported(appliance, tmp_path):
     config = tmp_path / "Config.json"
     config.write_text("""{ // as Microsoft has it
       "UserConfig": { "Namespaces": [{ "Name": "sbemulatorns",
-        "Queues": [{ "Name": "queue.1", "Properties": { "MaxDeliveryCount": 3, "LockDuration": "PT1M",
+        "Queues": [{ "Name": "queue-1", "Properties": { "MaxDeliveryCount": 3, "LockDuration": "PT1M",
           "ForwardTo": "", "RequiresSession": false } }],
-        "Topics": [{ "Name": "topic.1", "Properties": { "RequiresDuplicateDetection": false,
+        "Topics": [{ "Name": "topic-1", "Properties": { "RequiresDuplicateDetection": false,
             "DuplicateDetectionHistoryTimeWindow": "PT20S" },
           "Subscriptions": [{ "Name": "s", "Properties": { "MaxDeliveryCount": 3 }, "Rules": [
             { "Name": "r", "Properties": { "FilterType": "Correlation",
@@ -146,7 +146,7 @@ def test_the_service_bus_emulator_is_imported(appliance, tmp_path):
     imported = run(appliance, "import", "servicebus-emulator", config)
     assert imported.returncode == 0 and "Logging" in imported.stderr, imported
     exported = appliance.command("export")
-    assert "topic.1/s/r" in exported and "Prop1: v" in exported and "queue.1" in exported
+    assert "topic-1/s/r" in exported and "Prop1: v" in exported and "queue-1" in exported
     assert run(appliance, "import", "servicebus-emulator", config).stdout == "no changes\n"
 
 
