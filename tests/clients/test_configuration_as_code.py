@@ -90,7 +90,8 @@ def test_what_is_exported_makes_the_same_appliance(appliance, file, tmp_path):
     assert (again.returncode, again.stdout) == (0, "no changes\n"), again
     # Secrets that are left out stay.
     (tmp_path / "exported.json").write_text(appliance.command("export", "--format", "json"))
-    assert run(appliance, "apply", tmp_path / "exported.json").stdout == "no changes\n"
+    kept = run(appliance, "apply", tmp_path / "exported.json")
+    assert kept.stdout == "no changes\n", kept
     with Appliance(tmp_path / "fresh") as fresh:
         assert run(fresh, "apply", file).returncode == 0
         assert fresh.command("export") == exported
@@ -139,14 +140,14 @@ def test_the_service_bus_emulator_is_imported(appliance, tmp_path):
           "ForwardTo": "", "RequiresSession": false } }],
         "Topics": [{ "Name": "topic-1", "Properties": { "RequiresDuplicateDetection": false,
             "DuplicateDetectionHistoryTimeWindow": "PT20S" },
-          "Subscriptions": [{ "Name": "s", "Properties": { "MaxDeliveryCount": 3 }, "Rules": [
+          "Subscriptions": [{ "Name": "sub-1", "Properties": { "MaxDeliveryCount": 3 }, "Rules": [
             { "Name": "r", "Properties": { "FilterType": "Correlation",
               "CorrelationFilter": { "ContentType": "application/json", "Properties": { "Prop1": "v" } } } }] }] }] }],
         "Logging": { "Type": "File" } } }""")
     imported = run(appliance, "import", "servicebus-emulator", config)
     assert imported.returncode == 0 and "Logging" in imported.stderr, imported
     exported = appliance.command("export")
-    assert "topic-1/s/r" in exported and "Prop1: v" in exported and "queue-1" in exported
+    assert "topic-1/sub-1/r" in exported and "Prop1: v" in exported and "queue-1" in exported
     assert run(appliance, "import", "servicebus-emulator", config).stdout == "no changes\n"
 
 
