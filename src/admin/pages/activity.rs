@@ -147,7 +147,7 @@ fn flatten(path: &str, value: &Value, into: &mut Vec<(String, String)>) {
         }
         Value::Null | Value::Array(_) => {}
         Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            into.push((property(path), text_of(value)))
+            into.push((property(path), text_of(value)));
         }
     }
 }
