@@ -165,7 +165,6 @@ def test_the_event_grid_simulator_is_imported(appliance, tmp_path):
     assert run(appliance, "import", "eventgrid-simulator", settings).stdout == "no changes\n"
 
 
-@pytest.mark.xfail(strict=True, reason="the default eventTimeToLive is longer than the topic keeps events, and PUT rejects it")
 def test_the_default_time_to_live_in_namespaces_is_exported_as_it_can_be_applied(appliance, file, tmp_path):
     file.write_text(DEFINED.replace(", queue: {eventTimeToLive: P1D}", ""))
     assert run(appliance, "apply", file).returncode == 0

@@ -284,7 +284,8 @@ fn time_to_live(text: &str, retention: Duration) -> Result<(), String> {
         ));
     }
     let most = duration::format(retention);
-    match time <= retention {
+    // The longest is what an answer says of a subscription that leaves it to the topic.
+    match time <= retention || time == NAMESPACE_TIME_TO_LIVE_MAX {
         true => Ok(()),
         false => Err(format!(
             "it must be at most {most}, the topic's eventRetentionInDays"
