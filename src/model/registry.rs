@@ -378,7 +378,12 @@ impl TopicEntry {
 
     /// The subscription that makes it a queue (rule S1); `None` for other topics.
     pub fn queue(&self) -> Option<&Arc<EventSubscription>> {
-        let own = self.subscriptions.get(&self.topic.name.key())?;
+        let name = &self.topic.name;
+        // Asked for every publish request: no copy of the name unless it takes one.
+        let own = match name.as_str().bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => self.subscriptions.get(&name.key()),
+            false => self.subscriptions.get(name.as_str()),
+        }?;
         let is_pulled = own.definition.destination.delivery_mode() == DeliveryMode::Queue;
         let is_queue = self.namespace.is_none() && is_pulled && !self.is_service_bus();
         is_queue.then_some(own)
