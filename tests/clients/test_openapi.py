@@ -52,7 +52,8 @@ OR_REFUSED = {
 
 # In the place of the examples: an inspector that refuses, so that there are dead letters; queues that
 # are not waited for.
-BODIES = {"putInspector": {"answers": "400"}}
+# The user of the example of createUser is put before.
+BODIES = {"putInspector": {"answers": "400"}, "createUser": {"name": "another", "role": "viewer"}}
 QUERIES = {
     "peekLockDeadLetter": {"timeout": 0},
     "peekLockDeadLetterInNamespace": {"timeout": 0},

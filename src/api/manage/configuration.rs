@@ -219,7 +219,7 @@ pub(crate) async fn plan(
     let mut order: Vec<_> = planner.wanted.clone().into_iter().collect();
     order.sort_by_key(|((rank, name), _)| (*rank, planner.forwards(&request.objects, name)));
     for (_, (at, target)) in order {
-        planner.compare(at, target, &request.objects[at]);
+        planner.compare(at, &target, &request.objects[at]);
     }
     planner.delete(request.prune);
     if !planner.plan.faults.is_empty() {
@@ -304,8 +304,8 @@ impl Planner<'_> {
     }
 
     /// Adds the step that leads to an object, if there is one.
-    fn compare(&mut self, at: usize, target: Target, object: &Value) {
-        if let Some(parent) = configuration::parent(&target)
+    fn compare(&mut self, at: usize, target: &Target, object: &Value) {
+        if let Some(parent) = configuration::parent(target)
             && !self.exists(&parent)
             && !self.is_built_in(&parent)
         {
@@ -315,7 +315,7 @@ impl Planner<'_> {
                 format!("there is no {parent}, here or in the files"),
             );
         }
-        let definition = match self.define(&target, object) {
+        let definition = match self.define(target, object) {
             Ok(definition) => definition,
             Err(invalid) => {
                 for fault in invalid.faults {
@@ -324,7 +324,7 @@ impl Planner<'_> {
                 return;
             }
         };
-        let before = self.current.get(&key(&target));
+        let before = self.current.get(&key(target));
         let changes = before.map(|(_, before)| definition.changes_from(before));
         if changes.as_ref().is_some_and(Vec::is_empty) {
             return;
@@ -333,7 +333,7 @@ impl Planner<'_> {
             None => StepAction::Create,
             Some(_) => StepAction::Update,
         };
-        self.step(action, &target, Some(at), changes.unwrap_or_default());
+        self.step(action, target, Some(at), changes.unwrap_or_default());
     }
 
     fn step(
@@ -410,7 +410,13 @@ impl Planner<'_> {
                 let channel = resource::parse_alert_channel(properties, known, require_https);
                 Definition::alert_channel(&channel.map_err(flat)?)
             }
-            _ => {
+            TargetKind::User
+            | TargetKind::Appliance
+            | TargetKind::Delivery
+            | TargetKind::DeadLetter
+            | TargetKind::ReplayJob
+            | TargetKind::ApiToken
+            | TargetKind::Url => {
                 let user: UserPutBody = resource::read(properties).map_err(flat)?;
                 Definition::user(&user.role, user.disabled)
             }
@@ -518,12 +524,9 @@ impl Planner<'_> {
             }
         }
         let entry = self.registry.topic(name);
-        let known = entry.and_then(|entry| match target.kind {
-            TargetKind::Queue => entry.queue(),
-            _ => {
-                let (_, own) = target.name.rsplit_once('/')?;
-                entry.subscription(&SubscriptionName::of_namespace_topic(own).ok()?)
-            }
+        let known = entry.and_then(|entry| match target.name.rsplit_once('/') {
+            None => entry.queue(),
+            Some((_, own)) => entry.subscription(&SubscriptionName::of_namespace_topic(own).ok()?),
         });
         let known = known.and_then(|known| QueueDefinition::of(&known.definition));
         match known.and_then(|known| known.fixed_change(definition)) {
@@ -594,6 +597,7 @@ impl Planner<'_> {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what map_err gives")]
 fn invalid_name(invalid: InvalidName) -> InvalidResource {
     InvalidResource::of("name", invalid.to_string())
 }

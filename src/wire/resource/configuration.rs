@@ -83,7 +83,26 @@ pub fn address(target: &Target) -> Option<Vec<String>> {
         ],
         (TargetKind::AlertChannel, [name]) => vec!["everpost", "alerts", "channels", name],
         (TargetKind::AlertRule, [name]) => vec!["everpost", "alerts", "rules", name],
-        _ => return None,
+        (
+            TargetKind::Appliance
+            | TargetKind::Namespace
+            | TargetKind::Topic
+            | TargetKind::EventSubscription
+            | TargetKind::Queue
+            | TargetKind::ServiceBusTopic
+            | TargetKind::ServiceBusSubscription
+            | TargetKind::Rule
+            | TargetKind::Inspector
+            | TargetKind::AlertRule
+            | TargetKind::AlertChannel
+            | TargetKind::Delivery
+            | TargetKind::DeadLetter
+            | TargetKind::ReplayJob
+            | TargetKind::User
+            | TargetKind::ApiToken
+            | TargetKind::Url,
+            _,
+        ) => return None,
     };
     match parts.contains(&"") {
         true => None,

@@ -35,7 +35,11 @@ impl Object {
                 members.entry("properties").or_insert_with(|| json!({}));
                 body
             }
-            _ => body,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => body,
         }
     }
 }
@@ -87,7 +91,7 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<Object>> {
         Value::Null => Vec::new(),
         Value::Array(objects) => objects,
         Value::Object(_) => vec![read],
-        _ => {
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             return Err(misuse(
                 "it must be a list of objects with kind and name".to_owned(),
             ));
