@@ -118,7 +118,19 @@ pub fn parent(target: &Target) -> Option<Target> {
         TargetKind::EventSubscription => TargetKind::Topic,
         TargetKind::ServiceBusSubscription => TargetKind::ServiceBusTopic,
         TargetKind::Rule => TargetKind::ServiceBusSubscription,
-        _ => return None,
+        TargetKind::Appliance
+        | TargetKind::Namespace
+        | TargetKind::Queue
+        | TargetKind::ServiceBusTopic
+        | TargetKind::Inspector
+        | TargetKind::AlertRule
+        | TargetKind::AlertChannel
+        | TargetKind::Delivery
+        | TargetKind::DeadLetter
+        | TargetKind::ReplayJob
+        | TargetKind::User
+        | TargetKind::ApiToken
+        | TargetKind::Url => return None,
     };
     Some(kind.named(outer))
 }
