@@ -29,7 +29,7 @@ use crate::wire::resource::{self, InvalidResource, SubscriptionContext};
 /// Queues that forward to each other in a row; more than anybody has.
 const FORWARDS_MAX: usize = 16;
 
-/// Objects of a configuration: more than there may be of all kinds in an appliance that is managed by files.
+/// Objects of one configuration: twice the event subscriptions that Everpost is measured with.
 const OBJECTS_MAX: usize = 20_000;
 
 /// The rule that every new subscription of a Service Bus topic has.
@@ -92,6 +92,7 @@ async fn current(state: &ApiState) -> Result<Objects, ApiError> {
     }
     for topic in registry.topics() {
         add_topic(state, topic, &mut add);
+        tokio::task::yield_now().await; // publishers do not wait for all of them
     }
     Ok(all)
 }
@@ -145,10 +146,10 @@ fn add_topic(
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "ConfigurationRequest")]
 pub(crate) struct PlanRequest {
-    /// Objects with `kind`, `name` and what a PUT takes; those with no `location` and the like have `properties` alone.
+    /// Each with its `kind`, its `name` and what a PUT of such an object takes.
     #[schemars(length(max = OBJECTS_MAX), extend("x-noun" = "objects"))]
     objects: Vec<Value>,
-    /// Whether what is not among them is deleted. Users are, if there is one among them.
+    /// Whether to delete what is not among them. Users are deleted only if there is a user among them.
     #[serde(default)]
     prune: bool,
 }
@@ -220,6 +221,7 @@ pub(crate) async fn plan(
     order.sort_by_key(|((rank, name), _)| (*rank, planner.forwards(&request.objects, name)));
     for (_, (at, target)) in order {
         planner.compare(at, &target, &request.objects[at]);
+        tokio::task::yield_now().await;
     }
     planner.delete(request.prune);
     if !planner.plan.faults.is_empty() {
@@ -275,7 +277,7 @@ impl Planner<'_> {
             self.fault(
                 at.max(first),
                 "name",
-                "there is such an object already among these",
+                "another object has the same kind and name",
             );
         }
     }

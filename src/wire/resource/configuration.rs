@@ -46,92 +46,73 @@ pub fn is_flat(kind: TargetKind) -> bool {
     )
 }
 
+/// Where the API has an object of each kind, with its name and those that stand in front of it.
+const PATHS: [(TargetKind, &str); 13] = [
+    (TargetKind::User, "everpost/users/{}"),
+    (TargetKind::Inspector, "everpost/inspectors/{}"),
+    (TargetKind::Namespace, "namespaces/{}"),
+    (TargetKind::Topic, "topics/{}"),
+    (TargetKind::Topic, "namespaces/{}/topics/{}"),
+    (TargetKind::Queue, "queues/{}"),
+    (TargetKind::ServiceBusTopic, "serviceBusTopics/{}"),
+    (
+        TargetKind::ServiceBusSubscription,
+        "serviceBusTopics/{}/subscriptions/{}",
+    ),
+    (
+        TargetKind::Rule,
+        "serviceBusTopics/{}/subscriptions/{}/rules/{}",
+    ),
+    (
+        TargetKind::EventSubscription,
+        "topics/{}/eventSubscriptions/{}",
+    ),
+    (
+        TargetKind::EventSubscription,
+        "namespaces/{}/topics/{}/eventSubscriptions/{}",
+    ),
+    (TargetKind::AlertChannel, "everpost/alerts/channels/{}"),
+    (TargetKind::AlertRule, "everpost/alerts/rules/{}"),
+];
+
 /// The segments of the path under which the API has an object; `None` for a name that has too many parts or too few.
 pub fn address(target: &Target) -> Option<Vec<String>> {
-    let parts: Vec<&str> = target.name.split('/').collect();
-    let path = match (target.kind, &*parts) {
-        (TargetKind::User, [name]) => vec!["everpost", "users", name],
-        (TargetKind::Inspector, [name]) => vec!["everpost", "inspectors", name],
-        (TargetKind::Namespace, [name]) => vec!["namespaces", name],
-        (TargetKind::Topic, [name]) => vec!["topics", name],
-        (TargetKind::Topic, [namespace, name]) => vec!["namespaces", namespace, "topics", name],
-        (TargetKind::Queue, [name]) => vec!["queues", name],
-        (TargetKind::ServiceBusTopic, [name]) => vec!["serviceBusTopics", name],
-        (TargetKind::ServiceBusSubscription, [topic, name]) => {
-            vec!["serviceBusTopics", topic, "subscriptions", name]
-        }
-        (TargetKind::Rule, [topic, of, name]) => {
-            vec![
-                "serviceBusTopics",
-                topic,
-                "subscriptions",
-                of,
-                "rules",
-                name,
-            ]
-        }
-        (TargetKind::EventSubscription, [topic, name]) => {
-            vec!["topics", topic, "eventSubscriptions", name]
-        }
-        (TargetKind::EventSubscription, [namespace, topic, name]) => vec![
-            "namespaces",
-            namespace,
-            "topics",
-            topic,
-            "eventSubscriptions",
-            name,
-        ],
-        (TargetKind::AlertChannel, [name]) => vec!["everpost", "alerts", "channels", name],
-        (TargetKind::AlertRule, [name]) => vec!["everpost", "alerts", "rules", name],
-        (
-            TargetKind::Appliance
-            | TargetKind::Namespace
-            | TargetKind::Topic
-            | TargetKind::EventSubscription
-            | TargetKind::Queue
-            | TargetKind::ServiceBusTopic
-            | TargetKind::ServiceBusSubscription
-            | TargetKind::Rule
-            | TargetKind::Inspector
-            | TargetKind::AlertRule
-            | TargetKind::AlertChannel
-            | TargetKind::Delivery
-            | TargetKind::DeadLetter
-            | TargetKind::ReplayJob
-            | TargetKind::User
-            | TargetKind::ApiToken
-            | TargetKind::Url,
-            _,
-        ) => return None,
-    };
-    match parts.contains(&"") {
-        true => None,
-        false => Some(path.into_iter().map(str::to_owned).collect()),
+    const NAME: &str = "{}";
+    let mut names = target.name.split('/');
+    if names.clone().any(str::is_empty) {
+        return None;
     }
+    let parts = names.clone().count();
+    let fits = |(kind, path): &&(TargetKind, &str)| {
+        *kind == target.kind && path.matches(NAME).count() == parts
+    };
+    let (_, path) = PATHS.iter().find(fits)?;
+    let segment = |word| {
+        if word == NAME {
+            names.next().unwrap_or_default()
+        } else {
+            word
+        }
+    };
+    Some(path.split('/').map(segment).map(str::to_owned).collect())
 }
+
+/// What kinds of objects belong to.
+const PARENTS: [(TargetKind, TargetKind); 4] = [
+    (TargetKind::Topic, TargetKind::Namespace),
+    (TargetKind::EventSubscription, TargetKind::Topic),
+    (
+        TargetKind::ServiceBusSubscription,
+        TargetKind::ServiceBusTopic,
+    ),
+    (TargetKind::Rule, TargetKind::ServiceBusSubscription),
+];
 
 /// What has to be there before an object can be.
 pub fn parent(target: &Target) -> Option<Target> {
     let (outer, _) = target.name.rsplit_once('/')?;
-    let kind = match target.kind {
-        TargetKind::Topic => TargetKind::Namespace,
-        TargetKind::EventSubscription => TargetKind::Topic,
-        TargetKind::ServiceBusSubscription => TargetKind::ServiceBusTopic,
-        TargetKind::Rule => TargetKind::ServiceBusSubscription,
-        TargetKind::Appliance
-        | TargetKind::Namespace
-        | TargetKind::Queue
-        | TargetKind::ServiceBusTopic
-        | TargetKind::Inspector
-        | TargetKind::AlertRule
-        | TargetKind::AlertChannel
-        | TargetKind::Delivery
-        | TargetKind::DeadLetter
-        | TargetKind::ReplayJob
-        | TargetKind::User
-        | TargetKind::ApiToken
-        | TargetKind::Url => return None,
-    };
+    let mut parents = PARENTS.into_iter();
+    let (_, kind) = parents.find(|(of, _)| *of == target.kind)?;
     Some(kind.named(outer))
 }
 
