@@ -386,21 +386,34 @@ CREATE TABLE subscription_rollup (
     dead_lettered   INTEGER NOT NULL,
     dropped         INTEGER NOT NULL,
     attempts        INTEGER NOT NULL,
+    -- how many took at most so many milliseconds from publishing to success, and more than the bound before
+    within_5         INTEGER NOT NULL,
+    within_10        INTEGER NOT NULL,
+    within_25        INTEGER NOT NULL,
+    within_50        INTEGER NOT NULL,
+    within_100       INTEGER NOT NULL,
+    within_250       INTEGER NOT NULL,
+    within_500       INTEGER NOT NULL,
+    within_1000      INTEGER NOT NULL,
+    within_2500      INTEGER NOT NULL,
+    within_5000      INTEGER NOT NULL,
+    within_15000     INTEGER NOT NULL,
+    within_30000     INTEGER NOT NULL,
+    within_60000     INTEGER NOT NULL,
+    within_120000    INTEGER NOT NULL,
+    within_300000    INTEGER NOT NULL,
+    within_600000    INTEGER NOT NULL,
+    within_1200000   INTEGER NOT NULL,
+    within_3600000   INTEGER NOT NULL,
+    within_7200000   INTEGER NOT NULL,
+    within_21600000  INTEGER NOT NULL,
+    within_43200000  INTEGER NOT NULL,
+    within_86400000  INTEGER NOT NULL,
+    longer          INTEGER NOT NULL,
     PRIMARY KEY (subscription_id, start_at)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX subscription_rollup_start ON subscription_rollup (start_at);
-
--- How long the deliveries of a roll-up took from publishing to success: longer than the bucket before, at most
--- `le_ms`. The last bucket is unbounded, its `le_ms` is the largest integer.
-CREATE TABLE latency_bucket (
-    subscription_id INTEGER NOT NULL,
-    start_at        INTEGER NOT NULL,
-    le_ms           INTEGER NOT NULL,
-    deliveries      INTEGER NOT NULL,
-    PRIMARY KEY (subscription_id, start_at, le_ms),
-    FOREIGN KEY (subscription_id, start_at) REFERENCES subscription_rollup ON DELETE CASCADE
-) STRICT, WITHOUT ROWID;
 
 -- What was published to a topic, rolled up likewise.
 CREATE TABLE topic_rollup (

@@ -6,8 +6,9 @@
 //! events the group has.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, params, params_from_iter};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
@@ -48,6 +49,26 @@ pub(in crate::store) const LATENCY_BOUNDS_MS: [i64; 23] = [
     i64::MAX,
 ];
 
+/// What a subscription's roll-ups count, in the order of their columns.
+pub(in crate::store) static ROLLUP_COUNTS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let outcomes = [
+        "matched",
+        "delivered",
+        "dead_lettered",
+        "dropped",
+        "attempts",
+    ];
+    let latencies = LATENCY_BOUNDS_MS.map(|bound| match bound {
+        i64::MAX => "longer".to_owned(),
+        bound => format!("within_{bound}"),
+    });
+    outcomes
+        .map(str::to_owned)
+        .into_iter()
+        .chain(latencies)
+        .collect()
+});
+
 const MINUTE_MS: i64 = 60_000;
 pub(in crate::store) const HOUR_MS: i64 = 60 * MINUTE_MS;
 pub(in crate::store) const DAY_MS: i64 = 24 * HOUR_MS;
@@ -60,15 +81,13 @@ pub(in crate::store) struct Counts {
     dead_lettered: BTreeMap<(i64, DeadLetterReason), Added>,
 }
 
-/// A row of a table of counters. They are written in this order: latencies refer to their roll-up.
+/// A row of a table of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     /// Of a subscription.
     Total(i64),
     /// Of a subscription, from this minute.
     Rollup(i64, i64),
-    /// Of a roll-up, up to this latency. It has one count.
-    Latency(i64, i64, i64),
     /// Of a topic, from this minute: published, unmatched, bytes.
     Topic(i64, i64),
     /// Of a subscription, a reason and a day. It has one count.
@@ -83,9 +102,10 @@ const DROPPED: usize = 3;
 /// Of totals only.
 const PENDING: usize = 4;
 const DEAD_LETTERS: usize = 5;
-/// Of roll-ups only.
-const ATTEMPTS: usize = 6;
-const COUNTS: usize = 7;
+/// Of roll-ups only: instead of what is pending, and the latencies after it.
+const ATTEMPTS: usize = 4;
+const LATENCIES: usize = 5;
+const COUNTS: usize = LATENCIES + LATENCY_BOUNDS_MS.len();
 
 /// New dead letters.
 #[derive(Clone, Copy, Debug)]
@@ -191,9 +211,8 @@ impl Counts {
         self.count(Key::Total(row.subscription.0), count, 1);
         self.count(row.rollup(ended_at), count, 1);
         if new.state == DeliveryState::Delivered {
-            let start_at = start_of(ended_at.as_ms(), MINUTE_MS);
-            let le_ms = bucket(ended_at.as_ms() - row.published_at.as_ms());
-            self.count(Key::Latency(row.subscription.0, start_at, le_ms), 0, 1);
+            let bucket = bucket(ended_at.as_ms() - row.published_at.as_ms());
+            self.count(row.rollup(ended_at), LATENCIES + bucket, 1);
         }
         if let Some(reason) = new.reason {
             let added = Added::one(row.id.0, ended_at.as_ms());
@@ -269,8 +288,8 @@ fn start_of(at: i64, length_ms: i64) -> i64 {
 }
 
 /// The first bound that a latency does not exceed.
-fn bucket(latency_ms: i64) -> i64 {
-    LATENCY_BOUNDS_MS[LATENCY_BOUNDS_MS.partition_point(|bound| *bound < latency_ms)]
+fn bucket(latency_ms: i64) -> usize {
+    LATENCY_BOUNDS_MS.partition_point(|bound| *bound < latency_ms)
 }
 
 const ADD_TOTAL: &str = "INSERT INTO subscription_total \
@@ -279,11 +298,15 @@ const ADD_TOTAL: &str = "INSERT INTO subscription_total \
      ON CONFLICT DO UPDATE SET matched = matched + ?2, delivered = delivered + ?3, \
      dead_lettered = dead_lettered + ?4, dropped = dropped + ?5, pending = pending + ?6, \
      dead_letters = dead_letters + ?7";
-const ADD_ROLLUP: &str = "INSERT INTO subscription_rollup VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
-     ON CONFLICT DO UPDATE SET matched = matched + ?3, delivered = delivered + ?4, \
-     dead_lettered = dead_lettered + ?5, dropped = dropped + ?6, attempts = attempts + ?7";
-const ADD_LATENCY: &str = "INSERT INTO latency_bucket VALUES (?1, ?2, ?3, ?4) \
-     ON CONFLICT DO UPDATE SET deliveries = deliveries + ?4";
+static ADD_ROLLUP: LazyLock<String> = LazyLock::new(|| {
+    let values: String = (3..3 + COUNTS).map(|at| format!(", ?{at}")).collect();
+    let add = |(at, count): (usize, &String)| format!("{count} = {count} + ?{}", at + 3);
+    let sums: Vec<String> = ROLLUP_COUNTS.iter().enumerate().map(add).collect();
+    format!(
+        "INSERT INTO subscription_rollup VALUES (?1, ?2{values}) ON CONFLICT DO UPDATE SET {}",
+        sums.join(", ")
+    )
+});
 const ADD_TOPIC_ROLLUP: &str = "INSERT INTO topic_rollup VALUES (?1, ?2, ?3, ?4, ?5) \
      ON CONFLICT DO UPDATE SET published = published + ?3, unmatched = unmatched + ?4, \
      data_bytes = data_bytes + ?5";
@@ -293,42 +316,13 @@ const DELETE_EMPTY: &str = "DELETE FROM dead_letter_total \
      WHERE subscription_id = ?1 AND reason = ?2 AND day_at = ?3 AND dead_letters <= 0";
 
 fn write(tx: &Connection, key: Key, counts: [i64; COUNTS]) -> rusqlite::Result<()> {
-    let [
-        matched,
-        delivered,
-        dead_lettered,
-        dropped,
-        pending,
-        dead_letters,
-        attempts,
-    ] = counts;
-    let [first, second, third, ..] = counts;
+    let [first, second, third, fourth, fifth, sixth, ..] = counts;
     match key {
-        Key::Total(of) => tx.run(
-            ADD_TOTAL,
-            [
-                of,
-                matched,
-                delivered,
-                dead_lettered,
-                dropped,
-                pending,
-                dead_letters,
-            ],
-        ),
-        Key::Rollup(of, start_at) => tx.run(
-            ADD_ROLLUP,
-            [
-                of,
-                start_at,
-                matched,
-                delivered,
-                dead_lettered,
-                dropped,
-                attempts,
-            ],
-        ),
-        Key::Latency(of, start_at, le_ms) => tx.run(ADD_LATENCY, [of, start_at, le_ms, first]),
+        Key::Total(of) => tx.run(ADD_TOTAL, [of, first, second, third, fourth, fifth, sixth]),
+        Key::Rollup(of, start_at) => {
+            let key = [of, start_at].into_iter();
+            tx.run(&ADD_ROLLUP, params_from_iter(key.chain(counts)))
+        }
         Key::Topic(of, start_at) => tx.run(ADD_TOPIC_ROLLUP, [of, start_at, first, second, third]),
         Key::DeadLetters(of, reason, day) => {
             if first != 0 {

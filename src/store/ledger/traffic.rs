@@ -7,7 +7,7 @@ use crate::model::delivery::DeliveryState;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::error::StoreError;
-use crate::store::ledger::counters::LATENCY_BOUNDS_MS;
+use crate::store::ledger::counters::{LATENCY_BOUNDS_MS, ROLLUP_COUNTS};
 use crate::store::sql::{Sql, as_json};
 
 /// Slots of one series at most: a chart shows no more.
@@ -253,9 +253,12 @@ pub(super) fn traffic(
         }
         Ok(())
     })?;
+    let sums: String = ROLLUP_COUNTS
+        .iter()
+        .map(|count| format!(", sum({count})"))
+        .collect();
     let subscriptions = format!(
-        "SELECT (start_at - ?1) / ?3, sum(matched), sum(delivered), sum(dead_lettered), sum(dropped), \
-         sum(attempts) FROM subscription_rollup \
+        "SELECT (start_at - ?1) / ?3{sums} FROM subscription_rollup \
          WHERE start_at >= ?1 AND start_at < ?2 AND {whose_subscriptions} GROUP BY 1"
     );
     tx.all(&subscriptions, values, |row| {
@@ -265,19 +268,9 @@ pub(super) fn traffic(
             slot.dead_lettered = row.get(3)?;
             slot.dropped = row.get(4)?;
             slot.attempts = row.get(5)?;
-        }
-        Ok(())
-    })?;
-    // The roll-ups lead to their buckets, which have no index by time.
-    let latencies = format!(
-        "SELECT (start_at - ?1) / ?3, le_ms, sum(deliveries) FROM subscription_rollup \
-         CROSS JOIN latency_bucket USING (subscription_id, start_at) \
-         WHERE start_at >= ?1 AND start_at < ?2 AND {whose_subscriptions} GROUP BY 1, 2"
-    );
-    tx.all(&latencies, values, |row| {
-        let bucket = LATENCY_BOUNDS_MS.binary_search(&row.get(1)?);
-        if let (Some(slot), Ok(bucket)) = (slot_of(row, &mut slots)?, bucket) {
-            slot.latency.buckets[bucket] += row.get::<_, u64>(2)?;
+            for (at, deliveries) in slot.latency.buckets.iter_mut().enumerate() {
+                *deliveries = row.get(6 + at)?;
+            }
         }
         Ok(())
     })?;

@@ -1,11 +1,13 @@
 //! Rolls old counters up to hours and days, so that years of them stay small.
 
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, params};
 
 use crate::base::Timestamp;
 use crate::model::limits::{DAYS_KEPT, HOURS_KEPT, MINUTES_KEPT};
 use crate::store::error::StoreError;
-use crate::store::ledger::counters::{DAY_MS, HOUR_MS};
+use crate::store::ledger::counters::{DAY_MS, HOUR_MS, ROLLUP_COUNTS};
 use crate::store::sql::Sql;
 
 /// A table of roll-ups.
@@ -13,33 +15,22 @@ use crate::store::sql::Sql;
 struct Table {
     name: &'static str,
     key: &'static str,
-    counts: &'static [&'static str],
+    counts: Vec<String>,
 }
 
-const SUBSCRIPTIONS: Table = Table {
+static SUBSCRIPTIONS: LazyLock<Table> = LazyLock::new(|| Table {
     name: "subscription_rollup",
     key: "subscription_id",
-    counts: &[
-        "matched",
-        "delivered",
-        "dead_lettered",
-        "dropped",
-        "attempts",
-    ],
-};
+    counts: ROLLUP_COUNTS.clone(),
+});
 
-/// The latency buckets of a subscription's roll-ups, which are deleted with them.
-const LATENCIES: Table = Table {
-    name: "latency_bucket",
-    key: "subscription_id",
-    counts: &["deliveries"],
-};
-
-const TOPICS: Table = Table {
+static TOPICS: LazyLock<Table> = LazyLock::new(|| Table {
     name: "topic_rollup",
     key: "topic_id",
-    counts: &["published", "unmatched", "data_bytes"],
-};
+    counts: ["published", "unmatched", "data_bytes"]
+        .map(str::to_owned)
+        .to_vec(),
+});
 
 /// Roll-ups of one topic or subscription that become one of this length.
 #[derive(Debug)]
@@ -55,7 +46,7 @@ pub(in crate::store) struct Period {
 pub(in crate::store) fn find(tx: &Connection, now: Timestamp) -> Result<Vec<Period>, StoreError> {
     for (length_ms, kept) in [(HOUR_MS, MINUTES_KEPT), (DAY_MS, HOURS_KEPT)] {
         let mut found = Vec::new();
-        for table in [&SUBSCRIPTIONS, &TOPICS] {
+        for table in [&*SUBSCRIPTIONS, &*TOPICS] {
             found.extend(too_short(tx, table, length_ms, now - kept)?);
         }
         if !found.is_empty() {
@@ -90,33 +81,25 @@ fn too_short(
 
 /// Adds the roll-ups of a period up and deletes those that were added.
 pub(in crate::store) fn roll_up(tx: &Connection, period: &Period) -> rusqlite::Result<()> {
-    let Table { name, key, .. } = period.table;
+    let Table { name, key, counts } = period.table;
     let end_at = period.start_at + period.length_ms;
     let values = params![period.key, period.start_at, end_at];
-    tx.run(&add_up(period.table, &[]), values)?;
-    if *name == SUBSCRIPTIONS.name {
-        tx.run(&add_up(&LATENCIES, &["le_ms"]), values)?;
-    }
-    let delete = format!("DELETE FROM {name} WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3");
-    tx.run(&delete, values)?;
-    Ok(())
-}
-
-/// Adds the counts of key ?1 after ?2 and before ?3 to those at ?2, grouped by the columns `by`.
-fn add_up(Table { name, key, counts }: &Table, by: &[&str]) -> String {
-    let by: String = by.iter().map(|column| format!(", {column}")).collect();
-    let each = |form: fn(&str) -> String| -> String {
-        let all: Vec<String> = counts.iter().map(|count| form(count)).collect();
+    let each = |form: fn(&String) -> String| -> String {
+        let all: Vec<String> = counts.iter().map(form).collect();
         all.join(", ")
     };
-    format!(
-        "INSERT INTO {name} ({key}, start_at{by}, {}) SELECT {key}, ?2{by}, {} FROM {name} \
-         WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3 GROUP BY {key}{by} \
+    let add_up = format!(
+        "INSERT INTO {name} ({key}, start_at, {}) SELECT {key}, ?2, {} FROM {name} \
+         WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3 GROUP BY {key} \
          ON CONFLICT DO UPDATE SET {}",
         counts.join(", "),
         each(|count| format!("sum({count})")),
         each(|count| format!("{count} = {count} + excluded.{count}")),
-    )
+    );
+    tx.run(&add_up, values)?;
+    let delete = format!("DELETE FROM {name} WHERE {key} = ?1 AND start_at > ?2 AND start_at < ?3");
+    tx.run(&delete, values)?;
+    Ok(())
 }
 
 /// Deletes up to `limit` roll-ups that are too old at `now`. Returns how many.
@@ -126,7 +109,7 @@ pub(in crate::store) fn delete(
     limit: usize,
 ) -> rusqlite::Result<usize> {
     let mut deleted = 0;
-    for Table { name, key, .. } in [SUBSCRIPTIONS, TOPICS] {
+    for Table { name, key, .. } in [&*SUBSCRIPTIONS, &*TOPICS] {
         let delete = format!(
             "DELETE FROM {name} WHERE ({key}, start_at) IN \
              (SELECT {key}, start_at FROM {name} WHERE start_at < ?1 LIMIT ?2)"
