@@ -75,6 +75,8 @@ struct Settings {
     export_dir: Option<PathBuf>,
     /// Deliveries in one change, if it is not the product's number. What is left then is not done by itself.
     change_deliveries_max: Option<usize>,
+    /// How often it has crashed: what is random is never the same again.
+    crashes: u64,
 }
 
 /// What the doors of an appliance under test hold.
@@ -250,7 +252,7 @@ impl Grid {
         });
         let options = BrokerOptions {
             clock: clock.clone(),
-            entropy: Entropy::seeded(1),
+            entropy: Entropy::seeded(1 + settings.crashes),
             time_scale: TimeScale::REAL,
             public_url: "http://everpost.test".to_owned(),
             in_flight_per_subscription: limits::IN_FLIGHT_PER_SUBSCRIPTION,
@@ -300,8 +302,11 @@ impl Grid {
             self.clock.clone(),
             Arc::clone(&self.world),
         );
-        let (started_at, settings, memory) =
-            (self.started_at, self.settings.clone(), self.memory.take());
+        let (started_at, memory) = (self.started_at, self.memory.take());
+        let settings = Settings {
+            crashes: self.settings.crashes + 1,
+            ..self.settings.clone()
+        };
         let operations = Arc::clone(&self.operations);
         drop(self);
         let mut grid = Self::over(store, clock, world, settings).await;

@@ -30,6 +30,7 @@ mod notices;
 mod pace;
 mod probation;
 mod publish;
+mod queue_model;
 mod rejections;
 mod rekey;
 mod replay;

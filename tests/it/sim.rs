@@ -5,7 +5,7 @@
 //! memory that survives crashes and can be full, and receivers of all moods. A seed decides everything,
 //! so a failure can be played again: `EVERPOST_SIM_SEED=n cargo test --test it sim::one_seed`.
 
-mod dice;
+pub(crate) mod dice;
 mod event;
 mod ledger;
 mod life;
