@@ -12,6 +12,7 @@ pub mod people;
 mod publish;
 mod receive;
 mod replay;
+mod transaction;
 mod unfinished;
 
 use std::collections::HashMap;
@@ -44,6 +45,7 @@ pub use publish::send::SendError;
 pub use receive::{Purged, ReceiveError, ReceiveRequest};
 pub use replay::ReplayError;
 pub use replay::resubmit::{EventEdit, ResubmitError, ResubmitRequest};
+pub use transaction::CommitError;
 
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::model::audit::{AuditAction, Caller, Target, TargetKind};

@@ -41,7 +41,6 @@ pub use engine::write_times::{CommitTimes, Longest};
 pub use error::{BackupError, StoreError};
 pub use inspectors::{Inspectors, PutOutcome};
 pub use key_uses::KeyUses;
-pub use ledger::Ledger;
 pub use ledger::append::{AppendRequest, Appended, Effects, HandedOver, QueueIntake};
 pub use ledger::exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, Exported, PendingBlob};
 pub use ledger::fan_out::{FanOut, FannedOut};
@@ -61,6 +60,7 @@ pub use ledger::sessions::{SessionQuery, SessionRequest, SessionWait};
 pub use ledger::settle::{
     DiscardRequest, Discarded, FreeChange, FreeChanges, FreeSettled, Settled, SettlementRecord,
 };
+pub use ledger::{Ledger, TransactionError};
 pub use rejections::Rejections;
 pub use replay::CommandResult;
 pub use replay::search::{CandidateQuery, Candidates, Counted, IdRange};

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::ApiState;
 use crate::api::amqp::claims::Claims;
-use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender};
+use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender, Transaction};
 use crate::api::amqp::queue::Queue;
 use crate::api::amqp::sessions::Sessions;
 use crate::api::amqp::topic::ToTopic;
@@ -22,7 +22,7 @@ use crate::model::shared_access::Rights;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::address::{self, EntityAddress};
 use crate::wire::amqp::cbs::PutToken;
-use crate::wire::amqp::condition::{NOT_ALLOWED, NOT_FOUND};
+use crate::wire::amqp::condition::{NOT_ALLOWED, NOT_FOUND, TRANSACTION_ROLLBACK};
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::sas::RULE;
@@ -63,6 +63,13 @@ impl Entities {
             let problem = format!("The messaging entity '{entity}' could not be found: {problem}.");
             AmqpError::new(NOT_FOUND, problem)
         })
+    }
+
+    fn sender(&self, entity: &EntityAddress) -> Result<ToTopic, AmqpError> {
+        match self.find(entity)? {
+            Entity::Queue(queue) => queue.sender(),
+            Entity::Topic(topic) => ToTopic::of(&self.state, topic),
+        }
     }
 
     fn find_at(&self, path: &str, sub_queue: SubQueue) -> Result<Entity, String> {
@@ -125,10 +132,7 @@ impl Nodes for Entities {
     }
 
     async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError> {
-        match self.find(entity)? {
-            Entity::Queue(queue) => Ok(Box::new(queue.sender()?)),
-            Entity::Topic(topic) => Ok(Box::new(ToTopic::of(&self.state, topic)?)),
-        }
+        Ok(Box::new(self.sender(entity)?))
     }
 
     async fn open_receiver(
@@ -151,6 +155,26 @@ impl Nodes for Entities {
             Entity::Queue(queue) => queue.manage(asked).await,
             Entity::Topic(_) => Err(no_queue()),
         }
+    }
+
+    async fn commit(&self, changes: Transaction) -> Result<(), AmqpError> {
+        let sends = changes.sends.into_iter();
+        let sends = sends.map(|(to, messages)| self.sender(&to)?.checked(messages));
+        let sends = sends.collect::<Result<_, _>>()?;
+        let (mut settles, mut audit) = (Vec::new(), None);
+        for (of, token, outcome) in changes.settles {
+            let Entity::Queue(queue) = self.find(&of)? else {
+                return Err(no_queue());
+            };
+            let change = queue.settlement(token, &outcome)?;
+            audit = audit.or_else(|| queue.audit(&change));
+            settles.push(change);
+        }
+        let done = self.state.broker.commit(sends, settles, audit).await;
+        done.map_err(|error| {
+            let problem = format!("the transaction was rolled back: {error}");
+            AmqpError::new(TRANSACTION_ROLLBACK, problem)
+        })
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) enum Event {
         delivery: u32,
         format: u32,
         payload: Bytes,
+        /// The id of the one that it is part of.
+        transaction: Option<Bytes>,
     },
     /// The peer takes messages up to the one with this serial number. If it drains, it waits for `drained`.
     Credit {

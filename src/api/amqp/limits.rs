@@ -70,3 +70,18 @@ pub(super) const WRITE_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How long a peer may take to answer a close.
 pub(super) const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Transactions of a connection that were not discharged. Clients have one after the other on each coordinator link.
+pub(super) const TRANSACTIONS_MAX: usize = 64;
+
+/// Messages that a transaction sends and settles: Service Bus' own limit.
+pub(super) const TRANSACTION_MESSAGES_MAX: usize = 100;
+
+/// Bytes of messages that the transactions of a connection send, since they are kept until the discharge.
+pub(super) const TRANSACTION_BYTES_MAX: usize = 8 * 1_024 * 1_024;
+
+/// How long a transaction may take from its declaration to its discharge: Service Bus' own limit.
+pub(super) const TRANSACTION_DEADLINE: Duration = Duration::from_secs(120);
+
+/// Bytes of what the coordinator is asked.
+pub(super) const COORDINATOR_BYTES_MAX: u64 = 1_024;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use crate::api::amqp::event::LinkId;
 use crate::wire::amqp::performative::Attach;
@@ -51,6 +51,8 @@ pub(super) struct Partial {
     pub(super) delivery: u32,
     pub(super) format: u32,
     pub(super) settled: bool,
+    /// The id of the one that it is part of.
+    pub(super) transaction: Option<Bytes>,
     /// Nothing of it is kept.
     pub(super) is_too_large: bool,
     pub(super) payload: BytesMut,

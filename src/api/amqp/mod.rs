@@ -21,6 +21,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod topic;
+mod transactions;
 mod websocket;
 
 pub use claims::Claims;

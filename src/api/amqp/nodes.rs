@@ -44,6 +44,18 @@ pub trait Nodes: Send + Sync + 'static {
 
     /// Answers a request. That the client may make it was checked.
     async fn manage(&self, entity: &EntityAddress, asked: Operation) -> Result<Reply, AmqpError>;
+
+    /// Does all of it or nothing. That the client may was checked. Runs to its end even if the client is gone.
+    async fn commit(&self, changes: Transaction) -> Result<(), AmqpError>;
+}
+
+/// What a transaction does.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    /// Messages, each batch with the entity that it is sent to.
+    pub sends: Vec<(EntityAddress, Vec<Message>)>,
+    /// Locks, each with the entity that its message was received from.
+    pub settles: Vec<(EntityAddress, Uuid, Outcome)>,
 }
 
 /// How a client wants to receive.

@@ -18,7 +18,7 @@ use crate::api::amqp::topic::{ToTopic, busy};
 use crate::api::service_bus::runtime::message_of;
 use crate::base::Timestamp;
 use crate::broker::{self, Broker, ManageError, Put, ReceiveError, ReceiveRequest};
-use crate::model::audit::{Actor, AuditAction, Caller, Target};
+use crate::model::audit::{Actor, AuditAction, AuditEntry, Caller, Target};
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{Delivery, DeliveryId};
 use crate::model::destination::DeliveryMode;
@@ -370,14 +370,10 @@ impl Queue {
     }
 
     async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>> {
-        let wanted = locks.into_iter().map(|(token, outcome)| {
-            let (disposition, properties) = wanted(&outcome)?;
-            Ok(LockChange {
-                properties,
-                ..self.lock_change(token, disposition)
-            })
-        });
-        let wanted: Vec<_> = wanted.collect();
+        let wanted = locks.into_iter();
+        let wanted: Vec<_> = wanted
+            .map(|(token, outcome)| self.settlement(token, &outcome))
+            .collect();
         let changes = wanted.iter().flatten().cloned().collect();
         let mut settled = self.change(changes).await.into_iter();
         let results = wanted.into_iter().map(|wanted| {
@@ -463,6 +459,19 @@ impl Queue {
         }
     }
 
+    /// What an outcome does to a lock.
+    pub(super) fn settlement(
+        &self,
+        token: Uuid,
+        outcome: &Outcome,
+    ) -> Result<LockChange, AmqpError> {
+        let (disposition, properties) = wanted(outcome)?;
+        Ok(LockChange {
+            properties,
+            ..self.lock_change(token, disposition)
+        })
+    }
+
     fn lock_change(&self, token: Uuid, disposition: Disposition) -> LockChange {
         LockChange {
             token: LockToken::from_bytes(*token.as_bytes()),
@@ -474,13 +483,7 @@ impl Queue {
 
     async fn change(&self, changes: Vec<LockChange>) -> Vec<Result<(), AmqpError>> {
         let count = changes.len();
-        let completes = |change: &LockChange| change.disposition == Disposition::Complete;
-        let is_dead = self.sub_queue == SubQueue::DeadLetters;
-        let audit = (is_dead && changes.iter().any(completes)).then(|| {
-            let completed = AuditAction::CompleteDeadLetters { dead_letters: 0 };
-            let target = Target::subscription(&self.topic.topic.name, &self.subscription.name);
-            self.caller().did(completed, target)
-        });
+        let audit = changes.iter().find_map(|change| self.audit(change));
         match self.broker().settle_locks(changes, audit).await {
             Ok(settled) => {
                 let each = settled.into_iter();
@@ -489,6 +492,16 @@ impl Queue {
             }
             Err(error) => vec![Err(busy(&error)); count],
         }
+    }
+
+    /// What is recorded of a change: that dead letters leave their queue.
+    pub(super) fn audit(&self, change: &LockChange) -> Option<AuditEntry> {
+        let is_dead = self.sub_queue == SubQueue::DeadLetters;
+        (is_dead && change.disposition == Disposition::Complete).then(|| {
+            let completed = AuditAction::CompleteDeadLetters { dead_letters: 0 };
+            let target = Target::subscription(&self.topic.topic.name, &self.subscription.name);
+            self.caller().did(completed, target)
+        })
     }
 
     fn unsettled(&self, error: LockError) -> AmqpError {

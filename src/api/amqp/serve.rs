@@ -15,31 +15,32 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::amqp::claims::Claims;
 use crate::api::amqp::connection::Connection;
-use crate::api::amqp::event::{Event, LinkId};
+use crate::api::amqp::event::{Delivery, Event, LinkId};
 use crate::api::amqp::limits::{
-    CLAIMS_MAX, CLOSE_DEADLINE, OUTPUT_BYTES_MAX, REPLIES_WAITING_BYTES_MAX, REQUEST_BYTES_MAX,
-    TAKES_MAX, TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
+    CLAIMS_MAX, CLOSE_DEADLINE, COORDINATOR_BYTES_MAX, OUTPUT_BYTES_MAX, REPLIES_WAITING_BYTES_MAX,
+    REQUEST_BYTES_MAX, TAKES_MAX, TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
 };
 use crate::api::amqp::nodes::{Nodes, ReceiverRequest};
 use crate::api::amqp::session::{Acceptance, Handout};
 use crate::api::amqp::tasks::{
     Arrived, Command, Credit, Deliver, Reply, Task, Work, answer_requests, hand_out,
-    store_messages, unauthorized,
+    store_messages, token, unauthorized,
 };
+use crate::api::amqp::transactions::Transactions;
 use crate::base::{Clock, Timestamp};
 use crate::model::shared_access::Right;
 use crate::wire::amqp::address::{Address, EntityAddress};
 use crate::wire::amqp::cbs::{self, PutToken};
 use crate::wire::amqp::condition::{
-    AmqpError, CONNECTION_FORCED, DECODE_ERROR, NOT_FOUND, NOT_IMPLEMENTED,
-    RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
+    AmqpError, CONNECTION_FORCED, ILLEGAL_STATE, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::management::status_of;
-use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::performative::{Attach, Role, SenderSettles};
-use crate::wire::amqp::state::DeliveryState;
+use crate::wire::amqp::state::{DeliveryState, Transactional};
 use crate::wire::amqp::terminus::{Source, Target};
+use crate::wire::amqp::transaction;
 use crate::wire::amqp::value::{Value, get};
 
 /// Bytes that are read at once.
@@ -69,6 +70,7 @@ where
         connection: Connection::new(server.container_id.clone(), now),
         links: HashMap::new(),
         claims: watch::channel(Vec::new()).0,
+        transactions: Transactions::default(),
         commands,
         held: VecDeque::new(),
         takes: Arc::new(Semaphore::new(TAKES_MAX)),
@@ -89,6 +91,7 @@ struct Shell<'a> {
     links: HashMap<LinkId, Link>,
     /// What the peer may do, by the tokens that it has shown.
     claims: watch::Sender<Vec<Claims>>,
+    transactions: Transactions,
     commands: mpsc::UnboundedSender<Command>,
     /// Messages that wait until the peer has taken what was sent before.
     held: VecDeque<Deliver>,
@@ -118,6 +121,8 @@ enum End {
     },
     /// The peer shows tokens.
     Tokens,
+    /// The peer declares and discharges transactions.
+    Coordinator,
     /// The peer waits for replies of the node.
     Replies {
         /// The address to which its requests want them.
@@ -222,6 +227,7 @@ impl Shell<'_> {
     fn tick(&mut self, is_writing: bool) -> io::Result<()> {
         let now = self.now();
         self.connection.tick(now);
+        self.transactions.tick(now);
         if is_writing && now >= self.written_at + WRITE_DEADLINE {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -250,8 +256,8 @@ impl Shell<'_> {
     }
 
     fn check(&self, address: &Address, right: Option<Right>) -> Result<(), AmqpError> {
-        if *address == Address::Tokens {
-            return Ok(());
+        if matches!(address, Address::Tokens | Address::Coordinator) {
+            return Ok(()); // what transactions do was checked at its own link
         }
         let (now, path) = (self.now(), address.to_string());
         let may = |each: &Claims| each.are_valid(now) && each.allow(&path, right);
@@ -292,13 +298,14 @@ impl Shell<'_> {
                 delivery,
                 format,
                 payload,
+                transaction,
             } => {
                 let arrived = Arrived {
                     delivery,
                     format,
                     payload,
                 };
-                self.on_message(link, arrived);
+                self.on_message(link, arrived, transaction);
             }
             Event::Credit { link, limit, drain } => self.on_credit(link, limit, drain),
             Event::Disposition {
@@ -307,6 +314,9 @@ impl Shell<'_> {
                 state,
                 settled,
             } => {
+                if let Some(DeliveryState::Transactional(part)) = state {
+                    return self.settle_in(part, link, &deliveries, settled);
+                }
                 let outcome = state.as_ref().and_then(Outcome::of);
                 if let (Some(outcome), Some(link)) = (outcome, self.links.get(&link)) {
                     link.end.work(Work::Settle {
@@ -336,8 +346,8 @@ impl Shell<'_> {
         let (address, other) = match attach.role {
             Role::Sender => match &attach.target {
                 Some(Target::Coordinator) => {
-                    let problem = "transactions are not supported";
-                    return Err(AmqpError::new(NOT_IMPLEMENTED, problem));
+                    self.coordinate(link);
+                    return Ok(());
                 }
                 Some(Target::Node { address }) => (address.as_deref(), None),
                 None => (None, None),
@@ -360,7 +370,7 @@ impl Shell<'_> {
         let right = match (&address, attach.role) {
             (Address::Messages(_), Role::Sender) => Some(Right::Send),
             (Address::Messages(_), Role::Receiver) => Some(Right::Listen),
-            (Address::Tokens | Address::Management(_), _) => None,
+            (Address::Tokens | Address::Coordinator | Address::Management(_), _) => None,
         };
         self.check(&address, right)?;
         let end = match (&address, attach.role) {
@@ -373,6 +383,7 @@ impl Shell<'_> {
                 self.connection.accept(link, acceptance);
                 End::Tokens
             }
+            (Address::Coordinator, _) => return Ok(()), // no address is read as it
             (Address::Tokens | Address::Management(_), Role::Receiver) => {
                 self.connection.accept(link, Acceptance::default());
                 let waiting = VecDeque::new();
@@ -441,20 +452,22 @@ impl Shell<'_> {
         }
     }
 
-    fn on_message(&mut self, link: LinkId, arrived: Arrived) {
+    fn on_message(&mut self, link: LinkId, arrived: Arrived, transaction: Option<Bytes>) {
         let Some(attached) = self.links.get(&link) else {
             return;
         };
-        match &attached.end {
-            End::Task { .. } => attached.end.work(Work::Message(arrived)),
-            End::Tokens => self.on_token(link, &arrived),
+        match (&attached.end, transaction) {
+            (End::Task { .. }, None) => attached.end.work(Work::Message(arrived)),
+            (End::Task { .. }, Some(transaction)) => self.send_in(transaction, link, &arrived),
+            (End::Tokens, _) => self.on_token(link, &arrived),
+            (End::Coordinator, _) => self.on_coordination(link, &arrived),
             // The peer receives there, so the connection lets no message through.
-            End::Replies { .. } => {}
+            (End::Replies { .. }, _) => {}
         }
     }
 
     fn on_token(&mut self, link: LinkId, arrived: &Arrived) {
-        let state = match Message::parse(&arrived.payload) {
+        let state = match arrived.request() {
             Ok(message) => {
                 let properties = message.properties().unwrap_or_default();
                 let granted =
@@ -474,13 +487,124 @@ impl Shell<'_> {
                 self.reply(reply);
                 DeliveryState::Accepted
             }
-            Err(error) => {
-                let problem = format!("the request cannot be read: {error}");
-                DeliveryState::Rejected(Some(AmqpError::new(DECODE_ERROR, problem)))
-            }
+            Err(error) => DeliveryState::Rejected(Some(error)),
         };
         let settled = vec![(arrived.delivery, state)];
         self.connection.settle_incoming(link, settled);
+    }
+
+    /// Attaches a link to the coordinator of transactions.
+    fn coordinate(&mut self, link: LinkId) {
+        let acceptance = Acceptance {
+            message_bytes_max: Some(COORDINATOR_BYTES_MAX),
+            ..Acceptance::default()
+        };
+        self.connection.accept(link, acceptance);
+        let attached = Link {
+            address: Address::Coordinator,
+            right: None,
+            end: End::Coordinator,
+        };
+        self.links.insert(link, attached);
+    }
+
+    fn on_coordination(&mut self, link: LinkId, arrived: &Arrived) {
+        let delivery = arrived.delivery;
+        let asked = arrived.request();
+        let asked = asked.and_then(|message| transaction::Request::parse(&message));
+        let done = asked.and_then(|asked| match asked {
+            transaction::Request::Declare => {
+                let id = self.transactions.declare(self.now())?;
+                Ok(Some(DeliveryState::Declared(id)))
+            }
+            transaction::Request::Discharge { transaction, fail } => {
+                let changes = self.transactions.discharge(&transaction);
+                if fail {
+                    return Ok(Some(DeliveryState::Accepted));
+                }
+                let (changes, nodes) = (changes?, Arc::clone(&self.nodes));
+                let commands = self.commands.clone();
+                self.tasks.spawn(async move {
+                    let state = match nodes.commit(changes).await {
+                        Ok(()) => DeliveryState::Accepted,
+                        Err(error) => DeliveryState::Rejected(Some(error)),
+                    };
+                    // A connection that is gone needs nothing any more.
+                    let _ = commands.send(Command::SettleIncoming(link, vec![(delivery, state)]));
+                });
+                Ok(None)
+            }
+        });
+        let state = done.unwrap_or_else(|error| Some(DeliveryState::Rejected(Some(error))));
+        if let Some(state) = state {
+            self.connection
+                .settle_incoming(link, vec![(delivery, state)]);
+        }
+    }
+
+    /// Keeps a message for the end of its transaction.
+    fn send_in(&mut self, transaction: Bytes, link: LinkId, arrived: &Arrived) {
+        let kept = arrived.messages().and_then(|messages| {
+            let to = self.entity(link)?.clone();
+            let bytes = arrived.payload.len();
+            self.transactions.send(&transaction, (&to, messages), bytes)
+        });
+        let state = match kept {
+            Ok(()) => DeliveryState::Transactional(Transactional {
+                transaction,
+                outcome: Some(Box::new(DeliveryState::Accepted)),
+            }),
+            Err(error) => DeliveryState::Rejected(Some(error)),
+        };
+        let settled = vec![(arrived.delivery, state)];
+        self.connection.settle_incoming(link, settled);
+    }
+
+    /// Keeps what a peer decides about messages for the end of its transaction.
+    fn settle_in(
+        &mut self,
+        part: Transactional,
+        link: LinkId,
+        deliveries: &[Delivery],
+        settled: bool,
+    ) {
+        let outcome = part.outcome.as_deref().and_then(Outcome::of);
+        let kept = outcome.ok_or_else(|| {
+            let problem = "what a transaction settles needs an outcome";
+            AmqpError::new(ILLEGAL_STATE, problem)
+        });
+        let kept = kept.and_then(|outcome| {
+            let of = self.entity(link)?.clone();
+            let tokens = deliveries.iter().filter_map(|each| token(&each.tag));
+            let locks = tokens.map(|token| (token, outcome.clone())).collect();
+            self.transactions.settle(&part.transaction, &of, locks)?;
+            Ok(outcome.confirmation())
+        });
+        let state = match kept {
+            Ok(confirmation) => DeliveryState::Transactional(Transactional {
+                outcome: Some(Box::new(confirmation)),
+                ..part
+            }),
+            Err(error) => DeliveryState::Rejected(Some(error)),
+        };
+        if let Some(link) = self.links.get(&link) {
+            link.end.work(Work::Enlisted(deliveries.len()));
+        }
+        if !settled {
+            let answers = deliveries.iter().map(|each| (each.id, state.clone()));
+            self.connection.settle_outgoing(link, answers.collect());
+        }
+    }
+
+    /// Whose messages go over a link.
+    fn entity(&self, link: LinkId) -> Result<&EntityAddress, AmqpError> {
+        match self.links.get(&link).map(|link| &link.address) {
+            Some(Address::Messages(entity)) => Ok(entity),
+            _ => {
+                let problem = "only messages can be part of a transaction";
+                Err(AmqpError::new(NOT_ALLOWED, problem))
+            }
+        }
     }
 
     /// Takes in what a token grants. The newest ones of too many count.
@@ -510,7 +634,7 @@ impl Shell<'_> {
                     self.connection.drained(link, limit);
                 }
             }
-            End::Tokens => {}
+            End::Tokens | End::Coordinator => {}
         }
     }
 

@@ -359,6 +359,7 @@ impl Session {
                         delivery: whole.delivery,
                         format: whole.format,
                         payload: whole.payload.freeze(),
+                        transaction: whole.transaction,
                     });
                 }
                 Err(error) => self.detach(handle, error, frames),
@@ -489,6 +490,7 @@ impl Session {
                 message_format: (!first.has_begun).then_some(0),
                 settled: Some(first.settled),
                 more,
+                state: None,
                 aborted: false,
                 payload,
             };
@@ -663,6 +665,10 @@ impl Incoming {
             delivery,
             format: transfer.message_format.unwrap_or(0),
             settled: false,
+            transaction: match &transfer.state {
+                Some(DeliveryState::Transactional(part)) => Some(part.transaction.clone()),
+                _ => None,
+            },
             is_too_large: false,
             payload: BytesMut::new(),
         })

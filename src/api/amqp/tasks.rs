@@ -65,6 +65,8 @@ pub(super) enum Work {
         /// The peer waits for an answer.
         answer: bool,
     },
+    /// The peer has settled so many messages in a transaction.
+    Enlisted(usize),
     /// The peer has detached the link; the last that it hears.
     Detached,
 }
@@ -74,6 +76,24 @@ pub(super) struct Arrived {
     pub(super) delivery: u32,
     pub(super) format: u32,
     pub(super) payload: Bytes,
+}
+
+impl Arrived {
+    /// Those that a client sends as one.
+    pub(super) fn messages(&self) -> Result<Vec<Message>, AmqpError> {
+        batch::messages(self.format, &self.payload).map_err(|error| {
+            let problem = format!("the message cannot be read: {error}");
+            AmqpError::new(DECODE_ERROR, problem)
+        })
+    }
+
+    /// One that a client asks something with.
+    pub(super) fn request(&self) -> Result<Message, AmqpError> {
+        Message::parse(&self.payload).map_err(|error| {
+            let problem = format!("the request cannot be read: {error}");
+            AmqpError::new(DECODE_ERROR, problem)
+        })
+    }
 }
 
 /// How many messages the peer takes.
@@ -131,16 +151,12 @@ pub(super) async fn store_messages(mut task: Task) {
 async fn store(sender: &dyn Sender, arrived: Vec<Arrived>) -> Vec<(u32, DeliveryState)> {
     let (mut settled, mut deliveries, mut batches) = (Vec::new(), Vec::new(), Vec::new());
     for each in arrived {
-        match batch::messages(each.format, &each.payload) {
+        match each.messages() {
             Ok(batch) => {
                 deliveries.push(each.delivery);
                 batches.push(batch);
             }
-            Err(error) => {
-                let problem = format!("the message cannot be read: {error}");
-                let error = AmqpError::new(DECODE_ERROR, problem);
-                settled.push((each.delivery, DeliveryState::Rejected(Some(error))));
-            }
+            Err(error) => settled.push((each.delivery, DeliveryState::Rejected(Some(error)))),
         }
     }
     let results = sender.send(batches).await;
@@ -171,15 +187,12 @@ pub(super) async fn answer_requests(
         let Some(request) = arrived(work) else {
             continue;
         };
-        let state = match Message::parse(&request.payload) {
+        let state = match request.request() {
             Ok(message) => {
                 answer(&task, &message, &claims, &clock).await;
                 DeliveryState::Accepted
             }
-            Err(error) => {
-                let problem = format!("the request cannot be read: {error}");
-                DeliveryState::Rejected(Some(AmqpError::new(DECODE_ERROR, problem)))
-            }
+            Err(error) => DeliveryState::Rejected(Some(error)),
         };
         let settled = vec![(request.delivery, state)];
         task.say(Command::SettleIncoming(task.link, settled));
@@ -395,6 +408,10 @@ impl HandingOut {
                     outcome,
                     answer,
                 } => (deliveries, outcome, answer),
+                Work::Enlisted(count) => {
+                    self.unsettled = self.unsettled.saturating_sub(count);
+                    continue;
+                }
                 Work::Detached => {
                     self.is_detached = true;
                     continue;
@@ -427,7 +444,7 @@ impl HandingOut {
 fn arrived(work: Work) -> Option<Arrived> {
     match work {
         Work::Message(arrived) => Some(arrived),
-        Work::Settle { .. } | Work::Detached => None,
+        Work::Settle { .. } | Work::Enlisted(_) | Work::Detached => None,
     }
 }
 
@@ -440,6 +457,7 @@ fn handout(taken: Taken, settled: bool) -> Handout {
     }
 }
 
-fn token(tag: &Bytes) -> Option<Uuid> {
+/// The lock of a message that was handed out.
+pub(super) fn token(tag: &Bytes) -> Option<Uuid> {
     Some(Uuid::from_bytes_le(tag.as_ref().try_into().ok()?))
 }

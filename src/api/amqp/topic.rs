@@ -45,6 +45,16 @@ impl ToTopic {
         &self,
         messages: Vec<Message>,
     ) -> Result<Vec<DeliveryId>, AmqpError> {
+        let (topic, new) = self.checked(messages)?;
+        let sent = self.state.broker.send_messages(&topic, new).await;
+        sent.map_err(|error| unsent(&error))
+    }
+
+    /// The messages, if the topic as it is now takes them.
+    pub(super) fn checked(
+        &self,
+        messages: Vec<Message>,
+    ) -> Result<(Arc<TopicEntry>, Vec<NewMessage>), AmqpError> {
         let topic = self.state.broker.topic(&self.topic.topic.name);
         let topic = topic.map_err(|error| {
             let name = &self.topic.topic.name;
@@ -65,19 +75,19 @@ impl ToTopic {
             let problem = format!("the message cannot be read: {error}");
             AmqpError::new(DECODE_ERROR, problem)
         })?;
-        let sent = self.state.broker.send_messages(&topic, new).await;
-        sent.map_err(|error| match error {
-            PublishError::Store(error) => busy(&error),
-            PublishError::DiskLow | PublishError::TooManyCopies => {
-                AmqpError::new(RESOURCE_LIMIT_EXCEEDED, format!("{error}."))
-            }
-            PublishError::SendDisabled(_) => AmqpError::new(ENTITY_DISABLED, format!("{error}.")),
-            PublishError::Unreadable(_) => AmqpError::new(DECODE_ERROR, format!("{error}.")),
-            PublishError::Stopping | PublishError::BuiltIn(_) => {
-                AmqpError::new(SERVER_BUSY, format!("{error}."))
-            }
-        })
+        Ok((topic, new))
     }
+}
+
+fn unsent(error: &PublishError) -> AmqpError {
+    let condition = match error {
+        PublishError::Store(error) => return busy(error),
+        PublishError::DiskLow | PublishError::TooManyCopies => RESOURCE_LIMIT_EXCEEDED,
+        PublishError::SendDisabled(_) => ENTITY_DISABLED,
+        PublishError::Unreadable(_) => DECODE_ERROR,
+        PublishError::Stopping | PublishError::BuiltIn(_) => SERVER_BUSY,
+    };
+    AmqpError::new(condition, format!("{error}."))
 }
 
 #[async_trait]

@@ -121,6 +121,20 @@ impl Broker {
         messages: Vec<NewMessage>,
         audit: Option<AuditEntry>,
     ) -> Result<Vec<DeliveryId>, PublishError> {
+        let accepted = self.accepted(topic, messages).await?;
+        let accepted = AppendRequest { audit, ..accepted };
+        match self.store_accepted(topic, accepted).await? {
+            Appended::Repeated => Ok(Vec::new()),
+            Appended::Stored { deliveries, .. } => Ok(deliveries),
+        }
+    }
+
+    /// The messages with whom they go to, if they may be sent.
+    pub(in crate::broker) async fn accepted(
+        &self,
+        topic: &TopicEntry,
+        messages: Vec<NewMessage>,
+    ) -> Result<AppendRequest, PublishError> {
         self.may_publish(topic)?;
         let now = self.clock().now();
         let scheduled = messages.iter().enumerate().filter_map(|(place, each)| {
@@ -129,12 +143,7 @@ impl Broker {
         });
         let scheduled = scheduled.collect();
         let events = messages.into_iter().map(|each| each.event).collect();
-        let accepted = self.matched(topic, events, None, scheduled).await?;
-        let accepted = AppendRequest { audit, ..accepted };
-        match self.store_accepted(topic, accepted).await? {
-            Appended::Repeated => Ok(Vec::new()),
-            Appended::Stored { deliveries, .. } => Ok(deliveries),
-        }
+        self.matched(topic, events, None, scheduled).await
     }
 
     /// Wakes who waits for sessions, and counts what is a dead letter from the beginning. Returns the arrival without what

@@ -244,8 +244,18 @@ impl Broker {
     async fn store_accepted(
         &self,
         topic: &Arc<TopicEntry>,
-        mut accepted: AppendRequest,
+        accepted: AppendRequest,
     ) -> Result<Appended, StoreError> {
+        let (accepted, then) = self.ready(topic, accepted);
+        self.store().ledger.append(accepted, then).await
+    }
+
+    /// What is to be stored, and what is done with it then.
+    pub(super) fn ready(
+        &self,
+        topic: &Arc<TopicEntry>,
+        mut accepted: AppendRequest,
+    ) -> (AppendRequest, impl FnOnce(Vec<HandedOver>) + Send + use<>) {
         let later = match accepted.has_deliveries() {
             true => self.defer(accepted.topic, accepted.fan_out.is_some()),
             false => None,
@@ -264,7 +274,7 @@ impl Broker {
             broker.hand_over(handed_over);
             drop(later);
         };
-        self.store().ledger.append(accepted, then).await
+        (accepted, then)
     }
 
     /// Wakes those who serve the subscriptions of stored events.

@@ -328,12 +328,20 @@ impl Broker {
             now: self.clock().now(),
         };
         let settled = self.store().ledger.settle_locks(request).await?;
-        for LockSettled { lock, end } in settled.iter().flatten() {
-            self.on_lock_settled(lock.of, *end);
-        }
-        self.end_returned(settled.iter().flatten()).await?;
+        self.on_locks_settled(settled.iter().flatten()).await?;
         let each = settled.into_iter();
         Ok(each.map(|settled| Ok(settled?.lock.delivery)).collect())
+    }
+
+    /// Counts settled locks, wakes who waits for what became available, and ends what came back from its last attempt.
+    pub(super) async fn on_locks_settled(
+        &self,
+        settled: impl IntoIterator<Item = &LockSettled> + Clone,
+    ) -> Result<(), StoreError> {
+        for LockSettled { lock, end } in settled.clone() {
+            self.on_lock_settled(lock.of, *end);
+        }
+        self.end_returned(settled.into_iter()).await
     }
 
     /// Ends what came back from its last attempt.
@@ -359,7 +367,7 @@ impl Broker {
     }
 
     /// The subscriptions that keep no dead letters, if one of the changes may make one.
-    fn dropping(&self, changes: &[LockChange]) -> HashSet<SubscriptionId> {
+    pub(super) fn dropping(&self, changes: &[LockChange]) -> HashSet<SubscriptionId> {
         let dead_letters = |each: &LockChange| {
             matches!(
                 each.disposition,

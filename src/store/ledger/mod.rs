@@ -46,7 +46,7 @@ use crate::store::catalog::{self, RegistryChange};
 use crate::store::engine::db::Db;
 use crate::store::engine::encryption::Encryption;
 use crate::store::engine::queue::Lane;
-use crate::store::error::StoreError;
+use crate::store::error::{ChangeError, StoreError};
 use crate::store::replay::search::{self, CandidateQuery, Candidates, Counted, IdRange};
 use crate::store::replay::{self, CommandResult};
 use crate::store::retention::{self, PruneRequest, Pruned, rollups};
@@ -268,6 +268,49 @@ impl Ledger {
         }
         let change = move |tx: &_| Ok(locks::settle_locks(tx, request)?.0);
         self.db.write_in_group(change).await
+    }
+}
+
+/// Why a transaction was rolled back.
+#[derive(Debug, thiserror::Error)]
+pub enum TransactionError {
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ChangeError for TransactionError {
+    fn store_error(&self) -> Option<&StoreError> {
+        match self {
+            Self::Lock(_) => None,
+            Self::Store(error) => Some(error),
+        }
+    }
+}
+
+/// Transactions of receivers that send.
+impl Ledger {
+    /// Stores what is appended, and settles and renews locks, all of it or nothing. What is appended goes to the
+    /// function beside it then.
+    pub async fn commit(
+        &self,
+        appends: Vec<(AppendRequest, impl FnOnce(Vec<HandedOver>))>,
+        changes: LockChanges,
+    ) -> Result<Vec<LockSettled>, TransactionError> {
+        let (requests, announce): (Vec<_>, Vec<_>) = appends.into_iter().unzip();
+        let change = move |tx: &_| {
+            let (settled, audit) = locks::settle_locks(tx, changes)?;
+            let settled = settled.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let stored = requests.into_iter().map(|each| append::append(tx, each));
+            let stored = stored.collect::<Result<Vec<_>, _>>()?;
+            Ok::<_, TransactionError>(((settled, stored), audit))
+        };
+        let (settled, stored) = self.db.write_audited(change).await?;
+        for (stored, announce) in stored.into_iter().zip(announce) {
+            Stored::announce(stored, announce);
+        }
+        Ok(settled)
     }
 }
 

@@ -11,6 +11,8 @@ const TRANSFER: &str = "$Transfer";
 /// What a link ends at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
+    /// What transactions are declared to. Links name it by its type and not by an address.
+    Coordinator,
     /// Where tokens are shown.
     Tokens,
     Messages(EntityAddress),
@@ -30,6 +32,7 @@ pub struct EntityAddress {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Coordinator => f.write_str("$coordinator"),
             Self::Tokens => f.write_str(cbs::NODE),
             Self::Messages(entity) => entity.fmt(f),
             Self::Management(entity) => write!(f, "{entity}/{}", management::NODE),

@@ -25,6 +25,7 @@ pub mod state;
 pub mod terminus;
 #[cfg(test)]
 mod tests;
+pub mod transaction;
 pub mod value;
 
 pub use condition::AmqpError;

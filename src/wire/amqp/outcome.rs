@@ -35,7 +35,9 @@ impl Outcome {
     /// The outcome that `state` asks for; `None` for a state that ends nothing.
     pub fn of(state: &DeliveryState) -> Option<Self> {
         Some(match state {
-            DeliveryState::Received => return None,
+            DeliveryState::Received
+            | DeliveryState::Declared(_)
+            | DeliveryState::Transactional(_) => return None,
             DeliveryState::Accepted => Self::Complete,
             DeliveryState::Released => Self::Release,
             DeliveryState::Rejected(error) => {

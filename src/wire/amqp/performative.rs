@@ -119,6 +119,8 @@ pub struct Transfer {
     pub settled: Option<bool>,
     /// Another frame of the delivery follows.
     pub more: bool,
+    /// Says which transaction the message is part of, if it is.
+    pub state: Option<DeliveryState>,
     pub aborted: bool,
     /// What stands behind the performative: a part of the message.
     pub payload: Bytes,
@@ -341,7 +343,7 @@ impl Transfer {
         let settled = fields.optional("settled")?;
         let more = fields.or("more", false)?;
         fields.skip(); // rcv-settle-mode
-        fields.skip(); // state
+        let state = fields.optional("state")?;
         fields.skip(); // resume
         let aborted = fields.or("aborted", false)?;
         Ok(Self {
@@ -351,6 +353,7 @@ impl Transfer {
             message_format,
             settled,
             more,
+            state,
             aborted,
             payload,
         })
@@ -365,7 +368,7 @@ impl Transfer {
             self.settled.into(),
             self.more.then_some(true).into(),
             Value::Null, // rcv-settle-mode
-            Value::Null, // state
+            self.state.as_ref().into(),
             Value::Null, // resume
             self.aborted.then_some(true).into(),
         ]

@@ -1,5 +1,7 @@
 //! What became of a delivery.
 
+use bytes::Bytes;
+
 use crate::wire::amqp::condition::AmqpError;
 use crate::wire::amqp::fields::Fields;
 use crate::wire::amqp::value::{FromValue, Map, Value};
@@ -9,6 +11,8 @@ const ACCEPTED: u64 = 0x24;
 const REJECTED: u64 = 0x25;
 const RELEASED: u64 = 0x26;
 const MODIFIED: u64 = 0x27;
+const DECLARED: u64 = 0x33;
+const TRANSACTIONAL: u64 = 0x34;
 
 /// The state of a delivery.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +23,18 @@ pub enum DeliveryState {
     Rejected(Option<AmqpError>),
     Released,
     Modified(Modified),
+    /// A transaction has begun, with this id.
+    Declared(Bytes),
+    /// Of what is part of a transaction.
+    Transactional(Transactional),
+}
+
+/// What becomes of a delivery if a transaction is committed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transactional {
+    pub transaction: Bytes,
+    /// None of a message that is sent.
+    pub outcome: Option<Box<DeliveryState>>,
 }
 
 /// A delivery that comes back changed.
@@ -30,7 +46,8 @@ pub struct Modified {
 }
 
 impl FromValue for DeliveryState {
-    const KIND: &'static str = "accepted, rejected, released, modified or received";
+    const KIND: &'static str =
+        "accepted, rejected, released, modified, received, declared or transactional-state";
 
     fn from_value(value: Value) -> Option<Self> {
         let Value::Described(described) = value else {
@@ -47,6 +64,11 @@ impl FromValue for DeliveryState {
                 delivery_failed: fields.optional("delivery-failed").ok()?,
                 undeliverable_here: fields.optional("undeliverable-here").ok()?,
                 annotations: fields.or("message-annotations", Map::new()).ok()?,
+            }),
+            DECLARED => Self::Declared(fields.required("txn-id").ok()?),
+            TRANSACTIONAL => Self::Transactional(Transactional {
+                transaction: fields.required("txn-id").ok()?,
+                outcome: fields.optional("outcome").ok()?.map(Box::new),
             }),
             _ => return None,
         })
@@ -69,6 +91,14 @@ impl From<&DeliveryState> for Value {
                     annotations.into(),
                 ];
                 (MODIFIED, fields)
+            }
+            DeliveryState::Declared(id) => (DECLARED, vec![id.clone().into()]),
+            DeliveryState::Transactional(part) => {
+                let fields = vec![
+                    part.transaction.clone().into(),
+                    part.outcome.as_deref().into(),
+                ];
+                (TRANSACTIONAL, fields)
             }
         };
         Value::composite(descriptor, fields)

@@ -498,7 +498,10 @@ impl Play {
         let is_held = self.sessions.is_held_by(&name, held.token, now);
         let lost = || ReceiveError::from(SessionError::LockLost);
         let change = match self.dice.weighted(&[40, 15, 10, 10, 5, 10, 5]) {
-            0 => return drop(self.receive_from(at, SubQueue::Pending, Some(held)).await),
+            0 => {
+                self.receive_from(at, SubQueue::Pending, Some(held)).await;
+                return;
+            }
             1 => {
                 let renewed = self
                     .grid()

@@ -1,0 +1,92 @@
+//! What clients ask of the coordinator of transactions (AMQP 1.0, part 4).
+
+use bytes::Bytes;
+
+use crate::wire::amqp::condition::{AmqpError, DECODE_ERROR};
+use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::message::Message;
+use crate::wire::amqp::value::{FromValue, Value};
+
+/// Types have a number and a name, and clients use either.
+const DECLARE: (u64, &str) = (0x31, "amqp:declare:list");
+const DISCHARGE: (u64, &str) = (0x32, "amqp:discharge:list");
+
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A new transaction.
+    Declare,
+    /// The end of one: its changes are made, or forgotten if it is to `fail`.
+    Discharge { transaction: Bytes, fail: bool },
+}
+
+impl Request {
+    /// Reads the body of a message.
+    pub fn parse(message: &Message) -> Result<Self, AmqpError> {
+        Self::read(message).ok_or_else(|| {
+            let problem = "the coordinator of transactions takes a declare or a discharge";
+            AmqpError::new(DECODE_ERROR, problem)
+        })
+    }
+
+    fn read(message: &Message) -> Option<Self> {
+        let Value::Described(described) = message.body_value().ok()?? else {
+            return None;
+        };
+        let (descriptor, content) = *described;
+        let is = |(number, name)| match descriptor.as_text() {
+            Some(text) => text == name,
+            None => u64::from_value(descriptor.clone()) == Some(number),
+        };
+        if is(DECLARE) {
+            return Some(Self::Declare);
+        }
+        let mut fields = Fields::of("a discharge", content).ok()?;
+        is(DISCHARGE).then_some(())?;
+        Some(Self::Discharge {
+            transaction: fields.required("txn-id").ok()?,
+            fail: fields.or("fail", false).ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::amqp::message::Properties;
+    use crate::wire::amqp::value::Map;
+
+    fn asked(descriptor: Value, fields: Vec<Value>) -> Option<Request> {
+        let body = Value::Described(Box::new((descriptor, Value::List(fields))));
+        let message = Message::of(&Properties::default(), Map::new(), body);
+        Request::parse(&message).ok()
+    }
+
+    #[test]
+    fn requests_are_named_by_number_or_name() {
+        let id = Bytes::from_static(b"7");
+        let fields = || vec![id.clone().into(), Value::Bool(true)];
+        let ended = Request::Discharge {
+            transaction: id.clone(),
+            fail: true,
+        };
+        for (descriptor, fields, expected) in [
+            (
+                Value::Ulong(0x31),
+                vec![Value::Null],
+                Some(Request::Declare),
+            ),
+            (
+                Value::symbol("amqp:declare:list"),
+                vec![],
+                Some(Request::Declare),
+            ),
+            (Value::Ulong(0x32), fields(), Some(ended.clone())),
+            (Value::symbol("amqp:discharge:list"), fields(), Some(ended)),
+            (Value::Ulong(0x32), vec![], None),
+            (Value::Ulong(0x33), fields(), None),
+        ] {
+            assert_eq!(asked(descriptor, fields), expected);
+        }
+    }
+}
