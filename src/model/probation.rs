@@ -193,6 +193,16 @@ impl Health {
         }
     }
 
+    /// The same without a probation, and as if the receiver had not said that it is gone.
+    #[must_use]
+    pub fn without_probation(self) -> Self {
+        Self {
+            probation: None,
+            gone_since: None,
+            ..self
+        }
+    }
+
     /// The same with the probe on the wire, or not.
     #[must_use]
     pub fn probing(self, probing: bool) -> Self {

@@ -109,21 +109,35 @@ impl HealthBook {
         }
     }
 
-    /// Resets the health: whatever was wrong has been repaired.
+    /// Resets the health: there is another endpoint.
     pub(in crate::broker) fn reset_health(
         &mut self,
         subscription: SubscriptionId,
         now: Timestamp,
     ) -> Change {
+        self.change(subscription, Health::default(), now)
+    }
+
+    /// Whatever was wrong may have been repaired. It is failing until an attempt has shown that it has been.
+    pub(in crate::broker) fn end_probation(
+        &mut self,
+        subscription: SubscriptionId,
+        now: Timestamp,
+    ) -> Change {
+        let health = self.of(subscription).without_probation();
+        self.change(subscription, health, now)
+    }
+
+    fn change(&mut self, of: SubscriptionId, health: Health, now: Timestamp) -> Change {
         let entry = Entry {
-            health: Health::default(),
+            health,
             reset_at: Some(now),
             probe: None,
         };
-        let before = self.entries.insert(subscription, entry);
+        let before = self.entries.insert(of, entry);
         Change {
             before: before.unwrap_or_default().health,
-            after: entry.health,
+            after: health,
         }
     }
 
@@ -203,5 +217,16 @@ mod tests {
         assert_eq!(book.of(A), Health::default());
         failures(&mut book, A, 10, 5);
         assert!(book.of(A).probation.is_some());
+    }
+
+    #[test]
+    fn an_endpoint_that_may_have_been_repaired_is_failing_until_an_attempt_succeeds() {
+        let mut book = HealthBook::new(ProbationRules::default(), TimeScale::REAL);
+        failures(&mut book, A, 10, 0);
+        book.end_probation(A, Timestamp::from_ms(5));
+        let health = book.of(A);
+        assert_eq!((health.failures, health.probation), (10, None));
+        failures(&mut book, A, 1, 5);
+        assert!(book.of(A).probation.is_some(), "one more failure is enough");
     }
 }

@@ -504,9 +504,10 @@ impl Broker {
         }
     }
 
-    /// Resets the health of the receiver, and delivers what is due.
+    /// Ends the probation of the receiver, and delivers what is due.
     pub(super) fn resume_deliveries(&self, id: SubscriptionId, now: Timestamp) {
-        self.reset_health(id, now);
+        let change = self.health().end_probation(id, now);
+        self.note_probation(id, change);
         self.set_free(id, now);
     }
 
