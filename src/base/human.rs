@@ -52,9 +52,13 @@ pub fn date_time_ms(at: Timestamp) -> String {
     at.to_string().trim_end_matches('Z').replace('T', " ")
 }
 
-/// `512 B`, `1.5 KiB`, `1.0 MiB`, `2.0 GiB`.
+/// `512 B`, `1.5 KiB`, `1 MiB`, `2 GiB`.
 pub fn bytes(bytes: u64) -> String {
-    ByteSize(bytes).display().iec().to_string()
+    ByteSize(bytes)
+        .display()
+        .iec()
+        .to_string()
+        .replace(".0 ", " ")
 }
 
 #[cfg(test)]
@@ -103,8 +107,8 @@ mod tests {
             (0, "0 B"),
             (1_023, "1023 B"),
             (1_536, "1.5 KiB"),
-            (1_048_576, "1.0 MiB"),
-            (2_147_483_648, "2.0 GiB"),
+            (1_048_576, "1 MiB"),
+            (2_147_483_648, "2 GiB"),
         ] {
             assert_eq!(bytes(number), text);
         }

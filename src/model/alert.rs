@@ -153,7 +153,10 @@ impl AlertCondition {
             Self::DeadLetters { count, minutes } => {
                 format!("At least {count} dead letters within {minutes} min")
             }
-            Self::DiskSpace { megabytes } => format!("Less than {megabytes} MiB of disk free"),
+            Self::DiskSpace { megabytes } => {
+                let least = bytes(mebibytes(*megabytes));
+                format!("Less than {least} of disk free")
+            }
             Self::NoEvents { topic, minutes } => {
                 format!("No event on topic {topic} for {minutes} min")
             }
@@ -241,10 +244,14 @@ fn failing(of: &str, health: &EndpointHealth, minutes: u32, now: Timestamp) -> O
     }
 }
 
+fn mebibytes(count: u32) -> u64 {
+    u64::from(count) << 20
+}
+
 /// It is over once a tenth more is free, so that one that is just about full does not come and go.
 fn low_disk(free: Option<u64>, megabytes: u32) -> Vec<Finding> {
     const OBJECT: &str = "disk";
-    let least = u64::from(megabytes) << 20;
+    let least = mebibytes(megabytes);
     let finding = match free {
         Some(free) if free < least => Some(certain(OBJECT, format!("{} free", bytes(free)))),
         Some(free) if free >= least + least / 10 => None,

@@ -126,8 +126,8 @@ mod tests {
         for (name, written, expected) in [
             ("delivery.response_deadline_s", "30", "30 s"),
             ("retention.hours", "168", "7 d"),
-            ("storage.min_free_mb", "512", "512.0 MiB"),
-            ("publish.bytes_max", "1048576", "1.0 MiB"),
+            ("storage.min_free_mb", "512", "512 MiB"),
+            ("publish.bytes_max", "1048576", "1 MiB"),
             ("http.connections_max", "10000", "10,000"),
             ("admin.enabled", "true", "On"),
             ("probation.mode", "\"hold\"", "Hold"),

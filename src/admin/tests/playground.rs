@@ -119,7 +119,7 @@ async fn wrong_input_is_told_by_its_field() {
             FILTER,
             vec![("event", EVENT), ("filter", &long)],
             "filter",
-            "more than the 64.0 KiB",
+            "more than the 64 KiB",
         ),
         (
             FILTER,

@@ -41,7 +41,7 @@ mod tests {
                 b"[1]",
                 2_048,
                 "[1]",
-                "2.0 KiB, of which this is the beginning",
+                "2 KiB, of which this is the beginning",
             ),
             (b"[1", 2, "[1", "2 B"),
             (b"a\xff\0", 3, "a\u{fffd}\\u{0}", "3 B"),

@@ -101,7 +101,7 @@ mod tests {
             "wouldGoNow": {"events": 3, "deliveries": 4, "dataBytes": 9, "isPartial": true}});
         let text = STORAGE.text(&report, Screen::default());
         for words in [
-            "2.0 KiB",
+            "2 KiB",
             "168 h",
             "dead letters kept for    no limit",
             "database limit           none",

@@ -249,7 +249,7 @@ fn every_condition_finds_what_it_is_about() {
     check(
         AlertCondition::DiskSpace { megabytes: 2 },
         &facts,
-        "Low disk space: disk | disk: 1.0 MiB free",
+        "Low disk space: disk | disk: 1 MiB free",
     );
     check(AlertCondition::DiskSpace { megabytes: 1 }, &facts, "");
     let quiet = "No events: orders | orders: no event since 2026-11-21 06:40:00 UTC";
