@@ -29,7 +29,12 @@ function addCopyButtons(part) {
       }
       setTimeout(() => say("Copy"), 2_000);
     });
-    if (source.parentElement.matches("pre")) source.before(button);
+    // Over a text that scrolls it would lie on what scrolls below it.
+    const head = source.closest("pre")?.parentElement.querySelector(":scope > .bar");
+    const tools = head?.querySelector(".tools");
+    button.classList.toggle("push", Boolean(head && !tools));
+    if (head) (tools ?? head).append(button);
+    else if (source.parentElement.matches("pre")) source.before(button);
     else source.after(button);
   }
 }
@@ -207,12 +212,16 @@ let stream;
 let clock;
 let leaving = false;
 
-// A reader who writes, or has marked something, is not disturbed.
+// How long what an action had to say stays beside what it is about.
+const SAID_MS = 8_000;
+
+// A reader who writes, has marked something, or reads what an action had to say is not disturbed.
 function isBusy() {
   const focus = document.activeElement;
   const writes = content.contains(focus) && focus.matches("input:not([type=radio]), select, textarea");
   const marks = content.querySelector("tbody input:checked") !== null;
-  return leaving || writes || marks || !getSelection().isCollapsed;
+  const reads = performance.now() < SAID_MS && content.querySelector(".flash") !== null;
+  return leaving || writes || marks || reads || !getSelection().isCollapsed;
 }
 
 async function readAgain() {
@@ -224,8 +233,7 @@ async function readAgain() {
   }
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (isBusy()) return;
-  replace("content", page);
-  replace("clock", page);
+  for (const id of ["content", "nav", "clock"]) replace(id, page);
 }
 
 // What was open stays open, and what had the focus keeps it. Parts with an id are known again wherever

@@ -161,36 +161,6 @@ struct Confirm {
     action: String,
 }
 
-pub(crate) struct Done {
-    pub(crate) flash: Flash,
-    /// `None` for the page of the subject.
-    leads_to: Option<String>,
-}
-
-impl Done {
-    pub(crate) fn well(text: impl Into<String>) -> Self {
-        Flash::done(text).into()
-    }
-
-    /// It did not work, for a reason that is no fault of the address.
-    pub(crate) fn failed(text: impl Into<String>) -> Self {
-        Flash::failed(text).into()
-    }
-
-    /// The same where the subject has no page any more.
-    pub(crate) fn leading_to(self, page: impl Into<String>) -> Self {
-        let leads_to = Some(page.into());
-        Self { leads_to, ..self }
-    }
-}
-
-impl From<Flash> for Done {
-    fn from(flash: Flash) -> Self {
-        let leads_to = None;
-        Self { flash, leads_to }
-    }
-}
-
 pub(crate) async fn ask<S: Subject>(
     call: Call<S>,
     label: &'static str,
@@ -204,13 +174,13 @@ pub(crate) async fn ask<S: Subject>(
 /// Does it, and leads to the page that it was sent from, or to that of its subject.
 pub(crate) async fn carry_out<S: Subject>(
     call: Call<S>,
-    run: impl AsyncFnOnce(Call<S>) -> PageResult<Done>,
+    run: impl AsyncFnOnce(Call<S>) -> PageResult<Flash>,
 ) -> PageResult {
     let (visitor, page) = (call.visitor.clone(), call.of.page());
     let back = Some(call.form.raw(BACK).to_owned()).filter(|back| paths::is_page(back));
-    let done = run(call).await?;
-    let leads_to = back.or(done.leads_to).unwrap_or(page);
-    visitor.leave(done.flash, &leads_to).await
+    let said = run(call).await?;
+    let leads_to = back.or(said.leads_to.clone()).unwrap_or(page);
+    visitor.leave(said, &leads_to).await
 }
 
 /// A button of an action: a form of its own, or a link to its question; nothing for whoever may not press it.

@@ -244,7 +244,7 @@ fn any_user(path: &'static str, handler: Handler) -> Page {
     for_roles(path, Role::Viewer, Role::Viewer, handler)
 }
 
-fn action<S: Subject, R: Future<Output = PageResult<Done>> + Send + 'static>(
+fn action<S: Subject, R: Future<Output = PageResult<Flash>> + Send + 'static>(
     path: &'static str,
     role: Role,
     label: &'static str,

@@ -103,15 +103,21 @@ impl SiteMap {
     }
 
     /// The page of the navigation that the page at `path` belongs to. Names stand behind what they are names
-    /// of, so every other part of a path is one: `/topics/orders/subscriptions/billing`. `new-topic` belongs to topics.
+    /// of, so every other part of a path is one: `/topics/orders/subscriptions/billing`. `new-topic` belongs to topics,
+    /// and `alert-rules` to alerts.
     fn listed_at(&self, path: &str) -> Option<&'static str> {
         let path = path.strip_prefix("/admin")?;
         let parts = path.trim_matches('/').split('/').step_by(2);
         let listed = |part: &str| {
+            let (part, noun) = (
+                format!("/{part}"),
+                part.strip_prefix("new-").unwrap_or(part),
+            );
             let mut pages = self.pages.iter().filter(|page| page.nav.is_some());
-            pages.find(|page| match part.strip_prefix("new-") {
-                Some(noun) => page.path.strip_suffix('s') == Some(&format!("/{noun}")),
-                None => page.path[1..] == *part,
+            pages.find(|page| {
+                let own = page.path.strip_suffix('s').unwrap_or(page.path);
+                let rest = noun.strip_prefix(&own[1..]);
+                page.path == part || rest.is_some_and(|it| it.is_empty() || it.starts_with('-'))
             })
         };
         parts.filter_map(listed).last().map(|page| page.path)
@@ -181,6 +187,8 @@ mod tests {
                 "/admin/topics/orders/new-subscription",
                 Some("Subscriptions"),
             ),
+            ("/admin/alert-rules/disk-space/edit", Some("Alerts")),
+            ("/admin/new-alert-channel", Some("Alerts")),
             ("/admin/topicsandmore", None),
             ("/admin/login", None),
         ] {

@@ -152,8 +152,14 @@ impl State<'_> {
             }
             Status::Active if self.is_dead_lettering() => {
                 self.dead_letters.most.map(|(reason, count)| {
-                    let dead = print::plural(count, "dead letter", "dead letters");
-                    format!("{} ({dead})", response::of_reason(reason))
+                    let all = self.dead_letters.count;
+                    let dead = print::plural(all, "dead letter", "dead letters");
+                    let part = if count < all {
+                        format!("{count} of ")
+                    } else {
+                        String::new()
+                    };
+                    format!("{} ({part}{dead})", response::of_reason(reason))
                 })
             }
             Status::Active if self.is_failing() => {

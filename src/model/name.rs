@@ -25,6 +25,14 @@ pub struct InvalidName {
     problem: String,
 }
 
+impl InvalidName {
+    /// The same of a thing of another kind, whose names follow the same rules.
+    #[must_use]
+    pub fn of(self, what: &'static str) -> Self {
+        Self { what, ..self }
+    }
+}
+
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

@@ -27,6 +27,13 @@ testBothWays("a channel is made and tested, an endpoint fires, and a rule is dis
   await ann.type("Name", "chat");
   await ann.page.getByLabel("Kind", { exact: true }).selectOption("Webhook");
   assert.ok(!(await ann.page.getByLabel("Mail server", { exact: true }).isVisible()));
+  for (const [service, fields] of [["Slack", ["URL"]], ["PagerDuty", ["Token"]], ["ntfy", ["URL", "Token"]]]) {
+    await ann.page.getByLabel("Service", { exact: true }).selectOption(service);
+    for (const field of ["URL", "Token"]) {
+      const isShown = await ann.page.getByLabel(field, { exact: true }).isVisible();
+      assert.equal(isShown, fields.includes(field), `${field} of ${service}`);
+    }
+  }
   await ann.page.getByLabel("Service", { exact: true }).selectOption("Any other, as JSON");
   assert.deepEqual(await ann.barriers(), []);
   await ann.press("Create channel");
@@ -38,6 +45,9 @@ testBothWays("a channel is made and tested, an endpoint fires, and a rule is dis
   await ann.isTold("Test message sent to chat. Answer: 200 OK");
   assert.equal((await chat.waitFor(1))[0].body.subject, "Test message");
   await row(ann, /chat/).getByText("Working").waitFor();
+  await ann.follow("chat");
+  await ann.press("Save and send test");
+  await ann.isTold("Test message sent to chat. Answer: 200 OK");
   assert.ok(!(await ann.page.content()).includes("hush"), "the URL is a secret");
 
   const topic = await appliance.createTopic("orders");
@@ -55,7 +65,7 @@ testBothWays("a channel is made and tested, an endpoint fires, and a rule is dis
   await billing.waitFor(1);
   await ann.comesToSee("1 alert is firing.");
   await ann.sees("orders/billing", "dead letters within 5 min: 1");
-  assert.equal((await chat.waitFor(2))[1].body.subject, "Dead letters: orders/billing");
+  assert.equal((await chat.waitFor(3))[2].body.subject, "Dead letters: orders/billing");
   assert.deepEqual(await ann.barriers(), []);
   await ann.comesToSee("Sent");
 

@@ -35,7 +35,9 @@ testBothWays("an endpoint fails, and is helped", async (t, options) => {
   await appliance.subscribe(topic, "crm", crm.url, of("Lost"));
   await crm.stop();
   billing.script(...Array(EVENTS + 1).fill(404)); // which holds deliveries for five minutes
+  await ann.page.goto("/admin/subscriptions");
   await appliance.publish(topic, [...orders(EVENTS, "Paid"), order("lost", "Lost")]);
+  await isCountedAlike(ann);
 
   await saysUntilWhenItIsHeld(ann);
   await saysWhatWasAnswered(ann);
@@ -53,6 +55,15 @@ const region = (ann, name) => ann.page.getByRole("region", { name, exact: true }
 const row = (ann, name) => ann.page.getByRole("row").filter({ has: ann.page.getByRole("rowheader", { name }) });
 const article = (ann, name) => ann.page.getByRole("article", { name, exact: true });
 const hasText = (locator, text) => locator.filter({ hasText: text }).filter({ visible: true }).first().waitFor();
+
+/** The navigation counts what the page does, also when the page reads itself again. */
+async function isCountedAlike(ann) {
+  await ann.comesToSee("On probation");
+  const count = (navigation, link) =>
+    ann.page.getByRole("navigation", { name: navigation, exact: true }).getByRole("link", { name: link }).locator(".count");
+  const digits = async (counted) => (await counted.innerText()).match(/\d+$/)[0];
+  assert.equal(await digits(count("Pages", /^Subscriptions/)), await digits(count("State", /^Needs attention/)));
+}
 
 async function saysUntilWhenItIsHeld(ann) {
   await ann.page.goto(BILLING);
@@ -102,9 +113,13 @@ async function isRetriedNow(ann, receiver) {
   const before = receiver.deliveries.length;
   await ann.page.goto(BILLING);
   await ann.press("Retry now");
-  await ann.isTold("One attempt is made now.");
-  await receiver.waitFor(before + 1);
+  await ann.isTold("404 Not Found after");
+  await ann.isTold(/; next attempt .*\d+:\d\d \(in \d+ min\)/);
+  assert.equal(receiver.deliveries.length, before + 1);
   await ann.sees("On probation");
+  const bottom = async (locator) => (({ y, height }) => y + height)(await locator.boundingBox());
+  const { y } = await ann.page.getByRole("heading", { level: 1 }).boundingBox();
+  assert.ok((await bottom(ann.page.getByRole("status"))) <= y, "the notice covers nothing");
 }
 
 async function isValidatedAgain(ann, receiver) {
@@ -113,8 +128,11 @@ async function isValidatedAgain(ann, receiver) {
   await ann.page.getByLabel("More actions").click();
   await ann.press("Validate again");
   await ann.isTold("The endpoint agreed to receive events.");
-  await ann.comesToSee("Active");
+  await ann.sees("Failing"); // until an attempt has shown that it works
   assert.equal(await ann.page.locator("#notice").filter({ hasText: "probation" }).count(), 0);
+  await ann.press("Retry now");
+  await ann.isTold("Delivered: 200 OK after");
+  await ann.sees("Active");
 }
 
 async function listsAttempts(ann, appliance, topic, receiver) {

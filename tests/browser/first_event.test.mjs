@@ -38,7 +38,7 @@ testBothWays("through failures to a delivery, without waiting for the schedule",
   await ann.press("Publish an event that is rejected"); // it has an inspector of its own
   await ann.comesToSee("A 400 is never retried: the event has become a dead letter.");
   await ann.press("Retry now");
-  await ann.isTold("The next attempt is made now.");
+  await ann.isTold("503 Service Unavailable after");
   await ann.comesToSee("2 attempts of 30");
   await ann.press("Retry now");
   await ann.comesToSee("After two failures it has been delivered.");

@@ -258,7 +258,11 @@ const STATES = [
   ["API of Service Bus", "/admin/api/peekLockDeadLetterInNamespace"],
   ["no such page", "/admin/nowhere"],
   ["no such event", "/admin/events/999"],
-  ["menu open", "/admin/events", (ann) => ann.openMenu()],
+  ["menu open", "/admin/events", async (ann) => {
+    await ann.page.setViewportSize({ width: 390, height: 844 });
+    await ann.openMenu();
+  }],
+  ["actions open", BILLING, (ann) => ann.page.getByLabel("More actions").click()],
   ["more filters", "/admin/events?type=Order.*&from=2026-11-21T06:40"],
 ];
 
@@ -295,6 +299,7 @@ test("pages in use", async (t) => {
   const ann = await signedIn();
   for (const [name, url, act] of [...PAGES, ...STATES]) {
     await t.test(name, async () => {
+      await ann.page.setViewportSize(LAPTOP.viewport);
       await ann.page.goto(url);
       await act?.(ann);
       await judge(ann, name);

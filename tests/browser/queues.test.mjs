@@ -91,7 +91,7 @@ async function change(ann) {
 async function remove(ann) {
   await ann.page.getByLabel("More actions").click();
   await ann.follow("Delete…");
-  await ann.sees("1 message would be dropped");
+  await ann.sees("1 message is dropped");
   await ann.press("Delete");
   await ann.isTold("Queue jobs has been deleted.");
   await ann.sees("No queues yet.");

@@ -25,6 +25,8 @@ pub(crate) struct Bulk<S: 'static> {
     pub(crate) verb: &'static str,
     pub(crate) changes: fn(&S) -> bool,
     pub(crate) consequence: &'static str,
+    /// What is said where nothing of the selection changes.
+    pub(crate) otherwise: &'static str,
 }
 
 impl<S: Selectable> Bulk<S> {
@@ -34,7 +36,7 @@ impl<S: Selectable> Bulk<S> {
 
     pub(crate) fn handler<R>(&'static self, run: fn(Call<S>) -> R) -> MethodRouter<Arc<Site>>
     where
-        R: Future<Output = PageResult<Done>> + Send + 'static,
+        R: Future<Output = PageResult<Flash>> + Send + 'static,
     {
         get(|RawQuery(query), call: Call| self.ask(call, query))
             .post(move |RawQuery(query), call: Call| self.run(call, query, run))
@@ -45,17 +47,18 @@ impl<S: Selectable> Bulk<S> {
         let selected = selected::<S>(&call.site, query).await?;
         let (changed, unchanged): (Vec<_>, Vec<_>) =
             selected.iter().partition(|each| (self.changes)(each));
-        if selected.is_empty() {
-            let nothing = Flash::failed("Nothing is selected.");
-            return visitor.leave(nothing, S::LIST).await;
+        if changed.is_empty() {
+            let nothing = match unchanged.is_empty() {
+                true => "Nothing is selected.",
+                false => self.otherwise,
+            };
+            return visitor.leave(Flash::failed(nothing), S::LIST).await;
         }
         let verb = self.verb;
         let button = format!("{verb} {}", counted::<S>(changed.len()));
-        let mut question = Question::new(format!("{button}?"));
-        if !changed.is_empty() {
-            let named = format!("{verb} {}.", named(&changed));
-            question = question.would(named).would(self.consequence);
-        }
+        let named = format!("{verb} {}.", named(&changed));
+        let question = Question::new(format!("{button}?"));
+        let mut question = question.would(named).would(self.consequence);
         if !unchanged.is_empty() {
             let count = counted::<S>(unchanged.len());
             question = question.would(format!("Nothing changes for {count} of the selection."));
@@ -66,7 +69,7 @@ impl<S: Selectable> Bulk<S> {
 
     async fn run<R>(&self, call: Call, query: Option<String>, run: fn(Call<S>) -> R) -> PageResult
     where
-        R: Future<Output = PageResult<Done>>,
+        R: Future<Output = PageResult<Flash>>,
     {
         let mut selected = selected::<S>(&call.site, query).await?;
         selected.retain(|each| (self.changes)(each));

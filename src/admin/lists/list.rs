@@ -33,6 +33,8 @@ pub(crate) struct List {
     /// What can be done with all rows that match, those of other pages too: the link, and what it says.
     pub(crate) all: Option<(String, String)>,
     pub(crate) shown: String,
+    /// What its head says where it is filtered, in the place of what it says of all rows.
+    pub(crate) lead: Option<String>,
     /// What the links to the first page, to the one in front and to the one behind say.
     pub(crate) turns: [&'static str; 3],
     pub(crate) first: Option<String>,
@@ -118,6 +120,24 @@ impl List {
         if self.is_blank {
             self.shown.clear();
         }
+    }
+
+    /// Tells how many of `all` match the filter, if there is one, as far as either is known.
+    pub(crate) fn of_matching(&mut self, count: Option<u64>, all: Option<u64>, many: &str) {
+        let of_all = all.map_or_else(String::new, |all| format!("of {} ", print::count(all)));
+        let lead = match count {
+            Some(1) => format!("1 {of_all}{many} matches this filter."),
+            Some(count) => format!("{} {of_all}{many} match this filter.", print::count(count)),
+            None => print::sentence(&format!("{many} that match this filter, newest first")),
+        };
+        let is_part = self.is_filtered || self.tabs.iter().skip(1).any(|tab| tab.current);
+        self.lead = is_part.then_some(lead);
+    }
+
+    /// The same of what is counted on its pages alone, which tells it while there is one page.
+    pub(crate) fn of_rows_matching(&mut self, count: usize, many: &str) {
+        let is_all = self.is_first() && self.older.is_none();
+        self.of_matching(is_all.then_some(count as u64), None, many);
     }
 
     pub(crate) fn is_whole(&self) -> bool {

@@ -50,6 +50,7 @@ pub(crate) async fn list(
         list.export_note = format!("The newest {most} at most");
     }
     list.shown = print::plural(found.rows.len(), "entry", "entries");
+    list.of_rows_matching(found.rows.len(), "entries");
     answer!("pages/activity.html", &call.visitor, "Activity", {
         list: List = list,
         form: Filled<ActivityForm> = form,

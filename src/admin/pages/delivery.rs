@@ -1,8 +1,19 @@
 //! The life of a delivery: where it stands, every attempt so far, and what becomes of it next.
 
+use tokio::time::{sleep, timeout};
+
 use crate::admin::action::ActionButton;
 use crate::admin::pages::*;
 use crate::broker::RetryNowError;
+
+/// How long the answer to a form waits for what comes of the attempt that it has made: most endpoints answer sooner.
+const RESULT_WAIT: Duration = Duration::from_secs(3);
+
+/// The pause between two looks, of which a busy appliance would have one at every commit.
+const RESULT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Attempts of a subscription among which that of its probe is looked for.
+const NEWEST: usize = 5;
 
 /// A delivery of an event, of which an address tells the number.
 pub(crate) struct Delivery(DeliveryRow);
@@ -23,26 +34,102 @@ impl Subject for Delivery {
 }
 
 /// Makes a pending delivery due now; on probation, also the one attempt that decides how it goes on.
-pub(crate) async fn retry_now(call: Call<Delivery>) -> PageResult<Done> {
-    let (broker, Delivery(row)) = (&call.broker, &call.of);
+pub(crate) async fn retry_now(call: Call<Delivery>) -> PageResult<Flash> {
+    let done = retry(&call).await?;
+    Ok(done.about(call.of.0.id))
+}
+
+async fn retry(call: &Call<Delivery>) -> PageResult<Flash> {
+    let (broker, Delivery(row), since) = (&call.broker, &call.of, call.broker.clock().now());
     let (standing, of) = (&call.visitor.standing, row.subscription_id);
     let found = standing.registry.subscription(of);
     let state = found.map(|(_, each)| standing.of(each));
     if let Some(state) = state.filter(|state| state.is_stopped()) {
         let word = state.badge().word.to_lowercase();
-        return Ok(Done::failed(format!("Nothing is sent: {word}.")));
+        return Ok(Flash::failed(format!("Nothing is sent: {word}.")));
     }
     match broker.retry_now(call.by(), row.id).await {
         Ok(_) => {}
         Err(RetryNowError::Store(error)) => return Err(error.into()),
-        Err(error) => return Ok(Done::failed(sentence(&error.to_string()))),
+        Err(error) => return Ok(Flash::failed(sentence(&error.to_string()))),
     }
-    let mut said = "The next attempt is made now.";
     if state.is_some_and(|state| state.held_until().is_some()) {
         broker.retry_subscription_now(call.by(), of).await?;
-        said = "The endpoint is on probation: one attempt is made now. If it succeeds, the others follow.";
     }
-    Ok(Done::well(said))
+    came_of(call, of, row.id, since).await
+}
+
+/// What came of the attempt that is made since then: of the delivery, or of another one of its subscription that an
+/// endpoint on probation is tried with.
+pub(crate) async fn came_of(
+    site: &Site,
+    of: SubscriptionId,
+    delivery: DeliveryId,
+    since: Timestamp,
+) -> PageResult<Flash> {
+    let mut changes = site.views.changes();
+    let look = async {
+        loop {
+            if let Some(made) = made(site, of, delivery, since).await? {
+                return PageResult::Ok(Some(made));
+            }
+            if changes.changed().await.is_err() {
+                return Ok(None);
+            }
+            sleep(RESULT_PAUSE).await;
+        }
+    };
+    let Some((attempt, row)) = timeout(RESULT_WAIT, look).await.unwrap_or(Ok(None))? else {
+        let text = "The attempt is being made, and has no response yet.";
+        return Ok(Flash::done(text));
+    };
+    let held_until = site.broker.health_of(of).probation.map(|it| it.until);
+    let next = row
+        .next_attempt_at
+        .max(held_until)
+        .filter(|_| row.state == DeliveryState::Pending);
+    let came = response::of_attempt(&attempt);
+    let after = match attempt.result.outcome {
+        Outcome::TimedOut => String::new(),
+        _ => format!(" after {}", print::span(attempt.duration)),
+    };
+    Ok(match (row.state, next) {
+        (DeliveryState::Delivered, _) => Flash::done(format!("Delivered: {came}{after}.")),
+        (_, Some(at)) => {
+            let (at, wait) = (
+                Time::minute(at).text(),
+                print::relative(at, site.broker.clock().now()),
+            );
+            Flash::failed(format!("{came}{after}; next attempt {at} ({wait})."))
+        }
+        (state, None) => Flash::failed(format!(
+            "{came}{after}: {}.",
+            badge(state).word.to_lowercase()
+        )),
+    })
+}
+
+async fn made(
+    site: &Site,
+    of: SubscriptionId,
+    delivery: DeliveryId,
+    since: Timestamp,
+) -> PageResult<Option<(DeliveryAttempt, DeliveryRow)>> {
+    let is_new = |attempt: &DeliveryAttempt| attempt.started_at >= since;
+    if let Some(DeliveryDetail { row, attempts, .. }) = site.views.delivery(delivery).await?
+        && let Some(newest) = attempts.into_iter().next_back().filter(is_new)
+    {
+        return Ok(Some((newest, row)));
+    }
+    if site.broker.health_of(of).probation.is_none() {
+        return Ok(None);
+    }
+    let newest = site.views.recent_attempts(of, NEWEST).await?;
+    let Some(probe) = newest.into_iter().find(|each| is_new(&each.attempt)) else {
+        return Ok(None);
+    };
+    let detail = site.views.delivery(probe.delivery).await?;
+    Ok(detail.map(|detail| (probe.attempt, detail.row)))
 }
 
 #[derive(Template)]

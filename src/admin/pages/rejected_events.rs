@@ -44,6 +44,7 @@ pub(crate) async fn list(Query(form): Query<RejectionForm>, call: Call) -> PageR
     list.recipe = Recipe::list(&call, "rejectedEvents", "rejected list", &flags);
     list.shown = print::plural(found.rows.len(), "request", "requests");
     list.of_rows(found.rows.len());
+    list.of_rows_matching(found.rows.len(), "rejected requests");
     answer!("pages/rejected_events.html", &call.visitor, "Rejected events", {
         list: List = list,
         form: Filled<RejectionForm> = form,

@@ -135,7 +135,7 @@ pub(crate) async fn ask_to_cancel(call: Call<ReplayJob>) -> PageResult<Question>
         .dangerously())
 }
 
-pub(crate) async fn command(call: Call<ReplayJob>, command: ReplayCommand) -> PageResult<Done> {
+pub(crate) async fn command(call: Call<ReplayJob>, command: ReplayCommand) -> PageResult<Flash> {
     let id = call.of.id;
     let job = call.broker.command_replay(call.by(), id, command).await?;
     let word = match job.state {
@@ -144,5 +144,5 @@ pub(crate) async fn command(call: Call<ReplayJob>, command: ReplayCommand) -> Pa
         ReplayState::Completed => "is complete",
         ReplayState::Cancelled => "is cancelled",
     };
-    Ok(Done::well(format!("Replay job {id} {word}.")))
+    Ok(Flash::done(format!("Replay job {id} {word}.")))
 }

@@ -23,32 +23,32 @@ pub(crate) async fn list(call: Call) -> PageResult {
 }
 
 /// Ends every session but the visitor's.
-pub(crate) async fn end_all(call: Call) -> PageResult<Done> {
+pub(crate) async fn end_all(call: Call) -> PageResult<Flash> {
     Ok(end(&call, None).await?.leading_to("/admin/sessions"))
 }
 
-pub(crate) async fn end_others(call: Call) -> PageResult<Done> {
+pub(crate) async fn end_others(call: Call) -> PageResult<Flash> {
     let done = end(&call, Some(call.visitor.id)).await?;
     Ok(done.leading_to("/admin/account"))
 }
 
 /// Ends the sessions of one user, or of everybody, but the visitor's present one.
-pub(crate) async fn end<S>(call: &Call<S>, user: Option<UserId>) -> PageResult<Done> {
+pub(crate) async fn end<S>(call: &Call<S>, user: Option<UserId>) -> PageResult<Flash> {
     let (kept, by) = (call.visitor.session_key(), call.by().clone());
     let ended = call.people.accounts().end_sessions(user, kept, by).await?;
     let ended = print::plural(ended, "session has", "sessions have");
-    Ok(Done::well(format!("{ended} been ended.")))
+    Ok(Flash::done(format!("{ended} been ended.")))
 }
 
 /// Ends one session, whoever it belongs to.
-pub(crate) async fn end_one(call: Call) -> PageResult<Done> {
+pub(crate) async fn end_one(call: Call) -> PageResult<Flash> {
     let (accounts, by) = (call.people.accounts(), call.by().clone());
     let session = name_of(&call.names, "session").to_owned();
     accounts.end_session(session, by).await?;
-    Ok(Done::well("The session has been ended.").leading_to("/admin/sessions"))
+    Ok(Flash::done("The session has been ended.").leading_to("/admin/sessions"))
 }
 
-pub(crate) async fn end_own(call: Call) -> PageResult<Done> {
+pub(crate) async fn end_own(call: Call) -> PageResult<Flash> {
     let own = sessions_of(&call, Some(call.visitor.id)).await?;
     let session = name_of(&call.names, "session");
     if own.iter().all(|row| row.id != session) {

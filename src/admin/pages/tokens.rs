@@ -97,10 +97,10 @@ pub(crate) async fn ask_to_delete(call: Call<ApiToken>) -> PageResult<Question> 
         .dangerously())
 }
 
-pub(crate) async fn delete(call: Call<ApiToken>) -> PageResult<Done> {
+pub(crate) async fn delete(call: Call<ApiToken>) -> PageResult<Flash> {
     let ApiToken { id, name, .. } = &call.of;
     call.people.tokens().delete(call.by(), *id).await?;
-    Ok(Done::well(format!("Token {name} has been deleted.")))
+    Ok(Flash::done(format!("Token {name} has been deleted.")))
 }
 
 fn used(token: &ApiToken, now: Timestamp) -> String {

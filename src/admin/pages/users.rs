@@ -84,11 +84,11 @@ pub(crate) async fn show(call: Call<User>) -> PageResult {
     })
 }
 
-pub(crate) async fn change_role(call: Call<User>) -> PageResult<Done> {
+pub(crate) async fn change_role(call: Call<User>) -> PageResult<Flash> {
     let unknown = || PageError::Unreadable("There is no such role.".to_owned());
     let role = Role::parse(call.form.text("role")).ok_or_else(unknown)?;
     if role == call.of.role {
-        return Ok(Done::well(format!(
+        return Ok(Flash::done(format!(
             "No change: {} has this role.",
             call.of.name
         )));
@@ -101,7 +101,7 @@ pub(crate) async fn change_role(call: Call<User>) -> PageResult<Done> {
 }
 
 /// Keeps a user out, or lets one in again.
-pub(crate) async fn set_disabled(call: Call<User>, disabled: bool) -> PageResult<Done> {
+pub(crate) async fn set_disabled(call: Call<User>, disabled: bool) -> PageResult<Flash> {
     let patch = UserPatch {
         disabled: Some(disabled),
         ..UserPatch::default()
@@ -113,11 +113,11 @@ pub(crate) async fn set_disabled(call: Call<User>, disabled: bool) -> PageResult
     change(&call, patch, said).await
 }
 
-async fn change(call: &Call<User>, patch: UserPatch<'_>, said: &str) -> PageResult<Done> {
+async fn change(call: &Call<User>, patch: UserPatch<'_>, said: &str) -> PageResult<Flash> {
     match call.people.change(call.by(), &call.of, patch).await {
-        Ok(()) => Ok(Done::well(format!("{} {said}.", call.of.name))),
+        Ok(()) => Ok(Flash::done(format!("{} {said}.", call.of.name))),
         Err(PeopleError::Account(error @ AccountError::LastAdmin)) => {
-            Ok(Done::failed(sentence(&error.to_string())))
+            Ok(Flash::failed(sentence(&error.to_string())))
         }
         Err(error) => Err(error.into()),
     }
@@ -143,15 +143,15 @@ async fn find(site: &Site, id: UserId) -> PageResult<User> {
 }
 
 /// Removes the second factor of somebody who has lost it.
-pub(crate) async fn remove_second_factor(call: Call<User>) -> PageResult<Done> {
+pub(crate) async fn remove_second_factor(call: Call<User>) -> PageResult<Flash> {
     let User { id, name, .. } = &call.of;
     call.people.remove_second_factor(call.by(), *id).await?;
-    Ok(Done::well(format!(
+    Ok(Flash::done(format!(
         "{name} signs in with the password alone."
     )))
 }
 
-pub(crate) async fn end_sessions(call: Call<User>) -> PageResult<Done> {
+pub(crate) async fn end_sessions(call: Call<User>) -> PageResult<Flash> {
     sessions::end(&call, Some(call.of.id)).await
 }
 
@@ -172,9 +172,9 @@ pub(crate) async fn ask_to_delete(call: Call<User>) -> PageResult<Question> {
         .dangerously())
 }
 
-pub(crate) async fn delete(call: Call<User>) -> PageResult<Done> {
+pub(crate) async fn delete(call: Call<User>) -> PageResult<Flash> {
     let User { id, name, .. } = &call.of;
     let accounts = call.people.accounts();
     accounts.delete_user(*id, call.by().clone()).await?;
-    Ok(Done::well(format!("User {name} has been deleted.")).leading_to(PATH))
+    Ok(Flash::done(format!("User {name} has been deleted.")).leading_to(PATH))
 }

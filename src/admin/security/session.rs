@@ -127,6 +127,16 @@ impl Visitor {
         Ok(self)
     }
 
+    /// What the last action had to say; `None` where it is about a delivery, whose card says it.
+    pub(crate) fn said(&self) -> Option<&Flash> {
+        self.flash.as_ref().filter(|flash| flash.is_about(None))
+    }
+
+    pub(crate) fn said_of(&self, delivery: DeliveryId) -> Option<&Flash> {
+        let flash = self.flash.as_ref();
+        flash.filter(|flash| flash.is_about(Some(delivery)))
+    }
+
     pub(crate) fn as_reader(&self) -> Reader {
         let before = Reader::current();
         let zone = self.time_zone.as_deref().and_then(Zone::named);

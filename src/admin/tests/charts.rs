@@ -168,7 +168,7 @@ async fn many_subscriptions_are_paused_and_resumed_at_once() {
     person
         .open(&pause)
         .await
-        .expect(&["Nothing changes for 2 event subscriptions of the selection."]);
+        .expect(&["All that are selected are paused already."]);
     let resume = "/admin/subscriptions/resume?of=orders/crm";
     person
         .open(resume)

@@ -234,8 +234,6 @@ async fn a_paused_subscription_keeps_what_comes_and_goes_on() {
         .send_bare("/admin/deliveries/1/retry-now", &csrf)
         .await;
     tried.expect(&["Nothing is sent: paused."]);
-    let done = "The next attempt is made now.";
-    assert!(!tried.body.contains(done), "{}", tried.body);
     person.open(page).await;
     let resumed = person.send(&format!("{page}/resume"), &[]).await;
     resumed.expect(&["Resumed.", "Pause</button>", "Active"]);

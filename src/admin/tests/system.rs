@@ -39,7 +39,7 @@ async fn the_page_tells_how_things_stand() {
         "MIT OR Apache-2.0",
         "axum 0.8.9",
         "of 7",
-        "2 of 5 checks passed, 3 not run.",
+        "2 of 5 checks passed, 3 without a result.",
         "none since the start",
         "Not tested since the start.",
         "one or more of MIT, Zlib",

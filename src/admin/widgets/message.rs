@@ -7,6 +7,11 @@ use super::*;
 pub(crate) struct Flash {
     tone: Tone,
     text: String,
+    /// The delivery that it is about, whose card has it; else it stands at the head of the page.
+    about: Option<i64>,
+    /// The page that has it; `None` for that of the subject of the action.
+    #[serde(skip)]
+    pub(crate) leads_to: Option<String>,
 }
 
 #[derive(Clone, Debug, Template)]
@@ -22,13 +27,34 @@ part!(Flash, Empty);
 
 impl Flash {
     pub(crate) fn done(text: impl Into<String>) -> Self {
-        let (tone, text) = (Tone::Good, text.into());
-        Self { tone, text }
+        Self::new(Tone::Good, text)
     }
 
     pub(crate) fn failed(text: impl Into<String>) -> Self {
-        let (tone, text) = (Tone::Bad, text.into());
-        Self { tone, text }
+        Self::new(Tone::Bad, text)
+    }
+
+    fn new(tone: Tone, text: impl Into<String>) -> Self {
+        Self {
+            tone,
+            text: text.into(),
+            about: None,
+            leads_to: None,
+        }
+    }
+
+    pub(crate) fn about(self, delivery: DeliveryId) -> Self {
+        let about = Some(delivery.0);
+        Self { about, ..self }
+    }
+
+    pub(crate) fn leading_to(self, page: impl Into<String>) -> Self {
+        let leads_to = Some(page.into());
+        Self { leads_to, ..self }
+    }
+
+    pub(crate) fn is_about(&self, delivery: Option<DeliveryId>) -> bool {
+        self.about == delivery.map(|it| it.0)
     }
 }
 

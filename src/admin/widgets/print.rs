@@ -60,14 +60,14 @@ pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// `8 s`, `3 min`, `1 h 42 min`, `23 d`.
+/// `8 s`, `3 min`, `1 h 42 min`, `23 d`; hours and days alone are rounded.
 pub(crate) fn roughly(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
         0..60 => format!("{seconds} s"),
         60..36_000 => self::span(Duration::from_secs(seconds / 60 * 60)),
-        36_000..86_400 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", seconds / 86_400),
+        36_000..86_400 => format!("{} h", (seconds + 1_800) / 3_600),
+        _ => format!("{} d", (seconds + 43_200) / 86_400),
     }
 }
 
@@ -143,6 +143,7 @@ mod tests {
             (9 * 60_000, "in 9 min"),
             (-6_120_000, "1 h 42 min ago"),
             (-23 * 86_400_000, "23 d ago"),
+            (30 * 86_400_000 - 60_000, "in 30 d"),
         ] {
             let at = Timestamp::from_ms(now.as_ms() + offset_ms);
             assert_eq!(relative(at, now), text);

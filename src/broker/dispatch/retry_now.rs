@@ -68,28 +68,28 @@ impl Broker {
     }
 
     /// Makes one attempt for a subscription now: on probation its probe, whose outcome decides whether the
-    /// others go on, else that of the delivery which falls due first. It counts like any. Says whether there
-    /// was anything to deliver.
+    /// others go on, else that of the delivery which falls due first. It counts like any. Returns the delivery
+    /// that was made due; `None` if there was nothing to deliver.
     pub async fn retry_subscription_now(
         &self,
         by: &Caller,
         subscription: SubscriptionId,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Option<DeliveryId>, StoreError> {
         let registry = self.registry();
         let Some((topic, found)) = registry.subscription(subscription) else {
-            return Ok(false);
+            return Ok(None);
         };
         let target = Target::subscription(&topic.topic.name, &found.name);
         let audit = by.did(AuditAction::RetryNow, target);
         let Some(first) = self.store().views.first_pending(subscription).await? else {
-            return Ok(false);
+            return Ok(None);
         };
         let is_due = matches!(self.make_due(first, audit).await?, FreeSettled::Done(_));
         if is_due {
             self.health().probe_at(subscription, self.clock().now());
             self.note_change(subscription);
         }
-        Ok(is_due)
+        Ok(Some(first).filter(|_| is_due))
     }
 
     async fn make_due(&self, id: DeliveryId, audit: AuditEntry) -> Result<FreeSettled, StoreError> {

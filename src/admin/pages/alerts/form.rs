@@ -99,7 +99,7 @@ impl Sheet<()> for AlertChannelForm {
         let is_taken = |name: &AlertChannelName| known.iter().any(|each| each.name == *name);
         let (parse, read) = (AlertChannelName::parse, self.read(call, None));
         let (name, channel) = named(&self.0, "an alert channel", parse, is_taken, read)?;
-        put_channel(call, &name, channel).await
+        self.put(call, &name, channel).await
     }
 }
 
@@ -115,24 +115,27 @@ impl Sheet<StoredAlertChannel> for AlertChannelForm {
 
     async fn save(&self, call: &Call<StoredAlertChannel>) -> PageResult {
         let channel = self.read(call, Some(&call.of.channel))?;
-        put_channel(call, &call.of.name, channel).await
+        self.put(call, &call.of.name, channel).await
     }
 }
 
-async fn put_channel<S>(
-    call: &Call<S>,
-    name: &AlertChannelName,
-    channel: AlertChannel,
-) -> PageResult {
-    call.broker
-        .put_alert_channel(call.by(), name, channel)
-        .await?;
-    let said =
-        format!("Alert channel {name} has been saved. Test it to see whether messages arrive.");
-    call.visitor.leave(Flash::done(said), PAGE).await
-}
-
 impl AlertChannelForm {
+    /// Saves it, and sends a test message if that is the button that was pressed.
+    async fn put<S>(
+        &self,
+        call: &Call<S>,
+        name: &AlertChannelName,
+        channel: AlertChannel,
+    ) -> PageResult {
+        let put = call.broker.put_alert_channel(call.by(), name, channel);
+        put.await?;
+        let said = match self.0.raw("do") {
+            "test" => send_test(call, name).await?,
+            _ => Flash::done(format!("Alert channel {name} has been saved.")),
+        };
+        call.visitor.leave(said, PAGE).await
+    }
+
     /// What the form defines, or all that is wrong with it. Secrets that are left empty stay.
     fn read(
         &self,

@@ -88,11 +88,11 @@ impl Subject for StoredAlertChannel {
 }
 
 /// Enables or disables a rule.
-pub(crate) async fn enable(call: Call<StoredAlertRule>, enabled: bool) -> PageResult<Done> {
+pub(crate) async fn enable(call: Call<StoredAlertRule>, enabled: bool) -> PageResult<Flash> {
     let (name, mut rule) = (&call.of.name, call.of.rule.clone());
     rule.enabled = enabled;
     call.broker.put_alert_rule(call.by(), name, rule).await?;
-    Ok(Done::well(match enabled {
+    Ok(Flash::done(match enabled {
         true => format!("Alert rule {name} has been enabled."),
         false => format!("Alert rule {name} has been disabled."),
     }))
@@ -106,21 +106,23 @@ pub(crate) async fn ask_to_delete_rule(call: Call<StoredAlertRule>) -> PageResul
     )
 }
 
-pub(crate) async fn delete_rule(call: Call<StoredAlertRule>) -> PageResult<Done> {
+pub(crate) async fn delete_rule(call: Call<StoredAlertRule>) -> PageResult<Flash> {
     let name = &call.of.name;
     call.broker.delete_alert_rule(call.by(), name).await?;
-    Ok(Done::well(format!("Alert rule {name} has been deleted.")))
+    Ok(Flash::done(format!("Alert rule {name} has been deleted.")))
+}
+
+pub(crate) async fn test_channel(call: Call<StoredAlertChannel>) -> PageResult<Flash> {
+    send_test(&call, &call.of.name).await
 }
 
 /// Sends a test message, and says what the other side answered.
-pub(crate) async fn test_channel(call: Call<StoredAlertChannel>) -> PageResult<Done> {
-    let name = &call.of.name;
-    Ok(
-        match call.broker.test_alert_channel(call.by(), name).await? {
-            Ok(answer) => Done::well(format!("Test message sent to {name}. Answer: {answer}")),
-            Err(error) => Done::failed(format!("Test message to {name} failed: {error}")),
-        },
-    )
+async fn send_test<S>(call: &Call<S>, name: &AlertChannelName) -> PageResult<Flash> {
+    let sent = call.broker.test_alert_channel(call.by(), name).await?;
+    Ok(match sent {
+        Ok(answer) => Flash::done(format!("Test message sent to {name}. Answer: {answer}")),
+        Err(error) => Flash::failed(format!("Test message to {name} failed: {error}")),
+    })
 }
 
 pub(crate) async fn ask_to_delete_channel(call: Call<StoredAlertChannel>) -> PageResult<Question> {
@@ -131,10 +133,10 @@ pub(crate) async fn ask_to_delete_channel(call: Call<StoredAlertChannel>) -> Pag
     )
 }
 
-pub(crate) async fn delete_channel(call: Call<StoredAlertChannel>) -> PageResult<Done> {
+pub(crate) async fn delete_channel(call: Call<StoredAlertChannel>) -> PageResult<Flash> {
     let name = &call.of.name;
     call.broker.delete_alert_channel(call.by(), name).await?;
-    Ok(Done::well(format!(
+    Ok(Flash::done(format!(
         "Alert channel {name} has been deleted."
     )))
 }

@@ -60,6 +60,13 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         None => print::plural(rows, "dead letter", "dead letters"),
     };
     list.of_rows(found.rows.len());
+    let is_counted = list.is_first() && list.older.is_none();
+    let counted = matching.or_else(|| is_counted.then_some(rows));
+    list.of_matching(
+        counted,
+        Some(visitor.standing.dead_letters()),
+        DeadLetter::NOUN.1,
+    );
     let flags = search.flags(visitor.now);
     list.recipe = Recipe::list(&call, "deadLetters", "dead-letters list", &flags);
     let resubmit = format!("{LIST}/resubmit-all{}", search.query());
@@ -76,9 +83,9 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         (Some(_), None) if list.is_whole() => by_subscription(&summary, &found.rows, registry),
         (Some(_) | None, _) => GroupTable::default(),
     };
-    let chart = match list.is_first() {
-        true => Some(chart(&call, &filter.unwrap_or_default()).await?),
-        false => None,
+    let chart = match filter {
+        Some(of) if list.is_first() && rows > 0 && is_drawn(&of) => Some(chart(&call, &of).await?),
+        _ => None,
     };
     let rows = found.rows.into_iter().map(|row| row.seen_by(visitor.role));
     answer!("pages/dead_letters.html", visitor, "Dead letters", {
@@ -95,6 +102,16 @@ fn export(search: &Search, form: &str) -> String {
     let query = search.query();
     let sign = if query.is_empty() { '?' } else { '&' };
     format!("{LIST}/export{query}{sign}form={form}")
+}
+
+/// Whether charts know them: those of everything, of a topic, or of an event subscription.
+fn is_drawn(filter: &DeadLetterFilter) -> bool {
+    let plain = DeadLetterFilter {
+        topic: filter.topic,
+        subscription: filter.subscription,
+        ..DeadLetterFilter::default()
+    };
+    *filter == plain
 }
 
 async fn chart(call: &Call, filter: &DeadLetterFilter) -> Result<Traffic, StoreError> {

@@ -148,12 +148,12 @@ pub(crate) fn to_nobody_else(published_at: Timestamp, now: Timestamp) -> String 
     format!("The event was published {published}; no other subscription gets it.")
 }
 
-pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult<Done> {
+pub(crate) async fn resubmit(call: Call<DeadLetter>) -> PageResult<Flash> {
     let (id, event) = (call.of.detail.row.id, call.of.detail.row.event);
     let fresh = call.broker.resubmit(call.by(), id).await?;
     let said = format!("Dead letter {id} has been resubmitted as delivery {fresh}.");
     let page = format!("{}#delivery-{fresh}", paths::event_page(event));
-    Ok(Done::well(said).leading_to(page))
+    Ok(Flash::done(said).about(fresh).leading_to(page))
 }
 
 pub(crate) static RESUBMIT_SELECTED: Bulk<DeadLetter> = Bulk {
@@ -161,4 +161,5 @@ pub(crate) static RESUBMIT_SELECTED: Bulk<DeadLetter> = Bulk {
     verb: "Resubmit",
     changes: |each| each.obstacle.is_none(),
     consequence: "Each is delivered to its own subscription; attempts and time to live start now.",
+    otherwise: "None of those that are selected can be resubmitted.",
 };

@@ -78,6 +78,10 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     if list.tabs[0].current {
         list.of_rows(found.rows.len());
     }
+    match found.progress {
+        Some(_) => list.of_matching(None, None, "events"),
+        None => list.of_rows_matching(found.rows.len(), "events"),
+    }
     let export = link(&format!("{PATH}/export"), &form.pairs());
     list.export = Some(export).filter(|it| visitor.opens(it) && !found.rows.is_empty());
     let most = print::count(FILE_EVENTS_MAX as u64);

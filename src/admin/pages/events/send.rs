@@ -35,9 +35,11 @@ pub(crate) async fn ask_to_send(call: Call<Sending>) -> PageResult<Question> {
     )
 }
 
-pub(crate) async fn send(call: Call<Sending>) -> PageResult<Done> {
+pub(crate) async fn send(call: Call<Sending>) -> PageResult<Flash> {
     let Sending(StoredEvent { key, .. }, name) = &call.of;
     let delivery = call.broker.send_stored(call.by(), *key, name).await?;
     let said = format!("Delivery {delivery} of event {key} to {name} has been made.");
-    Ok(Done::well(said).leading_to(format!("{}#delivery-{delivery}", call.of.page())))
+    Ok(Flash::done(said)
+        .about(delivery)
+        .leading_to(format!("{}#delivery-{delivery}", call.of.page())))
 }

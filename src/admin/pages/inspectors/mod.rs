@@ -19,11 +19,20 @@ const SHOWN: usize = 20;
 const BODY_SHOWN: usize = 4_096;
 
 pub(crate) async fn list(call: Call) -> PageResult {
-    let inspectors = call.views.inspectors().await?;
+    let mut rows = Vec::new();
+    for inspector in call.views.inspectors().await? {
+        let newest = InspectedQuery {
+            before: None,
+            limit: 1,
+        };
+        let found = call.views.inspected(inspector.name.clone(), newest).await?;
+        rows.push((inspector, found.rows.into_iter().next()));
+    }
     let recipe = Recipe::list(&call, "inspectors", "inspectors list", &[]);
     answer!("pages/inspectors.html", &call.visitor, "Inspectors", {
-        list: List = List::whole(inspectors.len(), ["inspector", "inspectors"], recipe),
-        inspectors: Vec<Inspector> = inspectors,
+        list: List = List::whole(rows.len(), ["inspector", "inspectors"], recipe),
+        // Each with its newest request.
+        rows: Vec<(Inspector, Option<InspectedRequest>)> = rows,
         site: Arc<Site> = call.site,
     })
 }
@@ -119,11 +128,11 @@ pub(crate) async fn ask_to_clear(call: Call<Inspector>) -> PageResult<Question> 
     Ok(question("Clear", &call.of).would(then))
 }
 
-pub(crate) async fn clear(call: Call<Inspector>) -> PageResult<Done> {
+pub(crate) async fn clear(call: Call<Inspector>) -> PageResult<Flash> {
     let cleared = call.broker.clear_inspector(call.by(), &call.of.name);
     let cleared = cleared.await?;
     let said = print::plural(cleared, "request has been", "requests have been");
-    Ok(Done::well(format!("{said} deleted.")))
+    Ok(Flash::done(format!("{said} deleted.")))
 }
 
 pub(crate) async fn ask_to_delete(call: Call<Inspector>) -> PageResult<Question> {
@@ -137,10 +146,10 @@ pub(crate) async fn ask_to_delete(call: Call<Inspector>) -> PageResult<Question>
     })
 }
 
-pub(crate) async fn delete(call: Call<Inspector>) -> PageResult<Done> {
+pub(crate) async fn delete(call: Call<Inspector>) -> PageResult<Flash> {
     let name = &call.of.name;
     call.broker.delete_inspector(call.by(), name).await?;
-    Ok(Done::well(format!("Inspector {name} has been deleted.")).leading_to(LIST))
+    Ok(Flash::done(format!("Inspector {name} has been deleted.")).leading_to(LIST))
 }
 
 fn question(verb: &str, inspector: &Inspector) -> Question {
@@ -151,7 +160,7 @@ fn question(verb: &str, inspector: &Inspector) -> Question {
 }
 
 /// Subscribes the inspector to the topic of the form, under its own name.
-pub(crate) async fn subscribe(call: Call<Inspector>) -> PageResult<Done> {
+pub(crate) async fn subscribe(call: Call<Inspector>) -> PageResult<Flash> {
     let inspector = &call.of.name;
     let topic = call.custom_topic(call.form.text("topic"))?;
     let of = &topic.topic.name;
@@ -160,8 +169,8 @@ pub(crate) async fn subscribe(call: Call<Inspector>) -> PageResult<Done> {
     let well = format!("The events of {of} are delivered to this inspector now.");
     let failed = format!("The topic {of} has an event subscription {inspector} already.");
     match deliver_to(&call, &topic, name, inspector, None).await? {
-        true => Ok(Done::well(well)),
-        false => Ok(Done::failed(failed)),
+        true => Ok(Flash::done(well)),
+        false => Ok(Flash::failed(failed)),
     }
 }
 

@@ -6,14 +6,25 @@ pub(crate) use definition::NamespaceForm;
 
 use crate::admin::pages::keys::{Keyed, Keys};
 use crate::admin::pages::queue_depths::QueueDepths;
-use crate::admin::pages::topics::{TopicTable, losing};
+use crate::admin::pages::topics::{DELIVERIES, TopicTable, losing};
 use crate::admin::pages::*;
+use crate::admin::widgets::chart::Spark;
 use crate::model::access::KeyName;
 
 const LIST: &str = "/admin/namespaces";
 
 /// A namespace, with its topics, their subscriptions, and what lies in the queues of these.
 type Row = (Arc<NamespaceEntry>, usize, usize, QueueDepth);
+
+/// The last day of all topics of a namespace together.
+fn day(registry: &Registry, of: &NamespaceEntry, days: &HashMap<TopicId, TopicDay>) -> TopicDay {
+    let topics = registry.topics_of(&of.namespace.name);
+    let days = topics.filter_map(|topic| days.get(&topic.topic.id));
+    days.fold(TopicDay::default(), |sum, day| TopicDay {
+        published: std::array::from_fn(|hour| sum.published[hour] + day.published[hour]),
+        last_event_at: sum.last_event_at.max(day.last_event_at),
+    })
+}
 
 fn row(registry: &Registry, entry: &Arc<NamespaceEntry>, depths: &QueueDepths) -> Row {
     let topics: Vec<_> = registry.topics_of(&entry.namespace.name).collect();
@@ -25,12 +36,15 @@ fn row(registry: &Registry, entry: &Arc<NamespaceEntry>, depths: &QueueDepths) -
 pub(crate) async fn list(call: Call) -> PageResult {
     let registry = &call.visitor.standing.registry;
     let depths = QueueDepths::of(&call, registry.topics()).await?;
-    let rows = registry.namespaces();
-    let rows: Vec<Row> = rows.map(|entry| row(registry, entry, &depths)).collect();
+    let days = call.views.topic_days(call.visitor.now).await?;
+    let rows = registry
+        .namespaces()
+        .map(|entry| (row(registry, entry, &depths), day(registry, entry, &days)));
+    let rows: Vec<(Row, TopicDay)> = rows.collect();
     let recipe = Recipe::of(&call, "/namespaces", "everpost namespaces list");
     answer!("pages/namespaces.html", &call.visitor, "Namespaces", {
         list: List = List::whole(rows.len(), ["namespace", "namespaces"], recipe),
-        rows: Vec<Row> = rows,
+        rows: Vec<(Row, TopicDay)> = rows,
     })
 }
 
@@ -59,14 +73,14 @@ pub(crate) async fn ask_to_delete(call: Call<Arc<NamespaceEntry>>) -> PageResult
     let question = Question::new(format!("Delete namespace {}?", call.of.namespace.name))
         .would(format!("Also deleted: {topics} with {subscriptions}."))
         .would("Publishers and receivers are rejected: all of its keys are gone for good.");
-    Ok(losing(question, depth))
+    Ok(losing(question, depth, DELIVERIES))
 }
 
-pub(crate) async fn delete(call: Call<Arc<NamespaceEntry>>) -> PageResult<Done> {
+pub(crate) async fn delete(call: Call<Arc<NamespaceEntry>>) -> PageResult<Flash> {
     let (broker, name) = (&call.broker, &call.of.namespace.name);
     let deleted = broker.delete_namespace(call.by(), name, OnDelete::Discard);
     deleted.await?;
-    Ok(Done::well(format!("Namespace {name} has been deleted.")).leading_to(LIST))
+    Ok(Flash::done(format!("Namespace {name} has been deleted.")).leading_to(LIST))
 }
 
 impl Keyed for Arc<NamespaceEntry> {

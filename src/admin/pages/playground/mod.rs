@@ -21,6 +21,20 @@ pub(crate) enum Tool {
     Signature,
 }
 
+/// What each is called, its place and drawing; what it answers; and what is pasted.
+#[rustfmt::skip] // a table
+const TOOLS: [(Tool, &str, &str, &str, &str, &str); 3] = [
+    (Tool::Filter, "Try a filter", "filter", "search",
+        "Would this event match, and if not, which part of the filter stops it?",
+        "Paste an event and a filter, or choose an event subscription to try its own. The result shows which parts of the filter match."),
+    (Tool::Convert, "Convert an event", "convert", "replay",
+        "What would an endpoint be sent, byte for byte?",
+        "Paste an event as a publisher sends it. The result is the request that a webhook gets, in the Event Grid schema or as a CloudEvent."),
+    (Tool::Signature, "Check a signature", "signature", "shield",
+        "Was this request signed with that secret?",
+        "Paste the secret of an event subscription and a request that its webhook got. The check is that of the Standard Webhooks libraries."),
+];
+
 /// What is pasted and chosen; each tool has some of it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -89,13 +103,10 @@ fn draw_tool(
     pasted: Pasted,
     outcome: Result<Option<Outcome>, Refusal>,
 ) -> PageResult {
-    let title = match tool {
-        Tool::Filter => "Try a filter",
-        Tool::Convert => "Convert an event",
-        Tool::Signature => "Check a signature",
-    };
     let (outcome, fault) = outcome.map_or_else(|fault| (None, Some(fault)), |it| (it, None));
-    answer!("pages/playground_tool.html", &call.visitor, title, {
+    let at = tool as usize;
+    answer!("pages/playground_tool.html", &call.visitor, TOOLS[at].1, {
+        at: usize = at,
         tool: Tool = tool,
         form: Filled<Pasted> = Filled::with(pasted).with_faults(fault),
         outcome: Option<Outcome> = outcome,

@@ -35,8 +35,9 @@ impl Sheet<()> for QueueForm {
     async fn save(&self, call: &Call) -> PageResult {
         let is_taken = |name: &TopicName| call.broker.registry().topic(name).is_some();
         let definition = self.read(&json!({}));
+        let parse = |text: &str| TopicName::custom(text).map_err(|error| error.of("a queue"));
         let noun = "a queue or topic";
-        let (name, definition) = named(&self.0, noun, TopicName::custom, is_taken, definition)?;
+        let (name, definition) = named(&self.0, noun, parse, is_taken, definition)?;
         let said = "has been created.";
         self.put(call, name, definition, (Put::Create, said)).await
     }

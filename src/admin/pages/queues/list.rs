@@ -1,6 +1,7 @@
 //! The list of queues.
 
 use super::*;
+use crate::admin::widgets::chart::Spark;
 
 /// Messages that are not available, and are looked at in each queue of a page: about a millisecond's worth.
 const COUNTED_MAX: u64 = 1_000;
@@ -25,14 +26,26 @@ pub(crate) async fn list(Query(filter): Query<QueueFilter>, call: Call) -> PageR
     let mut list = List::new(LIST, &filter).with_older(next, &filter);
     list.turns = ["First", "Previous", "Next"];
     list.shown = format!("{} of {}", found.len(), print::count(fitting as u64));
+    let all = call.broker.queues().len();
+    list.of_matching(Some(fitting as u64), Some(all as u64), "queues");
     list.recipe = Recipe::of(&call, "/queues", "everpost queues list");
     if !found.is_empty() {
         list.export = Some(link("/admin/export-queues", &filter.pairs()));
     }
     let counts = counts(&call, &found).await?;
-    let all = call.broker.queues().len();
+    let (sent, received) = (
+        call.views.topic_days(visitor.now).await?,
+        call.views.subscription_days(None, visitor.now).await?,
+    );
+    let rows = found.into_iter().zip(counts).map(|(queue, counts)| {
+        let sent = sent.get(&queue.topic.topic.id).copied().unwrap_or_default();
+        let received = received.get(&queue.subscription.id);
+        let received = received.map_or(0, |day| day.delivered.iter().sum());
+        (queue, counts, sent, received)
+    });
     answer!("pages/queue_list.html", visitor, "Queues", {
-        rows: Vec<(Queue, MessageCounts)> = found.into_iter().zip(counts).collect(),
+        // With what was sent to them and completed in the last day.
+        rows: Vec<(Queue, MessageCounts, TopicDay, u64)> = rows.collect(),
         list: List = list,
         filter: Filled<QueueFilter> = filter,
         // Of all, those that do not match included.

@@ -10,6 +10,7 @@ pub(crate) use {form::QueueForm, list::*, message::*, send::MessageForm, show::*
 
 use crate::admin::forms::document::Shape;
 use crate::admin::forms::sheet::{Fields, Head, Sheet};
+use crate::admin::pages::topics::losing;
 use crate::admin::pages::*;
 use crate::model::queue::QueueDefinition;
 

@@ -129,21 +129,15 @@ impl Keyed for Queue {
 pub(crate) async fn ask_to_delete(call: Call<Queue>) -> PageResult<Question> {
     let depths = call.views.depths(vec![call.of.subscription.id]).await?;
     let depth = depths.first().copied().unwrap_or_default();
-    let messages = print::plural(depth.pending, "message", "messages");
-    let dead = print::plural(depth.dead_letters, "dead letter", "dead letters");
-    Ok(Question::new(format!("Delete queue {}?", call.of.name()))
-        .would(format!("{messages} would be dropped, with a record."))
-        .would(format!(
-            "{dead} would stay readable, but could not be resubmitted."
-        ))
-        .would("Clients would be rejected: its keys are gone for good.")
-        .dangerously())
+    let question = Question::new(format!("Delete queue {}?", call.of.name()));
+    let question = question.would("Clients are rejected: its keys are gone for good.");
+    Ok(losing(question, depth, ("message is", "messages are")))
 }
 
-pub(crate) async fn delete(call: Call<Queue>) -> PageResult<Done> {
+pub(crate) async fn delete(call: Call<Queue>) -> PageResult<Flash> {
     let name = call.of.topic_name();
     call.broker.delete_queue(call.by(), name).await?;
-    Ok(Done::well(format!("Queue {name} has been deleted.")).leading_to(LIST))
+    Ok(Flash::done(format!("Queue {name} has been deleted.")).leading_to(LIST))
 }
 
 #[cfg(test)]

@@ -1,56 +1,56 @@
 //! What can be done with event subscriptions.
 
 use super::*;
-use crate::admin::pages::topics::losing;
+use crate::admin::pages::delivery::came_of;
+use crate::admin::pages::topics::{DELIVERIES, losing};
 
-pub(crate) async fn validate(call: Call<Subscription>) -> PageResult<Done> {
+pub(crate) async fn validate(call: Call<Subscription>) -> PageResult<Flash> {
     let (topic, name) = call.of.names();
     let (_, validated) = call.broker.validate_again(call.by(), topic, name).await?;
     Ok(match validated.validation.state {
-        ValidationState::Failed => Done::failed("Validation failed."),
+        ValidationState::Failed => Flash::failed("Validation failed."),
         ValidationState::Succeeded if call.of.subscription.validation.validated_once => {
-            Done::well("The endpoint agreed to receive events.")
+            Flash::done("The endpoint agreed to receive events.")
         }
-        ValidationState::Succeeded => Done::well(
+        ValidationState::Succeeded => Flash::done(
             "The endpoint agreed to receive events. Events published before that were not kept for it; \
              each can be sent to it from its own page.",
         ),
         ValidationState::Creating
         | ValidationState::Updating
         | ValidationState::AwaitingManualAction => {
-            Done::well("A validation request was sent to the endpoint.")
+            Flash::done("A validation request was sent to the endpoint.")
         }
     })
 }
 
 /// Stops the deliveries for a while; what is matched meanwhile is held.
-pub(crate) async fn pause(call: Call<Subscription>) -> PageResult<Done> {
+pub(crate) async fn pause(call: Call<Subscription>) -> PageResult<Flash> {
     let (broker, (topic, name)) = (&call.broker, call.of.names());
     broker.pause_subscription(call.by(), topic, name).await?;
-    Ok(Done::well(
+    Ok(Flash::done(
         "Paused. Events are held, and their time to live goes on.",
     ))
 }
 
 /// Lets the deliveries of a paused or disabled subscription go on.
-pub(crate) async fn resume(call: Call<Subscription>) -> PageResult<Done> {
+pub(crate) async fn resume(call: Call<Subscription>) -> PageResult<Flash> {
     let (broker, (topic, name)) = (&call.broker, call.of.names());
     broker.resume_subscription(call.by(), topic, name).await?;
-    Ok(Done::well("Resumed."))
+    Ok(Flash::done("Resumed."))
 }
 
 /// Makes one attempt now, on probation its probe.
-pub(crate) async fn retry_now(call: Call<Subscription>) -> PageResult<Done> {
-    let of = &call.of.subscription;
+pub(crate) async fn retry_now(call: Call<Subscription>) -> PageResult<Flash> {
+    let (of, since) = (&call.of.subscription, call.broker.clock().now());
     if !of.may_send() {
-        return Ok(Done::failed("Nothing is sent to this endpoint now."));
+        return Ok(Flash::failed("Nothing is sent to this endpoint now."));
     }
-    if !call.broker.retry_subscription_now(call.by(), of.id).await? {
-        return Ok(Done::failed("Nothing is pending."));
-    }
-    Ok(Done::well(
-        "One attempt is made now. If it succeeds, the others follow.",
-    ))
+    let tried = call.broker.retry_subscription_now(call.by(), of.id).await?;
+    let Some(first) = tried else {
+        return Ok(Flash::failed("Nothing is pending."));
+    };
+    came_of(&call, of.id, first, since).await
 }
 
 pub(crate) async fn ask_to_delete(call: Call<Subscription>) -> PageResult<Question> {
@@ -63,15 +63,15 @@ pub(crate) async fn ask_to_delete(call: Call<Subscription>) -> PageResult<Questi
     };
     let question = Question::new(format!("Delete event subscription {}?", of.name));
     let question = question.would(lost);
-    Ok(losing(question, depth))
+    Ok(losing(question, depth, DELIVERIES))
 }
 
-pub(crate) async fn delete(call: Call<Subscription>) -> PageResult<Done> {
+pub(crate) async fn delete(call: Call<Subscription>) -> PageResult<Flash> {
     let (broker, (topic, name)) = (&call.broker, call.of.names());
     let deleted = broker.delete_subscription(call.by(), topic, name, OnDelete::Discard);
     deleted.await?;
     let said = format!("Event subscription {name} has been deleted.");
-    Ok(Done::well(said).leading_to(paths::topic_page(topic.as_str())))
+    Ok(Flash::done(said).leading_to(paths::topic_page(topic.as_str())))
 }
 
 pub(crate) static PAUSE_SELECTED: Bulk<Subscription> = Bulk {
@@ -79,6 +79,7 @@ pub(crate) static PAUSE_SELECTED: Bulk<Subscription> = Bulk {
     verb: "Pause",
     changes: |each| !each.subscription.definition.paused,
     consequence: "Their events are held, and their time to live goes on.",
+    otherwise: "All that are selected are paused already.",
 };
 
 pub(crate) static RESUME_SELECTED: Bulk<Subscription> = Bulk {
@@ -89,4 +90,5 @@ pub(crate) static RESUME_SELECTED: Bulk<Subscription> = Bulk {
         definition.paused || definition.disabled.is_some()
     },
     consequence: "What is held is delivered.",
+    otherwise: "None of those that are selected is paused or disabled.",
 };

@@ -77,11 +77,11 @@ pub(crate) async fn ask_to_stop_signing(call: Call<Subscription>) -> PageResult<
         .dangerously())
 }
 
-pub(crate) async fn stop_signing(call: Call<Subscription>) -> PageResult<Done> {
+pub(crate) async fn stop_signing(call: Call<Subscription>) -> PageResult<Flash> {
     let (broker, (topic, name)) = (&call.broker, signer(&call.of)?.names());
     let removed = broker.remove_signing_secrets(call.by(), topic, name);
     removed.await?;
-    Ok(Done::well(format!("{name} signs no more.")))
+    Ok(Flash::done(format!("{name} signs no more.")))
 }
 
 /// The same, if it has requests to sign.

@@ -124,19 +124,21 @@ pub(crate) async fn ask_to_delete(call: Call<Arc<TopicEntry>>) -> PageResult<Que
         .would(format!("{subscriptions} deleted with it."))
         .would("Publishers are rejected: its keys are gone for good.")
         .would("Events stay readable as long as they are kept.");
-    Ok(losing(question, depth))
+    Ok(losing(question, depth, DELIVERIES))
 }
 
-pub(crate) async fn delete(call: Call<Arc<TopicEntry>>) -> PageResult<Done> {
+pub(crate) async fn delete(call: Call<Arc<TopicEntry>>) -> PageResult<Flash> {
     let (broker, name) = (&call.broker, &call.of.topic.name);
     let deleted = broker.delete_topic(call.by(), name, OnDelete::Discard);
     deleted.await?;
-    Ok(Done::well(format!("Topic {name} has been deleted.")).leading_to("/admin/topics"))
+    Ok(Flash::done(format!("Topic {name} has been deleted.")).leading_to("/admin/topics"))
 }
 
+/// What is pending, as [`losing`] calls it.
+pub(crate) const DELIVERIES: (&str, &str) = ("pending delivery is", "pending deliveries are");
+
 /// What becomes of what lies in the queues of subscriptions that are deleted.
-pub(crate) fn losing(question: Question, depth: QueueDepth) -> Question {
-    let (one, many) = ("pending delivery is", "pending deliveries are");
+pub(crate) fn losing(question: Question, depth: QueueDepth, (one, many): (&str, &str)) -> Question {
     let pending = print::plural(depth.pending, one, many);
     let (one, many) = ("dead letter stays", "dead letters stay");
     let dead = print::plural(depth.dead_letters, one, many);
