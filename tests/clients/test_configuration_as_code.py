@@ -1,5 +1,6 @@
 """The configuration in files: export, diff, apply, and imports from other products."""
 
+import json
 import subprocess
 
 import pytest
@@ -163,6 +164,235 @@ def test_the_event_grid_simulator_is_imported(appliance, tmp_path):
     assert run(appliance, "apply", output).returncode == 0
     assert "MyTopic/Function" in appliance.command("export")
     assert run(appliance, "import", "eventgrid-simulator", settings).stdout == "no changes\n"
+
+
+WEBHOOK = {"endpointType": "WebHook", "properties": {"endpointUrl": "[parameters('endpoint')]"}}
+
+TEMPLATE = {
+    "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
+    "contentVersion": "1.0.0.0",
+    "parameters": {
+        "prefix": {"type": "string", "metadata": {"description": "In front of every name"}},
+        "location": {"type": "string", "defaultValue": "[resourceGroup().location]"},
+        "endpoint": {"type": "secureString"},
+        "site": {"type": "string", "defaultValue": "[concat('site', uniqueString(resourceGroup().id))]"},
+    },
+    "variables": {"topic": "[concat(parameters('prefix'), '-orders')]", "bus": "[format('{0}-bus', parameters('prefix'))]"},
+    "resources": [
+        {
+            "type": "Microsoft.EventGrid/topics",
+            "apiVersion": "2022-06-15",
+            "name": "[variables('topic')]",
+            "location": "[parameters('location')]",
+            "tags": {"team": "[toLower('SALES')]"},
+            "identity": {"type": "SystemAssigned"},
+            "properties": {"inputSchema": "CloudEventSchemaV1_0"},
+            "resources": [
+                {
+                    "type": "providers/eventSubscriptions",
+                    "name": "Microsoft.EventGrid/nested",
+                    "properties": {"destination": WEBHOOK, "filter": {"includedEventTypes": ["Order.Created"]}},
+                }
+            ],
+        },
+        {
+            "type": "Microsoft.EventGrid/topics/eventSubscriptions",
+            "name": "[concat(variables('topic'), '/child')]",
+            "properties": {
+                "destination": WEBHOOK,
+                "deadLetterWithResourceIdentity": {
+                    "identity": {"type": "SystemAssigned"},
+                    "deadLetterDestination": {
+                        "endpointType": "StorageBlob",
+                        "properties": {
+                            "resourceId": "[resourceId('Microsoft.Storage/storageAccounts', 'letters')]",
+                            "blobContainerName": "dead",
+                        },
+                    },
+                },
+            },
+        },
+        {
+            "type": "Microsoft.EventGrid/topics/providers/eventSubscriptions",
+            "name": "[concat(variables('topic'), '/Microsoft.EventGrid/', 'extension')]",
+            "properties": {"destination": WEBHOOK},
+        },
+        {
+            "type": "Microsoft.EventGrid/eventSubscriptions",
+            "scope": "[format('Microsoft.EventGrid/topics/{0}', variables('topic'))]",
+            "name": "scoped",
+            "properties": {"destination": WEBHOOK},
+        },
+        {
+            "type": "Microsoft.EventGrid/topics/eventSubscriptions",
+            "name": "[concat(variables('topic'), '/function')]",
+            "properties": {"destination": {"endpointType": "AzureFunction", "properties": {"resourceId": "x"}}},
+        },
+        {"type": "Microsoft.EventGrid/topics", "name": "[parameters('site')]", "location": "westus2"},
+        {
+            "type": "Microsoft.EventGrid/topics/eventSubscriptions",
+            "name": "[concat(variables('topic'), '/unknown')]",
+            "properties": {
+                "destination": {
+                    "endpointType": "WebHook",
+                    "properties": {"endpointUrl": "[reference(resourceId('Microsoft.Web/sites', 'x')).host]"},
+                }
+            },
+        },
+        {"type": "Microsoft.EventGrid/systemTopics", "name": "blobs", "properties": {"source": "x"}},
+        {"type": "Microsoft.EventGrid/systemTopics/eventSubscriptions", "name": "blobs/s", "properties": {}},
+        {"type": "Microsoft.EventGrid/domains", "name": "many", "location": "westus2"},
+        {"type": "Microsoft.EventGrid/eventSubscriptions", "name": "of-the-group", "properties": {"destination": WEBHOOK}},
+        {"type": "Microsoft.Web/sites", "name": "[parameters('site')]"},
+        {"type": "Microsoft.EventGrid/topics", "name": "off", "condition": "[false()]", "location": "westus2"},
+        {"type": "Microsoft.EventGrid/topics", "name": "looped", "copy": {"name": "l", "count": 2}},
+        {
+            "type": "Microsoft.ServiceBus/namespaces",
+            "name": "[variables('bus')]",
+            "sku": {"name": "Standard"},
+            "resources": [
+                {
+                    "type": "queues",
+                    "name": "jobs",
+                    "properties": {
+                        "lockDuration": "PT1M",
+                        "maxSizeInMegabytes": 1024,
+                        "requiresSession": False,
+                        "autoDeleteOnIdle": "P10675199DT2H48M5.4775807S",
+                        "enablePartitioning": False,
+                    },
+                },
+                {
+                    "type": "topics",
+                    "name": "news",
+                    "properties": {"requiresDuplicateDetection": True, "supportOrdering": True},
+                    "resources": [
+                        {
+                            "type": "subscriptions",
+                            "name": "red",
+                            "properties": {"maxDeliveryCount": 3, "forwardTo": "jobs"},
+                            "resources": [
+                                {
+                                    "type": "rules",
+                                    "name": "only-red",
+                                    "properties": {
+                                        "filterType": "SqlFilter",
+                                        "sqlFilter": {"sqlExpression": "color = 'red'", "requiresPreprocessing": False},
+                                        "action": {},
+                                    },
+                                }
+                            ],
+                        }
+                    ],
+                },
+            ],
+        },
+        {
+            "type": "Microsoft.Resources/deployments",
+            "name": "module",
+            "properties": {
+                "expressionEvaluationOptions": {"scope": "inner"},
+                "mode": "Incremental",
+                "parameters": {"name": {"value": "[concat(parameters('prefix'), '-shop')]"}},
+                "template": {
+                    "languageVersion": "2.0",
+                    "parameters": {"name": {"type": "string"}},
+                    "resources": {
+                        "shop": {
+                            "type": "Microsoft.EventGrid/namespaces",
+                            "name": "[parameters('name')]",
+                            "location": "westus2",
+                            "sku": {"name": "Standard", "capacity": 2},
+                            "properties": {},
+                        },
+                        "topic": {
+                            "type": "Microsoft.EventGrid/namespaces/topics",
+                            "name": "[format('{0}/{1}', parameters('name'), 'orders')]",
+                            "properties": {"eventRetentionInDays": 1},
+                        },
+                        "pull": {
+                            "type": "Microsoft.EventGrid/namespaces/topics/eventSubscriptions",
+                            "name": "[format('{0}/{1}/{2}', parameters('name'), 'orders', 'pull')]",
+                            "properties": {"deliveryConfiguration": {"deliveryMode": "Queue", "queue": {}}},
+                        },
+                    },
+                },
+            },
+        },
+    ],
+}
+
+
+def test_an_arm_template_is_imported(appliance, tmp_path):
+    template, values = tmp_path / "azuredeploy.json", tmp_path / "values.json"
+    template.write_text(json.dumps(TEMPLATE))
+    endpoint = "https://inspector.everpost.internal/bin?code=s3cret-code"
+    values.write_text(json.dumps({"parameters": {"prefix": {"value": "acme"}, "endpoint": {"value": endpoint}, "typo": {"value": 1}}}))
+    imported = run(appliance, "import", "arm", template, "--parameters", values)
+    assert imported.returncode == 0 and "s3cret" not in imported.stdout + imported.stderr, imported
+    notes = [line.removeprefix("note: ") for line in imported.stderr.splitlines() if line.startswith("note: ")]
+    for start in [
+        "the template has no parameter typo",
+        'event subscription child of topic acme-orders: there are no managed identities',
+        'event subscription child of topic acme-orders: dead letters become files',
+        'resources[4]: event subscription function of topic acme-orders is left out: there is no destination AzureFunction',
+        "resources[5].name: .id is not there, or known to Azure alone; give the parameter site a value with --parameters",
+        "resources[6].properties.destination.properties.endpointUrl: reference() is known to Azure alone",
+        "resources[7]: Microsoft.EventGrid/systemTopics is left out",
+        "resources[8]: Microsoft.EventGrid/systemTopics/eventSubscriptions is left out",
+        "resources[9]: Microsoft.EventGrid/domains is left out: there are no domains",
+        "resources[10]: Microsoft.EventGrid/eventSubscriptions is left out",
+        "resources[11].name: .id is not there",
+        "resources[12]: Microsoft.EventGrid/topics is left out, since its condition is false",
+        "resources[13].copy: loops are not supported",
+        "topic news: topics do not detect duplicates",
+    ]:
+        found = [note for note in notes if note.startswith(start)]
+        assert len(found) == 1, (start, notes)
+        notes.remove(found[0])
+    assert notes == []
+    exported = {
+        f"{each['kind']} {each['name']}": each for each in json.loads(appliance.command("export", "--format", "json"))
+    }
+    assert sorted(name for name in exported if not name.startswith("AlertRule")) == [
+        "EventSubscription acme-orders/child",
+        "EventSubscription acme-orders/extension",
+        "EventSubscription acme-orders/nested",
+        "EventSubscription acme-orders/scoped",
+        "EventSubscription acme-shop/orders/pull",
+        "Namespace acme-shop",
+        "Queue jobs",
+        "Rule news/red/only-red",
+        "ServiceBusSubscription news/red",
+        "ServiceBusTopic news",
+        "Topic acme-orders",
+        "Topic acme-shop/orders",
+    ]
+    topic = exported["Topic acme-orders"]
+    assert topic["location"] == "local" and topic["tags"] == {"team": "sales"}
+    assert topic["properties"]["inputSchema"] == "CloudEventSchemaV1_0"
+    nested = exported["EventSubscription acme-orders/nested"]["properties"]
+    assert nested["filter"]["includedEventTypes"] == ["Order.Created"]
+    child = exported["EventSubscription acme-orders/child"]["properties"]
+    assert child["deadLetterDestination"]["properties"]["blobContainerName"] == "dead"
+    assert exported["Queue jobs"]["properties"]["lockDuration"] == "PT1M"
+    assert exported["ServiceBusSubscription news/red"]["properties"]["forwardTo"] == "jobs"
+    assert run(appliance, "import", "arm", template, "--parameters", values).stdout == "no changes\n"
+
+
+def test_what_an_arm_template_does_not_say_is_left_out(appliance, tmp_path):
+    template = tmp_path / "azuredeploy.json"
+    template.write_text(json.dumps(TEMPLATE | {"resources": [
+        {"type": "Microsoft.EventGrid/topics", "name": "plain", "properties": {"inputSchema": "[parameters('endpoint')]"}},
+        {"type": "Microsoft.EventGrid/topics/eventSubscriptions", "name": "plain/s", "properties": {"destination": {
+            "endpointType": "WebHook", "properties": {"endpointUrl": "https://example.com"}}}},
+        {"type": "Microsoft.ServiceBus/namespaces/queues", "name": "without-namespace"},
+    ]}))
+    imported = run(appliance, "import", "arm", template)
+    assert imported.returncode == 0 and imported.stdout == "no changes\n", imported
+    assert "resources[0].properties.inputSchema: the parameter endpoint has no value" in imported.stderr
+    assert 'event subscription s of topic plain is left out with topic plain' in imported.stderr
+    assert "resources[2].name: " in imported.stderr
 
 
 def test_the_default_time_to_live_in_namespaces_is_exported_as_it_can_be_applied(appliance, file, tmp_path):

@@ -1,5 +1,8 @@
 //! `everpost import`: files of other products, translated to ours and applied.
 
+mod arm;
+mod expression;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
@@ -20,6 +23,14 @@ pub(in crate::app::cli) enum ImportCommand {
     ServicebusEmulator(Import),
     /// Take over appsettings.json of AzureEventGridSimulator: topics and subscribers
     EventgridSimulator(Import),
+    /// Take over an ARM template: topics and event subscriptions of Event Grid, and entities of Service Bus
+    Arm {
+        #[command(flatten)]
+        import: Import,
+        /// A file with values for the template's parameters
+        #[arg(long = "parameters", value_name = "FILE")]
+        parameters: Option<PathBuf>,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -34,12 +45,23 @@ pub(in crate::app::cli) struct Import {
 
 impl Run for ImportCommand {
     async fn run(self, server: &Server) -> anyhow::Result<()> {
-        let (import, translate): (_, fn(&Value, &mut Translation)) = match self {
-            Self::ServicebusEmulator(import) => (import, of_emulator),
-            Self::EventgridSimulator(import) => (import, of_simulator),
-        };
         let mut translation = Translation::default();
-        translate(&read(&import.file)?, &mut translation);
+        let to = &mut translation;
+        let import = match self {
+            Self::ServicebusEmulator(import) => {
+                of_emulator(&read(&import.file)?, to);
+                import
+            }
+            Self::EventgridSimulator(import) => {
+                of_simulator(&read(&import.file)?, to);
+                import
+            }
+            Self::Arm { import, parameters } => {
+                let parameters = parameters.map(|file| read(&file)).transpose()?;
+                arm::of_template(&read(&import.file)?, &parameters.unwrap_or_default(), to);
+                import
+            }
+        };
         for lost in &translation.lost {
             note(&format!("note: {lost}"));
         }
@@ -190,12 +212,7 @@ fn of_emulator(file: &Value, to: &mut Translation) {
 fn of_emulator_topic(topic: &Value, to: &mut Translation) {
     let name = name_of(topic);
     let mut given = properties(topic);
-    if given.remove("requiresDuplicateDetection") == Some(json!(true)) {
-        to.lost.push(format!(
-            "topic {name}: topics do not detect duplicates; forward to a queue that does"
-        ));
-    }
-    given.remove("duplicateDetectionHistoryTimeWindow");
+    without_duplicate_detection(name, &mut given, to);
     to.objects
         .push(json!({ "kind": "ServiceBusTopic", "name": name, "properties": given }));
     for subscription in list(topic, "subscriptions") {
@@ -216,6 +233,15 @@ fn of_emulator_topic(topic: &Value, to: &mut Translation) {
                 .push(json!({ "kind": "Rule", "name": rule, "properties": given }));
         }
     }
+}
+
+fn without_duplicate_detection(topic: &str, of: &mut Map<String, Value>, to: &mut Translation) {
+    if of.remove("requiresDuplicateDetection") == Some(json!(true)) {
+        to.lost.push(format!(
+            "topic {topic}: topics do not detect duplicates; forward to a queue that does"
+        ));
+    }
+    of.remove("duplicateDetectionHistoryTimeWindow");
 }
 
 fn of_simulator(file: &Value, to: &mut Translation) {

@@ -1,0 +1,397 @@
+//! The expressions of ARM templates, as far as names and properties of events' resources need them.
+
+use std::cell::Cell;
+
+use serde_json::{Map, Value, json};
+
+use super::member;
+
+/// How deep parameters, variables and calls may nest; a cycle ends there.
+const DEPTH_MAX: usize = 32;
+
+/// Values and calls that one template may take, many times what 20,000 objects need.
+const STEPS_MAX: usize = 2_000_000;
+
+/// Bytes of a text that is put together, above the longest property.
+const TEXT_BYTES_MAX: usize = 65_536;
+
+/// What expressions of a template refer to.
+pub(super) struct Scope<'a> {
+    /// The declarations of the template.
+    pub(super) parameters: &'a Value,
+    /// Values of parameters by their names.
+    pub(super) given: Map<String, Value>,
+    pub(super) variables: &'a Value,
+    /// Of all templates of a file.
+    pub(super) steps: &'a Cell<usize>,
+}
+
+impl Scope<'_> {
+    /// A value with what its expressions come to. Those that come to nothing here are noted in `unresolved`, each with
+    /// its JSON path, and are `null`.
+    pub(super) fn resolve(&self, value: &Value, path: &str, unresolved: &mut Vec<String>) -> Value {
+        match value {
+            Value::String(_) => self.evaluate(value, 0).unwrap_or_else(|problem| {
+                unresolved.push(format!("{path}: {problem}"));
+                Value::Null
+            }),
+            Value::Array(elements) => {
+                let elements = elements.iter().enumerate();
+                let resolved = elements
+                    .map(|(at, value)| self.resolve(value, &format!("{path}[{at}]"), unresolved));
+                Value::Array(resolved.collect())
+            }
+            Value::Object(members) => {
+                if members.get("copy").is_some_and(Value::is_array) {
+                    unresolved.push(format!("{path}.copy: loops are not supported"));
+                }
+                let resolved = members.iter().map(|(name, value)| {
+                    let value = self.resolve(value, &format!("{path}.{name}"), unresolved);
+                    (name.clone(), value)
+                });
+                Value::Object(resolved.collect())
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
+    /// The same with the first problem as an error.
+    fn evaluate(&self, value: &Value, depth: usize) -> Result<Value, String> {
+        let steps = self.steps.get() + 1;
+        self.steps.set(steps);
+        if depth > DEPTH_MAX || steps > STEPS_MAX {
+            return Err("parameters and variables refer to each other too often".to_owned());
+        }
+        match value {
+            Value::String(text) => match text.strip_prefix('[') {
+                Some(rest) if rest.starts_with('[') => Ok(rest.into()),
+                Some(rest) if rest.ends_with(']') => self.expression(rest, depth),
+                _ => Ok(value.clone()),
+            },
+            Value::Array(elements) => {
+                let elements = elements.iter();
+                elements
+                    .map(|value| self.evaluate(value, depth + 1))
+                    .collect()
+            }
+            Value::Object(members) => {
+                let members = members
+                    .iter()
+                    .map(|(name, value)| Ok((name.clone(), self.evaluate(value, depth + 1)?)));
+                Ok(Value::Object(members.collect::<Result<_, String>>()?))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(value.clone()),
+        }
+    }
+
+    /// `rest` is what stands behind the first bracket.
+    fn expression(&self, rest: &str, depth: usize) -> Result<Value, String> {
+        let mut reader = Reader { scope: self, rest };
+        let value = reader.value(depth)?;
+        match reader.next() {
+            Some(']') if reader.rest.len() == 1 => Ok(value),
+            _ => Err(format!("\"[{rest}\" is no expression")),
+        }
+    }
+
+    fn parameter(&self, name: &str, depth: usize) -> Result<Value, String> {
+        if let Some((_, given)) = self
+            .given
+            .iter()
+            .find(|(it, _)| it.eq_ignore_ascii_case(name))
+        {
+            return Ok(given.clone());
+        }
+        let declared = member(self.parameters, name);
+        let default = member(declared, "defaultValue");
+        if default.is_null() && member(declared, "nullable") != &json!(true) {
+            return Err(format!(
+                "the parameter {name} has no value; give it one with --parameters"
+            ));
+        }
+        self.evaluate(default, depth + 1).map_err(|problem| {
+            format!("{problem}; give the parameter {name} a value with --parameters")
+        })
+    }
+
+    /// What a function answers. Functions that need more than the template are known to Azure alone.
+    fn call(&self, name: &str, arguments: &[Value], depth: usize) -> Result<Value, String> {
+        let text = |at: usize| arguments.get(at).map(written).unwrap_or_default();
+        let answer = match name.to_ascii_lowercase().as_str() {
+            "parameters" => self.parameter(&text(0), depth)?,
+            "variables" => {
+                let name = text(0);
+                let variable = member(self.variables, &name);
+                if variable.is_null() {
+                    return Err(format!("there is no variable {name}"));
+                }
+                self.evaluate(variable, depth + 1)?
+            }
+            "concat" => match arguments {
+                [Value::Array(_), ..] => {
+                    let lists = arguments.iter().filter_map(Value::as_array);
+                    lists.flatten().cloned().collect()
+                }
+                _ => arguments.iter().map(written).collect::<String>().into(),
+            },
+            "format" => format(&text(0), arguments.get(1..).unwrap_or_default())?.into(),
+            "resourceid" | "subscriptionresourceid" | "tenantresourceid" => {
+                id("", arguments).into()
+            }
+            "extensionresourceid" => id(&text(0), arguments.get(1..).unwrap_or_default()).into(),
+            "resourcegroup" => json!({ "location": super::arm::LOCATION }),
+            "tolower" => text(0).to_lowercase().into(),
+            "toupper" => text(0).to_uppercase().into(),
+            "string" => text(0).into(),
+            "createarray" => arguments.to_vec().into(),
+            "true" => true.into(),
+            "false" => false.into(),
+            "null" => Value::Null,
+            _ => return Err(format!("{name}() is known to Azure alone")),
+        };
+        match answer
+            .as_str()
+            .is_some_and(|text| text.len() > TEXT_BYTES_MAX)
+        {
+            true => Err(format!("{name}() gives more than {TEXT_BYTES_MAX} bytes")),
+            false => Ok(answer),
+        }
+    }
+}
+
+/// A value as a part of a text.
+fn written(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::Null => String::new(),
+        Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+/// `{0}` and so on are replaced, doubled braces stand for one.
+fn format(pattern: &str, arguments: &[Value]) -> Result<String, String> {
+    let mut text = String::new();
+    let mut rest = pattern;
+    while let Some(at) = rest.find(['{', '}']) {
+        let (before, from) = rest.split_at(at);
+        text.push_str(before);
+        if from.starts_with("{{") || from.starts_with("}}") {
+            text.push_str(&from[..1]);
+            rest = &from[2..];
+            continue;
+        }
+        let problem = || format!("format() cannot read \"{pattern}\"");
+        let (place, behind) = from[1..].split_once('}').ok_or_else(problem)?;
+        let place: usize = place.parse().map_err(|_| problem())?;
+        text.push_str(&written(arguments.get(place).ok_or_else(problem)?));
+        rest = behind;
+    }
+    Ok(text + rest)
+}
+
+/// The id of a resource: its type, and a name for each segment of that. What says where the resource is stands in
+/// front of the type, and says nothing here.
+fn id(of: &str, arguments: &[Value]) -> String {
+    let words: Vec<String> = arguments.iter().map(written).collect();
+    let mut words = words
+        .iter()
+        .skip_while(|word| !word.contains('/') || word.starts_with('/'));
+    let kind = words.next().map_or("", String::as_str);
+    let mut segments = kind.split('/');
+    let mut id = format!("{of}/providers/{}", segments.next().unwrap_or_default());
+    for (segment, name) in segments.zip(words) {
+        id.push_str(&format!("/{segment}/{name}"));
+    }
+    id
+}
+
+/// Reads an expression and says what it comes to.
+struct Reader<'a> {
+    scope: &'a Scope<'a>,
+    rest: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Option<char> {
+        self.rest = self.rest.trim_start();
+        self.rest.chars().next()
+    }
+
+    fn expect(&mut self, mark: char) -> Result<(), String> {
+        match self.next() {
+            Some(found) if found == mark => {
+                self.rest = &self.rest[mark.len_utf8()..];
+                Ok(())
+            }
+            _ => Err(format!("{mark} is missing before \"{}\"", self.rest)),
+        }
+    }
+
+    fn word(&mut self) -> &'a str {
+        let end = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let (word, rest) = self
+            .rest
+            .split_at(self.rest.find(end).unwrap_or(self.rest.len()));
+        self.rest = rest;
+        word
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value, String> {
+        if depth > DEPTH_MAX {
+            return Err("the expression is too deep".to_owned());
+        }
+        let mut value = match self.next() {
+            Some('\'') => self.text()?,
+            Some(digit) if digit.is_ascii_digit() || digit == '-' => {
+                let end = |c: char| !c.is_ascii_digit() && c != '-';
+                let end = self.rest.find(end).unwrap_or(self.rest.len());
+                let (number, rest) = self.rest.split_at(end);
+                self.rest = rest;
+                let number: i64 = number
+                    .parse()
+                    .map_err(|_| format!("{number} is no number"))?;
+                number.into()
+            }
+            _ => {
+                let name = self.word();
+                self.expect('(')?;
+                let mut arguments = Vec::new();
+                while self.next() != Some(')') {
+                    if !arguments.is_empty() {
+                        self.expect(',')?;
+                    }
+                    arguments.push(self.value(depth + 1)?);
+                }
+                self.expect(')')?;
+                self.scope.call(name, &arguments, depth + 1)?
+            }
+        };
+        loop {
+            let (key, found) = match self.next() {
+                Some('.') => {
+                    self.expect('.')?;
+                    let name = self.word();
+                    (format!(".{name}"), member(&value, name).clone())
+                }
+                Some('[') => {
+                    self.expect('[')?;
+                    let key = self.value(depth + 1)?;
+                    self.expect(']')?;
+                    let at = key.as_u64().and_then(|at| usize::try_from(at).ok());
+                    let found = match (&key, at) {
+                        (Value::String(name), _) => member(&value, name).clone(),
+                        (_, Some(at)) => value.get(at).cloned().unwrap_or_default(),
+                        _ => Value::Null,
+                    };
+                    (format!("[{}]", written(&key)), found)
+                }
+                _ => return Ok(value),
+            };
+            if found.is_null() {
+                return Err(format!("{key} is not there, or known to Azure alone"));
+            }
+            value = found;
+        }
+    }
+
+    /// A text in single quotes, in which two of them stand for one.
+    fn text(&mut self) -> Result<Value, String> {
+        let mut text = String::new();
+        let mut rest = &self.rest[1..];
+        loop {
+            let (before, behind) = rest.split_once('\'').ok_or("a text has no end")?;
+            text.push_str(before);
+            match behind.strip_prefix('\'') {
+                Some(behind) => {
+                    text.push('\'');
+                    rest = behind;
+                }
+                None => {
+                    self.rest = behind;
+                    return Ok(text.into());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evaluated(expression: &str) -> Result<Value, String> {
+        let parameters = json!({
+            "name": { "defaultValue": "[concat(variables('prefix'), '-orders')]" },
+            "place": { "defaultValue": "[resourceGroup().location]" },
+            "site": { "defaultValue": "[uniqueString(resourceGroup().id)]" },
+            "url": { "type": "secureString" },
+            "all": { "defaultValue": { "names": ["a", "b"] } },
+        });
+        let variables =
+            json!({ "prefix": "acme", "a": "[variables('b')]", "b": "[variables('a')]" });
+        let scope = Scope {
+            parameters: &parameters,
+            given: Map::from_iter([("Given".to_owned(), json!("[as it is]"))]),
+            variables: &variables,
+            steps: &Cell::new(0),
+        };
+        scope.evaluate(&json!(expression), 0)
+    }
+
+    #[test]
+    fn what_the_template_says_is_known() {
+        for (expression, expected) in [
+            ("plain", json!("plain")),
+            ("[[literal]", json!("[literal]")),
+            ("[parameters('name')]", json!("acme-orders")),
+            ("[parameters('given')]", json!("[as it is]")),
+            ("[toUpper( concat('it''s ', 7) )]", json!("IT'S 7")),
+            ("[parameters('place')]", json!("local")),
+            ("[parameters('all').names[1]]", json!("b")),
+            ("[parameters('all')['names'][0]]", json!("a")),
+            ("[format('{0}/{{x}}/{1}', 'a', -1)]", json!("a/{x}/-1")),
+            ("[createArray('a', true())]", json!(["a", true])),
+            (
+                "[resourceId('group', 'Microsoft.EventGrid/topics', parameters('name'))]",
+                json!("/providers/Microsoft.EventGrid/topics/acme-orders"),
+            ),
+            (
+                "[extensionResourceId(resourceId('A.B/c', 'x'), 'D.E/f', 'y')]",
+                json!("/providers/A.B/c/x/providers/D.E/f/y"),
+            ),
+        ] {
+            assert_eq!(evaluated(expression), Ok(expected), "{expression}");
+        }
+    }
+
+    #[test]
+    fn what_it_does_not_say_is_named() {
+        for (expression, expected) in [
+            (
+                "[parameters('url')]",
+                "the parameter url has no value; give it one with --parameters",
+            ),
+            ("[parameters('site')]", ".id is not there"),
+            (
+                "[uniqueString('x')]",
+                "uniqueString() is known to Azure alone",
+            ),
+            (
+                "[reference(resourceId('A.B/c', 'x')).host]",
+                "reference() is known to Azure alone",
+            ),
+            ("[variables('none')]", "there is no variable none"),
+            ("[variables('a')]", "refer to each other too often"),
+            ("[concat('a' 'b')]", ", is missing before \"'b')]\""),
+            ("[concat('a]", "a text has no end"),
+            ("[concat('a') 'b']", "is no expression"),
+            ("[format('{1}', 'a')]", "format() cannot read \"{1}\""),
+            ("[99999999999999999999]", "is no number"),
+        ] {
+            let problem = evaluated(expression).unwrap_err();
+            assert!(problem.contains(expected), "{expression}: {problem}");
+        }
+    }
+}
