@@ -158,7 +158,7 @@ macro_rules! tell {
 
 tell!(ManageError, missing: ManageError::TopicNotFound(_) | ManageError::NamespaceNotFound(_)
     | ManageError::SubscriptionNotFound(..) | ManageError::QueueNotFound(_), at "endpointUrl": ManageError::NotValidated { .. });
-tell!(BackupRejected, at "directory": BackupRejected::NoDirectory | BackupRejected::Directory(..));
+tell!(BackupRejected, at "directory": BackupRejected::NoPlace | BackupRejected::Place(..));
 tell!(AccountError, missing: AccountError::NotFound | AccountError::TokenNotFound);
 tell!(PublishError, later: PublishError::Stopping | PublishError::DiskLow);
 tell!(ReplayError, missing: ReplayError::NotFound(_));

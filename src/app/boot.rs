@@ -28,6 +28,7 @@ use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo, Tasks};
 use crate::broker::people::{GroupRoles, People};
 use crate::broker::{Broker, BrokerOptions, CertificateEnd};
 use crate::model::backup::BackupRules;
+use crate::model::blob_storage::S3Account;
 use crate::model::export::ExportRules;
 use crate::model::limits::CHANGE_DELIVERIES_MAX;
 use crate::model::probation::ProbationRules;
@@ -441,7 +442,7 @@ fn egress(config: &Config) -> EgressPolicy {
     }
 }
 
-fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outbound> {
+pub(super) fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outbound> {
     let network = NetworkTransport::new(NetworkOptions {
         egress: egress(config),
         clock: clock.clone(),
@@ -452,7 +453,20 @@ fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outbound> {
         clock: clock.clone(),
         origin: config.webhook_origin.clone(),
         export_dir: config.dead_letter_export_dir.clone(),
-    }))
+    })
+    .with_backups(backup_account(config)))
+}
+
+/// The account for backups to S3, if there is one.
+fn backup_account(config: &Config) -> Option<S3Account> {
+    let id = config.backup_s3_access_key_id.clone();
+    let (access_key_id, secret_access_key) = id.zip(config.backup_s3_secret_access_key.clone())?;
+    Some(S3Account {
+        endpoint: config.backup_s3_endpoint.clone(),
+        region: config.backup_s3_region.clone(),
+        access_key_id,
+        secret_access_key,
+    })
 }
 
 fn sign_in(config: &Config, outbound: &Outbound, public_url: &str) -> SignInOptions {

@@ -12,14 +12,35 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(digest(&SHA256, bytes).as_ref())
 }
 
+/// SHA-256 of what comes in pieces.
+pub struct Sha256(Context);
+
+impl Default for Sha256 {
+    fn default() -> Self {
+        Self(Context::new(&SHA256))
+    }
+}
+
+impl Sha256 {
+    /// Goes on with these bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// In lower-case hex.
+    pub fn finish(self) -> String {
+        hex(self.0.finish().as_ref())
+    }
+}
+
 /// SHA-256, in lower-case hex, of all that there is to read, and how many bytes that is.
 pub fn sha256_of(mut from: impl Read) -> io::Result<(String, u64)> {
-    let mut hash = Context::new(&SHA256);
+    let mut hash = Sha256::default();
     let (mut piece, mut bytes) = (vec![0; PIECE], 0);
     loop {
         let read = from.read(&mut piece)?;
         if read == 0 {
-            return Ok((hex(hash.finish().as_ref()), bytes));
+            return Ok((hash.finish(), bytes));
         }
         hash.update(&piece[..read]);
         bytes += read as u64;

@@ -12,7 +12,7 @@ pub mod stopwatch;
 
 pub use clock::{Clock, TimeScale, Timestamp};
 pub use entropy::Entropy;
-pub use hash::{sha256_hex, sha256_of};
+pub use hash::{Sha256, sha256_hex, sha256_of};
 pub use hidden::{is_hidden, visible};
 pub use log_tail::LogTail;
 pub use stopwatch::Stopwatch;

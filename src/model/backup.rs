@@ -1,6 +1,7 @@
 //! Backups: what one holds, when the next one is due, and how all of them stand. Pure.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,17 +13,97 @@ use crate::base::Timestamp;
 /// Raised when a part of a backup moves or changes its meaning.
 pub const FORMAT: u32 = 1;
 
+/// The file that describes a backup.
+pub const MANIFEST_FILE: &str = "manifest.json";
+
 /// How the names of backups begin.
 pub const NAME_PREFIX: &str = "everpost-";
 
 /// How soon a scheduled backup that failed is tried again: what stood in its way is often gone by then.
 const AGAIN_AFTER: Duration = Duration::from_secs(15 * 60);
 
+/// How URLs of buckets begin.
+const S3: &str = "s3://";
+
+/// Where backups are: each is a directory of its own in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackupPlace {
+    Directory(PathBuf),
+    Bucket(BucketPath),
+}
+
+/// A place in a bucket of S3.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketPath {
+    pub bucket: String,
+    /// Names with slashes between them; empty for the bucket itself.
+    pub prefix: String,
+}
+
+impl BackupPlace {
+    /// Reads a path, or `s3://bucket/prefix`. The error says what is wrong with the latter.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let Some(rest) = text.strip_prefix(S3) else {
+            return Ok(Self::Directory(PathBuf::from(text)));
+        };
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let prefix = prefix.trim_end_matches('/');
+        let is_sign = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+        if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(is_sign) {
+            return Err(
+                "it must be like s3://bucket/prefix, with a bucket's name of 3 to 63 lower-case letters, \
+                        digits, hyphens and dots",
+            );
+        }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._/=".contains(c);
+        let mut names = prefix.split('/');
+        if !prefix.chars().all(is_plain)
+            || (!prefix.is_empty() && names.any(|name| matches!(name, "" | "." | "..")))
+        {
+            return Err(
+                "its prefix must be names of letters, digits and -._= with one slash between them",
+            );
+        }
+        Ok(Self::Bucket(BucketPath {
+            bucket: bucket.to_owned(),
+            prefix: prefix.to_owned(),
+        }))
+    }
+}
+
+impl fmt::Display for BackupPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(dir) => write!(f, "{}", dir.display()),
+            Self::Bucket(at) => at.fmt(f),
+        }
+    }
+}
+
+impl BucketPath {
+    /// Of a backup: where backups are, and its name there.
+    pub fn split_last(&self) -> (Self, &str) {
+        let (prefix, name) = self.prefix.rsplit_once('/').unwrap_or(("", &self.prefix));
+        let place = Self {
+            bucket: self.bucket.clone(),
+            prefix: prefix.to_owned(),
+        };
+        (place, name)
+    }
+}
+
+impl fmt::Display for BucketPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.prefix.is_empty() { "" } else { "/" };
+        write!(f, "{S3}{}{slash}{}", self.bucket, self.prefix)
+    }
+}
+
 /// The settings of backups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackupRules {
     /// Where backups are made on schedule; `None` for no schedule.
-    pub dir: Option<PathBuf>,
+    pub dir: Option<BackupPlace>,
     pub every: Duration,
     /// How many are kept there.
     pub keep: usize,
@@ -130,6 +211,8 @@ pub struct RunningBackup {
     /// Once all pages are copied, the copy is verified.
     pub pages_copied: u64,
     pub pages: u64,
+    /// Of a backup to S3, which is copied to the data directory first.
+    pub uploaded_bytes: u64,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -179,6 +262,39 @@ mod tests {
             let found = rules.next_at(newest, failed_at, now);
             assert_eq!(found, next_at, "{newest:?} {failed_at:?}");
         }
+    }
+
+    #[test]
+    fn a_bucket_is_told_from_a_directory() {
+        for text in [
+            "s3://backups",
+            "s3://backups/a/b=1",
+            "/srv/backups",
+            "relative",
+        ] {
+            let place = BackupPlace::parse(text).expect("a place");
+            assert_eq!(place.to_string(), text);
+            let is_bucket = matches!(place, BackupPlace::Bucket(_));
+            assert_eq!(is_bucket, text.starts_with(S3), "{text}");
+        }
+        let place = BackupPlace::parse("s3://backups/a/").expect("a place");
+        assert_eq!(place.to_string(), "s3://backups/a");
+        for text in [
+            "s3://",
+            "s3://ab",
+            "s3://B%20d/a",
+            "s3://backups//a",
+            "s3://backups/../a",
+            "s3://backups/a?b",
+        ] {
+            assert!(BackupPlace::parse(text).is_err(), "{text}");
+        }
+        let at = |prefix: &str| BucketPath {
+            bucket: "b".to_owned(),
+            prefix: prefix.to_owned(),
+        };
+        assert_eq!(at("a/b/c").split_last(), (at("a/b"), "c"));
+        assert_eq!(at("c").split_last(), (at(""), "c"));
     }
 
     #[test]

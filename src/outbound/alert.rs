@@ -9,7 +9,7 @@ use url::Host;
 
 use crate::base::visible;
 use crate::model::alert::{AlertChannel, AlertFormat, AlertSent, WebHookChannel};
-use crate::model::limits::ALERT_DEADLINE;
+use crate::model::limits::{ALERT_DEADLINE, RESPONSE_READ_MAX};
 use crate::outbound::mask::Mask;
 use crate::outbound::transport::{TransportRequest, TransportResponse};
 use crate::outbound::{Outbound, mail};
@@ -56,6 +56,7 @@ impl Outbound {
             headers,
             body: Bytes::from(body),
             deadline: ALERT_DEADLINE,
+            body_max: RESPONSE_READ_MAX,
             late: None,
             tls: None,
         };

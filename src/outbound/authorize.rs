@@ -15,7 +15,9 @@ use crate::base::Timestamp;
 use crate::model::access::Secret;
 use crate::model::credentials::{Authentication, ClientCredentials, Credentials, TlsMaterial};
 use crate::model::destination::WebHook;
-use crate::model::limits::{TOKEN_DEADLINE, TOKEN_LIFE, TOKEN_MARGIN, TOKEN_PAUSE};
+use crate::model::limits::{
+    RESPONSE_READ_MAX, TOKEN_DEADLINE, TOKEN_LIFE, TOKEN_MARGIN, TOKEN_PAUSE,
+};
 use crate::model::subscription::SubscriptionId;
 use crate::outbound::Outbound;
 use crate::outbound::mask::Mask;
@@ -182,6 +184,7 @@ impl Outbound {
             headers,
             body: Bytes::copy_from_slice(wire::form(client).as_bytes()),
             deadline: TOKEN_DEADLINE,
+            body_max: RESPONSE_READ_MAX,
             late: None,
             tls: tls.cloned(),
         };

@@ -11,6 +11,7 @@ use url::Url;
 
 use crate::base::{Clock, Stopwatch, Timestamp};
 use crate::model::clock_skew::ClockSkew;
+use crate::model::limits::RESPONSE_READ_MAX;
 use crate::outbound::Outbound;
 use crate::outbound::connect_watch::ConnectWatch;
 use crate::outbound::evaluate::{EgressVerdict, evaluate};
@@ -93,6 +94,7 @@ async fn call(network: &NetworkTransport, url: &Url, clock: &Clock) -> Call {
         headers: HeaderMap::new(),
         body: Bytes::new(),
         deadline: ANSWER_DEADLINE,
+        body_max: RESPONSE_READ_MAX,
         late: None,
         tls: None,
     };

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::base::Timestamp;
 use crate::model::destination::{Destination, WebHook};
+use crate::model::limits::RESPONSE_READ_MAX;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::DeliverySchema;
 use crate::outbound::Outbound;
@@ -203,6 +204,7 @@ fn addressed(
         headers,
         body: Bytes::from(body),
         deadline,
+        body_max: RESPONSE_READ_MAX,
         late: None,
         tls: None,
     }

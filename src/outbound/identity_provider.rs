@@ -15,7 +15,7 @@ use url::{Url, form_urlencoded};
 use crate::base::{Clock, Timestamp};
 use crate::model::access::Secret;
 use crate::model::identity::{Identity, UserSource};
-use crate::model::limits::{TOKEN_DEADLINE, TOKEN_PAUSE};
+use crate::model::limits::{RESPONSE_READ_MAX, TOKEN_DEADLINE, TOKEN_PAUSE};
 use crate::outbound::Outbound;
 use crate::outbound::transport::{HttpTransport, TransportRequest, TransportResponse};
 use crate::wire::client_credentials as wire;
@@ -388,6 +388,7 @@ impl IdentityProvider {
             headers,
             body,
             deadline: TOKEN_DEADLINE,
+            body_max: RESPONSE_READ_MAX,
             late: None,
             tls: None,
         };

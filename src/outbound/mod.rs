@@ -5,6 +5,7 @@
 mod address;
 mod alert;
 mod authorize;
+pub mod backup;
 mod clients;
 mod connect_watch;
 pub mod connectivity;
@@ -36,6 +37,7 @@ pub use late_response::{LateResponseSlot, LateResponseWait, PendingResponse, Sen
 pub use storage::{Blob, StoredBlob};
 
 use crate::base::Clock;
+use crate::model::blob_storage::S3Account;
 use crate::model::delivery::{AttemptResult, Outcome};
 use crate::model::destination::Destination;
 use crate::model::event::StoredEvent;
@@ -63,6 +65,7 @@ pub struct Outbound {
     origin: String,
     tokens: TokenBook,
     export_dir: Option<PathBuf>,
+    backup_account: Option<Arc<S3Account>>,
 }
 
 /// Events of one topic for one subscription, to be sent in one request.
@@ -87,6 +90,7 @@ impl Outbound {
             origin: options.origin,
             tokens: TokenBook::default(),
             export_dir: options.export_dir,
+            backup_account: None,
         }
     }
 

@@ -20,7 +20,7 @@ use object_store::{ClientOptions, ObjectStore, ObjectStoreExt, RetryConfig};
 use url::Url;
 
 use crate::model::blob_storage::{AzureAccess, AzureAccount, BlobStorage, S3Account};
-use crate::model::limits::BLOB_DEADLINE;
+use crate::model::limits::{BLOB_DEADLINE, RESPONSE_READ_MAX};
 use crate::outbound::Outbound;
 use crate::outbound::mask::Mask;
 use crate::outbound::transport::{HttpTransport, TransportError, TransportRequest, innermost};
@@ -66,7 +66,10 @@ impl Outbound {
 
     /// The storage, and the path of the container in it.
     fn open_storage(&self, blob: &Blob<'_>) -> Result<(Arc<dyn ObjectStore>, BlobPath), String> {
-        let connector = Connector(self.transport.clone());
+        let connector = Connector {
+            transport: self.transport.clone(),
+            body_max: RESPONSE_READ_MAX,
+        };
         let store: object_store::Result<Arc<dyn ObjectStore>> = match blob.storage {
             BlobStorage::Directory => {
                 let root = self.export_dir().ok_or("there is no directory for it")?;
@@ -75,6 +78,7 @@ impl Outbound {
                 return Ok((Arc::new(directory(root)?), container));
             }
             BlobStorage::S3(account) => bucket(account, blob.container)
+                .with_retry(never())
                 .with_http_connector(connector)
                 .build()
                 .map(|store| Arc::new(store) as _),
@@ -110,14 +114,13 @@ fn directory(root: &Path) -> Result<LocalFileSystem, String> {
     }
 }
 
-fn bucket(account: &S3Account, name: &str) -> AmazonS3Builder {
+pub(super) fn bucket(account: &S3Account, name: &str) -> AmazonS3Builder {
     let builder = AmazonS3Builder::new()
         .with_region(&account.region)
         .with_bucket_name(name)
         .with_access_key_id(&account.access_key_id)
         .with_secret_access_key(account.secret_access_key.reveal())
-        .with_allow_http(true) // the egress policy decides
-        .with_retry(never());
+        .with_allow_http(true); // the egress policy decides
     match &account.endpoint {
         Some(endpoint) => builder.with_endpoint(endpoint.base().trim_end_matches('/')),
         None => builder,
@@ -167,7 +170,11 @@ async fn put(
 
 /// Lets the storage client use our transport.
 #[derive(Clone)]
-struct Connector(HttpTransport);
+pub(super) struct Connector {
+    pub(super) transport: HttpTransport,
+    /// Bytes of an answer that are read.
+    pub(super) body_max: usize,
+}
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -193,10 +200,11 @@ impl HttpService for Connector {
             headers: parts.headers,
             body: body.collect().await?.to_bytes(),
             deadline: BLOB_DEADLINE,
+            body_max: self.body_max,
             late: None,
             tls: None,
         };
-        let response = self.0.send(request).await.map_err(|error| {
+        let response = self.transport.send(request).await.map_err(|error| {
             let kind = match error {
                 TransportError::TimedOut => HttpErrorKind::Timeout,
                 TransportError::Resolution(_)

@@ -19,7 +19,7 @@ use url::Url;
 
 use crate::base::Clock;
 use crate::model::credentials::TlsMaterial;
-use crate::model::limits::{LATE_ANSWER_WINDOW, RESPONSE_READ_MAX};
+use crate::model::limits::LATE_ANSWER_WINDOW;
 use crate::outbound::clients::{Client, Clients, read_authorities};
 use crate::outbound::connect_watch::ConnectWatch;
 use crate::outbound::connector::ConnectTimeout;
@@ -54,6 +54,8 @@ pub struct TransportRequest {
     pub body: Bytes,
     /// From now to the last byte of the response.
     pub deadline: Duration,
+    /// Bytes of the response's body that are read; the rest is dropped with the connection.
+    pub body_max: usize,
     /// Where the pending response is left after the deadline; without it the connection is closed.
     pub late: Option<LateResponseSlot>,
     /// The caller's TLS settings; its connections are not shared with other callers.
@@ -65,7 +67,7 @@ pub struct TransportRequest {
 pub struct TransportResponse {
     pub status: u16,
     pub headers: HeaderMap,
-    /// The body, as far as it arrived in time, at most [`RESPONSE_READ_MAX`] bytes.
+    /// The body, as far as it arrived in time, at most as much of it as the request wants.
     pub body: Vec<u8>,
     pub remote_address: Option<SocketAddr>,
 }
@@ -206,6 +208,7 @@ pub struct NetworkTransport {
 struct Opened {
     response: TransportResponse,
     raw: Incoming,
+    body_max: usize,
 }
 
 /// Options of a [`NetworkTransport`].
@@ -299,6 +302,7 @@ impl NetworkTransport {
         // The client connects to literal addresses without the resolver, hence this check of every request;
         // the one afterwards would only find a bug.
         self.policy.check_url(&request.url)?;
+        let body_max = request.body_max;
         let answered = client.request(prepared(request)?).await;
         let answered = answered.map_err(|error| cause(&error))?;
         let (head, raw) = answered.into_parts();
@@ -316,14 +320,18 @@ impl NetworkTransport {
             body: Vec::new(),
             remote_address,
         };
-        Ok(Opened { response, raw })
+        Ok(Opened {
+            response,
+            raw,
+            body_max,
+        })
     }
 }
 
 impl Opened {
     async fn read_until(mut self, over: impl Future<Output = ()>) -> TransportResponse {
         tokio::select! {
-            () = read_body(&mut self.raw, &mut self.response.body) => {}
+            () = read_body(&mut self.raw, &mut self.response.body, self.body_max) => {}
             () = over => {}
         }
         self.response
@@ -359,14 +367,14 @@ fn prepared(request: TransportRequest) -> Result<http::Request<Full<Bytes>>, Tra
 }
 
 /// Reads to the end, so that the connection can be reused, but not past the limit.
-async fn read_body(raw: &mut Incoming, body: &mut Vec<u8>) {
+async fn read_body(raw: &mut Incoming, body: &mut Vec<u8>, most: usize) {
     while let Some(Ok(frame)) = raw.frame().await {
         let Ok(chunk) = frame.into_data() else {
             continue;
         };
         body.extend_from_slice(&chunk);
-        if body.len() > RESPONSE_READ_MAX {
-            body.truncate(RESPONSE_READ_MAX);
+        if body.len() > most {
+            body.truncate(most);
             return;
         }
     }

@@ -12,7 +12,7 @@ use crate::model::delivery::{AttemptResult, HttpResponse, Outcome};
 use crate::model::destination::{AttributeValue, DeliveryAttributeMapping, WebHook};
 use crate::model::event::StoredEvent;
 use crate::model::limits::{
-    DELIVERY_ATTRIBUTE_BYTES_MAX, RESPONSE_HEADERS_KEPT_MAX, RESPONSE_KEPT_MAX,
+    DELIVERY_ATTRIBUTE_BYTES_MAX, RESPONSE_HEADERS_KEPT_MAX, RESPONSE_KEPT_MAX, RESPONSE_READ_MAX,
 };
 use crate::model::subscription::EventSubscription;
 use crate::model::topic::DeliverySchema;
@@ -117,6 +117,7 @@ pub(super) fn request(
         headers,
         body: Bytes::from(payload.body),
         deadline: delivery_request.deadline,
+        body_max: RESPONSE_READ_MAX,
         late: None,
         tls: None,
     };

@@ -9,6 +9,7 @@ from azure.servicebus import ServiceBusClient
 from appliance import Appliance
 from queues import connection_string
 from receiver import Receiver
+from s3 import s3  # noqa: F401
 
 # How much faster waits pass in fast motion: a retry schedule that starts 10 s, 30 s, 1 min becomes
 # 1 s, 3 s, 6 s, which even a busy machine can tell apart.

@@ -5,47 +5,19 @@ import json
 import random
 import time
 
-import boto3
-import pytest
 import requests
-from moto.server import ThreadedMotoServer
 
 from appliance import Appliance, eventually
+from s3 import BUCKET, KEY_ID, SECRET, names
 
 KILLS = 20
 EVENTS_BETWEEN_KILLS = 30
-BUCKET = "dead"
-KEY_ID, SECRET = "AKIDEXAMPLE", "a-secret-that-nobody-sees"
-
-
-@pytest.fixture
-def s3():
-    """An S3 server with one bucket, and its URL."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
-    client = boto3.client(
-        "s3",
-        endpoint_url=url,
-        region_name="us-east-1",
-        aws_access_key_id=KEY_ID,
-        aws_secret_access_key=SECRET,
-    )
-    client.create_bucket(Bucket=BUCKET)
-    yield client, url
-    server.stop()
 
 
 def storage_at(url, bucket=BUCKET):
     account = {"type": "S3", "endpointUrl": url, "accessKeyId": KEY_ID, "secretAccessKey": SECRET}
     place = {"blobContainerName": bucket, "storage": account}
     return {"endpointType": "StorageBlob", "properties": place}
-
-
-def names(client, bucket=BUCKET):
-    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
-    return [each["Key"] for page in pages for each in page.get("Contents", [])]
 
 
 def text_of(client, name):

@@ -4,9 +4,9 @@ use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::admin::pages::url_trial::{self, Tried, UrlForm};
 use crate::admin::pages::*;
 use crate::base::TimeScale;
-use crate::broker::BackupRequest;
 use crate::broker::diagnostics::{Audited, IntegrityCheck, Report};
-use crate::model::backup::BackupStatus;
+use crate::broker::{BackupRejected, BackupRequest};
+use crate::model::backup::{BackupPlace, BackupStatus};
 
 /// How long the button of the integrity check waits for its end, which is enough for a small database.
 const INTEGRITY_WAIT: Duration = Duration::from_secs(2);
@@ -74,8 +74,12 @@ impl Sheet<()> for BackupForm {
     }
 
     async fn save(&self, call: &Call) -> PageResult {
+        let place = given(&self.directory).map(|text| {
+            BackupPlace::parse(&text)
+                .map_err(|problem| BackupRejected::Place(text.clone(), problem.to_owned()))
+        });
         let request = BackupRequest {
-            directory: given(&self.directory).map(Into::into),
+            place: place.transpose()?,
             ..BackupRequest::default()
         };
         call.broker.back_up(call.by(), &request).await?;

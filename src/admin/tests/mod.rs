@@ -58,7 +58,7 @@ use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo};
 use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::audit::Caller;
-use crate::model::backup::BackupRules;
+use crate::model::backup::{BackupPlace, BackupRules};
 use crate::model::export::ExportRules;
 use crate::model::limits::{CHANGE_DELIVERIES_MAX, PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
 use crate::model::probation::ProbationRules;
@@ -240,7 +240,7 @@ impl Appliance {
 /// What they make fails, since a store in memory has nothing to copy.
 fn backup_rules() -> BackupRules {
     BackupRules {
-        dir: Some("/".into()),
+        dir: Some(BackupPlace::Directory("/".into())),
         every: Duration::from_secs(24 * 3_600),
         keep: 7,
         ..BackupRules::default()

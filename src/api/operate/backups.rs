@@ -1,7 +1,5 @@
 //! Backups: how they stand, and starting one.
 
-use std::path::PathBuf;
-
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -14,14 +12,14 @@ use crate::api::error::ApiError;
 use crate::api::manage::people::read;
 use crate::broker::{BackupRejected, BackupRequest};
 use crate::model::audit::Caller;
-use crate::model::backup::BackupStatus;
+use crate::model::backup::{BackupPlace, BackupStatus};
 
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(rename = "BackupRequest")]
 pub(crate) struct NewBackup {
-    /// The absolute path of an existing directory on the machine of the appliance; left out, that of the setting
-    /// `backup.dir`.
+    /// The absolute path of an existing directory on the machine of the appliance, or `s3://bucket/prefix`; left out,
+    /// that of the setting `backup.dir`.
     directory: Option<String>,
     /// Leaves out the master key, and with it the other files besides the database.
     without_master_key: bool,
@@ -32,7 +30,7 @@ impl From<BackupRejected> for ApiError {
         let explanation = error.to_string();
         match error {
             BackupRejected::Running => Self::conflict(explanation),
-            BackupRejected::NoDirectory | BackupRejected::Directory(..) => {
+            BackupRejected::NoPlace | BackupRejected::Place(..) => {
                 Self::of_field("directory", explanation)
             }
             BackupRejected::Store(error) => error.into(),
@@ -55,8 +53,13 @@ pub(crate) async fn start(
         true => NewBackup::default(),
         false => read(&body)?,
     };
+    let place = wish
+        .directory
+        .as_deref()
+        .map(BackupPlace::parse)
+        .transpose();
     let request = BackupRequest {
-        directory: wish.directory.map(PathBuf::from),
+        place: place.map_err(|problem| ApiError::of_field("directory", problem))?,
         without_master_key: wish.without_master_key,
     };
     state.broker.back_up(&by, &request).await?;

@@ -1,21 +1,25 @@
 //! `everpost backup`: made by the server that runs, or without one from the data directory itself.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::app::boot::BESIDE_DATABASE;
+use crate::app::boot::{self, BESIDE_DATABASE};
+use crate::app::cli::confirm::Misuse;
 use crate::app::cli::output::{Output, Screen, moment, number, plural, text};
 use crate::app::cli::progress::Progress;
 use crate::app::cli::request::{Server, given};
 use crate::app::cli::server::{ServerArgs, existing_data_dir, unused_data_dir};
+use crate::app::config::Config;
 use crate::base::Clock;
 use crate::base::human::{bytes, date_time, span};
+use crate::model::backup::{BackupPlace, KeptBackup};
+use crate::outbound::backup::BackupBucket;
 use crate::store::DataDir;
-use crate::store::backup::{BackupOrder, make};
+use crate::store::backup::{BackupOrder, Stage, make};
 
 const BACKUPS: [&str; 2] = ["everpost", "backups"];
 
@@ -24,10 +28,10 @@ const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(super) struct BackupArgs {
-    /// Existing directory, on the server's machine, that gets the backup as a directory of its own [default: the
-    /// setting backup.dir]
+    /// Existing directory, on the server's machine, that gets the backup as a directory of its own, or
+    /// s3://bucket/prefix [default: the setting backup.dir]
     #[arg(value_name = "DIR")]
-    into: Option<PathBuf>,
+    into: Option<String>,
     /// Leave out everything but the database: the backup gives no secrets away, and cannot be started without the
     /// master key
     #[arg(long)]
@@ -46,21 +50,31 @@ impl BackupArgs {
         }
         let made = match unused_data_dir(&self.server, &config)? {
             Some(data_dir) => {
-                let into = self.into.as_deref().or(config.backup_dir.as_deref());
-                self.make(&data_dir, into, config.storage_free_bytes_min)?
+                let into = self.place()?.or_else(|| config.backup_dir.clone());
+                let into = into.context("name a directory or a bucket, or set backup.dir")?;
+                let made = match &into {
+                    BackupPlace::Directory(dir) => self.make(&data_dir, dir, &config)?,
+                    BackupPlace::Bucket(at) => {
+                        let bucket = boot::outbound(&config, &Clock::system())?.backup_bucket(at);
+                        let bucket = bucket.map_err(|problem| anyhow!("{into}: {problem}"))?;
+                        let stage = Stage::begin(&data_dir)?;
+                        let local = self.make(&data_dir, stage.path(), &config)?;
+                        upload(&bucket, &local).await?
+                    }
+                };
+                serde_json::to_value(made)?
             }
             None => self.ask_for().await?,
         };
         Ok(self.output.show(&made, summary)?)
     }
 
-    fn make(
-        &self,
-        data_dir: &DataDir,
-        into: Option<&Path>,
-        free_bytes_min: u64,
-    ) -> anyhow::Result<Value> {
-        let into = into.context("name a directory, or set backup.dir")?;
+    fn place(&self) -> anyhow::Result<Option<BackupPlace>> {
+        let place = self.into.as_deref().map(BackupPlace::parse).transpose();
+        place.map_err(|problem| anyhow!(Misuse(format!("DIR: {problem}"))))
+    }
+
+    fn make(&self, data_dir: &DataDir, into: &Path, config: &Config) -> anyhow::Result<KeptBackup> {
         let order = BackupOrder {
             into: into
                 .canonicalize()
@@ -70,23 +84,27 @@ impl BackupArgs {
             } else {
                 BESIDE_DATABASE
             },
-            free_bytes_min,
+            free_bytes_min: config.storage_free_bytes_min,
         };
         let mut progress = Progress::new(None);
         let made = make(data_dir, &order, &Clock::system(), &mut |pages| {
-            show(&mut progress, pages.copied, pages.all);
+            show(&mut progress, pages.copied, pages.all, 0);
             true
         });
-        drop(progress);
-        Ok(serde_json::to_value(made?)?)
+        Ok(made?)
     }
 
     /// Has the server make it, and waits for it.
     async fn ask_for(&self) -> anyhow::Result<Value> {
-        let into = self.into.as_deref().map(std::path::absolute).transpose()?;
+        let into = match self.place()? {
+            Some(BackupPlace::Directory(dir)) => {
+                Some(BackupPlace::Directory(std::path::absolute(dir)?))
+            }
+            place => place,
+        };
         let server = Server::new(self.server.find()?, self.output)?;
         let order = json!({
-            "directory": into.map(|into| into.display().to_string()),
+            "directory": into.map(|into| into.to_string()),
             "withoutMasterKey": self.without_master_key,
         });
         let order = Value::Object(given(&order));
@@ -98,7 +116,13 @@ impl BackupArgs {
                 break status;
             }
             let pages = |name: &str| number(&status, &format!("/running/{name}"));
-            show(&mut progress, pages("pagesCopied"), pages("pages"));
+            let uploaded = pages("uploadedBytes");
+            show(
+                &mut progress,
+                pages("pagesCopied"),
+                pages("pages"),
+                uploaded,
+            );
             tokio::time::sleep(LOOK_PAUSE).await;
         };
         drop(progress);
@@ -109,8 +133,20 @@ impl BackupArgs {
     }
 }
 
-fn show(progress: &mut Progress, copied: u64, pages: u64) {
+async fn upload(bucket: &BackupBucket, local: &KeptBackup) -> anyhow::Result<KeptBackup> {
+    let mut progress = Progress::new(None);
+    let mut each_part = |uploaded| {
+        progress.set(uploaded, " bytes uploaded");
+        true
+    };
+    let from = Path::new(&local.path);
+    let put = bucket.put(from, &local.manifest, &mut each_part).await;
+    put.map_err(|problem| anyhow!("the backup failed: {problem}"))
+}
+
+fn show(progress: &mut Progress, copied: u64, pages: u64, uploaded: u64) {
     let more = match copied > 0 && copied == pages {
+        true if uploaded > 0 => format!(" of {pages} pages copied; {} uploaded", bytes(uploaded)),
         true => format!(" of {pages} pages copied; verifying them"),
         false => format!(" of {pages} pages copied"),
     };

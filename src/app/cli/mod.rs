@@ -244,7 +244,7 @@ impl Command {
             Self::Audit(command) => wait_for(command.run()),
             Self::Rekey(args) => args.run(),
             Self::Backup(args) => wait_for(args.run()),
-            Self::Restore(args) => args.run(),
+            Self::Restore(args) => wait_for(args.run()),
             Self::Salvage(args) => args.run(),
             Self::UpgradeCheck(args) => args.run(),
             Self::Config(args) => args.run(),

@@ -1,22 +1,28 @@
 //! `everpost restore`: a backup as a new data directory.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 
+use crate::app::boot;
 use crate::app::cli::backup::contents;
+use crate::app::cli::confirm::Misuse;
 use crate::app::cli::output::{note, print};
 use crate::app::cli::server::{InstallationArgs, reject_used};
-use crate::model::backup::Manifest;
-use crate::store::backup::{read, restore, verify};
+use crate::app::config::Config;
+use crate::base::Clock;
+use crate::model::backup::{BackupPlace, Manifest};
+use crate::outbound::backup::BackupBucket;
+use crate::store::backup::{copy, parse, read, settle, unfinished, verify};
 use crate::store::{DataDir, MASTER_KEY_FILE};
 
 #[derive(Args, Debug)]
 pub(super) struct RestoreArgs {
-    /// Directory of a backup
+    /// Directory of a backup, or s3://bucket/prefix/everpost-…
     #[arg(value_name = "BACKUP")]
-    backup: PathBuf,
+    backup: String,
     /// Verify the backup and say what is in it; restore nothing
     #[arg(long)]
     dry_run: bool,
@@ -25,17 +31,22 @@ pub(super) struct RestoreArgs {
 }
 
 impl RestoreArgs {
-    pub(super) fn run(self) -> anyhow::Result<()> {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
         let config = self.installation.config()?;
         let new_dir = &config.data_dir;
-        let manifest = read(&self.backup)?;
+        let (source, manifest) = Source::open(&self.backup, &config).await?;
         reject_used(new_dir)?;
         note("verifying the backup");
-        verify(&self.backup, &manifest)?;
+        // What is fetched is verified on the way.
+        if self.dry_run || matches!(source, Source::Directory(_)) {
+            source.verify(&manifest).await?;
+        }
         let described = serde_json::to_value(&manifest).context("the manifest")?;
         print(&format!("{}\n", contents(&described)))?;
         if !self.dry_run {
-            restore(&self.backup, &manifest, &DataDir::open(new_dir)?)?;
+            let to = DataDir::open(new_dir)?;
+            source.copy(&manifest, &to).await?;
+            settle(&manifest, &to)?;
         }
         if config.master_keys.is_none()
             && let Some(missing) = missing_key(&manifest, new_dir)
@@ -52,6 +63,58 @@ impl RestoreArgs {
                 new_dir.display()
             ),
         })?)
+    }
+}
+
+/// Where a backup is.
+enum Source {
+    Directory(PathBuf),
+    /// With its name.
+    Bucket(BackupBucket, String),
+}
+
+impl Source {
+    async fn open(backup: &str, config: &Config) -> anyhow::Result<(Self, Manifest)> {
+        let place = BackupPlace::parse(backup);
+        let place = place.map_err(|problem| anyhow!(Misuse(format!("BACKUP: {problem}"))))?;
+        let at = match place {
+            BackupPlace::Directory(dir) => {
+                let manifest = read(&dir)?;
+                return Ok((Self::Directory(dir), manifest));
+            }
+            BackupPlace::Bucket(at) => at,
+        };
+        let (place, name) = at.split_last();
+        let said = |problem: String| anyhow!("{at}: {problem}");
+        let bucket = boot::outbound(config, &Clock::system())?.backup_bucket(&place);
+        let bucket = bucket.map_err(said)?;
+        let text = bucket.manifest(name).await.map_err(said)?;
+        let manifest = parse(&text).map_err(said)?;
+        Ok((Self::Bucket(bucket, name.to_owned()), manifest))
+    }
+
+    async fn verify(&self, manifest: &Manifest) -> anyhow::Result<()> {
+        match self {
+            Self::Directory(dir) => Ok(verify(dir, manifest)?),
+            Self::Bucket(bucket, name) => {
+                let verified = bucket.verify(name, manifest).await;
+                verified.map_err(|problem| anyhow!(problem))
+            }
+        }
+    }
+
+    async fn copy(&self, manifest: &Manifest, to: &DataDir) -> anyhow::Result<()> {
+        match self {
+            Self::Directory(dir) => copy(dir, manifest, to)?,
+            Self::Bucket(bucket, name) => {
+                for (file, expected) in &manifest.files {
+                    let target = File::create(unfinished(to, file))?;
+                    let fetched = bucket.fetch(name, file, expected, target).await;
+                    fetched.map_err(|problem| anyhow!(problem))?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -19,6 +19,8 @@ use crate::app::config::listing;
 use crate::app::config::values::*;
 use crate::base::TimeScale;
 use crate::model::access::Secret;
+use crate::model::backup::BackupPlace;
+use crate::model::destination::EndpointUrl;
 use crate::model::export::WhenUnavailable;
 use crate::model::limits::{EXPORT_DELAY_S_MAX, PROBATION_LONGEST_S_MAX, RETENTION_HOURS_MAX};
 use crate::model::probation::ProbationMode;
@@ -204,9 +206,19 @@ settings! {
     optional retention_dead_letters: Option<Duration> = "retention.dead_letter_hours", "Dead letters", Number, "720",
         hours(0..=RETENTION_HOURS_MAX),
         "Hours for which dead letters are kept, 0 to 876000. Without it they stay until they are resubmitted.";
-    optional backup_dir: Option<PathBuf> = "backup.dir", "Backup directory", Text("DIR"), "/srv/backups", path,
-        "Directory, which must exist, that backups are made in on schedule. Without it there are only those that \
-         somebody asks for.";
+    optional backup_dir: Option<BackupPlace> = "backup.dir", "Backup directory", Text("DIR"), "/srv/backups", backup_place,
+        "Directory, which must exist, that backups are made in on schedule, or s3://bucket/prefix. Without it there are \
+         only those that somebody asks for.";
+    optional backup_s3_endpoint: Option<EndpointUrl> = "backup.s3_endpoint", "S3 endpoint", Text("URL"), "https://s3.example.com", endpoint,
+        "URL of the service that has the buckets for backups; without it, that of AWS. It must be allowed by the egress \
+         policy.";
+    value backup_s3_region: String = "backup.s3_region", "S3 region", Text("NAME"), "us-east-1", visible,
+        "Region of those buckets.";
+    optional backup_s3_access_key_id: Option<String> = "backup.s3_access_key_id", "S3 access key", Text("ID"), "AKIAIOSFODNN7EXAMPLE",
+        visible,
+        "Id of the access key for them. Goes with backup.s3_secret_access_key.";
+    secret backup_s3_secret_access_key: Option<Secret> = "backup.s3_secret_access_key", "S3 secret", Text("TEXT"), "", client_secret,
+        "Secret of that access key.";
     value backup_every: Duration = "backup.every_hours", "Time between backups", Number, "24", hours(1..=8_760),
         "Hours from one scheduled backup to the next, 1 to 8760.";
     value backup_keep: usize = "backup.keep", "Backups kept", Number, "7", number(1..=365),

@@ -15,6 +15,8 @@ use uuid::Uuid;
 use crate::admin::OwnHost;
 use crate::base::TimeScale;
 use crate::model::access::Secret;
+use crate::model::backup::BackupPlace;
+use crate::model::destination::EndpointUrl;
 use crate::store::MasterKeys;
 
 type Parsed<T> = Result<T, String>;
@@ -26,6 +28,21 @@ pub(super) fn path(text: &str) -> Parsed<PathBuf> {
         true => Err("is empty; name a directory".to_owned()),
         false => Ok(PathBuf::from(text)),
     }
+}
+
+/// A directory, or a bucket.
+pub(super) fn backup_place(text: &str) -> Parsed<BackupPlace> {
+    path(text)?;
+    BackupPlace::parse(text).map_err(|problem| format!("is {text:?}; {problem}"))
+}
+
+/// The URL of a service.
+pub(super) fn endpoint(text: &str) -> Parsed<EndpointUrl> {
+    let url = EndpointUrl::parse(text).ok();
+    let url = url.filter(|url| url.reveal().query().is_none());
+    url.ok_or_else(|| {
+        format!("is {text:?}; write an http or https URL without ?, like https://s3.example.com")
+    })
 }
 
 pub(super) fn file(text: &str) -> Parsed<PathBuf> {

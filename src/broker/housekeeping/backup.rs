@@ -10,9 +10,10 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::backup::{
-    BackupRules, BackupSchedule, BackupStatus, EndedBackup, KeptBackup, RunningBackup,
+    BackupPlace, BackupRules, BackupSchedule, BackupStatus, EndedBackup, KeptBackup, RunningBackup,
 };
-use crate::store::backup::BackupOrder;
+use crate::outbound::backup::BackupBucket;
+use crate::store::backup::{BackupOrder, Stage};
 use crate::store::{BackupError, Pages, StoreError};
 
 /// Pause between two looks at the schedule.
@@ -22,7 +23,7 @@ const ROUND_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Default)]
 pub struct BackupRequest {
     /// `None` for that of the schedule.
-    pub directory: Option<PathBuf>,
+    pub place: Option<BackupPlace>,
     pub without_master_key: bool,
 }
 
@@ -31,12 +32,26 @@ pub struct BackupRequest {
 pub enum BackupRejected {
     #[error("a backup is running, and there is one at a time")]
     Running,
-    #[error("name a directory, or set backup.dir")]
-    NoDirectory,
+    #[error("name a directory or a bucket, or set backup.dir")]
+    NoPlace,
     #[error("{0}: {1}")]
-    Directory(String, String),
+    Place(String, String),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// A backup that can begin.
+struct Order {
+    place: BackupPlace,
+    local: BackupOrder,
+    /// Where it goes on to.
+    upload: Option<Upload>,
+}
+
+struct Upload {
+    to: BackupBucket,
+    /// Where it is made first; gone with this.
+    _stage: Stage,
 }
 
 /// The backups that are known of.
@@ -63,7 +78,7 @@ impl Broker {
         let (rules, now) = (&self.options().backups, self.clock().now());
         let book = self.backup_book();
         let schedule = rules.dir.as_ref().map(|dir| BackupSchedule {
-            directory: dir.display().to_string(),
+            directory: dir.to_string(),
             every_hours: rules.every.as_secs() / 3_600,
             keep: rules.keep,
             next_at: book.next_at(rules, now).max(now),
@@ -86,31 +101,49 @@ impl Broker {
         if self.backup_book().running.is_some() {
             return Err(BackupRejected::Running);
         }
-        let directory = order.into.display().to_string();
+        let directory = order.place.to_string();
         let action = AuditAction::StartBackup { directory };
         self.record(by, action, Target::appliance()).await?;
         drop(self.start_backup(order)?); // it goes on by itself
         Ok(())
     }
 
-    fn backup_order(&self, request: &BackupRequest) -> Result<BackupOrder, BackupRejected> {
+    fn backup_order(&self, request: &BackupRequest) -> Result<Order, BackupRejected> {
         let rules = &self.options().backups;
-        let named = request.directory.as_ref().or(rules.dir.as_ref());
-        let named = named.ok_or(BackupRejected::NoDirectory)?;
-        let into = match request.directory.is_some() && named.is_relative() {
-            true => Err("it is not an absolute path".to_owned()),
-            false => existing_dir(named),
+        let named = request.place.as_ref().or(rules.dir.as_ref());
+        let named = named.ok_or(BackupRejected::NoPlace)?;
+        let reject = |problem| BackupRejected::Place(named.to_string(), problem);
+        let (place, into, upload) = match named {
+            BackupPlace::Directory(dir) => {
+                let into = match request.place.is_some() && dir.is_relative() {
+                    true => Err("it is not an absolute path".to_owned()),
+                    false => existing_dir(dir),
+                };
+                let into = into.map_err(reject)?;
+                (BackupPlace::Directory(into.clone()), into, None)
+            }
+            BackupPlace::Bucket(at) => {
+                let to = self.outbound().backup_bucket(at).map_err(reject)?;
+                let stage = self.store().upkeep.stage();
+                let stage = stage.map_err(|error| reject(error.to_string()))?;
+                let into = stage.path().to_owned();
+                (named.clone(), into, Some(Upload { to, _stage: stage }))
+            }
         };
-        let reject = |problem| BackupRejected::Directory(named.display().to_string(), problem);
         let with_master_key = rules.with_master_key && !request.without_master_key;
-        Ok(BackupOrder {
-            into: into.map_err(reject)?,
+        let local = BackupOrder {
+            into,
             beside: if with_master_key { rules.beside } else { &[] },
             free_bytes_min: self.options().free_bytes_min,
+        };
+        Ok(Order {
+            place,
+            local,
+            upload,
         })
     }
 
-    fn start_backup(&self, order: BackupOrder) -> Result<JoinHandle<()>, BackupRejected> {
+    fn start_backup(&self, order: Order) -> Result<JoinHandle<()>, BackupRejected> {
         let since = self.clock().now();
         let mut book = self.backup_book();
         if book.running.is_some() {
@@ -120,24 +153,32 @@ impl Broker {
             since,
             pages_copied: 0,
             pages: 0,
+            uploaded_bytes: 0,
         });
         let broker = self.clone();
         Ok(tokio::spawn(async move { broker.run_backup(order).await }))
     }
 
-    async fn run_backup(&self, order: BackupOrder) {
+    async fn run_backup(&self, order: Order) {
+        let Order {
+            place,
+            local,
+            upload,
+        } = order;
         let broker = self.clone();
         let progress = move |pages: Pages| {
-            if let Some(running) = &mut broker.backup_book().running {
+            broker.note_progress(|running| {
                 (running.pages_copied, running.pages) = (pages.copied, pages.all);
-            }
-            !broker.is_stopping()
+            })
         };
-        let into = order.into.clone();
         let upkeep = &self.store().upkeep;
-        let made = upkeep.back_up(order, self.clock().clone(), progress).await;
+        let made = upkeep.back_up(local, self.clock().clone(), progress).await;
+        let made = match (made, upload) {
+            (Ok(local), Some(upload)) => self.upload(&upload, &local).await,
+            (made, _) => made,
+        };
         if let Ok(backup) = &made
-            && self.is_scheduled_into(&into)
+            && self.scheduled_place().as_ref() == Some(&place)
         {
             self.backup_book().kept.insert(0, backup.clone());
             self.keep_backups(self.options().backups.keep).await;
@@ -145,17 +186,49 @@ impl Broker {
         self.end_backup(made);
     }
 
-    fn is_scheduled_into(&self, into: &Path) -> bool {
-        let scheduled = self.backup_order(&BackupRequest::default());
-        scheduled.is_ok_and(|order| order.into == into)
+    async fn upload(&self, upload: &Upload, local: &KeptBackup) -> Result<KeptBackup, BackupError> {
+        let mut each_part = |bytes| self.note_progress(|running| running.uploaded_bytes = bytes);
+        let from = Path::new(&local.path);
+        let put = upload.to.put(from, &local.manifest, &mut each_part).await;
+        put.map_err(BackupError::new)
     }
 
-    /// Learns which backups there are in the directory of the schedule, and deletes all but so many.
+    /// Whether to go on.
+    fn note_progress(&self, change: impl FnOnce(&mut RunningBackup)) -> bool {
+        if let Some(running) = &mut self.backup_book().running {
+            change(running);
+        }
+        !self.is_stopping()
+    }
+
+    /// Where the schedule has its backups, if they can be made there.
+    fn scheduled_place(&self) -> Option<BackupPlace> {
+        match self.options().backups.dir.as_ref()? {
+            BackupPlace::Directory(dir) => existing_dir(dir).ok().map(BackupPlace::Directory),
+            BackupPlace::Bucket(at) => Some(BackupPlace::Bucket(at.clone())),
+        }
+    }
+
+    /// Learns which backups there are in the place of the schedule, and deletes all but so many.
     async fn keep_backups(&self, most: usize) {
-        let kept = match self.backup_order(&BackupRequest::default()) {
-            Ok(order) => self.store().upkeep.keep_backups(order.into, most).await,
-            Err(BackupRejected::NoDirectory) => return,
-            Err(error) => Err(BackupError::new(error)),
+        let Some(named) = &self.options().backups.dir else {
+            return;
+        };
+        let kept = match named {
+            BackupPlace::Directory(dir) => match existing_dir(dir) {
+                Ok(dir) => self.store().upkeep.keep_backups(dir, most).await,
+                Err(problem) => Err(BackupError::new(format!("{named}: {problem}"))),
+            },
+            BackupPlace::Bucket(at) => {
+                let bucket = self.outbound().backup_bucket(at).map_err(BackupError::new);
+                match bucket.and_then(|bucket| Ok((bucket, self.store().upkeep.database_id()?))) {
+                    Ok((bucket, id)) => {
+                        let kept = bucket.keep_newest(&id, most).await;
+                        kept.map_err(BackupError::new)
+                    }
+                    Err(error) => Err(error),
+                }
+            }
         };
         match kept {
             Ok(kept) => self.backup_book().kept = kept,
@@ -190,6 +263,7 @@ impl Broker {
     /// Backs up on schedule until the broker stops.
     pub async fn run_backups(self) {
         let rules = &self.options().backups;
+        drop(self.store().upkeep.stage()); // what a killed process has left there
         self.keep_backups(usize::MAX).await;
         if let Some(newest) = self.backup_book().kept.first() {
             self.meters().backed_up(&newest.manifest);

@@ -12,6 +12,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use super::*;
 use crate::base::Timestamp;
+use crate::model::limits::RESPONSE_READ_MAX;
 
 /// Long enough never to be reached.
 const LONG: Duration = Duration::from_secs(60);
@@ -105,6 +106,7 @@ fn request(url: &str, deadline: Duration) -> TransportRequest {
         headers,
         body: Bytes::from_static(b"[{}]"),
         deadline,
+        body_max: RESPONSE_READ_MAX,
         late: None,
         tls: None,
     }

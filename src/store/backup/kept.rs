@@ -5,12 +5,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::base::sha256_of;
-use crate::model::backup::{BackupFile, FORMAT, KeptBackup, Manifest, NAME_PREFIX};
+use crate::model::backup::{BackupFile, FORMAT, KeptBackup, MANIFEST_FILE, Manifest, NAME_PREFIX};
 use crate::store::engine::migrate;
 use crate::store::{BackupError, FILE};
-
-/// The file that describes a backup.
-pub(super) const MANIFEST_FILE: &str = "manifest.json";
 
 /// Bytes of a manifest: many times what it has.
 const MANIFEST_BYTES_MAX: u64 = 65_536;
@@ -37,11 +34,15 @@ pub fn read(path: &Path) -> Result<Manifest, BackupError> {
     File::open(&file)
         .and_then(|manifest| manifest.take(MANIFEST_BYTES_MAX).read_to_string(&mut text))
         .map_err(|error| BackupError::at(&file, error))?;
-    let manifest: Manifest =
-        serde_json::from_str(&text).map_err(|error| BackupError::at(&file, error))?;
+    parse(&text).map_err(|error| BackupError::at(&file, error))
+}
+
+/// Reads the text of a manifest. The error says why the backup cannot be restored.
+pub fn parse(text: &str) -> Result<Manifest, String> {
+    let manifest: Manifest = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match fault_of(&manifest) {
         None => Ok(manifest),
-        Some(fault) => Err(BackupError::at(&file, fault)),
+        Some(fault) => Err(fault.to_owned()),
     }
 }
 

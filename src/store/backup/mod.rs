@@ -19,11 +19,11 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
-use self::kept::{MANIFEST_FILE, describe, draft_of, keep_newest};
-pub use self::kept::{read, verify};
-pub use self::restore::restore;
+use self::kept::{describe, draft_of, keep_newest};
+pub use self::kept::{parse, read, verify};
+pub use self::restore::{copy, settle, unfinished};
 use crate::base::{Clock, human, sha256_hex};
-use crate::model::backup::{BackupCounts, FORMAT, KeptBackup, Manifest};
+use crate::model::backup::{BackupCounts, FORMAT, KeptBackup, MANIFEST_FILE, Manifest};
 use crate::store::engine::data_dir::{free_bytes, sync_dir};
 use crate::store::engine::db::{self, LogHold};
 use crate::store::engine::online_copy::{EachStep, copy_online};
@@ -33,6 +33,9 @@ use crate::store::{BackupError, DataDir, FILE, Pages, StoreError, Upkeep, write_
 /// What the write-ahead log may grow to while a snapshot is held: more than a busy appliance writes while some tens of
 /// gigabytes are copied.
 const LOG_BYTES_MAX: u64 = 4 * 1_024 * 1_024 * 1_024;
+
+/// The place in the data directory of a backup that goes elsewhere.
+const STAGE: &str = "backup-upload";
 
 /// Characters of a database's id: enough to tell the appliances apart that share a directory.
 const ID_CHARACTERS: usize = 16;
@@ -72,6 +75,16 @@ impl Upkeep {
         made.await.map_err(|_| StoreError::Closed)?
     }
 
+    /// A directory for a backup that goes elsewhere.
+    pub fn stage(&self) -> Result<Stage, BackupError> {
+        Stage::begin(&*self.data_dir()?)
+    }
+
+    /// What tells this database from others.
+    pub fn database_id(&self) -> Result<String, BackupError> {
+        database_id(&self.data_dir()?.file(FILE))
+    }
+
     /// The backups of this database in `dir`, the newest first. More than `keep` of them are deleted.
     pub async fn keep_backups(
         &self,
@@ -82,6 +95,21 @@ impl Upkeep {
         let kept = move || keep_newest(&dir, &database_id(&database)?, keep);
         let kept = tokio::task::spawn_blocking(kept).await;
         kept.map_err(|_| StoreError::Closed)?
+    }
+}
+
+/// A directory for a backup that goes elsewhere. When it is dropped, it is deleted with all that is in it.
+pub struct Stage(Draft);
+
+impl Stage {
+    /// In the place of one that a killed process has left.
+    pub fn begin(data_dir: &DataDir) -> Result<Self, BackupError> {
+        Draft::begin(data_dir.file(STAGE)).map(Self)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0.0
     }
 }
 

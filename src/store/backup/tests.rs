@@ -240,7 +240,8 @@ fn what_is_restored_is_the_same_and_opens() {
     let setup = Setup::new();
     let KeptBackup { path, manifest } = setup.back_up(KEY_AND_TOKEN);
     let new = DataDir::open(&setup.folder.path().join("new")).expect("a directory");
-    restore(Path::new(&path), &manifest, &new).expect("restored");
+    copy(Path::new(&path), &manifest, &new).expect("copied");
+    settle(&manifest, &new).expect("settled");
     assert_eq!(mode(&new.file(FILE)), 0o600);
     assert_eq!(
         fs::read(new.file(MASTER_KEY_FILE)).expect("a key"),
