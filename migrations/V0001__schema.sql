@@ -632,6 +632,14 @@ CREATE TABLE known_network (
 CREATE INDEX known_network_used ON known_network (used_at);
 
 ------------------------------------------------------------------------------------------------------------
+-- Settings that were changed while the appliance ran.
+
+CREATE TABLE setting (
+    name  TEXT PRIMARY KEY, -- as in the configuration file
+    value TEXT NOT NULL     -- as in an environment variable
+) STRICT, WITHOUT ROWID;
+
+------------------------------------------------------------------------------------------------------------
 -- Audit log: who did what.
 
 CREATE TABLE audit (

@@ -7,6 +7,7 @@ use crate::admin::bare::Message;
 use crate::admin::outside::*;
 use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
+use crate::broker::diagnostics::SettingError;
 use crate::broker::{
     AlertError, BackupRejected, InspectorError, PublishError, ReplayError, ResubmitError, SendError,
 };
@@ -163,6 +164,7 @@ tell!(AccountError, missing: AccountError::NotFound | AccountError::TokenNotFoun
 tell!(PublishError, later: PublishError::Stopping | PublishError::DiskLow);
 tell!(ReplayError, missing: ReplayError::NotFound(_));
 tell!(AlertError, missing: AlertError::NoRule(_) | AlertError::NoChannel(_));
+tell!(SettingError, missing: SettingError::NotFound(_), at "value": SettingError::Invalid { .. });
 tell!(InspectorError, missing: InspectorError::NotFound(_));
 tell!(SendError, missing: SendError::NoEvent(_) | SendError::NoSubscription(..),
     later: SendError::Stopping | SendError::DiskLow);

@@ -54,7 +54,7 @@ const FORM_BYTES_MAX: usize = 1_048_576;
 pub fn routes(state: AdminState) -> Router {
     let site = Arc::new(Site::new(state, &registry::SITE_MAP));
     let clock = site.broker.clock().clone();
-    let own_hosts = (site.hosts.clone(), format!("{}/admin", site.public_url()));
+    let own_hosts = (site.hosts.clone(), site.broker.clone());
     let behind_login = registry::router(&site)
         .layer(from_fn(frame::in_frame))
         .layer(from_fn_with_state(site.clone(), gate::admit));

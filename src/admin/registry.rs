@@ -165,6 +165,8 @@ fn pages() -> Vec<Page> {
         action("/sessions/end", Admin, "End all others", sessions::end_all),
         action("/sessions/{session}/end", Admin, "End session", sessions::end_one),
         page("/settings", get(settings::show)).listed("Appliance", "Settings", "settings"),
+        admin_only("/settings/{setting}/edit", get(settings::edit).post(settings::save)),
+        action("/settings/{setting}/reset", Admin, "Reset", settings::reset),
         operator("/settings/try-url", get(settings::show).post(settings::try_url)),
         operator("/system", get(system::show)).listed("Appliance", "System", "system"),
         operator("/system/count", get(system::show).post(system::count)),

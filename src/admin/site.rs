@@ -15,7 +15,6 @@ use crate::admin::security::throttle::Throttle;
 use crate::admin::sitemap::SiteMap;
 use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
-use crate::outbound::egress::EgressPolicy;
 use crate::store::views::{DeliveryDetail, Views};
 
 pub struct AdminState {
@@ -25,12 +24,12 @@ pub struct AdminState {
     /// How the first person gets in; see [`SetupLink::new`].
     pub setup: SetupLink,
     pub hosts: OwnHosts,
-    pub egress: EgressPolicy,
     pub diagnostics: Diagnostics,
     /// Who is signed in without a password, from this machine.
     pub local_user: Option<String>,
     pub sign_in: SignInOptions,
     pub publish_bytes_max: usize,
+    /// What the API serves, whatever the public URL in it.
     pub api_document: Arc<Value>,
 }
 
@@ -82,8 +81,8 @@ impl Site {
         self.public_url().starts_with("https://")
     }
 
-    pub(crate) fn public_url(&self) -> &str {
-        &self.broker.options().public_url
+    pub(crate) fn public_url(&self) -> String {
+        self.broker.options().public_url.clone()
     }
 
     pub(crate) fn topic(&self, name: &str) -> PageResult<Arc<TopicEntry>> {
@@ -150,7 +149,7 @@ impl Site {
     }
 
     pub(crate) fn publish_url(&self, topic: &TopicEntry) -> String {
-        topic.publish_url(self.public_url())
+        topic.publish_url(&self.public_url())
     }
 
     pub(crate) fn management_url(&self, path: &str) -> String {

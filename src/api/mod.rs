@@ -84,23 +84,12 @@ impl Deref for ApiState {
 pub struct ApiOptions {
     /// Bytes of one publish request.
     pub publish_bytes_max: usize,
-    /// Takes https receivers alone.
-    pub require_https: bool,
     /// Answers `/metrics` without a token.
     pub metrics_public: bool,
     /// What programs under development may ask for; `None` in production.
     pub dev: Option<DevMode>,
     /// The names that paths of Azure Resource Manager may have.
     pub azure: AzureScope,
-}
-
-impl ApiState {
-    /// The host that others reach the appliance by, with its port if that is not the default one.
-    fn public_host(&self) -> &str {
-        let url = &self.broker.options().public_url;
-        let rest = url.split_once("://").map_or(&**url, |(_, rest)| rest);
-        rest.split('/').next().unwrap_or(rest)
-    }
 }
 
 /// All that can be asked of the appliance. Cheap to clone.

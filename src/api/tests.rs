@@ -17,7 +17,7 @@ use crate::api::{
     ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake, ManagementToken, routes,
 };
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
-use crate::broker::diagnostics::{Diagnostics, RuntimeInfo, Tasks};
+use crate::broker::diagnostics::{Diagnostics, RuntimeInfo, Tasks, setting_samples};
 use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::access::Secret;
@@ -27,6 +27,7 @@ use crate::model::limits::{CHANGE_DELIVERIES_MAX, PUBLISH_BYTES_MAX, RESUBMISSIO
 use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
+use crate::outbound::egress::EgressPolicy;
 use crate::outbound::transport::{
     HttpTransport, Responder, TransportError, TransportRequest, TransportResponse,
 };
@@ -38,7 +39,6 @@ const TOKEN: &str = "the management token";
 
 const OPTIONS: ApiOptions = ApiOptions {
     publish_bytes_max: PUBLISH_BYTES_MAX,
-    require_https: false,
     metrics_public: false,
     dev: None,
     azure: AzureScope::ANY,
@@ -83,6 +83,7 @@ impl Door {
             entropy: entropy.clone(),
             time_scale: TimeScale::REAL,
             public_url: "http://127.0.0.1:8080".to_owned(),
+            egress: EgressPolicy::default(),
             in_flight_per_subscription: 8,
             in_flight_max: 8,
             free_bytes_min: 0,
@@ -109,6 +110,7 @@ impl Door {
             diagnostics: Diagnostics::new(
                 broker.clone(),
                 RuntimeInfo {
+                    settings: setting_samples::running(),
                     tasks: tasks.clone(),
                     ..RuntimeInfo::default()
                 },

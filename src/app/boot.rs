@@ -21,9 +21,11 @@ use crate::api::{self, ApiOptions, ApiParts, AzureScope, DevMode, Doors, Guesses
 use crate::app::config::{CONFIG_FILE, Config};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::interrupt::interrupted;
+use crate::app::running_settings::running_settings;
+use crate::app::telemetry::{self, Log};
 use crate::app::tls::{self, Tls};
-use crate::app::{claim, facts, listen, management_token, telemetry};
-use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
+use crate::app::{claim, facts, listen, management_token};
+use crate::base::{Clock, Entropy, Live, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo, Tasks};
 use crate::broker::people::{GroupRoles, People};
 use crate::broker::{Broker, BrokerOptions, CertificateEnd};
@@ -93,7 +95,8 @@ pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// A running appliance.
 pub struct Appliance {
-    config: Config,
+    /// That of now.
+    config: Live<Config>,
     data_dir: Arc<DataDir>,
     broker: Broker,
     /// Ends when nobody uses the store any more.
@@ -114,11 +117,11 @@ pub struct Appliance {
 }
 
 impl Appliance {
-    /// Opens the store and the doors, and starts to deliver. `log` has the newest lines of the log, if there
-    /// is one. A `kept` socket that listens takes the place of the configured address, and stays open afterwards.
+    /// Opens the store and the doors, and starts to deliver, with what is saved of the settings. A `kept` socket that
+    /// listens takes the place of the configured address, and stays open afterwards.
     pub async fn start(
         config: Config,
-        log: LogTail,
+        log: Log,
         kept: Option<StdTcpListener>,
     ) -> anyhow::Result<Self> {
         let clock = Clock::system();
@@ -126,6 +129,12 @@ impl Appliance {
         let data_dir = Arc::new(DataDir::open(&config.data_dir)?);
         let was_closed = Store::was_closed(&data_dir);
         let store = open_store(&config, &data_dir, &clock)?;
+        let (start, saved) = (config, store.settings.saved().await?);
+        let (config, faults) = start.with_saved(&saved);
+        for fault in faults {
+            tracing::warn!(%fault, "a saved setting is not in force");
+        }
+        log.set_level(&config.log_level)?;
         let token = management_token::open(&data_dir, config.management_token.as_ref(), &entropy)?;
         let people = People::open(store.accounts.clone(), clock.clone(), entropy.clone()).await?;
         let needs_link = claim::needs_link(&config, &people).await?;
@@ -145,7 +154,7 @@ impl Appliance {
 
         let outbound = outbound(&config, &clock)?;
         let public_url = public_url(&config, &url);
-        let sign_in = sign_in(&config, &outbound, &public_url);
+        let sign_in = sign_in(&config, &outbound);
         let stop_listening = CancellationToken::new();
         let setup = SetupLink::new(&entropy, &clock);
         let setup_url = match needs_link {
@@ -161,7 +170,7 @@ impl Appliance {
                 None
             }
         };
-        let hosts = OwnHosts::new(&config.admin_hosts, &public_url, address);
+        let hosts = OwnHosts::new(&config.admin_hosts, address);
         let dev = config.dev.then(|| DevMode {
             closing: stop_listening.clone(),
             ..DevMode::default()
@@ -169,23 +178,40 @@ impl Appliance {
         let api_options = ApiOptions {
             dev: dev.clone(),
             publish_bytes_max: config.publish_bytes_max,
-            require_https: config.egress_require_https,
             metrics_public: config.metrics_public,
             azure: azure_scope(&config),
         };
         let api_document = Arc::new(api::document(&api_options, &public_url));
         let container_id = format!("everpost-{}", entropy.uuid());
         let facts = facts::gather(&config, &data_dir, &url, clock.now());
-        let options = broker_options(&config, clock, entropy, public_url);
+        let options = broker_options(&config, clock, entropy, &url);
         let broker = Broker::start(store.clone(), outbound, options).await?;
+        let per_client = Live::new(config.http_connections_per_client);
+        let current = Live::new(config.clone());
+        let apply = {
+            let (broker, log, url) = (broker.clone(), log.clone(), url.clone());
+            let (per_client, current) = (per_client.clone(), current.clone());
+            move |config: &Config| {
+                let (clock, entropy) = (broker.clock().clone(), broker.entropy().clone());
+                let options = broker_options(config, clock, entropy, &url);
+                broker
+                    .set_options(options)
+                    .map_err(|error| error.to_string())?;
+                log.set_level(&config.log_level)
+                    .map_err(|error| error.to_string())?;
+                per_client.set(config.http_connections_per_client);
+                current.set(config.clone());
+                Ok(())
+            }
+        };
         let connections = Connections::of_at_most(config.http_connections_max);
         let tasks = Tasks::default();
         let diagnostics = Diagnostics::new(
             broker.clone(),
             RuntimeInfo {
                 facts,
-                settings: Arc::clone(&config.shown),
-                log,
+                settings: running_settings(start, saved, Box::new(apply)),
+                log: log.tail,
                 connections: connections.clone(),
                 tasks: tasks.clone(),
             },
@@ -196,7 +222,6 @@ impl Appliance {
             people: people.clone(),
             setup,
             hosts,
-            egress: egress(&config),
             diagnostics: diagnostics.clone(),
             local_user: config.admin_user.clone().filter(|_| config.dev),
             sign_in,
@@ -246,7 +271,7 @@ impl Appliance {
         tasks.run(&broker, "alerts", watch, give_up);
         let limits = listen::ConnectionLimits {
             overall: connections,
-            per_client: config.http_connections_per_client,
+            per_client,
             proxies: TrustedProxies(config.http_trusted_proxies.clone().into()),
         };
         let proxies = limits.proxies.clone();
@@ -277,7 +302,7 @@ impl Appliance {
             tracing::warn!(%error, file = %url_file.display(), "the command line will not find this server by itself");
         }
         Ok(Self {
-            config,
+            config: current,
             data_dir,
             broker,
             store_closed: Box::pin(store.closed()),
@@ -322,11 +347,12 @@ impl Appliance {
         }
         let token = self.data_dir.file(management_token::FILE);
         lines.push(format!("token file      {}", token.display()));
-        if self.config.tls_dev {
+        let config = self.config.get();
+        if config.tls_dev {
             let authority = self.data_dir.file(tls::AUTHORITY_FILE);
             lines.push(format!("CA certificate  {}", authority.display()));
         }
-        let scale = self.config.time_scale;
+        let scale = config.time_scale;
         if scale != TimeScale::REAL {
             lines.push(format!(
                 "TIME SCALE {}: every wait of a delivery is that many times shorter; for tests and \
@@ -346,7 +372,8 @@ impl Appliance {
         }
         self.broker.stop();
         self.requests.close();
-        let drained = tokio::time::timeout(self.config.shutdown_drain, async {
+        let drain = self.config.get().shutdown_drain;
+        let drained = tokio::time::timeout(drain, async {
             // First the dispatcher, since the turn that it is in may still start requests.
             let _ = (&mut self.dispatching).await;
             let _ = (&mut self.replaying).await;
@@ -469,7 +496,7 @@ fn backup_account(config: &Config) -> Option<S3Account> {
     })
 }
 
-fn sign_in(config: &Config, outbound: &Outbound, public_url: &str) -> SignInOptions {
+fn sign_in(config: &Config, outbound: &Outbound) -> SignInOptions {
     let client = config
         .oidc_issuer
         .clone()
@@ -483,7 +510,6 @@ fn sign_in(config: &Config, outbound: &Outbound, public_url: &str) -> SignInOpti
             scopes: config.oidc_scopes.clone(),
             user_claim: config.oidc_user_claim.clone(),
             groups_claim: config.oidc_groups_claim.clone(),
-            redirect_url: format!("{public_url}/admin/login/callback"),
         })
     });
     let proxy = config.sign_in_proxy_user_header.clone();
@@ -502,17 +528,13 @@ fn sign_in(config: &Config, outbound: &Outbound, public_url: &str) -> SignInOpti
     }
 }
 
-fn broker_options(
-    config: &Config,
-    clock: Clock,
-    entropy: Entropy,
-    public_url: String,
-) -> BrokerOptions {
+fn broker_options(config: &Config, clock: Clock, entropy: Entropy, own_url: &str) -> BrokerOptions {
     BrokerOptions {
         clock,
         entropy,
         time_scale: config.time_scale,
-        public_url,
+        public_url: public_url(config, own_url),
+        egress: egress(config),
         in_flight_per_subscription: config.delivery_in_flight_per_subscription,
         in_flight_max: config.delivery_in_flight_max,
         free_bytes_min: config.storage_free_bytes_min,

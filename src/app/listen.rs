@@ -35,6 +35,7 @@ use crate::app::forwarded::TrustedProxies;
 use crate::app::paced_body::PacedBody;
 use crate::app::tls::{self, Tls};
 use crate::app::unread::{Streams, watched};
+use crate::base::Live;
 use crate::broker::diagnostics::Connections;
 
 /// How long a client may take to send the head of a request.
@@ -86,7 +87,7 @@ pub(super) struct ConnectionLimits {
     /// Over all clients; more of them wait.
     pub(super) overall: Connections,
     /// From one client address; more of them are closed, so that nobody takes all places.
-    pub(super) per_client: usize,
+    pub(super) per_client: Live<usize>,
     /// Those that many clients share, without such a limit.
     pub(super) proxies: TrustedProxies,
 }
@@ -117,7 +118,7 @@ pub(super) async fn serve<S, B>(
     while let Some((stream, address)) = accept(&listener, &stop).await {
         let per_client = match limits.proxies.contain(address.ip()) {
             true => usize::MAX,
-            false => limits.per_client,
+            false => *limits.per_client.get(),
         };
         let Some(of_client) = clients.enter(address.ip(), per_client) else {
             tracing::debug!(%address, "a client has too many connections");
@@ -398,7 +399,7 @@ mod tests {
         let router = Router::new().route("/", post(|_: Bytes| async {}));
         let limits = ConnectionLimits {
             overall: Connections::of_at_most(1),
-            per_client: 1,
+            per_client: Live::new(1),
             proxies: TrustedProxies::default(),
         };
         let service = move |address| routed(router.clone(), address);
@@ -433,7 +434,7 @@ mod tests {
         let router = Router::new().route("/", post(|_: Bytes| async {}));
         let limits = ConnectionLimits {
             overall: Connections::of_at_most(10),
-            per_client: 2,
+            per_client: Live::new(2),
             proxies: TrustedProxies::default(),
         };
         let service = move |address| routed(router.clone(), address);

@@ -14,6 +14,7 @@ mod listen;
 pub mod management_token;
 mod paced_body;
 pub mod receive;
+mod running_settings;
 mod telemetry;
 mod tls;
 mod unread;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::Context;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, filter, fmt};
+use tracing_subscriber::{Layer, Registry, filter, fmt, reload};
 
 use crate::app::config::LogFormat;
 use crate::base::LogTail;
@@ -17,10 +17,32 @@ use crate::base::LogTail;
 const QUIET: &str =
     "refinery_core=warn,tower_sessions_core=error,tower_sessions=error,h2=error,hyper=error";
 
-/// Starts the log; returns its newest lines. May be called once per process.
-pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<LogTail> {
-    let filter = filter::Targets::from_str(&format!("{QUIET},{level}"))
-        .with_context(|| format!("log.level: {level:?} is not a filter"))?;
+/// The log of this process. Clones share it; the default is none.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// Its newest lines.
+    pub tail: LogTail,
+    filter: Option<reload::Handle<filter::Targets, Registry>>,
+}
+
+impl Log {
+    /// Logs more or less from now on.
+    pub(super) fn set_level(&self, level: &str) -> anyhow::Result<()> {
+        match &self.filter {
+            Some(handle) => Ok(handle.reload(filter(level)?)?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn filter(level: &str) -> anyhow::Result<filter::Targets> {
+    filter::Targets::from_str(&format!("{QUIET},{level}"))
+        .with_context(|| format!("log.level: {level:?} is not a filter"))
+}
+
+/// Starts the log. May be called once per process.
+pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<Log> {
+    let (filter, handle) = reload::Layer::new(filter(level)?);
     let log = || {
         fmt::layer()
             .with_ansi(std::io::stderr().is_terminal())
@@ -39,7 +61,10 @@ pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<LogTail> {
     let registry = tracing_subscriber::registry().with(filter);
     let started = registry.with(written).with(kept).try_init();
     started.context("the log could not be started")?;
-    Ok(tail)
+    Ok(Log {
+        tail,
+        filter: Some(handle),
+    })
 }
 
 /// Takes what is written as one line; the log writes each event at once.

@@ -47,7 +47,7 @@ pub use replay::ReplayError;
 pub use replay::resubmit::{EventEdit, ResubmitError, ResubmitRequest};
 pub use transaction::CommitError;
 
-use crate::base::{Clock, Entropy, TimeScale, Timestamp};
+use crate::base::{Clock, Entropy, Live, TimeScale, Timestamp};
 use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
 use crate::model::backup::BackupRules;
 use crate::model::destination::DeliveryMode;
@@ -62,7 +62,9 @@ use crate::model::probation::{Health, ProbationRules};
 use crate::model::registry::Registry;
 use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::subscription::SubscriptionId;
+use crate::outbound::egress::EgressPolicy;
 use crate::outbound::evaluate::EgressVerdict;
+use crate::outbound::transport::NetworkError;
 use crate::outbound::{DeliveryRequest, Outbound};
 use crate::store::{HandedOver, Store, StoreError};
 use diagnostics::workload::Workload;
@@ -78,12 +80,14 @@ use receive::Arrivals;
 use replay::ReplayBook;
 use unfinished::Unfinished;
 
-/// The settings of a broker.
+/// The settings of a broker. Clock, randomness, time scale and the size of changes stay those of its start.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
     pub clock: Clock,
     pub entropy: Entropy,
     pub time_scale: TimeScale,
+    /// What webhooks may be, and where they may lead.
+    pub egress: EgressPolicy,
     /// The URL of the appliance from outside, without a slash at the end: for validation URLs.
     pub public_url: String,
     pub in_flight_per_subscription: usize,
@@ -102,6 +106,15 @@ pub struct BrokerOptions {
     pub resubmissions_max: u32,
 }
 
+impl BrokerOptions {
+    /// The host that others reach the appliance by, with its port if that is not the default one.
+    pub fn public_host(&self) -> &str {
+        let url = self.public_url.as_str();
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        rest.split('/').next().unwrap_or(rest)
+    }
+}
+
 /// A handle on the broker. Cheap to clone.
 #[derive(Clone)]
 pub struct Broker {
@@ -109,7 +122,11 @@ pub struct Broker {
 }
 
 struct Shared {
-    options: BrokerOptions,
+    clock: Clock,
+    entropy: Entropy,
+    time_scale: TimeScale,
+    change_deliveries_max: usize,
+    options: Live<BrokerOptions>,
     store: Store,
     outbound: Outbound,
     registry: RwLock<Arc<Registry>>,
@@ -161,20 +178,13 @@ impl Broker {
     ) -> Result<Self, StoreError> {
         let registry = store.ledger.catalog().await?;
         let unfinished = Unfinished::of(store.ledger.fan_out_topics().await?);
-        let limits = SlotLimits {
-            per_subscription: options.in_flight_per_subscription,
-            overall: options.in_flight_max,
-            wire_bytes: WIRE_BYTES_MAX,
-            waiting_bytes: LEASED_AHEAD_BYTES_MAX,
-            unstored: UNSTORED_MAX,
-        };
         let broker = Self {
             shared: Arc::new_cyclic(|shared| Shared {
                 store,
                 outbound: outbound.with_inside(INSPECTOR_HOST, inspection(shared)),
                 registry: RwLock::new(Arc::new(registry)),
                 managing: tokio::sync::Mutex::new(()),
-                agenda: Mutex::new(Agenda::new(limits)),
+                agenda: Mutex::new(Agenda::new(slot_limits(&options))),
                 health: Mutex::new(HealthBook::new(options.probation, options.time_scale)),
                 late_responses: Arc::new(Semaphore::new(LATE_RESPONSES_MAX)),
                 wake: Notify::new(),
@@ -198,7 +208,11 @@ impl Broker {
                 key_uses: WaitingKeyUses::default(),
                 meters: Meters::new(),
                 workload: Workload::new(),
-                options,
+                clock: options.clock.clone(),
+                entropy: options.entropy.clone(),
+                time_scale: options.time_scale,
+                change_deliveries_max: options.change_deliveries_max,
+                options: Live::new(options),
             }),
         };
         broker.check_disk();
@@ -259,17 +273,31 @@ impl Broker {
 
     /// The clock.
     pub fn clock(&self) -> &Clock {
-        &self.shared.options.clock
+        &self.shared.clock
     }
 
     /// The source of randomness.
     pub fn entropy(&self) -> &Entropy {
-        &self.shared.options.entropy
+        &self.shared.entropy
     }
 
-    /// The settings.
-    pub fn options(&self) -> &BrokerOptions {
-        &self.shared.options
+    /// The settings of now.
+    pub fn options(&self) -> Arc<BrokerOptions> {
+        self.shared.options.get()
+    }
+
+    /// Puts other settings in force, at once and for everything but what is on the wire.
+    ///
+    /// # Errors
+    /// Nothing changes if the network cannot be set up for another egress policy.
+    pub fn set_options(&self, options: BrokerOptions) -> Result<(), NetworkError> {
+        self.outbound().set_egress(&options.egress)?;
+        self.agenda().set_limits(slot_limits(&options));
+        self.health().set_rules(options.probation);
+        self.shared.options.set(options);
+        self.check_disk();
+        self.wake().notify_one();
+        Ok(())
     }
 
     /// The metrics, in the format of Prometheus.
@@ -327,7 +355,7 @@ impl Broker {
     }
 
     fn time_scale(&self) -> TimeScale {
-        self.shared.options.time_scale
+        self.shared.time_scale
     }
 
     fn store(&self) -> &Store {
@@ -423,6 +451,16 @@ impl Broker {
         if earlier {
             self.wake().notify_one();
         }
+    }
+}
+
+fn slot_limits(options: &BrokerOptions) -> SlotLimits {
+    SlotLimits {
+        per_subscription: options.in_flight_per_subscription,
+        overall: options.in_flight_max,
+        wire_bytes: WIRE_BYTES_MAX,
+        waiting_bytes: LEASED_AHEAD_BYTES_MAX,
+        unstored: UNSTORED_MAX,
     }
 }
 

@@ -159,7 +159,7 @@ impl Broker {
             }
         };
         note(false);
-        let limit = self.options().change_deliveries_max;
+        let limit = self.shared.change_deliveries_max;
         let done = self.store().ledger.fan_out(topic, limit).await;
         let done = done.inspect_err(|_| note(true))?;
         let registry = self.registry();
@@ -188,7 +188,7 @@ impl Broker {
         {
             return Ok(false);
         }
-        let (limit, now) = (self.options().change_deliveries_max, self.clock().now());
+        let (limit, now) = (self.shared.change_deliveries_max, self.clock().now());
         let ledger = &self.store().ledger;
         let ended = ledger.discard(DiscardRequest::PendingOfDeleted, limit, now);
         let ended = ended.await.inspect_err(|_| self.note_deleted())?;

@@ -145,6 +145,7 @@ pub enum TargetKind {
     ApiToken,
     /// Scheme, host and port: path and query may be a secret.
     Url,
+    Setting,
 }
 
 impl TargetKind {
@@ -217,6 +218,7 @@ impl fmt::Display for Target {
             TargetKind::User => write!(f, "user {name}"),
             TargetKind::ApiToken => write!(f, "API token {name}"),
             TargetKind::Url => f.write_str(name),
+            TargetKind::Setting => write!(f, "setting {name}"),
         }
     }
 }

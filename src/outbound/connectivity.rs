@@ -15,9 +15,7 @@ use crate::model::limits::RESPONSE_READ_MAX;
 use crate::outbound::Outbound;
 use crate::outbound::connect_watch::ConnectWatch;
 use crate::outbound::evaluate::{EgressVerdict, evaluate};
-use crate::outbound::transport::{
-    NetworkTransport, TransportError, TransportRequest, TransportResponse,
-};
+use crate::outbound::transport::{Network, TransportError, TransportRequest, TransportResponse};
 
 #[cfg(test)]
 mod tests;
@@ -59,7 +57,7 @@ impl Outbound {
     /// appliance are not called.
     pub async fn connectivity(&self, url: &Url) -> Connectivity {
         match self.transport.network(url) {
-            Some(network) => connectivity(network, url, &self.clock).await,
+            Some(network) => connectivity(&network, url, &self.clock).await,
             None => Connectivity {
                 verdict: EgressVerdict::Inside,
                 lookup: None,
@@ -69,7 +67,7 @@ impl Outbound {
     }
 }
 
-async fn connectivity(network: &NetworkTransport, url: &Url, clock: &Clock) -> Connectivity {
+async fn connectivity(network: &Network, url: &Url, clock: &Clock) -> Connectivity {
     if let Some(name) = url.domain() {
         network.guard().forget(name);
     }
@@ -87,7 +85,7 @@ async fn connectivity(network: &NetworkTransport, url: &Url, clock: &Clock) -> C
     }
 }
 
-async fn call(network: &NetworkTransport, url: &Url, clock: &Clock) -> Call {
+async fn call(network: &Network, url: &Url, clock: &Clock) -> Call {
     let request = TransportRequest {
         method: Method::HEAD,
         url: url.clone(),

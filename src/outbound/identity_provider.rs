@@ -43,8 +43,6 @@ pub struct ProviderOptions {
     /// The claims with the name and the groups of somebody.
     pub user_claim: String,
     pub groups_claim: String,
-    /// Where it sends people back to.
-    pub redirect_url: String,
 }
 
 /// A client of the provider. Cheap to clone.
@@ -142,10 +140,11 @@ impl IdentityProvider {
         &self.options.name
     }
 
-    /// Where somebody's browser goes to sign in.
+    /// Where somebody's browser goes to sign in, to come back to `redirect_url`.
     pub async fn authorization_url(
         &self,
         secrets: SignInSecrets<'_>,
+        redirect_url: &str,
     ) -> Result<Url, ProviderError> {
         let provider = self.provider(false).await?;
         let mut url = provider.metadata.authorization_endpoint.clone();
@@ -153,7 +152,7 @@ impl IdentityProvider {
         query.extend_pairs([
             ("response_type", "code"),
             ("client_id", &self.options.client_id),
-            ("redirect_uri", &self.options.redirect_url),
+            ("redirect_uri", redirect_url),
             ("scope", &self.options.scopes.join(" ")),
             ("state", secrets.state),
             ("nonce", secrets.nonce),
@@ -183,15 +182,16 @@ impl IdentityProvider {
         self.options.issuer == issuer
     }
 
-    /// Exchanges the code of a sign-in for who signed in.
+    /// Exchanges the code of a sign-in, which came back to `redirect_url`, for who signed in.
     pub async fn identify(
         &self,
         code: &str,
         secrets: SignInSecrets<'_>,
+        redirect_url: &str,
     ) -> Result<Identity, ProviderError> {
         let provider = self.provider(false).await?;
         let tokens = self
-            .exchange(&provider.metadata, code, secrets.pkce)
+            .exchange(&provider.metadata, code, secrets.pkce, redirect_url)
             .await?;
         let expected = Expected {
             issuer: &self.options.issuer,
@@ -261,11 +261,12 @@ impl IdentityProvider {
         metadata: &Metadata,
         code: &str,
         verifier: &str,
+        redirect_url: &str,
     ) -> Result<Tokens, ProviderError> {
         let methods = metadata.token_endpoint_auth_methods_supported.as_ref();
         let basic = "client_secret_basic";
         let takes_basic = methods.is_none_or(|all| all.iter().any(|method| method == basic));
-        let (authorization, form) = self.token_request(code, verifier, takes_basic);
+        let (authorization, form) = self.token_request(code, verifier, redirect_url, takes_basic);
         let url = &metadata.token_endpoint;
         let answer = self.call(Method::POST, url, authorization.as_ref(), form);
         let answer = answer.await?;
@@ -281,6 +282,7 @@ impl IdentityProvider {
         &self,
         code: &str,
         verifier: &str,
+        redirect_url: &str,
         takes_basic: bool,
     ) -> (Option<Secret>, Bytes) {
         let (id, secret) = (&self.options.client_id, &self.options.client_secret);
@@ -288,7 +290,7 @@ impl IdentityProvider {
         form.extend_pairs([
             ("grant_type", "authorization_code"),
             ("code", code),
-            ("redirect_uri", &self.options.redirect_url),
+            ("redirect_uri", redirect_url),
             ("code_verifier", verifier),
             ("client_id", id),
         ]);

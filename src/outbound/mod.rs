@@ -43,7 +43,8 @@ use crate::model::destination::Destination;
 use crate::model::event::StoredEvent;
 use crate::model::subscription::EventSubscription;
 use crate::outbound::authorize::TokenBook;
-use crate::outbound::transport::{HttpTransport, Inside, Responder};
+use crate::outbound::egress::EgressPolicy;
+use crate::outbound::transport::{HttpTransport, Inside, NetworkError, Responder};
 
 /// Options of [`Outbound`].
 #[derive(Clone)]
@@ -106,6 +107,11 @@ impl Outbound {
             transport: HttpTransport::Inside(inside),
             ..self
         }
+    }
+
+    /// Puts another egress policy in force for all clones, from the next request on.
+    pub fn set_egress(&self, policy: &EgressPolicy) -> Result<(), NetworkError> {
+        self.transport.set_policy(policy)
     }
 
     /// The headers and the body of the request that an attempt would send now, without those of the

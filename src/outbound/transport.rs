@@ -15,9 +15,10 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpInfo;
+use rustls::pki_types::CertificateDer;
 use url::Url;
 
-use crate::base::Clock;
+use crate::base::{Clock, Live};
 use crate::model::credentials::TlsMaterial;
 use crate::model::limits::LATE_ANSWER_WINDOW;
 use crate::outbound::clients::{Client, Clients, read_authorities};
@@ -138,7 +139,7 @@ impl HttpTransport {
         request: TransportRequest,
     ) -> Result<TransportResponse, TransportError> {
         match self {
-            Self::Network(network) => network.send(request).await,
+            Self::Network(network) => network.current.get().send(request).await,
             Self::Scripted(script) => script.respond(&request).await.inspect_err(|error| {
                 if let (TransportError::TimedOut, Some(inbox)) = (error, &request.late)
                     && let Some(late) = script.late_response(&request)
@@ -155,8 +156,17 @@ impl HttpTransport {
 }
 
 impl HttpTransport {
+    /// Has the network obey another policy. A script has none.
+    pub(super) fn set_policy(&self, policy: &EgressPolicy) -> Result<(), NetworkError> {
+        match self {
+            Self::Network(network) => network.set_policy(policy),
+            Self::Scripted(_) => Ok(()),
+            Self::Inside(inside) => inside.outside.set_policy(policy),
+        }
+    }
+
     /// The network of a request to `url`; `None` if it is served without one.
-    pub(super) fn network(&self, url: &Url) -> Option<&NetworkTransport> {
+    pub(super) fn network(&self, url: &Url) -> Option<Arc<Network>> {
         match self {
             Self::Inside(inside) if url.host_str() == Some(inside.host) => None,
             Self::Network(_) | Self::Scripted(_) | Self::Inside(_) => self.outside(),
@@ -164,9 +174,9 @@ impl HttpTransport {
     }
 
     /// The network of what is served by nobody inside; `None` without one.
-    pub(super) fn outside(&self) -> Option<&NetworkTransport> {
+    pub(super) fn outside(&self) -> Option<Arc<Network>> {
         match self {
-            Self::Network(network) => Some(network),
+            Self::Network(network) => Some(network.current.get()),
             Self::Scripted(_) => None,
             Self::Inside(inside) => inside.outside.outside(),
         }
@@ -195,13 +205,21 @@ impl Inside {
     }
 }
 
-/// The network, behind the egress policy. Cheap to clone; clones share connections. A changed policy needs a
-/// new one, so that no connection outlives the rule that allowed it.
+/// The network, behind the egress policy. Cheap to clone; clones share connections, and the policy.
 #[derive(Clone)]
 pub struct NetworkTransport {
-    policy: Arc<EgressPolicy>,
+    current: Live<Network>,
+    clock: Clock,
+    lookup: Lookup,
+    authorities: Vec<CertificateDer<'static>>,
+}
+
+/// The network under one policy. Another policy has connections and look-ups of its own, so that none outlives the rule
+/// that allowed it.
+pub(super) struct Network {
+    policy: EgressPolicy,
     guard: Guard,
-    clients: Arc<Clients>,
+    clients: Clients,
 }
 
 /// A response whose body is still to be read.
@@ -238,11 +256,44 @@ impl NetworkTransport {
         options: NetworkOptions,
         lookup: Lookup,
     ) -> Result<Self, NetworkError> {
-        let guard = Guard::new(options.egress.clone(), options.clock, lookup);
-        let authorities = read_authorities(&options.extra_authorities)?;
+        let NetworkOptions {
+            egress,
+            clock,
+            extra_authorities,
+        } = options;
+        let authorities = read_authorities(&extra_authorities)?;
+        let network = Network::new(egress, &clock, &lookup, &authorities)?;
         Ok(Self {
-            policy: Arc::new(options.egress),
-            clients: Arc::new(Clients::new(guard.clone(), authorities)?),
+            current: Live::new(network),
+            clock,
+            lookup,
+            authorities,
+        })
+    }
+
+    /// Obeys another policy from the next request on.
+    fn set_policy(&self, policy: &EgressPolicy) -> Result<(), NetworkError> {
+        if self.current.get().policy == *policy {
+            return Ok(()); // the connections stay
+        }
+        let (clock, lookup, authorities) = (&self.clock, &self.lookup, &self.authorities);
+        let network = Network::new(policy.clone(), clock, lookup, authorities)?;
+        self.current.set(network);
+        Ok(())
+    }
+}
+
+impl Network {
+    fn new(
+        policy: EgressPolicy,
+        clock: &Clock,
+        lookup: &Lookup,
+        authorities: &[CertificateDer<'static>],
+    ) -> Result<Self, NetworkError> {
+        let guard = Guard::new(policy.clone(), clock.clone(), Arc::clone(lookup));
+        Ok(Self {
+            policy,
+            clients: Clients::new(guard.clone(), authorities.to_vec())?,
             guard,
         })
     }
@@ -257,10 +308,13 @@ impl NetworkTransport {
 
     /// The status decides the outcome, so once it has arrived there is a response, even if the deadline or a
     /// broken connection cuts the body short.
-    async fn send(&self, request: TransportRequest) -> Result<TransportResponse, TransportError> {
+    async fn send(
+        self: Arc<Self>,
+        request: TransportRequest,
+    ) -> Result<TransportResponse, TransportError> {
         let (deadline, late) = (request.deadline, request.late.clone());
         let mut over = pin!(tokio::time::sleep(deadline));
-        let mut opening = Box::pin(self.clone().open(request));
+        let mut opening = Box::pin(self.open(request));
         let opened = tokio::select! {
             biased;
             opened = &mut opening => opened?,
@@ -275,7 +329,7 @@ impl NetworkTransport {
         Ok(opened.read_until(over).await)
     }
 
-    async fn open(self, request: TransportRequest) -> Result<Opened, TransportError> {
+    async fn open(self: Arc<Self>, request: TransportRequest) -> Result<Opened, TransportError> {
         let client = self.clients.find(request.tls.as_ref());
         let client = client.map_err(|error| TransportError::Tls(error.to_string()))?;
         self.open_by(&client, request).await

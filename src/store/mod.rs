@@ -17,6 +17,7 @@ mod rejections;
 mod replay;
 mod retention;
 mod row;
+mod settings;
 mod sql;
 pub mod views;
 
@@ -65,10 +66,12 @@ pub use rejections::Rejections;
 pub use replay::CommandResult;
 pub use replay::search::{CandidateQuery, Candidates, Counted, IdRange};
 pub use retention::{PruneBatch, PruneRequest, Pruned};
+pub use settings::SettingStore;
 pub use views::Views;
 
 use crate::base::{Clock, Entropy};
 use crate::model::registry::ResourceScope;
+use crate::model::setting::SavedSettings;
 use engine::db::{self, Db};
 use engine::encryption::Encryption;
 use engine::master_key::MasterKeyFile;
@@ -93,6 +96,7 @@ pub struct Store {
     pub rejections: Rejections,
     pub accounts: Accounts,
     pub audit: Audit,
+    pub settings: SettingStore,
     pub upkeep: Upkeep,
 }
 
@@ -133,6 +137,20 @@ impl Store {
     /// server may have open. Changes nothing.
     pub fn upgrade_of(folder: &Path) -> Result<Upgrade, StoreError> {
         migrate::plan(&folder.join(FILE))
+    }
+
+    /// The settings that are saved in the data directory `folder`, which a running server may have open; none without
+    /// a database of this version.
+    pub fn saved_settings(folder: &Path) -> Result<SavedSettings, StoreError> {
+        let path = folder.join(FILE);
+        if !path.exists() {
+            return Ok(SavedSettings::new());
+        }
+        let Upgrade { from, to, .. } = migrate::plan(&path)?;
+        match from == to {
+            true => settings::all(&db::open_reader(&path)?),
+            false => Ok(SavedSettings::new()),
+        }
     }
 
     /// Whether the last process that had the database in `data_dir` open has closed it, which takes the log away.
@@ -214,6 +232,7 @@ impl Store {
                 encryption,
             },
             audit: Audit { db: db.clone() },
+            settings: SettingStore { db: db.clone() },
             upkeep: Upkeep { db, data_dir },
         }
     }

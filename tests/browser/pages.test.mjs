@@ -105,6 +105,7 @@ const PAGES = [
   ["/new-token", "/admin/new-token"],
   ["/tokens/{token}/delete", "/admin/tokens/1/delete"],
   ["/settings", "/admin/settings"],
+  ["/settings/{setting}/edit", "/admin/settings/retention.hours/edit"],
   ["/settings/try-url", "/admin/settings", tryUrl("http://127.0.0.1:9000/in")],
   ["/system", "/admin/system"],
   ["/system/count", "/admin/system", (ann) => ann.press("Recount")],
@@ -161,6 +162,7 @@ const NO_PAGES = [
 // They only lead back to a page that is looked at, or end sessions.
 const ENDINGS = [
   "/topics/{topic}/subscriptions/{name}/retry-now",
+  "/settings/{setting}/reset",
   "/alert-rules/{rule}/enable",
   "/alert-rules/{rule}/disable",
   "/users/{user}/remove-second-factor",

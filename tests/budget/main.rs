@@ -29,6 +29,7 @@ use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
 use everpost::model::retention::RetentionRules;
+use everpost::outbound::egress::EgressPolicy;
 use everpost::outbound::transport::{
     HttpTransport, Responder, TransportError, TransportRequest, TransportResponse,
 };
@@ -109,6 +110,7 @@ impl Appliance {
             entropy: entropy.clone(),
             time_scale: TimeScale::REAL,
             public_url: "http://everpost.test".to_owned(),
+            egress: EgressPolicy::default(),
             in_flight_per_subscription: limits::IN_FLIGHT_PER_SUBSCRIPTION,
             in_flight_max: limits::IN_FLIGHT_MAX,
             free_bytes_min: 0,
@@ -133,7 +135,6 @@ impl Appliance {
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
             options: ApiOptions {
                 publish_bytes_max: limits::PUBLISH_BYTES_MAX,
-                require_https: false,
                 metrics_public: false,
                 dev: None,
                 azure: AzureScope::ANY,

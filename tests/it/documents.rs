@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use clap::{Arg, Command, CommandFactory};
 use everpost::app::cli::CommandLine;
-use everpost::app::config::{KEYS, Key, Kind};
+use everpost::app::config::{KEYS, Key};
+use everpost::model::setting::SettingKind;
 
 use crate::tidy::sources;
 
@@ -35,10 +36,16 @@ fn the_readme_is_short() {
 
 #[test]
 fn every_setting_is_described() {
-    let mut text = String::from("\n| Setting | Default | Meaning |\n|---|---|---|\n");
+    let mut text = String::from("\n| Setting | Default | Changes | Meaning |\n|---|---|---|---|\n");
     for key in KEYS {
         let (name, default) = (key.name, default_of(key));
-        writeln!(text, "| `{name}` | {default} | {} |", cell(key.doc)).expect("a text");
+        let when = if key.is_live { "at once" } else { "at a start" };
+        writeln!(
+            text,
+            "| `{name}` | {default} | {when} | {} |",
+            cell(key.doc)
+        )
+        .expect("a text");
     }
     expect_generated("docs/configuration.md", &text);
 }
@@ -46,7 +53,7 @@ fn every_setting_is_described() {
 fn default_of(key: &Key) -> String {
     match (key.default, key.kind) {
         _ if key.secret => "none (a secret)".to_owned(),
-        (None, _) | (Some(""), Kind::List(_)) => "none".to_owned(),
+        (None, _) | (Some(""), SettingKind::List(_)) => "none".to_owned(),
         (Some(default), _) => format!("`{default}`"),
     }
 }

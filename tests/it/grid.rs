@@ -36,6 +36,7 @@ use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
 use everpost::model::retention::RetentionRules;
 use everpost::model::subscription::SubscriptionId;
+use everpost::outbound::egress::EgressPolicy;
 use everpost::outbound::transport::{HttpTransport, Responder, TransportRequest};
 use everpost::outbound::{Outbound, OutboundOptions};
 use everpost::store::views::TotalsQuery;
@@ -91,7 +92,6 @@ pub(crate) fn api_state(broker: &Broker, store: &Store, people: People) -> ApiSt
         diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
         options: ApiOptions {
             publish_bytes_max: limits::PUBLISH_BYTES_MAX,
-            require_https: false,
             metrics_public: false,
             dev: None,
             azure: AzureScope::ANY,
@@ -255,6 +255,7 @@ impl Grid {
             entropy: Entropy::seeded(1 + settings.crashes),
             time_scale: TimeScale::REAL,
             public_url: "http://everpost.test".to_owned(),
+            egress: EgressPolicy::default(),
             in_flight_per_subscription: limits::IN_FLIGHT_PER_SUBSCRIPTION,
             in_flight_max: limits::IN_FLIGHT_MAX,
             free_bytes_min: settings.free_bytes_min,

@@ -117,7 +117,6 @@ fn texts_are_found_in_sources() {
 fn texts() -> Vec<(String, String)> {
     let options = ApiOptions {
         publish_bytes_max: 1,
-        require_https: false,
         metrics_public: false,
         dev: None,
         azure: AzureScope::ANY,

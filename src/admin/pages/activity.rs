@@ -229,6 +229,7 @@ fn page_of(target: &Target, registry: &Registry) -> Option<String> {
         TargetKind::AlertRule | TargetKind::AlertChannel => Some("/admin/alerts".to_owned()),
         TargetKind::User => Some("/admin/users".to_owned()),
         TargetKind::ApiToken => Some("/admin/tokens".to_owned()),
+        TargetKind::Setting => Some("/admin/settings".to_owned()),
         TargetKind::Appliance | TargetKind::Delivery | TargetKind::Url => None,
     }
 }

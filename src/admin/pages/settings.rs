@@ -5,7 +5,7 @@ use crate::admin::pages::*;
 use crate::broker::StorageStatus;
 use crate::broker::diagnostics::place;
 use crate::model::retention::Pressure;
-use crate::model::setting::{Setting, SettingOrigin, Settings};
+use crate::model::setting::{Setting, SettingKind, SettingOrigin, Settings};
 use crate::outbound::evaluate::EgressVerdict;
 
 /// Settings that belong together, by the beginnings of their names.
@@ -21,14 +21,6 @@ pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
     ("Testing", &["time_scale"]),
 ];
 
-/// Settings whose values are words to choose from.
-const WORDS: [&str; 4] = [
-    "probation.mode",
-    "log.format",
-    "log.level",
-    "dead_letter.unavailable",
-];
-
 pub(crate) async fn show(Query(asked): Query<Names>, call: Call) -> PageResult {
     let only_changed = name_of(&asked, "show") == "changed";
     draw_page(&call, only_changed, UrlForm::empty(), None).await
@@ -42,6 +34,71 @@ pub(crate) async fn try_url(call: Call) -> PageResult {
         None => None,
     };
     draw_page(&call, false, form, judged).await
+}
+
+impl Subject for Setting {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
+        Ok(site.diagnostics.setting(name_of(names, "setting"))?)
+    }
+
+    fn page(&self) -> String {
+        "/admin/settings".to_owned()
+    }
+
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn address(&self) -> String {
+        format!("/admin/settings/{}", self.name)
+    }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct SettingForm {
+    /// As in an environment variable, but that a list may have its values in lines.
+    value: String,
+}
+
+pub(crate) async fn edit(call: Call<Setting>) -> PageResult {
+    let values = call.of.values.clone().unwrap_or_default();
+    let value = values.join("\n");
+    draw_form(&call, Filled::with(SettingForm { value }))
+}
+
+pub(crate) async fn save(call: Call<Setting>) -> PageResult {
+    let form = Filled::<SettingForm>::sent(&call.form);
+    let lines = form.values.value.lines().map(str::trim);
+    let value = Vec::from_iter(lines.filter(|line| !line.is_empty())).join(",");
+    let saved = call
+        .diagnostics
+        .save_setting(call.by(), call.of.name, Some(value));
+    match saved.await {
+        Ok(()) => {
+            let said = Flash::done(format!("{} is saved and in force.", call.of.name));
+            call.visitor.leave(said, &call.of.page()).await
+        }
+        Err(error) => draw_form(&call, form.with_faults(PageError::from(error).in_form()?)),
+    }
+}
+
+pub(crate) async fn reset(call: Call<Setting>) -> PageResult<Done> {
+    let name = call.of.name;
+    call.diagnostics.save_setting(call.by(), name, None).await?;
+    Ok(Done::well(format!(
+        "What was saved of {name} is not in force any more."
+    )))
+}
+
+fn draw_form(call: &Call<Setting>, form: Filled<SettingForm>) -> PageResult {
+    let setting = &call.of;
+    let command = format!("everpost config set {} VALUE", setting.name);
+    answer!("pages/setting.html", &call.visitor, format!("Change {}", setting.name), {
+        form: Filled<SettingForm> = form,
+        setting: Setting = setting.clone(),
+        recipe: Recipe = Recipe::everpost_alone(&command),
+    }, form)
 }
 
 async fn draw_page(
@@ -87,22 +144,35 @@ pub(crate) fn belongs(name: &str, beginnings: &[&str]) -> bool {
     beginnings.any(|beginning| name.starts_with(beginning))
 }
 
-/// A value in the notation of the file as people write it: `10,000`, `30 s`, `On`.
-fn said(name: &str, written: &str) -> String {
-    match serde_json::from_str(written).unwrap_or_default() {
+/// A value as people write it: `10,000`, `30 s`, `On`; `None` where it is not set.
+fn said(setting: &Setting) -> Option<String> {
+    let name = setting.name;
+    Some(match setting.json() {
         Value::Bool(is_on) => (if is_on { "On" } else { "Off" }).to_owned(),
         Value::Number(number) => number
             .as_u64()
-            .map_or(written.to_owned(), |it| with_unit(name, it)),
-        Value::String(word) if WORDS.contains(&name) => match word.as_str() {
-            "json" => "JSON".to_owned(),
-            word => word[..1].to_uppercase() + &word[1..],
-        },
+            .map_or(number.to_string(), |it| with_unit(name, it)),
+        Value::String(word) if setting.words().contains(&&*word) => word_title(&word),
         Value::String(text) => text,
         Value::Array(all) if all.is_empty() => "None".to_owned(),
         Value::Array(all) => Vec::from_iter(all.iter().flat_map(Value::as_str)).join(", "),
-        Value::Null | Value::Object(_) => written.to_owned(),
+        Value::Null | Value::Object(_) => return None,
+    })
+}
+
+fn word_title(word: &str) -> String {
+    match word {
+        "json" => "JSON".to_owned(),
+        "true" => "On".to_owned(),
+        "false" => "Off".to_owned(),
+        word => word[..1].to_uppercase() + &word[1..],
     }
+}
+
+/// The words to choose from, with what people call them.
+fn choices(setting: &Setting) -> Vec<(&'static str, String)> {
+    let words = setting.words().into_iter();
+    words.map(|word| (word, word_title(word))).collect()
 }
 
 /// The unit stands last in the name.
@@ -121,25 +191,40 @@ fn with_unit(name: &str, number: u64) -> String {
 mod tests {
     use super::*;
 
+    fn check(name: &'static str, kind: SettingKind, values: &[&str], expected: &str) {
+        let setting = Setting {
+            name,
+            title: "",
+            kind,
+            values: Some(values.iter().copied().map(str::to_owned).collect()),
+            origin: SettingOrigin::Default,
+            place: String::new(),
+            is_live: true,
+            doc: "",
+            variable: String::new(),
+            flag: String::new(),
+        };
+        assert_eq!(said(&setting).as_deref(), Some(expected), "{name}");
+    }
+
     #[test]
     fn values_are_said_with_their_units() {
-        for (name, written, expected) in [
-            ("delivery.response_deadline_s", "30", "30 s"),
-            ("retention.hours", "168", "7 d"),
-            ("storage.min_free_mb", "512", "512 MiB"),
-            ("publish.bytes_max", "1048576", "1 MiB"),
-            ("http.connections_max", "10000", "10,000"),
-            ("admin.enabled", "true", "On"),
-            ("probation.mode", "\"hold\"", "Hold"),
-            (
-                "egress.allow",
-                "[\"10.0.0.0/8\", \"::1/128\"]",
-                "10.0.0.0/8, ::1/128",
-            ),
-            ("admin.hosts", "[]", "None"),
-            ("time_scale", "0.5", "0.5"),
-        ] {
-            assert_eq!(said(name, written), expected, "{name}");
-        }
+        use SettingKind::{List, Number, Switch, Text};
+        check("delivery.response_deadline_s", Number, &["30"], "30 s");
+        check("retention.hours", Number, &["168"], "7 d");
+        check("storage.min_free_mb", Number, &["512"], "512 MiB");
+        check("publish.bytes_max", Number, &["1048576"], "1 MiB");
+        check("http.connections_max", Number, &["10000"], "10,000");
+        check("admin.enabled", Switch, &["true"], "On");
+        check("probation.mode", Text("hold|azure"), &["hold"], "Hold");
+        check("log.level", Text("LEVEL"), &["info"], "info");
+        let networks = ["10.0.0.0/8", "::1/128"];
+        check(
+            "egress.allow",
+            List("NETWORK"),
+            &networks,
+            "10.0.0.0/8, ::1/128",
+        );
+        check("admin.hosts", List("HOST"), &[], "None");
     }
 }

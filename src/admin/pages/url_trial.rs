@@ -50,8 +50,8 @@ pub(crate) fn denied_words(denied: &Denied) -> String {
     }
     format!(
         "{address} is {what}, and only public addresses are called unless the appliance is told \
-         otherwise. To allow it, start the appliance with --egress-allow {0} (the setting \
-         egress.allow, or EVERPOST_EGRESS_ALLOW={0}).",
+         otherwise. To allow it, add {0} to the setting egress.allow on the page Settings, or start \
+         the appliance with --egress-allow {0} (EVERPOST_EGRESS_ALLOW={0}).",
         IpNet::from(*address)
     )
 }

@@ -15,7 +15,7 @@ pub(crate) async fn refuse_foreign(
     request: Request,
     next: Next,
 ) -> PageResult {
-    if !is_our_own(request.method(), request.headers(), site.public_url()) {
+    if !is_our_own(request.method(), request.headers(), &site.public_url()) {
         return Err(PageError::Foreign);
     }
     Ok(next.run(request).await)

@@ -31,17 +31,15 @@ pub enum OwnHost {
 }
 
 impl OwnHosts {
-    /// `more` besides the host of the public URL, this machine's names for itself, and the address that
-    /// is listened on: where that is every one, any address by number.
-    pub fn new(more: &[OwnHost], public_url: &str, listening: SocketAddr) -> Self {
-        let public = Url::parse(public_url).ok();
-        let public = public.and_then(|url| url.host_str().and_then(OwnHost::parse));
+    /// `more` besides this machine's names for itself, and the address that is listened on: where that is every one,
+    /// any address by number.
+    pub fn new(more: &[OwnHost], listening: SocketAddr) -> Self {
         let own = [
             OwnHost::Name("localhost".to_owned()),
             OwnHost::Address(listening.ip().to_canonical()),
         ];
         Self {
-            hosts: own.into_iter().chain(public).chain(more.to_vec()).collect(),
+            hosts: own.into_iter().chain(more.to_vec()).collect(),
             any_address: listening.ip().is_unspecified(),
         }
     }
@@ -71,19 +69,33 @@ impl OwnHost {
 
 /// Refuses requests for other hosts than ours, and says where the overview lies.
 pub(crate) async fn refuse_unknown(
-    State((own, overview)): State<(OwnHosts, String)>,
+    State((own, broker)): State<(OwnHosts, Broker)>,
     request: Request,
     next: Next,
 ) -> PageResult {
-    match foreign_host(request.uri(), request.headers(), &own) {
+    let options = broker.options();
+    let public_url = &options.public_url;
+    let own = (&own, public_host(public_url));
+    match foreign_host(request.uri(), request.headers(), own) {
         None => Ok(next.run(request).await),
-        Some(host) => Err(PageError::WrongHost { host, overview }),
+        Some(host) => Err(PageError::WrongHost {
+            host,
+            overview: format!("{public_url}/admin"),
+        }),
     }
+}
+
+fn public_host(public_url: &str) -> Option<OwnHost> {
+    OwnHost::parse(Url::parse(public_url).ok()?.host_str()?)
 }
 
 /// What the request names as its host, if that is not ours; empty if it names none. HTTP/2 has it in the
 /// URI, HTTP/1.1 in a header, or in both; then both must be ours.
-fn foreign_host(uri: &Uri, headers: &HeaderMap, own: &OwnHosts) -> Option<String> {
+fn foreign_host(
+    uri: &Uri,
+    headers: &HeaderMap,
+    (own, public): (&OwnHosts, Option<OwnHost>),
+) -> Option<String> {
     let in_header = headers.get_all(HOST).into_iter();
     let in_header = in_header.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let in_uri = uri.authority().map(Authority::to_string);
@@ -94,7 +106,7 @@ fn foreign_host(uri: &Uri, headers: &HeaderMap, own: &OwnHosts) -> Option<String
     let foreign = named.find(|text| {
         let authority: Option<Authority> = text.parse().ok();
         let host = authority.and_then(|authority| OwnHost::parse(authority.host()));
-        !host.is_some_and(|host| own.has(&host))
+        !host.is_some_and(|host| own.has(&host) || public.as_ref() == Some(&host))
     })?;
     let shown: String = foreign.chars().take(SHOWN_CHARACTERS_MAX).collect();
     Some(print::visible(&shown))
@@ -104,19 +116,22 @@ fn foreign_host(uri: &Uri, headers: &HeaderMap, own: &OwnHosts) -> Option<String
 mod tests {
     use super::*;
 
-    fn check(own: &OwnHosts, host: &str, is_ours: bool) {
+    type Own = (OwnHosts, Option<OwnHost>);
+
+    fn check((own, public): &Own, host: &str, is_ours: bool) {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().expect("a header's value"));
-        let foreign = foreign_host(&Uri::from_static("/admin"), &headers, own);
+        let foreign = foreign_host(&Uri::from_static("/admin"), &headers, (own, public.clone()));
         assert_eq!(foreign.is_none(), is_ours, "{host}");
     }
 
-    fn own(more: &[&str], public_url: &str, listening: &str) -> OwnHosts {
+    fn own(more: &[&str], public_url: &str, listening: &str) -> Own {
         let more: Vec<OwnHost> = more
             .iter()
             .map(|text| OwnHost::parse(text).expect("a host"))
             .collect();
-        OwnHosts::new(&more, public_url, listening.parse().expect("an address"))
+        let own = OwnHosts::new(&more, listening.parse().expect("an address"));
+        (own, public_host(public_url))
     }
 
     #[test]
@@ -175,13 +190,17 @@ mod tests {
 
     #[test]
     fn every_host_that_a_request_names_must_be_ours() {
-        let own = own(&[], "http://127.0.0.1:8080", "127.0.0.1:8080");
+        let (own, public) = own(&[], "http://127.0.0.1:8080", "127.0.0.1:8080");
         let named = |uri: &str, hosts: &[&'static str]| {
             let mut headers = HeaderMap::new();
             for host in hosts {
                 headers.append(HOST, host.parse().expect("a header's value"));
             }
-            foreign_host(&uri.parse().expect("a URI"), &headers, &own)
+            foreign_host(
+                &uri.parse().expect("a URI"),
+                &headers,
+                (&own, public.clone()),
+            )
         };
         let evil = Some("evil.example".to_owned());
         assert_eq!(named("http://localhost/admin", &[]), None);

@@ -49,7 +49,7 @@ pub(crate) async fn begin(from: Stranger) -> PageResult {
     };
     let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, attempt.verifier.as_bytes()));
     match provider
-        .authorization_url(attempt.secrets(&challenge))
+        .authorization_url(attempt.secrets(&challenge), &redirect_url(site))
         .await
     {
         Ok(url) => {
@@ -127,11 +127,18 @@ async fn identify(from: &Stranger) -> Result<(Attempt, Identity), String> {
         .attempts
         .exchange()
         .ok_or("Too many people sign in just now. Begin again in a moment.")?;
-    let identified = provider.identify(form.raw("code"), attempt.secrets(&attempt.verifier));
+    let redirect_url = redirect_url(site);
+    let secrets = attempt.secrets(&attempt.verifier);
+    let identified = provider.identify(form.raw("code"), secrets, &redirect_url);
     match identified.await {
         Ok(identity) => Ok((attempt, identity)),
         Err(error) => Err(problem(site, &error)),
     }
+}
+
+/// Where the provider sends people back to.
+fn redirect_url(site: &Site) -> String {
+    site.management_url("/admin/login/callback")
 }
 
 fn provider(site: &Site) -> PageResult<&IdentityProvider> {

@@ -178,6 +178,10 @@ const FORMS: &[Form] = &[
     ("/tokens/{token}/delete", "/tokens/1/delete", NOTHING, &["Deleted API token ci"]),
     ("/sessions/end", "/sessions/end", NOTHING, &["Ended 2 sessions of all users"]),
     ("/sessions/{session}/end", "/sessions/of-bob/end", NOTHING, &["Ended 1 session of user bob"]),
+    ("/settings/{setting}/edit", "/settings/publish.bytes_max/edit", &[("value", "8")],
+        &["Changed value of setting publish.bytes_max"]),
+    ("/settings/{setting}/reset", "/settings/probation.mode/reset", NOTHING,
+        &["Changed value of setting probation.mode"]),
     ("/settings/try-url", "/settings/try-url", &[("url", "https://hooks.example.com/secret")],
         &["Checked URL https://hooks.example.com"]),
     ("/system/count", "/system/count", NOTHING, &["Recounted deliveries"]),
@@ -212,7 +216,6 @@ impl Appliance {
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
             options: ApiOptions {
                 publish_bytes_max: PUBLISH_BYTES_MAX,
-                require_https: false,
                 metrics_public: false,
                 dev: None,
                 azure: AzureScope::ANY,

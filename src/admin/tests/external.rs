@@ -163,7 +163,6 @@ async fn with_provider(hides_password: bool) -> (Appliance, Arc<Provider>) {
                 scopes: vec!["openid".to_owned()],
                 user_claim: "preferred_username".to_owned(),
                 groups_claim: "groups".to_owned(),
-                redirect_url: format!("{URL}/admin/login/callback"),
             }),
         ),
         roles: roles(),

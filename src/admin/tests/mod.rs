@@ -49,12 +49,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::security::hosts::{OwnHost, OwnHosts};
 use crate::admin::tests::person::Person;
-use crate::admin::tests::settings::settings;
 use crate::admin::tests::system::facts;
 use crate::admin::{AdminState, SetupLink, SignInOptions, routes};
 use crate::api::{self, ApiOptions, AzureScope};
 use crate::base::{Clock, Entropy, LogTail, TimeScale, Timestamp};
-use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo};
+use crate::broker::diagnostics::{Connections, Diagnostics, RuntimeInfo, setting_samples};
 use crate::broker::people::People;
 use crate::broker::{Broker, BrokerOptions};
 use crate::model::audit::Caller;
@@ -76,7 +75,6 @@ use crate::store::{InlineDatabase, Store};
 static API_DOCUMENT: LazyLock<Arc<Value>> = LazyLock::new(|| {
     let options = ApiOptions {
         publish_bytes_max: PUBLISH_BYTES_MAX,
-        require_https: false,
         metrics_public: false,
         dev: None,
         azure: AzureScope::ANY,
@@ -148,6 +146,7 @@ impl Appliance {
             entropy: entropy.clone(),
             time_scale: TimeScale::REAL,
             public_url: public_url.to_owned(),
+            egress,
             in_flight_per_subscription: 8,
             in_flight_max: 8,
             free_bytes_min: 0,
@@ -168,7 +167,7 @@ impl Appliance {
         let log = LogTail::default();
         let runtime_info = RuntimeInfo {
             facts: facts(clock.now()),
-            settings: Arc::new(settings()),
+            settings: setting_samples::running(),
             log: log.clone(),
             connections: Connections::of_at_most(7),
             ..RuntimeInfo::default()
@@ -181,8 +180,7 @@ impl Appliance {
             views: store.views.clone(),
             people: people.clone(),
             setup: setup.clone(),
-            hosts: own_hosts(public_url),
-            egress,
+            hosts: own_hosts(),
             diagnostics,
             publish_bytes_max: PUBLISH_BYTES_MAX,
             api_document: Arc::clone(&API_DOCUMENT),
@@ -247,11 +245,11 @@ fn backup_rules() -> BackupRules {
     }
 }
 
-/// Besides those of `public_url` and of this machine, `grid.lan`.
-fn own_hosts(public_url: &str) -> OwnHosts {
+/// Besides those of this machine, `grid.lan`.
+fn own_hosts() -> OwnHosts {
     let more = OwnHost::parse("grid.lan").expect("a host");
     let listening = "127.0.0.1:8080".parse().expect("an address");
-    OwnHosts::new(&[more], public_url, listening)
+    OwnHosts::new(&[more], listening)
 }
 
 /// Webhooks that agree to everything, but for `/barred`, which is never called, and answer deliveries one by one as told, then with 200.

@@ -5,37 +5,7 @@ use http::StatusCode;
 use super::Appliance;
 use crate::admin::pages::settings::{GROUPS, belongs};
 use crate::app::config::KEYS;
-use crate::model::setting::{Setting, SettingOrigin, Settings};
 use crate::store::accounts::Role;
-
-/// One of each kind.
-pub(crate) fn settings() -> Settings {
-    let setting = |name, value: Option<&str>, origin, place: &str| Setting {
-        name,
-        title: "In words",
-        value: value.map(str::to_owned),
-        origin,
-        place: place.to_owned(),
-        doc: "What it means.",
-        variable: "EVERPOST_X".to_owned(),
-        flag: "--x".to_owned(),
-    };
-    Settings {
-        all: vec![
-            setting("listen", Some("\"<b>\""), SettingOrigin::Flag, "--listen"),
-            setting("publish.bytes_max", Some("7"), SettingOrigin::Default, ""),
-            setting("public_url", None, SettingOrigin::Default, ""),
-            setting(
-                "management.token",
-                Some("\"***\""),
-                SettingOrigin::Environment,
-                "EVERPOST_MANAGEMENT_TOKEN",
-            ),
-        ],
-        file: "/srv/everpost.toml".to_owned(),
-        file_was_read: false,
-    }
-}
 
 #[test]
 fn every_setting_has_its_place_on_the_page() {
@@ -59,7 +29,7 @@ async fn what_is_in_force_is_shown_with_its_origin() {
         "Not set",
         "Publishing",
         "In words",
-        "All 4 Changed 2",
+        "All 6 Changed 3",
         "Public addresses Allowed",
         "everpost config show --origin",
     ]);
@@ -111,4 +81,63 @@ async fn operators_try_urls_and_viewers_do_not() {
     let page = viewer.open("/admin/settings").await;
     assert_eq!(page.status, StatusCode::OK);
     assert!(!page.body.contains("URL to test"), "{}", page.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn administrators_change_what_can_change_and_take_it_back() {
+    let (appliance, mut person) = Appliance::claimed().await;
+    let page = person.open("/admin/settings").await;
+    page.expect(&[
+        "It is set by EVERPOST_MANAGEMENT_TOKEN, and cannot be changed here.",
+        "It changes at a start alone.",
+        "/admin/settings/publish.bytes_max/edit",
+    ]);
+    for fixed in ["management.token", "public_url"] {
+        let edit = format!("/admin/settings/{fixed}/edit");
+        assert!(!page.body.contains(&edit), "{fixed}");
+        person.open(&edit).await;
+        let refused = person.send(&edit, &[("value", "8")]).await;
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{fixed}");
+    }
+    let edit = "/admin/settings/publish.bytes_max/edit";
+    person
+        .open(edit)
+        .await
+        .expect(&["value=\"7\"", "What it means."]);
+    let page = person.send(edit, &[("value", "never")]).await;
+    assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+    page.expect(&["href=\"#value\"", "value=\"never\"", "write something else"]);
+    let page = person.send(edit, &[("value", "8")]).await;
+    page.expect(&["publish.bytes_max is saved and in force.", "Saved"]);
+    let page = person.open("/admin/activity").await;
+    page.expect(&["changed value of setting publish.bytes_max", "7 8"]);
+    person.open("/admin/settings").await;
+    let page = person
+        .send("/admin/settings/publish.bytes_max/reset", &[])
+        .await;
+    page.expect(&["What was saved of publish.bytes_max is not in force any more."]);
+    assert!(
+        appliance
+            .store
+            .settings
+            .saved()
+            .await
+            .expect("settings")
+            .is_empty()
+    );
+
+    person
+        .open("/admin/settings/probation.mode/edit")
+        .await
+        .expect(&[
+            "<option value=\"hold\">Hold</option>",
+            "<option value=\"azure\" selected>Azure</option>",
+        ]);
+    let lines = [("value", "10.0.0.0/8\r\n\r\n ::1/128 ")];
+    person.open("/admin/settings/egress.allow/edit").await;
+    person
+        .send("/admin/settings/egress.allow/edit", &lines)
+        .await;
+    let saved = appliance.store.settings.saved().await.expect("settings");
+    assert_eq!(saved["egress.allow"], "10.0.0.0/8,::1/128");
 }

@@ -102,7 +102,7 @@ async fn administrators_take_a_bundle_and_that_is_audited() {
     assert!(disposition.is_some_and(|it| it == "attachment; filename=\"everpost-support.json\""));
     let bundle: serde_json::Value = serde_json::from_str(&page.body).expect("JSON");
     assert_eq!(bundle["everpost"]["version"], "1.2.3");
-    assert_eq!(bundle["settings"][3]["value"], "\"***\"");
+    assert_eq!(bundle["settings"][3]["value"], "***");
     assert_eq!(bundle["log"][0], "INFO a line");
     assert!(bundle["schema"]["version"].as_i64() > Some(0), "{bundle}");
     let activity = person.open("/admin/activity").await;

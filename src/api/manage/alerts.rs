@@ -136,7 +136,7 @@ pub(crate) async fn put_channel(
         Err(AlertError::NoChannel(_)) => None,
         Err(error) => return Err(error.into()),
     };
-    let require_https = state.options.require_https;
+    let require_https = state.broker.options().egress.require_https;
     let channel = parse_alert_channel(&json(&body)?, known.as_ref(), require_https)?;
     let status = created(state.broker.put_alert_channel(&by, &name, channel).await?);
     let channel = state.broker.alert_channel(&name).await?;

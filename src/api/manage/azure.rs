@@ -301,7 +301,8 @@ pub(super) fn answer(
     if subscription.validation.state == ValidationState::Failed {
         shown["properties"]["provisioningState"] = ValidationState::Creating.name().into();
     }
-    let url = &state.broker.options().public_url;
+    let options = state.broker.options();
+    let url = &options.public_url;
     let mut response = (status, Json(shown)).into_response();
     let headers = response.headers_mut();
     for (name, value) in [

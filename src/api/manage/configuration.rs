@@ -408,7 +408,7 @@ impl Planner<'_> {
                 let name = AlertChannelName::parse(own).map_err(invalid_name)?;
                 let known = self.channels.iter().find(|each| each.name == name);
                 let known = known.map(|known| &known.channel);
-                let require_https = self.state.options.require_https;
+                let require_https = self.state.broker.options().egress.require_https;
                 let channel = resource::parse_alert_channel(properties, known, require_https);
                 Definition::alert_channel(&channel.map_err(flat)?)
             }
@@ -418,7 +418,8 @@ impl Planner<'_> {
             | TargetKind::DeadLetter
             | TargetKind::ReplayJob
             | TargetKind::ApiToken
-            | TargetKind::Url => {
+            | TargetKind::Url
+            | TargetKind::Setting => {
                 let user: UserPutBody = resource::read(properties).map_err(flat)?;
                 Definition::user(&user.role, user.disabled)
             }
@@ -469,7 +470,7 @@ impl Planner<'_> {
             event_retention: of_topic.event_retention,
             now: self.state.broker.clock().now(),
             replaces: replaces.map(|replaced| &replaced.definition),
-            require_https: self.state.options.require_https,
+            require_https: self.state.broker.options().egress.require_https,
         };
         let definition = resource::parse_subscription(object, &context)?;
         let mode = definition.destination.delivery_mode();

@@ -7,6 +7,7 @@ pub(crate) mod inspectors;
 pub(crate) mod messaging;
 pub(crate) mod namespaces;
 pub(crate) mod people;
+pub(crate) mod settings;
 pub(crate) mod tokens;
 
 use std::sync::Arc;
@@ -413,7 +414,7 @@ fn show_subscription(
 
 fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'a> {
     let now = state.broker.clock().now();
-    SubscriptionContext::of(entry, now, state.options.require_https)
+    SubscriptionContext::of(entry, now, state.broker.options().egress.require_https)
 }
 
 pub(crate) fn json(body: &Bytes) -> Result<Value, ApiError> {

@@ -120,5 +120,5 @@ pub(crate) async fn list_topics(
 }
 
 fn show(state: &ApiState, entry: &NamespaceEntry) -> Value {
-    resource::render_namespace(entry, state.public_host())
+    resource::render_namespace(entry, state.broker.options().public_host())
 }

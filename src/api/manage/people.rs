@@ -204,7 +204,8 @@ pub(crate) async fn put_link(
 }
 
 fn show_link(state: &ApiState, token: &Secret, shown: &mut ShownUser) {
-    let base = &state.broker.options().public_url;
+    let options = state.broker.options();
+    let base = &options.public_url;
     let url = format!("{base}/admin/password?token={}", token.reveal());
     shown.password_url = Some(url);
     shown.password_url_expires_at = Some(state.people.now() + LINK_LIFE);

@@ -227,7 +227,6 @@ mod tests {
 
     const OPTIONS: ApiOptions = ApiOptions {
         publish_bytes_max: PUBLISH_BYTES_MAX,
-        require_https: false,
         metrics_public: false,
         dev: None,
         azure: AzureScope::ANY,

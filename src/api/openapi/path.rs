@@ -111,6 +111,7 @@ fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
             "The name of an inspector.",
         ),
         ("users", "name") => (text(), json!("ann"), "The name of a user."),
+        ("settings", "name") => (text(), json!("retention.hours"), "The name of a setting."),
         ("tokens", "name") => (text(), json!("deploy"), "The name of an API token."),
         (_, "name") => (
             named(&SUBSCRIPTION_NAME_CHARACTERS),

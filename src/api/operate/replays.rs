@@ -122,7 +122,7 @@ fn request(state: &ApiState, body: &Bytes) -> Result<ReplayRequest, ApiError> {
     let registry = state.broker.registry();
     let context = ReplayContext {
         registry: &registry,
-        require_https: state.options.require_https,
+        require_https: state.broker.options().egress.require_https,
     };
     Ok(resource::parse_replay(&parse(body)?, context)?)
 }

@@ -152,7 +152,7 @@ fn target(state: &ApiState, target: Option<&Value>) -> Result<ReplayTarget, ApiE
     let registry = state.broker.registry();
     let context = ReplayContext {
         registry: &registry,
-        require_https: state.options.require_https,
+        require_https: state.broker.options().egress.require_https,
     };
     let body = json!({ "target": target });
     Ok(resource::parse_target(&body, context)?)

@@ -198,7 +198,8 @@ pub(crate) fn authorize(
     check_address(topic, request)?;
     let credential = Credential::of(request.headers(), request.uri());
     let host = host_of(request).unwrap_or_default();
-    let hosts = [host.as_str(), state.public_host()];
+    let options = state.broker.options();
+    let hosts = [host.as_str(), options.public_host()];
     let address = address_of(request.extensions());
     authorize_publisher(state, topic, &credential, &hosts, request.uri(), address)
 }

@@ -24,6 +24,7 @@ mod queues;
 mod replays;
 mod route;
 mod service_bus;
+mod settings;
 mod subscriptions;
 mod topics;
 
@@ -50,6 +51,7 @@ pub(crate) fn areas(options: &ApiOptions) -> Vec<Area> {
         alerts::area(),
         people::area(),
         configuration::area(),
+        settings::area(),
         appliance::area(options),
     ];
     let development = options.dev.is_some().then(development::area);
@@ -75,7 +77,6 @@ mod tests {
     fn what_is_found_before_others_is_in_the_table() {
         let options = ApiOptions {
             publish_bytes_max: PUBLISH_BYTES_MAX,
-            require_https: false,
             metrics_public: false,
             dev: None,
             azure: AzureScope::ANY,

@@ -103,7 +103,8 @@ fn check_token(
         .verify(&rule.key, now)
         .map_err(|error| explain(&error))?;
     let host = host_of(request).unwrap_or_default();
-    let hosts = [host.as_str(), state.public_host()];
+    let options = state.broker.options();
+    let hosts = [host.as_str(), options.public_host()];
     let path = request.uri().path();
     let covers = |host: &&str| resource_covers(&resource, host, path);
     if !hosts.iter().any(covers) {

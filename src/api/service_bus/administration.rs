@@ -1,6 +1,7 @@
 //! The administration API of Azure Service Bus (rule S9): the same things as the management API has them, as Atom and XML.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{Request, State};
@@ -16,7 +17,7 @@ use crate::api::ApiState;
 use crate::api::auth::query_value;
 use crate::api::error::ApiError;
 use crate::api::manage::messaging::{Entity, Found, queues, rules, show, subscriptions, topics};
-use crate::broker::Put;
+use crate::broker::{BrokerOptions, Put};
 use crate::model::audit::Caller;
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::model::name::{InvalidName, RuleName, SubscriptionName, TopicName};
@@ -69,7 +70,13 @@ async fn answer(state: &ApiState, by: Caller, request: Request) -> Result<Respon
     let (method, uri) = (&parts.method, &parts.uri);
     let place = Place::parse(uri.path()).ok_or_else(|| no_place(method, uri))?;
     let is_update = parts.headers.contains_key(header::IF_MATCH);
-    let call = Call { state, by, place };
+    let options = state.broker.options();
+    let call = Call {
+        state,
+        options,
+        by,
+        place,
+    };
     match *method {
         Method::GET => call.get(uri).await,
         Method::DELETE => call.delete().await,
@@ -90,6 +97,7 @@ fn no_place(method: &Method, uri: &Uri) -> Refusal {
 
 struct Call<'a> {
     state: &'a ApiState,
+    options: Arc<BrokerOptions>,
     by: Caller,
     place: Place,
 }
@@ -222,8 +230,8 @@ impl Call<'_> {
 
     fn source(&self) -> Source<'_> {
         Source {
-            url: &self.state.broker.options().public_url,
-            host: self.state.public_host(),
+            url: &self.options.public_url,
+            host: self.options.public_host(),
             now: self.by.at,
         }
     }

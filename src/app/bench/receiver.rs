@@ -19,6 +19,7 @@ use crate::app::bench::Plan;
 use crate::app::bench::records::Records;
 use crate::app::forwarded::TrustedProxies;
 use crate::app::listen::{self, ConnectionLimits};
+use crate::base::Live;
 use crate::broker::diagnostics::Connections;
 
 /// Bytes of a delivery: 5,000 events of a batch are at most as large.
@@ -57,7 +58,7 @@ impl Receiver {
         let stop = CancellationToken::new();
         let limits = ConnectionLimits {
             overall: Connections::of_at_most(CONNECTIONS_MAX),
-            per_client: CONNECTIONS_MAX,
+            per_client: Live::new(CONNECTIONS_MAX),
             proxies: TrustedProxies::default(),
         };
         let (plan, records) = (Arc::new(plan.clone()), Arc::clone(records));

@@ -21,8 +21,8 @@ use crate::app::cli::server::ServerAccess;
 use crate::app::cli::subscriptions::handshake_ended;
 use crate::app::config::{Config, ConfigFlags, RawConfig};
 use crate::app::interrupt::interrupted;
-use crate::app::telemetry;
-use crate::base::{Clock, LogTail};
+use crate::app::telemetry::{self, Log};
+use crate::base::Clock;
 use crate::model::access::{KeyName, Secret};
 use crate::model::audit::Caller;
 use crate::model::inspector::INSPECTOR_HOST;
@@ -71,7 +71,7 @@ impl DevArgs {
     }
 
     /// One appliance after the other, until Ctrl-C.
-    async fn serve(&self, prepared: &Path, log: LogTail) -> anyhow::Result<()> {
+    async fn serve(&self, prepared: &Path, log: Log) -> anyhow::Result<()> {
         let socket = boot::bind(self.listen).await?.into_std()?;
         print(&banner(socket.local_addr()?))?;
         let mut is_over = false;
@@ -109,7 +109,7 @@ impl DevArgs {
 }
 
 /// Makes the topic, and the inspector that receives what is published to it.
-async fn prepare(config: Config, log: LogTail) -> anyhow::Result<()> {
+async fn prepare(config: Config, log: Log) -> anyhow::Result<()> {
     let appliance = Appliance::start(config, log, None).await?;
     let access = ServerAccess::of_own(appliance.url(), Secret::new(TOKEN))?;
     let server = Server::new(access, Output::default())?;

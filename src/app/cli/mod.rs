@@ -414,6 +414,8 @@ mod tests {
             config check --listen 1.1.1.1:1 --egress-allow 10.0.0.0/8
             config show --origin --metrics-public
             config sample
+            config set retention.hours 336 --url http://h
+            config unset egress.allow --json
             healthcheck --live
             doctor --json
             support-bundle --output -

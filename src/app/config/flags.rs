@@ -6,8 +6,9 @@ use clap::builder::PossibleValuesParser;
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use crate::app::config::keys::{Key, Kind};
+use crate::app::config::keys::Key;
 use crate::app::config::settings::KEYS;
+use crate::model::setting::SettingKind;
 
 /// What the command line says about the configuration.
 #[derive(Clone, Default)]
@@ -74,9 +75,9 @@ fn flag(key: &'static Key) -> Arg {
         .help(help(key))
         .help_heading("Settings");
     match key.kind {
-        Kind::Text(_) | Kind::Number => arg,
-        Kind::List(_) => arg.action(ArgAction::Append),
-        Kind::Switch => arg
+        SettingKind::Text(_) | SettingKind::Number => arg,
+        SettingKind::List(_) => arg.action(ArgAction::Append),
+        SettingKind::Switch => arg
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("true")
@@ -89,9 +90,9 @@ fn value_name(key: &Key) -> &'static str {
         return "FILE";
     }
     match key.kind {
-        Kind::Text(word) | Kind::List(word) => word,
-        Kind::Number => "N",
-        Kind::Switch => "true|false",
+        SettingKind::Text(word) | SettingKind::List(word) => word,
+        SettingKind::Number => "N",
+        SettingKind::Switch => "true|false",
     }
 }
 

@@ -1,6 +1,7 @@
 //! A setting as text: its names in file, environment and command line, and how its values are written.
 
 use crate::app::config::settings::KEYS;
+use crate::model::setting::SettingKind;
 
 /// One setting.
 #[derive(Debug)]
@@ -9,7 +10,9 @@ pub struct Key {
     pub name: &'static str,
     /// In a few words, for people.
     pub title: &'static str,
-    pub kind: Kind,
+    pub kind: SettingKind,
+    /// Whether it can change while the appliance runs.
+    pub is_live: bool,
     /// In the form of the environment; `None` for settings that may stay unset.
     pub default: Option<&'static str>,
     /// What the sample file shows.
@@ -19,19 +22,6 @@ pub struct Key {
     pub secret: bool,
     /// Meaning, unit and bounds, in a few sentences.
     pub doc: &'static str,
-}
-
-/// How a setting is written in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// With a word for it in help texts.
-    Text(&'static str),
-    Number,
-    /// `true` or `false`.
-    Switch,
-    /// Texts, with a word for one of them; separated by commas in the environment, repeated on the
-    /// command line.
-    List(&'static str),
 }
 
 /// What every variable of the environment begins with.
@@ -69,27 +59,31 @@ impl Key {
     /// Values in the notation of the file.
     pub fn to_toml(&self, values: &[String]) -> String {
         match (self.kind, values) {
-            (Kind::Number | Kind::Switch, [value]) => value.clone(),
-            (Kind::Text(_), [value]) => quoted(value),
-            (Kind::List(_), values) => {
+            (SettingKind::Number | SettingKind::Switch, [value]) => value.clone(),
+            (SettingKind::Text(_), [value]) => quoted(value),
+            (SettingKind::List(_), values) => {
                 let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
                 format!("[{}]", values.join(", "))
             }
-            (Kind::Text(_) | Kind::Number | Kind::Switch, values) => quoted(&values.join(",")),
+            (SettingKind::Text(_) | SettingKind::Number | SettingKind::Switch, values) => {
+                quoted(&values.join(","))
+            }
         }
     }
 
     /// The single values of a text in the form of the environment.
     pub fn split(&self, text: &str) -> Vec<String> {
         match self.kind {
-            Kind::List(_) => {
+            SettingKind::List(_) => {
                 let values = text.split(',').map(str::trim);
                 values
                     .filter(|value| !value.is_empty())
                     .map(str::to_owned)
                     .collect()
             }
-            Kind::Text(_) | Kind::Number | Kind::Switch => vec![text.to_owned()],
+            SettingKind::Text(_) | SettingKind::Number | SettingKind::Switch => {
+                vec![text.to_owned()]
+            }
         }
     }
 }

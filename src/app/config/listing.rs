@@ -33,9 +33,11 @@ fn setting(raw: &RawConfig, key: &Key) -> Setting {
     Setting {
         name: key.name,
         title: key.title,
-        value: is_set.then(|| key.to_toml(&values)),
+        kind: key.kind,
+        values: is_set.then_some(values),
         origin: origin.kind,
         place: origin.place,
+        is_live: key.is_live,
         doc: key.doc,
         variable: key.variable(),
         flag: format!("--{}", key.flag()),
@@ -58,9 +60,10 @@ pub fn show(settings: &Settings, origins: bool) -> String {
 
 /// What sets it, and where that stands.
 fn line(setting: &Setting) -> (String, &str) {
-    let line = match &setting.value {
-        None => format!("# {} is not set", setting.name),
-        Some(value) => format!("{} = {value}", setting.name),
+    let name = setting.name;
+    let line = match &setting.values {
+        None => format!("# {name} is not set"),
+        Some(values) => format!("{name} = {}", Key::named(name).to_toml(values)),
     };
     let place = match setting.place.as_str() {
         "" => setting.origin.name(),
@@ -74,8 +77,8 @@ pub fn sample() -> String {
     let head = wrapped(
         "Everpost reads this file if it is named by --config or by EVERPOST_CONFIG, or lies as \
          everpost.toml in the data directory. Flags win over variables of the environment, those \
-         over this file. Every line below shows the default or an example; take off the # to \
-         change it.",
+         over what is saved on the settings page, and that over this file. Every line below shows \
+         the default or an example; take off the # to change it.",
     );
     let entries: String = KEYS.iter().map(entry).collect();
     format!("{head}{entries}")

@@ -15,9 +15,12 @@ mod settings;
 mod tests;
 mod values;
 
+use crate::model::setting::SavedSettings;
+use settings::problem_of;
+
 pub use self::fault::{ConfigFault, ConfigFaults};
 pub use self::flags::ConfigFlags;
-pub use self::keys::{Key, Kind};
+pub use self::keys::Key;
 pub use self::listing::{sample, show};
 pub use self::raw::{CONFIG_FILE, Origin, RawConfig};
 pub use self::settings::{Config, KEYS, LogFormat};
@@ -35,6 +38,26 @@ impl Config {
             true => Ok(config),
             false => Err(ConfigFaults(read.faults)),
         }
+    }
+}
+
+impl Config {
+    /// The same with what is saved in the database, and what is wrong with that, which is left out.
+    pub fn with_saved(&self, saved: &SavedSettings) -> (Self, Vec<ConfigFault>) {
+        let mut raw = self.raw.with_saved(saved);
+        let mut faults = std::mem::take(&mut raw.faults);
+        let mut config = self.clone();
+        match Self::resolve(&raw) {
+            Ok(resolved) => config.take_live(resolved),
+            Err(ConfigFaults(more)) => faults.extend(more),
+        }
+        (config, faults)
+    }
+
+    /// What is wrong with `text` as the value of a setting, written as in an environment variable.
+    pub fn problem_of(name: &str, text: &str) -> Option<String> {
+        let key = Key::named(name);
+        problem_of(key, &key.split(text))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Settings as they were given, with their origins: flags win over the environment, the environment
-//! over the file, the file over the defaults.
+//! Settings as they were given, with their origins: flags win over the environment, the environment over what is saved
+//! in the database, that over the file, the file over the defaults.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,15 +10,15 @@ use crate::app::config::fault::ConfigFault;
 use crate::app::config::file::{self, FileEntry};
 use crate::app::config::flags::ConfigFlags;
 use crate::app::config::keys::{CLIENT_VARIABLES, CONFIG_VARIABLE, Key, VARIABLE_PREFIX};
-use crate::app::config::settings::KEYS;
+use crate::app::config::settings::{KEYS, problem_of};
 use crate::app::files;
-use crate::model::setting::SettingOrigin;
+use crate::model::setting::{SavedSettings, SettingOrigin};
 
 /// The configuration file inside of the data directory, read if it is there.
 pub const CONFIG_FILE: &str = "everpost.toml";
 
 /// What was given, before the values are checked.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct RawConfig {
     settings: BTreeMap<&'static str, Given>,
     /// The configuration file; `None` if it would be the data directory's own and is not there.
@@ -27,6 +27,7 @@ pub struct RawConfig {
 }
 
 /// One setting as it was given.
+#[derive(Clone)]
 pub(super) struct Given {
     pub(super) values: Vec<String>,
     pub(super) origin: Origin,
@@ -63,6 +64,40 @@ impl RawConfig {
     /// The same from the environment of this process.
     pub fn of_process(flags: ConfigFlags) -> Self {
         Self::gather(flags, std::env::vars_os())
+    }
+
+    /// The same with what is saved in the database: names and values, as in an environment variable. What is not, or
+    /// no longer, a value of a setting that can change while the appliance runs becomes a fault and is left out.
+    pub(super) fn with_saved(&self, saved: &SavedSettings) -> Self {
+        let mut raw = self.clone();
+        for (name, text) in saved {
+            let origin = Origin::new(SettingOrigin::Saved, "");
+            let Some(key) = KEYS.iter().find(|key| key.is_live && key.name == name) else {
+                raw.faults.push(ConfigFault::unknown_key(name, &origin));
+                continue;
+            };
+            let values = key.split(text);
+            if let Some(problem) = problem_of(key, &values) {
+                let fault = ConfigFault::of_value(key, &origin, &problem);
+                raw.faults.push(fault);
+                continue;
+            }
+            let given = raw.settings.entry(key.name);
+            given
+                .and_modify(|given| {
+                    if given.origin.kind == SettingOrigin::File {
+                        *given = Given {
+                            values: values.clone(),
+                            origin: origin.clone(),
+                        };
+                    }
+                })
+                .or_insert_with(|| Given {
+                    values: values.clone(),
+                    origin: origin.clone(),
+                });
+        }
+        raw
     }
 
     /// The values of a setting, its default included, and where they come from.
@@ -207,6 +242,13 @@ impl RawConfig {
             }
         };
         self.settings.insert(key.name, Given { values, origin });
+    }
+}
+
+/// Without values, which may be secrets.
+impl fmt::Debug for RawConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.settings.keys()).finish()
     }
 }
 

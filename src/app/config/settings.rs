@@ -14,8 +14,8 @@ use uuid::Uuid;
 use crate::admin::OwnHost;
 use crate::app::config::Reader;
 use crate::app::config::keys::Key;
-use crate::app::config::keys::Kind::{List, Number, Switch, Text};
 use crate::app::config::listing;
+use crate::app::config::raw::RawConfig;
 use crate::app::config::values::*;
 use crate::base::TimeScale;
 use crate::model::access::Secret;
@@ -24,6 +24,7 @@ use crate::model::destination::EndpointUrl;
 use crate::model::export::WhenUnavailable;
 use crate::model::limits::{EXPORT_DELAY_S_MAX, PROBATION_LONGEST_S_MAX, RETENTION_HOURS_MAX};
 use crate::model::probation::ProbationMode;
+use crate::model::setting::SettingKind::{List, Number, Switch, Text};
 use crate::model::setting::Settings;
 use crate::store::MasterKeys;
 
@@ -36,12 +37,17 @@ pub enum LogFormat {
 
 /// Each row: `value` has a default; `optional` and `secret` may stay unset (then the text is an example);
 /// `list` takes several values. Then the field with its type, the dotted name, a name in words, how it is
-/// written, the default, how it is parsed, and its documentation with unit and bounds.
+/// written, the default, how it is parsed, and its documentation with unit and bounds. `#[live]` stands before those
+/// that can change while the appliance runs.
 macro_rules! settings {
     (@default value $default:literal) => { Some($default) };
     (@default list $default:literal) => { Some($default) };
     (@default $kind:ident $default:literal) => { None };
-    ($($kind:ident $field:ident: $type:ty = $name:literal, $title:literal, $written:expr, $default:literal, $parse:expr, $doc:literal;)*) => {
+    (@is_live live) => { true };
+    (@is_live) => { false };
+    (@take live $ours:expr, $theirs:expr) => { $ours = $theirs; };
+    (@take $ours:expr, $theirs:expr) => {};
+    ($($(#[$when:ident])? $kind:ident $field:ident: $type:ty = $name:literal, $title:literal, $written:expr, $default:literal, $parse:expr, $doc:literal;)*) => {
         /// The whole configuration, checked.
         #[derive(Clone, Debug)]
         pub struct Config {
@@ -50,6 +56,8 @@ macro_rules! settings {
             pub dev: bool,
             /// All of it as it may be shown.
             pub shown: Arc<Settings>,
+            /// All of it as it was given.
+            pub(super) raw: Arc<RawConfig>,
         }
 
         /// All settings, in the order in which they are shown.
@@ -60,8 +68,26 @@ macro_rules! settings {
             default: settings!(@default $kind $default),
             example: $default,
             secret: matches!(stringify!($kind).as_bytes(), b"secret"),
+            is_live: settings!(@is_live $($when)?),
             doc: $doc,
         }),*];
+
+        impl Config {
+            /// Takes over what can change while the appliance runs.
+            pub(super) fn take_live(&mut self, other: Self) {
+                $(settings!(@take $($when)? self.$field, other.$field);)*
+                self.shown = other.shown;
+                self.raw = other.raw;
+            }
+        }
+
+        /// What is wrong with these values of a setting, if anything is.
+        pub(super) fn problem_of(key: &Key, values: &[String]) -> Option<String> {
+            match key.name {
+                $($name => first_problem(values, $parse),)*
+                _ => None,
+            }
+        }
 
         impl Reader<'_> {
             pub(super) fn config(&mut self) -> Config {
@@ -69,10 +95,18 @@ macro_rules! settings {
                     $($field: self.$kind($name, $parse),)*
                     dev: false,
                     shown: Arc::new(listing::in_force(self.raw)),
+                    raw: Arc::new(self.raw.clone()),
                 }
             }
         }
     };
+}
+
+fn first_problem<T>(
+    values: &[String],
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Option<String> {
+    values.iter().find_map(|value| parse(value).err())
 }
 
 settings! {
@@ -80,9 +114,10 @@ settings! {
         "Directory of the database and of everything else that must survive. Made at the first start.";
     value listen: SocketAddr = "listen", "Listen address", Text("ADDRESS:PORT"), "127.0.0.1:8080", socket_address,
         "Address and port to listen on. Port 0 takes a free one, 0.0.0.0 listens on every interface.";
+    #[live]
     optional public_url: Option<Url> = "public_url", "Public URL", Text("URL"), "https://events.example.com", public_url,
         "URL by which publishers, receivers and browsers reach the appliance, if it is another than the one \
-         that it listens on.";
+         that it listens on. Cookies follow a change between http and https at the next start.";
     optional tls_cert: Option<PathBuf> = "tls.cert", "TLS certificate", Text("FILE"), "/etc/everpost/tls.pem", file,
         "File with the certificate chain, in PEM, for HTTPS and for AMQP over TLS. It is loaded again when it changes. \
          Goes with tls.key.";
@@ -97,12 +132,15 @@ settings! {
     value log_format: LogFormat = "log.format", "Format", Text("text|json"), "text",
         word(&[("text", LogFormat::Text), ("json", LogFormat::Json)]),
         "Form of the log on standard error: \"text\" for people, \"json\" for programs.";
+    #[live]
     value log_level: String = "log.level", "Level", Text("LEVEL"), "info", log_level,
         "How much is logged: off, error, warn, info, debug or trace. Single modules can differ, as in \
          \"info,everpost::broker=debug\".";
+    #[live]
     list egress_allow: Vec<IpNet> = "egress.allow", "Allowed private networks", List("NETWORK"), "", network,
         "Networks that webhooks may be called in although they are not public, such as 127.0.0.1/32 for \
          receivers on this machine or 10.0.0.0/8 for a private network.";
+    #[live]
     value egress_require_https: bool = "egress.require_https", "Require HTTPS", Switch, "false", switch,
         "Rejects webhooks whose URL is not https.";
     list azure_subscription_id: Vec<Uuid> = "azure.subscription_id", "Subscription IDs", List("UUID"), "00000000-0000-0000-0000-000000000000",
@@ -114,22 +152,29 @@ settings! {
          paths too.";
     value webhook_origin: String = "webhook.origin", "CloudEvents origin", Text("HOST"), "eventgrid.azure.net", host_name,
         "Host name that the appliance sends as its origin to receivers of CloudEvents.";
+    #[live]
     value delivery_in_flight_per_subscription: usize = "delivery.in_flight_per_subscription", "Requests per subscription", Number, "32",
         number(1..=10_000),
         "Requests that may be in flight to one event subscription at once, 1 to 10000.";
+    #[live]
     value delivery_in_flight_max: usize = "delivery.in_flight_max", "Requests in total", Number, "1024", number(1..=10_000),
         "Requests that may be in flight at once over all event subscriptions, 1 to 10000.";
+    #[live]
     value delivery_response_deadline: Duration = "delivery.response_deadline_s", "Response timeout", Number, "30", seconds(1..=600),
         "Seconds that a webhook has to answer, 1 to 600.";
+    #[live]
     value probation_mode: ProbationMode = "probation.mode", "Probation mode", Text("hold|azure"), "hold",
         word(&[("hold", ProbationMode::Hold), ("azure", ProbationMode::Azure)]),
         "What happens to events that fall due while a subscription is on probation: \"hold\" holds them back, \
          \"azure\" counts an attempt that is not made, and dead-letters them after a client error.";
+    #[live]
     value probation_failures: u32 = "probation.failures", "Failures before probation", Number, "10", number(1..=1_000_000),
         "Failures in a row that put a subscription on probation, 1 to 1000000.";
+    #[live]
     value probation_longest: Duration = "probation.longest_s", "Longest probation", Number, "3600",
         seconds(10..=PROBATION_LONGEST_S_MAX),
         "Seconds that a probation lasts at most, 10 to 14400; each failed probe doubles it up to there.";
+    #[live]
     value replay_resubmissions_max: u32 = "replay.resubmissions_max", "Resubmissions of one event", Number, "10", number(1..=1_000),
         "How many resubmissions may lead from an event to its latest copy, 1 to 1000; one more is rejected, \
          because something is going round in circles.";
@@ -188,24 +233,30 @@ settings! {
         "Claim with the user's groups, or the path to it, such as realm_access.roles.";
     value http_connections_max: usize = "http.connections_max", "Connections", Number, "10000", number(1..=1_000_000),
         "Connections that are served at once, 1 to 1000000; more of them have to wait.";
+    #[live]
     value http_connections_per_client: usize = "http.connections_per_client", "Connections per client", Number, "1000", number(1..=1_000_000),
         "Connections that are served at once from one address (from one /64 network of IPv6), 1 to 1000000; \
          more of them are closed. It does not hold for http.trusted_proxies.";
     list http_trusted_proxies: Vec<IpNet> = "http.trusted_proxies", "Trusted proxies", List("NETWORK"), "", network,
         "Networks of the reverse proxies in front of the appliance, such as 127.0.0.1/32. Of requests from there, the \
          address of the client is what X-Forwarded-For or Forwarded says; of all others, that of the connection.";
+    #[live]
     value storage_free_bytes_min: u64 = "storage.min_free_mb", "Minimum free disk", Number, "512", mebibytes,
         "Mebibytes that must be free on the disk of the data directory; with less, publishers are told to \
          come back later, while what is stored already is still delivered.";
+    #[live]
     value retention_delivered: Duration = "retention.hours", "Delivered events", Number, "168", hours(0..=RETENTION_HOURS_MAX),
         "Hours for which an event is kept once all of its deliveries have ended, or once it was published \
          where it matched nothing, 0 to 876000. What is still to be delivered stays, and so do dead letters.";
+    #[live]
     value retention_bytes_max: u64 = "retention.max_mb", "Maximum storage", Number, "2048", mebibytes,
         "Mebibytes of the database above which delivered events are deleted early, the oldest first; 0 for no \
          limit.";
+    #[live]
     optional retention_dead_letters: Option<Duration> = "retention.dead_letter_hours", "Dead letters", Number, "720",
         hours(0..=RETENTION_HOURS_MAX),
         "Hours for which dead letters are kept, 0 to 876000. Without it they stay until they are resubmitted.";
+    #[live]
     optional backup_dir: Option<BackupPlace> = "backup.dir", "Backup directory", Text("DIR"), "/srv/backups", backup_place,
         "Directory, which must exist, that backups are made in on schedule, or s3://bucket/prefix. Without it there are \
          only those that somebody asks for.";
@@ -219,10 +270,13 @@ settings! {
         "Id of the access key for them. Goes with backup.s3_secret_access_key.";
     secret backup_s3_secret_access_key: Option<Secret> = "backup.s3_secret_access_key", "S3 secret", Text("TEXT"), "", client_secret,
         "Secret of that access key.";
+    #[live]
     value backup_every: Duration = "backup.every_hours", "Time between backups", Number, "24", hours(1..=8_760),
         "Hours from one scheduled backup to the next, 1 to 8760.";
+    #[live]
     value backup_keep: usize = "backup.keep", "Backups kept", Number, "7", number(1..=365),
         "Backups of this appliance that are kept in backup.dir, 1 to 365; older ones are deleted.";
+    #[live]
     value backup_with_master_key: bool = "backup.with_master_key", "Master key in backups", Switch, "true", switch,
         "Puts the master key, the management token and the configuration file of the data directory into backups. \
          Without them a backup gives no secrets away, and cannot be started without the key.";
@@ -230,13 +284,16 @@ settings! {
         path,
         "Directory, which must exist, that dead letters of subscriptions with a StorageBlob destination are \
          exported to. Without it they stay in their queues, unless the destination names storage of its own.";
+    #[live]
     value dead_letter_export_delay: Duration = "dead_letter.export_delay_s", "Dead-letter export delay", Number, "300",
         seconds(0..=EXPORT_DELAY_S_MAX),
         "Seconds that a dead letter waits for others to be exported with it, 0 to 86400.";
+    #[live]
     value dead_letter_unavailable: WhenUnavailable = "dead_letter.unavailable", "Unavailable dead-letter storage", Text("keep|drop"), "keep",
         word(&[("keep", WhenUnavailable::Keep), ("drop", WhenUnavailable::Drop)]),
         "What happens to dead letters whose storage is unavailable for 4 hours: \"keep\" leaves them in their \
          queues and goes on trying, \"drop\" drops them as Azure does.";
+    #[live]
     value shutdown_drain: Duration = "shutdown.drain_s", "Shutdown grace period", Number, "25", seconds(0..=3_600),
         "Seconds that a stop waits for deliveries under way, 0 to 3600. What takes longer is delivered again \
          after the next start.";

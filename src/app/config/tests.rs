@@ -554,3 +554,69 @@ fn a_configuration_that_lets_nobody_sign_in_is_rejected() {
         Some("http://127.0.0.1:9000/")
     );
 }
+
+#[test]
+fn what_is_saved_wins_over_the_file_and_over_nothing_else() {
+    let scene = Scene::new().file(
+        "everpost.toml",
+        "retention.hours = 1\nretention.max_mb = 1\ndelivery.in_flight_max = 1\n",
+    );
+    let flags = ["--data-dir", "@", "--retention-max-mb", "2"];
+    let config = scene.resolve(&flags, &["EVERPOST_DELIVERY_IN_FLIGHT_MAX=3"]);
+    let saved = [
+        ("retention.hours", "48"),
+        ("retention.max_mb", "9"),
+        ("delivery.in_flight_max", "9"),
+        ("egress.allow", "10.0.0.0/8,::1/128"),
+        ("public_url", "not a URL"),
+        ("listen", "127.0.0.1:1"),
+        ("gone", "1"),
+    ];
+    let saved = saved.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let (mut changed, faults) = config.with_saved(&saved.into());
+    assert_eq!(changed.retention_delivered, Duration::from_secs(48 * 3_600));
+    assert_eq!(changed.retention_bytes_max, 2 << 20);
+    assert_eq!(changed.delivery_in_flight_max, 3);
+    assert_eq!(changed.egress_allow.len(), 2);
+    assert_eq!(
+        (&changed.public_url, changed.listen),
+        (&None, config.listen)
+    );
+    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    assert_eq!(faults.len(), 3, "{faults:?}");
+    assert!(faults.iter().any(|fault| fault.starts_with("public_url ")));
+    let shown = show(&changed.shown, true);
+    for line in [
+        "retention.hours = 48",
+        "egress.allow = [\"10.0.0.0/8\", \"::1/128\"]",
+    ] {
+        let found = shown.lines().find(|each| each.starts_with(line));
+        assert!(
+            found.is_some_and(|line| line.ends_with("# saved")),
+            "{shown}"
+        );
+    }
+    (changed, _) = changed.with_saved(&SavedSettings::new());
+    assert!(
+        changed.egress_allow.len() == 2,
+        "it is based on what it was made from"
+    );
+}
+
+#[test]
+fn each_setting_that_changes_at_once_is_checked_as_at_a_start() {
+    for (name, text, expected) in [
+        ("retention.hours", "336", None),
+        ("retention.hours", "soon", Some("from 0 to 876000")),
+        ("egress.allow", "", None),
+        ("egress.allow", "10.0.0.0/8,lan", Some("not a network")),
+        ("log.level", "loud", Some("levels of modules")),
+        ("probation.mode", "off", Some("\"hold\" or \"azure\"")),
+    ] {
+        let problem = Config::problem_of(name, text);
+        assert_eq!(problem.is_some(), expected.is_some(), "{name} {problem:?}");
+        let expected = expected.unwrap_or_default();
+        assert!(problem.unwrap_or_default().contains(expected), "{name}");
+    }
+    assert!(KEYS.iter().all(|key| !(key.is_live && key.secret)));
+}

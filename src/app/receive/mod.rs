@@ -29,7 +29,7 @@ use self::log::RequestLog;
 use self::turns::Turns;
 use crate::app::forwarded::TrustedProxies;
 use crate::app::listen::{self, ConnectionLimits};
-use crate::base::{Clock, Timestamp};
+use crate::base::{Clock, Live, Timestamp};
 use crate::broker::diagnostics::Connections;
 use crate::model::response_script::{ResponseScript, ScriptedResponse};
 use crate::model::signing::SigningSecret;
@@ -99,7 +99,7 @@ impl Receiver {
         });
         let limits = ConnectionLimits {
             overall: Connections::of_at_most(CONNECTIONS_MAX),
-            per_client: CONNECTIONS_MAX,
+            per_client: Live::new(CONNECTIONS_MAX),
             proxies: TrustedProxies::default(),
         };
         let service = move |peer| {

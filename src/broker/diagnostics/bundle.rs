@@ -72,11 +72,11 @@ impl Diagnostics {
     }
 
     fn settings_in_force(&self) -> Value {
-        let settings = self.settings().all.iter();
-        let settings = settings.map(|setting| {
+        let settings = self.settings();
+        let settings = settings.all.iter().map(|setting| {
             json!({
                 "name": setting.name,
-                "value": setting.value,
+                "value": setting.json(),
                 "origin": setting.origin.name(),
                 "place": setting.place,
             })

@@ -10,6 +10,9 @@ pub(super) mod workload;
 mod bundle;
 mod connections;
 mod integrity;
+#[cfg(test)]
+pub(crate) mod setting_samples;
+mod settings;
 mod tasks;
 
 use std::sync::{Arc, Mutex};
@@ -22,7 +25,6 @@ use url::{Origin, Url};
 use crate::base::{LogTail, TimeScale, Timestamp};
 use crate::broker::{Account, Broker, StorageStatus, Verified};
 use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
-use crate::model::setting::Settings;
 use crate::outbound::connectivity::Connectivity;
 use crate::store::views::DeliveryTotals;
 use crate::store::{EngineStatus, Schema, StoreError};
@@ -30,6 +32,7 @@ use crate::store::{EngineStatus, Schema, StoreError};
 pub use crate::store::Integrity;
 pub use connections::{ConnectionSlot, Connections};
 pub use integrity::IntegrityStatus;
+pub use settings::{RunningSettings, SettingError, SettingRules};
 pub use tasks::Tasks;
 
 /// How long the rows of event subscriptions are counted; the rest is left out.
@@ -53,7 +56,7 @@ struct Inner {
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeInfo {
     pub facts: Facts,
-    pub settings: Arc<Settings>,
+    pub settings: RunningSettings,
     pub log: LogTail,
     pub connections: Connections,
     pub tasks: Tasks,
@@ -160,11 +163,6 @@ impl Diagnostics {
 
     pub fn facts(&self) -> &Facts {
         &self.0.runtime_info.facts
-    }
-
-    /// The settings in force, without secrets.
-    pub fn settings(&self) -> &Settings {
-        &self.0.runtime_info.settings
     }
 
     /// The tasks of the appliance that have failed and are not running.

@@ -223,6 +223,11 @@ impl<W: InMemory> Agenda<W> {
         }
     }
 
+    /// Puts other limits in force. What is on the wire stays there.
+    pub(in crate::broker) fn set_limits(&mut self, limits: SlotLimits) {
+        self.limits = limits;
+    }
+
     pub(in crate::broker) fn count_lock(&mut self) {
         self.locks += 1;
     }

@@ -243,7 +243,7 @@ impl Broker {
 
     /// How many settlements one change stores. Two of these fit into a group, so that it has room for others.
     pub(super) fn settled_at_once(&self) -> usize {
-        (self.options().change_deliveries_max / ROWS_PER_SETTLEMENT).max(1)
+        (self.shared.change_deliveries_max / ROWS_PER_SETTLEMENT).max(1)
     }
 
     /// How many changes store so many settlements.

@@ -42,6 +42,11 @@ impl HealthBook {
         }
     }
 
+    /// Judges by other rules from the next observation on.
+    pub(in crate::broker) fn set_rules(&mut self, rules: ProbationRules) {
+        self.rules = rules;
+    }
+
     /// The health as far as it is known: `None` if nothing was sent since the start.
     pub(in crate::broker) fn known(&self, subscription: SubscriptionId) -> Option<Health> {
         self.entries.get(&subscription).map(|entry| entry.health)

@@ -232,7 +232,8 @@ impl Broker {
         message: &AlertMessage,
         at: Timestamp,
     ) -> AlertSent {
-        let public_url = &self.options().public_url;
+        let options = self.options();
+        let public_url = &options.public_url;
         let url = Url::parse(public_url).ok();
         let notice = AlertNotice {
             rule,

@@ -75,7 +75,8 @@ impl BackupBook {
 impl Broker {
     /// How backups stand.
     pub fn backups(&self) -> BackupStatus {
-        let (rules, now) = (&self.options().backups, self.clock().now());
+        let (options, now) = (self.options(), self.clock().now());
+        let rules = &options.backups;
         let book = self.backup_book();
         let schedule = rules.dir.as_ref().map(|dir| BackupSchedule {
             directory: dir.to_string(),
@@ -109,7 +110,8 @@ impl Broker {
     }
 
     fn backup_order(&self, request: &BackupRequest) -> Result<Order, BackupRejected> {
-        let rules = &self.options().backups;
+        let options = self.options();
+        let rules = &options.backups;
         let named = request.place.as_ref().or(rules.dir.as_ref());
         let named = named.ok_or(BackupRejected::NoPlace)?;
         let reject = |problem| BackupRejected::Place(named.to_string(), problem);
@@ -134,7 +136,7 @@ impl Broker {
         let local = BackupOrder {
             into,
             beside: if with_master_key { rules.beside } else { &[] },
-            free_bytes_min: self.options().free_bytes_min,
+            free_bytes_min: options.free_bytes_min,
         };
         Ok(Order {
             place,
@@ -262,15 +264,16 @@ impl Broker {
 
     /// Backs up on schedule until the broker stops.
     pub async fn run_backups(self) {
-        let rules = &self.options().backups;
         drop(self.store().upkeep.stage()); // what a killed process has left there
-        self.keep_backups(usize::MAX).await;
-        if let Some(newest) = self.backup_book().kept.first() {
-            self.meters().backed_up(&newest.manifest);
-        }
-        while rules.dir.is_some() && !self.is_stopping() {
+        let mut known = None;
+        while !self.is_stopping() {
+            let rules = self.options().backups.clone();
+            if known != rules.dir {
+                self.look_for_backups().await;
+                known.clone_from(&rules.dir);
+            }
             let now = self.clock().now();
-            if self.backup_book().next_at(rules, now) <= now {
+            if rules.dir.is_some() && self.backup_book().next_at(&rules, now) <= now {
                 self.back_up_on_schedule().await;
             }
             tokio::select! {
@@ -278,7 +281,15 @@ impl Broker {
                 () = self.stopping() => {}
             }
         }
-        self.stopping().await;
+    }
+
+    /// Learns which backups there are in another directory than before.
+    async fn look_for_backups(&self) {
+        self.backup_book().kept.clear();
+        self.keep_backups(usize::MAX).await;
+        if let Some(newest) = self.backup_book().kept.first() {
+            self.meters().backed_up(&newest.manifest);
+        }
     }
 
     async fn back_up_on_schedule(&self) {

@@ -150,7 +150,8 @@ impl Broker {
         subscription: &EventSubscription,
         code: &Secret,
     ) -> HandshakeResult {
-        let base = &self.options().public_url;
+        let options = self.options();
+        let base = &options.public_url;
         let request = HandshakeRequest {
             subscription,
             topic_resource_id: &topic.resource_id,
@@ -158,7 +159,7 @@ impl Broker {
             validation_url: &format!("{base}/validate?code={}", code.reveal()),
             event_id: self.entropy().uuid(),
             now: self.clock().now(),
-            deadline: self.options().response_deadline,
+            deadline: options.response_deadline,
         };
         self.outbound().shake(request).await
     }

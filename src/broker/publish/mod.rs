@@ -217,7 +217,7 @@ impl Broker {
             deliveries += targets.len();
             evaluated += topic.subscriptions.size();
             request.push(event, targets);
-            if deliveries > self.options().change_deliveries_max {
+            if deliveries > self.shared.change_deliveries_max {
                 request.defer_deliveries();
             }
             if evaluated >= EVALUATED_AT_ONCE_MAX {

@@ -90,7 +90,7 @@ impl Broker {
             events,
             ..empty(topic, now)
         };
-        if deliveries > self.options().change_deliveries_max {
+        if deliveries > self.shared.change_deliveries_max {
             request.defer_deliveries();
         }
         Ok(request)

@@ -244,7 +244,7 @@ impl Broker {
 
     /// How many resubmissions one change stores, of those that make so many deliveries: at least one.
     pub(super) fn resubmitted_at_once(&self, deliveries: impl Iterator<Item = usize>) -> usize {
-        let most = self.options().change_deliveries_max;
+        let most = self.shared.change_deliveries_max;
         let sums = deliveries.scan(0, |sum, each| {
             *sum += each;
             Some(*sum)

@@ -10,7 +10,7 @@ use super::*;
 use crate::outbound::OutboundOptions;
 use crate::outbound::egress::{Denied, EgressPolicy, Permit};
 use crate::outbound::resolver::Lookup;
-use crate::outbound::transport::{HttpTransport, NetworkOptions};
+use crate::outbound::transport::{HttpTransport, NetworkOptions, NetworkTransport};
 
 /// Thu, 01 Jan 1970 00:16:40 GMT.
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);

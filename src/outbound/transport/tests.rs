@@ -484,6 +484,28 @@ async fn forbidden_receivers_are_not_even_connected_to() {
 }
 
 #[tokio::test]
+async fn another_policy_holds_from_the_next_request_on() {
+    let receiver = Receiver::playing(async |mut stream| {
+        loop {
+            read_request(&mut stream).await?;
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                .await?;
+        }
+    })
+    .await;
+    let network = named("", "127.0.0.1");
+    let url = receiver.url("http").replace("127.0.0.1", "hooks.test");
+    for (allow, expected) in [("", "Denied"), ("127.0.0.0/8", "200"), ("", "Denied")] {
+        let policy = options(allow).egress;
+        network.set_policy(&policy).expect("a network");
+        let result = network.send(request(&url, LONG)).await;
+        compare(&result, expected, allow);
+    }
+    assert_eq!(receiver.connections(), 1);
+}
+
+#[tokio::test]
 async fn names_are_looked_up() {
     let receiver = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let url = format!(

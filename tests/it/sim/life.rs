@@ -20,6 +20,7 @@ use everpost::model::limits;
 use everpost::model::probation::ProbationRules;
 use everpost::model::registry::ResourceScope;
 use everpost::model::retention::RetentionRules;
+use everpost::outbound::egress::EgressPolicy;
 use everpost::outbound::transport::HttpTransport;
 use everpost::outbound::{Outbound, OutboundOptions};
 use everpost::store::views::EventDetail;
@@ -135,6 +136,7 @@ impl Life {
             entropy: Entropy::seeded(seed),
             time_scale: TimeScale::REAL,
             public_url: "http://everpost.test".to_owned(),
+            egress: EgressPolicy::default(),
             in_flight_per_subscription: ground.limits.per_subscription,
             in_flight_max: ground.limits.overall,
             free_bytes_min: 0,

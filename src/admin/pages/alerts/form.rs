@@ -144,7 +144,8 @@ impl AlertChannelForm {
     ) -> Result<AlertChannel, Vec<Refusal>> {
         let mut document = json!({});
         Shape::of::<AlertChannel>().write(&self.0, &mut document);
-        let read = parse_alert_channel(&document, known, site.egress.require_https);
+        let read =
+            parse_alert_channel(&document, known, site.broker.options().egress.require_https);
         read.map_err(|invalid| of_fields(&invalid))
     }
 }

@@ -38,7 +38,7 @@ pub(crate) async fn list(Query(asked): Query<Asked>, call: Call) -> PageResult {
     answer!("pages/api.html"<'a>, &call.visitor, "API", {
         list: List = list,
         form: Filled<Asked> = form,
-        server: String = call.public_url().to_owned(),
+        server: String = call.public_url(),
         // The tags of the document, each with its operations.
         areas: Vec<(&'a Value, Vec<Operation<'a>>)> = areas.filter(|(_, own)| !own.is_empty()).collect(),
     })
@@ -54,7 +54,7 @@ pub(crate) async fn show(call: Call) -> PageResult {
         document: &'a Value = document,
         // The same in Azure Resource Manager.
         second: Option<Operation<'a>> = find(&format!("{id}{SECOND_PATH}")),
-        example: String = curl(document, &operation),
+        example: String = curl(&call.public_url(), &operation),
         // All schemas that it speaks of, and those that they speak of in turn.
         schemas: Vec<(&'a str, &'a Value)> = schema::named(document, &operation),
         operation: Operation<'a> = operation,
@@ -62,5 +62,7 @@ pub(crate) async fn show(call: Call) -> PageResult {
 }
 
 pub(crate) async fn download(call: Call) -> Response {
-    Json(&*call.api_document).into_response()
+    let mut document = Value::clone(&call.api_document);
+    document["servers"][0]["url"] = call.public_url().into();
+    Json(document).into_response()
 }

@@ -43,7 +43,7 @@ impl ResubmitForm {
         }
         let context = ReplayContext {
             registry: &call.broker.registry(),
-            require_https: call.egress.require_https,
+            require_https: call.broker.options().egress.require_https,
         };
         parse_replay(&body, context).map_err(|invalid| {
             let mut refusals = refusals(&invalid);

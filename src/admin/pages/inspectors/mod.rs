@@ -193,7 +193,11 @@ pub(crate) async fn deliver_to<S>(
         },
         "filter": { "includedEventTypes": event_type.map(|event_type| [event_type]) },
     } });
-    let context = SubscriptionContext::of(topic, call.visitor.now, call.egress.require_https);
+    let context = SubscriptionContext::of(
+        topic,
+        call.visitor.now,
+        call.broker.options().egress.require_https,
+    );
     let definition = resource::parse_subscription(&body, &context)
         .map_err(|error| PageError::Conflict(error.to_string()))?;
     let (broker, topic) = (&call.broker, &topic.topic.name);

@@ -83,7 +83,7 @@ async fn access(call: &Call<Queue>, shown: Vec<KeyName>) -> PageResult<Access> {
     let name = first.unwrap_or(KeyName::Key1);
     let key = first.map_or("KEY", |name| keys.get(name).reveal());
     Ok(Access {
-        connection: json!(connection_string(call.public_url(), name, key)),
+        connection: json!(connection_string(&call.public_url(), name, key)),
         is_hidden: first.is_none(),
         keys: Keys {
             page: call.of.page(),

@@ -82,7 +82,7 @@ async fn draw_form(call: &Call<Editing>, form: Draft, trial: Option<TrialText>) 
         // What filters could name in the newest events.
         keys: Vec<String> = seen_keys(call, topic).await?,
         inspectors: Vec<InspectorName> = inspectors.into_iter().map(|each| each.name).collect(),
-        shuts_out_this_machine: bool = call.egress.shuts_out_this_machine(),
+        shuts_out_this_machine: bool = call.broker.options().egress.shuts_out_this_machine(),
         trial: Option<TrialText> = trial,
         form: Draft = form,
     }, form)
@@ -149,7 +149,7 @@ pub(crate) async fn save(Query(asked): Query<Names>, call: Call<Editing>) -> Pag
 
 async fn put(call: &Call<Editing>, draft: &Draft) -> PageResult<Subscription> {
     let Editing { topic, current } = &call.of;
-    let (now, https) = (call.visitor.now, call.egress.require_https);
+    let (now, https) = (call.visitor.now, call.broker.options().egress.require_https);
     let (by, of, broker) = (call.by(), &topic.topic.name, &call.broker);
     let define = |topic: &TopicEntry, current: Option<&EventSubscription>| {
         let context = SubscriptionContext::of(topic, now, https);

@@ -12,7 +12,8 @@ use crate::app::cli::server::ServerAccess;
 use crate::app::config::Config;
 use crate::app::management_token;
 use crate::app::receive::{Receiver, ReceiverOptions};
-use crate::base::{Clock, LogTail, TimeScale};
+use crate::app::telemetry::Log;
+use crate::base::{Clock, TimeScale};
 
 /// The topic of the demonstration.
 pub(super) const TOPIC: &str = "orders";
@@ -113,7 +114,7 @@ impl Stage {
             receivers.push((role, receiver));
         }
         let (data_dir, time_scale) = (config.data_dir.clone(), config.time_scale);
-        let appliance = Appliance::start(config, LogTail::default(), None).await;
+        let appliance = Appliance::start(config, Log::default(), None).await;
         let appliance = appliance.context("the appliance does not start")?;
         let token = management_token::read(&data_dir);
         let token = token.context("cannot read the management token")?;

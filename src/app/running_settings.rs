@@ -1,0 +1,40 @@
+//! What settings mean while the appliance runs.
+
+use crate::app::config::Config;
+use crate::broker::diagnostics::{RunningSettings, SettingRules};
+use crate::model::setting::{SavedSettings, Settings};
+
+/// Puts a configuration in force, as far as it can change; fails with the reason.
+type Apply = Box<dyn Fn(&Config) -> Result<(), String> + Send + Sync>;
+
+struct Rules {
+    /// As the process was started, without what is saved.
+    start: Config,
+    apply: Apply,
+}
+
+/// The settings of an appliance that was started with `start` and has these saved.
+pub(super) fn running_settings(
+    start: Config,
+    saved: SavedSettings,
+    apply: Apply,
+) -> RunningSettings {
+    let rules = Rules { start, apply };
+    RunningSettings::new(rules.resolve(&saved), saved, rules)
+}
+
+impl SettingRules for Rules {
+    fn problem(&self, name: &'static str, value: &str) -> Option<String> {
+        Config::problem_of(name, value)
+    }
+
+    fn resolve(&self, saved: &SavedSettings) -> Settings {
+        let (config, _) = self.start.with_saved(saved);
+        Settings::clone(&config.shown)
+    }
+
+    fn apply(&self, saved: &SavedSettings) -> Result<(), String> {
+        let (config, _) = self.start.with_saved(saved);
+        (self.apply)(&config)
+    }
+}

@@ -1,0 +1,161 @@
+//! Settings that change while the appliance runs: checked, stored and in force before whoever changes them is answered.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::base::Live;
+use crate::broker::diagnostics::Diagnostics;
+use crate::model::audit::{AuditAction, Caller, Change, TargetKind};
+use crate::model::setting::{SavedSettings, Setting, Settings};
+use crate::store::StoreError;
+
+/// The settings in force, and how they change. Clones share them.
+#[derive(Clone, Default)]
+pub struct RunningSettings(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    shown: Live<Settings>,
+    /// Locked during a change, so that each is based on the one before.
+    saved: Mutex<SavedSettings>,
+    /// `None` where nothing can change.
+    rules: Option<Box<dyn SettingRules>>,
+}
+
+/// What settings mean.
+pub trait SettingRules: Send + Sync {
+    /// What is wrong with a value, written as in an environment variable, as the rest of a sentence about the setting.
+    fn problem(&self, name: &'static str, value: &str) -> Option<String>;
+
+    /// What is in force with these, each of which was found valid.
+    fn resolve(&self, saved: &SavedSettings) -> Settings;
+
+    /// Puts it in force; fails with the reason.
+    fn apply(&self, saved: &SavedSettings) -> Result<(), String>;
+}
+
+/// Why a setting does not change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    #[error("there is no setting {0}")]
+    NotFound(String),
+    #[error(
+        "{name} changes at a start alone: set it in the configuration file, by {variable} or by {flag}, and restart"
+    )]
+    AtStart {
+        name: &'static str,
+        variable: String,
+        flag: String,
+    },
+    #[error("{name} is set by {place}, and cannot be changed here")]
+    Fixed { name: &'static str, place: String },
+    #[error("{name} {problem}")]
+    Invalid { name: &'static str, problem: String },
+    #[error("{name} is saved, and in force from the next start on: {reason}")]
+    Failed { name: &'static str, reason: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl RunningSettings {
+    /// Those of a start, `saved` among them.
+    pub fn new(shown: Settings, saved: SavedSettings, rules: impl SettingRules + 'static) -> Self {
+        Self(Arc::new(Inner {
+            shown: Live::new(shown),
+            saved: Mutex::new(saved),
+            rules: Some(Box::new(rules)),
+        }))
+    }
+}
+
+impl fmt::Debug for RunningSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.shown.fmt(f)
+    }
+}
+
+impl Diagnostics {
+    /// The settings in force, without secrets.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.running().shown.get()
+    }
+
+    /// The setting of that name.
+    pub fn setting(&self, name: &str) -> Result<Setting, SettingError> {
+        let found = self.settings().named(name).cloned();
+        found.ok_or_else(|| SettingError::NotFound(name.to_owned()))
+    }
+
+    /// Saves the value of a setting, written as in an environment variable; `None` takes the saved one back. It is in
+    /// force afterwards.
+    pub async fn save_setting(
+        &self,
+        by: &Caller,
+        name: &str,
+        value: Option<String>,
+    ) -> Result<(), SettingError> {
+        let running = self.running();
+        let mut saved = running.saved.lock().await;
+        let (before, rules) = (changeable(self.setting(name)?)?, running.rules.as_ref());
+        if value.is_none() && !saved.contains_key(name) {
+            return Ok(());
+        }
+        let rules = rules.ok_or_else(|| SettingError::NotFound(name.to_owned()))?;
+        let name = before.name;
+        if let Some(value) = &value
+            && let Some(problem) = rules.problem(name, value)
+        {
+            return Err(SettingError::Invalid { name, problem });
+        }
+        let mut wanted = saved.clone();
+        match &value {
+            Some(value) => wanted.insert(name.to_owned(), value.clone()),
+            None => wanted.remove(name),
+        };
+        let shown = rules.resolve(&wanted);
+        let after = shown.named(name).map_or(Value::Null, Setting::json);
+        let mut changes = vec![Change {
+            property: "value".to_owned(),
+            before: before.json(),
+            after,
+        }];
+        changes.retain(|change| change.before != change.after);
+        let entry = by.did(
+            AuditAction::Update { changes },
+            TargetKind::Setting.named(name),
+        );
+        let settings = &self.0.broker.store().settings;
+        settings.save(name, value, entry).await?;
+        running.shown.set(shown);
+        let applied = rules.apply(&wanted);
+        *saved = wanted;
+        applied.map_err(|reason| SettingError::Failed { name, reason })
+    }
+
+    fn running(&self) -> &Inner {
+        &self.0.runtime_info.settings.0
+    }
+}
+
+/// A setting that can change now.
+fn changeable(setting: Setting) -> Result<Setting, SettingError> {
+    let Setting { name, .. } = setting;
+    if !setting.is_live {
+        let (variable, flag) = (setting.variable, setting.flag);
+        return Err(SettingError::AtStart {
+            name,
+            variable,
+            flag,
+        });
+    }
+    match setting.is_fixed() {
+        true => Err(SettingError::Fixed {
+            name,
+            place: setting.place,
+        }),
+        false => Ok(setting),
+    }
+}
