@@ -89,23 +89,25 @@ pub(crate) async fn came_of(
         .max(held_until)
         .filter(|_| row.state == DeliveryState::Pending);
     let came = response::of_attempt(&attempt);
-    let after = match attempt.result.outcome {
-        Outcome::TimedOut => String::new(),
-        _ => format!(" after {}", print::span(attempt.duration)),
+    // The words for that say how long it was already.
+    let is_told = attempt.result.outcome == Outcome::TimedOut;
+    let after = match is_told {
+        true => String::new(),
+        false => format!(" after {}", print::span(attempt.duration)),
     };
-    Ok(match (row.state, next) {
-        (DeliveryState::Delivered, _) => Flash::done(format!("Delivered: {came}{after}.")),
-        (_, Some(at)) => {
-            let (at, wait) = (
-                Time::minute(at).text(),
-                print::relative(at, site.broker.clock().now()),
-            );
+    let (now, state) = (site.broker.clock().now(), row.state);
+    Ok(match next {
+        Some(at) => {
+            let (at, wait) = (Time::minute(at).text(), print::relative(at, now));
             Flash::failed(format!("{came}{after}; next attempt {at} ({wait})."))
         }
-        (state, None) => Flash::failed(format!(
-            "{came}{after}: {}.",
-            badge(state).word.to_lowercase()
-        )),
+        None if state == DeliveryState::Delivered => {
+            Flash::done(format!("Delivered: {came}{after}."))
+        }
+        None => {
+            let became = badge(state).word.to_lowercase();
+            Flash::failed(format!("{came}{after}: {became}."))
+        }
     })
 }
 
