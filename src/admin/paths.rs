@@ -1,14 +1,14 @@
 //! The addresses of pages. Numbers are taken as templates have them: as they are, or by reference.
 
 use crate::admin::outside::*;
+use crate::model::name::segment;
 
 pub(crate) fn namespace_page(namespace: &str) -> String {
     format!("/admin/namespaces/{namespace}")
 }
 
 pub(crate) fn topic_page(topic: &str) -> String {
-    // Between a namespace and its topic there is a slash, which must not end the segment.
-    format!("/admin/topics/{}", topic.replace('/', "%2F"))
+    format!("/admin/topics/{}", segment(topic))
 }
 
 pub(crate) fn subscription_page(topic: &str, name: &str) -> String {
@@ -16,7 +16,7 @@ pub(crate) fn subscription_page(topic: &str, name: &str) -> String {
 }
 
 pub(crate) fn queue_page(name: &str) -> String {
-    format!("/admin/queues/{name}")
+    format!("/admin/queues/{}", segment(name))
 }
 
 pub(crate) fn message_page(queue: &str, number: impl Display) -> String {

@@ -410,6 +410,7 @@ impl From<ManageError> for ApiError {
             ManageError::TopicInTheWay(_)
             | ManageError::OfQueue(_)
             | ManageError::NameInUse(_)
+            | ManageError::InTheWay(..)
             | ManageError::OfServiceBus(_)
             | ManageError::EventSubscriptionInTheWay(..)
             | ManageError::TooManySecrets(_) => Self::conflict(explanation),

@@ -13,7 +13,10 @@ pub const NAME_CHARACTERS: RangeInclusive<usize> = 3..=50;
 /// Characters of the name of an event subscription outside of namespaces (rule 3.3).
 pub const SUBSCRIPTION_NAME_CHARACTERS: RangeInclusive<usize> = 3..=64;
 
-/// Characters of the name of a rule (rule S7).
+/// Characters of the name of a queue, or of a topic of Service Bus (rule S1).
+pub const ENTITY_NAME_CHARACTERS: RangeInclusive<usize> = 1..=260;
+
+/// Characters of the name of a subscription of a Service Bus topic, and of a rule (rule S7).
 pub const RULE_NAME_CHARACTERS: RangeInclusive<usize> = 1..=50;
 
 /// Why a text is not a name.
@@ -78,13 +81,15 @@ name! {
 }
 
 name! {
-    /// The name of a topic: 3 to 50 letters, digits and hyphens (rule 3.2). That of a namespace topic
-    /// stands behind its namespace's: `shop/orders`.
+    /// The name of a topic of events: 3 to 50 letters, digits and hyphens (rule 3.2), that of a namespace topic behind
+    /// its namespace's: `shop/orders`. Or that of a queue or a topic of Service Bus: 1 to 260 letters, digits, dots,
+    /// hyphens, underscores and slashes (rule S1).
     TopicName
 }
 
 name! {
-    /// The name of an event subscription: 3 to 64 letters, digits and hyphens (rule 3.3).
+    /// The name of an event subscription: 3 to 64 letters, digits and hyphens (rule 3.3). Or that of a subscription of a
+    /// Service Bus topic: 1 to 50 letters, digits, dots, hyphens and underscores (rule S7).
     SubscriptionName
 }
 
@@ -131,14 +136,8 @@ impl RuleName {
         if has_room && text.chars().all(allowed) {
             return Ok(Self(text.into()));
         }
-        let (shortest, longest) = (RULE_NAME_CHARACTERS.start(), RULE_NAME_CHARACTERS.end());
-        Err(InvalidName {
-            what: "a rule",
-            text: text.to_owned(),
-            problem: format!(
-                "it must have {shortest} to {longest} letters, digits, hyphens, dots, underscores and dollar signs"
-            ),
-        })
+        let characters = "letters, digits, hyphens, dots, underscores and dollar signs";
+        Err(unfit(text, "a rule", &RULE_NAME_CHARACTERS, characters))
     }
 
     /// That of the rule that every new subscription has.
@@ -162,14 +161,25 @@ impl NamespaceName {
 }
 
 impl TopicName {
-    /// The name of a topic of either kind: `orders`, or `shop/orders` in a namespace.
+    /// The name of a topic of any kind, or of a queue: `orders`, `shop/orders` in a namespace, `billing.v2/jobs`.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
-        match text.split_once(IN_NAMESPACE) {
-            Some((namespace, topic)) => {
-                Self::in_namespace(&NamespaceName::parse(namespace)?, topic)
+        entity(text, "a topic or queue").map(Self)
+    }
+
+    /// The name of a queue, or of a topic of Service Bus.
+    pub fn of_service_bus(text: &str) -> Result<Self, InvalidName> {
+        entity(text, "a queue or topic").and_then(|name| {
+            // In addresses, what stands behind the word is a subscription.
+            let is_word = |part: &str| part.eq_ignore_ascii_case("Subscriptions");
+            match name.split(IN_NAMESPACE).any(is_word) {
+                true => Err(InvalidName {
+                    what: "a queue or topic",
+                    text: text.to_owned(),
+                    problem: "no part of it can be \"Subscriptions\"".to_owned(),
+                }),
+                false => Ok(Self(name)),
             }
-            None => Self::custom(text),
-        }
+        })
     }
 
     /// The name of a custom topic, which belongs to no namespace.
@@ -183,9 +193,9 @@ impl TopicName {
         Ok(Self(format!("{namespace}{IN_NAMESPACE}{topic}").into()))
     }
 
-    /// The namespace that it belongs to; `None` for a custom topic.
+    /// The namespace that it belongs to, if it is the name of a topic of events; `None` for a custom topic.
     pub fn namespace(&self) -> Option<NamespaceName> {
-        let (namespace, _) = self.0.split_once(IN_NAMESPACE)?;
+        let (namespace, _) = self.0.rsplit_once(IN_NAMESPACE)?;
         Some(NamespaceName(namespace.into()))
     }
 
@@ -197,17 +207,32 @@ impl TopicName {
         }
     }
 
-    /// The name without that of its namespace.
+    /// The name without that of its namespace, or its last part.
     pub fn own(&self) -> &str {
         self.0
-            .split_once(IN_NAMESPACE)
+            .rsplit_once(IN_NAMESPACE)
             .map_or(&self.0, |(_, own)| own)
     }
 }
 
+/// A name as one segment of a path, which its slashes do not end.
+pub fn segment(name: &str) -> String {
+    name.replace(IN_NAMESPACE, "%2F")
+}
+
+/// What a name lies below: `a/b` and `a` of `a/b/c`.
+pub fn above(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices(IN_NAMESPACE).map(|(at, _)| &name[..at])
+}
+
 impl SubscriptionName {
-    /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
+    /// The name of a subscription of any kind.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        part(text, "a subscription", ENTITY_NAME_CHARACTERS).map(Self)
+    }
+
+    /// The name of an event subscription of a custom topic.
+    pub fn of_custom_topic(text: &str) -> Result<Self, InvalidName> {
         checked(
             text,
             "an event subscription",
@@ -217,7 +242,12 @@ impl SubscriptionName {
         .map(Self)
     }
 
-    /// That of a queue, which has the queue's name.
+    /// The name of a subscription of a Service Bus topic.
+    pub fn of_service_bus(text: &str) -> Result<Self, InvalidName> {
+        part(text, "a subscription", RULE_NAME_CHARACTERS).map(Self)
+    }
+
+    /// That of a queue, which has the last part of the queue's name.
     pub fn of_queue(queue: &TopicName) -> Self {
         Self(queue.own().into())
     }
@@ -229,8 +259,56 @@ impl SubscriptionName {
     }
 }
 
-/// Between the name of a namespace and that of a topic in it; no name can have it in it.
+/// Between the name of a namespace and that of a topic in it, and between the parts of names of Service Bus.
 const IN_NAMESPACE: char = '/';
+
+/// The name of an entity of Service Bus, which may have several parts. None of them begins with a dot, since paths do
+/// without `.` and `..`.
+fn entity(text: &str, what: &'static str) -> Result<Arc<str>, InvalidName> {
+    let mut parts = text.split(IN_NAMESPACE);
+    let has_room = ENTITY_NAME_CHARACTERS.contains(&text.chars().count());
+    if has_room && parts.all(is_part) {
+        return Ok(text.into());
+    }
+    let problem = "letters, digits, dots, hyphens and underscores, and may have slashes between them; nothing of it begins with a dot";
+    Err(unfit(text, what, &ENTITY_NAME_CHARACTERS, problem))
+}
+
+/// A name of Service Bus that has one part.
+fn part(
+    text: &str,
+    what: &'static str,
+    length: RangeInclusive<usize>,
+) -> Result<Arc<str>, InvalidName> {
+    match length.contains(&text.chars().count()) && is_part(text) {
+        true => Ok(text.into()),
+        false => Err(unfit(
+            text,
+            what,
+            &length,
+            "letters, digits, dots, hyphens and underscores, no dot at the beginning",
+        )),
+    }
+}
+
+fn is_part(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    !text.is_empty() && !text.starts_with('.') && text.chars().all(allowed)
+}
+
+fn unfit(
+    text: &str,
+    what: &'static str,
+    length: &RangeInclusive<usize>,
+    characters: &str,
+) -> InvalidName {
+    let (shortest, longest) = (length.start(), length.end());
+    InvalidName {
+        what,
+        text: text.to_owned(),
+        problem: format!("it must have {shortest} to {longest} {characters}"),
+    }
+}
 
 fn checked(
     text: &str,
@@ -285,12 +363,13 @@ mod tests {
             ("eventgrid1", false),
             ("microsoft", false),
         ] {
-            assert_eq!(TopicName::parse(text).is_ok(), valid, "{text}");
+            assert_eq!(TopicName::custom(text).is_ok(), valid, "{text}");
         }
-        assert!(SubscriptionName::parse(&"x".repeat(64)).is_ok());
+        assert!(SubscriptionName::of_custom_topic(&"x".repeat(64)).is_ok());
+        assert!(SubscriptionName::of_custom_topic("a.b").is_err());
         assert!(SubscriptionName::of_namespace_topic(&"x".repeat(50)).is_ok());
         assert!(SubscriptionName::of_namespace_topic(&"x".repeat(51)).is_err());
-        assert!(SubscriptionName::parse("system-x").is_ok());
+        assert!(SubscriptionName::of_custom_topic("system-x").is_ok());
         assert_eq!(
             TopicName::parse("ORDERS").ok(),
             TopicName::parse("orders").ok()
@@ -330,17 +409,53 @@ mod tests {
         assert_eq!(TopicName::parse("shop/ORDERS").ok(), Some(orders));
         let custom = TopicName::parse("orders").expect("a name");
         assert_eq!((custom.own(), custom.namespace()), ("orders", None));
-        for text in [
-            "shop/",
-            "/orders",
-            "shop/or/ders",
-            "sh/orders",
-            "system/orders",
-        ] {
-            assert!(TopicName::parse(text).is_err(), "{text}");
-        }
         assert!(TopicName::custom("shop/orders").is_err());
         assert!(NamespaceName::parse(&"x".repeat(51)).is_err());
+    }
+
+    #[test]
+    fn queues_have_names_of_several_parts() {
+        for (text, valid) in [
+            ("a", true),
+            ("Billing.V2_x-y/jobs", true),
+            ("a/b/c", true),
+            ("system/orders-", true),
+            (&"x".repeat(260), true),
+            (&"x".repeat(261), false),
+            ("", false),
+            ("a b", false),
+            ("größe", false),
+            ("$a", false),
+            ("/a", false),
+            ("a/", false),
+            ("a//b", false),
+            ("a/../b", false),
+            ("a/subscriptions/b", false),
+        ] {
+            let name = TopicName::of_service_bus(text);
+            assert_eq!(name.is_ok(), valid, "{text}");
+        }
+        let jobs = TopicName::of_service_bus("a.b/c/jobs").expect("a name");
+        assert_eq!(
+            (jobs.own(), segment(jobs.as_str()).as_str()),
+            ("jobs", "a.b%2Fc%2Fjobs")
+        );
+        assert_eq!(SubscriptionName::of_queue(&jobs).as_str(), "jobs");
+        assert_eq!(above("a.b/c/jobs").collect::<Vec<_>>(), ["a.b", "a.b/c"]);
+        for (text, valid) in [
+            ("a", true),
+            ("Mail.Sender_2-x", true),
+            (&"x".repeat(50), true),
+            (&"x".repeat(51), false),
+            ("", false),
+            (".a", false),
+            ("a/b", false),
+        ] {
+            let name = SubscriptionName::of_service_bus(text);
+            assert_eq!(name.is_ok(), valid, "{text}");
+        }
+        // A topic of events may be called like that.
+        assert!(TopicName::parse("shop/subscriptions").is_ok());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::model::access::{AccessKeys, KeyOwner};
 use crate::model::destination::DeliveryMode;
 use crate::model::event::Event;
 use crate::model::filter::{Dialect, EventView};
-use crate::model::name::{NamespaceName, RuleName, SubscriptionName, TopicName};
+use crate::model::name::{self, NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::{Namespace, NamespaceId};
 use crate::model::retry::RetryPolicy;
 use crate::model::rule::{Rule, RuleBook};
@@ -34,11 +34,15 @@ impl ResourceScope {
 
     /// The resource id of a topic (rule A).
     pub fn topic_id(&self, name: &TopicName) -> String {
-        let parent = match name.namespace() {
-            Some(namespace) => self.namespace_id(&namespace),
-            None => self.provider(),
-        };
-        format!("{parent}/topics/{}", name.own())
+        match name.namespace() {
+            Some(namespace) => format!("{}/topics/{}", self.namespace_id(&namespace), name.own()),
+            None => self.entity_id(name),
+        }
+    }
+
+    /// That of what belongs to no namespace, whose name may have slashes.
+    fn entity_id(&self, name: &TopicName) -> String {
+        format!("{}/topics/{name}", self.provider())
     }
 
     fn provider(&self) -> String {
@@ -149,7 +153,11 @@ impl Registry {
         let key = topic.name.key();
         let current = self.topics.get(&key);
         let entry = TopicEntry {
-            resource_id: self.scope.topic_id(&topic.name).into(),
+            resource_id: match namespace {
+                Some(_) => self.scope.topic_id(&topic.name),
+                None => self.scope.entity_id(&topic.name),
+            }
+            .into(),
             namespace,
             subscriptions: current.map_or_else(RedBlackTreeMapSync::default, |entry| {
                 entry.subscriptions.clone()
@@ -226,7 +234,34 @@ impl Registry {
 
     /// The resource id of a topic, also of one that is deleted.
     pub fn resource_id(&self, topic: &TopicName) -> String {
-        self.scope.topic_id(topic)
+        let found = self.topic(topic);
+        found.map_or_else(
+            || self.scope.topic_id(topic),
+            |found| found.resource_id.to_string(),
+        )
+    }
+
+    /// The namespace, queue or Service Bus topic whose path would be that of `name`, above it or below it. A key for one
+    /// of them opens all that is below.
+    pub fn in_the_way(&self, name: &str) -> Option<String> {
+        let key = name.to_ascii_lowercase();
+        let is_entity =
+            |topic: &&Arc<TopicEntry>| topic.queue().is_some() || topic.is_service_bus();
+        let named = |topic: &Arc<TopicEntry>| topic.topic.name.to_string();
+        let above = || {
+            name::above(&key).chain([key.as_str()]).find_map(|above| {
+                let topic = self.topics.get(above).filter(is_entity).map(named);
+                let namespace = self.namespaces.get(above);
+                let namespace =
+                    namespace.map(|found| format!("the namespace {}", found.namespace.name));
+                namespace.or(topic)
+            })
+        };
+        let prefix = format!("{key}/");
+        let below = self.topics.range(prefix.clone()..);
+        let mut below = below.take_while(|(each, _)| each.starts_with(&prefix));
+        let below = below.find(|(_, topic)| is_entity(topic));
+        above().or(below.map(|(_, topic)| named(topic)))
     }
 
     /// All namespaces by name.
@@ -317,10 +352,10 @@ impl TopicEntry {
 
     /// The URL for its publishers; `base` is the URL of the appliance.
     pub fn publish_url(&self, base: &str) -> String {
-        let path = self.topic.name.path();
+        let name = &self.topic.name;
         match self.namespace {
-            None => format!("{base}{path}/api/events"),
-            Some(_) => format!("{base}{path}:publish"),
+            None => format!("{base}/topics/{}/api/events", name::segment(name.as_str())),
+            Some(_) => format!("{base}{}:publish", name.path()),
         }
     }
 
@@ -378,11 +413,11 @@ impl TopicEntry {
 
     /// The subscription that makes it a queue (rule S1); `None` for other topics.
     pub fn queue(&self) -> Option<&Arc<EventSubscription>> {
-        let name = &self.topic.name;
+        let name = self.topic.name.own();
         // Asked for every publish request: no copy of the name unless it takes one.
-        let own = match name.as_str().bytes().any(|byte| byte.is_ascii_uppercase()) {
-            true => self.subscriptions.get(&name.key()),
-            false => self.subscriptions.get(name.as_str()),
+        let own = match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => self.subscriptions.get(&name.to_ascii_lowercase()),
+            false => self.subscriptions.get(name),
         }?;
         let is_pulled = own.definition.destination.delivery_mode() == DeliveryMode::Queue;
         let is_queue = self.namespace.is_none() && is_pulled && !self.is_service_bus();

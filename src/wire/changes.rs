@@ -56,7 +56,7 @@ fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Valu
     }
     let (of, name) = name.rsplit_once('/')?;
     if target.kind == TargetKind::Rule {
-        let (of, subscription) = of.split_once('/')?;
+        let (of, subscription) = of.rsplit_once('/')?;
         let topic = topic(of)?;
         let subscription = topic.subscription(&SubscriptionName::parse(subscription).ok()?)?;
         let rule = topic

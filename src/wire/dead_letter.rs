@@ -9,7 +9,6 @@ use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::Outcome;
 use crate::model::destination::{AttributeValue, DeliveryAttributeMapping};
 use crate::model::event::{Event, StoredEvent};
-use crate::model::name::TopicName;
 use crate::model::subscription::SubscriptionDefinition;
 use crate::model::topic::DeliverySchema;
 use crate::wire::attribute::dynamic_value;
@@ -67,7 +66,8 @@ const CLOUD_EVENTS: Names = Names {
 /// Whose dead letter it is, which decides on the shape of its record.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordOf<'a> {
-    pub topic: &'a TopicName,
+    /// Whether its topic is one of a namespace.
+    pub is_in_namespace: bool,
     pub topic_resource_id: &'a str,
     /// `None` once the event subscription is deleted.
     pub definition: Option<&'a SubscriptionDefinition>,
@@ -78,7 +78,7 @@ impl RecordOf<'_> {
     /// the subscription or, once that is deleted, in the one that the event was published in.
     pub fn write(&self, event: &StoredEvent, facts: &DeadLetterFacts) -> Vec<u8> {
         let definition = self.definition;
-        if self.topic.namespace().is_some() {
+        if self.is_in_namespace {
             let headers = definition.map_or(&[][..], |each| each.destination.attribute_mappings());
             return namespace_record(self.topic_resource_id, event, headers, facts);
         }

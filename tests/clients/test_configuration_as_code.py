@@ -130,6 +130,14 @@ def test_nothing_is_changed_by_files_with_faults(appliance, file):
         file.write_text(DEFINED.replace("maxDeliveryAttempts: 5", wrong))
         applied = run(appliance, "apply", file)
         assert applied.returncode == 2 and expected in applied.stderr, applied
+    for wrong, expected in [
+        ("- {kind: Queue, name: a b}", "a b: name: "),
+        ("- {kind: Topic, name: a.b}", "a.b: name: "),
+        ("- {kind: Queue, name: jobs/more}", "jobs/more: name: its path would be above or below that of queue jobs"),
+    ]:
+        file.write_text(DEFINED + wrong)
+        applied = run(appliance, "apply", file)
+        assert applied.returncode == 2 and expected in applied.stderr, applied
     assert "orders" not in appliance.command("export")
 
 
@@ -137,18 +145,18 @@ def test_the_service_bus_emulator_is_imported(appliance, tmp_path):
     config = tmp_path / "Config.json"
     config.write_text("""{ // as Microsoft has it
       "UserConfig": { "Namespaces": [{ "Name": "sbemulatorns",
-        "Queues": [{ "Name": "queue-1", "Properties": { "MaxDeliveryCount": 3, "LockDuration": "PT1M",
+        "Queues": [{ "Name": "queue.1", "Properties": { "MaxDeliveryCount": 3, "LockDuration": "PT1M",
           "ForwardTo": "", "RequiresSession": false } }],
-        "Topics": [{ "Name": "topic-1", "Properties": { "RequiresDuplicateDetection": false,
+        "Topics": [{ "Name": "topics/topic.1", "Properties": { "RequiresDuplicateDetection": false,
             "DuplicateDetectionHistoryTimeWindow": "PT20S" },
-          "Subscriptions": [{ "Name": "sub-1", "Properties": { "MaxDeliveryCount": 3 }, "Rules": [
+          "Subscriptions": [{ "Name": "sub.1_a", "Properties": { "MaxDeliveryCount": 3 }, "Rules": [
             { "Name": "r", "Properties": { "FilterType": "Correlation",
               "CorrelationFilter": { "ContentType": "application/json", "Properties": { "Prop1": "v" } } } }] }] }] }],
         "Logging": { "Type": "File" } } }""")
     imported = run(appliance, "import", "servicebus-emulator", config)
     assert imported.returncode == 0 and "Logging" in imported.stderr, imported
     exported = appliance.command("export")
-    assert "topic-1/sub-1/r" in exported and "Prop1: v" in exported and "queue-1" in exported
+    assert "topics/topic.1/sub.1_a/r" in exported and "Prop1: v" in exported and "queue.1" in exported
     assert run(appliance, "import", "servicebus-emulator", config).stdout == "no changes\n"
 
 

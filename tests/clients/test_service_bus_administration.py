@@ -64,6 +64,28 @@ def name():
     return f"n-{uuid.uuid4()}"
 
 
+def test_names_have_dots_underscores_and_slashes(admin, bus, name):
+    queue, topic = f"A.b_c/{name}", f"Contracts.v1/{name}/Placed_2"
+    admin.create_queue(queue)
+    admin.create_topic(topic)
+    admin.create_subscription(topic, "Mail.Sender_1")
+    admin.create_rule(topic, "Mail.Sender_1", "Large.Only_1", filter=SqlRuleFilter("total > 1"))
+    assert admin.get_queue(queue).name == queue
+    assert topic in [each.name for each in admin.list_topics()]
+    assert [each.name for each in admin.list_subscriptions(topic)] == ["Mail.Sender_1"]
+    rules = [each.name for each in admin.list_rules(topic, "Mail.Sender_1")]
+    assert sorted(rules) == ["$Default", "Large.Only_1"]
+    with bus.get_topic_sender(topic) as sender:
+        sender.send_messages(ServiceBusMessage("hello"))
+    assert admin.get_subscription_runtime_properties(topic, "Mail.Sender_1").active_message_count == 1
+    admin.delete_rule(topic, "Mail.Sender_1", "Large.Only_1")
+    admin.delete_subscription(topic, "Mail.Sender_1")
+    admin.delete_topic(topic)
+    admin.delete_queue(queue)
+    with pytest.raises(ResourceNotFoundError):
+        admin.get_queue(queue)
+
+
 def test_a_queue_is_created_read_changed_listed_and_deleted(admin, name):
     made = admin.create_queue(
         name,

@@ -1,13 +1,15 @@
 """Service Bus topics with subscriptions and rules, as the stock client for Python uses them."""
 
 import uuid
+from urllib.parse import quote
 
 import pytest
+import requests
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
 from azure.servicebus.exceptions import MessagingEntityNotFoundError, ServiceBusError
 
 from appliance import Appliance
-from queues import WAIT_S, bodies, connection_string, drain
+from queues import WAIT_S, bodies, connection_string, drain, receiver
 
 
 class Topic:
@@ -15,7 +17,7 @@ class Topic:
 
     def __init__(self, appliance, client, name="orders"):
         self.appliance, self.client, self.name = appliance, client, name
-        self.path = f"/serviceBusTopics/{name}"
+        self.path = f"/serviceBusTopics/{quote(name, safe='')}"
         self._put("", {})
 
     def _put(self, path, properties):
@@ -94,6 +96,40 @@ def test_filters_choose_messages(topic):
     assert topic.drain("paid", 2) == ["1", "2"]
     assert topic.drain("urgent", 1) == ["2"]
     assert topic.drain("none", 0) == []
+
+
+def test_names_have_dots_underscores_and_slashes(appliance, client):
+    queue, events = f"Team.A_{uuid.uuid4()}/jobs", f"Contracts.V1_{uuid.uuid4()}/Order_Placed"
+    path = f"/queues/{quote(queue, safe='')}"
+    appliance.manage("PUT", path, {}, status=201)
+    assert appliance.manage("GET", path.lower().replace("%2f", "%2F"))["name"] == queue
+    keys = appliance.manage("POST", f"/topics/{quote(queue, safe='')}/listKeys")
+    own = ServiceBusClient.from_connection_string(connection_string(appliance, keys["key1"], "key1"), retry_total=0)
+    with own, own.get_queue_sender(queue) as sender:
+        sender.send_messages([ServiceBusMessage("1"), ServiceBusMessage("2")])
+    with receiver(client, queue.upper()) as receiving:
+        [first] = receiving.receive_messages()
+        receiving.dead_letter_message(first, reason="bad")
+    with receiver(client, queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+        [first] = dead.receive_messages()
+        assert (str(first), first.dead_letter_reason) == ("1", "bad")
+        dead.complete_message(first)
+    for path in (queue, quote(queue, safe="")):
+        rest = requests.post(
+            f"{appliance.url}/{path}/messages/head?timeout=0", headers={"Authorization": f"Bearer {appliance.token}"}
+        )
+        assert (rest.status_code, rest.text) == (201, "2"), rest.text
+        requests.put(rest.headers["Location"], headers={"Authorization": f"Bearer {appliance.token}"}).raise_for_status()
+    for path in (f"/queues/{queue.split('/')[0]}", f"/serviceBusTopics/{quote(queue + '/more', safe='')}"):
+        refused = appliance.manage("PUT", path, {}, status=409)
+        assert queue in refused["error"]["message"]
+
+    topic = Topic(appliance, client, events)
+    topic.subscription("Mail.Sender_1", sql("total > 1"))
+    topic.send(order("a", "paid", total=1), order("b", "paid", total=2))
+    assert topic.drain("mail.sender_1", 1) == ["b"]
+    names = [entry["target"] for entry in appliance.manage("GET", "/everpost/audit")["value"]]
+    assert f"{events}/Mail.Sender_1/r0" in names and queue in names
 
 
 def test_a_sender_that_stays_sees_changed_rules(topic):

@@ -18,7 +18,7 @@ use crate::model::alert::StoredAlertChannel;
 use crate::model::audit::{Change, Target, TargetKind};
 use crate::model::name::{
     AlertChannelName, AlertRuleName, InspectorName, InvalidName, NamespaceName, RuleName,
-    SubscriptionName, TopicName,
+    SubscriptionName, TopicName, above,
 };
 use crate::model::queue::QueueDefinition;
 use crate::model::registry::{Registry, TopicEntry};
@@ -371,6 +371,7 @@ impl Planner<'_> {
         Ok(match target.kind {
             TargetKind::Namespace => {
                 NamespaceName::parse(own).map_err(invalid_name)?;
+                self.check_path(target)?;
                 Definition::namespace(&resource::parse_namespace(object)?)
             }
             TargetKind::Topic => Definition::topic(&self.topic(target, object)?),
@@ -386,8 +387,8 @@ impl Planner<'_> {
                 Definition::service_bus_topic(&resource::parse_service_bus_topic(object)?)
             }
             TargetKind::ServiceBusSubscription => {
-                let name = TopicName::custom(outer).map_err(invalid_name)?;
-                SubscriptionName::of_namespace_topic(own).map_err(invalid_name)?;
+                let name = TopicName::of_service_bus(outer).map_err(invalid_name)?;
+                SubscriptionName::of_service_bus(own).map_err(invalid_name)?;
                 let definition = resource::parse_service_bus_subscription(object)?;
                 self.check_queue(&name, target, &definition)?;
                 Definition::service_bus_subscription(&definition)
@@ -455,7 +456,7 @@ impl Planner<'_> {
         let topic = TopicName::parse(topic).map_err(invalid_name)?;
         let in_namespace = topic.namespace().is_some();
         let name = match in_namespace {
-            false => SubscriptionName::parse(own),
+            false => SubscriptionName::of_custom_topic(own),
             true => SubscriptionName::of_namespace_topic(own),
         };
         let name = name.map_err(invalid_name)?;
@@ -487,7 +488,15 @@ impl Planner<'_> {
 
     /// The name of a topic or a queue, if nothing of another kind has it.
     fn free_name(&self, target: &Target) -> Result<TopicName, InvalidResource> {
-        let name = TopicName::parse(&target.name).map_err(invalid_name)?;
+        let name = match (target.kind, target.name.split_once('/')) {
+            (TargetKind::Topic, None) => TopicName::custom(&target.name),
+            (TargetKind::Topic, Some((namespace, own))) => {
+                let namespace = NamespaceName::parse(namespace).map_err(invalid_name)?;
+                TopicName::in_namespace(&namespace, own)
+            }
+            _ => TopicName::of_service_bus(&target.name),
+        };
+        let name = name.map_err(invalid_name)?;
         let taken =
             |kind: TargetKind| kind != target.kind && self.exists(&kind.named(&target.name));
         let kinds = [
@@ -500,7 +509,49 @@ impl Planner<'_> {
                 let problem = format!("{} has that name already", kind.named(&target.name));
                 Err(InvalidResource::of("name", problem))
             }
-            None => Ok(name),
+            None => {
+                if target.kind != TargetKind::Topic {
+                    self.check_path(target)?;
+                }
+                Ok(name)
+            }
+        }
+    }
+
+    /// Rejects the name of a queue, a Service Bus topic or a namespace that another one is above or below.
+    fn check_path(&self, target: &Target) -> Result<(), InvalidResource> {
+        let kinds = [
+            TargetKind::Namespace,
+            TargetKind::Queue,
+            TargetKind::ServiceBusTopic,
+        ];
+        let name = target.name.to_lowercase();
+        let is_another = |other: &Target| key(other) != key(target) && self.exists(other);
+        let mut above = above(&name).chain([name.as_str()]);
+        let above = above.find_map(|name| {
+            let mut named = kinds.iter().map(|kind| kind.named(name));
+            named.find(is_another)
+        });
+        let below = kinds.iter().find_map(|kind| {
+            let from = key(&kind.named(format!("{name}/")));
+            let found = [
+                self.current
+                    .range(from.clone()..)
+                    .next()
+                    .map(|(key, _)| key),
+                self.wanted.range(from.clone()..).next().map(|(key, _)| key),
+            ];
+            let mut found = found.into_iter().flatten();
+            found
+                .find(|(rank, name)| *rank == from.0 && name.starts_with(&from.1))
+                .map(|(_, name)| kind.named(name))
+        });
+        match above.or(below) {
+            Some(other) => {
+                let problem = format!("its path would be above or below that of {other}");
+                Err(InvalidResource::of("name", problem))
+            }
+            None => Ok(()),
         }
     }
 
@@ -528,8 +579,10 @@ impl Planner<'_> {
         }
         let entry = self.registry.topic(name);
         let known = entry.and_then(|entry| match target.name.rsplit_once('/') {
-            None => entry.queue(),
-            Some((_, own)) => entry.subscription(&SubscriptionName::of_namespace_topic(own).ok()?),
+            Some((_, own)) if target.kind == TargetKind::ServiceBusSubscription => {
+                entry.subscription(&SubscriptionName::parse(own).ok()?)
+            }
+            _ => entry.queue(),
         });
         let known = known.and_then(|known| QueueDefinition::of(&known.definition));
         match known.and_then(|known| known.fixed_change(definition)) {

@@ -34,10 +34,10 @@ pub(crate) struct MessagingPath {
 
 impl MessagingPath {
     fn entity(&self) -> Result<Entity, InvalidName> {
-        let topic = || TopicName::custom(self.topic.as_deref().unwrap_or_default());
-        let name = SubscriptionName::of_namespace_topic;
+        let topic = || TopicName::of_service_bus(self.topic.as_deref().unwrap_or_default());
+        let name = SubscriptionName::of_service_bus;
         Ok(match (&self.queue, &self.name, &self.rule) {
-            (Some(queue), ..) => Entity::Queue(TopicName::custom(queue)?),
+            (Some(queue), ..) => Entity::Queue(TopicName::of_service_bus(queue)?),
             (None, None, _) => Entity::Topic(topic()?),
             (None, Some(own), None) => Entity::Subscription(topic()?, name(own)?),
             (None, Some(own), Some(rule)) => {
@@ -151,7 +151,7 @@ pub(in crate::api) fn topics(state: &ApiState) -> Vec<Found> {
 
 /// The subscriptions of a topic by name.
 pub(in crate::api) fn subscriptions(state: &ApiState, topic: &str) -> Result<Vec<Found>, ApiError> {
-    let name = TopicName::custom(topic)?;
+    let name = TopicName::of_service_bus(topic)?;
     let topic = state.broker.service_bus_topic(&name)?;
     let all = topic.message_subscriptions().cloned();
     let all = all.map(|each| Found::Subscription((Arc::clone(&topic), each)));
@@ -164,8 +164,8 @@ pub(in crate::api) fn rules(
     topic: &str,
     name: &str,
 ) -> Result<Vec<Found>, ApiError> {
-    let topic = TopicName::custom(topic)?;
-    let name = SubscriptionName::of_namespace_topic(name)?;
+    let topic = TopicName::of_service_bus(topic)?;
+    let name = SubscriptionName::of_service_bus(name)?;
     let of = state.broker.service_bus_subscription(&topic, &name)?;
     let all = state.broker.rules(&of).into_iter();
     Ok(all.map(|rule| Found::Rule(of.clone(), rule)).collect())

@@ -45,7 +45,7 @@ pub(crate) struct TopicPath {
 impl TopicPath {
     pub(crate) fn name(&self) -> Result<TopicName, InvalidName> {
         match &self.namespace {
-            None => TopicName::custom(&self.topic),
+            None => TopicName::parse(&self.topic),
             Some(namespace) => {
                 TopicName::in_namespace(&NamespaceName::parse(namespace)?, &self.topic)
             }
@@ -103,8 +103,11 @@ pub(crate) async fn put_topic(
 ) -> ApiResult {
     let name = topic.name()?;
     let body = json(&body)?;
-    let definition = match name.namespace() {
-        None => resource::parse_topic(&body)?,
+    let definition = match topic.namespace {
+        None => {
+            TopicName::custom(name.as_str())?;
+            resource::parse_topic(&body)?
+        }
         Some(_) => resource::parse_namespace_topic(&body)?,
     };
     let entry = state.broker.put_topic(&by, name, definition).await?;
@@ -204,6 +207,9 @@ pub(crate) async fn put_subscription(
     let (topic, name) = path.names()?;
     let entry = state.broker.topic(&topic)?;
     let replaced = entry.subscription(&name);
+    if replaced.is_none() && entry.namespace.is_none() {
+        SubscriptionName::of_custom_topic(name.as_str())?;
+    }
     let context = SubscriptionContext {
         replaces: replaced.map(|replaced| &replaced.definition),
         ..context(&state, &entry)

@@ -4,7 +4,9 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 
-use crate::model::name::{NAME_CHARACTERS, RULE_NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS};
+use crate::model::name::{
+    ENTITY_NAME_CHARACTERS, NAME_CHARACTERS, RULE_NAME_CHARACTERS, SUBSCRIPTION_NAME_CHARACTERS,
+};
 
 /// What may be done with locks.
 const VERBS: [&str; 5] = ["complete", "abandon", "defer", "deadLetter", "renew"];
@@ -37,39 +39,39 @@ fn parameter(before: &str, name: &str) -> Value {
     })
 }
 
+/// A part of a name of Service Bus.
+const PART: &str = "[A-Za-z0-9_-][A-Za-z0-9._-]*";
+
+fn fitting(characters: &RangeInclusive<usize>, pattern: &str) -> Value {
+    json!({
+        "type": "string",
+        "minLength": characters.start(),
+        "maxLength": characters.end(),
+        "pattern": format!("^{pattern}$"),
+    })
+}
+
 /// What a name in braces stands for behind the word `before`: its schema, an example, and a description.
 fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
     let text = || json!({ "type": "string" });
     let number = || json!({ "type": "integer" });
-    let named = |characters: &RangeInclusive<usize>| {
-        json!({
-            "type": "string",
-            "minLength": characters.start(),
-            "maxLength": characters.end(),
-            "pattern": "^[A-Za-z0-9-]+$",
-        })
-    };
+    let named = |characters: &RangeInclusive<usize>| fitting(characters, "[A-Za-z0-9-]+");
+    let entity = || fitting(&ENTITY_NAME_CHARACTERS, &format!("{PART}(/{PART})*"));
     match (before, name) {
         (_, "namespace") => (
             named(&NAME_CHARACTERS),
             json!("shop"),
             "The name of a namespace.",
         ),
-        ("serviceBusTopics", "topic") => (
-            named(&NAME_CHARACTERS),
-            json!("sales"),
-            "The name of a Service Bus topic.",
-        ),
+        ("serviceBusTopics", "topic") => {
+            (entity(), json!("sales"), "The name of a Service Bus topic.")
+        }
         (_, "topic") => (
             named(&NAME_CHARACTERS),
             json!("orders"),
             "The name of a topic.",
         ),
-        (_, "queue") => (
-            named(&NAME_CHARACTERS),
-            json!("jobs"),
-            "The name of a queue.",
-        ),
+        (_, "queue") => (entity(), json!("jobs"), "The name of a queue."),
         (_, "subscriptionId") => (
             text(),
             json!("00000000-0000-0000-0000-000000000000"),
@@ -91,17 +93,12 @@ fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
             "A type of topics.",
         ),
         ("rules", "rule") => (
-            json!({
-                "type": "string",
-                "minLength": RULE_NAME_CHARACTERS.start(),
-                "maxLength": RULE_NAME_CHARACTERS.end(),
-                "pattern": "^[A-Za-z0-9._$-]+$",
-            }),
+            fitting(&RULE_NAME_CHARACTERS, "[A-Za-z0-9._$-]+"),
             json!("large"),
             "The name of a rule.",
         ),
         ("subscriptions", "name") => (
-            named(&NAME_CHARACTERS),
+            fitting(&RULE_NAME_CHARACTERS, PART),
             json!("billing"),
             "The name of a subscription.",
         ),

@@ -73,8 +73,9 @@ fn find_topic(
     };
     match address {
         Address::Topic(topic) => {
-            let known = TopicName::custom(topic).ok();
+            let known = TopicName::parse(topic).ok();
             let known = known.and_then(|name| registry.topic(&name).cloned());
+            let known = known.filter(|topic| topic.namespace.is_none());
             known.ok_or_else(|| no_such_topic(topic))
         }
         Address::Host => {

@@ -8,7 +8,7 @@ use crate::api::auth::{Credential, address_of, check_role};
 use crate::api::publish::host_of;
 use crate::model::access::{KeyName, KeyOwner, KeyRef, Secret};
 use crate::model::audit::{Actor, Caller};
-use crate::model::name::TopicName;
+use crate::model::name::{ENTITY_NAME_CHARACTERS, TopicName, above};
 use crate::model::shared_access::{Right, Rights};
 use crate::store::accounts::Role;
 use crate::wire::sas::resource_covers;
@@ -35,8 +35,12 @@ impl AccessRule {
         }
         let mut names = KeyName::ALL.into_iter();
         let key = names.find(|key| key.name().eq_ignore_ascii_case(name))?;
-        let queue = TopicName::custom(path_of(resource).split('/').next()?);
-        let (topic, _) = state.broker.queue(&queue.ok()?).ok()?;
+        // What is behind the name of a queue is nothing that another queue has in its name.
+        let path = path_of(resource);
+        let path = &path[..path.floor_char_boundary(ENTITY_NAME_CHARACTERS.end() + 1)];
+        let mut queues = above(path).chain([path]);
+        let queue = |name: &str| state.broker.queue(&TopicName::parse(name).ok()?).ok();
+        let (topic, _) = queues.find_map(queue)?;
         let owner = KeyOwner::Topic(topic.topic.id);
         Some(Self {
             key: topic.topic.keys.as_ref()?.get(key).clone(),

@@ -190,8 +190,12 @@ impl Call<'_> {
     /// What a description of that kind describes here.
     fn entity(&self, kind: Kind) -> Result<Entity, ApiError> {
         let named = match (&self.place, kind) {
-            (Place::Entity(name), Kind::Queue) => TopicName::custom(name).map(Entity::Queue),
-            (Place::Entity(name), Kind::Topic) => TopicName::custom(name).map(Entity::Topic),
+            (Place::Entity(name), Kind::Queue) => {
+                TopicName::of_service_bus(name).map(Entity::Queue)
+            }
+            (Place::Entity(name), Kind::Topic) => {
+                TopicName::of_service_bus(name).map(Entity::Topic)
+            }
             (Place::Subscription(topic, name), Kind::Subscription) => {
                 subscription(topic, name).map(|(topic, name)| Entity::Subscription(topic, name))
             }
@@ -238,8 +242,8 @@ impl Call<'_> {
 }
 
 fn subscription(topic: &str, name: &str) -> Result<(TopicName, SubscriptionName), InvalidName> {
-    let name = SubscriptionName::of_namespace_topic(name)?;
-    Ok((TopicName::custom(topic)?, name))
+    let name = SubscriptionName::of_service_bus(name)?;
+    Ok((TopicName::of_service_bus(topic)?, name))
 }
 
 /// A refusal that names properties as XML does.

@@ -212,7 +212,7 @@ impl Broker {
 
     async fn put(&self, exporter: &Exporter, blob: &PendingBlob) -> Result<BlobCreated, String> {
         let record = RecordOf {
-            topic: &exporter.topic.topic.name,
+            is_in_namespace: exporter.topic.namespace.is_some(),
             topic_resource_id: &exporter.topic.resource_id,
             definition: Some(&exporter.subscription.definition),
         };

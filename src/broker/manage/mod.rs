@@ -97,6 +97,12 @@ pub enum ManageError {
     RuleNotFound(TopicName, SubscriptionName, RuleName),
     #[error("{0} is a queue or a topic of events, so it cannot be the name of a Service Bus topic")]
     NameInUse(TopicName),
+    /// The key of one would open the other (rule S1).
+    #[error(
+        "{0} cannot be the name of a queue, a Service Bus topic or a namespace, because there is {1}, and the path of \
+         one of the two would be above the other"
+    )]
+    InTheWay(String, String),
     #[error(
         "{0} is a Service Bus topic; change it, and its subscriptions, under /serviceBusTopics"
     )]
@@ -703,6 +709,14 @@ pub(super) fn is_same_receiver(
 ) -> bool {
     current.destination.is_same_receiver(&changed.destination)
         && current.delivery_schema == changed.delivery_schema
+}
+
+/// Rejects the name of a new queue, Service Bus topic or namespace that another one is above or below.
+pub(super) fn check_path(registry: &Registry, name: &str) -> Result<(), ManageError> {
+    match registry.in_the_way(name) {
+        Some(other) => Err(ManageError::InTheWay(name.to_owned(), other)),
+        None => Ok(()),
+    }
 }
 
 /// The id of the namespace of a new topic, if that has room; `None` for a custom topic.

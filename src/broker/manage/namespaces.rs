@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::broker::Broker;
-use crate::broker::manage::{ManageError, check_mode, is_same_receiver};
+use crate::broker::manage::{ManageError, check_mode, check_path, is_same_receiver};
 use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef};
 use crate::model::audit::{AuditAction, Caller, SecretKind, TargetKind};
 use crate::model::destination::Destination;
@@ -64,11 +64,14 @@ impl Broker {
             None if registry.namespaces().count() >= NAMESPACES_MAX => {
                 return Err(ManageError::TooManyNamespaces);
             }
-            None => NamespaceChange::Add {
-                name: name.clone(),
-                definition,
-                keys: AccessKeys::generate(self.entropy()),
-            },
+            None => {
+                check_path(&registry, name.as_str())?;
+                NamespaceChange::Add {
+                    name: name.clone(),
+                    definition,
+                    keys: AccessKeys::generate(self.entropy()),
+                }
+            }
         };
         let known = registry.namespace(&name).map(|entry| &entry.namespace.name);
         let audit = by.defined(TargetKind::Namespace.named(known.unwrap_or(&name)));

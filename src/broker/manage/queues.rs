@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::broker::Broker;
-use crate::broker::manage::ManageError;
+use crate::broker::manage::{ManageError, check_path};
 use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, Target, TargetKind};
 use crate::model::name::TopicName;
@@ -109,12 +109,15 @@ impl Broker {
         put.check(found.is_some(), &target, missing)?;
         check_targets(&registry, &name, &definition)?;
         let change = match found {
-            None => RegistryChange::AddQueue {
-                name: name.clone(),
-                topic: TopicDefinition::of_messages(None),
-                keys: AccessKeys::generate(self.entropy()),
-                subscription: definition.subscription(),
-            },
+            None => {
+                check_path(&registry, name.as_str())?;
+                RegistryChange::AddQueue {
+                    name: name.clone(),
+                    topic: TopicDefinition::of_messages(None),
+                    keys: AccessKeys::generate(self.entropy()),
+                    subscription: definition.subscription(),
+                }
+            }
             Some(topic) => {
                 let current = topic.queue();
                 let current = current.ok_or_else(|| ManageError::TopicInTheWay(name.clone()))?;

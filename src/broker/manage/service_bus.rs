@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::broker::Broker;
-use crate::broker::manage::ManageError;
 use crate::broker::manage::queues::{Put, Queue, change_to, check_targets};
+use crate::broker::manage::{ManageError, check_path};
 use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, Target};
 use crate::model::limits::{RULE_BYTES_MAX, RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
@@ -66,12 +66,15 @@ impl Broker {
         let target = Target::service_bus_topic(known);
         put.check(found.is_some(), &target, missing)?;
         let change = match found {
-            None => RegistryChange::AddTopic {
-                namespace: None,
-                name: name.clone(),
-                definition,
-                keys: AccessKeys::generate(self.entropy()),
-            },
+            None => {
+                check_path(&registry, name.as_str())?;
+                RegistryChange::AddTopic {
+                    namespace: None,
+                    name: name.clone(),
+                    definition,
+                    keys: AccessKeys::generate(self.entropy()),
+                }
+            }
             Some(entry) if entry.is_service_bus() => RegistryChange::ChangeTopic {
                 id: entry.topic.id,
                 definition,

@@ -181,8 +181,12 @@ impl DeliveryRow {
     pub fn record(&self, event: &StoredEvent, registry: &Registry) -> Option<Vec<u8>> {
         let topic = TopicName::parse(&self.topic).ok()?;
         let subscription = registry.subscription(self.subscription_id);
+        let found = registry.topic(&topic);
         let of = RecordOf {
-            topic: &topic,
+            is_in_namespace: found.map_or_else(
+                || topic.namespace().is_some(),
+                |found| found.namespace.is_some(),
+            ),
             topic_resource_id: &registry.resource_id(&topic),
             definition: subscription.map(|(_, each)| &each.definition),
         };

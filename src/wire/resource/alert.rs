@@ -427,8 +427,8 @@ mod tests {
                 "minutes: there is no such property",
             ),
             (
-                json!({ "type": "NoEvents", "minutes": 5, "topic": "a_b" }),
-                "only letters, digits and hyphens",
+                json!({ "type": "NoEvents", "minutes": 5, "topic": "a b" }),
+                "letters, digits, dots, hyphens and underscores",
             ),
             (
                 json!({ "type": "NoEvents", "minutes": 5 }),

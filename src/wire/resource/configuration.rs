@@ -78,15 +78,21 @@ const PATHS: [(TargetKind, &str); 13] = [
 /// The segments of the path under which the API has an object; `None` for a name that has too many parts or too few.
 pub fn address(target: &Target) -> Option<Vec<String>> {
     const NAME: &str = "{}";
-    let mut names = target.name.split('/');
-    if names.clone().any(str::is_empty) {
+    if target.name.split('/').any(str::is_empty) {
         return None;
     }
-    let parts = names.clone().count();
-    let fits = |(kind, path): &&(TargetKind, &str)| {
-        *kind == target.kind && path.matches(NAME).count() == parts
-    };
-    let (_, path) = PATHS.iter().find(fits)?;
+    let fitting = PATHS.iter().filter(|(kind, _)| *kind == target.kind);
+    let (path, names) = fitting.into_iter().find_map(|(kind, path)| {
+        let count = path.matches(NAME).count();
+        let mut names: Vec<&str> = match is_of_service_bus(*kind) {
+            // The first one may have slashes in it.
+            true => target.name.rsplitn(count, '/').collect(),
+            false => target.name.rsplit('/').collect(),
+        };
+        names.reverse();
+        (names.len() == count).then_some((path, names))
+    })?;
+    let mut names = names.into_iter();
     let segment = |word| {
         if word == NAME {
             names.next().unwrap_or_default()
@@ -95,6 +101,16 @@ pub fn address(target: &Target) -> Option<Vec<String>> {
         }
     };
     Some(path.split('/').map(segment).map(str::to_owned).collect())
+}
+
+fn is_of_service_bus(kind: TargetKind) -> bool {
+    matches!(
+        kind,
+        TargetKind::Queue
+            | TargetKind::ServiceBusTopic
+            | TargetKind::ServiceBusSubscription
+            | TargetKind::Rule
+    )
 }
 
 /// What kinds of objects belong to.

@@ -176,7 +176,7 @@ pub(super) fn queue_named(text: &str) -> Result<TopicName, InvalidName> {
         Some((_scheme, rest)) => rest.split_once('/').map_or("", |(_host, path)| path),
         None => text,
     };
-    TopicName::custom(name.trim_matches('/'))
+    TopicName::of_service_bus(name.trim_matches('/'))
 }
 
 fn duplicate_window() -> Duration {
@@ -345,7 +345,9 @@ mod tests {
             let name = queue_named(text).expect(text);
             assert_eq!(name.as_str(), "graves");
         }
-        for text in ["", "sb://graves", "a/b", "sb://h/a/b"] {
+        let deep = queue_named("sb://h/a.b/c").expect("a name");
+        assert_eq!(deep.as_str(), "a.b/c");
+        for text in ["", "sb://graves", "a b", "sb://h/a//b"] {
             assert!(queue_named(text).is_err(), "{text}");
         }
     }

@@ -70,7 +70,15 @@ pub fn served() -> impl Iterator<Item = (Method, String)> {
 }
 
 /// What stands in front of paths that are none of Service Bus'.
-const OF_OTHERS: [&str; 2] = ["admin", "everpost"];
+const OF_OTHERS: [&str; 7] = [
+    "admin",
+    "everpost",
+    "namespaces",
+    "queues",
+    "serviceBusTopics",
+    "subscriptions",
+    "topics",
+];
 
 /// A locked one, as its address has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,9 +114,7 @@ impl Address {
                 (entity.join("/"), Some(name.clone()))
             }
             [entity] if !entity.is_empty() => (entity.clone(), None),
-            [namespace, topic] if !is_dead_letters && !OF_OTHERS.contains(&namespace.as_str()) => {
-                (format!("{namespace}/{topic}"), None)
-            }
+            [first, _, ..] if !OF_OTHERS.contains(&first.as_str()) => (above.join("/"), None),
             _ => return is_dead_letters.then_some(Err(NoQueue)),
         };
         Some(Ok(Self {
@@ -194,6 +200,8 @@ mod tests {
             ("/jobs/Messages/HEAD", "/jobs"),
             ("/messages/messages/7/t", "/messages"),
             ("/shop/orders/messages/", "/shop/orders"),
+            ("/a.b/c/jobs/messages/head", "/a.b/c/jobs"),
+            ("/a.b%2Fc%2Fjobs/messages/head", "/a.b/c/jobs"),
             (
                 "/orders/subscriptions/billing/messages/head",
                 "/orders/Subscriptions/billing",
@@ -212,7 +220,7 @@ mod tests {
             "/admin/queues/messages",
             "/everpost/alerts/messages",
             "/admin/queues/jobs/messages/7",
-            "/a/b/c/messages",
+            "/namespaces/shop/topics/messages/eventSubscriptions/billing",
             "/a/messages/7/t/u",
         ] {
             assert_eq!(Address::parse(path), None, "{path}");
@@ -241,10 +249,8 @@ mod tests {
         }
         for path in [
             "/$DeadLetterQueue",
-            "/shop/orders/$DeadLetterQueue/messages/head",
+            "/topics/orders/$DeadLetterQueue/messages/head",
             "/subscriptions/billing/$DeadLetterQueue",
-            "/orders/topics/billing/$DeadLetterQueue",
-            "/orders/Subscriptions/billing/$Transfer/$DeadLetterQueue/messages/head",
         ] {
             assert_eq!(Address::parse(path), Some(Err(NoQueue)), "{path}");
         }

@@ -31,20 +31,25 @@ impl Place {
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let is = |text: &str, word: &str| text.eq_ignore_ascii_case(word);
         let own = |name: &str| name.to_owned();
-        Some(match parts[..] {
-            [word] if is(word, "$namespaceinfo") => Self::Namespace,
-            [word, all] if is(word, "$Resources") && is(all, "queues") => Self::Queues,
-            [word, all] if is(word, "$Resources") && is(all, "topics") => Self::Topics,
-            [name] if !name.is_empty() => Self::Entity(own(name)),
-            [topic, word] if is(word, "subscriptions") => Self::Subscriptions(own(topic)),
-            [topic, word, name] if is(word, "subscriptions") => {
-                Self::Subscription(own(topic), own(name))
-            }
-            [topic, word, name, rules] if is(word, "subscriptions") && is(rules, "rules") => {
-                Self::Rules(own(topic), own(name))
-            }
-            [topic, word, name, rules, rule] if is(word, "subscriptions") && is(rules, "rules") => {
-                Self::Rule(own(topic), own(name), own(rule))
+        // The words behind the name of a topic, which may have slashes in it.
+        let word = parts.iter().position(|part| is(part, "subscriptions"));
+        let (entity, below) = parts.split_at(word.unwrap_or(parts.len()));
+        let entity = entity.join("/");
+        let topic = entity.as_str();
+        Some(match below {
+            [] => match parts[..] {
+                [word] if is(word, "$namespaceinfo") => Self::Namespace,
+                [word, all] if is(word, "$Resources") && is(all, "queues") => Self::Queues,
+                [word, all] if is(word, "$Resources") && is(all, "topics") => Self::Topics,
+                [_, ..] if !topic.is_empty() => Self::Entity(entity),
+                _ => return None,
+            },
+            _ if topic.is_empty() => return None,
+            [_] => Self::Subscriptions(entity),
+            [_, name] => Self::Subscription(entity, own(name)),
+            [_, name, rules] if is(rules, "rules") => Self::Rules(entity, own(name)),
+            [_, name, rules, rule] if is(rules, "rules") => {
+                Self::Rule(entity, own(name), own(rule))
             }
             _ => return None,
         })

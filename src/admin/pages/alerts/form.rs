@@ -185,7 +185,7 @@ mod tests {
             ("EndpointFailing", "minutes", ""),
             ("EndpointFailing", "minutes", "soon"),
             ("DiskSpace", "megabytes", "0"),
-            ("NoEvents", "topic", "a_b"),
+            ("NoEvents", "topic", "a b"),
         ] {
             let mut form = Form::of([("type", of.to_owned()), ("minutes", "5".to_owned())]);
             form.set(field, text);

@@ -164,7 +164,7 @@ pub(crate) async fn subscribe(call: Call<Inspector>) -> PageResult<Flash> {
     let inspector = &call.of.name;
     let topic = call.custom_topic(call.form.text("topic"))?;
     let of = &topic.topic.name;
-    let name = SubscriptionName::parse(inspector.as_str())
+    let name = SubscriptionName::of_custom_topic(inspector.as_str())
         .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
     let well = format!("The events of {of} are delivered to this inspector now.");
     let failed = format!("The topic {of} has an event subscription {inspector} already.");

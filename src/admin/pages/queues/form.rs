@@ -35,7 +35,7 @@ impl Sheet<()> for QueueForm {
     async fn save(&self, call: &Call) -> PageResult {
         let is_taken = |name: &TopicName| call.broker.registry().topic(name).is_some();
         let definition = self.read(&json!({}));
-        let parse = |text: &str| TopicName::custom(text).map_err(|error| error.of("a queue"));
+        let parse = |text: &str| TopicName::of_service_bus(text).map_err(|error| error.of("a queue"));
         let noun = "a queue or topic";
         let (name, definition) = named(&self.0, noun, parse, is_taken, definition)?;
         let said = "has been created.";
@@ -101,11 +101,14 @@ impl QueueForm {
     }
 
     fn at_field(&self, error: ManageError) -> PageError {
-        let ManageError::NoForwardTarget(target) = &error else {
-            return error.into();
+        let field = match &error {
+            ManageError::NoForwardTarget(target) => {
+                let mut fields = FORWARDS.into_iter();
+                fields.find(|field| self.0.text(field) == target.as_str())
+            }
+            ManageError::InTheWay(..) => Some("name"),
+            _ => return error.into(),
         };
-        let mut fields = FORWARDS.into_iter();
-        let field = fields.find(|field| self.0.text(field) == target.as_str());
         Refusal::of(field.unwrap_or_default(), sentence(&error.to_string())).into()
     }
 }

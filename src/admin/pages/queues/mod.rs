@@ -51,7 +51,7 @@ impl Queue {
 impl Subject for Queue {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         let text = name_of(names, "queue");
-        let name = existing(TopicName::custom(text).ok(), "queue", text)?;
+        let name = existing(TopicName::of_service_bus(text).ok(), "queue", text)?;
         existing(Self::of(site.broker.queue(&name)?), "queue", text)
     }
 

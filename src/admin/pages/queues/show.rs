@@ -4,6 +4,7 @@ use super::*;
 use crate::admin::pages::keys::{Keyed, Keys};
 use crate::model::access::{KeyName, KeyOwner};
 use crate::model::lease::QueueRef;
+use crate::model::name::segment;
 use crate::wire::duration::DURATION_MAX;
 
 /// Messages, and sessions, on a page.
@@ -70,7 +71,7 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
         // The one whose messages are shown alone.
         session: Option<String> = session.clone(),
         access: Access = access(call, shown).await?,
-        recipe: Recipe = Recipe::of(call, &format!("/queues/{name}"), format!("everpost queues show {name}")),
+        recipe: Recipe = Recipe::of(call, &format!("/queues/{}", segment(name.as_str())), format!("everpost queues show {name}")),
         path: String = of.page(),
         queue: Queue = of.clone(),
     })

@@ -163,7 +163,7 @@ async fn put(call: &Call<Editing>, draft: &Draft) -> PageResult<Subscription> {
         changed.await?
     } else {
         let parse = match topic.namespace {
-            None => SubscriptionName::parse,
+            None => SubscriptionName::of_custom_topic,
             Some(_) => SubscriptionName::of_namespace_topic,
         };
         let is_taken = |name: &SubscriptionName| topic.subscription(name).is_some();
