@@ -19,8 +19,17 @@ pub(crate) fn queue_page(name: &str) -> String {
     format!("/admin/queues/{}", segment(name))
 }
 
-pub(crate) fn message_page(queue: &str, number: impl Display) -> String {
-    format!("{}/messages/{number}", queue_page(queue))
+pub(crate) fn service_bus_topic_page(topic: &str) -> String {
+    format!("/admin/service-bus-topics/{}", segment(topic))
+}
+
+pub(crate) fn service_bus_subscription_page(topic: &str, name: &str) -> String {
+    format!("{}/subscriptions/{name}", service_bus_topic_page(topic))
+}
+
+/// That of a message below the page of what it lies in.
+pub(crate) fn message_page(queue: impl Display, number: impl Display) -> String {
+    format!("{queue}/messages/{number}")
 }
 
 pub(crate) fn inspector_page(name: &InspectorName) -> String {

@@ -15,6 +15,7 @@ use crate::admin::pages::inspectors::InspectorForm;
 use crate::admin::pages::namespaces::NamespaceForm;
 use crate::admin::pages::playground::Tool;
 use crate::admin::pages::queues::{MessageForm, Queue, QueueForm};
+use crate::admin::pages::service_bus::{BusRule, BusTopic, BusTopicForm, RuleForm};
 use crate::admin::pages::subscriptions::{NewSecret, Subscription};
 use crate::admin::pages::topics::{Events, TokenForm, TopicForm};
 use crate::admin::pages::*;
@@ -91,6 +92,27 @@ fn pages() -> Vec<Page> {
         page("/queues/{queue}/messages/{number}", get(queues::show_message)),
         operator("/queues/{queue}/messages/{number}/body", get(queues::download)),
         action("/queues/{queue}/delete", Admin, "Delete", queues::delete).asking(queues::ask_to_delete),
+        page("/service-bus-topics", get(service_bus::list)).listed("Set up", "Service Bus topics", "topics"),
+        admin_only("/new-service-bus-topic", sheet::<BusTopicForm, ()>()),
+        page("/service-bus-topics/{topic}", get(service_bus::show)),
+        admin_only("/service-bus-topics/{topic}/edit", sheet::<BusTopicForm, BusTopic>()),
+        page("/service-bus-topics/{topic}/keys", get(service_bus::show).post(keys::reveal::<BusTopic>)).guarded(),
+        admin_only("/service-bus-topics/{topic}/keys/{key}/regenerate", post(keys::regenerate::<BusTopic>))
+            .named("Regenerate").asking(keys::ask_to_regenerate::<BusTopic>).guarded(),
+        operator("/service-bus-topics/{topic}/send", sheet::<MessageForm, BusTopic>()),
+        action("/service-bus-topics/{topic}/delete", Admin, "Delete", service_bus::delete).asking(service_bus::ask_to_delete),
+        admin_only("/service-bus-topics/{topic}/new-subscription", sheet::<QueueForm, BusTopic>()),
+        page("/service-bus-topics/{topic}/subscriptions/{name}", get(queues::show)),
+        admin_only("/service-bus-topics/{topic}/subscriptions/{name}/edit", sheet::<QueueForm, Queue>()),
+        page("/service-bus-topics/{topic}/subscriptions/{name}/messages/{number}", get(queues::show_message)),
+        operator("/service-bus-topics/{topic}/subscriptions/{name}/messages/{number}/body", get(queues::download)),
+        action("/service-bus-topics/{topic}/subscriptions/{name}/delete", Admin, "Delete", queues::delete)
+            .asking(queues::ask_to_delete),
+        operator("/service-bus-topics/{topic}/subscriptions/{name}/try-rule", get(service_bus::try_rule)),
+        admin_only("/service-bus-topics/{topic}/subscriptions/{name}/new-rule", sheet::<RuleForm, Queue>()),
+        admin_only("/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/edit", sheet::<RuleForm, BusRule>()),
+        action("/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/delete", Admin, "Delete rule",
+            service_bus::delete_rule).asking(service_bus::ask_to_delete_rule),
         page("/inspectors", get(inspectors::list)).listed("Set up", "Inspectors", "inspectors"),
         page("/events", get(events::list)).listed("Watch", "Events", "events"),
         operator("/events/export", get(events::export)),

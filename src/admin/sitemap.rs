@@ -107,7 +107,12 @@ impl SiteMap {
     /// and `alert-rules` to alerts.
     fn listed_at(&self, path: &str) -> Option<&'static str> {
         let path = path.strip_prefix("/admin")?;
-        let parts = path.trim_matches('/').split('/').step_by(2);
+        let parts: Vec<&str> = path.trim_matches('/').split('/').step_by(2).collect();
+        let depth = match parts.first() {
+            // Its subscriptions are none of events, so they are on no other list.
+            Some(&"service-bus-topics") => 1,
+            _ => parts.len(),
+        };
         let listed = |part: &str| {
             let (part, noun) = (
                 format!("/{part}"),
@@ -120,7 +125,8 @@ impl SiteMap {
                 page.path == part || rest.is_some_and(|it| it.is_empty() || it.starts_with('-'))
             })
         };
-        parts.filter_map(listed).last().map(|page| page.path)
+        let mut nearest = parts[..depth].iter().rev();
+        nearest.find_map(|part| listed(part)).map(|page| page.path)
     }
 }
 
@@ -189,6 +195,11 @@ mod tests {
             ),
             ("/admin/alert-rules/disk-space/edit", Some("Alerts")),
             ("/admin/new-alert-channel", Some("Alerts")),
+            (
+                "/admin/service-bus-topics/sales/subscriptions/large",
+                Some("Service Bus topics"),
+            ),
+            ("/admin/new-service-bus-topic", Some("Service Bus topics")),
             ("/admin/topicsandmore", None),
             ("/admin/login", None),
         ] {
@@ -218,7 +229,7 @@ mod tests {
             shown(Role::Admin),
             [
                 ": Overview",
-                "Set up: Topics, Namespaces, Subscriptions, Queues, Inspectors",
+                "Set up: Topics, Namespaces, Subscriptions, Queues, Service Bus topics, Inspectors",
                 "Watch: Events, Rejected events, Dead letters, Replay jobs, Alerts",
                 "Try: Playground, API",
                 "People: Users, API tokens, Activity",

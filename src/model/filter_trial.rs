@@ -50,6 +50,22 @@ pub struct Sample {
     pub subject: Option<String>,
     /// The first part of the proposed filter that fails.
     pub failed: Option<PartResult>,
+    /// Why a rule cannot be evaluated for it.
+    pub problem: Option<String>,
+}
+
+impl Sample {
+    fn of(stored: &StoredEvent) -> Self {
+        Self {
+            key: stored.key,
+            received_at: stored.received_at,
+            id: stored.event.id.clone(),
+            event_type: stored.event.event_type.clone(),
+            subject: stored.event.subject.clone(),
+            failed: None,
+            problem: None,
+        }
+    }
 }
 
 impl FilterTrial {
@@ -70,12 +86,8 @@ impl FilterTrial {
     pub fn add(&mut self, stored: &StoredEvent, view: &EventView<'_>) {
         let matches = self.proposed.matches(view);
         let sample = || Sample {
-            key: stored.key,
-            received_at: stored.received_at,
-            id: stored.event.id.clone(),
-            event_type: stored.event.event_type.clone(),
-            subject: stored.event.subject.clone(),
             failed: self.proposed.explain(view).first_failed().cloned(),
+            ..Sample::of(stored)
         };
         let findings = &mut self.findings;
         findings.oldest = Some((stored.key, stored.received_at));
@@ -101,6 +113,19 @@ impl FilterTrial {
 }
 
 impl TrialFindings {
+    /// Counts an event that a rule was tried on; they come newest first.
+    pub fn add(&mut self, stored: &StoredEvent, matches: Result<bool, String>) {
+        self.oldest = Some((stored.key, stored.received_at));
+        match matches {
+            Ok(true) => self.matched.add(|| Sample::of(stored)),
+            Ok(false) => self.unmatched.add(|| Sample::of(stored)),
+            Err(problem) => self.unmatched.add(|| Sample {
+                problem: Some(problem),
+                ..Sample::of(stored)
+            }),
+        }
+    }
+
     /// Events that were tried.
     pub fn tried(&self) -> usize {
         self.matched.count + self.unmatched.count

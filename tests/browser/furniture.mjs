@@ -36,6 +36,7 @@ export async function furnish(appliance) {
   await appliance.manage("POST", "/everpost/tokens", { name: "ci", role: "operator", days: 30 });
   await namespace(appliance);
   await queues(appliance);
+  await serviceBusTopic(appliance);
   await inspected(appliance);
   await alerts(appliance);
   await rejectedEvents(appliance, orders);
@@ -159,6 +160,30 @@ async function queues(appliance) {
   const events = ["job-1", LONG_WORD].map((id) => ({ ...event, id, data: { total: 12.5, word: LONG_WORD } }));
   await appliance.publish({ endpoint: `${appliance.url}/topics/jobs/api/events`, key1 }, events,
     "application/cloudevents-batch+json");
+}
+
+/** With a message that a rule has chosen, and a subscription that gets nothing. */
+async function serviceBusTopic(appliance) {
+  const topic = "/serviceBusTopics/shop.v1%2Fsales";
+  await appliance.manage("PUT", topic, {});
+  for (const name of ["large", "idle"]) {
+    await appliance.manage("PUT", `${topic}/subscriptions/${name}`, {});
+    await appliance.manage("DELETE", `${topic}/subscriptions/${name}/rules/$Default`);
+  }
+  const sqlExpression = `sys.Label = 'paid' OR word = '${LONG_WORD.slice(0, 500)}'`;
+  await appliance.manage("PUT", `${topic}/subscriptions/large/rules/paid`, {
+    properties: { sqlFilter: { sqlExpression }, action: { sqlExpression: "SET size = 'large'" } },
+  });
+  const headers = {
+    Authorization: `Bearer ${await appliance.token()}`,
+    "Content-Type": "application/json",
+    BrokerProperties: JSON.stringify({ Label: "paid", MessageId: LONG_WORD.slice(0, 128) }),
+  };
+  const body = JSON.stringify({ total: 12.5, word: LONG_WORD });
+  const sent = await fetch(`${appliance.url}/shop.v1/sales/messages`, { method: "POST", headers, body });
+  if (sent.status !== 201) {
+    throw new Error(await sent.text());
+  }
 }
 
 /** One request that is no JSON, and one of events with a fault. */

@@ -19,6 +19,8 @@ const IN_SHOP = "/admin/topics/shop%2Forders";
 const JOB = "/admin/replays/1";
 const BIN = "/admin/inspectors/bin";
 const JOBS = "/admin/queues/jobs";
+const SALES = "/admin/service-bus-topics/shop.v1%2Fsales";
+const LARGE = `${SALES}/subscriptions/large`;
 const GUIDE = "/admin/first-event?topic=guided";
 
 const createAll = "Create topic, inspector and subscription";
@@ -73,6 +75,23 @@ const PAGES = [
   ["/queues/{queue}/send", `${JOBS}/send`],
   ["/queues/{queue}/messages/{number}", JOBS, (ann) => ann.openFirstRow()],
   ["/queues/{queue}/delete", `${JOBS}/delete`],
+  ["/service-bus-topics", "/admin/service-bus-topics"],
+  ["/new-service-bus-topic", "/admin/new-service-bus-topic"],
+  ["/service-bus-topics/{topic}", SALES],
+  ["/service-bus-topics/{topic}/edit", `${SALES}/edit`],
+  ["/service-bus-topics/{topic}/keys", SALES, (ann) => ann.press("Show keys")],
+  ["/service-bus-topics/{topic}/keys/{key}/regenerate", `${SALES}/keys/key1/regenerate`],
+  ["/service-bus-topics/{topic}/send", `${SALES}/send`],
+  ["/service-bus-topics/{topic}/delete", `${SALES}/delete`],
+  ["/service-bus-topics/{topic}/new-subscription", `${SALES}/new-subscription`],
+  ["/service-bus-topics/{topic}/subscriptions/{name}", LARGE],
+  ["/service-bus-topics/{topic}/subscriptions/{name}/edit", `${LARGE}/edit`],
+  ["/service-bus-topics/{topic}/subscriptions/{name}/messages/{number}", LARGE, (ann) => ann.openFirstRow()],
+  ["/service-bus-topics/{topic}/subscriptions/{name}/delete", `${LARGE}/delete`],
+  ["/service-bus-topics/{topic}/subscriptions/{name}/try-rule", `${LARGE}/try-rule?rule=paid`],
+  ["/service-bus-topics/{topic}/subscriptions/{name}/new-rule", `${LARGE}/new-rule`],
+  ["/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/edit", `${LARGE}/rules/paid/edit`],
+  ["/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/delete", `${LARGE}/rules/paid/delete`],
   ["/events", "/admin/events"],
   ["/events/{key}", "/admin/events/61"],
   ["/events/{key}/send/{subscription}", "/admin/events/61/send/warehouse"],
@@ -151,6 +170,7 @@ const NO_PAGES = [
   "/events/{key}/data",
   "/export-queues",
   "/queues/{queue}/messages/{number}/body",
+  "/service-bus-topics/{topic}/subscriptions/{name}/messages/{number}/body",
   "/dead-letters/export",
   "/activity/export",
   "/system/support-bundle",
@@ -208,6 +228,12 @@ const STATES = [
     await ann.page.getByText("Send and receive with your own code").click();
   }],
   ["queue with nothing in it", "/admin/queues/idle-queue"],
+  ["Service Bus topic with its code", SALES, (ann) => ann.page.getByText("Send and receive with your own code").click()],
+  ["subscription with no rules", `${SALES}/subscriptions/idle`],
+  ["rule form refused", `${LARGE}/new-rule`, refuse("Condition", "a =", "Create rule")],
+  ["rule form with properties", `${LARGE}/new-rule`,
+    (ann) => ann.page.getByLabel("Matches").selectOption("CorrelationFilter")],
+  ["condition refused", `${LARGE}/try-rule?sql=a%3D`],
   ["queues none found", "/admin/queues?text=nobody"],
   ["message form refused", "/admin/queues/steps/send", refuse("Time to live", "soon", "Send message")],
   ["message in hex", JOBS, async (ann) => {

@@ -77,6 +77,10 @@ export class Appliance {
     }
   }
 
+  async token() {
+    return (await readFile(join(this.dataDir, "management.token"), "utf8")).trim();
+  }
+
   /** The link with which the first user sets a password. */
   async setupUrl() {
     return (await readFile(join(this.dataDir, "setup-url"), "utf8")).trim();
@@ -84,7 +88,7 @@ export class Appliance {
 
   /** One management request; returns its JSON. */
   async manage(method, path, body) {
-    const token = (await readFile(join(this.dataDir, "management.token"), "utf8")).trim();
+    const token = await this.token();
     const answer = await fetch(this.url + path, {
       method,
       headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },

@@ -170,3 +170,18 @@ def test_a_pasted_text_sends_to_a_queue_and_receives(
 
     assert run(language, snippet(page, language), "" if with_key else key) == "hello\n"
     assert claimed.manage("GET", f"/queues/{queue}")["properties"]["messageCount"] == 0
+
+
+@pytest.mark.parametrize("language", ["Python", "JavaScript"])
+def test_a_pasted_text_sends_to_a_topic_and_receives(claimed, administrator, fresh_name, language):
+    skip_without_package(language, "@azure/service-bus")
+    topic = f"contracts.v1/{fresh_name()}"
+    segment = topic.replace("/", "%2F")
+    claimed.manage("PUT", f"/serviceBusTopics/{segment}", {}, status=201)
+    subscription = claimed.manage("PUT", f"/serviceBusTopics/{segment}/subscriptions/mail.sender", {}, status=201)
+    path = f"/admin/service-bus-topics/{segment}"
+    page = administrator.post(f"{path}/keys", at=path)
+
+    assert run(language, snippet(page, language), "") == "hello\n"
+    found = claimed.manage("GET", f"/serviceBusTopics/{segment}/subscriptions/{subscription['name']}")
+    assert found["properties"]["messageCount"] == 0

@@ -13,6 +13,8 @@ pub(crate) enum Fields {
     SasToken,
     Namespace,
     Queue,
+    ServiceBusTopic,
+    Rule,
     Message,
     Signing,
     Inspector,

@@ -1,6 +1,7 @@
 //! The page of what anybody has changed.
 
 use crate::admin::lists::filter::{Of, in_utc};
+use crate::admin::pages::queues::Queue;
 use crate::admin::pages::*;
 use crate::store::audit::AuditQuery;
 use crate::wire::audit::AuditEntryBody;
@@ -199,9 +200,14 @@ fn did(entry: &AuditEntry) -> String {
 fn page_of(target: &Target, registry: &Registry) -> Option<String> {
     let name = target.name.as_str();
     match target.kind {
-        TargetKind::Topic | TargetKind::ServiceBusTopic => {
+        TargetKind::Topic => {
             let topic = registry.topic(&TopicName::parse(name).ok()?)?;
             Some(topic.page())
+        }
+        TargetKind::ServiceBusTopic => {
+            let topic = registry.topic(&TopicName::parse(name).ok()?)?;
+            let page = || paths::service_bus_topic_page(topic.topic.name.as_str());
+            topic.is_service_bus().then(page)
         }
         TargetKind::Queue => {
             let topic = registry.topic(&TopicName::parse(name).ok()?)?;
@@ -214,10 +220,10 @@ fn page_of(target: &Target, registry: &Registry) -> Option<String> {
             };
             let id = Of::named(of, registry)?.subscription?;
             let (topic, found) = registry.subscription(id)?;
-            Some(paths::subscription_page(
-                topic.topic.name.as_str(),
-                found.name.as_str(),
-            ))
+            Queue::page_of(topic, found).or_else(|| {
+                let topic = topic.topic.name.as_str();
+                Some(paths::subscription_page(topic, found.name.as_str()))
+            })
         }
         TargetKind::Namespace => {
             let namespace = registry.namespace(&NamespaceName::parse(name).ok()?)?;

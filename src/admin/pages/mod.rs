@@ -20,6 +20,7 @@ pub(crate) mod queues;
 pub(crate) mod rejected_events;
 pub(crate) mod replays;
 pub(crate) mod search;
+pub(crate) mod service_bus;
 pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod subscriptions;

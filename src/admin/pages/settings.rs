@@ -83,10 +83,10 @@ pub(crate) async fn save(call: Call<Setting>) -> PageResult {
     }
 }
 
-pub(crate) async fn reset(call: Call<Setting>) -> PageResult<Done> {
+pub(crate) async fn reset(call: Call<Setting>) -> PageResult<Flash> {
     let name = call.of.name;
     call.diagnostics.save_setting(call.by(), name, None).await?;
-    Ok(Done::well(format!(
+    Ok(Flash::done(format!(
         "What was saved of {name} is not in force any more."
     )))
 }

@@ -26,6 +26,7 @@ mod queues;
 mod rejected_events;
 mod replays;
 mod second_factor;
+mod service_bus;
 mod settings;
 mod sign_in;
 mod statements;

@@ -2,6 +2,7 @@
 
 use crate::admin::outside::*;
 use crate::base;
+use crate::model::entity_status::EntityStatus;
 
 pub(crate) use crate::base::human::{bytes, span};
 
@@ -40,6 +41,16 @@ pub(crate) fn schema(name: &str) -> &str {
 }
 
 /// Whether it fills more than a line beside its label.
+/// The status of a queue, a Service Bus topic or a subscription.
+pub(crate) fn status(status: EntityStatus) -> &'static str {
+    match status {
+        EntityStatus::Active => "Active",
+        EntityStatus::SendDisabled => "Sending disabled",
+        EntityStatus::ReceiveDisabled => "Receiving disabled",
+        EntityStatus::Disabled => "Disabled",
+    }
+}
+
 pub(crate) fn is_long(text: &str) -> bool {
     text.len() > 24
 }

@@ -23,8 +23,8 @@ pub(in crate::api) struct AccessRule {
 }
 
 impl AccessRule {
-    /// The rule of that name for a resource. That for all has the management token as its key; each queue has two
-    /// rules of its own, its access keys.
+    /// The rule of that name for a resource. That for all has the management token as its key; each queue and each Service
+    /// Bus topic has two rules of its own, its access keys.
     pub(in crate::api) fn find(state: &ApiState, name: &str, resource: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case(RULE) {
             return Some(Self {
@@ -35,12 +35,16 @@ impl AccessRule {
         }
         let mut names = KeyName::ALL.into_iter();
         let key = names.find(|key| key.name().eq_ignore_ascii_case(name))?;
-        // What is behind the name of a queue is nothing that another queue has in its name.
+        // No queue or topic is above another.
         let path = path_of(resource);
         let path = &path[..path.floor_char_boundary(ENTITY_NAME_CHARACTERS.end() + 1)];
-        let mut queues = above(path).chain([path]);
-        let queue = |name: &str| state.broker.queue(&TopicName::parse(name).ok()?).ok();
-        let (topic, _) = queues.find_map(queue)?;
+        let mut entities = above(path).chain([path]);
+        let entity = |name: &str| {
+            let topic = state.broker.topic(&TopicName::parse(name).ok()?).ok()?;
+            let has_rules = topic.queue().is_some() || topic.is_service_bus();
+            has_rules.then_some(topic)
+        };
+        let topic = entities.find_map(entity)?;
         let owner = KeyOwner::Topic(topic.topic.id);
         Some(Self {
             key: topic.topic.keys.as_ref()?.get(key).clone(),

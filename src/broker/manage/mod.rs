@@ -657,7 +657,7 @@ impl Broker {
 }
 
 /// What the audit log calls a topic, which may be a queue.
-fn target(entry: &TopicEntry) -> Target {
+pub(in crate::broker) fn target(entry: &TopicEntry) -> Target {
     let kind = match entry.queue() {
         Some(_) => TargetKind::Queue,
         None if entry.is_service_bus() => TargetKind::ServiceBusTopic,

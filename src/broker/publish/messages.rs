@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::manage::target;
 use crate::broker::publish::{Arrival, PublishError};
-use crate::model::audit::{AuditAction, AuditEntry, Caller, TargetKind};
+use crate::model::audit::{AuditAction, AuditEntry, Caller};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::Event;
@@ -102,16 +103,15 @@ impl Broker {
         self.accept_messages(topic, messages, None).await
     }
 
-    /// The same for a message to a queue that somebody has typed.
+    /// The same for a message to a queue or a Service Bus topic that somebody has typed.
     pub async fn send_by_hand(
         &self,
         by: &Caller,
-        queue: &Arc<TopicEntry>,
+        topic: &Arc<TopicEntry>,
         message: NewMessage,
     ) -> Result<(), PublishError> {
-        let target = TargetKind::Queue.named(&queue.topic.name);
-        let audit = by.did(AuditAction::SendMessage, target);
-        let sent = self.accept_messages(queue, vec![message], Some(audit));
+        let audit = by.did(AuditAction::SendMessage, target(topic));
+        let sent = self.accept_messages(topic, vec![message], Some(audit));
         sent.await.map(drop)
     }
 

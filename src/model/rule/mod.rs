@@ -63,7 +63,7 @@ impl Rule {
 
 impl RuleFilter {
     /// Whether a message matches.
-    fn matches(
+    pub fn matches(
         &self,
         message: &dyn MessageView,
         entropy: &Entropy,

@@ -220,6 +220,11 @@ pub fn parse_service_bus_subscription(body: &Value) -> Result<QueueDefinition, I
     read.map(|read| read.properties.into())
 }
 
+/// What a PUT defines it with.
+pub fn service_bus_subscription_document(definition: &QueueDefinition) -> Value {
+    json!({ "properties": ServiceBusSubscriptionProperties::from(definition) })
+}
+
 /// The answer that shows a subscription with these counts; `None` for one that is pushed.
 pub fn render_service_bus_subscription(
     topic: &TopicEntry,
@@ -592,6 +597,28 @@ fn rule(name: RuleName, document: &RuleRequest) -> Result<Rule, InvalidResource>
         filter: properties.filter().map_err(fault)?,
         action: properties.action().map_err(fault)?,
     })
+}
+
+/// What the filter of a rule asks, as in SQL, of its `properties`.
+pub fn filter_text(properties: &Value) -> String {
+    match properties["filterType"].as_str() {
+        Some("TrueFilter") => "all messages".to_owned(),
+        Some("FalseFilter") => "no messages".to_owned(),
+        Some("CorrelationFilter") => {
+            let filter = &properties["correlationFilter"];
+            let own = filter.as_object().into_iter().flatten();
+            let own = own.filter(|(name, _)| *name != "properties");
+            let user = filter["properties"].as_object().into_iter().flatten();
+            let each = own
+                .chain(user)
+                .map(|(name, value)| format!("{name} = {value}"));
+            each.collect::<Vec<_>>().join(" AND ")
+        }
+        _ => {
+            let sql = properties["sqlFilter"]["sqlExpression"].as_str();
+            sql.unwrap_or_default().to_owned()
+        }
+    }
 }
 
 /// The form in which the store keeps a rule, without its name.

@@ -4,7 +4,7 @@ use super::*;
 use crate::admin::widgets::chart::Spark;
 
 /// Messages that are not available, and are looked at in each queue of a page: about a millisecond's worth.
-const COUNTED_MAX: u64 = 1_000;
+pub(crate) const COUNTED_MAX: u64 = 1_000;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

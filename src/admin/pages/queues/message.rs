@@ -211,14 +211,13 @@ async fn find(call: &Call<Queue>) -> PageResult<QueuedMessage> {
             return Ok(QueuedMessage::of(call, found));
         }
     }
-    let queue = call.of.topic_name();
-    existing(None, "message", format!("{number} in the queue {queue}"))
+    existing(None, "message", format!("{number} in {}", call.of.name()))
 }
 
 pub(crate) async fn show_message(Query(asked): Query<Names>, call: Call<Queue>) -> PageResult {
     let message = find(&call).await?;
     let (visitor, number) = (&call.visitor, message.peeked.delivery.id);
-    let page = paths::message_page(call.of.topic_name().as_str(), number);
+    let page = paths::message_page(call.of.page(), number);
     let body = visitor.sees_data().then(|| {
         let view = BodyView::new(&page, &message.sent.plain_body(), name_of(&asked, "as"));
         (message.application_properties(), view)

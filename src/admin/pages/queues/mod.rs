@@ -1,4 +1,5 @@
-//! The pages of queues: what lies in them, how clients reach them, and a form to send by hand.
+//! The pages of queues: what lies in them, how clients reach them, and a form to send by hand. Subscriptions of Service
+//! Bus topics have the same ones, since they are queues in all but their names.
 
 mod form;
 mod list;
@@ -6,7 +7,7 @@ mod message;
 mod send;
 mod show;
 
-pub(crate) use {form::QueueForm, list::*, message::*, send::MessageForm, show::*};
+pub(crate) use {form::*, list::*, message::*, send::MessageForm, show::*};
 
 use crate::admin::forms::document::Shape;
 use crate::admin::forms::sheet::{Fields, Head, Sheet};
@@ -24,7 +25,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    fn of((topic, subscription): crate::broker::Queue) -> Option<Self> {
+    pub(crate) fn of((topic, subscription): crate::broker::Queue) -> Option<Self> {
         Some(Self {
             definition: QueueDefinition::of(&subscription.definition)?,
             topic,
@@ -32,8 +33,38 @@ impl Queue {
         })
     }
 
+    /// Whether it is a subscription of a Service Bus topic.
+    pub(crate) fn is_subscription(&self) -> bool {
+        self.topic.is_service_bus()
+    }
+
+    /// The page of a queue, or of a subscription of a Service Bus topic; others have none of these.
+    pub(crate) fn page_of(topic: &TopicEntry, own: &EventSubscription) -> Option<String> {
+        let name = topic.topic.name.as_str();
+        let is_queue = topic.queue().is_some_and(|queue| queue.id == own.id);
+        let page = || paths::service_bus_subscription_page(name, own.name.as_str());
+        match is_queue {
+            true => Some(paths::queue_page(name)),
+            false => topic.has_rules(own).then(page),
+        }
+    }
+
     pub(crate) fn topic_name(&self) -> &TopicName {
         &self.topic.topic.name
+    }
+
+    /// As the broker names it.
+    pub(crate) fn names(&self) -> crate::broker::Queue {
+        (Arc::clone(&self.topic), Arc::clone(&self.subscription))
+    }
+
+    /// Where messages to it are typed.
+    pub(crate) fn sends_at(&self) -> String {
+        let page = match self.is_subscription() {
+            true => paths::service_bus_topic_page(self.topic_name().as_str()),
+            false => self.page(),
+        };
+        format!("{page}/send")
     }
 
     /// As filters name its messages and dead letters.
@@ -50,18 +81,27 @@ impl Queue {
 
 impl Subject for Queue {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
+        if let Some(text) = names.get("name") {
+            let name = || {
+                let topic = TopicName::parse(name_of(names, "topic")).ok()?;
+                Some((topic, SubscriptionName::parse(text).ok()?))
+            };
+            let (topic, name) = existing(name(), "subscription", text)?;
+            let found = site.broker.service_bus_subscription(&topic, &name)?;
+            return existing(Self::of(found), "subscription", text);
+        }
         let text = name_of(names, "queue");
         let name = existing(TopicName::of_service_bus(text).ok(), "queue", text)?;
         existing(Self::of(site.broker.queue(&name)?), "queue", text)
     }
 
     fn page(&self) -> String {
-        paths::queue_page(self.topic_name().as_str())
+        Self::page_of(&self.topic, &self.subscription).unwrap_or_default()
     }
 }
 
 /// `12`, or `12+` where not all were counted.
-fn counted(count: u64, is_partial: bool) -> String {
+pub(crate) fn counted(count: u64, is_partial: bool) -> String {
     let more = if is_partial && count > 0 { "+" } else { "" };
     format!("{}{more}", print::count(count))
 }

@@ -1,7 +1,8 @@
-//! The form that sends a message to a queue.
+//! The form that sends a message to a queue or a Service Bus topic.
 
 use super::*;
 use crate::admin::lists::filter::moment;
+use crate::admin::pages::service_bus::BusTopic;
 use crate::admin::refusal::all_of;
 use crate::broker::NewMessage;
 use crate::model::limits::{MESSAGE_BYTES_MAX, SESSION_ID_MAX};
@@ -28,15 +29,27 @@ pub(crate) struct MessageForm {
     scheduled_at: String,
 }
 
+impl Sheet<BusTopic> for MessageForm {
+    const HEAD: Head = (Fields::Message, "Send message to", "");
+
+    fn begin(_: &Call<BusTopic>) -> PageResult<Self> {
+        Ok(Self::blank())
+    }
+
+    fn remark(_: &Call<BusTopic>) -> String {
+        "Subscriptions with sessions require one.".to_owned()
+    }
+
+    async fn save(&self, call: &Call<BusTopic>) -> PageResult {
+        self.send(call, &call.of.0, false).await
+    }
+}
+
 impl Sheet<Queue> for MessageForm {
     const HEAD: Head = (Fields::Message, "Send message to", "");
 
     fn begin(_: &Call<Queue>) -> PageResult<Self> {
-        let content_type = "application/json".to_owned();
-        Ok(Self {
-            content_type,
-            ..Self::default()
-        })
+        Ok(Self::blank())
     }
 
     fn remark(call: &Call<Queue>) -> String {
@@ -50,18 +63,35 @@ impl Sheet<Queue> for MessageForm {
     }
 
     async fn save(&self, call: &Call<Queue>) -> PageResult {
-        let (message, broker) = (self.read(call)?, &call.broker);
-        let said = print::visible(&message.event.id);
-        let said = Flash::done(format!("Message {said} has been accepted."));
-        let sent = broker.send_by_hand(call.by(), &call.of.topic, message);
-        sent.await?;
-        call.visitor.leave(said, &call.of.page()).await
+        let has_sessions = call.of.definition.rules.has_sessions;
+        self.send(call, &call.of.topic, has_sessions).await
     }
 }
 
 impl MessageForm {
+    fn blank() -> Self {
+        let content_type = "application/json".to_owned();
+        Self {
+            content_type,
+            ..Self::default()
+        }
+    }
+
+    async fn send<S: Subject>(
+        &self,
+        call: &Call<S>,
+        topic: &Arc<TopicEntry>,
+        has_sessions: bool,
+    ) -> PageResult {
+        let (message, broker) = (self.read(call, has_sessions)?, &call.broker);
+        let said = print::visible(&message.event.id);
+        let said = Flash::done(format!("Message {said} has been accepted."));
+        broker.send_by_hand(call.by(), topic, message).await?;
+        call.visitor.leave(said, &call.of.page()).await
+    }
+
     /// The message, or all that is wrong with it.
-    fn read(&self, call: &Call<Queue>) -> Result<NewMessage, Vec<Refusal>> {
+    fn read<S>(&self, call: &Call<S>, has_sessions: bool) -> Result<NewMessage, Vec<Refusal>> {
         let (mut reading, now) = (Reading::default(), call.visitor.now);
         let mut text = |name: &str, text: &str, noun: &str, fits: fn(&str) -> bool| {
             reading.field(name, text, noun, |text| fits(text).then(|| text.to_owned()))
@@ -105,7 +135,7 @@ impl MessageForm {
             message = message.scheduled(at.as_ms());
         }
         let mut faults = Vec::new();
-        if call.of.definition.rules.has_sessions && given(&self.session_id).is_none() {
+        if has_sessions && given(&self.session_id).is_none() {
             let problem = "The queue requires one with each message.";
             faults.push(Refusal::of("sessionId", problem));
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::admin::pages::keys::{Keyed, Keys};
+use crate::admin::pages::service_bus::BusRule;
 use crate::model::access::{KeyName, KeyOwner};
 use crate::model::lease::QueueRef;
 use crate::model::name::segment;
@@ -22,12 +23,12 @@ pub(crate) struct Place {
     after: String,
 }
 
-/// How clients reach a queue.
-struct Access {
+/// How clients reach a queue or a topic.
+pub(crate) struct Access {
     /// As a text of JSON, which Python reads. In the place of a hidden key stands `KEY`.
-    connection: Value,
-    is_hidden: bool,
-    keys: Keys,
+    pub(crate) connection: Value,
+    pub(crate) is_hidden: bool,
+    pub(crate) keys: Keys,
 }
 
 pub(crate) async fn show(Query(place): Query<Place>, call: Call<Queue>) -> PageResult {
@@ -56,7 +57,26 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
         false => None,
     };
     let at = |place: Place| link(&of.page(), &Filled::with(place).pairs());
-    answer!("pages/queue.html", visitor, name.to_string(), {
+    let (access, recipe) = match of.is_subscription() {
+        true => {
+            let path = format!(
+                "/serviceBusTopics/{}/subscriptions/{}",
+                segment(name.as_str()),
+                of.name()
+            );
+            let command = format!(
+                "everpost service-bus subscriptions show {} --topic {name}",
+                of.name()
+            );
+            (None, Recipe::of(call, &path, command))
+        }
+        false => {
+            let path = format!("/queues/{}", segment(name.as_str()));
+            let recipe = Recipe::of(call, &path, format!("everpost queues show {name}"));
+            (Some(Access::of(call, &of.topic, shown).await?), recipe)
+        }
+    };
+    answer!("pages/queue.html", visitor, of.name(), {
         counts: MessageCounts = counts.await?.pop().unwrap_or_default(),
         messages: Vec<QueuedMessage> = messages.collect(),
         // The pages around: of messages, then of sessions; `None` where there is no other.
@@ -70,30 +90,38 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
         sessions: Option<Vec<SessionRow>> = sessions.map(|page| page.rows),
         // The one whose messages are shown alone.
         session: Option<String> = session.clone(),
-        access: Access = access(call, shown).await?,
-        recipe: Recipe = Recipe::of(call, &format!("/queues/{}", segment(name.as_str())), format!("everpost queues show {name}")),
+        // Of a queue; a subscription is reached by the connection string of its topic.
+        access: Option<Access> = access,
+        rules_of_it: Vec<BusRule> = BusRule::all_of(call),
+        recipe: Recipe = recipe,
         path: String = of.page(),
         queue: Queue = of.clone(),
     })
 }
 
-async fn access(call: &Call<Queue>, shown: Vec<KeyName>) -> PageResult<Access> {
-    let topic = &call.of.topic.topic;
-    let keys = existing(topic.keys.clone(), "access keys of", &topic.name)?;
-    let first = shown.first().copied();
-    let name = first.unwrap_or(KeyName::Key1);
-    let key = first.map_or("KEY", |name| keys.get(name).reveal());
-    Ok(Access {
-        connection: json!(connection_string(&call.public_url(), name, key)),
-        is_hidden: first.is_none(),
-        keys: Keys {
-            page: call.of.page(),
-            visitor: call.visitor.clone(),
-            keys: keys.clone(),
-            shown,
-            used: Some(call.broker.key_uses(KeyOwner::Topic(topic.id)).await?),
-        },
-    })
+impl Access {
+    pub(crate) async fn of<S: Subject>(
+        call: &Call<S>,
+        topic: &TopicEntry,
+        shown: Vec<KeyName>,
+    ) -> PageResult<Self> {
+        let topic = &topic.topic;
+        let keys = existing(topic.keys.clone(), "access keys of", &topic.name)?;
+        let first = shown.first().copied();
+        let name = first.unwrap_or(KeyName::Key1);
+        let key = first.map_or("KEY", |name| keys.get(name).reveal());
+        Ok(Self {
+            connection: json!(connection_string(&call.public_url(), name, key)),
+            is_hidden: first.is_none(),
+            keys: Keys {
+                page: call.of.page(),
+                visitor: call.visitor.clone(),
+                keys: keys.clone(),
+                shown,
+                used: Some(call.broker.key_uses(KeyOwner::Topic(topic.id)).await?),
+            },
+        })
+    }
 }
 
 /// With a port, since clients connect to Azure's without one; they speak without TLS to a development emulator alone.
@@ -130,15 +158,25 @@ impl Keyed for Queue {
 pub(crate) async fn ask_to_delete(call: Call<Queue>) -> PageResult<Question> {
     let depths = call.views.depths(vec![call.of.subscription.id]).await?;
     let depth = depths.first().copied().unwrap_or_default();
-    let question = Question::new(format!("Delete queue {}?", call.of.name()));
-    let question = question.would("Clients are rejected: its keys are gone for good.");
+    let (noun, clients) = match call.of.is_subscription() {
+        true => ("subscription", "Its rules are gone, and its clients rejected."),
+        false => ("queue", "Clients are rejected: its keys are gone for good."),
+    };
+    let question = Question::new(format!("Delete {noun} {}?", call.of.name())).would(clients);
     Ok(losing(question, depth, ("message is", "messages are")))
 }
 
 pub(crate) async fn delete(call: Call<Queue>) -> PageResult<Flash> {
-    let name = call.of.topic_name();
-    call.broker.delete_queue(call.by(), name).await?;
-    Ok(Flash::done(format!("Queue {name} has been deleted.")).leading_to(LIST))
+    let (topic, by) = (call.of.topic_name(), call.by());
+    if call.of.is_subscription() {
+        let name = &call.of.subscription.name;
+        let delete = call.broker.delete_service_bus_subscription(by, topic, name);
+        delete.await?;
+        let page = paths::service_bus_topic_page(topic.as_str());
+        return Ok(Flash::done(format!("Subscription {name} has been deleted.")).leading_to(page));
+    }
+    call.broker.delete_queue(by, topic).await?;
+    Ok(Flash::done(format!("Queue {topic} has been deleted.")).leading_to(LIST))
 }
 
 #[cfg(test)]

@@ -68,6 +68,22 @@ async fn try_on(
 }
 
 impl TrialText {
+    /// That of a rule on messages that were sent to a Service Bus topic.
+    pub(crate) fn of_rule(
+        topic: TopicName,
+        (findings, is_complete): (TrialFindings, bool),
+        empty: Empty,
+    ) -> Self {
+        let recipe = Recipe::default();
+        Self {
+            topic,
+            findings,
+            is_complete,
+            empty,
+            recipe,
+        }
+    }
+
     /// Events on one side, and those of them that no side above lists: what is different where it is compared, and all.
     fn counts(&self) -> Vec<(&'static str, &SampleCount, Vec<&Sample>)> {
         let (found, mut listed) = (&self.findings, BTreeSet::new());

@@ -1,0 +1,10 @@
+//! The pages of Service Bus topics and of the rules of their subscriptions. The subscriptions have the pages of queues.
+
+mod rules;
+mod topic;
+
+pub(crate) use {rules::*, topic::*};
+
+use crate::admin::forms::sheet::{Fields, Head, Sheet};
+use crate::admin::pages::queues::Queue;
+use crate::admin::pages::*;

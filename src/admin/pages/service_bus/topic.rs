@@ -1,0 +1,203 @@
+//! The list of topics, the page of one, and the form that makes and changes it.
+
+use super::*;
+use crate::admin::forms::document::Shape;
+use crate::admin::lists::filter::whole_topic;
+use crate::admin::pages::keys::Keyed;
+use crate::admin::pages::queue_depths::QueueDepths;
+use crate::admin::pages::queues::{Access, COUNTED_MAX, counted};
+use crate::admin::pages::topics::losing;
+use crate::broker::Put;
+use crate::model::access::KeyName;
+use crate::model::name::segment;
+use crate::wire::duration::DURATION_MAX;
+use crate::wire::resource::bodies::ServiceBusTopicRequest;
+use crate::wire::resource::parse_service_bus_topic;
+
+const LIST: &str = "/admin/service-bus-topics";
+
+const TIME_TO_LIVE: &str = "defaultMessageTimeToLive";
+
+/// A topic of Service Bus.
+#[derive(Clone, Debug)]
+pub(crate) struct BusTopic(pub(crate) Arc<TopicEntry>);
+
+impl Subject for BusTopic {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
+        let text = name_of(names, "topic");
+        let name = existing(TopicName::parse(text).ok(), "Service Bus topic", text)?;
+        Ok(Self(site.broker.service_bus_topic(&name)?))
+    }
+
+    fn page(&self) -> String {
+        paths::service_bus_topic_page(self.0.topic.name.as_str())
+    }
+}
+
+pub(crate) async fn list(call: Call) -> PageResult {
+    let topics = call.broker.service_bus_topics();
+    let depths = QueueDepths::of(&call, &topics).await?;
+    let recipe = Recipe::of(
+        &call,
+        "/serviceBusTopics",
+        "everpost service-bus topics list",
+    );
+    answer!("pages/bus_topics.html", &call.visitor, "Service Bus topics", {
+        list: List = List::whole(topics.len(), ["topic", "topics"], recipe),
+        rows: Vec<(BusTopic, QueueDepth)> = topics
+            .into_iter()
+            .map(|topic| (BusTopic(Arc::clone(&topic)), depths.topics([&topic])))
+            .collect(),
+    })
+}
+
+pub(crate) async fn show(call: Call<BusTopic>) -> PageResult {
+    draw_topic(&call, Vec::new()).await
+}
+
+async fn draw_topic(call: &Call<BusTopic>, shown: Vec<KeyName>) -> PageResult {
+    let (topic, visitor) = (&call.of.0, &call.visitor);
+    let queue = |each: &Arc<EventSubscription>| Queue::of((Arc::clone(topic), Arc::clone(each)));
+    let queues: Vec<Queue> = topic.message_subscriptions().filter_map(queue).collect();
+    let ids = queues.iter().map(|each| each.subscription.id).collect();
+    let counts = call.views.message_counts(ids, visitor.now, COUNTED_MAX);
+    let counts = counts.await?;
+    let name = &topic.topic.name;
+    let api = format!("/serviceBusTopics/{}", segment(name.as_str()));
+    let command = format!("everpost service-bus topics show {name}");
+    answer!("pages/bus_topic.html", visitor, name.to_string(), {
+        access: Access = Access::of(call, topic, shown).await?,
+        depth: QueueDepth = QueueDepths::of(call, [topic]).await?.total(),
+        scheduled: String = counted(
+            counts.iter().map(|each| each.scheduled).sum(),
+            counts.iter().any(|each| each.is_partial),
+        ),
+        rows: Vec<(Queue, MessageCounts)> = queues.into_iter().zip(counts).collect(),
+        recipe: Recipe = Recipe::of(call, &api, command),
+        path: String = call.of.page(),
+        topic: Arc<TopicEntry> = Arc::clone(topic),
+    })
+}
+
+impl Keyed for BusTopic {
+    async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
+        let (broker, by, name) = (&call.broker, call.by(), &call.of.0.topic.name);
+        match renewed {
+            Some(key) => broker.regenerate_key(by, name, key).await.map(drop),
+            None => broker.show_topic_keys(by, name).await.map(drop),
+        }
+    }
+
+    async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
+        draw_topic(call, shown).await
+    }
+}
+
+pub(crate) async fn ask_to_delete(call: Call<BusTopic>) -> PageResult<Question> {
+    let topic = &call.of.0;
+    let depth = QueueDepths::of(&call, [topic]).await?.total();
+    let (one, many) = ("subscription is", "subscriptions are");
+    let subscriptions = print::plural(topic.subscriptions.size(), one, many);
+    let question = Question::new(format!("Delete topic {}?", topic.topic.name))
+        .would(format!("{subscriptions} deleted with it."))
+        .would("Clients would be rejected: its keys are gone for good.");
+    Ok(losing(question, depth))
+}
+
+pub(crate) async fn delete(call: Call<BusTopic>) -> PageResult<Flash> {
+    let (broker, name) = (&call.broker, &call.of.0.topic.name);
+    broker.delete_service_bus_topic(call.by(), name).await?;
+    Ok(Flash::done(format!("Topic {name} has been deleted.")).leading_to(LIST))
+}
+
+/// The form of a topic.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct BusTopicForm(Form);
+
+impl Sheet<()> for BusTopicForm {
+    const HEAD: Head = (Fields::ServiceBusTopic, "New Service Bus topic", LIST);
+
+    fn begin(_: &Call) -> PageResult<Self> {
+        Ok(Self::default())
+    }
+
+    async fn save(&self, call: &Call) -> PageResult {
+        let is_taken = |name: &TopicName| call.broker.registry().topic(name).is_some();
+        let definition = self.read(&json!({}));
+        let (parse, noun) = (TopicName::of_service_bus, "a queue or topic");
+        let (name, definition) = named(&self.0, noun, parse, is_taken, definition)?;
+        let said = (Put::Create, "has been created.");
+        self.put(call, name, definition, said).await
+    }
+}
+
+impl Sheet<BusTopic> for BusTopicForm {
+    const HEAD: Head = (Fields::ServiceBusTopic, "Edit", "");
+
+    fn begin(call: &Call<BusTopic>) -> PageResult<Self> {
+        let topic = &call.of.0;
+        let document = resource::render_service_bus_topic(topic);
+        let shape = Shape::of::<ServiceBusTopicRequest>();
+        let mut form =
+            Form::of([TIME_TO_LIVE, "status"].map(|name| (name, shape.text(name, &document))));
+        if topic.topic.definition.message_time_to_live == Some(DURATION_MAX) {
+            form.remove(TIME_TO_LIVE);
+        }
+        Ok(Self(form))
+    }
+
+    async fn save(&self, call: &Call<BusTopic>) -> PageResult {
+        let topic = &call.of.0.topic;
+        let mut fixed = json!({});
+        for (name, text) in &topic.definition.inert {
+            fixed[name] = serde_json::from_str(text).unwrap_or_default();
+        }
+        let definition = self.read(&fixed)?;
+        let said = (Put::Update, "has been changed.");
+        self.put(call, topic.name.clone(), definition, said).await
+    }
+}
+
+impl BusTopicForm {
+    fn read(&self, fixed: &Value) -> Result<TopicDefinition, Vec<Refusal>> {
+        let blank = json!({ "properties": fixed });
+        Shape::of::<ServiceBusTopicRequest>().define(&self.0, blank, parse_service_bus_topic)
+    }
+
+    async fn put<S>(
+        &self,
+        call: &Call<S>,
+        name: TopicName,
+        definition: TopicDefinition,
+        (put, said): (Put, &str),
+    ) -> PageResult {
+        let page = paths::service_bus_topic_page(name.as_str());
+        let said = Flash::done(format!("Topic {name} {said}"));
+        let broker = &call.broker;
+        let put = broker.put_service_bus_topic(call.by(), name, definition, put);
+        put.await.map_err(|error| {
+            if matches!(error, ManageError::InTheWay(..)) {
+                return PageError::from(Refusal::of("name", sentence(&error.to_string())));
+            }
+            error.into()
+        })?;
+        call.visitor.leave(said, &page).await
+    }
+}
+
+/// The subscription that examples receive from, and whether it has sessions.
+fn first_of(rows: &[(Queue, MessageCounts)]) -> (String, bool) {
+    let first = rows.first();
+    first.map_or_else(
+        || ("SUBSCRIPTION".to_owned(), false),
+        |(queue, _)| (queue.name(), queue.definition.rules.has_sessions),
+    )
+}
+
+impl BusTopic {
+    /// As filters name its messages and dead letters.
+    fn filter(&self) -> String {
+        whole_topic(&self.0.topic.name)
+    }
+}

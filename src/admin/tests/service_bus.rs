@@ -1,0 +1,207 @@
+//! A Service Bus topic from its form to the messages in its subscriptions.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::json;
+
+use super::Appliance;
+use crate::broker::ReceiveRequest;
+use crate::model::lease::{Disposition, LockChange, LockOf, QueueRef};
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::store::LockSelection;
+use crate::store::accounts::Role;
+
+const TOPIC: &str = "/admin/service-bus-topics/Contracts.V1%2Fsales";
+const LARGE: &str = "/admin/service-bus-topics/Contracts.V1%2Fsales/subscriptions/large.ones";
+
+impl Appliance {
+    /// Dead-letters the next message of the subscription `large.ones`.
+    async fn dead_letter(&self) {
+        let topic = TopicName::parse("contracts.v1/SALES").expect("a name");
+        let name = SubscriptionName::parse("large.ones").expect("a name");
+        let found = self.broker.service_bus_subscription(&topic, &name);
+        let (_, subscription) = found.expect("the subscription");
+        let of = QueueRef::pending(subscription.id);
+        let request = ReceiveRequest {
+            of,
+            which: LockSelection::Due,
+            limit: 1,
+            lock: self.broker.lock_duration(&subscription).expect("a queue"),
+            session: None,
+        };
+        let locked = self.broker.receive(&request).await.expect("a message");
+        let change = LockChange {
+            token: locked[0].token,
+            of: LockOf::any_of(of),
+            disposition: Disposition::DeadLetter(Arc::default()),
+            properties: Vec::new(),
+        };
+        let settled = self.broker.settle_locks(vec![change], None);
+        settled.await.expect("settled");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_gets_subscriptions_rules_and_messages() {
+    let (appliance, mut ann) = Appliance::claimed().await;
+    let list = ann.open("/admin/service-bus-topics").await;
+    list.expect(&["No Service Bus topics yet.", "/admin/new-service-bus-topic"]);
+    let form = "/admin/new-service-bus-topic";
+    ann.open(form).await;
+    let wrong = [("name", "two words"), ("defaultMessageTimeToLive", "soon")];
+    let page = ann.send_filled(form, &wrong).await;
+    assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+    page.expect(&[
+        "<a href=\"#name\">",
+        "<a href=\"#defaultMessageTimeToLive\">",
+    ]);
+    ann.open(form).await;
+    let page = ann
+        .send_filled(form, &[("name", "Contracts.V1/sales")])
+        .await;
+    page.expect(&[
+        "Topic Contracts.V1/sales has been created.",
+        "No subscriptions yet.",
+    ]);
+    assert_eq!(page.path, TOPIC);
+    ann.open(form).await;
+    let page = ann.send_filled(form, &[("name", "Contracts.V1")]).await;
+    page.expect(&["<a href=\"#name\">", "would be above the other"]);
+
+    let edit = format!("{TOPIC}/edit");
+    ann.open(&edit).await;
+    let page = ann.send_filled(&edit, &[("status", "SendDisabled")]).await;
+    page.expect(&[
+        "Topic Contracts.V1/sales has been changed.",
+        "Sending disabled",
+    ]);
+    ann.open(&edit).await;
+    ann.send_filled(&edit, &[("status", "Active")]).await;
+
+    for name in ["large.ones", "all"] {
+        let form = format!("{TOPIC}/new-subscription");
+        ann.open(&form).await;
+        let page = ann.send_filled(&form, &[("name", name)]).await;
+        let said = format!("Subscription {name} has been created.");
+        page.expect(&[&said, "$Default", "all messages", "Dead-lettered"]);
+    }
+    let form = format!("{LARGE}/new-rule");
+    ann.open(&form).await;
+    let fields = [
+        ("name", "large"),
+        ("sqlFilter.sqlExpression", "sys.Label ="),
+    ];
+    let page = ann.send_filled(&form, &fields).await;
+    page.expect(&["<a href=\"#sqlFilter.sqlExpression\">"]);
+    ann.open(&form).await;
+    let fields = [
+        ("name", "large"),
+        ("filterType", "CorrelationFilter"),
+        ("correlationFilter.label", "large"),
+        ("action.sqlExpression", "SET size = 'L'"),
+    ];
+    let page = ann.send_filled(&form, &fields).await;
+    page.expect(&[
+        "Rule large has been created.",
+        "label = &#34;large&#34;",
+        "SET size",
+    ]);
+    let delete = format!("{LARGE}/rules/$Default/delete");
+    ann.open(&delete).await.expect(&["Delete rule $Default?"]);
+    ann.send(&delete, &[])
+        .await
+        .expect(&["Rule $Default has been deleted."]);
+
+    let send = format!("{TOPIC}/send");
+    for subject in ["small", "large"] {
+        ann.open(&send).await;
+        let fields = [("body", "{}"), ("subject", subject), ("messageId", subject)];
+        let page = ann.send_filled(&send, &fields).await;
+        page.expect(&[&format!("Message {subject} has been accepted.")]);
+    }
+    let page = ann.open(LARGE).await;
+    page.expect(&["Rules", "/messages/"]);
+    let number = page.body.split("/messages/").nth(1).expect("a message");
+    let number: String = number.chars().take_while(char::is_ascii_digit).collect();
+    let message = format!("{LARGE}/messages/{number}");
+    let page = ann.open(&message).await;
+    page.expect(&[
+        "Contracts.V1/sales",
+        "RuleName",
+        "<code>size</code>",
+        "&#34;L&#34;",
+    ]);
+
+    let edit = format!("{LARGE}/rules/large/edit");
+    let form = ann.open(&edit).await;
+    form.expect(&["SET size = &#39;L&#39;", "value=\"large\""]);
+    let fields = [
+        ("filterType", "SqlFilter"),
+        ("sqlFilter.sqlExpression", "sys.Label LIKE 'l%'"),
+        ("action.sqlExpression", ""),
+    ];
+    let page = ann.send_filled(&edit, &fields).await;
+    page.expect(&["Rule large has been changed.", "sys.Label LIKE"]);
+    let trial = format!("{LARGE}/try-rule?rule=large");
+    ann.open(&trial)
+        .await
+        .expect(&["matches 2 of the newest 3 events"]);
+    let trial = format!("{LARGE}/try-rule?sql=sys.Label%3D%27small%27&last=10");
+    ann.open(&trial)
+        .await
+        .expect(&["matches 1 of the newest 3 events"]);
+    let page = ann.open(&format!("{LARGE}/try-rule?sql=a%3E&last=0")).await;
+    assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+    page.expect(&["<a href=\"#last\">"]);
+
+    appliance.dead_letter().await;
+    let page = ann.open(TOPIC).await;
+    page.expect(&[
+        "2 subscriptions",
+        "is-bad",
+        "of=Contracts.V1%2Fsales%2Flarge.ones",
+    ]);
+    ann.open("/admin/service-bus-topics")
+        .await
+        .expect(&["Contracts.V1/sales", "is-bad"]);
+    let dead = ann
+        .open("/admin/dead-letters?of=Contracts.V1%2Fsales%2Flarge.ones")
+        .await;
+    dead.expect(&["large.ones"]);
+    let activity = ann.open("/admin/activity").await;
+    activity.expect(&[LARGE, TOPIC]);
+
+    let keys = format!("{TOPIC}/keys");
+    ann.open(TOPIC).await.expect(&["SharedAccessKey=KEY;"]);
+    ann.send(&keys, &[])
+        .await
+        .expect(&["SharedAccessKeyName=key1;"]);
+
+    let mut viewer = appliance.signed_in(Role::Viewer).await;
+    for page in [&send, &edit, &trial, &format!("{TOPIC}/new-subscription")] {
+        let status = viewer.open(page).await.status;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{page}");
+    }
+    for (page, absent) in [(LARGE, "New rule"), (TOPIC, "New subscription")] {
+        let page = viewer.open(page).await;
+        assert!(!page.body.contains(absent), "{absent}: {}", page.body);
+    }
+
+    let delete = format!("{LARGE}/delete");
+    ann.open(&delete).await.expect(&[
+        "Delete subscription large.ones?",
+        "1 dead letter would stay",
+    ]);
+    let page = ann.send(&delete, &[]).await;
+    page.expect(&["Subscription large.ones has been deleted."]);
+    assert_eq!(page.path, TOPIC);
+    let delete = format!("{TOPIC}/delete");
+    ann.open(&delete).await.expect(&[
+        "Delete topic Contracts.V1/sales?",
+        "1 subscription is deleted",
+    ]);
+    let page = ann.send(&delete, &[]).await;
+    page.expect(&["Topic Contracts.V1/sales has been deleted."]);
+    assert_eq!(json!(page.path), json!("/admin/service-bus-topics"));
+}
