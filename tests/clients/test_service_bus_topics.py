@@ -256,6 +256,8 @@ def test_the_command_line_manages_topics(appliance, client):
     def run(*args):
         return appliance.command("service-bus", *args)
 
+    run("topics", "create", name, "--time-to-live", "P14D", "--status", "send-disabled")
+    assert "SendDisabled" in run("topics", "show", name)
     run("topics", "create", name, "--time-to-live", "P14D")
     of_topic = ("--topic", name)
     run("subscriptions", "create", "large", *of_topic, "--max-delivery-count", "3")
@@ -265,6 +267,7 @@ def test_the_command_line_manages_topics(appliance, client):
     run("rules", "delete", "$Default", *of)
     listed = run("rules", "list", *of).splitlines()
     assert listed[1].split() == ["large", "total", ">", "100", "SET", "size", "=", "'L'"]
+    assert "total > 100" in run("rules", "show", "large", *of)
     assert 'kind = "new"' in listed[2] and 'label = "paid"' in listed[2]
     with client.get_topic_sender(name) as sender:
         sender.send_messages([order("1", "open", total=700), order("2", "paid", kind="new")])

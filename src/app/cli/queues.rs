@@ -1,6 +1,6 @@
 //! `everpost queues`: what clients of Azure Service Bus send to and receive from.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::app::cli::confirm::confirm;
@@ -8,6 +8,7 @@ use crate::app::cli::output::{number, plural, text};
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Word};
 use crate::app::cli::table::{Details, Field, List};
+use crate::model::entity_status::EntityStatus;
 
 #[derive(Subcommand, Debug)]
 pub(super) enum QueuesCommand {
@@ -54,6 +55,9 @@ pub(super) struct Settings {
     /// Dead-letter messages that expire, instead of dropping them
     #[arg(long)]
     dead_letter_expired: bool,
+    /// Who may send and receive [default: active]
+    #[arg(long)]
+    status: Option<Status>,
     /// Take messages with a session id only, and hand out each session to one receiver at a time
     #[arg(long)]
     requires_session: bool,
@@ -63,6 +67,27 @@ pub(super) struct Settings {
     /// The queue that dead letters go on to
     #[arg(long, value_name = "QUEUE")]
     forward_dead_letters_to: Option<String>,
+}
+
+/// The words for [`EntityStatus`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Status {
+    Active,
+    Disabled,
+    SendDisabled,
+    ReceiveDisabled,
+}
+
+impl Status {
+    pub(super) fn name(self) -> &'static str {
+        let status = match self {
+            Self::Active => EntityStatus::Active,
+            Self::Disabled => EntityStatus::Disabled,
+            Self::SendDisabled => EntityStatus::SendDisabled,
+            Self::ReceiveDisabled => EntityStatus::ReceiveDisabled,
+        };
+        status.name()
+    }
 }
 
 impl Run for QueuesCommand {
@@ -118,6 +143,7 @@ impl Settings {
             "defaultMessageTimeToLive",
             self.time_to_live.clone().map(Value::from),
         );
+        set("status", self.status.map(|status| status.name().into()));
         set("forwardTo", self.forward_to.clone().map(Value::from));
         set(
             "forwardDeadLetteredMessagesTo",
@@ -130,6 +156,8 @@ impl Settings {
 pub(super) const COUNT: &str = "/properties/messageCount";
 pub(super) const ACTIVE: &str = "/properties/countDetails/activeMessageCount";
 pub(super) const DEAD_LETTERS: &str = "/properties/countDetails/deadLetterMessageCount";
+
+pub(super) const STATUS: &str = "/properties/status";
 
 const QUEUES: List = List {
     none: "no queues yet: create one with `everpost queues create NAME`",
@@ -147,6 +175,7 @@ pub(super) const COLUMNS: &[Field] = &[
 
 const QUEUE: Details = Details(&[
     ("name", Text("/name")),
+    ("status", Text(STATUS)),
     ("messages", Text(ACTIVE)),
     ("dead letters", Text(DEAD_LETTERS)),
     ("lock duration", Text("/properties/lockDuration")),
@@ -198,7 +227,7 @@ mod tests {
 
     fn jobs() -> Value {
         json!({ "name": "jobs", "properties": {
-            "lockDuration": "PT1M", "maxDeliveryCount": 10, "deadLetteringOnMessageExpiration": false,
+            "status": "Active", "lockDuration": "PT1M", "maxDeliveryCount": 10, "deadLetteringOnMessageExpiration": false,
             "defaultMessageTimeToLive": "P10675199DT2H48M5.4775807S", "messageCount": 3,
             "countDetails": { "activeMessageCount": 2, "deadLetterMessageCount": 1 } } })
     }
@@ -220,6 +249,7 @@ jobs  2         1             10              PT1M
             QUEUE.text(&jobs(), Screen::default()),
             "\
 name              jobs
+status            Active
 messages          2
 dead letters      1
 lock duration     PT1M

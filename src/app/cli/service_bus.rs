@@ -7,11 +7,12 @@ use crate::app::cli::confirm::confirm;
 use crate::app::cli::filter::name_and_value;
 use crate::app::cli::output::{number, plural, text};
 use crate::app::cli::queues::{
-    ACTIVE, COLUMNS, COUNT, DEAD_LETTERS, Settings, expired, sessions, time_to_live,
+    ACTIVE, COLUMNS, COUNT, DEAD_LETTERS, STATUS, Settings, Status, expired, sessions, time_to_live,
 };
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Word};
 use crate::app::cli::table::{Details, List};
+use crate::wire::resource::filter_text;
 
 #[derive(Subcommand, Debug)]
 pub(super) enum ServiceBusCommand {
@@ -36,6 +37,9 @@ pub(super) enum TopicsCommand {
         /// How long messages live at most, such as P14D [default: for ever]
         #[arg(long, value_name = "DURATION")]
         time_to_live: Option<String>,
+        /// Whether messages can be sent to it [default: active]
+        #[arg(long)]
+        status: Option<Status>,
     },
     /// Show one topic
     Show { topic: String },
@@ -93,6 +97,12 @@ pub(super) enum RulesCommand {
     List(OfSubscription),
     /// Create a rule, or replace it: for all messages unless a filter is given
     Create(CreateRule),
+    /// Show one rule
+    Show {
+        rule: String,
+        #[command(flatten)]
+        of: OfSubscription,
+    },
     /// Delete a rule
     Delete {
         rule: String,
@@ -149,11 +159,13 @@ impl Run for TopicsCommand {
             Self::Create {
                 topic,
                 time_to_live,
+                status,
             } => {
                 let mut properties = Map::new();
                 properties.extend(
                     time_to_live.map(|time| ("defaultMessageTimeToLive".to_owned(), time.into())),
                 );
+                properties.extend(status.map(|status| ("status".to_owned(), status.name().into())));
                 let body = json!({ "properties": properties });
                 let request = server.put(TOPICS).at(&topic).json(&body);
                 request.save(&format!("topic {topic}"), TOPIC).await?;
@@ -225,6 +237,7 @@ impl Run for RulesCommand {
                 request.save(&format!("rule {}", create.rule), RULE).await?;
                 Ok(())
             }
+            Self::Show { rule, of } => server.get(of.path()).at(rule).show(RULE).await,
             Self::Delete { rule, of } => server.delete(of.path()).remove("rule", &rule).await,
         }
     }
@@ -286,6 +299,7 @@ const TOPIC_LIST: List = List {
 
 const TOPIC: Details = Details(&[
     ("name", Text("/name")),
+    ("status", Text(STATUS)),
     ("subscriptions", Text(SUBSCRIPTIONS)),
     ("time to live", Of(time_to_live)),
     ("resource id", Text("/id")),
@@ -298,6 +312,7 @@ const SUBSCRIPTION_LIST: List = List {
 
 const SUBSCRIPTION: Details = Details(&[
     ("name", Text("/name")),
+    ("status", Text(STATUS)),
     ("messages", Text(ACTIVE)),
     ("dead letters", Text(DEAD_LETTERS)),
     ("lock duration", Text("/properties/lockDuration")),
@@ -338,24 +353,7 @@ fn filter_errors(subscription: &Value) -> String {
 }
 
 fn filter(rule: &Value) -> String {
-    let properties = &rule["properties"];
-    match properties["filterType"].as_str() {
-        Some("TrueFilter") => "all messages".to_owned(),
-        Some("FalseFilter") => "no messages".to_owned(),
-        Some("CorrelationFilter") => equal(&properties["correlationFilter"]),
-        _ => text(rule, "/properties/sqlFilter/sqlExpression"),
-    }
-}
-
-/// What has to be equal, as in SQL.
-fn equal(filter: &Value) -> String {
-    let own = filter.as_object().into_iter().flatten();
-    let own = own.filter(|(name, _)| *name != "properties");
-    let user = filter["properties"].as_object().into_iter().flatten();
-    let each = own
-        .chain(user)
-        .map(|(name, value)| format!("{name} = {value}"));
-    each.collect::<Vec<_>>().join(" AND ")
+    filter_text(&rule["properties"])
 }
 
 fn action(rule: &Value) -> String {
