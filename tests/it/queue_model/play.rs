@@ -539,7 +539,10 @@ impl Play {
             SessionChange::ReadState => {
                 SessionAnswer::State(self.sessions.states.get(&name).cloned())
             }
-            _ => SessionAnswer::Done,
+            SessionChange::SetState(_)
+            | SessionChange::Release
+            | SessionChange::Abandon
+            | SessionChange::Renew { .. } => SessionAnswer::Done,
         };
         assert_eq!(answer, is_held.then_some(expected).ok_or_else(lost));
         if !is_held {
@@ -634,8 +637,8 @@ impl Play {
         self.check_all().await;
         self.forward().await;
         self.check_all().await;
-        for at in 0..QUEUES.len() {
-            let is_free = QUEUES[at].forward_to.is_none() && !QUEUES[at].has_sessions;
+        for (at, rules) in QUEUES.iter().enumerate() {
+            let is_free = rules.forward_to.is_none() && !rules.has_sessions;
             while is_free && self.receive_from(at, SubQueue::Pending, None).await > 0 {}
         }
         self.check_all().await;

@@ -50,7 +50,8 @@ impl Sheet<()> for QueueForm {
     async fn save(&self, call: &Call) -> PageResult {
         let is_taken = |name: &TopicName| call.broker.registry().topic(name).is_some();
         let definition = self.read(json!({}), false);
-        let parse = |text: &str| TopicName::of_service_bus(text).map_err(|error| error.of("a queue"));
+        let parse =
+            |text: &str| TopicName::of_service_bus(text).map_err(|error| error.of("a queue"));
         let noun = "a queue or topic";
         let (name, definition) = named(&self.0, noun, parse, is_taken, definition)?;
         let said = (Put::Create, "has been created.");
@@ -75,7 +76,8 @@ impl Sheet<BusTopic> for QueueForm {
         let is_taken = |name: &SubscriptionName| topic.subscription(name).is_some();
         let definition = self.read(json!({}), true);
         let noun = "a subscription";
-        let parse = |text: &str| SubscriptionName::of_service_bus(text).map_err(|error| error.of(noun));
+        let parse =
+            |text: &str| SubscriptionName::of_service_bus(text).map_err(|error| error.of(noun));
         let (name, definition) = named(&self.0, noun, parse, is_taken, definition)?;
         let (of, said) = (topic.topic.name.clone(), (Put::Create, "has been created."));
         self.put(call, (of, Some(name)), definition, said).await

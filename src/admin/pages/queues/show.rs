@@ -159,7 +159,10 @@ pub(crate) async fn ask_to_delete(call: Call<Queue>) -> PageResult<Question> {
     let depths = call.views.depths(vec![call.of.subscription.id]).await?;
     let depth = depths.first().copied().unwrap_or_default();
     let (noun, clients) = match call.of.is_subscription() {
-        true => ("subscription", "Its rules are gone, and its clients rejected."),
+        true => (
+            "subscription",
+            "Its rules are gone, and its clients rejected.",
+        ),
         false => ("queue", "Clients are rejected: its keys are gone for good."),
     };
     let question = Question::new(format!("Delete {noun} {}?", call.of.name())).would(clients);

@@ -100,8 +100,8 @@ pub(crate) async fn ask_to_delete(call: Call<BusTopic>) -> PageResult<Question> 
     let subscriptions = print::plural(topic.subscriptions.size(), one, many);
     let question = Question::new(format!("Delete topic {}?", topic.topic.name))
         .would(format!("{subscriptions} deleted with it."))
-        .would("Clients would be rejected: its keys are gone for good.");
-    Ok(losing(question, depth))
+        .would("Clients are rejected: its keys are gone for good.");
+    Ok(losing(question, depth, ("message is", "messages are")))
 }
 
 pub(crate) async fn delete(call: Call<BusTopic>) -> PageResult<Flash> {

@@ -191,6 +191,7 @@ fn transfer(handle: u32, id: u32, payload: impl Into<Bytes>) -> Transfer {
         message_format: Some(0),
         settled: Some(false),
         more: false,
+        state: None,
         aborted: false,
         payload: payload.into(),
     }

@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::*;
-use crate::api::amqp::{Claims, Nodes, Receiver, ReceiverRequest, Sender, Server, Taken, serve};
+use crate::api::amqp::{
+    Claims, Nodes, Receiver, ReceiverRequest, Sender, Server, Taken, Transaction, serve,
+};
 use crate::base::Clock;
 use crate::model::access::Secret;
 use crate::model::session::HeldSession;
@@ -91,6 +93,15 @@ impl Nodes for Fake {
 
     async fn manage(&self, _: &EntityAddress, _: Operation) -> Result<Reply, AmqpError> {
         Ok(Reply::Scheduled(vec![7]))
+    }
+
+    async fn commit(&self, changes: Transaction) -> Result<(), AmqpError> {
+        let messages = changes.sends.into_iter().flat_map(|(_, messages)| messages);
+        self.0.stored.lock().unwrap().extend(messages);
+        let settled = changes.settles.into_iter();
+        let settled = settled.map(|(_, token, outcome)| (token, outcome));
+        self.0.settled.lock().unwrap().extend(settled);
+        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use super::frame::{FrameError, FrameKind, next_frame, write_frame};
 use super::performative::{
     Attach, Disposition, Flow, Open, Performative, ReceiverSettles, Role, SenderSettles, Transfer,
 };
-use super::state::{DeliveryState, Modified};
+use super::state::{DeliveryState, Modified, Transactional};
 use super::terminus::{Source, Target};
 use super::value::{Map, Value};
 use super::{AmqpError, sasl};
@@ -371,6 +371,7 @@ fn performatives() -> Vec<Performative> {
             message_format: Some(0),
             settled: Some(false),
             more: true,
+            state: Some(in_transaction(None)),
             aborted: false,
             payload: hex("005377a10161"),
         }),
@@ -378,6 +379,8 @@ fn performatives() -> Vec<Performative> {
         disposition(DeliveryState::Rejected(Some(rejected))),
         disposition(DeliveryState::Released),
         disposition(DeliveryState::Received),
+        disposition(DeliveryState::Declared(hex("07"))),
+        disposition(in_transaction(Some(DeliveryState::Accepted))),
         disposition(DeliveryState::Modified(Modified {
             delivery_failed: None,
             undeliverable_here: Some(true),
@@ -451,4 +454,11 @@ fn sessions_are_asked_for_in_two_ways() {
         assert_eq!(is_described(&answer), is_described(&source));
     }
     assert_eq!(Source::default().session(), None);
+}
+
+fn in_transaction(outcome: Option<DeliveryState>) -> DeliveryState {
+    DeliveryState::Transactional(Transactional {
+        transaction: hex("07"),
+        outcome: outcome.map(Box::new),
+    })
 }
