@@ -481,6 +481,14 @@ fn the_sample_uncommented_is_the_default() {
         ),
         ("backup.dir = \"/srv/backups\"", "# backup.dir is not set"),
         (
+            "backup.s3_endpoint = \"https://s3.example.com\"",
+            "# backup.s3_endpoint is not set",
+        ),
+        (
+            "backup.s3_access_key_id = \"AKIAIOSFODNN7EXAMPLE\"",
+            "# backup.s3_access_key_id is not set",
+        ),
+        (
             "sign_in.proxy_user_header = \"X-Forwarded-User\"",
             "# sign_in.proxy_user_header is not set",
         ),

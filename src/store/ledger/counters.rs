@@ -88,6 +88,8 @@ enum Key {
     Total(i64),
     /// Of a subscription, from this minute.
     Rollup(i64, i64),
+    /// Of a roll-up, in whose row it stands: how many came up to this bound of [`LATENCY_BOUNDS_MS`]. It has one count.
+    Latency(i64, i64, usize),
     /// Of a topic, from this minute: published, unmatched, bytes.
     Topic(i64, i64),
     /// Of a subscription, a reason and a day. It has one count.
@@ -102,10 +104,13 @@ const DROPPED: usize = 3;
 /// Of totals only.
 const PENDING: usize = 4;
 const DEAD_LETTERS: usize = 5;
-/// Of roll-ups only: instead of what is pending, and the latencies after it.
+/// Of roll-ups only, instead of what is pending.
 const ATTEMPTS: usize = 4;
-const LATENCIES: usize = 5;
-const COUNTS: usize = LATENCIES + LATENCY_BOUNDS_MS.len();
+const COUNTS: usize = 6;
+
+/// The counts of the row of a roll-up: the latencies stand behind the others.
+const LATENCIES: usize = ATTEMPTS + 1;
+const ROLLUP_COLUMNS: usize = LATENCIES + LATENCY_BOUNDS_MS.len();
 
 /// New dead letters.
 #[derive(Clone, Copy, Debug)]
@@ -212,7 +217,8 @@ impl Counts {
         self.count(row.rollup(ended_at), count, 1);
         if new.state == DeliveryState::Delivered {
             let bucket = bucket(ended_at.as_ms() - row.published_at.as_ms());
-            self.count(row.rollup(ended_at), LATENCIES + bucket, 1);
+            let start_at = start_of(ended_at.as_ms(), MINUTE_MS);
+            self.count(Key::Latency(row.subscription.0, start_at, bucket), 0, 1);
         }
         if let Some(reason) = new.reason {
             let added = Added::one(row.id.0, ended_at.as_ms());
@@ -239,8 +245,8 @@ impl Counts {
 
     /// Writes the counts, in the open transaction.
     pub(in crate::store) fn write(self, tx: &Connection) -> rusqlite::Result<()> {
-        for (key, counts) in self.rows {
-            write(tx, key, counts)?;
+        for (key, counts) in &self.rows {
+            self.write_row(tx, *key, *counts)?;
         }
         // Not for subscriptions of built-in topics, whose ids are negative: a notice about a notice would
         // cause the next one.
@@ -262,6 +268,45 @@ impl Counts {
             )?;
         }
         Ok(())
+    }
+
+    fn write_row(&self, tx: &Connection, key: Key, counts: [i64; COUNTS]) -> rusqlite::Result<()> {
+        let [first, second, third, fourth, fifth, sixth] = counts;
+        match key {
+            Key::Total(of) => tx.run(ADD_TOTAL, [of, first, second, third, fourth, fifth, sixth]),
+            Key::Rollup(of, start_at) => {
+                let key = [of, start_at].into_iter();
+                let row = key.chain(self.rollup(of, start_at, counts));
+                tx.run(&ADD_ROLLUP, params_from_iter(row))
+            }
+            Key::Latency(..) => Ok(0), // written with its roll-up, which counts the same delivery
+            Key::Topic(of, start_at) => {
+                tx.run(ADD_TOPIC_ROLLUP, [of, start_at, first, second, third])
+            }
+            Key::DeadLetters(of, reason, day) => {
+                if first != 0 {
+                    tx.run(ADD_DEAD_LETTERS, params![of, reason, day, first])?;
+                }
+                match first < 0 {
+                    true => tx.run(DELETE_EMPTY, params![of, reason, day]),
+                    false => Ok(0),
+                }
+            }
+        }
+        .map(drop)
+    }
+
+    /// The columns of a roll-up's row.
+    fn rollup(&self, of: i64, start_at: i64, counts: [i64; COUNTS]) -> [i64; ROLLUP_COLUMNS] {
+        let mut columns = [0; ROLLUP_COLUMNS];
+        columns[..LATENCIES].copy_from_slice(&counts[..LATENCIES]);
+        let latencies = Key::Latency(of, start_at, 0)..=Key::Latency(of, start_at, usize::MAX);
+        for (key, [deliveries, ..]) in self.rows.range(latencies) {
+            if let Key::Latency(.., bucket) = key {
+                columns[LATENCIES + bucket] = *deliveries;
+            }
+        }
+        columns
     }
 }
 
@@ -298,13 +343,16 @@ const ADD_TOTAL: &str = "INSERT INTO subscription_total \
      ON CONFLICT DO UPDATE SET matched = matched + ?2, delivered = delivered + ?3, \
      dead_lettered = dead_lettered + ?4, dropped = dropped + ?5, pending = pending + ?6, \
      dead_letters = dead_letters + ?7";
+/// Without spaces, because the cache of statements copies the text whenever it runs.
 static ADD_ROLLUP: LazyLock<String> = LazyLock::new(|| {
-    let values: String = (3..3 + COUNTS).map(|at| format!(", ?{at}")).collect();
-    let add = |(at, count): (usize, &String)| format!("{count} = {count} + ?{}", at + 3);
+    let values: String = (3..3 + ROLLUP_COLUMNS)
+        .map(|at| format!(",?{at}"))
+        .collect();
+    let add = |(at, count): (usize, &String)| format!("{count}={count}+?{}", at + 3);
     let sums: Vec<String> = ROLLUP_COUNTS.iter().enumerate().map(add).collect();
     format!(
         "INSERT INTO subscription_rollup VALUES (?1, ?2{values}) ON CONFLICT DO UPDATE SET {}",
-        sums.join(", ")
+        sums.join(",")
     )
 });
 const ADD_TOPIC_ROLLUP: &str = "INSERT INTO topic_rollup VALUES (?1, ?2, ?3, ?4, ?5) \
@@ -314,28 +362,6 @@ const ADD_DEAD_LETTERS: &str = "INSERT INTO dead_letter_total VALUES (?1, ?2, ?3
      ON CONFLICT DO UPDATE SET dead_letters = dead_letters + ?4";
 const DELETE_EMPTY: &str = "DELETE FROM dead_letter_total \
      WHERE subscription_id = ?1 AND reason = ?2 AND day_at = ?3 AND dead_letters <= 0";
-
-fn write(tx: &Connection, key: Key, counts: [i64; COUNTS]) -> rusqlite::Result<()> {
-    let [first, second, third, fourth, fifth, sixth, ..] = counts;
-    match key {
-        Key::Total(of) => tx.run(ADD_TOTAL, [of, first, second, third, fourth, fifth, sixth]),
-        Key::Rollup(of, start_at) => {
-            let key = [of, start_at].into_iter();
-            tx.run(&ADD_ROLLUP, params_from_iter(key.chain(counts)))
-        }
-        Key::Topic(of, start_at) => tx.run(ADD_TOPIC_ROLLUP, [of, start_at, first, second, third]),
-        Key::DeadLetters(of, reason, day) => {
-            if first != 0 {
-                tx.run(ADD_DEAD_LETTERS, params![of, reason, day, first])?;
-            }
-            match first < 0 {
-                true => tx.run(DELETE_EMPTY, params![of, reason, day]),
-                false => Ok(0),
-            }
-        }
-    }
-    .map(drop)
-}
 
 /// A change of a delivery, as far as it counts.
 #[derive(Clone, Copy, Debug)]

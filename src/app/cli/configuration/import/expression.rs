@@ -9,6 +9,9 @@ use super::member;
 /// How deep parameters, variables and calls may nest; a cycle ends there.
 const DEPTH_MAX: usize = 32;
 
+const TOO_DEEP: &str =
+    "it is nested too deeply, or parameters and variables refer to each other too often";
+
 /// Values and calls that one template may take, many times what 20,000 objects need.
 const STEPS_MAX: usize = 2_000_000;
 
@@ -60,7 +63,7 @@ impl Scope<'_> {
         let steps = self.steps.get() + 1;
         self.steps.set(steps);
         if depth > DEPTH_MAX || steps > STEPS_MAX {
-            return Err("parameters and variables refer to each other too often".to_owned());
+            return Err(TOO_DEEP.to_owned());
         }
         match value {
             Value::String(text) => match text.strip_prefix('[') {
@@ -240,7 +243,7 @@ impl<'a> Reader<'a> {
 
     fn value(&mut self, depth: usize) -> Result<Value, String> {
         if depth > DEPTH_MAX {
-            return Err("the expression is too deep".to_owned());
+            return Err(TOO_DEEP.to_owned());
         }
         let mut value = match self.next() {
             Some('\'') => self.text()?,
