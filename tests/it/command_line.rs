@@ -215,7 +215,11 @@ fn a_data_directory_without_a_server_is_backed_up_and_a_missing_key_is_told() {
     let mut site = Site::start();
     site.check("topics create orders", 0, &[]);
     site.kill();
-    site.check("backup", 1, &["name a directory, or set backup.dir"]);
+    site.check(
+        "backup",
+        1,
+        &["name a directory or a bucket, or set backup.dir"],
+    );
     site.check("backup /nowhere", 1, &["/nowhere"]);
     let folder = tempfile::tempdir().expect("a directory");
     let backup = format!("backup {} --without-master-key", folder.path().display());

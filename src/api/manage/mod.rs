@@ -45,6 +45,8 @@ pub(crate) struct TopicPath {
 impl TopicPath {
     pub(crate) fn name(&self) -> Result<TopicName, InvalidName> {
         match &self.namespace {
+            // Else topics of namespaces would be found here, too.
+            None if self.topic.contains('/') => TopicName::custom(&self.topic),
             None => TopicName::parse(&self.topic),
             Some(namespace) => {
                 TopicName::in_namespace(&NamespaceName::parse(namespace)?, &self.topic)

@@ -89,7 +89,7 @@ fn entry(key: &Key) -> String {
     let doc = wrapped(key.doc);
     match key.secret {
         true => format!(
-            "\n{doc}# {variable}, {variable}_FILE, --{flag}\n#{name} = \"\"\n#{name}_file = \"\"\n"
+            "\n{doc}# {variable}, {variable}_FILE,\n# --{flag}\n#{name} = \"\"\n#{name}_file = \"\"\n"
         ),
         false => {
             let example = key.to_toml(&key.split(key.example));
