@@ -45,7 +45,7 @@ class Moved(MessagingHandler, TransactionHandler):
 
     def on_message(self, event):
         for answer in self.answers:
-            self.transaction.send(self.sender, proton.Message(body=answer))
+            self.transaction.send(self.sender, proton.Message(body=answer.encode(), inferred=True))
         self.transaction.accept(event.delivery)
         self.before_end()
         getattr(self.transaction, self.end)()

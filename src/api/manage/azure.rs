@@ -157,7 +157,7 @@ pub(crate) async fn list_event_types_of_topic(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
 ) -> Result<Json<ResourceList<EventType>>, ApiError> {
-    let entry = state.broker.topic(&topic.name()?)?;
+    let entry = state.broker.topic(&topic.name(&state.broker.registry())?)?;
     let described = resource::event_types(&entry.topic.definition);
     let types = described.into_iter().map(|(name, facts)| {
         let text = |fact: &str| facts[fact].as_str().map(str::to_owned);
@@ -257,7 +257,7 @@ pub(crate) async fn operation_status(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let (_, subscription) = state.broker.subscription(&topic, &name)?;
     let validation = &subscription.validation;
     let (status, error) = match validation.state {

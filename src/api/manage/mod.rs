@@ -29,7 +29,7 @@ use crate::api::parameters::Parameters;
 use crate::broker::ManageError;
 use crate::model::audit::{Caller, SecretKind};
 use crate::model::name::{InvalidName, NamespaceName, SubscriptionName, TopicName};
-use crate::model::registry::TopicEntry;
+use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, OnDelete};
 use crate::wire::resource::{self, Observed, SubscriptionContext};
 
@@ -43,11 +43,17 @@ pub(crate) struct TopicPath {
 }
 
 impl TopicPath {
-    pub(crate) fn name(&self) -> Result<TopicName, InvalidName> {
+    /// The name that it stands for, as far as it is `known`.
+    pub(crate) fn name(&self, known: &Registry) -> Result<TopicName, InvalidName> {
         match &self.namespace {
-            // Else topics of namespaces would be found here, too.
-            None if self.topic.contains('/') => TopicName::custom(&self.topic),
-            None => TopicName::parse(&self.topic),
+            None => {
+                let name = TopicName::parse(&self.topic)?;
+                // Topics of namespaces have paths of their own.
+                match known.topic(&name).is_some_and(|it| it.namespace.is_some()) {
+                    true => TopicName::custom(&self.topic),
+                    false => Ok(name),
+                }
+            }
             Some(namespace) => {
                 TopicName::in_namespace(&NamespaceName::parse(namespace)?, &self.topic)
             }
@@ -64,13 +70,17 @@ pub(crate) struct SubscriptionPath {
 }
 
 impl SubscriptionPath {
-    pub(crate) fn names(self) -> Result<(TopicName, SubscriptionName), InvalidName> {
+    /// The names that it stands for, as far as the topic is `known`.
+    pub(crate) fn names(
+        self,
+        known: &Registry,
+    ) -> Result<(TopicName, SubscriptionName), InvalidName> {
         let name = match self.namespace {
             None => SubscriptionName::parse(&self.name),
             Some(_) => SubscriptionName::of_namespace_topic(&self.name),
         };
         let (namespace, topic) = (self.namespace, self.topic);
-        Ok((TopicPath { namespace, topic }.name()?, name?))
+        Ok((TopicPath { namespace, topic }.name(known)?, name?))
     }
 }
 
@@ -92,7 +102,7 @@ pub(crate) async fn get_topic(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
 ) -> ApiResult {
-    let entry = state.broker.topic(&topic.name()?)?;
+    let entry = state.broker.topic(&topic.name(&state.broker.registry())?)?;
     Ok(Json(show_topic(&state, &entry)).into_response())
 }
 
@@ -103,7 +113,7 @@ pub(crate) async fn put_topic(
     Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> ApiResult {
-    let name = topic.name()?;
+    let name = topic.name(&state.broker.registry())?;
     let body = json(&body)?;
     let definition = match topic.namespace {
         None => {
@@ -123,7 +133,7 @@ pub(crate) async fn patch_topic(
     Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> ApiResult {
-    let (name, patch) = (topic.name()?, json(&body)?);
+    let (name, patch) = (topic.name(&state.broker.registry())?, json(&body)?);
     let change = |current: &TopicEntry| {
         let definition = &current.topic.definition;
         let definition = match current.namespace {
@@ -143,7 +153,7 @@ pub(crate) async fn delete_topic(
     Path(topic): Path<TopicPath>,
     Parameters(deletion): Parameters<Deletion>,
 ) -> ApiResult {
-    let (name, pending) = (topic.name()?, deletion.pending()?);
+    let (name, pending) = (topic.name(&state.broker.registry())?, deletion.pending()?);
     state.broker.delete_topic(&by, &name, pending).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -154,7 +164,10 @@ pub(crate) async fn list_keys(
     by: Caller,
     Path(topic): Path<TopicPath>,
 ) -> ApiResult {
-    let keys = state.broker.show_topic_keys(&by, &topic.name()?).await?;
+    let keys = state
+        .broker
+        .show_topic_keys(&by, &topic.name(&state.broker.registry())?)
+        .await?;
     Ok(Json(resource::render_keys(&keys)).into_response())
 }
 
@@ -168,7 +181,7 @@ pub(crate) async fn regenerate_key(
     let key = resource::parse_key_name(&json(&body)?)?;
     let keys = state
         .broker
-        .regenerate_key(&by, &topic.name()?, key)
+        .regenerate_key(&by, &topic.name(&state.broker.registry())?, key)
         .await?;
     Ok(Json(resource::render_keys(&keys)).into_response())
 }
@@ -179,7 +192,7 @@ pub(crate) async fn list_subscriptions(
     Path(topic): Path<TopicPath>,
     listing: Listing,
 ) -> ApiResult {
-    let entry = state.broker.topic(&topic.name()?)?;
+    let entry = state.broker.topic(&topic.name(&state.broker.registry())?)?;
     let page = listing.page(
         entry.subscriptions.values(),
         |each| each.name.to_string(),
@@ -193,7 +206,7 @@ pub(crate) async fn get_subscription(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let (entry, subscription) = state.broker.subscription(&topic, &name)?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
@@ -206,7 +219,7 @@ pub(crate) async fn put_subscription(
     arm: Option<Extension<ArmPath>>,
     body: Bytes,
 ) -> ApiResult {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let entry = state.broker.topic(&topic)?;
     let replaced = entry.subscription(&name);
     if replaced.is_none() && entry.namespace.is_none() {
@@ -235,7 +248,7 @@ pub(crate) async fn patch_subscription(
     arm: Option<Extension<ArmPath>>,
     body: Bytes,
 ) -> ApiResult {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let patch = json(&body)?;
     let change = |entry: &TopicEntry, current: &EventSubscription| {
         let context = context(&state, entry);
@@ -267,7 +280,7 @@ pub(crate) async fn delete_subscription(
     Path(path): Path<SubscriptionPath>,
     Parameters(deletion): Parameters<Deletion>,
 ) -> ApiResult {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let pending = deletion.pending()?;
     state
         .broker
@@ -303,7 +316,7 @@ pub(crate) async fn pause(
     by: Caller,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let (entry, subscription) = state.broker.pause_subscription(&by, &topic, &name).await?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
@@ -314,7 +327,7 @@ pub(crate) async fn resume(
     by: Caller,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let (entry, subscription) = state.broker.resume_subscription(&by, &topic, &name).await?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
@@ -325,7 +338,7 @@ pub(crate) async fn get_full_url(
     by: Caller,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let shown = state
         .broker
         .show_secrets(&by, SecretKind::Url, &topic, &name);
@@ -341,7 +354,7 @@ pub(crate) async fn get_delivery_attributes(
     by: Caller,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let shown = state
         .broker
         .show_secrets(&by, SecretKind::DeliveryAttributes, &topic, &name);
@@ -358,7 +371,7 @@ pub(crate) async fn list_signing_secrets(
     by: Caller,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let shown = state
         .broker
         .show_secrets(&by, SecretKind::SigningSecrets, &topic, &name);
@@ -373,7 +386,7 @@ pub(crate) async fn rotate_signing_secret(
     Path(path): Path<SubscriptionPath>,
     body: Bytes,
 ) -> ApiResult {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let rotation = match body.is_empty() {
         true => Value::Object(serde_json::Map::new()),
         false => json(&body)?,
@@ -393,7 +406,7 @@ pub(crate) async fn validate(
     by: Caller,
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let (entry, subscription) = state.broker.validate_again(&by, &topic, &name).await?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }

@@ -35,7 +35,7 @@ pub(crate) async fn explain_one(
     Path(path): Path<SubscriptionPath>,
     body: Bytes,
 ) -> Result<Json<ShownExplanation>, ApiError> {
-    let (topic, name) = path.names()?;
+    let (topic, name) = path.names(&state.broker.registry())?;
     let (entry, subscription) = state.broker.subscription(&topic, &name)?;
     let asked = asked_event(&state, &entry, &body).await?;
     let view = entry.view(&asked.event);
@@ -49,7 +49,7 @@ pub(crate) async fn explain_all(
     Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> Result<Json<ResourceList<ShownExplanation>>, ApiError> {
-    let entry = state.broker.topic(&topic.name()?)?;
+    let entry = state.broker.topic(&topic.name(&state.broker.registry())?)?;
     let asked = asked_event(&state, &entry, &body).await?;
     Ok(Json(asked.show_all(&entry)))
 }
@@ -77,7 +77,7 @@ pub(crate) async fn try_filter(
     Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> Result<Json<ShownTrial>, ApiError> {
-    let topic = topic.name()?;
+    let topic = topic.name(&state.broker.registry())?;
     let entry = state.broker.topic(&topic)?;
     let request = filter_trial::parse(&entry, &body)?;
     let tried = state.broker.try_filter(&entry, &request, TRIAL_DEADLINE);
