@@ -230,7 +230,10 @@ const STATES = [
   ["queue with nothing in it", "/admin/queues/idle-queue"],
   ["Service Bus topic with its code", SALES, (ann) => ann.page.getByText("Send and receive with your own code").click()],
   ["subscription with no rules", `${SALES}/subscriptions/idle`],
-  ["rule form refused", `${LARGE}/new-rule`, refuse("Condition", "a =", "Create rule")],
+  ["rule form refused", `${LARGE}/new-rule`, async (ann) => {
+    await ann.page.getByLabel("Name").fill("broken");
+    await refuse("Condition", "a =", "Create rule")(ann);
+  }],
   ["rule form with properties", `${LARGE}/new-rule`,
     (ann) => ann.page.getByLabel("Matches").selectOption("CorrelationFilter")],
   ["condition refused", `${LARGE}/try-rule?sql=a%3D`],
