@@ -132,6 +132,8 @@ struct Entry<W> {
     /// All deliveries in memory: waiting, in a turn, on the wire, or answered and not stored yet.
     held: HashSet<DeliveryId>,
     waiting: VecDeque<W>,
+    /// What was recalled during its turn, which may have read it from the store before.
+    recalled: Vec<DeliveryId>,
     /// When the current turn was taken, and the rate that its requests count against.
     paced: Option<(Timestamp, Rate)>,
     allowance: TokenBucket,
@@ -150,6 +152,7 @@ impl<W> Default for Entry<W> {
             reserved: 0,
             held: HashSet::new(),
             waiting: VecDeque::new(),
+            recalled: Vec::new(),
             paced: None,
             allowance: TokenBucket::default(),
         }
@@ -444,10 +447,12 @@ impl<W: InMemory> Agenda<W> {
         }
     }
 
-    /// Holds what a turn has read. Returns what was not handed over meanwhile.
+    /// Holds what a turn has read. Returns what was neither handed over nor recalled meanwhile.
     pub(super) fn hold(&mut self, subscription: SubscriptionId, read: Vec<W>) -> Vec<W> {
         let entry = self.entries.entry(subscription).or_default();
-        let fresh = read.into_iter().filter(|each| entry.held.insert(each.id()));
+        let recalled = &entry.recalled;
+        let read = read.into_iter().filter(|each| !recalled.contains(&each.id()));
+        let fresh = read.filter(|each| entry.held.insert(each.id()));
         fresh.collect()
     }
 
@@ -468,7 +473,7 @@ impl<W: InMemory> Agenda<W> {
         sent
     }
 
-    /// Removes deliveries that wait for a slot.
+    /// Removes deliveries that wait for a slot, or that a turn is about to hold.
     pub(super) fn recall(&mut self, subscription: SubscriptionId, recalled: &[DeliveryId]) {
         if let Some(entry) = self.entries.get_mut(&subscription) {
             self.waiting_bytes -= weight_of(&entry.waiting);
@@ -480,6 +485,9 @@ impl<W: InMemory> Agenda<W> {
                 is_kept
             });
             self.waiting_bytes += weight_of(&entry.waiting);
+            if entry.state == EntryState::InTurn {
+                entry.recalled.extend_from_slice(recalled);
+            }
         }
     }
 
@@ -518,6 +526,7 @@ impl<W: InMemory> Agenda<W> {
         for id in released {
             entry.held.remove(&id);
         }
+        entry.recalled.clear();
         let fits = waiting.iter().take_while(|each| {
             let left = room.checked_sub(each.weight());
             room = left.unwrap_or(0);
