@@ -451,7 +451,9 @@ impl<W: InMemory> Agenda<W> {
     pub(super) fn hold(&mut self, subscription: SubscriptionId, read: Vec<W>) -> Vec<W> {
         let entry = self.entries.entry(subscription).or_default();
         let recalled = &entry.recalled;
-        let read = read.into_iter().filter(|each| !recalled.contains(&each.id()));
+        let read = read
+            .into_iter()
+            .filter(|each| !recalled.contains(&each.id()));
         let fresh = read.filter(|each| entry.held.insert(each.id()));
         fresh.collect()
     }
@@ -1084,6 +1086,19 @@ mod tests {
         agenda.hand_over(A, 1, at(0));
         let turn = agenda.take(at(0), |_| OwnLimits::default());
         assert_eq!(turn.expect("a turn").waiting, [2]);
+    }
+
+    #[test]
+    fn what_is_recalled_while_it_is_read_is_not_sent() {
+        let mut agenda = agenda(9, 9);
+        agenda.note(A, at(0));
+        assert!(taken(&mut agenda, 0).is_some());
+        agenda.recall(A, &[DeliveryId(1)]);
+        assert_eq!(agenda.hold(A, vec![1, 2]), [2]);
+        end(&mut agenda, A, &ids(2..3), vec![], None);
+        agenda.note(A, at(1));
+        assert!(taken(&mut agenda, 1).is_some());
+        assert_eq!(agenda.hold(A, vec![1]), [1], "if it is due again");
     }
 
     #[test]
