@@ -144,6 +144,7 @@ pub fn amqp_server(
     amqp::Server {
         nodes: Box::new(move |client| Arc::new(amqp::Entities::new(state.clone(), client))),
         clock,
+        transaction_bytes: Arc::default(),
         container_id,
         stop,
     }

@@ -36,10 +36,15 @@ fn the_readme_is_short() {
 
 #[test]
 fn every_setting_is_described() {
-    let mut text = String::from("\n| Setting | Default | Changes | Meaning |\n|---|---|---|---|\n");
+    let mut text =
+        String::from("\n| Setting | Default | Takes effect | Meaning |\n|---|---|---|---|\n");
     for key in KEYS {
         let (name, default) = (key.name, default_of(key));
-        let when = if key.is_live { "at once" } else { "at a start" };
+        let when = if key.is_live {
+            "at once"
+        } else {
+            "after a restart"
+        };
         writeln!(
             text,
             "| `{name}` | {default} | {when} | {} |",

@@ -4,8 +4,11 @@
 //! The queues are the real ones, over a simulated clock and a database in memory that survives crashes. A failure shows
 //! its seed and what happened; `EVERPOST_MODEL_SEED=n cargo test --test it queue_model::one_seed` plays it again.
 
+mod check;
 mod expected;
 mod play;
+mod receivers;
+mod sessions;
 
 use play::Play;
 

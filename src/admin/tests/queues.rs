@@ -10,6 +10,7 @@ use crate::model::audit::Caller;
 use crate::model::lease::{Disposition, LockChange, LockOf, QueueRef};
 use crate::model::name::TopicName;
 use crate::model::session::SessionSelection;
+use crate::model::subscription::EventSubscription;
 use crate::store::LockSelection;
 use crate::store::accounts::Role;
 use crate::wire::resource::parse_queue;
@@ -33,12 +34,21 @@ impl Appliance {
     async fn receive(&self, then: Option<Disposition>) {
         let name = TopicName::custom("jobs").expect("a name");
         let (_, subscription) = self.broker.queue(&name).expect("the queue");
+        self.receive_from(&subscription, then).await;
+    }
+
+    /// Receives the next message of a queue, and does that with its lock.
+    pub(super) async fn receive_from(
+        &self,
+        subscription: &EventSubscription,
+        then: Option<Disposition>,
+    ) {
         let of = QueueRef::pending(subscription.id);
         let request = ReceiveRequest {
             of,
             which: LockSelection::Due,
             limit: 1,
-            lock: self.broker.lock_duration(&subscription).expect("a queue"),
+            lock: self.broker.lock_duration(subscription).expect("a queue"),
             session: None,
         };
         let locked = self.broker.receive(&request).await.expect("a message");

@@ -6,10 +6,8 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::Appliance;
-use crate::broker::ReceiveRequest;
-use crate::model::lease::{Disposition, LockChange, LockOf, QueueRef};
+use crate::model::lease::Disposition;
 use crate::model::name::{SubscriptionName, TopicName};
-use crate::store::LockSelection;
 use crate::store::accounts::Role;
 
 const TOPIC: &str = "/admin/service-bus-topics/Contracts.V1%2Fsales";
@@ -22,23 +20,8 @@ impl Appliance {
         let name = SubscriptionName::parse("large.ones").expect("a name");
         let found = self.broker.service_bus_subscription(&topic, &name);
         let (_, subscription) = found.expect("the subscription");
-        let of = QueueRef::pending(subscription.id);
-        let request = ReceiveRequest {
-            of,
-            which: LockSelection::Due,
-            limit: 1,
-            lock: self.broker.lock_duration(&subscription).expect("a queue"),
-            session: None,
-        };
-        let locked = self.broker.receive(&request).await.expect("a message");
-        let change = LockChange {
-            token: locked[0].token,
-            of: LockOf::any_of(of),
-            disposition: Disposition::DeadLetter(Arc::default()),
-            properties: Vec::new(),
-        };
-        let settled = self.broker.settle_locks(vec![change], None);
-        settled.await.expect("settled");
+        let dead = Disposition::DeadLetter(Arc::default());
+        self.receive_from(&subscription, Some(dead)).await;
     }
 }
 

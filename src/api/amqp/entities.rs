@@ -15,6 +15,7 @@ use crate::api::amqp::queue::Queue;
 use crate::api::amqp::sessions::Sessions;
 use crate::api::amqp::topic::ToTopic;
 use crate::api::service_bus::access::AccessRule;
+use crate::model::audit::{AuditEntry, Target};
 use crate::model::lease::SubQueue;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
@@ -161,21 +162,36 @@ impl Nodes for Entities {
         let sends = changes.sends.into_iter();
         let sends = sends.map(|(to, messages)| self.sender(&to)?.checked(messages));
         let sends = sends.collect::<Result<_, _>>()?;
-        let (mut settles, mut audit) = (Vec::new(), None);
+        let (mut settles, mut audits) = (Vec::new(), Vec::new());
         for (of, token, outcome) in changes.settles {
             let Entity::Queue(queue) = self.find(&of)? else {
                 return Err(no_queue());
             };
             let change = queue.settlement(token, &outcome)?;
-            audit = audit.or_else(|| queue.audit(&change));
+            audits.extend(queue.audit(&change));
             settles.push(change);
         }
-        let done = self.state.broker.commit(sends, settles, audit).await;
+        let done = self.state.broker.commit(sends, settles, of_all(audits));
+        let done = done.await;
         done.map_err(|error| {
             let problem = format!("the transaction was rolled back: {error}");
             AmqpError::new(TRANSACTION_ROLLBACK, problem)
         })
     }
+}
+
+/// One entry for all of these: about the queue, or about the appliance if they are about several.
+fn of_all(mut entries: Vec<AuditEntry>) -> Option<AuditEntry> {
+    let last = entries.pop()?;
+    Some(
+        match entries.iter().all(|each| each.target == last.target) {
+            true => last,
+            false => AuditEntry {
+                target: Target::appliance(),
+                ..last
+            },
+        },
+    )
 }
 
 pub(in crate::api) fn no_queue() -> AmqpError {

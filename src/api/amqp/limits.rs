@@ -77,8 +77,9 @@ pub(super) const TRANSACTIONS_MAX: usize = 64;
 /// Messages that a transaction sends and settles: Service Bus' own limit.
 pub(super) const TRANSACTION_MESSAGES_MAX: usize = 100;
 
-/// Bytes of messages that the transactions of a connection send, since they are kept until the discharge.
-pub(super) const TRANSACTION_BYTES_MAX: usize = 8 * 1_024 * 1_024;
+/// Bytes of messages that the transactions of all connections keep until their discharge. A connection may keep more
+/// only while it keeps less than is left, so that none takes everything.
+pub(super) const TRANSACTION_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
 /// How long a transaction may take from its declaration to its discharge: Service Bus' own limit.
 pub(super) const TRANSACTION_DEADLINE: Duration = Duration::from_secs(120);

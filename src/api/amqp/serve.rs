@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -53,6 +54,8 @@ pub struct Server {
     pub clock: Clock,
     /// How this process names itself.
     pub container_id: String,
+    /// Bytes that the transactions of all connections keep.
+    pub transaction_bytes: Arc<AtomicUsize>,
     /// Ends all connections.
     pub stop: CancellationToken,
 }
@@ -70,7 +73,7 @@ where
         connection: Connection::new(server.container_id.clone(), now),
         links: HashMap::new(),
         claims: watch::channel(Vec::new()).0,
-        transactions: Transactions::default(),
+        transactions: Transactions::new(Arc::clone(&server.transaction_bytes)),
         commands,
         held: VecDeque::new(),
         takes: Arc::new(Semaphore::new(TAKES_MAX)),
@@ -343,27 +346,24 @@ impl Shell<'_> {
     }
 
     fn attach(&mut self, link: LinkId, attach: &Attach) -> Result<(), AmqpError> {
-        let (address, other) = match attach.role {
-            Role::Sender => match &attach.target {
-                Some(Target::Coordinator) => {
-                    self.coordinate(link);
-                    return Ok(());
-                }
-                Some(Target::Node { address }) => (address.as_deref(), None),
-                None => (None, None),
-            },
-            Role::Receiver => {
+        let (named, other) = match (attach.role, &attach.target) {
+            (Role::Sender, Some(Target::Node { address })) => (address.as_deref(), None),
+            (Role::Sender, Some(Target::Coordinator) | None) => (None, None),
+            (Role::Receiver, to) => {
                 let source = attach.source.as_ref();
-                let to = match &attach.target {
+                let to = match to {
                     Some(Target::Node { address }) => address.clone(),
                     Some(Target::Coordinator) | None => None,
                 };
                 (source.and_then(|source| source.address.as_deref()), to)
             }
         };
-        let parsed = Address::parse(address.unwrap_or_default());
-        let address = parsed.ok_or_else(|| {
-            let named = address.unwrap_or_default();
+        let address = match (attach.role, &attach.target) {
+            (Role::Sender, Some(Target::Coordinator)) => Some(Address::Coordinator),
+            _ => Address::parse(named.unwrap_or_default()),
+        };
+        let address = address.ok_or_else(|| {
+            let named = named.unwrap_or_default();
             let problem = format!("The messaging entity {named:?} could not be found.");
             AmqpError::new(NOT_FOUND, problem)
         })?;
@@ -376,14 +376,15 @@ impl Shell<'_> {
         let end = match (&address, attach.role) {
             (Address::Tokens, Role::Sender) => {
                 self.check_token_links()?;
-                let acceptance = Acceptance {
-                    message_bytes_max: Some(TOKEN_BYTES_MAX),
-                    ..Acceptance::default()
-                };
-                self.connection.accept(link, acceptance);
+                self.connection
+                    .accept(link, Acceptance::up_to(TOKEN_BYTES_MAX));
                 End::Tokens
             }
-            (Address::Coordinator, _) => return Ok(()), // no address is read as it
+            (Address::Coordinator, _) => {
+                self.connection
+                    .accept(link, Acceptance::up_to(COORDINATOR_BYTES_MAX));
+                End::Coordinator
+            }
             (Address::Tokens | Address::Management(_), Role::Receiver) => {
                 self.connection.accept(link, Acceptance::default());
                 let waiting = VecDeque::new();
@@ -493,21 +494,7 @@ impl Shell<'_> {
         self.connection.settle_incoming(link, settled);
     }
 
-    /// Attaches a link to the coordinator of transactions.
-    fn coordinate(&mut self, link: LinkId) {
-        let acceptance = Acceptance {
-            message_bytes_max: Some(COORDINATOR_BYTES_MAX),
-            ..Acceptance::default()
-        };
-        self.connection.accept(link, acceptance);
-        let attached = Link {
-            address: Address::Coordinator,
-            right: None,
-            end: End::Coordinator,
-        };
-        self.links.insert(link, attached);
-    }
-
+    /// Answers what the coordinator of transactions is asked.
     fn on_coordination(&mut self, link: LinkId, arrived: &Arrived) {
         let delivery = arrived.delivery;
         let asked = arrived.request();
@@ -547,7 +534,7 @@ impl Shell<'_> {
         let kept = arrived.messages().and_then(|messages| {
             let to = self.entity(link)?.clone();
             let bytes = arrived.payload.len();
-            self.transactions.send(&transaction, (&to, messages), bytes)
+            self.transactions.send(&transaction, &to, messages, bytes)
         });
         let state = match kept {
             Ok(()) => DeliveryState::Transactional(Transactional {

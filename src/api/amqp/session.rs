@@ -33,6 +33,16 @@ pub(super) struct Acceptance {
     pub(super) properties: Map,
 }
 
+impl Acceptance {
+    /// Of a link over which the peer sends messages of up to so many bytes.
+    pub(super) fn up_to(bytes: u64) -> Self {
+        Self {
+            message_bytes_max: Some(bytes),
+            ..Self::default()
+        }
+    }
+}
+
 /// A message to hand out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Handout {

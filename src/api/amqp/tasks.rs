@@ -136,10 +136,7 @@ pub(super) async fn store_messages(mut task: Task) {
         Ok(sender) => sender,
         Err(error) => return task.refuse(error),
     };
-    task.accept(Acceptance {
-        message_bytes_max: Some(sender.message_bytes_max()),
-        ..Acceptance::default()
-    });
+    task.accept(Acceptance::up_to(sender.message_bytes_max()));
     let mut gathered = Vec::new();
     while task.inbox.recv_many(&mut gathered, TAKE_MAX).await > 0 {
         let arrived = gathered.drain(..).filter_map(arrived).collect();
@@ -179,10 +176,7 @@ pub(super) async fn answer_requests(
     if let Err(error) = task.nodes.open_management(&task.entity).await {
         return task.refuse(error);
     }
-    task.accept(Acceptance {
-        message_bytes_max: Some(message_bytes_max),
-        ..Acceptance::default()
-    });
+    task.accept(Acceptance::up_to(message_bytes_max));
     while let Some(work) = task.inbox.recv().await {
         let Some(request) = arrived(work) else {
             continue;

@@ -1,6 +1,8 @@
 //! The transactions of a connection: what they are to do is kept until they are discharged.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -18,11 +20,12 @@ use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
 
 /// Those that are not discharged yet. What is left when the connection ends was never done.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Transactions {
     open: BTreeMap<u64, Open>,
     last: u64,
-    bytes: usize,
+    /// What all connections keep, these among them.
+    all_bytes: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -36,6 +39,15 @@ struct Open {
 }
 
 impl Transactions {
+    /// None yet.
+    pub(super) fn new(all_bytes: Arc<AtomicUsize>) -> Self {
+        Self {
+            open: BTreeMap::new(),
+            last: 0,
+            all_bytes,
+        }
+    }
+
     /// Begins one. Returns its id.
     pub(super) fn declare(&mut self, now: Timestamp) -> Result<Bytes, AmqpError> {
         if self.open.len() >= TRANSACTIONS_MAX {
@@ -58,7 +70,8 @@ impl Transactions {
     pub(super) fn send(
         &mut self,
         id: &Bytes,
-        (to, messages): (&EntityAddress, Vec<Message>),
+        to: &EntityAddress,
+        messages: Vec<Message>,
         bytes: usize,
     ) -> Result<(), AmqpError> {
         self.note(id, messages.len(), bytes)?;
@@ -84,7 +97,7 @@ impl Transactions {
     pub(super) fn discharge(&mut self, id: &Bytes) -> Result<Transaction, AmqpError> {
         let open = number(id).and_then(|id| self.open.remove(&id));
         let open = open.ok_or_else(unknown)?;
-        self.bytes -= open.bytes;
+        self.free(open.bytes);
         match open.failed {
             None => Ok(open.changes),
             Some(AmqpError { description, .. }) => {
@@ -95,25 +108,43 @@ impl Transactions {
 
     /// Forgets those that have taken too long.
     pub(super) fn tick(&mut self, now: Timestamp) {
+        let before = self.bytes();
         self.open.retain(|_, open| now < open.ends_at);
-        self.bytes = self.open.values().map(|open| open.bytes).sum();
+        self.free(before - self.bytes());
+    }
+
+    fn bytes(&self) -> usize {
+        self.open.values().map(|open| open.bytes).sum()
+    }
+
+    fn free(&self, bytes: usize) {
+        self.all_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes so many bytes of what all connections may keep. Returns whether this one may have them.
+    fn take(&self, bytes: usize) -> bool {
+        let own = self.bytes() + bytes;
+        let take = |all: usize| {
+            let left = TRANSACTION_BYTES_MAX.checked_sub(all + bytes)?;
+            (bytes == 0 || own <= left).then_some(all + bytes)
+        };
+        let order = Ordering::Relaxed;
+        self.all_bytes.fetch_update(order, order, take).is_ok()
     }
 
     /// Counts what is added. If that is too much, the transaction cannot be committed any more.
     fn note(&mut self, id: &Bytes, messages: usize, bytes: usize) -> Result<(), AmqpError> {
-        let all_bytes = self.bytes + bytes;
+        let is_full = self.find(id)?.messages + messages > TRANSACTION_MESSAGES_MAX;
+        let has_room = !is_full && self.take(bytes);
         let open = self.find(id)?;
-        let problem = if open.messages + messages > TRANSACTION_MESSAGES_MAX {
-            format!("a transaction has up to {TRANSACTION_MESSAGES_MAX} messages")
-        } else if all_bytes > TRANSACTION_BYTES_MAX {
-            format!(
-                "the transactions of a connection send up to {TRANSACTION_BYTES_MAX} bytes at once"
-            )
-        } else {
+        if has_room {
             open.messages += messages;
             open.bytes += bytes;
-            self.bytes = all_bytes;
             return Ok(());
+        }
+        let problem = match is_full {
+            true => format!("a transaction has up to {TRANSACTION_MESSAGES_MAX} messages"),
+            false => "too many messages wait for the end of their transactions".to_owned(),
         };
         let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
         open.failed = Some(error.clone());
@@ -123,6 +154,12 @@ impl Transactions {
     fn find(&mut self, id: &Bytes) -> Result<&mut Open, AmqpError> {
         let found = number(id).and_then(|id| self.open.get_mut(&id));
         found.ok_or_else(unknown)
+    }
+}
+
+impl Drop for Transactions {
+    fn drop(&mut self) {
+        self.free(self.bytes());
     }
 }
 
@@ -136,4 +173,41 @@ fn unknown() -> AmqpError {
         "there is no such transaction: it was discharged, or has taken more than {seconds} s"
     );
     AmqpError::new(TRANSACTION_UNKNOWN, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::amqp::address::SubQueue;
+
+    #[test]
+    fn a_connection_keeps_a_share_and_gives_it_back() {
+        let all = Arc::new(AtomicUsize::new(0));
+        let to = EntityAddress {
+            path: "jobs".to_owned(),
+            sub_queue: SubQueue::Active,
+        };
+        let begin = || {
+            let mut own = Transactions::new(Arc::clone(&all));
+            let id = own.declare(Timestamp::from_ms(0)).expect("a transaction");
+            (own, id)
+        };
+        let (mut one, first) = begin();
+        let half = TRANSACTION_BYTES_MAX / 2;
+        assert_eq!(one.send(&first, &to, Vec::new(), half), Ok(()));
+        assert!(one.send(&first, &to, Vec::new(), 1).is_err(), "half of all");
+        let (mut other, second) = begin();
+        assert_eq!(other.send(&second, &to, Vec::new(), half / 2), Ok(()));
+        let rolled_back = one.discharge(&first).map(drop).expect_err("it has failed");
+        assert_eq!(rolled_back.condition, TRANSACTION_ROLLBACK);
+        assert_eq!(all.load(Ordering::Relaxed), half / 2);
+        other.tick(Timestamp::from_ms(0) + TRANSACTION_DEADLINE);
+        assert_eq!(all.load(Ordering::Relaxed), 0);
+        let late = other.discharge(&second).map(drop).expect_err("it is over");
+        assert_eq!(late.condition, TRANSACTION_UNKNOWN);
+        let (mut gone, third) = begin();
+        assert_eq!(gone.send(&third, &to, Vec::new(), 7), Ok(()));
+        drop(gone);
+        assert_eq!(all.load(Ordering::Relaxed), 0);
+    }
 }

@@ -43,7 +43,8 @@ pub enum SettingError {
     #[error("there is no setting {0}")]
     NotFound(String),
     #[error(
-        "{name} changes at a start alone: set it in the configuration file, by {variable} or by {flag}, and restart"
+        "{name} cannot be changed while the server runs: set it in the configuration file, with {variable} or with {flag}, and \
+         restart"
     )]
     AtStart {
         name: &'static str,
@@ -54,7 +55,7 @@ pub enum SettingError {
     Fixed { name: &'static str, place: String },
     #[error("{name} {problem}")]
     Invalid { name: &'static str, problem: String },
-    #[error("{name} is saved, and in force from the next start on: {reason}")]
+    #[error("{name} is saved, but takes effect after a restart: {reason}")]
     Failed { name: &'static str, reason: String },
     #[error(transparent)]
     Store(#[from] StoreError),

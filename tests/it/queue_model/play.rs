@@ -1,55 +1,44 @@
 //! What senders and receivers do, held against the model.
 
 use std::collections::BTreeMap;
-use std::future::ready;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use everpost::broker::{NewMessage, Queue, ReceiveError, ReceiveRequest};
-
 use everpost::base::Timestamp;
-use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
-use everpost::model::delivery::DeliveryId;
+use everpost::broker::{NewMessage, Queue};
+use everpost::model::dead_letter::DeadLetterReason;
 use everpost::model::event::StoredEvent;
-use everpost::model::lease::{
-    Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, SubQueue,
-};
+use everpost::model::lease::{LockToken, SubQueue};
 use everpost::model::name::TopicName;
-use everpost::model::session::{
-    HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
-};
-use everpost::store::{LockSelection, Locked, Peeked};
+use everpost::model::session::HeldSession;
 use everpost::wire::amqp::message::{Message, Properties};
 use everpost::wire::service_bus::message::to_event;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::expected::{Contents, Expected, LOCK, QUEUES, Sessions, give_back, received_in, settle};
+use super::expected::{Contents, Expected, LOCK, QUEUES, Sessions};
 use crate::grid::Grid;
 use crate::sim::dice::Dice;
 
-const SESSIONS: [&str; 3] = ["a", "b", "c"];
-
-/// More than lie in any queue of a play.
-const ALL: usize = 250;
+pub(super) const SESSIONS: [&str; 3] = ["a", "b", "c"];
 
 /// From so many messages in a queue on nobody sends to it.
 const CROWDED: usize = 60;
 
 /// Tokens and sessions that are tried again, although they may be worth nothing.
-const REMEMBERED: usize = 12;
+pub(super) const REMEMBERED: usize = 12;
 
 pub(super) struct Play {
-    seed: u64,
-    dice: Dice,
-    grid: Option<Grid>,
-    sent: u64,
-    contents: [Contents; QUEUES.len()],
-    sessions: Sessions,
+    pub(super) seed: u64,
+    pub(super) dice: Dice,
+    pub(super) grid: Option<Grid>,
+    pub(super) sent: u64,
+    pub(super) contents: [Contents; QUEUES.len()],
+    pub(super) sessions: Sessions,
     /// Until when the queue that detects duplicates remembers an id.
-    remembered: BTreeMap<String, Timestamp>,
-    tokens: Vec<(usize, SubQueue, LockToken)>,
-    held: Vec<HeldSession>,
-    story: Vec<String>,
+    pub(super) remembered: BTreeMap<String, Timestamp>,
+    pub(super) tokens: Vec<(usize, SubQueue, LockToken)>,
+    pub(super) held: Vec<HeldSession>,
+    pub(super) story: Vec<String>,
 }
 
 impl Drop for Play {
@@ -123,24 +112,24 @@ impl Play {
         }
     }
 
-    fn note(&mut self, line: String) {
+    pub(super) fn note(&mut self, line: String) {
         self.story.push(line);
     }
 
-    fn grid(&self) -> &Grid {
+    pub(super) fn grid(&self) -> &Grid {
         self.grid.as_ref().expect("a grid")
     }
 
-    fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         self.grid().clock.now()
     }
 
-    fn queue(&self, at: usize) -> Queue {
+    pub(super) fn queue(&self, at: usize) -> Queue {
         let name = TopicName::custom(QUEUES[at].name).expect("a name");
         self.grid().broker.queue(&name).expect("the queue")
     }
 
-    fn place(name: &str) -> usize {
+    pub(super) fn place(name: &str) -> usize {
         let place = QUEUES.iter().position(|rules| rules.name == name);
         place.expect("a queue")
     }
@@ -228,341 +217,6 @@ impl Play {
         self.contents[at].insert(subject, message);
     }
 
-    async fn receive(&mut self) {
-        let at = *self.dice.pick(&[
-            Self::place("plain"),
-            Self::place("morgue"),
-            Self::place("remembering"),
-        ]);
-        self.receive_from(at, SubQueue::Pending, None).await;
-    }
-
-    async fn receive_dead_letters(&mut self) {
-        let at = *self
-            .dice
-            .pick(&[Self::place("plain"), Self::place("sessions")]);
-        self.receive_from(at, SubQueue::DeadLetters, None).await;
-    }
-
-    /// Some receiver takes what is due. Returns how many it got.
-    async fn receive_from(
-        &mut self,
-        at: usize,
-        queue: SubQueue,
-        session: Option<HeldSession>,
-    ) -> usize {
-        self.check(at).await;
-        let limit = usize::try_from(self.dice.within(1, 4)).expect("small");
-        let now = self.now();
-        let in_session = |each: &Expected| {
-            session
-                .as_ref()
-                .is_none_or(|held| each.session.as_deref() == Some(held.name.as_str()))
-        };
-        let due = self.contents[at]
-            .iter()
-            .filter(|(_, each)| each.is_in(queue) && each.is_due(now) && in_session(each));
-        let mut due: Vec<_> = due
-            .map(|(subject, each)| (each.due_at(), each.number, subject.clone()))
-            .collect();
-        due.sort();
-        let (dying, good): (Vec<_>, Vec<_>) = due
-            .into_iter()
-            .map(|(.., subject)| subject)
-            .partition(|subject| {
-                !self.contents[at][subject]
-                    .ends_for(QUEUES[at], now)
-                    .is_empty()
-            });
-        let got = self
-            .lock(at, queue, LockSelection::Due, limit, session.clone())
-            .await;
-        let got = match (got, &session) {
-            (Ok(got), _) => got,
-            (Err(ReceiveError::Session(SessionError::LockLost)), Some(held)) => {
-                assert!(
-                    !self.sessions.is_held_by(&held.name, held.token, now),
-                    "{held:?} was held"
-                );
-                return 0;
-            }
-            (Err(error), _) => panic!("{error}"),
-        };
-        if let Some(held) = &session {
-            assert!(
-                self.sessions.is_held_by(&held.name, held.token, now),
-                "{held:?} was not held"
-            );
-        }
-        let least = match dying.is_empty() {
-            true => limit.min(good.len()),
-            false => 1.min(good.len()),
-        };
-        let subjects: Vec<_> = got.iter().map(|each| subject_of(&each.event)).collect();
-        assert!(
-            subjects.len() >= least,
-            "{subjects:?} of {good:?}, beside {dying:?}"
-        );
-        assert_eq!(subjects, good[..subjects.len()], "the oldest come first");
-        let until = session.map_or(now + LOCK, |held| self.sessions.locks[&held.name].1);
-        self.hand_out(at, queue, got, until)
-    }
-
-    async fn lock(
-        &mut self,
-        at: usize,
-        queue: SubQueue,
-        which: LockSelection,
-        limit: usize,
-        session: Option<HeldSession>,
-    ) -> Result<Vec<Locked>, ReceiveError> {
-        let subscription = self.queue(at).1.id;
-        let request = ReceiveRequest {
-            of: QueueRef {
-                subscription,
-                queue,
-            },
-            which,
-            limit,
-            lock: LOCK,
-            session,
-        };
-        self.grid().broker.receive(&request).await
-    }
-
-    fn hand_out(
-        &mut self,
-        at: usize,
-        queue: SubQueue,
-        got: Vec<Locked>,
-        until: Timestamp,
-    ) -> usize {
-        let count = got.len();
-        for each in got {
-            let subject = subject_of(&each.event);
-            self.note(format!("{} {queue:?} hands out {subject}", QUEUES[at].name));
-            let message = self.contents[at].get_mut(&subject).expect("it lies there");
-            assert_eq!(
-                each.delivery.attempts, message.attempts,
-                "deliveries of {subject}"
-            );
-            assert_eq!(each.until, until, "lock of {subject}");
-            message.lock_for(each.token, until);
-            self.tokens.push((at, queue, each.token));
-        }
-        count
-    }
-
-    async fn receive_deferred(&mut self) {
-        let at = self.dice.index(3);
-        self.check(at).await;
-        let now = self.now();
-        let numbers: Vec<_> = self.contents[at]
-            .values()
-            .filter_map(|each| each.number)
-            .collect();
-        if numbers.is_empty() {
-            return;
-        }
-        let wanted = *self.dice.pick(&numbers);
-        let session = match QUEUES[at].has_sessions {
-            false => None,
-            true if self.held.is_empty() => return,
-            true => Some(self.dice.pick(&self.held).clone()),
-        };
-        let (locks, name) = (
-            &self.sessions,
-            session.as_ref().map(|held| held.name.as_str()),
-        );
-        let is_lost = session
-            .as_ref()
-            .is_some_and(|held| !locks.is_held_by(&held.name, held.token, now));
-        let wished = self.contents[at].iter().filter(|(_, each)| {
-            let is_there = each.number == Some(wanted) && each.deferred && each.dead.is_none();
-            is_there && !each.is_held(now) && (name.is_none() || each.session.as_deref() == name)
-        });
-        let wished: Vec<_> = wished.map(|(subject, _)| subject.clone()).collect();
-        let which = LockSelection::Deferred(vec![wanted]);
-        let got = self
-            .lock(at, SubQueue::Pending, which, 1, session.clone())
-            .await;
-        let Ok(got) = got else {
-            assert!(is_lost, "{got:?}");
-            return;
-        };
-        assert!(!is_lost, "{session:?} is lost");
-        let subjects: Vec<_> = got.iter().map(|each| subject_of(&each.event)).collect();
-        assert_eq!(subjects, wished, "the deferred message {wanted:?}");
-        let until = session.map_or(now + LOCK, |held| self.sessions.locks[&held.name].1);
-        self.hand_out(at, SubQueue::Pending, got, until);
-    }
-
-    async fn settle(&mut self) {
-        if self.tokens.is_empty() {
-            return self.receive().await;
-        }
-        let newest = self.tokens.len().saturating_sub(REMEMBERED);
-        let (at, queue, token) = *self.dice.pick(&self.tokens[newest..]);
-        let disposition = match self.dice.weighted(&[30, 25, 10, 10, 15, 10]) {
-            0 => Disposition::Complete,
-            1 => Disposition::Abandon,
-            2 => Disposition::Uncount,
-            3 if queue == SubQueue::Pending => Disposition::Defer,
-            4 => Disposition::DeadLetter(DeadLetterDetails::default().into()),
-            5 if !QUEUES[at].has_sessions => Disposition::Renew {
-                lock_for: LOCK,
-                within: None,
-            },
-            _ => Disposition::Abandon,
-        };
-        let now = self.now();
-        let expected = settle(&mut self.contents[at], token, &disposition, now);
-        let subscription = self.queue(at).1.id;
-        let change = LockChange {
-            token,
-            of: LockOf::any_of(QueueRef {
-                subscription,
-                queue,
-            }),
-            disposition: disposition.clone(),
-            properties: Vec::new(),
-        };
-        let settled = self.grid().broker.settle_locks(vec![change], None).await;
-        let settled: Result<(), LockError> = settled.expect("an answer").remove(0).map(drop);
-        self.note(format!(
-            "{disposition:?} of {token} in {} comes to {settled:?}",
-            QUEUES[at].name
-        ));
-        assert_eq!(settled, expected, "{disposition:?}");
-    }
-
-    async fn accept_session(&mut self) {
-        let at = Self::place("sessions");
-        let (now, (_, queue)) = (self.now(), self.queue(at));
-        let which = match self.dice.percent(50) {
-            true => SessionSelection::Next,
-            false => SessionSelection::Named((*self.dice.pick(&SESSIONS)).to_owned()),
-        };
-        let accepted = self
-            .grid()
-            .broker
-            .accept_session(&queue, &which, ready(()))
-            .await;
-        self.note(format!("{which:?}: {accepted:?}"));
-        let free = |name: &str, dying_too: bool| {
-            !self.sessions.is_held(name, now)
-                && self.contents[at].values().any(|each| {
-                    let is_dying = !each.ends_for(QUEUES[at], now).is_empty();
-                    let is_there = each.dead.is_none() && each.session.as_deref() == Some(name);
-                    is_there && each.is_due(now) && (dying_too || !is_dying)
-                })
-        };
-        match (&which, &accepted) {
-            (SessionSelection::Named(name), Ok(held)) => {
-                assert!(
-                    held.name == *name && !self.sessions.is_held(name, now),
-                    "{held:?}"
-                );
-            }
-            (SessionSelection::Named(name), Err(error)) => {
-                assert_eq!(*error, SessionError::Held.into());
-                assert!(self.sessions.is_held(name, now), "{name} is free");
-            }
-            (SessionSelection::Next, Ok(held)) => assert!(free(&held.name, true), "{held:?}"),
-            (SessionSelection::Next, Err(error)) => {
-                assert_eq!(*error, SessionError::NoneFree.into());
-                assert!(
-                    !SESSIONS.iter().any(|name| free(name, false)),
-                    "a session is free"
-                );
-            }
-        }
-        let Ok(held) = accepted else { return };
-        assert_eq!(held.until, now + LOCK);
-        give_back(&mut self.contents[at], &held.name, true);
-        self.sessions
-            .locks
-            .insert(held.name.clone(), (held.token, held.until));
-        self.held.push(held);
-        let forgotten = self.held.len().saturating_sub(REMEMBERED);
-        self.held.drain(..forgotten);
-    }
-
-    async fn use_session(&mut self) {
-        let at = Self::place("sessions");
-        if self.held.is_empty() {
-            return self.accept_session().await;
-        }
-        let held = self.dice.pick(&self.held).clone();
-        let (now, name) = (self.now(), held.name.clone());
-        let is_held = self.sessions.is_held_by(&name, held.token, now);
-        let lost = || ReceiveError::from(SessionError::LockLost);
-        let change = match self.dice.weighted(&[40, 15, 10, 10, 5, 10, 5]) {
-            0 => {
-                self.receive_from(at, SubQueue::Pending, Some(held)).await;
-                return;
-            }
-            1 => {
-                let renewed = self
-                    .grid()
-                    .broker
-                    .renew_session(&self.queue(at).1, held.clone())
-                    .await;
-                let expected = HeldSession {
-                    until: now + LOCK,
-                    ..held.clone()
-                };
-                assert_eq!(renewed, is_held.then_some(expected).ok_or_else(lost));
-                if is_held {
-                    self.sessions
-                        .locks
-                        .insert(name.clone(), (held.token, now + LOCK));
-                    for message in received_in(&mut self.contents[at], &name) {
-                        message.lock = message.lock.map(|(token, _)| (token, now + LOCK));
-                    }
-                }
-                return;
-            }
-            2 => SessionChange::ReadState,
-            3 => SessionChange::SetState(Some(vec![7; self.dice.index(9)])),
-            4 => SessionChange::SetState(None),
-            5 => SessionChange::Release,
-            _ => SessionChange::Abandon,
-        };
-        let answer = self
-            .grid()
-            .broker
-            .change_session(held.clone(), change.clone())
-            .await;
-        self.note(format!("{change:?} of {held:?}: {answer:?}"));
-        let expected = match change {
-            SessionChange::ReadState => {
-                SessionAnswer::State(self.sessions.states.get(&name).cloned())
-            }
-            SessionChange::SetState(_)
-            | SessionChange::Release
-            | SessionChange::Abandon
-            | SessionChange::Renew { .. } => SessionAnswer::Done,
-        };
-        assert_eq!(answer, is_held.then_some(expected).ok_or_else(lost));
-        if !is_held {
-            return;
-        }
-        match change {
-            SessionChange::SetState(Some(state)) => drop(self.sessions.states.insert(name, state)),
-            SessionChange::SetState(None) => drop(self.sessions.states.remove(&name)),
-            SessionChange::Release | SessionChange::Abandon => {
-                give_back(
-                    &mut self.contents[at],
-                    &name,
-                    change == SessionChange::Abandon,
-                );
-                self.sessions.locks.remove(&name);
-            }
-            SessionChange::ReadState | SessionChange::Renew { .. } => {}
-        }
-    }
-
     async fn cancel(&mut self) {
         let at = self.dice.index(QUEUES.len());
         self.check(at).await;
@@ -589,7 +243,7 @@ impl Play {
         }
     }
 
-    fn pass(&mut self) {
+    pub(super) fn pass(&mut self) {
         let seconds = self.dice.within(1, 25);
         self.note(format!("{seconds} s pass"));
         self.grid().pass(Duration::from_secs(seconds));
@@ -650,117 +304,8 @@ impl Play {
             assert_eq!(left.count(), 0, "{} is not empty", rules.name);
         }
     }
-
-    async fn check_all(&mut self) {
-        for at in 0..QUEUES.len() {
-            self.check(at).await;
-        }
-    }
-
-    /// What lies in a queue is what ought to.
-    async fn check(&mut self, at: usize) {
-        let (rules, now) = (QUEUES[at], self.now());
-        let pending = self.peek(at, SubQueue::Pending).await;
-        let mut dead = self.peek(at, SubQueue::DeadLetters).await;
-        let mut expected = std::mem::take(&mut self.contents[at]);
-        let numbers: Vec<_> = pending.iter().map(|each| each.delivery.id).collect();
-        assert!(numbers.is_sorted(), "{numbers:?}");
-        let mut lies = Contents::new();
-        for each in pending {
-            let subject = subject_of(&each.event);
-            let message = expected.remove(&subject);
-            let mut message = message.unwrap_or_else(|| panic!("{subject} is in {}", rules.name));
-            assert_eq!(message.dead, None, "{subject} is in {}", rules.name);
-            assert_eq!(
-                each.delivery.attempts, message.attempts,
-                "deliveries of {subject}"
-            );
-            assert_eq!(each.deferred, message.deferred, "{subject}");
-            let until = message
-                .lock
-                .filter(|(_, until)| now < *until)
-                .map(|(_, until)| until);
-            assert_eq!(
-                each.locked_until.filter(|until| now < *until),
-                until,
-                "{subject}"
-            );
-            learn(&mut message, each.delivery.id, &subject);
-            lies.insert(subject, message);
-        }
-        dead.sort_by_key(|each| each.delivery.id);
-        for each in dead {
-            let subject = subject_of(&each.event);
-            let message = expected.remove(&subject);
-            let mut message =
-                message.unwrap_or_else(|| panic!("{subject} is dead in {}", rules.name));
-            let found = each.dead_letter.expect("a dead letter");
-            let mut reasons = message.ends_for(rules, now);
-            reasons.extend(message.dead);
-            assert!(
-                reasons.contains(&found.reason),
-                "{subject}: {found:?} for {reasons:?}"
-            );
-            if message.dead.is_none() {
-                (message.dead, message.place, message.lock) = (Some(found.reason), found.at, None);
-            }
-            learn(&mut message, each.delivery.id, &subject);
-            lies.insert(subject, message);
-        }
-        for (subject, message) in expected {
-            let is_expired = message
-                .ends_for(rules, now)
-                .contains(&DeadLetterReason::TimeToLiveExceeded);
-            assert!(
-                is_expired && !rules.keeps_expired,
-                "{subject} is lost: {message:?}"
-            );
-        }
-        self.contents[at] = lies;
-        self.check_counts(at).await;
-    }
-
-    async fn check_counts(&self, at: usize) {
-        let path = format!("/queues/{}", QUEUES[at].name);
-        let shown = self
-            .grid()
-            .manage(Method::GET, &path, Value::Null)
-            .await
-            .json();
-        let counts = &shown["properties"]["countDetails"];
-        let dead = self.contents[at]
-            .values()
-            .filter(|each| each.dead.is_some())
-            .count();
-        assert_eq!(
-            counts["deadLetterMessageCount"], dead,
-            "{}",
-            QUEUES[at].name
-        );
-        assert_eq!(
-            shown["properties"]["messageCount"],
-            self.contents[at].len(),
-            "{}",
-            QUEUES[at].name
-        );
-    }
-
-    async fn peek(&self, at: usize, queue: SubQueue) -> Vec<Peeked> {
-        let subscription = self.queue(at).1.id;
-        let of = QueueRef {
-            subscription,
-            queue,
-        };
-        let peeked = self.grid().broker.peek(of, None, DeliveryId(0), ALL).await;
-        peeked.expect("an answer")
-    }
 }
 
-fn learn(message: &mut Expected, number: DeliveryId, subject: &str) {
-    let known = *message.number.get_or_insert(number);
-    assert_eq!(known, number, "the number of {subject}");
-}
-
-fn subject_of(event: &StoredEvent) -> String {
+pub(super) fn subject_of(event: &StoredEvent) -> String {
     event.event.subject.clone().expect("a subject")
 }

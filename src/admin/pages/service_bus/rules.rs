@@ -219,8 +219,8 @@ fn line(name: &str, value: &Value) -> String {
 pub(crate) async fn ask_to_delete_rule(call: Call<BusRule>) -> PageResult<Question> {
     let of = call.of.of.name();
     Ok(Question::new(format!("Delete rule {}?", call.of.name()))
-        .would(format!("{of} would get no more messages because of it."))
-        .would("Messages that are there already would stay."))
+        .would(format!("{of} gets no more messages because of it."))
+        .would("Messages that are there already stay."))
 }
 
 pub(crate) async fn delete_rule(call: Call<BusRule>) -> PageResult<Flash> {

@@ -199,6 +199,7 @@ impl Client {
             }),
             clock,
             container_id: "server".to_owned(),
+            transaction_bytes: Arc::default(),
             stop: stop.clone(),
         };
         let serving = tokio::spawn(async move { serve(theirs, CLIENT, &server).await });
