@@ -26,7 +26,7 @@ mod websocket;
 
 pub use claims::Claims;
 pub(super) use entities::{Entities, no_queue};
-pub use nodes::{Nodes, Receiver, ReceiverRequest, Sender, Taken, Transaction};
+pub use nodes::{Nodes, Receiver, ReceiverRequest, Sender, Storing, Taken, Transaction};
 pub(super) use queue::Queue;
 pub use serve::{Server, serve};
 pub(super) use topic::ToTopic;

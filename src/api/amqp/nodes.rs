@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -69,15 +70,18 @@ pub struct ReceiverRequest {
     pub session_wait: Option<Duration>,
 }
 
+/// Stores what was accepted, from its first poll on. Ready when it is durable.
+pub type Storing = BoxFuture<'static, Result<(), AmqpError>>;
+
 /// An entity that a client sends to.
 #[async_trait]
 pub trait Sender: Send + Sync {
     /// Bytes of a message or batch, as the client is told.
     fn message_bytes_max(&self) -> u64;
 
-    /// Stores messages. Each element is stored whole or not at all, and has its own result, in the same order.
-    /// Runs to its end even if the client is gone.
-    async fn send(&self, batches: Vec<Vec<Message>>) -> Vec<Result<(), AmqpError>>;
+    /// Accepts messages, which are stored whole or not at all, in the order in which they were accepted. What is stored
+    /// runs to its end even if the client is gone.
+    async fn send(&self, messages: Vec<Message>) -> Result<Storing, AmqpError>;
 }
 
 /// An entity that a client receives from.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt, OptionFuture};
+use futures_util::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -128,6 +130,19 @@ impl Task {
     fn refuse(&self, error: AmqpError) {
         self.say(Command::Refuse(self.link, error));
     }
+
+    /// Settles the `first` message that was stored, and those that were stored with it.
+    fn settle_incoming(
+        &self,
+        first: Settled,
+        storing: &mut FuturesOrdered<BoxFuture<'static, Settled>>,
+    ) {
+        let mut settled = vec![first];
+        while let Some(Some(next)) = storing.next().now_or_never() {
+            settled.push(next);
+        }
+        self.say(Command::SettleIncoming(self.link, settled));
+    }
 }
 
 /// Stores what a client sends.
@@ -137,33 +152,47 @@ pub(super) async fn store_messages(mut task: Task) {
         Err(error) => return task.refuse(error),
     };
     task.accept(Acceptance::up_to(sender.message_bytes_max()));
+    // As many as the client has credit for are being stored at once, so that neither waits for the other.
+    let mut storing = FuturesOrdered::new();
     let mut gathered = Vec::new();
-    while task.inbox.recv_many(&mut gathered, TAKE_MAX).await > 0 {
-        let arrived = gathered.drain(..).filter_map(arrived).collect();
-        let settled = store(&*sender, arrived).await;
-        task.say(Command::SettleIncoming(task.link, settled));
+    loop {
+        tokio::select! {
+            biased;
+            count = task.inbox.recv_many(&mut gathered, TAKE_MAX) => {
+                if count == 0 {
+                    break;
+                }
+                for each in gathered.drain(..).filter_map(arrived) {
+                    storing.push_back(begin_to_store(&*sender, each).await);
+                }
+            }
+            Some(first) = storing.next() => task.settle_incoming(first, &mut storing),
+        }
+    }
+    while let Some(first) = storing.next().await {
+        task.settle_incoming(first, &mut storing);
     }
 }
 
-async fn store(sender: &dyn Sender, arrived: Vec<Arrived>) -> Vec<(u32, DeliveryState)> {
-    let (mut settled, mut deliveries, mut batches) = (Vec::new(), Vec::new(), Vec::new());
-    for each in arrived {
-        match each.messages() {
-            Ok(batch) => {
-                deliveries.push(each.delivery);
-                batches.push(batch);
-            }
-            Err(error) => settled.push((each.delivery, DeliveryState::Rejected(Some(error)))),
-        }
-    }
-    let results = sender.send(batches).await;
-    let states = results.into_iter().map(|result| match result {
-        Ok(()) => DeliveryState::Accepted,
-        Err(error) => DeliveryState::Rejected(Some(error)),
-    });
-    settled.extend(deliveries.into_iter().zip(states));
-    settled.sort_by_key(|(delivery, _)| *delivery);
-    settled
+/// What became of a message that the client has sent.
+type Settled = (u32, DeliveryState);
+
+async fn begin_to_store(sender: &dyn Sender, arrived: Arrived) -> BoxFuture<'static, Settled> {
+    let begun = match arrived.messages() {
+        Ok(messages) => sender.send(messages).await,
+        Err(error) => Err(error),
+    };
+    Box::pin(async move {
+        let stored = match begun {
+            Ok(storing) => storing.await,
+            Err(error) => Err(error),
+        };
+        let state = match stored {
+            Ok(()) => DeliveryState::Accepted,
+            Err(error) => DeliveryState::Rejected(Some(error)),
+        };
+        (arrived.delivery, state)
+    })
 }
 
 /// Answers a client's requests about an entity.
@@ -246,10 +275,12 @@ pub(super) async fn hand_out(
             Some(_) => SESSION_MESSAGES_HELD_MAX,
             None => UNSETTLED_MAX,
         },
-        receiver,
+        receiver: receiver.into(),
         settled,
         credit,
         takes,
+        taking: None,
+        settling: FuturesUnordered::new(),
         limit: 0,
         sent: 0,
         unsettled: 0,
@@ -259,6 +290,7 @@ pub(super) async fn hand_out(
         let link = handing.task.link;
         handing.task.say(Command::Detach(link, error));
     }
+    while handing.settling.next().await.is_some() {}
     handing.receiver.close(handing.is_detached).await;
 }
 
@@ -281,11 +313,14 @@ fn acceptance(receiver: &dyn Receiver) -> Acceptance {
 
 struct HandingOut {
     task: Task,
-    receiver: Box<dyn Receiver>,
+    receiver: Arc<dyn Receiver>,
     /// The client settles nothing: messages are gone once they are handed out.
     settled: bool,
     credit: watch::Receiver<Credit>,
     takes: Arc<Semaphore>,
+    /// Messages that are on their way to the client. Meanwhile others are settled, so that neither waits for the other.
+    taking: Option<BoxFuture<'static, Result<HandedOut, AmqpError>>>,
+    settling: FuturesUnordered<BoxFuture<'static, ()>>,
     /// The serial number of the last message that the client takes.
     limit: u32,
     /// That of the last message that was handed out, or given up by draining.
@@ -297,36 +332,48 @@ struct HandingOut {
     is_detached: bool,
 }
 
+/// What became of messages that were taken.
+#[derive(Default)]
+struct HandedOut {
+    delivered: usize,
+    /// Those that there was no credit for any more.
+    returned: Vec<Handout>,
+}
+
 impl HandingOut {
     /// Until the link is gone.
     async fn run(&mut self) -> Result<(), AmqpError> {
         let mut gathered = Vec::new();
         self.credit.mark_changed(); // what came before there was a receiver
         loop {
-            let wanted = self.wanted();
+            let may_take = self.taking.is_none() && self.wanted() > 0;
+            let taking = OptionFuture::from(self.taking.as_mut());
             tokio::select! {
-                biased;
+                biased; // what was handed out is counted before it is settled
+                Some(handed_out) = taking => self.handed_out(handed_out?),
                 count = self.task.inbox.recv_many(&mut gathered, TAKE_MAX) => {
                     if count == 0 {
-                        return Ok(());
+                        break;
                     }
-                    self.settle(gathered.drain(..)).await;
+                    self.settle(gathered.drain(..));
                 }
+                Some(()) = self.settling.next() => {}
                 changed = self.credit.changed() => {
                     if changed.is_err() {
-                        return Ok(());
+                        break;
                     }
                     self.limit = self.credit.borrow_and_update().limit;
                     if self.credit.borrow().drain {
                         self.drain().await?;
                     }
                 }
-                arrival = self.receiver.arrival(), if wanted > 0 => {
+                arrival = self.receiver.arrival(), if may_take => {
                     arrival?;
-                    self.take(wanted).await?;
+                    self.begin_to_take();
                 }
             }
         }
+        self.finish_taking().await.map(drop)
     }
 
     /// How many messages the client takes.
@@ -344,9 +391,10 @@ impl HandingOut {
 
     /// Hands out what is there, and tells the client that this was all.
     async fn drain(&mut self) -> Result<(), AmqpError> {
-        loop {
-            let wanted = self.wanted();
-            if wanted == 0 || self.take(wanted).await? == 0 {
+        self.finish_taking().await?;
+        while self.wanted() > 0 {
+            self.begin_to_take();
+            if self.finish_taking().await? == 0 {
                 break;
             }
         }
@@ -355,45 +403,66 @@ impl HandingOut {
         Ok(())
     }
 
-    /// Takes messages and hands them out. Returns how many.
-    async fn take(&mut self, limit: usize) -> Result<usize, AmqpError> {
-        let takes = Arc::clone(&self.takes);
-        let Ok(_permit) = takes.acquire().await else {
+    /// Takes messages and hands them out, one time after the other.
+    fn begin_to_take(&mut self) {
+        let (receiver, takes) = (Arc::clone(&self.receiver), Arc::clone(&self.takes));
+        let (link, commands) = (self.task.link, self.task.commands.clone());
+        let (limit, settled) = (self.wanted(), self.settled);
+        let take = async move {
+            let Ok(_permit) = takes.acquire().await else {
+                return Ok(HandedOut::default());
+            };
+            let taken = receiver.take(limit).await?;
+            let count = taken.len();
+            if count == 0 {
+                return Ok(HandedOut::default());
+            }
+            let messages = taken.into_iter().map(|each| handout(each, settled));
+            let (undelivered, returned) = oneshot::channel();
+            // Of a connection that is gone nothing is known; what it took is locked until its time.
+            let _ = commands.send(Command::Deliver(Deliver {
+                link,
+                messages: messages.collect(),
+                undelivered,
+            }));
+            let returned = returned.await.unwrap_or_default();
+            Ok(HandedOut {
+                delivered: count - returned.len(),
+                returned,
+            })
+        };
+        self.taking = Some(take.boxed());
+    }
+
+    /// Waits for what is on its way to the client. Returns how many messages it was.
+    async fn finish_taking(&mut self) -> Result<usize, AmqpError> {
+        let Some(taking) = &mut self.taking else {
             return Ok(0);
         };
-        let taken = self.receiver.take(limit).await?;
-        let count = taken.len();
-        if count == 0 {
-            return Ok(0);
-        }
-        let messages = taken.into_iter().map(|each| handout(each, self.settled));
-        let (undelivered, returned) = oneshot::channel();
-        let deliver = Deliver {
-            link: self.task.link,
-            messages: messages.collect(),
-            undelivered,
-        };
-        self.task.say(Command::Deliver(deliver));
-        // Of a connection that is gone nothing is known; what it took is locked until its time.
-        let returned = returned.await.unwrap_or_default();
-        let delivered = count - returned.len();
-        self.sent = self.sent.wrapping_add(delivered as u32);
-        if !self.settled {
-            self.unsettled += delivered;
-            self.release(returned).await;
-        }
+        let handed_out = taking.await?;
+        let delivered = handed_out.delivered;
+        self.handed_out(handed_out);
         Ok(delivered)
     }
 
-    async fn release(&self, messages: Vec<Handout>) {
-        let tokens = messages.iter().filter_map(|each| token(&each.tag));
-        let locks: Vec<_> = tokens.map(|token| (token, Outcome::Release)).collect();
+    fn handed_out(&mut self, handed_out: HandedOut) {
+        self.taking = None;
+        self.sent = self.sent.wrapping_add(handed_out.delivered as u32);
+        if self.settled {
+            return;
+        }
+        self.unsettled += handed_out.delivered;
+        let returned = handed_out.returned.iter();
+        let locks = returned.filter_map(|each| Some((token(&each.tag)?, Outcome::Release)));
+        let locks: Vec<_> = locks.collect();
         if !locks.is_empty() {
-            self.receiver.settle(locks).await;
+            let receiver = Arc::clone(&self.receiver);
+            let release = async move { drop(receiver.settle(locks).await) };
+            self.settling.push(release.boxed());
         }
     }
 
-    async fn settle(&mut self, gathered: impl Iterator<Item = Work>) {
+    fn settle(&mut self, gathered: impl Iterator<Item = Work>) {
         let (mut locks, mut answers) = (Vec::new(), Vec::new());
         for work in gathered {
             let (deliveries, outcome, answer) = match work {
@@ -419,19 +488,26 @@ impl HandingOut {
                 }
             }
         }
+        if locks.is_empty() {
+            return;
+        }
         self.unsettled = self.unsettled.saturating_sub(locks.len());
-        let results = self.receiver.settle(locks).await;
-        let answers = answers.into_iter().zip(results);
-        let answers = answers.filter_map(|(answer, result)| {
-            let (delivery, confirmation) = answer?;
-            Some(match result {
-                Ok(()) => (delivery, confirmation),
-                Err(error) => (delivery, DeliveryState::Rejected(Some(error))),
-            })
-        });
-        let answers = answers.collect();
-        self.task
-            .say(Command::SettleOutgoing(self.task.link, answers));
+        let (link, commands) = (self.task.link, self.task.commands.clone());
+        let receiver = Arc::clone(&self.receiver);
+        let settle = async move {
+            let results = receiver.settle(locks).await;
+            let answers = answers.into_iter().zip(results);
+            let answers = answers.filter_map(|(answer, result)| {
+                let (delivery, confirmation) = answer?;
+                Some(match result {
+                    Ok(()) => (delivery, confirmation),
+                    Err(error) => (delivery, DeliveryState::Rejected(Some(error))),
+                })
+            });
+            // A connection that is gone needs no answer.
+            let _ = commands.send(Command::SettleOutgoing(link, answers.collect()));
+        };
+        self.settling.push(settle.boxed());
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
+use futures_util::future::FutureExt;
 
 use crate::api::ApiState;
-use crate::api::amqp::nodes::Sender;
+use crate::api::amqp::nodes::{Sender, Storing};
 use crate::base::Timestamp;
 use crate::broker::{NewMessage, PublishError};
 use crate::model::delivery::DeliveryId;
@@ -96,11 +96,11 @@ impl Sender for ToTopic {
         MESSAGE_BYTES_MAX
     }
 
-    async fn send(&self, batches: Vec<Vec<Message>>) -> Vec<Result<(), AmqpError>> {
-        // At once, so that they share a flush of the disk.
-        let sent = batches.into_iter().map(|batch| self.store(batch));
-        let sent = join_all(sent).await.into_iter();
-        sent.map(|each| each.map(drop)).collect()
+    async fn send(&self, messages: Vec<Message>) -> Result<Storing, AmqpError> {
+        let (topic, new) = self.checked(messages)?;
+        let begun = self.state.broker.begin_to_send(&topic, new).await;
+        let storing = begun.map_err(|error| unsent(&error))?;
+        Ok(async { storing.await.map(drop).map_err(|error| unsent(&error)) }.boxed())
     }
 }
 

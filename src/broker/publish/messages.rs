@@ -7,7 +7,7 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::manage::target;
 use crate::broker::publish::{Arrival, PublishError};
-use crate::model::audit::{AuditAction, AuditEntry, Caller};
+use crate::model::audit::{AuditAction, Caller};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::Event;
@@ -100,7 +100,18 @@ impl Broker {
         topic: &Arc<TopicEntry>,
         messages: Vec<NewMessage>,
     ) -> Result<Vec<DeliveryId>, PublishError> {
-        self.accept_messages(topic, messages, None).await
+        self.begin_to_send(topic, messages).await?.await
+    }
+
+    /// Accepts messages after those that were accepted before; the future stores them, from its first poll on.
+    pub async fn begin_to_send(
+        &self,
+        topic: &Arc<TopicEntry>,
+        messages: Vec<NewMessage>,
+    ) -> Result<impl Future<Output = Result<Vec<DeliveryId>, PublishError>> + use<>, PublishError>
+    {
+        let accepted = self.accepted(topic, messages).await?;
+        Ok(self.clone().store_messages(Arc::clone(topic), accepted))
     }
 
     /// The same for a message to a queue or a Service Bus topic that somebody has typed.
@@ -111,19 +122,20 @@ impl Broker {
         message: NewMessage,
     ) -> Result<(), PublishError> {
         let audit = by.did(AuditAction::SendMessage, target(topic));
-        let sent = self.accept_messages(topic, vec![message], Some(audit));
-        sent.await.map(drop)
+        let accepted = AppendRequest {
+            audit: Some(audit),
+            ..self.accepted(topic, vec![message]).await?
+        };
+        let stored = self.clone().store_messages(Arc::clone(topic), accepted);
+        stored.await.map(drop)
     }
 
-    async fn accept_messages(
-        &self,
-        topic: &Arc<TopicEntry>,
-        messages: Vec<NewMessage>,
-        audit: Option<AuditEntry>,
+    async fn store_messages(
+        self,
+        topic: Arc<TopicEntry>,
+        accepted: AppendRequest,
     ) -> Result<Vec<DeliveryId>, PublishError> {
-        let accepted = self.accepted(topic, messages).await?;
-        let accepted = AppendRequest { audit, ..accepted };
-        match self.store_accepted(topic, accepted).await? {
+        match self.store_accepted(&topic, accepted).await? {
             Appended::Repeated => Ok(Vec::new()),
             Appended::Stored { deliveries, .. } => Ok(deliveries),
         }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::FutureExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
@@ -14,7 +15,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::api::amqp::{
-    Claims, Nodes, Receiver, ReceiverRequest, Sender, Server, Taken, Transaction, serve,
+    Claims, Nodes, Receiver, ReceiverRequest, Sender, Server, Storing, Taken, Transaction, serve,
 };
 use crate::base::Clock;
 use crate::model::access::Secret;
@@ -43,10 +44,14 @@ struct State {
     clock: Clock,
     /// Messages that may be committed.
     commits: Semaphore,
+    /// Messages that are being stored, or were.
+    begun: Mutex<usize>,
     stored: Mutex<Vec<Message>>,
     waiting: Mutex<VecDeque<Uuid>>,
     arrived: Notify,
     taken: Mutex<usize>,
+    /// Requests to settle that may end.
+    settles: Semaphore,
     settled: Mutex<Vec<(Uuid, Outcome)>>,
     /// Whether the client left in order, for each receiver that was closed.
     closed: Mutex<Vec<bool>>,
@@ -111,21 +116,15 @@ impl Sender for Fake {
         100_000
     }
 
-    async fn send(&self, batches: Vec<Vec<Message>>) -> Vec<Result<(), AmqpError>> {
-        let count = u32::try_from(batches.len()).expect("a small number");
-        self.0
-            .commits
-            .acquire_many(count)
-            .await
-            .expect("open")
-            .forget();
-        let results = batches.iter().map(|_| Ok(())).collect();
-        self.0
-            .stored
-            .lock()
-            .unwrap()
-            .extend(batches.into_iter().flatten());
-        results
+    async fn send(&self, messages: Vec<Message>) -> Result<Storing, AmqpError> {
+        let node = self.clone();
+        let storing = async move {
+            *node.0.begun.lock().unwrap() += messages.len();
+            node.0.commits.acquire().await.expect("open").forget();
+            node.0.stored.lock().unwrap().extend(messages);
+            Ok(())
+        };
+        Ok(storing.boxed())
     }
 }
 
@@ -160,6 +159,7 @@ impl Receiver for Fake {
             false => Ok(()),
         });
         let results = results.collect();
+        self.0.settles.acquire().await.expect("open").forget();
         self.0.settled.lock().unwrap().extend(locks);
         results
     }
@@ -184,10 +184,12 @@ impl Client {
         let state = Arc::new(State {
             clock: clock.clone(),
             commits: Semaphore::new(0),
+            begun: Mutex::default(),
             stored: Mutex::default(),
             waiting: Mutex::default(),
             arrived: Notify::new(),
             taken: Mutex::default(),
+            settles: Semaphore::new(100),
             settled: Mutex::default(),
             closed: Mutex::default(),
         });
@@ -425,6 +427,54 @@ async fn receivers_get_locks_and_settle_them() {
     let mut closed = client.state.closed.lock().unwrap().clone();
     closed.sort_unstable();
     assert_eq!(closed, [false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_message_waits_until_the_one_before_is_stored() {
+    let mut client = Client::authorized("all").await;
+    client.attach(0, Role::Sender).await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    assert!(matches!(client.next().await, Some(Performative::Flow(_))));
+    let message = Message::of(&Properties::default(), Map::new(), "x".into()).to_bytes();
+    for id in 0..2 {
+        let transfer = transfer(0, id, message.clone());
+        client.send(&Performative::Transfer(transfer)).await;
+        assert!(client.is_quiet().await, "nothing is stored yet");
+    }
+    assert_eq!(*client.state.begun.lock().unwrap(), 2);
+    client.state.commits.add_permits(1);
+    let Some(Performative::Disposition(first)) = client.next().await else {
+        panic!("a disposition");
+    };
+    assert_eq!((first.first, first.last.unwrap_or(0)), (0, 0));
+    // What was begun is stored even if the client leaves.
+    drop(client.stream);
+    client.state.commits.add_permits(1);
+    client.serving.await.expect("served");
+    assert_eq!(client.state.stored.lock().unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_are_handed_out_while_others_are_being_settled() {
+    let mut client = Client::authorized("listen").await;
+    client.state.settles.forget_permits(100);
+    client.attach(0, Role::Receiver).await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    client.send(&grant(0, 0, 2)).await;
+    for number in 0..2 {
+        client.offer([Uuid::from_u128(number)]);
+        let Some(Performative::Transfer(transfer)) = client.next().await else {
+            panic!("a transfer");
+        };
+        let id = transfer.delivery_id.expect("an id");
+        let accepted = disposition(id, id, DeliveryState::Accepted);
+        client.send(&accepted).await;
+        assert!(client.is_quiet().await, "nothing is settled yet");
+    }
+    drop(client.stream);
+    client.state.settles.add_permits(2);
+    client.serving.await.expect("served");
+    assert_eq!(client.state.settled.lock().unwrap().len(), 2);
 }
 
 async fn refusal(client: &mut Client, handle: u32, role: Role) -> Option<String> {
