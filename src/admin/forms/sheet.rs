@@ -31,7 +31,9 @@ pub(crate) trait Sheet<S: Subject>:
 {
     const HEAD: Head;
 
-    fn begin(call: &Call<S>) -> PageResult<Self>;
+    fn begin(_: &Call<S>) -> PageResult<Self> {
+        Ok(Self::default())
+    }
 
     /// What its page says of the subject besides.
     fn remark(_: &Call<S>) -> String {
