@@ -1,6 +1,8 @@
 //! What pages and buttons work with, and what buttons do: one function each, of which a row of the registry tells
 //! the address, who may send it, its label and the question that comes before it.
 
+use futures_util::future::BoxFuture;
+
 use crate::admin::page::*;
 use crate::admin::security::csrf;
 
@@ -89,6 +91,15 @@ impl<S: Subject> FromRequest<Arc<Site>> for Call<S> {
     type Rejection = PageError;
 
     async fn from_request(request: Request, site: &Arc<Site>) -> PageResult<Self> {
+        let call = Call::received(request, site).await?;
+        let of = S::find(site, &call.names).await?;
+        Ok(call.about(of))
+    }
+}
+
+impl Call {
+    /// What does not depend on what it is about, and is compiled once.
+    async fn received(request: Request, site: &Arc<Site>) -> PageResult<Self> {
         let (mut parts, body) = request.into_parts();
         let names = Path::<Names>::from_request_parts(&mut parts, site).await;
         let Path(names) = names.map_err(|error| PageError::Unreadable(error.body_text()))?;
@@ -99,7 +110,7 @@ impl<S: Subject> FromRequest<Arc<Site>> for Call<S> {
             csrf::check(&form, &visitor.csrf)?;
         }
         Ok(Self {
-            of: S::find(site, &names).await?,
+            of: (),
             site: Arc::clone(site),
             visitor,
             form,
@@ -161,10 +172,14 @@ struct Confirm {
     action: String,
 }
 
+/// What is done for a call, or asked before. Boxed, so that what serves it is compiled once for each kind of subject.
+pub(crate) type Step<S, T> =
+    Arc<dyn Fn(Call<S>) -> BoxFuture<'static, PageResult<T>> + Send + Sync>;
+
 pub(crate) async fn ask<S: Subject>(
     call: Call<S>,
     label: &'static str,
-    question: impl AsyncFnOnce(Call<S>) -> PageResult<Question>,
+    question: Step<S, Question>,
 ) -> PageResult {
     let (visitor, back) = (call.visitor.clone(), call.of.page());
     let question = question(call).await?;
@@ -172,10 +187,7 @@ pub(crate) async fn ask<S: Subject>(
 }
 
 /// Does it, and leads to the page that it was sent from, or to that of its subject.
-pub(crate) async fn carry_out<S: Subject>(
-    call: Call<S>,
-    run: impl AsyncFnOnce(Call<S>) -> PageResult<Flash>,
-) -> PageResult {
+pub(crate) async fn carry_out<S: Subject>(call: Call<S>, run: Step<S, Flash>) -> PageResult {
     let (visitor, page) = (call.visitor.clone(), call.of.page());
     let back = Some(call.form.raw(BACK).to_owned()).filter(|back| paths::is_page(back));
     let said = run(call).await?;

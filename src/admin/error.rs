@@ -136,7 +136,7 @@ impl From<tower_sessions::session::Error> for PageError {
 /// Tells an error of the broker: what there is not, what may be tried again, what lies in a field of a form, and else
 /// what stands in the way.
 macro_rules! tell {
-    ($error:ident $(, missing: $missing:pat)? $(, later: $later:pat)? $(, at $field:literal: $at:pat)?) => {
+    ($error:ident $(, missing: $missing:pat)? $(, later: $later:pat)? $(, at $field:literal: $at:pat)*) => {
         impl From<$error> for PageError {
             fn from(error: $error) -> Self {
                 if let $error::Store(error) = error {
@@ -150,7 +150,7 @@ macro_rules! tell {
                 })?
                 $(if matches!(error, $at) {
                     return Refusal::of($field, sentence(&error.to_string())).into();
-                })?
+                })*
                 Self::refused(error)
             }
         }
@@ -158,7 +158,8 @@ macro_rules! tell {
 }
 
 tell!(ManageError, missing: ManageError::TopicNotFound(_) | ManageError::NamespaceNotFound(_)
-    | ManageError::SubscriptionNotFound(..) | ManageError::QueueNotFound(_), at "endpointUrl": ManageError::NotValidated { .. });
+    | ManageError::SubscriptionNotFound(..) | ManageError::QueueNotFound(_), at "endpointUrl": ManageError::NotValidated { .. },
+    at "name": ManageError::InTheWay(..));
 tell!(BackupRejected, at "directory": BackupRejected::NoPlace | BackupRejected::Place(..));
 tell!(AccountError, missing: AccountError::NotFound | AccountError::TokenNotFound);
 tell!(PublishError, later: PublishError::Stopping | PublishError::DiskLow);

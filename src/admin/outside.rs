@@ -31,9 +31,7 @@ pub(crate) use crate::model::audit::Caller;
 pub(crate) use crate::model::dead_letter::DeadLetterReason;
 pub(crate) use crate::model::delivery::{DeliveryAttempt, DeliveryId, Outcome};
 pub(crate) use crate::model::inspector::Inspector;
-pub(crate) use crate::model::name::{
-    AlertChannelName, AlertRuleName, InspectorName, NamespaceName, SubscriptionName, TopicName,
-};
+pub(crate) use crate::model::name::{InspectorName, NamespaceName, SubscriptionName, TopicName};
 pub(crate) use crate::model::registry::{NamespaceEntry, Registry, TopicEntry};
 pub(crate) use crate::model::subscription::{EventSubscription, SubscriptionId};
 pub(crate) use crate::model::topic::TopicId;

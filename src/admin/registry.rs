@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 
-use crate::admin::action::{ask, carry_out};
+use crate::admin::action::{Step, ask, carry_out};
 use crate::admin::error;
 use crate::admin::forms::sheet::{send, sheet};
 use crate::admin::pages::alerts::{AlertChannelForm, AlertRuleForm};
@@ -231,6 +231,7 @@ impl Page {
     ) -> Self {
         let label = self.info.button.map_or("", |button| button.label);
         self.info.button = Some(Button { label, asks: true });
+        let question: Step<S, Question> = Arc::new(move |call| Box::pin(question(call)));
         self.opening(get(move |call: Call<S>| ask(call, label, question)))
     }
 
@@ -274,6 +275,7 @@ fn action<S: Subject, R: Future<Output = PageResult<Flash>> + Send + 'static>(
     label: &'static str,
     run: fn(Call<S>) -> R,
 ) -> Page {
+    let run: Step<S, Flash> = Arc::new(move |call| Box::pin(run(call)));
     let handler = post(move |call: Call<S>| carry_out(call, run));
     for_roles(path, role, role, handler).named(label)
 }

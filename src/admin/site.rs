@@ -128,21 +128,6 @@ impl Site {
         Ok(self.broker.subscription(of, &name)?)
     }
 
-    pub(crate) async fn inspector(&self, name: &str) -> PageResult<Inspector> {
-        let parsed = InspectorName::parse(name).map_err(|_| missing("inspector", name))?;
-        Ok(self.broker.inspector(&parsed).await?)
-    }
-
-    pub(crate) async fn alert_rule(&self, name: &str) -> PageResult<StoredAlertRule> {
-        let parsed = AlertRuleName::parse(name).map_err(|_| missing("alert rule", name))?;
-        Ok(self.broker.alert_rule(&parsed).await?)
-    }
-
-    pub(crate) async fn alert_channel(&self, name: &str) -> PageResult<StoredAlertChannel> {
-        let parsed = AlertChannelName::parse(name).map_err(|_| missing("alert channel", name))?;
-        Ok(self.broker.alert_channel(&parsed).await?)
-    }
-
     pub(crate) async fn delivery(&self, id: &str) -> PageResult<DeliveryDetail> {
         let number = numbered("delivery", id).map(DeliveryId)?;
         existing(self.views.delivery(number).await?, "delivery", id)

@@ -26,6 +26,7 @@ pub mod filter_trial;
 pub mod id_token;
 pub mod json;
 pub mod json_fault;
+pub mod json_layout;
 mod moment;
 pub mod notice;
 pub mod pasted;

@@ -37,6 +37,14 @@ async function create(ann) {
 async function addRule(ann) {
   await ann.follow("New rule");
   await ann.type("Name", "paid");
+  const kinds = { CorrelationFilter: "Correlation ID", TrueFilter: "none", SqlFilter: "Condition" };
+  for (const [kind, asked] of Object.entries(kinds)) {
+    await ann.page.getByLabel("Matches").selectOption(kind);
+    for (const field of ["Condition", "Correlation ID"]) {
+      const isShown = await ann.page.getByLabel(field, { exact: true }).isVisible();
+      assert.equal(isShown, field === asked, `${field} of ${kind}`);
+    }
+  }
   await ann.type("Condition", "sys.Label =");
   await ann.press("Create rule");
   await ann.page.getByRole("alert").getByRole("link", { name: "Condition" }).waitFor();

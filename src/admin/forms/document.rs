@@ -109,9 +109,16 @@ impl Shape {
         unread
     }
 
-    pub(crate) fn form<const N: usize>(&self, names: [&str; N], stored: &str) -> Form {
-        let document = serde_json::from_str(stored).unwrap_or_default();
-        Form::of(names.map(|name| (name, self.text(name, &document))))
+    /// The form that is filled in with all of a document but its secrets.
+    pub(crate) fn form(&self, document: &Value) -> Form {
+        let (mut form, mut next) = (Form::default(), VecDeque::from([self.schema]));
+        while let Some(schema) = next.pop_front() {
+            for (name, schema) in properties(schema).filter(|(_, schema)| !is_kept(schema)) {
+                form.set(name, self.text(name, document));
+                next.push_back(schema);
+            }
+        }
+        form
     }
 
     pub(crate) fn text(&self, name: &str, document: &Value) -> String {

@@ -49,6 +49,15 @@ impl<T> Filled<T> {
         }
     }
 
+    /// What templates draw of it, whatever the values are.
+    pub(crate) fn drawn(self) -> Filled<()> {
+        Filled {
+            values: (),
+            pairs: self.pairs,
+            faults: self.faults,
+        }
+    }
+
     pub(crate) fn faults(&self) -> &Faults {
         &self.faults
     }

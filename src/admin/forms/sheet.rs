@@ -31,7 +31,9 @@ pub(crate) trait Sheet<S: Subject>:
 {
     const HEAD: Head;
 
-    fn begin(call: &Call<S>) -> PageResult<Self>;
+    fn begin(_: &Call<S>) -> PageResult<Self> {
+        Ok(Self::default())
+    }
 
     /// What its page says of the subject besides.
     fn remark(_: &Call<S>) -> String {
@@ -41,12 +43,13 @@ pub(crate) trait Sheet<S: Subject>:
     fn save(&self, call: &Call<S>) -> impl Future<Output = PageResult> + Send;
 }
 
-/// A page that has nothing but a form: `templates/pages/sheet.html` has the words and the fields of each.
+/// A page that has nothing but a form: `templates/pages/sheet.html` has the words and the fields of each. One type for
+/// all forms, since what draws it takes tens of kilobytes of the program.
 #[derive(Template)]
 #[template(path = "pages/sheet.html")]
-struct SheetPage<F> {
+struct SheetPage {
     frame: Frame,
-    form: Filled<F>,
+    form: Filled<()>,
     of: Fields,
     /// Whether it makes something; otherwise it changes what there is.
     is_new: bool,
@@ -81,9 +84,9 @@ pub(crate) fn draw_sheet<F: Sheet<S>, S: Subject>(call: &Call<S>, form: Filled<F
         frame: Frame::new(&call.visitor, title),
         is_new: paths::last_part(&call.visitor.path).starts_with("new-"),
         remark: F::remark(call),
+        form: form.drawn(),
         of,
         back,
-        form,
     };
     draw_with(sheet.form.status(), &sheet)
 }

@@ -63,10 +63,6 @@ pub(crate) struct BackupForm {
 impl Sheet<()> for BackupForm {
     const HEAD: Head = (Fields::Backup, "Back up now", "/admin/system");
 
-    fn begin(_: &Call) -> PageResult<Self> {
-        Ok(Self::default())
-    }
-
     /// Where the schedule has its backups.
     fn remark(call: &Call) -> String {
         let schedule = call.broker.backups().schedule;

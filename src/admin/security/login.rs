@@ -32,7 +32,7 @@ pub(crate) async fn show(from: Stranger) -> PageResult {
             // The page itself lets in whom the proxy names.
             return Ok(Redirect::to(paths::or_overview(from.form.raw("next"))).into_response());
         };
-        session::sign_in(&from.site, &from.session, &user, &from.client).await?;
+        session::sign_in(&from.site, &from.session, &user, &from.client, None).await?;
     }
     Ok(Redirect::to(paths::or_overview(from.form.raw("next"))).into_response())
 }
@@ -59,7 +59,7 @@ pub(crate) async fn submit(from: Stranger) -> PageResult {
             Ok(Redirect::to("/admin/login/code").into_response())
         }
         Ok(Some(user)) => {
-            session::sign_in(&from.site, &from.session, &user, &from.client).await?;
+            session::sign_in(&from.site, &from.session, &user, &from.client, None).await?;
             Ok(Redirect::to(paths::or_overview(next)).into_response())
         }
         // Which of the two is wrong stays our secret.
@@ -167,7 +167,7 @@ pub(crate) async fn submit_code(from: Stranger) -> PageResult {
         let refusal = Refusal::of("code", "This is not the code, or it was used already.");
         return Ok(Purpose::SecondFactor.draw(&awaited.csrf, "", vec![refusal]));
     }
-    session::sign_in(&site, &session, &user, &from.client).await?;
+    session::sign_in(&site, &session, &user, &from.client, None).await?;
     Ok(Redirect::to(paths::or_overview(&awaited.next)).into_response())
 }
 

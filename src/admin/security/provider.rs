@@ -71,7 +71,7 @@ pub(crate) async fn end(from: Stranger) -> PageResult {
     };
     let mut response = match ended {
         Ok((user, next, at)) => {
-            session::sign_in_since(&site, &from.session, &user, &from.client, at).await?;
+            session::sign_in(&site, &from.session, &user, &from.client, at).await?;
             Redirect::to(paths::or_overview(&next)).into_response()
         }
         Err(problem) => refused(&from, &problem),

@@ -64,7 +64,7 @@ pub(crate) async fn follow(
     }
     let client = Client::of(headers, extensions);
     match external::admit(site, &client, &identity).await? {
-        Ok(user) => session::sign_in(site, session, &user, &client).await?,
+        Ok(user) => session::sign_in(site, session, &user, &client, None).await?,
         Err(reason) => {
             session.flush().await?;
             let page = Message::new("Not signed in", reason);

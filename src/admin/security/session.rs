@@ -210,18 +210,9 @@ pub(crate) async fn awaited(site: &Site, session: &Session) -> PageResult<Option
     Ok(awaited.filter(|each| waited(each) < CODE_WAIT_MAX))
 }
 
-/// Signs `user` in, under a new id whatever the browser came with.
+/// Signs `user` in, under a new id whatever the browser came with. A password or the like was shown now, unless it is
+/// known that it was before.
 pub(crate) async fn sign_in(
-    site: &Site,
-    session: &Session,
-    user: &User,
-    client: &Client,
-) -> PageResult<()> {
-    sign_in_since(site, session, user, client, None).await
-}
-
-/// The same for somebody who showed a password or the like before, if that is known.
-pub(crate) async fn sign_in_since(
     site: &Site,
     session: &Session,
     user: &User,

@@ -25,7 +25,7 @@ pub(crate) async fn submit(from: Stranger) -> PageResult {
         Err(error) => return Ok(draw_form(&form, PageError::from(error).in_form()?)),
     };
     let user = user.ok_or(PageError::SignedOut)?;
-    session::sign_in(&site, &from.session, &user, &from.client).await?;
+    session::sign_in(&site, &from.session, &user, &from.client, None).await?;
     site.throttle.succeeded(Some(&user.name), address).await?;
     Ok(Redirect::to("/admin").into_response())
 }

@@ -1,58 +1,8 @@
-//! JSON for reading: laid out, coloured, and with the characters that stand behind escapes. Numbers and repeated
-//! names stay as they were written, which a parser and a printer would not promise.
+//! JSON for reading: laid out, coloured, and with the characters that stand behind escapes.
 
 use super::*;
-
-/// `text`, which must be JSON, with line breaks and indentation.
-pub(crate) fn laid_out(text: &str) -> String {
-    let (mut out, mut depth, mut is_opened) = (String::new(), 0_usize, false);
-    let break_line = |depth: usize| format!("\n{}", "  ".repeat(depth));
-    for token in tokens(text).filter(|token| !token.trim_ascii().is_empty()) {
-        let closes = token.starts_with(['}', ']']);
-        // What has nothing in it stays on its line.
-        if is_opened != closes {
-            depth = depth.saturating_add_signed(if closes { -1 } else { 1 });
-            out.push_str(&break_line(depth));
-        }
-        out.push_str(token);
-        match token {
-            "," => out.push_str(&break_line(depth)),
-            ":" => out.push(' '),
-            _ => {}
-        }
-        is_opened = token.starts_with(['{', '[']);
-    }
-    out
-}
-
-/// Strings, words and numbers, and every other character by itself.
-fn tokens(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let is_other = |c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c);
-        let length = match rest.chars().next()? {
-            '"' => string_length(rest),
-            c if is_other(c) => c.len_utf8(),
-            _ => rest.find(is_other).unwrap_or(rest.len()),
-        };
-        let (token, after) = rest.split_at(length);
-        rest = after;
-        Some(token)
-    })
-}
-
-/// Up to and with the quote that ends it.
-fn string_length(text: &str) -> usize {
-    let mut is_escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            '"' if !is_escaped => return at + 1,
-            '\\' => is_escaped = !is_escaped,
-            _ => is_escaped = false,
-        }
-    }
-    text.len()
-}
+pub(crate) use crate::wire::json_layout::laid_out;
+use crate::wire::json_layout::tokens;
 
 /// A JSON text, ready to print: lines with the break behind each, so that what is copied is the whole text.
 #[derive(Clone, Debug, Template)]
@@ -108,28 +58,9 @@ impl JsonCode {
 mod tests {
     use super::*;
 
-    fn check(text: &str, expected: &str) {
-        assert_eq!(laid_out(text), expected, "{text}");
-    }
-
-    #[test]
-    fn layout_changes_white_space_alone() {
-        check("1", "1");
-        check("{}", "{}");
-        check(" [ ] ", "[]");
-        check("{\"a\":1}", "{\n  \"a\": 1\n}");
-        check("[1, [2],{}]", "[\n  1,\n  [\n    2\n  ],\n  {}\n]");
-        check(r#""a,\"{[\\""#, r#""a,\"{[\\""#);
-        check(
-            "{\"n\":1.0E+400,\"n\":12345678901234567890}",
-            "{\n  \"n\": 1.0E+400,\n  \"n\": 12345678901234567890\n}",
-        );
-    }
-
     #[test]
     fn what_is_no_json_does_no_harm() {
         for text in ["", "\"", "\"\\", "}}}", "[[[", ",:", "ü"] {
-            laid_out(text);
             JsonCode::new(text);
         }
     }

@@ -40,7 +40,6 @@ pub(crate) fn schema(name: &str) -> &str {
     }
 }
 
-/// Whether it fills more than a line beside its label.
 /// The status of a queue, a Service Bus topic or a subscription.
 pub(crate) fn status(status: EntityStatus) -> &'static str {
     match status {
@@ -51,6 +50,7 @@ pub(crate) fn status(status: EntityStatus) -> &'static str {
     }
 }
 
+/// Whether it fills more than a line beside its label.
 pub(crate) fn is_long(text: &str) -> bool {
     text.len() > 24
 }

@@ -5,13 +5,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::app::cli::json_layout::laid_out;
 use crate::app::cli::output::{Screen, items, printable, text};
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Text, Time, Word};
 use crate::app::cli::table::{Lines, List};
 use crate::app::cli::timeline::{held, timeline};
 use crate::base::{Clock, Timestamp};
+use crate::wire::json_layout::laid_out;
 use crate::wire::query::{EventParameters, Paging};
 
 #[derive(Subcommand, Debug)]

@@ -23,7 +23,6 @@ mod explain;
 mod filter;
 mod healthcheck;
 mod inspectors;
-mod json_layout;
 mod key;
 mod namespaces;
 mod output;

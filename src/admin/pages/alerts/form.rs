@@ -5,23 +5,7 @@ use crate::admin::forms::document::Shape;
 use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::admin::refusal::of_fields;
 use crate::model::alert::{AlertChannel, AlertCondition, AlertRule, SmtpSecurity};
-use crate::wire::resource::{
-    alert_rule_to_text, parse_alert_channel, parse_alert_rule, render_alert_definition,
-};
-
-const RULE_FIELDS: [&str; 7] = [
-    "type",
-    "enabled",
-    "minutes",
-    "count",
-    "megabytes",
-    "topic",
-    "days",
-];
-
-const CHANNEL_FIELDS: [&str; 8] = [
-    "type", "format", "host", "port", "security", "username", "from", "to",
-];
+use crate::wire::resource::{parse_alert_channel, parse_alert_rule};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -66,7 +50,7 @@ async fn put_rule<S>(call: &Call<S>, name: &AlertRuleName, rule: AlertRule) -> P
 
 impl AlertRuleForm {
     fn of(rule: &AlertRule) -> Self {
-        Self(Shape::of::<AlertRule>().form(RULE_FIELDS, &alert_rule_to_text(rule)))
+        Self(Shape::of::<AlertRule>().form(&json!(rule)))
     }
 
     /// What the form defines, or all that is wrong with it.
@@ -107,10 +91,8 @@ impl Sheet<StoredAlertChannel> for AlertChannelForm {
     const HEAD: Head = (Fields::AlertChannel, "Edit alert channel", "");
 
     fn begin(call: &Call<StoredAlertChannel>) -> PageResult<Self> {
-        let shown = render_alert_definition(call.of.name.as_str(), &call.of.channel);
-        Ok(Self(
-            Shape::of::<AlertChannel>().form(CHANNEL_FIELDS, &shown.to_string()),
-        ))
+        let shape = Shape::of::<AlertChannel>();
+        Ok(Self(shape.form(&json!(call.of.channel))))
     }
 
     async fn save(&self, call: &Call<StoredAlertChannel>) -> PageResult {

@@ -53,7 +53,9 @@ fn state_of_message(message: &StoredAlertMessage) -> Badge {
 
 impl Subject for StoredAlertRule {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
-        site.alert_rule(name_of(names, "rule")).await
+        let text = name_of(names, "rule");
+        let name = existing(AlertRuleName::parse(text).ok(), "alert rule", text)?;
+        Ok(site.broker.alert_rule(&name).await?)
     }
 
     fn page(&self) -> String {
@@ -71,7 +73,9 @@ impl Subject for StoredAlertRule {
 
 impl Subject for StoredAlertChannel {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
-        site.alert_channel(name_of(names, "channel")).await
+        let text = name_of(names, "channel");
+        let name = existing(AlertChannelName::parse(text).ok(), "alert channel", text)?;
+        Ok(site.broker.alert_channel(&name).await?)
     }
 
     fn page(&self) -> String {

@@ -60,8 +60,8 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         None => print::plural(rows, "dead letter", "dead letters"),
     };
     list.of_rows(found.rows.len());
-    let is_counted = list.is_first() && list.older.is_none();
-    let counted = matching.or_else(|| is_counted.then_some(rows));
+    let is_all = list.is_first() && list.older.is_none();
+    let counted = matching.or_else(|| is_all.then_some(rows));
     list.of_matching(
         counted,
         Some(visitor.standing.dead_letters()),
@@ -84,7 +84,10 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         (Some(_) | None, _) => GroupTable::default(),
     };
     let chart = match filter {
-        Some(of) if list.is_first() && rows > 0 && is_drawn(&of) => Some(chart(&call, &of).await?),
+        // Charts know no reasons.
+        Some(of) if list.is_first() && rows > 0 && is_counted(&of) && of.reason.is_none() => {
+            Some(chart(&call, &of).await?)
+        }
         _ => None,
     };
     let rows = found.rows.into_iter().map(|row| row.seen_by(visitor.role));
@@ -104,11 +107,13 @@ fn export(search: &Search, form: &str) -> String {
     format!("{LIST}/export{query}{sign}form={form}")
 }
 
-/// Whether charts know them: those of everything, of a topic, or of an event subscription.
-fn is_drawn(filter: &DeadLetterFilter) -> bool {
+/// Whether they are counted as they come: those of everything, of a topic or of an event subscription, for any reason
+/// or for one.
+fn is_counted(filter: &DeadLetterFilter) -> bool {
     let plain = DeadLetterFilter {
         topic: filter.topic,
         subscription: filter.subscription,
+        reason: filter.reason.clone(),
         ..DeadLetterFilter::default()
     };
     *filter == plain
@@ -128,12 +133,6 @@ async fn chart(call: &Call, filter: &DeadLetterFilter) -> Result<Traffic, StoreE
 
 /// How many a filter means, where that is known without looking for them.
 fn count(filter: &DeadLetterFilter, all: &[DeadLetterGroup], registry: &Registry) -> Option<u64> {
-    let plain = DeadLetterFilter {
-        topic: filter.topic,
-        subscription: filter.subscription,
-        reason: filter.reason.clone(),
-        ..DeadLetterFilter::default()
-    };
     let (own, reason) = (filter.subscription, filter.reason.as_ref());
     let meant = all.iter().filter(|group| {
         let of = registry.subscription(group.subscription);
@@ -141,7 +140,7 @@ fn count(filter: &DeadLetterFilter, all: &[DeadLetterGroup], registry: &Registry
             && (filter.topic.is_none() || filter.topic == of.map(|(topic, _)| topic.topic.id))
             && reason.is_none_or(|reason| *reason == group.reason)
     });
-    (*filter == plain).then(|| meant.map(|group| group.dead_letters).sum())
+    is_counted(filter).then(|| meant.map(|group| group.dead_letters).sum())
 }
 
 /// All of them by reason and subscription, the biggest group first. Counted without looking at dead letters; when the

@@ -4,7 +4,7 @@ use super::*;
 use crate::admin::forms::document::Shape;
 use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::model::inspector::InspectorDefinition;
-use crate::wire::resource::{inspector_to_text, parse_inspector};
+use crate::wire::resource::parse_inspector;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -54,15 +54,7 @@ async fn put<S>(
 
 impl InspectorForm {
     fn of(definition: &InspectorDefinition) -> Self {
-        let fields = [
-            "answers",
-            "perEvent",
-            "delayInMilliseconds",
-            "retryAfterInSeconds",
-            "responseHeaders",
-            "responseBody",
-        ];
-        Self(Shape::of::<InspectorDefinition>().form(fields, &inspector_to_text(definition)))
+        Self(Shape::of::<InspectorDefinition>().form(&json!(definition)))
     }
 
     /// What the form defines, or all that is wrong with it.

@@ -39,7 +39,9 @@ pub(crate) async fn list(call: Call) -> PageResult {
 
 impl Subject for Inspector {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
-        site.inspector(name_of(names, "name")).await
+        let text = name_of(names, "name");
+        let name = existing(InspectorName::parse(text).ok(), "inspector", text)?;
+        Ok(site.broker.inspector(&name).await?)
     }
 
     fn page(&self) -> String {

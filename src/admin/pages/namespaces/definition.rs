@@ -52,8 +52,8 @@ async fn tell<S>(call: &Call<S>, entry: &Arc<NamespaceEntry>, what: &str) -> Pag
 
 impl NamespaceForm {
     fn of(definition: &NamespaceDefinition) -> Self {
-        let fields = ["capacity", "publicNetworkAccess", "inboundIpRules", "tags"];
-        Self(Shape::of::<NamespaceRequest>().form(fields, &namespace_to_text(definition)))
+        let document = serde_json::from_str(&namespace_to_text(definition));
+        Self(Shape::of::<NamespaceRequest>().form(&document.unwrap_or_default()))
     }
 
     /// What `parse` makes of the document that the form stands for, or all that is wrong with it.

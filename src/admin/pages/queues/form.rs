@@ -12,20 +12,6 @@ use crate::wire::resource::{parse_queue, parse_service_bus_subscription};
 #[serde(transparent)]
 pub(crate) struct QueueForm(Form);
 
-const FIELDS: [&str; 11] = [
-    "lockDuration",
-    "maxDeliveryCount",
-    "status",
-    "defaultMessageTimeToLive",
-    "deadLetteringOnMessageExpiration",
-    "requiresSession",
-    "requiresDuplicateDetection",
-    "duplicateDetectionHistoryTimeWindow",
-    FILTER_ERRORS,
-    FORWARDS[0],
-    FORWARDS[1],
-];
-
 const FORWARDS: [&str; 2] = ["forwardTo", "forwardDeadLetteredMessagesTo"];
 
 /// On unless it is said to be off, which an empty tick does not say.
@@ -129,7 +115,7 @@ impl QueueForm {
                 Shape::of::<ServiceBusSubscriptionRequest>(),
             ),
         };
-        let mut form = Form::of(FIELDS.map(|name| (name, shape.text(name, &document))));
+        let mut form = shape.form(&document);
         if definition.time_to_live == DURATION_MAX {
             form.remove("defaultMessageTimeToLive");
         }
@@ -177,14 +163,11 @@ impl QueueForm {
     }
 
     fn at_field(&self, error: ManageError) -> PageError {
-        let field = if let ManageError::NoForwardTarget(target) = &error {
-            let mut fields = FORWARDS.into_iter();
-            fields.find(|field| self.0.text(field) == target.as_str())
-        } else if matches!(error, ManageError::InTheWay(..)) {
-            Some("name")
-        } else {
+        let ManageError::NoForwardTarget(target) = &error else {
             return error.into();
         };
+        let mut fields = FORWARDS.into_iter();
+        let field = fields.find(|field| self.0.text(field) == target.as_str());
         Refusal::of(field.unwrap_or_default(), sentence(&error.to_string())).into()
     }
 }

@@ -16,8 +16,6 @@ use crate::wire::resource::parse_service_bus_topic;
 
 const LIST: &str = "/admin/service-bus-topics";
 
-const TIME_TO_LIVE: &str = "defaultMessageTimeToLive";
-
 /// A topic of Service Bus.
 #[derive(Clone, Debug)]
 pub(crate) struct BusTopic(pub(crate) Arc<TopicEntry>);
@@ -118,10 +116,6 @@ pub(crate) struct BusTopicForm(Form);
 impl Sheet<()> for BusTopicForm {
     const HEAD: Head = (Fields::ServiceBusTopic, "New Service Bus topic", LIST);
 
-    fn begin(_: &Call) -> PageResult<Self> {
-        Ok(Self::default())
-    }
-
     async fn save(&self, call: &Call) -> PageResult {
         let is_taken = |name: &TopicName| call.broker.registry().topic(name).is_some();
         let definition = self.read(&json!({}));
@@ -138,11 +132,9 @@ impl Sheet<BusTopic> for BusTopicForm {
     fn begin(call: &Call<BusTopic>) -> PageResult<Self> {
         let topic = &call.of.0;
         let document = resource::render_service_bus_topic(topic);
-        let shape = Shape::of::<ServiceBusTopicRequest>();
-        let mut form =
-            Form::of([TIME_TO_LIVE, "status"].map(|name| (name, shape.text(name, &document))));
+        let mut form = Shape::of::<ServiceBusTopicRequest>().form(&document);
         if topic.topic.definition.message_time_to_live == Some(DURATION_MAX) {
-            form.remove(TIME_TO_LIVE);
+            form.remove("defaultMessageTimeToLive");
         }
         Ok(Self(form))
     }
@@ -176,12 +168,7 @@ impl BusTopicForm {
         let said = Flash::done(format!("Topic {name} {said}"));
         let broker = &call.broker;
         let put = broker.put_service_bus_topic(call.by(), name, definition, put);
-        put.await.map_err(|error| {
-            if matches!(error, ManageError::InTheWay(..)) {
-                return PageError::from(Refusal::of("name", sentence(&error.to_string())));
-            }
-            error.into()
-        })?;
+        put.await?;
         call.visitor.leave(said, &page).await
     }
 }
