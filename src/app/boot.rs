@@ -21,6 +21,7 @@ use crate::api::{self, ApiOptions, ApiParts, AzureScope, DevMode, Doors, Guesses
 use crate::app::config::{CONFIG_FILE, Config};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::interrupt::interrupted;
+use crate::app::provisioning::Provisioning;
 use crate::app::running_settings::running_settings;
 use crate::app::telemetry::{self, Log};
 use crate::app::tls::{self, Tls};
@@ -269,6 +270,19 @@ impl Appliance {
             Arc::new(move || shown.as_ref().and_then(Tls::expires_at));
         let watch = move |broker: Broker| broker.run_alerts(Arc::clone(&certificate_end));
         tasks.run(&broker, "alerts", watch, give_up);
+        match &config.provisioning_dir {
+            Some(dir) => {
+                let started = Provisioning::start(dir, doors.clone(), broker.clone());
+                let provisioning = Arc::new(started.await?);
+                let watch = move |_| {
+                    let provisioning = Arc::clone(&provisioning);
+                    async move { provisioning.watch().await }
+                };
+                tasks.run(&broker, "provisioning", watch, give_up);
+            }
+            // What came from files is as anything else then.
+            None => broker.set_provisioned(Vec::new()).await?,
+        }
         let limits = listen::ConnectionLimits {
             overall: connections,
             per_client,

@@ -59,6 +59,7 @@ use crate::model::limits::{
 };
 use crate::model::notice::{DiskPressure, Notice};
 use crate::model::probation::{Health, ProbationRules};
+use crate::model::provisioned::Provisioned;
 use crate::model::registry::Registry;
 use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::subscription::SubscriptionId;
@@ -155,6 +156,9 @@ struct Shared {
     /// Storage that was unreachable in the last round of exports.
     outages: Mutex<HashMap<SubscriptionId, Outage>>,
     backups: Mutex<BackupBook>,
+    provisioned: Live<Provisioned>,
+    /// Why the provisioning directory is not in force as it is, and since when.
+    provisioning_problem: Live<Option<(Timestamp, String)>>,
     /// Wakes the watch over alerts.
     alert_wake: Notify,
     handshakes: TaskTracker,
@@ -178,6 +182,7 @@ impl Broker {
     ) -> Result<Self, StoreError> {
         let registry = store.ledger.catalog().await?;
         let unfinished = Unfinished::of(store.ledger.fan_out_topics().await?);
+        let provisioned = store.provisioned.all().await?.into_iter().collect();
         let broker = Self {
             shared: Arc::new_cyclic(|shared| Shared {
                 store,
@@ -200,6 +205,8 @@ impl Broker {
                 exporting: tokio::sync::Mutex::new(()),
                 outages: Mutex::default(),
                 backups: Mutex::default(),
+                provisioned: Live::new(provisioned),
+                provisioning_problem: Live::default(),
                 alert_wake: Notify::new(),
                 handshakes: TaskTracker::new(),
                 stopping: CancellationToken::new(),

@@ -30,6 +30,7 @@ pub mod notice;
 pub mod one_time_code;
 pub mod pace;
 pub mod probation;
+pub mod provisioned;
 pub mod queue;
 pub mod registry;
 pub mod rejection;

@@ -501,6 +501,10 @@ fn the_sample_uncommented_is_the_default() {
             "# oidc.client_id is not set",
         ),
         (
+            "provisioning.dir = \"/etc/everpost/provisioning\"",
+            "# provisioning.dir is not set",
+        ),
+        (
             "dead_letter.export_dir = \"/srv/dead-letters\"",
             "# dead_letter.export_dir is not set",
         ),

@@ -113,6 +113,7 @@ pub struct Meters {
     alerts_firing: Gauge,
     alert_messages: Family<OfResult, Counter>,
     backup_failures: Counter,
+    provisioning_failures: Counter,
     backup_made_at: Seconds,
     backup_took: Seconds,
     topics: Gauge,
@@ -176,6 +177,7 @@ impl Meters {
             alerts_firing: Gauge::default(),
             alert_messages: Family::default(),
             backup_failures: Counter::default(),
+            provisioning_failures: Counter::default(),
             backup_made_at: Seconds::default(),
             backup_took: Seconds::default(),
             topics: Gauge::default(),
@@ -344,6 +346,11 @@ impl Meters {
                 "backup_failures",
                 "Backups that failed",
                 &self.backup_failures,
+            ),
+            (
+                "provisioning_failures",
+                "Times that the provisioning directory could not be applied as a whole",
+                &self.provisioning_failures,
             ),
         ] {
             all.register(name, help, counter.clone());
@@ -675,6 +682,10 @@ impl Meters {
 
     pub(in crate::broker) fn backup_failed(&self) {
         self.backup_failures.inc();
+    }
+
+    pub(in crate::broker) fn provisioning_failed(&self) {
+        self.provisioning_failures.inc();
     }
 
     /// So many alerts fire.
