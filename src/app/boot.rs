@@ -265,6 +265,7 @@ impl Appliance {
         tasks.run(&broker, "housekeeping", Broker::run_janitor, give_up);
         tasks.run(&broker, "retention", Broker::run_retention, give_up);
         tasks.run(&broker, "backup", Broker::run_backups, give_up);
+        tasks.run(&broker, "traces", Broker::run_traces, give_up);
         let shown = tls.clone();
         let certificate_end: CertificateEnd =
             Arc::new(move || shown.as_ref().and_then(Tls::expires_at));
@@ -404,6 +405,7 @@ impl Appliance {
         if !self.socket_is_kept {
             self.close_doors().await;
         }
+        self.broker.export_last_spans().await;
         let _ = std::fs::remove_file(self.data_dir.file(SERVER_URL_FILE));
         drop(self.broker);
         if tokio::time::timeout(STORE_CLOSES_WITHIN, self.store_closed)
@@ -495,7 +497,8 @@ pub(super) fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outboun
         origin: config.webhook_origin.clone(),
         export_dir: config.dead_letter_export_dir.clone(),
     })
-    .with_backups(backup_account(config)))
+    .with_backups(backup_account(config))
+    .with_collector(config.tracing_otlp_endpoint.clone()))
 }
 
 /// The account for backups to S3, if there is one.

@@ -12,6 +12,7 @@ pub mod people;
 mod publish;
 mod receive;
 mod replay;
+mod traces;
 mod transaction;
 mod unfinished;
 
@@ -45,6 +46,7 @@ pub use publish::send::SendError;
 pub use receive::{Purged, ReceiveError, ReceiveRequest};
 pub use replay::ReplayError;
 pub use replay::resubmit::{EventEdit, ResubmitError, ResubmitRequest};
+pub use traces::PublishSpan;
 pub use transaction::CommitError;
 
 use crate::base::{Clock, Entropy, Live, TimeScale, Timestamp};
@@ -79,6 +81,7 @@ use manage::key_uses::WaitingKeyUses;
 use publish::{notices, rejections};
 use receive::Arrivals;
 use replay::ReplayBook;
+use traces::Traces;
 use unfinished::Unfinished;
 
 /// The settings of a broker. Clock, randomness, time scale and the size of changes stay those of its start.
@@ -156,6 +159,8 @@ struct Shared {
     /// Storage that was unreachable in the last round of exports.
     outages: Mutex<HashMap<SubscriptionId, Outage>>,
     backups: Mutex<BackupBook>,
+    /// `None` without a collector.
+    traces: Option<Traces>,
     provisioned: Live<Provisioned>,
     /// Why the provisioning directory is not in force as it is, and since when.
     provisioning_problem: Live<Option<(Timestamp, String)>>,
@@ -185,6 +190,7 @@ impl Broker {
         let provisioned = store.provisioned.all().await?.into_iter().collect();
         let broker = Self {
             shared: Arc::new_cyclic(|shared| Shared {
+                traces: outbound.has_collector().then(Traces::default),
                 store,
                 outbound: outbound.with_inside(INSPECTOR_HOST, inspection(shared)),
                 registry: RwLock::new(Arc::new(registry)),

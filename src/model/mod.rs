@@ -46,3 +46,4 @@ pub mod signing;
 pub mod subscription;
 pub mod system_topic;
 pub mod topic;
+pub mod trace;

@@ -28,6 +28,7 @@ pub mod json;
 pub mod json_fault;
 mod moment;
 pub mod notice;
+pub mod otlp;
 pub mod pasted;
 pub(crate) mod pem;
 pub mod pull;

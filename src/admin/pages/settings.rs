@@ -16,7 +16,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
     ("Delivery", &["delivery.", "probation.", "replay.", "webhook.", "egress."]),
     ("Storage and retention", &["storage.", "retention.", "dead_letter.", "backup.", "master_key"]),
     ("Access", &["admin.", "sign_in.", "oidc.", "management.", "metrics."]),
-    ("Log", &["log."]),
+    ("Log", &["log.", "tracing."]),
     ("Azure compatibility", &["azure."]),
     ("Testing", &["time_scale"]),
 ];

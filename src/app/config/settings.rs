@@ -296,6 +296,9 @@ settings! {
         word(&[("keep", WhenUnavailable::Keep), ("drop", WhenUnavailable::Drop)]),
         "What happens to dead letters whose storage is unavailable for 4 hours: \"keep\" leaves them in their \
          queues and goes on trying, \"drop\" drops them as Azure does.";
+    optional tracing_otlp_endpoint: Option<EndpointUrl> = "tracing.otlp_endpoint", "OTLP endpoint", Text("URL"), "http://127.0.0.1:4318", endpoint,
+        "OpenTelemetry collector that traces are sent to over HTTP: its URL without /v1/traces, by default that in \
+         OTEL_EXPORTER_OTLP_ENDPOINT. It must be allowed by the egress policy. Without it there are no traces.";
     #[live]
     value shutdown_drain: Duration = "shutdown.drain_s", "Shutdown grace period", Number, "25", seconds(0..=3_600),
         "Seconds that a stop waits for deliveries under way, 0 to 3600. What takes longer is delivered again \

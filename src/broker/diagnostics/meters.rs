@@ -112,6 +112,7 @@ pub struct Meters {
     longest_commit: Seconds,
     alerts_firing: Gauge,
     alert_messages: Family<OfResult, Counter>,
+    spans: Family<OfResult, Counter>,
     backup_failures: Counter,
     provisioning_failures: Counter,
     backup_made_at: Seconds,
@@ -176,6 +177,7 @@ impl Meters {
             longest_commit: Seconds::default(),
             alerts_firing: Gauge::default(),
             alert_messages: Family::default(),
+            spans: Family::default(),
             backup_failures: Counter::default(),
             provisioning_failures: Counter::default(),
             backup_made_at: Seconds::default(),
@@ -295,6 +297,12 @@ impl Meters {
         all.register(
             "alert_messages",
             "Attempts to send a message to an alert channel, by result",
+            each,
+        );
+        let each = self.spans.clone();
+        all.register(
+            "trace_spans",
+            "Spans of traces, by whether they reached the collector",
             each,
         );
         let each = self.on_probation.clone();
@@ -682,6 +690,11 @@ impl Meters {
 
     pub(in crate::broker) fn backup_failed(&self) {
         self.backup_failures.inc();
+    }
+
+    /// So many spans were exported, or dropped.
+    pub(in crate::broker) fn spans_ended(&self, result: &'static str, spans: u64) {
+        self.spans.get_or_create(&OfResult { result }).inc_by(spans);
     }
 
     pub(in crate::broker) fn provisioning_failed(&self) {
