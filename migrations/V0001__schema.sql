@@ -85,6 +85,14 @@ CREATE TABLE subscription_rule (
     PRIMARY KEY (subscription_id, name)
 ) STRICT, WITHOUT ROWID;
 
+-- What comes from the provisioning directory, and from which of its files.
+CREATE TABLE provisioned (
+    kind TEXT NOT NULL, -- as in a file
+    name TEXT NOT NULL COLLATE NOCASE,
+    file TEXT NOT NULL,
+    PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
 ------------------------------------------------------------------------------------------------------------
 -- Ledger: events and what becomes of them.
 
@@ -645,7 +653,7 @@ CREATE TABLE setting (
 CREATE TABLE audit (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     at          INTEGER NOT NULL,
-    actor_kind  TEXT    NOT NULL CHECK (actor_kind IN ('User', 'ApiToken', 'ManagementToken', 'CommandLine')),
+    actor_kind  TEXT    NOT NULL CHECK (actor_kind IN ('User', 'ApiToken', 'ManagementToken', 'CommandLine', 'Provisioning')),
     actor       TEXT    NOT NULL, -- the name, where the kind has names
     address     TEXT,
     action      TEXT    NOT NULL, -- 'Create', 'Pause', ...

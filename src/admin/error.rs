@@ -118,6 +118,9 @@ impl IntoResponse for PageError {
 
 impl From<StoreError> for PageError {
     fn from(error: StoreError) -> Self {
+        if matches!(error, StoreError::Provisioned { .. }) {
+            return Self::refused(error);
+        }
         tracing::error!(%error, "a page could not be made");
         if error.is_unreadable() {
             return Self::Damaged(sentence(&error.to_string()));

@@ -53,6 +53,12 @@ impl Frame {
         (count > 0).then(|| (print::count(count), tone, said))
     }
 
+    /// The file that the object of this page is provisioned from, if it is.
+    pub(crate) fn provisioned(&self) -> Option<&str> {
+        let target = paths::target_of(&self.path, &self.title)?;
+        self.standing.provisioned.file_of(&target)
+    }
+
     pub(crate) fn here(&self) -> Option<&NavLink> {
         self.nav.iter().flatten().find(|link| link.current)
     }

@@ -1,5 +1,7 @@
 //! The addresses of pages. Numbers are taken as templates have them: as they are, or by reference.
 
+use percent_encoding::percent_decode_str;
+
 use crate::admin::outside::*;
 use crate::model::name::segment;
 
@@ -52,6 +54,34 @@ pub(crate) fn replay_page(id: impl Display) -> String {
     format!("/admin/replays/{id}")
 }
 
+/// What the page at `path` is about, or its form. The pages of users have numbers for names: what counts is their `title`.
+#[rustfmt::skip] // a table
+pub(crate) fn target_of(path: &str, title: &str) -> Option<Target> {
+    let parts = path.strip_prefix("/admin/")?.split('/');
+    let parts: Vec<_> = parts.map(|part| percent_decode_str(part).decode_utf8_lossy()).collect();
+    let parts: Vec<&str> = parts.iter().map(AsRef::as_ref).collect();
+    let parts = match parts.as_slice() {
+        [rest @ .., "edit" | "delete"] if rest.len() > 1 => rest,
+        all => all,
+    };
+    Some(match parts {
+        ["namespaces", name] => TargetKind::Namespace.named(name),
+        ["topics", name] => TargetKind::Topic.named(name),
+        ["topics", topic, "subscriptions", name] => TargetKind::EventSubscription.named(format!("{topic}/{name}")),
+        ["queues", name] => TargetKind::Queue.named(name),
+        ["service-bus-topics", name] => TargetKind::ServiceBusTopic.named(name),
+        ["service-bus-topics", topic, "subscriptions", name] =>
+            TargetKind::ServiceBusSubscription.named(format!("{topic}/{name}")),
+        ["service-bus-topics", topic, "subscriptions", name, "rules", rule] =>
+            TargetKind::Rule.named(format!("{topic}/{name}/{rule}")),
+        ["inspectors", name] => TargetKind::Inspector.named(name),
+        ["alert-rules", name] => TargetKind::AlertRule.named(name),
+        ["alert-channels", name] => TargetKind::AlertChannel.named(name),
+        ["users", _] => TargetKind::User.named(title),
+        _ => return None,
+    })
+}
+
 /// What `path` ends with: the name of a thing, where the page is about one.
 pub(crate) fn last_part(path: &str) -> String {
     let (_, part) = path.rsplit_once('/').unwrap_or_default();
@@ -88,6 +118,28 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_page(path), ours, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn pages_are_about_what_files_define() {
+        for (path, target) in [
+            ("/admin/topics/shop%2Forders", Some("topic shop/orders")),
+            (
+                "/admin/topics/orders/subscriptions/billing/edit",
+                Some("event subscription billing of topic orders"),
+            ),
+            ("/admin/topics/edit", Some("topic edit")),
+            ("/admin/topics/orders/publish", None),
+            ("/admin/topics", None),
+            ("/admin/users/7", Some("user ann")),
+            (
+                "/admin/service-bus-topics/news/subscriptions/red/rules/only-red/edit",
+                Some("rule only-red of subscription news/red"),
+            ),
+        ] {
+            let found = target_of(path, "ann").map(|target| target.to_string());
+            assert_eq!(found.as_deref(), target, "{path}");
         }
     }
 

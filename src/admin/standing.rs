@@ -5,6 +5,7 @@ use crate::admin::outside::*;
 use crate::admin::site::Site;
 use crate::admin::widgets::{Badge, Tone, print, response};
 use crate::model::probation::Health;
+use crate::model::provisioned::Provisioned;
 use crate::model::subscription::{Disabled, SubscriptionStatus as Status, ValidationState};
 use crate::store::views::DeadLetterGroup;
 
@@ -21,6 +22,7 @@ pub(crate) struct Standing {
     pub(crate) rejected: u64,
     /// What alert rules fire for.
     pub(crate) alerts: u64,
+    pub(crate) provisioned: Arc<Provisioned>,
     now: Timestamp,
 }
 
@@ -50,6 +52,7 @@ impl Standing {
             dead_letters: by_subscription(site.views.dead_letter_groups().await?, now),
             rejected: site.views.count_rejections(now - DAY).await?,
             alerts: site.broker.meters().alerts_firing(),
+            provisioned: site.broker.provisioned(),
             registry,
             now,
         })

@@ -342,6 +342,7 @@ impl From<StoreError> for ApiError {
                     format!("What is stored cannot be read: {error}."),
                 )
             }
+            StoreError::Provisioned { .. } => Self::conflict(error.to_string()),
             StoreError::MasterKey(_) | StoreError::Other(_) => {
                 tracing::error!(%error, "the store met a defect");
                 Self::new(

@@ -16,6 +16,7 @@ mod manage;
 mod openapi;
 mod operate;
 mod parameters;
+mod provision;
 mod publish;
 mod receive;
 mod routes;

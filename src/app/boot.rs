@@ -21,6 +21,7 @@ use crate::api::{self, ApiOptions, ApiParts, AzureScope, DevMode, Doors, Guesses
 use crate::app::config::{CONFIG_FILE, Config};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::interrupt::interrupted;
+use crate::app::provisioning::Provisioning;
 use crate::app::running_settings::running_settings;
 use crate::app::telemetry::{self, Log};
 use crate::app::tls::{self, Tls};
@@ -264,11 +265,25 @@ impl Appliance {
         tasks.run(&broker, "housekeeping", Broker::run_janitor, give_up);
         tasks.run(&broker, "retention", Broker::run_retention, give_up);
         tasks.run(&broker, "backup", Broker::run_backups, give_up);
+        tasks.run(&broker, "traces", Broker::run_traces, give_up);
         let shown = tls.clone();
         let certificate_end: CertificateEnd =
             Arc::new(move || shown.as_ref().and_then(Tls::expires_at));
         let watch = move |broker: Broker| broker.run_alerts(Arc::clone(&certificate_end));
         tasks.run(&broker, "alerts", watch, give_up);
+        match &config.provisioning_dir {
+            Some(dir) => {
+                let started = Provisioning::start(dir, doors.clone(), broker.clone());
+                let provisioning = Arc::new(started.await?);
+                let watch = move |_| {
+                    let provisioning = Arc::clone(&provisioning);
+                    async move { provisioning.watch().await }
+                };
+                tasks.run(&broker, "provisioning", watch, give_up);
+            }
+            // What came from files is as anything else then.
+            None => broker.set_provisioned(Vec::new()).await?,
+        }
         let limits = listen::ConnectionLimits {
             overall: connections,
             per_client,
@@ -390,6 +405,7 @@ impl Appliance {
         if !self.socket_is_kept {
             self.close_doors().await;
         }
+        self.broker.export_last_spans().await;
         let _ = std::fs::remove_file(self.data_dir.file(SERVER_URL_FILE));
         drop(self.broker);
         if tokio::time::timeout(STORE_CLOSES_WITHIN, self.store_closed)
@@ -481,7 +497,8 @@ pub(super) fn outbound(config: &Config, clock: &Clock) -> anyhow::Result<Outboun
         origin: config.webhook_origin.clone(),
         export_dir: config.dead_letter_export_dir.clone(),
     })
-    .with_backups(backup_account(config)))
+    .with_backups(backup_account(config))
+    .with_collector(config.tracing_otlp_endpoint.clone()))
 }
 
 /// The account for backups to S3, if there is one.

@@ -12,6 +12,7 @@ pub mod people;
 mod publish;
 mod receive;
 mod replay;
+mod traces;
 mod transaction;
 mod unfinished;
 
@@ -45,6 +46,7 @@ pub use publish::send::SendError;
 pub use receive::{Purged, ReceiveError, ReceiveRequest};
 pub use replay::ReplayError;
 pub use replay::resubmit::{EventEdit, ResubmitError, ResubmitRequest};
+pub use traces::PublishSpan;
 pub use transaction::CommitError;
 
 use crate::base::{Clock, Entropy, Live, TimeScale, Timestamp};
@@ -59,6 +61,7 @@ use crate::model::limits::{
 };
 use crate::model::notice::{DiskPressure, Notice};
 use crate::model::probation::{Health, ProbationRules};
+use crate::model::provisioned::Provisioned;
 use crate::model::registry::Registry;
 use crate::model::retention::{Pressure, RetentionRules};
 use crate::model::subscription::SubscriptionId;
@@ -78,6 +81,7 @@ use manage::key_uses::WaitingKeyUses;
 use publish::{notices, rejections};
 use receive::Arrivals;
 use replay::ReplayBook;
+use traces::Traces;
 use unfinished::Unfinished;
 
 /// The settings of a broker. Clock, randomness, time scale and the size of changes stay those of its start.
@@ -155,6 +159,11 @@ struct Shared {
     /// Storage that was unreachable in the last round of exports.
     outages: Mutex<HashMap<SubscriptionId, Outage>>,
     backups: Mutex<BackupBook>,
+    /// `None` without a collector.
+    traces: Option<Traces>,
+    provisioned: Live<Provisioned>,
+    /// Why the provisioning directory is not in force as it is, and since when.
+    provisioning_problem: Live<Option<(Timestamp, String)>>,
     /// Wakes the watch over alerts.
     alert_wake: Notify,
     handshakes: TaskTracker,
@@ -178,8 +187,10 @@ impl Broker {
     ) -> Result<Self, StoreError> {
         let registry = store.ledger.catalog().await?;
         let unfinished = Unfinished::of(store.ledger.fan_out_topics().await?);
+        let provisioned = store.provisioned.all().await?.into_iter().collect();
         let broker = Self {
             shared: Arc::new_cyclic(|shared| Shared {
+                traces: outbound.has_collector().then(Traces::default),
                 store,
                 outbound: outbound.with_inside(INSPECTOR_HOST, inspection(shared)),
                 registry: RwLock::new(Arc::new(registry)),
@@ -200,6 +211,8 @@ impl Broker {
                 exporting: tokio::sync::Mutex::new(()),
                 outages: Mutex::default(),
                 backups: Mutex::default(),
+                provisioned: Live::new(provisioned),
+                provisioning_problem: Live::default(),
                 alert_wake: Notify::new(),
                 handshakes: TaskTracker::new(),
                 stopping: CancellationToken::new(),

@@ -26,6 +26,8 @@ pub enum Actor {
     ManagementToken,
     /// Somebody at the machine, in the database itself or by the configuration.
     CommandLine,
+    /// This file of the provisioning directory.
+    Provisioning(String),
 }
 
 impl Actor {
@@ -36,13 +38,14 @@ impl Actor {
             Self::ApiToken(_) => "ApiToken",
             Self::ManagementToken => "ManagementToken",
             Self::CommandLine => "CommandLine",
+            Self::Provisioning(_) => "Provisioning",
         }
     }
 
     /// The name; empty where the kind has none.
     pub fn name(&self) -> &str {
         match self {
-            Self::User(name) | Self::ApiToken(name) => name,
+            Self::User(name) | Self::ApiToken(name) | Self::Provisioning(name) => name,
             Self::ManagementToken | Self::CommandLine => "",
         }
     }
@@ -53,6 +56,7 @@ impl Actor {
             "User" => Self::User(name),
             "ApiToken" => Self::ApiToken(name),
             "ManagementToken" => Self::ManagementToken,
+            "Provisioning" => Self::Provisioning(name),
             _ => Self::CommandLine,
         }
     }
@@ -65,6 +69,7 @@ impl fmt::Display for Actor {
             Self::ApiToken(name) => write!(f, "token {name}"),
             Self::ManagementToken => f.write_str("management token"),
             Self::CommandLine => f.write_str("command line"),
+            Self::Provisioning(file) => f.write_str(file),
         }
     }
 }
@@ -123,7 +128,7 @@ pub struct Target {
 }
 
 /// The kinds of targets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub enum TargetKind {
     Appliance,
@@ -347,6 +352,20 @@ impl AuditAction {
     pub fn name(&self) -> String {
         let action = serde_json::to_value(self).unwrap_or_default();
         action["action"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Whether its target is defined otherwise, or is no more: what files may have the only say in.
+    pub fn redefines(&self) -> bool {
+        matches!(
+            self,
+            Self::Create { .. }
+                | Self::Update { .. }
+                | Self::Delete { .. }
+                | Self::Pause
+                | Self::Resume
+                | Self::Disable
+                | Self::Enable
+        )
     }
 
     /// What it changed of its target.

@@ -5,6 +5,7 @@
 
 use crate::base::Timestamp;
 use crate::base::named::ids;
+use crate::model::trace::{TRACEPARENT, TraceContext};
 
 ids! {
     /// The id of a stored event: ascending in the order of acceptance, never reused.
@@ -66,6 +67,23 @@ impl EventData {
 }
 
 impl Event {
+    /// The trace that its publisher says it is a part of.
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        let mut attributes = self.attributes.iter();
+        let attribute = attributes.find(|each| each.name == TRACEPARENT)?;
+        TraceContext::parse(attribute.value.trim_matches('"'))
+    }
+
+    /// Makes it a part of a trace, unless its publisher says otherwise.
+    pub fn join_trace(&mut self, context: TraceContext) {
+        if self.attributes.iter().all(|each| each.name != TRACEPARENT) {
+            self.attributes.push(Attribute {
+                name: TRACEPARENT.to_owned(),
+                value: format!("\"{context}\""),
+            });
+        }
+    }
+
     /// The approximate size of the event, for limits and batches.
     pub fn size(&self) -> usize {
         let data = self.data.len();

@@ -7,6 +7,7 @@ mod alert;
 mod authorize;
 pub mod backup;
 mod clients;
+mod collector;
 mod connect_watch;
 pub mod connectivity;
 mod connector;
@@ -39,9 +40,10 @@ pub use storage::{Blob, StoredBlob};
 use crate::base::Clock;
 use crate::model::blob_storage::S3Account;
 use crate::model::delivery::{AttemptResult, Outcome};
-use crate::model::destination::Destination;
+use crate::model::destination::{Destination, EndpointUrl};
 use crate::model::event::StoredEvent;
 use crate::model::subscription::EventSubscription;
+use crate::model::trace::TraceContext;
 use crate::outbound::authorize::TokenBook;
 use crate::outbound::egress::EgressPolicy;
 use crate::outbound::transport::{HttpTransport, Inside, NetworkError, Responder};
@@ -67,6 +69,8 @@ pub struct Outbound {
     tokens: TokenBook,
     export_dir: Option<PathBuf>,
     backup_account: Option<Arc<S3Account>>,
+    /// Where spans go.
+    collector: Option<EndpointUrl>,
 }
 
 /// Events of one topic for one subscription, to be sent in one request.
@@ -92,7 +96,13 @@ impl Outbound {
             tokens: TokenBook::default(),
             export_dir: options.export_dir,
             backup_account: None,
+            collector: None,
         }
+    }
+
+    /// The same with the URL of a collector for spans.
+    pub fn with_collector(self, collector: Option<EndpointUrl>) -> Self {
+        Self { collector, ..self }
     }
 
     /// The same with `receivers` inside the appliance, for URLs whose host is `host`.
@@ -127,11 +137,15 @@ impl Outbound {
         }
     }
 
-    /// Makes one attempt. A late response may follow a time-out.
-    pub async fn deliver(&self, delivery_request: DeliveryRequest<'_>) -> SendResult {
+    /// Makes one attempt, as a part of `trace` or of that of the event. A late response may follow a time-out.
+    pub async fn deliver(
+        &self,
+        delivery_request: DeliveryRequest<'_>,
+        trace: Option<&TraceContext>,
+    ) -> SendResult {
         match &delivery_request.subscription.definition.destination {
             Destination::WebHook(webhook) => {
-                webhook::deliver(self, webhook, &delivery_request).await
+                webhook::deliver(self, webhook, &delivery_request, trace).await
             }
             Destination::Queue(_) => SendResult {
                 result: AttemptResult {

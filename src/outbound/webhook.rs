@@ -16,6 +16,7 @@ use crate::model::limits::{
 };
 use crate::model::subscription::EventSubscription;
 use crate::model::topic::DeliverySchema;
+use crate::model::trace::{TRACEPARENT, TraceContext};
 use crate::outbound::retry_after::retry_after;
 use crate::outbound::transport::{TransportError, TransportRequest, TransportResponse};
 use crate::outbound::{DeliveryRequest, LateResponseSlot, LateResponseWait, Outbound, SendResult};
@@ -33,6 +34,7 @@ const AEG_OUTPUT_EVENT_ID: HeaderName = HeaderName::from_static("aeg-output-even
 const WEBHOOK_ID: HeaderName = HeaderName::from_static(signature::ID);
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static(signature::TIMESTAMP);
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static(signature::SIGNATURE);
+const HEADER_TRACEPARENT: HeaderName = HeaderName::from_static(TRACEPARENT);
 const DEAD_LETTER_REASON: HeaderName = HeaderName::from_static("everpost-dead-letter-reason");
 const DEAD_LETTER_DESCRIPTION: HeaderName =
     HeaderName::from_static("everpost-dead-letter-description");
@@ -44,10 +46,14 @@ pub(super) async fn deliver(
     outbound: &Outbound,
     webhook: &WebHook,
     delivery_request: &DeliveryRequest<'_>,
+    trace: Option<&TraceContext>,
 ) -> SendResult {
     let late = LateResponseSlot::default();
     let now = outbound.clock.now();
-    let (request, warning) = request(webhook, delivery_request, &outbound.origin, now);
+    let (mut request, warning) = request(webhook, delivery_request, &outbound.origin, now);
+    if let Some(trace) = trace {
+        put(&mut request.headers, HEADER_TRACEPARENT, &trace.to_string());
+    }
     let request = TransportRequest {
         late: Some(late.clone()),
         ..request
@@ -110,6 +116,9 @@ pub(super) fn request(
     }
     if let [single] = delivery_request.events {
         put(&mut headers, AEG_OUTPUT_EVENT_ID, &single.output_id());
+        if let Some(trace) = single.event.trace_context() {
+            put(&mut headers, HEADER_TRACEPARENT, &trace.to_string());
+        }
     }
     let request = TransportRequest {
         method: Method::POST,

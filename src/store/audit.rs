@@ -1,7 +1,7 @@
 //! The audit log. Entries are added and, in the end, deleted; none is changed.
 //!
 //! What somebody changes in the store goes through [`Db::write_audited`], so that the change and its entry
-//! are one transaction. What was only looked at, or done outside of the store, is recorded by itself.
+//! are one transaction, and that what is provisioned stays as it is. What was only looked at, or done outside of the store, is recorded by itself.
 
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -11,6 +11,7 @@ use crate::model::audit::{Actor, AuditEntry, AuditId, AuditRow, Caller, Target};
 use crate::model::limits::{AUDIT_LIFE, AUDIT_ROWS_MAX};
 use crate::store::engine::db::{Db, WriteTx};
 use crate::store::error::{ChangeError, StoreError};
+use crate::store::provisioned;
 use crate::store::row::unreadable;
 use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
 
@@ -87,6 +88,7 @@ impl Views {
 }
 
 fn add(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
+    provisioned::check(tx, entry)?;
     let defect = |error: serde_json::Error| StoreError::Other(error.to_string());
     let kind = serde_json::to_value(entry.target.kind).map_err(defect)?;
     let details = serde_json::to_string(&entry.action).map_err(defect)?;

@@ -39,6 +39,9 @@ pub enum StoreError {
     /// The file cannot be written or trusted any more. The process must end and start again.
     #[error("the database has failed: {0}")]
     Failed(String),
+    /// The provisioning directory alone changes it. Nothing was stored.
+    #[error("{target} is provisioned from {file}; change it there")]
+    Provisioned { target: String, file: String },
     /// A master key is missing or wrong. The database stays closed.
     #[error("{0}")]
     MasterKey(String),

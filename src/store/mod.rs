@@ -13,6 +13,7 @@ mod error;
 mod inspectors;
 mod key_uses;
 mod ledger;
+mod provisioned;
 mod rejections;
 mod replay;
 mod retention;
@@ -62,6 +63,7 @@ pub use ledger::settle::{
     DiscardRequest, Discarded, FreeChange, FreeChanges, FreeSettled, Settled, SettlementRecord,
 };
 pub use ledger::{Ledger, TransactionError};
+pub use provisioned::ProvisionedStore;
 pub use rejections::Rejections;
 pub use replay::CommandResult;
 pub use replay::search::{CandidateQuery, Candidates, Counted, IdRange};
@@ -97,6 +99,7 @@ pub struct Store {
     pub accounts: Accounts,
     pub audit: Audit,
     pub settings: SettingStore,
+    pub provisioned: ProvisionedStore,
     pub upkeep: Upkeep,
 }
 
@@ -233,6 +236,7 @@ impl Store {
             },
             audit: Audit { db: db.clone() },
             settings: SettingStore { db: db.clone() },
+            provisioned: ProvisionedStore { db: db.clone() },
             upkeep: Upkeep { db, data_dir },
         }
     }

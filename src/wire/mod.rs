@@ -29,6 +29,7 @@ pub mod json_fault;
 pub mod json_layout;
 mod moment;
 pub mod notice;
+pub mod otlp;
 pub mod pasted;
 pub(crate) mod pem;
 pub mod pull;

@@ -24,7 +24,7 @@ FOLDERS = (REPOSITORY, REPOSITORY / "docs")
 BUILD = re.compile(r"([A-Z_]+=\S+ )*(cargo|tests/run|packaging/build|python3 tests/)")
 
 # They go on until they are interrupted.
-ENDLESS = ("everpost --egress-allow", "everpost receive --listen")
+ENDLESS = ("everpost --egress-allow", "everpost receive --listen", "everpost --data-dir provisioned --")
 
 # They come with the tests of the clients.
 PACKAGES = pathlib.Path(__file__).parent / "node_modules"

@@ -148,6 +148,7 @@ RAISED = {
     "EverpostSlowDisk": (f"everpost_writer_longest_commit_seconds{{{ONE}}}", "0.5x5 2x20", 9, 12),
     "EverpostExportFails": (f"everpost_export_failures_total{{{ONE}}}", "0+1x60", 10, 20),
     "EverpostBackupFails": (f"everpost_backup_failures_total{{{ONE}}}", "0x5 1x20", 5, 8),
+    "EverpostProvisioningFails": (f"everpost_provisioning_failures_total{{{ONE}}}", "0x5 1+1x20", 8, 14),
     "EverpostRequestsCutOff": (f"everpost_request_panics_total{{{ONE}}}", "0x5 1x20", 5, 8),
 }
 

@@ -182,7 +182,7 @@ async fn deliver(outbound: &Outbound, subscription: &EventSubscription) -> (Outc
         delivery_count: 0,
         deadline: Duration::from_secs(30),
     };
-    let answer = outbound.deliver(delivery_request).await.result;
+    let answer = outbound.deliver(delivery_request, None).await.result;
     (answer.outcome, answer.error.unwrap_or_default())
 }
 

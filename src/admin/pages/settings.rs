@@ -11,12 +11,12 @@ use crate::outbound::evaluate::EgressVerdict;
 /// Settings that belong together, by the beginnings of their names.
 #[rustfmt::skip] // a table
 pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
-    ("Server", &["data_dir", "listen", "public_url", "tls.", "http.", "shutdown."]),
+    ("Server", &["data_dir", "listen", "public_url", "tls.", "http.", "provisioning.", "shutdown."]),
     ("Publishing", &["publish."]),
     ("Delivery", &["delivery.", "probation.", "replay.", "webhook.", "egress."]),
     ("Storage and retention", &["storage.", "retention.", "dead_letter.", "backup.", "master_key"]),
     ("Access", &["admin.", "sign_in.", "oidc.", "management.", "metrics."]),
-    ("Log", &["log."]),
+    ("Log", &["log.", "tracing."]),
     ("Azure compatibility", &["azure."]),
     ("Testing", &["time_scale"]),
 ];

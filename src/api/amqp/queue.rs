@@ -34,7 +34,7 @@ use crate::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
 };
 use crate::model::subscription::EventSubscription;
-use crate::store::{DeadLetter, LockSelection, Locked, Origin, Peeked};
+use crate::store::{DeadLetter, LockSelection, Locked, Origin, Peeked, StoreError};
 use crate::wire;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::condition::{
@@ -436,6 +436,7 @@ impl Queue {
     )]
     fn unmanaged(&self, error: &ManageError) -> AmqpError {
         let condition = match error {
+            ManageError::Store(StoreError::Provisioned { .. }) => NOT_ALLOWED,
             ManageError::Store(error) => return busy(error),
             ManageError::Exists(_) => ENTITY_ALREADY_EXISTS,
             ManageError::TooManyRules(_) | ManageError::RuleTooLarge(_) => RESOURCE_LIMIT_EXCEEDED,

@@ -20,6 +20,7 @@ use crate::model::name::{
     AlertChannelName, AlertRuleName, InspectorName, InvalidName, NamespaceName, RuleName,
     SubscriptionName, TopicName, above,
 };
+use crate::model::provisioned::Provisioned;
 use crate::model::queue::QueueDefinition;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::topic::TopicDefinition;
@@ -149,7 +150,7 @@ pub(crate) struct PlanRequest {
     /// Each with its `kind`, its `name` and what a PUT of such an object takes.
     #[schemars(length(max = OBJECTS_MAX), extend("x-noun" = "objects"))]
     objects: Vec<Value>,
-    /// Whether to delete what is not among them. Users are deleted only if there is a user among them.
+    /// Whether to delete what is not among them, nor provisioned. Users are deleted only if there is a user among them.
     #[serde(default)]
     prune: bool,
 }
@@ -204,31 +205,53 @@ pub(crate) async fn plan(
     State(state): State<ApiState>,
     body: Bytes,
 ) -> Result<Json<Plan>, ApiError> {
-    let request: PlanRequest = read(&body)?;
+    let PlanRequest { objects, prune } = read(&body)?;
+    let pruned = if prune { Pruned::All } else { Pruned::None };
+    Ok(Json(plan_of(&state, &objects, pruned).await?))
+}
+
+/// What is deleted where the files do not name it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pruned {
+    None,
+    /// Everything but what is provisioned.
+    All,
+    /// What is provisioned, by the provisioning directory itself.
+    Provisioned,
+}
+
+/// What leads from what there is to `objects`.
+pub(crate) async fn plan_of(
+    state: &ApiState,
+    objects: &[Value],
+    pruned: Pruned,
+) -> Result<Plan, ApiError> {
     let mut planner = Planner {
-        current: current(&state).await?,
+        current: current(state).await?,
         channels: state.views.alert_channels().await?,
         registry: state.broker.registry(),
-        state: &state,
+        provisioned: state.broker.provisioned(),
+        pruned,
+        state,
         wanted: BTreeMap::new(),
         topics: BTreeMap::new(),
         plan: Plan::default(),
     };
-    for (at, object) in request.objects.iter().enumerate() {
+    for (at, object) in objects.iter().enumerate() {
         planner.want(at, object);
     }
     let mut order: Vec<_> = planner.wanted.clone().into_iter().collect();
-    order.sort_by_key(|((rank, name), _)| (*rank, planner.forwards(&request.objects, name)));
+    order.sort_by_key(|((rank, name), _)| (*rank, planner.forwards(objects, name)));
     for (_, (at, target)) in order {
-        planner.compare(at, &target, &request.objects[at]);
+        planner.compare(at, &target, &objects[at]);
         tokio::task::yield_now().await;
     }
-    planner.delete(request.prune);
+    planner.delete();
     if !planner.plan.faults.is_empty() {
         planner.plan.faults.sort_by_key(|fault| fault.object);
         planner.plan.steps.clear();
     }
-    Ok(Json(planner.plan))
+    Ok(planner.plan)
 }
 
 struct Planner<'a> {
@@ -236,6 +259,8 @@ struct Planner<'a> {
     registry: Arc<Registry>,
     channels: Vec<StoredAlertChannel>,
     current: Objects,
+    provisioned: Arc<Provisioned>,
+    pruned: Pruned,
     wanted: BTreeMap<Key, (usize, Target)>,
     /// The topics of events that are wanted.
     topics: BTreeMap<String, TopicDefinition>,
@@ -335,6 +360,11 @@ impl Planner<'_> {
             None => StepAction::Create,
             Some(_) => StepAction::Update,
         };
+        let file = self.provisioned.file_of(target);
+        if let Some(file) = file.filter(|_| self.pruned != Pruned::Provisioned) {
+            let problem = format!("it is provisioned from {file}; change it there");
+            return self.fault(at, "name", problem);
+        }
         self.step(action, target, Some(at), changes.unwrap_or_default());
     }
 
@@ -596,7 +626,7 @@ impl Planner<'_> {
 
     /// Adds the steps that delete: everything that is not wanted if that is asked for, and the rule of a new
     /// subscription that comes with rules of its own.
-    fn delete(&mut self, prune: bool) {
+    fn delete(&mut self) {
         let has_kind = |kind: TargetKind| {
             let mut targets = self.wanted.values().map(|(_, target)| target);
             targets.any(|target| target.kind == kind)
@@ -618,10 +648,16 @@ impl Planner<'_> {
                     && is_default(target)
                     && !of.is_some_and(|of| ruled.contains(&of)))
         };
-        if prune {
-            let unwanted = self.current.iter().filter(|each| !stays(each));
-            gone.extend(unwanted.map(|(_, (target, _))| target.clone()));
-        }
+        let held = self.held();
+        let goes = |each: &(&Key, &(Target, Definition))| match (self.pruned, each) {
+            (Pruned::None, _) => false,
+            (Pruned::All, (key, _)) => !held.contains(*key) && !stays(each),
+            (Pruned::Provisioned, (key, (target, _))) => {
+                self.provisioned.file_of(target).is_some() && !self.wanted.contains_key(*key)
+            }
+        };
+        let unwanted = self.current.iter().filter(goes);
+        gone.extend(unwanted.map(|(_, (target, _))| target.clone()));
         for of in &ruled {
             let of = TargetKind::ServiceBusSubscription.named(of);
             let rule = TargetKind::Rule.named(format!("{}/$Default", of.name));
@@ -632,24 +668,37 @@ impl Planner<'_> {
         }
         let keys: BTreeSet<Key> = gone.iter().map(key).collect();
         // With what it belongs to, an object goes by itself.
-        let goes_along = |target: &Target| {
-            let mut outer = configuration::parent(target);
-            while let Some(of) = outer {
-                if keys.contains(&key(&of)) {
-                    return true;
-                }
-                outer = configuration::parent(&of);
-            }
-            false
+        let goes_with = |target: &Target| {
+            let mut outer = configuration::above(target);
+            outer.find(|of| keys.contains(&key(of)))
         };
+        let wanted = self.wanted.values();
+        let lost: Vec<(usize, Target)> = wanted
+            .filter_map(|(at, target)| Some((*at, goes_with(target)?)))
+            .collect();
         let gone: Vec<Target> = gone
             .iter()
-            .filter(|each| !goes_along(each))
+            .filter(|each| goes_with(each).is_none())
             .cloned()
             .collect();
+        for (at, outer) in lost {
+            let problem =
+                format!("the {outer}, which it belongs to, is to be deleted; name that, too");
+            self.fault(at, "name", problem);
+        }
         for target in gone.iter().rev() {
             self.step(StepAction::Delete, target, None, Vec::new());
         }
+    }
+}
+
+impl Planner<'_> {
+    /// What the provisioning directory has the only say in, and what that belongs to.
+    fn held(&self) -> BTreeSet<Key> {
+        let own = self.provisioned.targets();
+        let mut held: BTreeSet<Key> = own.clone().map(key).collect();
+        held.extend(own.flat_map(configuration::above).map(|of| key(&of)));
+        held
     }
 }
 

@@ -22,13 +22,14 @@ use crate::api::auth::{Credential, address_of, authorize_publisher, query_value}
 use crate::api::error::ApiError;
 use crate::api::intake::{Publisher, Reservation};
 use crate::base::Timestamp;
-use crate::broker::PublishError;
-use crate::model::event::Event;
+use crate::broker::{PublishError, PublishSpan};
+use crate::model::event::{Event, EventKey};
 use crate::model::limits::REQUEST_ID_WINDOW;
 use crate::model::name::{NamespaceName, TopicName};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::rejection::Rejection;
 use crate::model::topic::TopicId;
+use crate::model::trace::TraceContext;
 use crate::store::RequestMark;
 use crate::wire;
 
@@ -112,10 +113,17 @@ async fn take_in(
     versions: &[&str],
 ) -> Result<(), ApiError> {
     let started_at = state.broker.clock().now();
-    match accept(state, topic, request, versions, started_at).await {
+    let (mut span, context) = state.broker.publish_span(request.headers());
+    let trace = (span.as_deref_mut(), context);
+    let result = accept(state, topic, request, versions, started_at, trace).await;
+    if let Some(span) = span {
+        let result = result.as_deref().map_err(|error| error.code);
+        state.broker.end_publish_span(&span, topic, result);
+    }
+    match result {
         Ok(events) => {
             let took = state.broker.clock().now().since(started_at);
-            state.broker.meters().published(topic, events, took);
+            state.broker.meters().published(topic, events.len(), took);
             Ok(())
         }
         Err(error) => {
@@ -131,7 +139,8 @@ async fn accept(
     request: Request<Body>,
     versions: &[&str],
     now: Timestamp,
-) -> Result<usize, ApiError> {
+    (span, context): (Option<&mut PublishSpan>, Option<TraceContext>),
+) -> Result<Vec<EventKey>, ApiError> {
     authorize(state, topic, &request)?;
     let bytes_max = state.options.publish_bytes_max;
     let (parts, body) = request.into_parts();
@@ -153,16 +162,23 @@ async fn accept(
     }
     let body = reader.finish();
     let _slot = state.intake.slot(topic.topic.id, now).await?;
-    let events = evaluate(state, topic, &parts, &body, versions, now).inspect_err(|error| {
+    let mut events = evaluate(state, topic, &parts, &body, versions, now).inspect_err(|error| {
         let rejection = rejection(topic, &parts.headers, &body, error, now);
         state.broker.note_rejection(rejection);
     })?;
     if events.is_empty() {
-        return Ok(0);
+        return Ok(Vec::new());
+    }
+    match (context, span) {
+        (Some(context), _) => events
+            .iter_mut()
+            .for_each(|event| event.join_trace(context)),
+        (None, Some(span)) => span.follow(&events[0]),
+        (None, None) => {}
     }
     let mark = request_mark(&parts.headers, topic.topic.id, &body.bytes, now);
     drop(body); // the events hold what is needed of it
-    Ok(state.broker.publish(topic, events, mark).await?.len())
+    Ok(state.broker.publish(topic, events, mark).await?)
 }
 
 /// Memory for the beginning of a body, before it is read.

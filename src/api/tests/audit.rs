@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use super::{Door, OPTIONS, TOKEN, of_nothing};
 use crate::api::routes;
 use crate::base::Timestamp;
-use crate::model::audit::Caller;
+use crate::model::audit::{Caller, TargetKind};
 use crate::model::inspector::INSPECTOR_HOST;
 use crate::model::limits::LOCK_DURATION;
+use crate::model::provisioned::Mark;
 use crate::store::accounts::{SessionRecord, UserId};
 
 /// One request, and the sentence of the entry that it leaves.
@@ -539,4 +540,112 @@ async fn entries_are_filtered_and_tell_who_did_what_to_what() {
     for secret in [token.as_str(), "hash", "whsec_"] {
         assert!(!everything.contains(secret), "{secret}");
     }
+}
+
+/// Marks everything that there is as if it came from one file.
+async fn provision_all(door: &Door) {
+    let (_, all) = door
+        .ask(TOKEN, Method::GET, "/everpost/configuration", json!(null))
+        .await;
+    let marks = all["value"].as_array().into_iter().flatten().map(|object| {
+        let kind: TargetKind = serde_json::from_value(object["kind"].clone()).expect("a kind");
+        let target = kind.named(object["name"].as_str().expect("a name"));
+        let file = "/etc/all.yaml".to_owned();
+        Mark { target, file }
+    });
+    let claimed = door.broker.set_provisioned(marks.collect()).await;
+    claimed.expect("stored");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_file_provisions_nobody_else_defines() {
+    let others = ["setting", "replay job", "API token"];
+    for act in acts() {
+        let door = Door::furnished().await;
+        provision_all(&door).await;
+        let before = door.database.rows();
+        let (status, answer) = door.act(&act).await;
+        let defines = ["Changed", "Saved", "Deleted", "Paused", "Resumed"];
+        let is_refused = defines.iter().any(|word| act.sentence.starts_with(word))
+            && !others.iter().any(|other| act.sentence.contains(other));
+        if !is_refused {
+            assert!(status.is_success(), "{}: {status} {answer}", act.route);
+            continue;
+        }
+        assert_eq!(status, StatusCode::CONFLICT, "{}: {answer}", act.route);
+        let problem = answer["error"]["message"].as_str().unwrap_or_default();
+        let said = "is provisioned from /etc/all.yaml; change it there.";
+        assert!(problem.contains(said), "{}: {problem}", act.route);
+        assert_eq!(door.database.rows(), before, "{}", act.route);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_change_what_they_provision_and_delete_nothing_else() {
+    let door = Door::furnished().await;
+    provision_all(&door).await;
+    let plan = |objects: Value, prune| {
+        let wanted = json!({ "objects": objects, "prune": prune });
+        door.ask(TOKEN, Method::POST, "/everpost/configuration/plan", wanted)
+    };
+    let changed =
+        json!([{ "kind": "Queue", "name": "jobs", "properties": { "maxDeliveryCount": 3 } }]);
+    let (_, refused) = plan(changed.clone(), false).await;
+    let fault = "it is provisioned from /etc/all.yaml; change it there";
+    assert_eq!(refused["faults"][0]["problem"], fault, "{refused}");
+    // Of all others, those go that the caller does not name.
+    door.ask(TOKEN, Method::PUT, "/topics/other", located())
+        .await;
+    let (_, pruned) = plan(json!([]), true).await;
+    let steps = pruned["steps"].as_array().expect("steps").clone();
+    assert_eq!(steps.len(), 1, "{pruned}");
+    assert_eq!(steps[0]["title"], "topic other");
+
+    let marks = [("Queue", "jobs"), ("Topic", "orders")].map(|(kind, name)| {
+        let kind: TargetKind = serde_json::from_value(json!(kind)).expect("a kind");
+        let file = "/etc/all.yaml".to_owned();
+        let target = kind.named(name);
+        Mark { target, file }
+    });
+    let claimed = door.broker.set_provisioned(marks.to_vec()).await;
+    claimed.expect("stored");
+    let objects = changed.as_array().expect("objects").clone();
+    let plan = door
+        .doors
+        .plan_provisioning(&objects)
+        .await
+        .expect("a plan");
+    let steps = plan["steps"].as_array().expect("steps").clone();
+    let titles: Vec<&str> = steps
+        .iter()
+        .filter_map(|step| step["title"].as_str())
+        .collect();
+    assert_eq!(titles, ["queue jobs", "topic orders"], "{plan}");
+    for step in &steps {
+        let path = step["path"].as_array().expect("a path").iter();
+        let body = step["object"]
+            .is_u64()
+            .then(|| json!({ "properties": changed[0]["properties"] }));
+        let path = path.filter_map(Value::as_str);
+        let made = door
+            .doors
+            .provision("/etc/all.yaml", path, body.as_ref())
+            .await;
+        assert_eq!(made, Ok(()));
+    }
+    let entry = &door.entries().await[1];
+    assert_eq!(entry["actorKind"], "Provisioning");
+    assert_eq!(entry["actor"], "/etc/all.yaml");
+    assert_eq!(entry["sentence"], "Changed maxDeliveryCount of queue jobs");
+
+    // A part of what is to be deleted cannot stay.
+    let claimed = door.broker.set_provisioned(vec![Mark {
+        target: TargetKind::Namespace.named("shop"),
+        file: String::new(),
+    }]);
+    claimed.await.expect("stored");
+    let part = json!({ "kind": "Topic", "name": "shop/orders" });
+    let plan = door.doors.plan_provisioning(&[part]).await.expect("a plan");
+    let fault = "the namespace shop, which it belongs to, is to be deleted; name that, too";
+    assert_eq!(plan["faults"][0]["problem"], fault, "{plan}");
 }

@@ -30,6 +30,9 @@ pub(super) const VARIABLE_PREFIX: &str = "EVERPOST_";
 /// The variable that names the configuration file.
 pub(super) const CONFIG_VARIABLE: &str = "EVERPOST_CONFIG";
 
+/// The variable of OpenTelemetry that stands for `tracing.otlp_endpoint` where ours is not set.
+pub(super) const OTLP_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
 /// Variables that are no settings: they are for the commands that talk to a server.
 pub(super) const CLIENT_VARIABLES: [&str; 3] =
     ["EVERPOST_URL", "EVERPOST_KEY", "EVERPOST_KEY_FILE"];

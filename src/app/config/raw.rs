@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use crate::app::config::fault::ConfigFault;
 use crate::app::config::file::{self, FileEntry};
 use crate::app::config::flags::ConfigFlags;
-use crate::app::config::keys::{CLIENT_VARIABLES, CONFIG_VARIABLE, Key, VARIABLE_PREFIX};
+use crate::app::config::keys::{
+    CLIENT_VARIABLES, CONFIG_VARIABLE, Key, OTLP_VARIABLE, VARIABLE_PREFIX,
+};
 use crate::app::config::settings::{KEYS, problem_of};
 use crate::app::files;
 use crate::model::setting::{SavedSettings, SettingOrigin};
@@ -144,14 +146,23 @@ impl RawConfig {
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Option<PathBuf> {
         let is_ours = |name: &str| name.starts_with(VARIABLE_PREFIX);
-        let mut config_file = None;
+        let (mut config_file, mut collector) = (None, None);
         for (variable, value) in environment {
+            if variable == OTLP_VARIABLE && !value.is_empty() {
+                collector = value.into_string().ok();
+                continue;
+            }
             match variable.to_str().filter(|name| is_ours(name)) {
                 None => {}
                 Some(_) if value.is_empty() => {}
                 Some(CONFIG_VARIABLE) => config_file = Some(PathBuf::from(value)),
                 Some(variable) => self.add_variable(variable, value),
             }
+        }
+        let key = Key::named("tracing.otlp_endpoint");
+        if let Some(url) = collector.filter(|_| self.given(key).is_none()) {
+            let origin = Origin::new(SettingOrigin::Environment, OTLP_VARIABLE);
+            self.set(key, false, &[url], origin);
         }
         config_file
     }

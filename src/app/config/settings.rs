@@ -178,6 +178,9 @@ settings! {
     value replay_resubmissions_max: u32 = "replay.resubmissions_max", "Resubmissions of one event", Number, "10", number(1..=1_000),
         "How many resubmissions may lead from an event to its latest copy, 1 to 1000; one more is rejected, \
          because something is going round in circles.";
+    optional provisioning_dir: Option<PathBuf> = "provisioning.dir", "Provisioning directory", Text("DIR"), "/etc/everpost/provisioning", path,
+        "Directory, which must exist, with files of topics, event subscriptions, queues and so on, as for `everpost apply`. \
+         They are applied at the start and whenever a file changes, and nobody else changes what is in them.";
     value publish_bytes_max: usize = "publish.bytes_max", "Maximum request size", Number, "1048576", number(1_024..=67_108_864),
         "Bytes of one publish request, and of one event in it, 1024 to 67108864.";
     secret management_token: Option<Secret> = "management.token", "Management token", Text("TEXT"), "", token,
@@ -293,6 +296,9 @@ settings! {
         word(&[("keep", WhenUnavailable::Keep), ("drop", WhenUnavailable::Drop)]),
         "What happens to dead letters whose storage is unavailable for 4 hours: \"keep\" leaves them in their \
          queues and goes on trying, \"drop\" drops them as Azure does.";
+    optional tracing_otlp_endpoint: Option<EndpointUrl> = "tracing.otlp_endpoint", "OTLP endpoint", Text("URL"), "http://127.0.0.1:4318", endpoint,
+        "OpenTelemetry collector that traces are sent to over HTTP: its URL without /v1/traces, by default that in \
+         OTEL_EXPORTER_OTLP_ENDPOINT. It must be allowed by the egress policy. Without it there are no traces.";
     #[live]
     value shutdown_drain: Duration = "shutdown.drain_s", "Shutdown grace period", Number, "25", seconds(0..=3_600),
         "Seconds that a stop waits for deliveries under way, 0 to 3600. What takes longer is delivered again \

@@ -501,6 +501,14 @@ fn the_sample_uncommented_is_the_default() {
             "# oidc.client_id is not set",
         ),
         (
+            "provisioning.dir = \"/etc/everpost/provisioning\"",
+            "# provisioning.dir is not set",
+        ),
+        (
+            "tracing.otlp_endpoint = \"http://127.0.0.1:4318\"",
+            "# tracing.otlp_endpoint is not set",
+        ),
+        (
             "dead_letter.export_dir = \"/srv/dead-letters\"",
             "# dead_letter.export_dir is not set",
         ),
@@ -627,4 +635,45 @@ fn each_setting_that_changes_at_once_is_checked_as_at_a_start() {
         assert!(problem.unwrap_or_default().contains(expected), "{name}");
     }
     assert!(KEYS.iter().all(|key| !(key.is_live && key.secret)));
+}
+
+#[test]
+fn the_collector_of_open_telemetry_is_taken_where_ours_is_not_set() {
+    let scene = Scene::new();
+    let theirs = "OTEL_EXPORTER_OTLP_ENDPOINT=http://theirs:4318";
+    let ours = "EVERPOST_TRACING_OTLP_ENDPOINT=http://ours:4318";
+    let flag = ["--tracing-otlp-endpoint", "http://flag:4318"];
+    let key = Key::named("tracing.otlp_endpoint");
+    for (flags, environment, expected, from) in [
+        (&[][..], &[][..], "", ""),
+        (
+            &[],
+            &[theirs],
+            "http://theirs:4318",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+        ),
+        (
+            &[],
+            &[theirs, ours],
+            "http://ours:4318",
+            "EVERPOST_TRACING_OTLP_ENDPOINT",
+        ),
+        (
+            &flag,
+            &[theirs],
+            "http://flag:4318",
+            "--tracing-otlp-endpoint",
+        ),
+    ] {
+        let (values, origin) = scene.gather(flags, environment).lookup(key);
+        assert_eq!(
+            (values.concat(), origin.place.as_str()),
+            (expected.to_owned(), from)
+        );
+    }
+    let faults = scene.faults(&[], &["OTEL_EXPORTER_OTLP_ENDPOINT=nowhere"]);
+    assert!(
+        faults[0].contains("OTEL_EXPORTER_OTLP_ENDPOINT"),
+        "{faults:?}"
+    );
 }

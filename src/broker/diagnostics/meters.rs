@@ -112,7 +112,9 @@ pub struct Meters {
     longest_commit: Seconds,
     alerts_firing: Gauge,
     alert_messages: Family<OfResult, Counter>,
+    spans: Family<OfResult, Counter>,
     backup_failures: Counter,
+    provisioning_failures: Counter,
     backup_made_at: Seconds,
     backup_took: Seconds,
     topics: Gauge,
@@ -175,7 +177,9 @@ impl Meters {
             longest_commit: Seconds::default(),
             alerts_firing: Gauge::default(),
             alert_messages: Family::default(),
+            spans: Family::default(),
             backup_failures: Counter::default(),
+            provisioning_failures: Counter::default(),
             backup_made_at: Seconds::default(),
             backup_took: Seconds::default(),
             topics: Gauge::default(),
@@ -295,6 +299,12 @@ impl Meters {
             "Attempts to send a message to an alert channel, by result",
             each,
         );
+        let each = self.spans.clone();
+        all.register(
+            "trace_spans",
+            "Spans of traces, by whether they reached the collector",
+            each,
+        );
         let each = self.on_probation.clone();
         all.register(
             "subscription_on_probation",
@@ -344,6 +354,11 @@ impl Meters {
                 "backup_failures",
                 "Backups that failed",
                 &self.backup_failures,
+            ),
+            (
+                "provisioning_failures",
+                "Times that the provisioning directory could not be applied as a whole",
+                &self.provisioning_failures,
             ),
         ] {
             all.register(name, help, counter.clone());
@@ -675,6 +690,15 @@ impl Meters {
 
     pub(in crate::broker) fn backup_failed(&self) {
         self.backup_failures.inc();
+    }
+
+    /// So many spans were exported, or dropped.
+    pub(in crate::broker) fn spans_ended(&self, result: &'static str, spans: u64) {
+        self.spans.get_or_create(&OfResult { result }).inc_by(spans);
+    }
+
+    pub(in crate::broker) fn provisioning_failed(&self) {
+        self.provisioning_failures.inc();
     }
 
     /// So many alerts fire.

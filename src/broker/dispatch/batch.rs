@@ -32,13 +32,13 @@ fn event_weight(event: &StoredEvent) -> usize {
 
 /// One request to one subscription: its deliveries and their events, in the same order.
 #[derive(Clone, Debug)]
-pub(super) struct Batch {
-    pub(super) topic: Arc<TopicEntry>,
-    pub(super) subscription: Arc<EventSubscription>,
-    pub(super) deliveries: Vec<Delivery>,
-    pub(super) events: Vec<Arc<StoredEvent>>,
+pub(in crate::broker) struct Batch {
+    pub(in crate::broker) topic: Arc<TopicEntry>,
+    pub(in crate::broker) subscription: Arc<EventSubscription>,
+    pub(in crate::broker) deliveries: Vec<Delivery>,
+    pub(in crate::broker) events: Vec<Arc<StoredEvent>>,
     /// Whether its outcome decides on a probation.
-    pub(super) is_probe: bool,
+    pub(in crate::broker) is_probe: bool,
 }
 
 impl Batch {

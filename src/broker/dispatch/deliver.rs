@@ -22,6 +22,7 @@ use crate::model::event::StoredEvent;
 use crate::model::probation::Observation;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::model::trace::TraceContext;
 use crate::outbound::{DeliveryRequest, LateResponseWait, SendResult};
 use crate::store::{Settled, SettlementRecord, StoreError};
 
@@ -178,7 +179,9 @@ impl Broker {
             is_answered: false,
         };
         let started_at = self.clock().now();
-        let SendResult { result, late } = match unless_it_panics(self.send(&batch)).await {
+        let span = self.delivery_span(&batch, started_at);
+        let trace = span.as_ref().map(|span| &span.context);
+        let SendResult { result, late } = match unless_it_panics(self.send(&batch, trace)).await {
             Ok(heard) => heard,
             Err(reason) => self.defect(&batch, &reason),
         };
@@ -186,6 +189,9 @@ impl Broker {
         let (topic, subscription) = (&batch.topic, &batch.subscription);
         let took = ended_at.since(started_at);
         self.meters().attempted(topic, subscription, &result, took);
+        if let Some(span) = span {
+            self.end_delivery_span(*span, &result, ended_at);
+        }
         let look_again_at = self.observe(&batch, &result, started_at, ended_at);
         let is_success = result.outcome == Outcome::Delivered;
         if result.is_gone() == Some(true) {
@@ -283,7 +289,7 @@ impl Broker {
         }
     }
 
-    async fn send(&self, batch: &Batch) -> SendResult {
+    async fn send(&self, batch: &Batch, trace: Option<&TraceContext>) -> SendResult {
         let events: Vec<&StoredEvent> = batch.events.iter().map(AsRef::as_ref).collect();
         let counts = batch.deliveries.iter().map(|each| each.attempts);
         let destination = &batch.subscription.definition.destination;
@@ -295,7 +301,7 @@ impl Broker {
             delivery_count: counts.max().unwrap_or(0),
             deadline: own_deadline.unwrap_or(self.options().response_deadline),
         };
-        self.outbound().deliver(delivery_request).await
+        self.outbound().deliver(delivery_request, trace).await
     }
 
     /// Updates the health of the receiver. Returns when the subscription should have its next turn because of

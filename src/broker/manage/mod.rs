@@ -6,6 +6,7 @@ pub(super) mod alerts;
 pub(super) mod inspectors;
 pub(super) mod key_uses;
 pub(super) mod namespaces;
+mod provisioning;
 pub(super) mod queues;
 pub(super) mod service_bus;
 pub(super) mod signing;

@@ -405,7 +405,7 @@ impl Broker {
             delivery_count: request.of.attempts,
             deadline: self.options().response_deadline,
         };
-        let result = self.outbound().deliver(delivery_request).await.result;
+        let result = self.outbound().deliver(delivery_request, None).await.result;
         let is_delivered = result.outcome == Outcome::Delivered;
         let error = endpoint_error(&result);
         let attempt = Arc::new(DeliveryAttempt {

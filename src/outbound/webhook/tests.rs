@@ -33,7 +33,7 @@ async fn send(subscription: &EventSubscription, events: &[StoredEvent]) -> Strin
         delivery_count: 3,
         deadline: Duration::from_secs(30),
     };
-    let heard = receiver.outbound().deliver(delivery_request).await;
+    let heard = receiver.outbound().deliver(delivery_request, None).await;
     assert_eq!(heard.result.outcome, Outcome::Delivered);
     receiver.only_request()
 }
@@ -204,7 +204,11 @@ async fn deliver_to(receiver: &std::sync::Arc<Receiver>) -> AttemptResult {
         delivery_count: 0,
         deadline: Duration::from_secs(30),
     };
-    receiver.outbound().deliver(delivery_request).await.result
+    receiver
+        .outbound()
+        .deliver(delivery_request, None)
+        .await
+        .result
 }
 
 #[tokio::test]

@@ -636,6 +636,7 @@ fn undone(cause: StoreError) -> StoreError {
         | StoreError::TooSlow
         | StoreError::Undone(_)
         | StoreError::MasterKey(_)
+        | StoreError::Provisioned { .. }
         | StoreError::Damaged(_)
         | StoreError::Failed(_) => cause,
     }

@@ -132,6 +132,27 @@ pub fn parent(target: &Target) -> Option<Target> {
     Some(kind.named(outer))
 }
 
+/// All that an object belongs to, the closest first.
+pub fn above(target: &Target) -> impl Iterator<Item = Target> + use<> {
+    std::iter::successors(parent(target), parent)
+}
+
+/// The body of the PUT that makes an object of a file.
+pub fn body(object: &Value) -> Value {
+    let kind: Option<TargetKind> = serde_json::from_value(object["kind"].clone()).ok();
+    let mut body = object.clone();
+    if let Value::Object(members) = &mut body {
+        let properties = members.remove("properties").unwrap_or_else(|| json!({}));
+        if kind.is_some_and(is_flat) {
+            return properties;
+        }
+        members.remove("kind");
+        members.remove("name");
+        members.insert("properties".to_owned(), properties);
+    }
+    body
+}
+
 /// A definition: what files hold of it, and all of it to compare it by.
 pub struct Definition {
     /// What a PUT takes, without secrets.

@@ -1,8 +1,8 @@
 //! `everpost export`, `diff` and `apply`: the configuration in files.
 
-mod files;
 pub(super) mod import;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,11 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use self::files::Object;
 use crate::app::cli::confirm::{Misuse, confirm};
 use crate::app::cli::output::{Screen, items, note, plural, print, text};
 use crate::app::cli::request::{Run, Server};
+use crate::app::configuration_files::{self as files, Object, faults_of, object_of};
+use crate::wire::resource::configuration::body;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -108,7 +109,7 @@ fn save(path: &Path, text: &str) -> anyhow::Result<()> {
 
 impl Run for Diff {
     async fn run(self, server: &Server) -> anyhow::Result<()> {
-        let objects = files::read(&self.path)?;
+        let objects = read(&self.path)?;
         let plan = plan(server, &objects, self.prune).await?;
         server.show(&plan, describe)?;
         match items(&plan, "/steps") {
@@ -120,7 +121,7 @@ impl Run for Diff {
 
 impl Run for Apply {
     async fn run(self, server: &Server) -> anyhow::Result<()> {
-        apply(server, &files::read(&self.path)?, &self.how).await
+        apply(server, &read(&self.path)?, &self.how).await
     }
 }
 
@@ -139,11 +140,10 @@ async fn apply(server: &Server, objects: &[Object], how: &How) -> anyhow::Result
         confirm(&format!("This deletes {count}."), "nothing was changed")?;
     }
     for (done, step) in steps.iter().enumerate() {
-        let object = step["object"].as_u64();
-        let object = object.and_then(|at| objects.get(usize::try_from(at).ok()?));
+        let object = object_of(step, objects);
         let path = items(step, "/path").iter().filter_map(Value::as_str);
         let request = match object {
-            Some(object) => server.put(path).json(&object.body()),
+            Some(object) => server.put(path).json(&body(&object.value)),
             None => server.delete(path),
         };
         let title = text(step, "/title");
@@ -169,29 +169,25 @@ async fn plan(server: &Server, objects: &[Object], prune: bool) -> anyhow::Resul
         .json(&json!({ "objects": all, "prune": prune }))
         .send()
         .await?;
-    let faults = items(&plan, "/faults");
-    if faults.is_empty() {
-        return Ok(plan);
+    match faults_of(&plan, objects) {
+        None => Ok(plan),
+        Some(faults) => bail!(Misuse(format!("nothing was changed, because of{faults}"))),
     }
-    let fault = |fault: &Value| {
-        let at = fault["object"]
-            .as_u64()
-            .and_then(|at| usize::try_from(at).ok());
-        let object = at.and_then(|at| objects.get(at));
-        let object = object.map_or_else(String::new, |object| {
-            format!(
-                "{}: {} {}: ",
-                object.place,
-                text(&object.value, "/kind"),
-                text(&object.value, "/name")
-            )
-        });
-        let path = text(fault, "/path");
-        let colon = if path.is_empty() { "" } else { ": " };
-        format!("\n  {object}{path}{colon}{}", text(fault, "/problem"))
+}
+
+/// The objects of a file, or of all files of a directory that end as such files do.
+fn read(path: &Path) -> anyhow::Result<Vec<Object>> {
+    let read = || {
+        let files = match path.is_dir() {
+            true => files::files_of(path)?,
+            false => vec![path.to_owned()],
+        };
+        match files.is_empty() {
+            true => Err(files::no_files(path)),
+            false => files::read(&files, &mut BTreeSet::new()),
+        }
     };
-    let faults: String = faults.iter().map(fault).collect();
-    bail!(Misuse(format!("nothing was changed, because of{faults}")))
+    read().map_err(|problem| anyhow!(Misuse(problem)))
 }
 
 /// A plan line by line.

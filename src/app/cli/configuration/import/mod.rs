@@ -9,11 +9,11 @@ use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::files::Object;
 use super::{Format, How, apply, save, write};
 use crate::app::cli::confirm::Misuse;
 use crate::app::cli::output::{note, print};
 use crate::app::cli::request::{Run, Server};
+use crate::app::configuration_files::Object;
 use crate::app::files;
 use crate::model::limits::CONFIGURATION_BYTES_MAX;
 
@@ -74,6 +74,7 @@ impl Run for ImportCommand {
         }
         let place = import.file.display().to_string();
         let objects = translation.objects.into_iter().map(|value| Object {
+            file: import.file.clone(),
             place: place.clone(),
             value,
         });

@@ -1,85 +1,88 @@
-//! Files with objects of the configuration, and the secrets that they refer to.
+//! Files with objects of the configuration, and the secrets that they refer to. Problems name file, line and object.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::{env, fs, io};
 
-use anyhow::{Context, anyhow, bail};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::app::cli::confirm::Misuse;
 use crate::app::files;
-use crate::model::audit::TargetKind;
 use crate::model::limits::CONFIGURATION_BYTES_MAX;
-use crate::wire::resource::configuration::is_flat;
 
 /// An object with its secrets, and where it stands.
 #[derive(Debug)]
 pub(super) struct Object {
+    pub(super) file: PathBuf,
     /// The file, and the line where that is known.
     pub(super) place: String,
     pub(super) value: Value,
 }
 
-impl Object {
-    /// The body of its PUT.
-    pub(super) fn body(&self) -> Value {
-        let kind: Option<TargetKind> = serde_json::from_value(self.value["kind"].clone()).ok();
-        let mut body = self.value.clone();
-        match &mut body {
-            Value::Object(members) if kind.is_some_and(is_flat) => {
-                members.remove("properties").unwrap_or_else(|| json!({}))
-            }
-            Value::Object(members) => {
-                members.remove("kind");
-                members.remove("name");
-                members.entry("properties").or_insert_with(|| json!({}));
-                body
-            }
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_) => body,
-        }
-    }
+/// All that is wrong with objects by a plan for them, a line each.
+pub(super) fn faults_of(plan: &Value, objects: &[Object]) -> Option<String> {
+    let text = |of: &Value, name: &str| of[name].as_str().unwrap_or_default().to_owned();
+    let line = |fault: &Value| {
+        let object = object_of(fault, objects).map_or_else(String::new, |object| {
+            let (kind, name) = (text(&object.value, "kind"), text(&object.value, "name"));
+            format!("{}: {kind} {name}: ", object.place)
+        });
+        let path = text(fault, "path");
+        let colon = if path.is_empty() { "" } else { ": " };
+        format!("\n  {object}{path}{colon}{}", text(fault, "problem"))
+    };
+    let faults = plan["faults"].as_array().into_iter().flatten();
+    let lines: String = faults.map(line).collect();
+    Some(lines).filter(|lines| !lines.is_empty())
 }
 
-/// Reads a file, or all files of a directory that end as such files do.
-pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Object>> {
+/// The object that a step or a fault is about, if it is about one.
+pub(super) fn object_of<'a>(of: &Value, objects: &'a [Object]) -> Option<&'a Object> {
+    objects.get(usize::try_from(of["object"].as_u64()?).ok()?)
+}
+
+/// Reads files one after the other. Notes the files that they refer to in `referred`.
+pub(super) fn read(
+    files: &[PathBuf],
+    referred: &mut BTreeSet<PathBuf>,
+) -> Result<Vec<Object>, String> {
     let mut objects = Vec::new();
-    for file in files_of(path)? {
-        objects.extend(read_file(&file)?);
+    for file in files {
+        objects.extend(read_file(file, referred)?);
     }
     Ok(objects)
 }
 
-fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let entries =
-        fs::read_dir(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    let paths: Result<Vec<PathBuf>, _> = entries
+/// What to say of a directory without files.
+pub(super) fn no_files(dir: &Path) -> String {
+    format!(
+        "{} has no file that ends with .yaml, .yml or .json",
+        dir.display()
+    )
+}
+
+/// The files of a directory that end as such files do, in the order of their names.
+pub(super) fn files_of(dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let unreadable = |error| format!("{} cannot be read: {error}", dir.display());
+    let entries = fs::read_dir(dir).map_err(unreadable)?;
+    let paths: io::Result<Vec<PathBuf>> = entries
         .map(|entry| entry.map(|entry| entry.path()))
         .collect();
     let ends = |path: &PathBuf| {
         let end = path.extension().and_then(|end| end.to_str());
         end.is_some_and(|end| ["yaml", "yml", "json"].contains(&end)) && path.is_file()
     };
-    let mut found: Vec<PathBuf> = paths?.into_iter().filter(ends).collect();
+    let mut found: Vec<PathBuf> = paths
+        .map_err(unreadable)?
+        .into_iter()
+        .filter(ends)
+        .collect();
     found.sort();
-    match found.is_empty() {
-        true => bail!(Misuse(format!(
-            "{} has no file that ends with .yaml, .yml or .json",
-            path.display()
-        ))),
-        false => Ok(found),
-    }
+    Ok(found)
 }
 
-fn read_file(path: &Path) -> anyhow::Result<Vec<Object>> {
+fn read_file(path: &Path, referred: &mut BTreeSet<PathBuf>) -> Result<Vec<Object>, String> {
     let shown = path.display().to_string();
-    let misuse = |problem: String| anyhow!(Misuse(format!("{shown}: {problem}")));
+    let misuse = |problem: String| format!("{shown}: {problem}");
     let text = files::text(path, CONFIGURATION_BYTES_MAX)
         .map_err(|problem| misuse(format!("it {problem}")))?;
     // JSON is YAML, too.
@@ -109,21 +112,27 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<Object>> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let objects = objects.iter().enumerate().map(|(at, object)| {
         let place = place(at);
-        let value = resolve(object, folder, "").map_err(|problem| {
+        let value = resolve(object, folder, "", referred).map_err(|problem| {
             let (kind, name) = (object["kind"].as_str(), object["name"].as_str());
-            anyhow!(Misuse(format!(
+            format!(
                 "{place}: {} {}: {problem}",
                 kind.unwrap_or("object"),
                 name.unwrap_or_default()
-            )))
+            )
         })?;
-        Ok(Object { place, value })
+        let file = path.to_owned();
+        Ok(Object { file, place, value })
     });
     objects.collect()
 }
 
 /// Puts what environment and files say in place of references to them.
-fn resolve(value: &Value, folder: &Path, path: &str) -> Result<Value, String> {
+fn resolve(
+    value: &Value,
+    folder: &Path,
+    path: &str,
+    referred: &mut BTreeSet<PathBuf>,
+) -> Result<Value, String> {
     match value {
         Value::Object(members) => match reference(members) {
             Some(("fromEnvironment", name)) => {
@@ -133,6 +142,7 @@ fn resolve(value: &Value, folder: &Path, path: &str) -> Result<Value, String> {
                 Ok(found?.into())
             }
             Some((_, file)) => {
+                referred.insert(folder.join(file));
                 let secret = files::secrets(&folder.join(file));
                 let secret =
                     secret.map_err(|problem| format!("{path}: the file {file} {problem}"))?;
@@ -141,7 +151,7 @@ fn resolve(value: &Value, folder: &Path, path: &str) -> Result<Value, String> {
             None => {
                 let resolved = members.iter().map(|(name, value)| {
                     let dot = if path.is_empty() { "" } else { "." };
-                    let value = resolve(value, folder, &format!("{path}{dot}{name}"))?;
+                    let value = resolve(value, folder, &format!("{path}{dot}{name}"), referred)?;
                     Ok((name.clone(), value))
                 });
                 Ok(Value::Object(
@@ -151,8 +161,8 @@ fn resolve(value: &Value, folder: &Path, path: &str) -> Result<Value, String> {
         },
         Value::Array(elements) => {
             let resolved = elements.iter().enumerate();
-            let resolved =
-                resolved.map(|(at, value)| resolve(value, folder, &format!("{path}[{at}]")));
+            let resolved = resolved
+                .map(|(at, value)| resolve(value, folder, &format!("{path}[{at}]"), referred));
             Ok(Value::Array(resolved.collect::<Result<_, _>>()?))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(value.clone()),

@@ -1,0 +1,71 @@
+//! The provisioning directory acts as any client of the API does, from within.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{Method, header};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use tower::ServiceExt;
+
+use crate::api::Doors;
+use crate::api::auth::Principal;
+use crate::api::manage::configuration::{Pruned, plan_of};
+use crate::model::limits::MANAGEMENT_BYTES_MAX;
+
+impl Doors {
+    /// What leads to these objects and deletes what was provisioned before, or what is wrong with them, as in
+    /// `POST /everpost/configuration/plan`.
+    ///
+    /// # Errors
+    /// Why no plan could be made, as a sentence.
+    pub async fn plan_provisioning(&self, objects: &[Value]) -> Result<Value, String> {
+        let plan = plan_of(&self.state, objects, Pruned::Provisioned).await;
+        let plan = plan.map_err(|error| error.explanation)?;
+        serde_json::to_value(plan).map_err(|error| error.to_string())
+    }
+
+    /// Makes one change of such a plan for `file`: a PUT of `body` to the address with these segments, or a DELETE.
+    ///
+    /// # Errors
+    /// Why it was refused, as a sentence.
+    pub async fn provision<'a>(
+        &self,
+        file: &str,
+        path: impl Iterator<Item = &'a str>,
+        body: Option<&Value>,
+    ) -> Result<(), String> {
+        let address: String = path
+            .map(|part| format!("/{}", utf8_percent_encode(part, NON_ALPHANUMERIC)))
+            .collect();
+        let (method, body) = match body {
+            Some(body) => (Method::PUT, Body::from(body.to_string())),
+            None => (Method::DELETE, Body::empty()),
+        };
+        let request = Request::builder().method(method).uri(&address);
+        let request = request
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body);
+        let mut request = request.map_err(|error| format!("{address}: {error}"))?;
+        let by = Principal::provisioning(file, self.state.broker.clock().now());
+        request.extensions_mut().insert(by);
+        let router = self.router.clone();
+        let answer = router
+            .oneshot(request)
+            .await
+            .unwrap_or_else(|never| match never {});
+        if answer.status().is_success() {
+            return Ok(());
+        }
+        let status = answer.status();
+        let body = axum::body::to_bytes(answer.into_body(), MANAGEMENT_BYTES_MAX).await;
+        let body: Option<Value> = body
+            .ok()
+            .and_then(|body| serde_json::from_slice(&body).ok());
+        let said = body
+            .as_ref()
+            .and_then(|body| body["error"]["message"].as_str());
+        // What operators are told to report is for others.
+        let said = said.map(|said| said.split(" Report '").next().unwrap_or(said).to_owned());
+        Err(said.unwrap_or_else(|| status.to_string()))
+    }
+}

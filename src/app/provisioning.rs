@@ -1,0 +1,247 @@
+//! The provisioning directory: files whose objects are made at the start, and again whenever a file changes. Nobody else
+//! changes them, and what is taken out of the files is deleted.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use crate::api::Doors;
+use crate::app::configuration_files::{self as files, Object, faults_of, object_of};
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::model::audit::{Target, TargetKind};
+use crate::model::provisioned::Mark;
+use crate::wire::resource::configuration::body;
+
+/// How often the files are looked at. A change is taken over once they are the same twice in a row, so that no file is
+/// read while it is written.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// When to try again after a problem that may lie elsewhere, as with a webhook that did not agree.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// The directory, and how far its files are in force.
+pub(super) struct Provisioning {
+    dir: PathBuf,
+    doors: Doors,
+    broker: Broker,
+    seen: Mutex<Seen>,
+}
+
+/// What tells whether files have changed: when each was written, and its length. `Err` for a directory that cannot be
+/// read.
+type Stamp = Result<Vec<(PathBuf, Option<(SystemTime, u64)>)>, String>;
+
+/// What was seen of the files.
+struct Seen {
+    latest: Stamp,
+    /// What the files were when they were applied last, with success or without.
+    applied: Stamp,
+    /// Files with secrets that the others refer to.
+    referred: BTreeSet<PathBuf>,
+    retry_at: Option<Timestamp>,
+}
+
+impl Seen {
+    /// Whether to apply the files, which are as `stamp` says now.
+    fn is_due(&mut self, stamp: Stamp, now: Timestamp) -> bool {
+        let is_settled = stamp == self.latest;
+        self.latest = stamp;
+        let is_changed = self.latest != self.applied;
+        is_settled && (is_changed || self.retry_at.is_some_and(|at| at <= now))
+    }
+}
+
+/// Why the files are not in force as they are.
+enum Problem {
+    /// Nothing was changed.
+    Faulty(String),
+    /// Some changes may have been made.
+    Refused(String),
+}
+
+impl Provisioning {
+    /// Applies the files of `dir`, and makes all objects from other directories ordinary ones.
+    ///
+    /// # Errors
+    /// What is wrong with the files. What was refused although they are right is tried again by [`Self::watch`].
+    pub(super) async fn start(dir: &Path, doors: Doors, broker: Broker) -> anyhow::Result<Self> {
+        let provisioning = Self {
+            dir: dir.to_owned(),
+            doors,
+            broker,
+            seen: Mutex::new(Seen {
+                latest: Ok(Vec::new()),
+                applied: Ok(Vec::new()),
+                referred: BTreeSet::new(),
+                retry_at: None,
+            }),
+        };
+        match provisioning.apply().await {
+            Err(Problem::Faulty(problem)) => {
+                Err(anyhow::anyhow!("{problem}").context("provisioning.dir is at fault"))
+            }
+            Ok(()) | Err(Problem::Refused(_)) => Ok(provisioning),
+        }
+    }
+
+    /// Looks at the files now and then, until the broker stops.
+    pub(super) async fn watch(&self) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = self.broker.stopping() => return,
+            }
+            let stamp = self.stamp();
+            let now = self.broker.clock().now();
+            if self.seen.lock().unwrap().is_due(stamp, now) {
+                let _ = self.apply().await; // which has noted the problem
+            }
+        }
+    }
+
+    /// Makes the objects of the files, and notes the problem if there is one.
+    async fn apply(&self) -> Result<(), Problem> {
+        let before = self.stamp();
+        let mut referred = BTreeSet::new();
+        let read = self.read(&mut referred);
+        self.seen.lock().unwrap().referred = referred;
+        let after = self.stamp();
+        // What was written meanwhile is read again.
+        let is_same = match (&before, &after) {
+            (Ok(before), Ok(after)) => before.iter().all(|file| after.contains(file)),
+            _ => false,
+        };
+        let stamp = if is_same { after } else { before };
+        let result = match read {
+            Ok(objects) => self.make(&objects).await,
+            Err(problem) => Err(Problem::Faulty(problem)),
+        };
+        let problem = result.as_ref().err().map(|problem| match problem {
+            Problem::Faulty(problem) | Problem::Refused(problem) => problem.clone(),
+        });
+        let now = self.broker.clock().now();
+        {
+            let mut seen = self.seen.lock().unwrap();
+            seen.latest = stamp.clone();
+            seen.applied = stamp;
+            seen.retry_at = problem.is_some().then(|| now + RETRY_AFTER);
+        }
+        self.broker.note_provisioning(problem);
+        result
+    }
+
+    fn read(&self, referred: &mut BTreeSet<PathBuf>) -> Result<Vec<Object>, String> {
+        let files = files::files_of(&self.dir)?;
+        // A disk that is not mounted looks the same, and must not take everything away.
+        if files.is_empty() && !self.broker.provisioned().is_empty() {
+            let none = files::no_files(&self.dir);
+            return Err(format!(
+                "{none}; to delete what came from there, leave one with []"
+            ));
+        }
+        files::read(&files, referred)
+    }
+
+    fn stamp(&self) -> Stamp {
+        let mut files = files::files_of(&self.dir)?;
+        files.extend(self.seen.lock().unwrap().referred.iter().cloned());
+        let stamp = |path: PathBuf| {
+            let metadata = std::fs::metadata(&path).ok();
+            let stamp = metadata.and_then(|it| Some((it.modified().ok()?, it.len())));
+            (path, stamp)
+        };
+        Ok(files.into_iter().map(stamp).collect())
+    }
+
+    async fn make(&self, objects: &[Object]) -> Result<(), Problem> {
+        let values: Vec<Value> = objects.iter().map(|object| object.value.clone()).collect();
+        let plan = self.doors.plan_provisioning(&values).await;
+        let plan = plan.map_err(Problem::Refused)?;
+        if let Some(faults) = faults_of(&plan, objects) {
+            return Err(Problem::Faulty(format!(
+                "nothing was changed, because of{faults}"
+            )));
+        }
+        // From now on nobody else changes them; what is still to be deleted is theirs until then.
+        let before = self.broker.provisioned();
+        let wanted: Vec<Mark> = objects.iter().filter_map(mark).collect();
+        let old = before.targets().filter_map(|target| {
+            let file = before.file_of(target)?.to_owned();
+            Some(Mark {
+                target: target.clone(),
+                file,
+            })
+        });
+        self.claim(old.chain(wanted.iter().cloned()).collect())
+            .await?;
+        for step in plan["steps"].as_array().into_iter().flatten() {
+            let object = object_of(step, objects);
+            let path = step["path"].as_array().into_iter().flatten();
+            let title = step["title"].as_str().unwrap_or_default();
+            let file = object.map_or_else(
+                || self.dir.display().to_string(),
+                |object| object.file.display().to_string(),
+            );
+            let body = object.map(|object| body(&object.value));
+            let path = path.filter_map(Value::as_str);
+            let made = self.doors.provision(&file, path, body.as_ref()).await;
+            made.map_err(|problem| {
+                let place = object.map_or(&file, |object| &object.place);
+                Problem::Refused(format!("{place}: {title}: {problem}"))
+            })?;
+        }
+        self.claim(wanted).await
+    }
+
+    async fn claim(&self, marks: Vec<Mark>) -> Result<(), Problem> {
+        let claimed = self.broker.set_provisioned(marks).await;
+        claimed.map_err(|error| Problem::Refused(error.to_string()))
+    }
+}
+
+fn mark(object: &Object) -> Option<Mark> {
+    let kind: TargetKind = serde_json::from_value(object.value["kind"].clone()).ok()?;
+    let target: Target = kind.named(object.value["name"].as_str()?);
+    let file = object.file.display().to_string();
+    Some(Mark { target, file })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(length: u64) -> Stamp {
+        let at = SystemTime::UNIX_EPOCH;
+        Ok(vec![(PathBuf::from("a.yaml"), Some((at, length)))])
+    }
+
+    #[test]
+    fn files_are_applied_once_they_rest_and_again_after_a_problem() {
+        let at = |s: i64| Timestamp::from_ms(s * 1_000);
+        let mut seen = Seen {
+            latest: stamp(1),
+            applied: stamp(1),
+            referred: BTreeSet::new(),
+            retry_at: None,
+        };
+        assert!(!seen.is_due(stamp(1), at(1)));
+        // Somebody is writing it.
+        assert!(!seen.is_due(stamp(2), at(2)));
+        assert!(!seen.is_due(stamp(3), at(3)));
+        assert!(seen.is_due(stamp(3), at(4)));
+        seen.applied = stamp(3);
+        assert!(!seen.is_due(stamp(3), at(5)));
+        // A directory that is gone is a change, too.
+        let gone = || Err("it is gone".to_owned());
+        assert!(!seen.is_due(gone(), at(6)));
+        assert!(seen.is_due(gone(), at(7)));
+        seen.applied = gone();
+        seen.retry_at = Some(at(67));
+        assert!(!seen.is_due(gone(), at(66)));
+        assert!(seen.is_due(gone(), at(67)));
+    }
+}
