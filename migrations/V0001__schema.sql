@@ -146,9 +146,10 @@ CREATE TABLE delivery (
     deferred             INTEGER NOT NULL DEFAULT 0 CHECK (deferred IN (0, 1)), -- received by number only
     message_properties   BLOB,             -- application properties that receivers set: an encoded map of AMQP
     session              TEXT,             -- the message session that it belongs to
-    -- Messages that another queue has forwarded.
+    -- Messages that another queue has forwarded, or that were scheduled in a topic.
     hops                 INTEGER,          -- how often
-    first_number         INTEGER,          -- the id of its delivery to the first queue
+    first_number         INTEGER,          -- the id of its delivery to the first queue; of what was scheduled in a
+                                           -- topic, that of the first copy
     dead_letter_source   TEXT,             -- the queue of which it was a dead letter
     -- Dead letters.
     dead_letter_reason   TEXT,
@@ -189,6 +190,9 @@ CREATE INDEX delivery_session ON delivery (subscription_id, session, next_attemp
     WHERE state = 'Pending' AND session IS NOT NULL;
 CREATE INDEX delivery_session_held ON delivery (subscription_id, session)
     WHERE state = 'Pending' AND session IS NOT NULL AND lock_token IS NOT NULL;
+-- Which locks have lapsed? Those of messages in sessions end with their session.
+CREATE INDEX delivery_held ON delivery (subscription_id, state, locked_until)
+    WHERE lock_token IS NOT NULL AND (session IS NULL OR state <> 'Pending');
 -- Where did this event go?
 CREATE INDEX delivery_event ON delivery (event_id);
 -- Who holds this lock?
@@ -217,17 +221,17 @@ CREATE INDEX message_session_available ON message_session (subscription_id, avai
 CREATE INDEX message_session_state ON message_session (subscription_id, state_set_at)
     WHERE state_set_at IS NOT NULL;
 
--- What queues remember of messages, so that one that is sent again is dropped.
+-- What queues and Service Bus topics remember of messages, so that one that is sent again is dropped.
 CREATE TABLE message_id (
-    subscription_id INTEGER NOT NULL,
+    topic_id     INTEGER NOT NULL,
     fingerprint     BLOB    NOT NULL CHECK (length(fingerprint) = 16), -- of the message id
-    number          INTEGER NOT NULL, -- counts those of a queue
+    number          INTEGER NOT NULL, -- counts those of a topic
     forgotten_at    INTEGER NOT NULL,
-    PRIMARY KEY (subscription_id, fingerprint)
+    PRIMARY KEY (topic_id, fingerprint)
 ) STRICT, WITHOUT ROWID;
 
 -- Which are the oldest ones?
-CREATE UNIQUE INDEX message_id_number ON message_id (subscription_id, number);
+CREATE UNIQUE INDEX message_id_number ON message_id (topic_id, number);
 CREATE INDEX message_id_end ON message_id (forgotten_at);
 
 CREATE TABLE delivery_attempt (

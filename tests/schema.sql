@@ -9,6 +9,7 @@ CREATE INDEX delivery_dead_due ON delivery (subscription_id, next_attempt_at, id
 CREATE INDEX delivery_dead_subscription ON delivery (subscription_id, id, event_id, dead_letter_reason, receiver_reason, last_outcome, last_status, ended_at, event_type, event_source, event_subject) WHERE state = 'DeadLettered';
 CREATE INDEX delivery_due ON delivery (subscription_id, next_attempt_at, id) WHERE state = 'Pending';
 CREATE INDEX delivery_event ON delivery (event_id);
+CREATE INDEX delivery_held ON delivery (subscription_id, state, locked_until) WHERE lock_token IS NOT NULL AND (session IS NULL OR state <> 'Pending');
 CREATE INDEX delivery_session ON delivery (subscription_id, session, next_attempt_at, id) WHERE state = 'Pending' AND session IS NOT NULL;
 CREATE INDEX delivery_session_held ON delivery (subscription_id, session) WHERE state = 'Pending' AND session IS NOT NULL AND lock_token IS NOT NULL;
 CREATE INDEX delivery_unexported ON delivery (subscription_id, next_attempt_at, id) WHERE state = 'DeadLettered' AND blob_id IS NULL;
@@ -49,7 +50,7 @@ CREATE TABLE inspected_request ( inspector_id INTEGER NOT NULL REFERENCES inspec
 CREATE TABLE inspector ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL COLLATE NOCASE UNIQUE, definition TEXT NOT NULL, script_step INTEGER NOT NULL, received INTEGER NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL ) STRICT;
 CREATE TABLE known_network ( hash TEXT PRIMARY KEY, used_at INTEGER NOT NULL ) STRICT, WITHOUT ROWID;
 CREATE TABLE login_failure ( hash TEXT PRIMARY KEY, failures INTEGER NOT NULL, last_at INTEGER NOT NULL, blocked_until INTEGER NOT NULL ) STRICT, WITHOUT ROWID;
-CREATE TABLE message_id ( subscription_id INTEGER NOT NULL, fingerprint BLOB NOT NULL CHECK (length(fingerprint) = 16), number INTEGER NOT NULL, forgotten_at INTEGER NOT NULL, PRIMARY KEY (subscription_id, fingerprint) ) STRICT, WITHOUT ROWID;
+CREATE TABLE message_id ( topic_id INTEGER NOT NULL, fingerprint BLOB NOT NULL CHECK (length(fingerprint) = 16), number INTEGER NOT NULL, forgotten_at INTEGER NOT NULL, PRIMARY KEY (topic_id, fingerprint) ) STRICT, WITHOUT ROWID;
 CREATE TABLE message_session ( id INTEGER PRIMARY KEY, subscription_id INTEGER NOT NULL, name TEXT NOT NULL, available_at INTEGER NOT NULL, lock_token BLOB CHECK (length(lock_token) = 16), locked_until INTEGER, state_set_at INTEGER, state BLOB, CHECK ((lock_token IS NULL) = (locked_until IS NULL) AND (state IS NULL) = (state_set_at IS NULL)) ) STRICT;
 CREATE TABLE namespace ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL COLLATE NOCASE, definition TEXT NOT NULL, key1 TEXT NOT NULL, key2 TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, deleted_at INTEGER, key1_used_at INTEGER, key2_used_at INTEGER ) STRICT;
 CREATE TABLE provisioned ( kind TEXT NOT NULL, name TEXT NOT NULL COLLATE NOCASE, file TEXT NOT NULL, PRIMARY KEY (kind, name) ) STRICT, WITHOUT ROWID;
@@ -73,7 +74,7 @@ CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 
 CREATE UNIQUE INDEX dead_letter_blob_pending ON dead_letter_blob (subscription_id) WHERE stored_at IS NULL;
 CREATE UNIQUE INDEX delivery_lock ON delivery (lock_token) WHERE lock_token IS NOT NULL;
 CREATE UNIQUE INDEX event_subscription_name ON event_subscription (topic_id, name) WHERE deleted_at IS NULL;
-CREATE UNIQUE INDEX message_id_number ON message_id (subscription_id, number);
+CREATE UNIQUE INDEX message_id_number ON message_id (topic_id, number);
 CREATE UNIQUE INDEX message_session_name ON message_session (subscription_id, name);
 CREATE UNIQUE INDEX namespace_name ON namespace (name) WHERE deleted_at IS NULL;
 CREATE UNIQUE INDEX topic_name ON topic (name) WHERE deleted_at IS NULL;

@@ -1,20 +1,27 @@
-//! The forwarder: moves messages and dead letters of queues and subscriptions to the queues that they go on to
+//! The forwarder: moves messages and dead letters of queues and subscriptions to the queues and topics that they go on to
 //! (rule S4.2).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::publish::Arrival;
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::Settlement;
 use crate::model::destination::QueueRules;
+use crate::model::event::Event;
 use crate::model::lease::{QueueRef, SubQueue};
-use crate::model::limits::FORWARDED_AT_ONCE_MAX;
+use crate::model::limits::{
+    CHANGE_DELIVERIES_MAX, FORWARDED_AT_ONCE_MAX, HOPS_MAX, LOCK_BYTES_MAX,
+};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
-use crate::store::{ForwardRequest, ForwardTarget, Forwarded, StoreError};
+use crate::store::{
+    AppendRequest, ForwardMark, ForwardQuery, ForwardRequest, Forwardable, StoreError,
+};
+use crate::wire::service_bus::copy::with_properties;
+use crate::wire::service_bus::message;
 
 /// How long the forwarder rests if nothing wakes it: scheduled messages fall due, and definitions change.
 const REST: Duration = Duration::from_secs(1);
@@ -78,49 +85,79 @@ impl Broker {
         to: &TopicName,
     ) -> Result<usize, StoreError> {
         let (registry, now) = (self.registry(), self.clock().now());
-        let due = self.store().ledger.agenda(vec![from]).await?;
-        if due.first().is_none_or(|due| due.at > now) {
-            return Ok(0); // as nearly always, and nothing is written
-        }
-        let to = registry.topic(to).and_then(|to| Some((to, to.queue()?)));
-        let request = ForwardRequest {
+        let query = ForwardQuery {
             from,
             name: topic.queue_address(queue),
-            to: to.map(|(topic, queue)| self.target(topic, queue)),
             limit: FORWARDED_AT_ONCE_MAX,
+            bytes_max: LOCK_BYTES_MAX,
             now,
         };
-        let forwarded = self.store().ledger.forward(request).await?;
+        let due = self.store().ledger.forwardable(query).await?;
+        if due.is_empty() {
+            return Ok(0); // as nearly always, and nothing is written
+        }
+        let to = registry.topic(to);
+        let to = to.filter(|to| to.takes_messages());
+        let (mut moves, mut announce) = (Vec::new(), Vec::new());
+        let (looked_at, mut size) = (due.len(), Size::default());
+        for message in due {
+            if size.is_enough() {
+                break; // the rest has its turn next
+            }
+            let delivery = message.delivery;
+            let onward = self.onward(message, to).await.map(|(to, request)| {
+                size.add(&request);
+                self.ready(to, request)
+            });
+            let (onward, then) = match onward {
+                Ok((request, then)) => (Ok(request), Some(then)),
+                Err(reason) => (Err(reason), None),
+            };
+            moves.push((delivery, onward));
+            announce.push(then);
+        }
+        let request = ForwardRequest { from, moves, now };
+        let ended = self.store().ledger.forward(request, announce).await?;
         if from.queue == SubQueue::Pending {
-            self.on_settled(topic, queue, &forwarded.ended);
+            self.on_settled(topic, queue, &ended);
         }
-        if let Some((topic, queue)) = to {
-            self.on_forwarded(topic, queue, &forwarded);
-        }
-        Ok(forwarded.ended.len())
+        Ok(looked_at)
     }
 
-    fn target(&self, topic: &TopicEntry, queue: &EventSubscription) -> ForwardTarget {
-        let rules = queue.definition.destination.queue_rules();
-        let window = rules.filter(|rules| rules.detects_duplicates);
-        ForwardTarget {
-            topic: topic.topic.id,
-            subscription: queue.id,
-            has_sessions: queue.has_sessions(),
-            remembers_for: window.map(|rules| self.time_scale().shrink(rules.duplicate_window)),
+    /// What a message becomes where it goes, or why it cannot go on.
+    async fn onward<'a>(
+        &self,
+        message: Forwardable,
+        to: Option<&'a Arc<TopicEntry>>,
+    ) -> Result<(&'a Arc<TopicEntry>, AppendRequest), DeadLetterReason> {
+        if message.hops >= HOPS_MAX {
+            return Err(DeadLetterReason::MaxTransferHopCountExceeded);
         }
-    }
-
-    /// Wakes the receivers of the queue that messages were forwarded to, and counts.
-    fn on_forwarded(&self, topic: &Arc<TopicEntry>, queue: &EventSubscription, done: &Forwarded) {
-        let lacking = done.without_session;
-        let targets = vec![queue.id; done.sessions.len() + lacking];
-        self.arrived(topic, Arrival::later(topic.topic.id, targets));
-        let dead = Settlement::DeadLetter(DeadLetterReason::SessionIdMissing);
-        self.on_settled(topic, queue, &vec![dead; lacking]);
-        for session in done.sessions.iter().flatten() {
-            self.announce_message(queue.id, session);
-        }
+        let to = to.ok_or(DeadLetterReason::ForwardTargetMissing)?;
+        let event = message.event.ok_or(DeadLetterReason::EventUnreadable)?;
+        let mut mark = message.mark;
+        let (event, now) = (told(event, to, &mut mark), self.clock().now());
+        // What an action of a rule has set for its copy; what a sender has set is over.
+        let scheduled_at = scheduled_at(&event).filter(|at| *at > now);
+        let scheduled: BTreeMap<_, _> = scheduled_at.map(|at| (0, at)).into_iter().collect();
+        let request = match to.queue() {
+            Some(queue) => {
+                let only = Some(queue.id);
+                self.match_filters(to, vec![event], only, scheduled).await
+            }
+            None => {
+                let matched = self.match_rules(to, vec![event], &scheduled).await;
+                matched.map_err(|_| DeadLetterReason::EventUnreadable)?
+            }
+        };
+        let forwarded = Some(Box::new(mark));
+        Ok((
+            to,
+            AppendRequest {
+                forwarded,
+                ..request
+            },
+        ))
     }
 
     /// Lets the forwarder look, since something has arrived that may have to go on.
@@ -129,5 +166,42 @@ impl Broker {
         if rules.is_some_and(QueueRules::forward) {
             self.shared.forward_wake.notify_one();
         }
+    }
+}
+
+/// The message as the rules of a topic see it: with the properties that receivers have set.
+fn told(event: Event, to: &TopicEntry, mark: &mut ForwardMark) -> Event {
+    let set = mark.properties.as_deref().filter(|_| to.is_service_bus());
+    match set.and_then(|set| with_properties(&event, set)) {
+        Some(told) => {
+            mark.properties = None;
+            told
+        }
+        None => event,
+    }
+}
+
+fn scheduled_at(event: &Event) -> Option<Timestamp> {
+    let at = message::of_event(event)?.scheduled_enqueue_ms().ok()??;
+    Some(Timestamp::from_ms(at))
+}
+
+/// What one change has so far.
+#[derive(Default)]
+struct Size {
+    copies: usize,
+    bytes: usize,
+}
+
+impl Size {
+    fn add(&mut self, request: &AppendRequest) {
+        for (event, targets) in &request.events {
+            self.copies += targets.len().max(1);
+            self.bytes += event.size();
+        }
+    }
+
+    fn is_enough(&self) -> bool {
+        self.copies >= CHANGE_DELIVERIES_MAX || self.bytes >= LOCK_BYTES_MAX
     }
 }

@@ -455,7 +455,7 @@ impl Broker {
         let mut agenda = self.agenda();
         let mut earlier = false;
         for each in all {
-            if is_sent(&registry, each.subscription) {
+            if each.ended.is_none() && is_sent(&registry, each.subscription) {
                 let due = (each.delivery, each.event);
                 earlier |= agenda.hand_over(each.subscription, due, now);
             }

@@ -30,7 +30,7 @@ named_enum! {
         FilterEvaluationFailed,
         /// It was forwarded too often.
         MaxTransferHopCountExceeded,
-        /// The queue that it was to be forwarded to is gone.
+        /// The queue or topic that it was to be forwarded to is gone.
         ForwardTargetMissing,
         /// A receiver dead-lettered it, with a reason of its own: [`DeadLetterDetails`].
         Application,
@@ -72,7 +72,7 @@ impl DeadLetterReason {
                 "The message was forwarded from queue to queue as often as it may be."
             }
             Self::ForwardTargetMissing => {
-                "The queue that the message was to be forwarded to does not exist."
+                "The queue or topic that the message was to be forwarded to does not exist."
             }
             Self::Application => "The receiver dead-lettered the event.",
         }

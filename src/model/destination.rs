@@ -149,9 +149,9 @@ pub struct QueueRules {
     pub detects_duplicates: bool,
     /// How long ids are remembered.
     pub duplicate_window: Duration,
-    /// The queue that messages go on to (rule S4.2).
+    /// The queue or topic that messages go on to (rule S4.2).
     pub forward_to: Option<TopicName>,
-    /// The queue that dead letters go on to.
+    /// The queue or topic that dead letters go on to.
     pub forward_dead_letters_to: Option<TopicName>,
     /// Of a subscription with rules: messages that a rule cannot be evaluated for become dead letters. Otherwise such a
     /// rule does not match.

@@ -386,6 +386,11 @@ impl TopicEntry {
         self.topic.definition.message_time_to_live.is_some()
     }
 
+    /// Whether messages can be sent and forwarded to it: it is a queue, or a topic of Service Bus.
+    pub fn takes_messages(&self) -> bool {
+        self.is_service_bus() || self.queue().is_some()
+    }
+
     /// Whether the rules of a subscription decide what it gets, and not its filter: it is one of Service Bus.
     pub fn has_rules(&self, subscription: &EventSubscription) -> bool {
         let mode = subscription.definition.destination.delivery_mode();

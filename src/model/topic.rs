@@ -53,6 +53,8 @@ pub struct TopicDefinition {
     pub event_retention: Option<Duration>,
     /// How long messages of a Service Bus topic may live at most (rule S7); `None` for topics of events.
     pub message_time_to_live: Option<Duration>,
+    /// Of a Service Bus topic: how long it remembers ids of messages, if it detects duplicates.
+    pub duplicate_window: Option<Duration>,
     /// Of a Service Bus topic: whether messages can be sent to it.
     pub status: EntityStatus,
     /// Properties that are stored and shown but have no effect here, as JSON by their names:
@@ -61,6 +63,13 @@ pub struct TopicDefinition {
 }
 
 impl TopicDefinition {
+    /// The property in which one of a Service Bus topic differs from what it is now, and which cannot be changed: what
+    /// was sent before would not be known.
+    pub fn fixed_change(&self, now: &Self) -> Option<&'static str> {
+        let is_same = self.duplicate_window.is_some() == now.duplicate_window.is_some();
+        (!is_same).then_some("requiresDuplicateDetection")
+    }
+
     /// That of a new queue, or of a Service Bus topic, whose messages live so long at most.
     pub fn of_messages(time_to_live: Option<Duration>) -> Self {
         Self {
@@ -71,6 +80,7 @@ impl TopicDefinition {
             network_access: NetworkAccess::default(),
             event_retention: None,
             message_time_to_live: time_to_live,
+            duplicate_window: None,
             status: EntityStatus::Active,
             inert: BTreeMap::new(),
         }

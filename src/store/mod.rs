@@ -46,7 +46,7 @@ pub use key_uses::KeyUses;
 pub use ledger::append::{AppendRequest, Appended, Effects, HandedOver, QueueIntake};
 pub use ledger::exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, Exported, PendingBlob};
 pub use ledger::fan_out::{FanOut, FannedOut};
-pub use ledger::forward::{ForwardRequest, ForwardTarget, Forwarded};
+pub use ledger::forward::{ForwardMark, ForwardQuery, ForwardRequest, Forwardable};
 pub use ledger::lease::{Due, LeaseRequest, Leased};
 pub use ledger::locks::{
     DeadLetter, LockBatch, LockChanges, LockRequest, LockSelection, LockSettled, Locked, Origin,

@@ -9,10 +9,12 @@ import random
 import threading
 import time
 
+import proton
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
 
 from appliance import Appliance, eventually
 from queues import connection_string
+from test_service_bus_transactions import Moved
 
 KILLS = int(os.environ.get("EVERPOST_KILLS", 5))
 SEED = int(os.environ.get("EVERPOST_SEED", time.time()))
@@ -22,12 +24,21 @@ SEED = int(os.environ.get("EVERPOST_SEED", time.time()))
 BETWEEN_KILLS = 120
 
 SESSIONS = ["a", "b", "c"]
-QUEUES = {
+ENTITIES = {
     "jobs": {"lockDuration": "PT5S", "maxDeliveryCount": 5, "forwardDeadLetteredMessagesTo": "morgue"},
     "entry": {"forwardTo": "jobs"},
     "sessions": {"lockDuration": "PT5S", "maxDeliveryCount": 5, "requiresSession": True},
     "morgue": {},
+    "news": {},
+    "news/copies": {"forwardTo": "jobs"},
+    "upward": {"forwardTo": "news"},
+    "hand": {"lockDuration": "PT5S", "maxDeliveryCount": 100},
 }
+# Each behind what it forwards to.
+ORDER = ["morgue", "jobs", "news", "news/copies", "upward", "entry", "sessions", "hand"]
+SENT_TO = ["jobs", "entry", "sessions", "upward", "hand"]
+PASSED_ON = ["entry", "upward", "news/copies"]
+RESTS = ["jobs", "morgue", "hand"]
 
 
 class Ledger:
@@ -38,12 +49,23 @@ class Ledger:
         self.sent, self.perhaps_sent = set(), set()
         self.done, self.perhaps_done = set(), set()
         self.came_back = []
+        self.passed = 0
 
     def must_lie(self):
         return self.sent - self.done - self.perhaps_done
 
     def may_lie(self):
         return (self.sent | self.perhaps_sent) - self.done
+
+
+class Passed(Moved):
+    """Passes a message on in a transaction, with its id."""
+
+    def on_message(self, event):
+        passed = proton.Message(id=event.message.id, body=b"work", inferred=True)
+        self.transaction.send(self.sender, passed)
+        self.transaction.accept(event.delivery)
+        self.transaction.commit()
 
 
 class Load:
@@ -54,7 +76,7 @@ class Load:
         self.numbers = iter(range(10**9))
         self.running, self.ended = threading.Event(), threading.Event()
         self.idle = threading.Semaphore(0)
-        works = [self.send, self.send, self.receive, self.receive_sessions]
+        works = [self.send, self.send, self.receive, self.receive_sessions, self.pass_on]
         dice = [random.Random(f"{SEED} {place}") for place in range(len(works))]
         self.threads = [
             threading.Thread(target=self.work, args=pair, daemon=True) for pair in zip(works, dice, strict=True)
@@ -88,7 +110,8 @@ class Load:
         self.running.set()
 
     def send(self, client, dice):
-        senders = {name: client.get_queue_sender(name) for name in ("jobs", "entry", "sessions")}
+        senders = {name: client.get_queue_sender(name) for name in SENT_TO}
+        senders["news"] = client.get_topic_sender("news")
         while self.running.is_set():
             name = dice.choice(list(senders))
             ids = {f"{name}-{next(self.numbers)}" for _ in range(dice.randint(1, 3))}
@@ -103,6 +126,11 @@ class Load:
             ])
             with self.ledger.lock:
                 self.ledger.sent |= ids
+
+    def pass_on(self, client, dice):
+        while self.running.is_set() and Passed(self.appliance, "hand", "jobs").run() == "committed":
+            with self.ledger.lock:
+                self.ledger.passed += 1
 
     def receive(self, client, dice):
         receiving = client.get_queue_receiver("jobs").__enter__()  # else it has to open within the time of a receive
@@ -148,7 +176,14 @@ def peeked(client, name, **options):
 
 
 def counts(appliance, name):
-    return appliance.manage("GET", f"/queues/{name}")["properties"]
+    return appliance.manage("GET", path_of(name))["properties"]
+
+
+def path_of(name):
+    topic, _, subscription = name.partition("/")
+    if topic != "news":
+        return f"/queues/{name}"
+    return "/serviceBusTopics/news" + (f"/subscriptions/{subscription}" if subscription else "")
 
 
 def check(appliance, ledger):
@@ -156,11 +191,11 @@ def check(appliance, ledger):
     with ServiceBusClient.from_connection_string(connection_string(appliance), retry_total=0) as client:
 
         def rested():
-            moving = [counts(appliance, "entry")["messageCount"]]
+            moving = [counts(appliance, name)["messageCount"] for name in PASSED_ON]
             moving.append(counts(appliance, "jobs")["countDetails"]["deadLetterMessageCount"])
-            before = [counts(appliance, name)["messageCount"] for name in ("jobs", "morgue")]
-            lies = [peeked(client, name) for name in ("jobs", "morgue")]
-            return lies if moving == [0, 0] and before == [len(ids) for ids in lies] else None
+            before = [counts(appliance, name)["messageCount"] for name in RESTS]
+            lies = [peeked(client, name) for name in RESTS]
+            return lies if not any(moving) and before == [len(ids) for ids in lies] else None
 
         lies = eventually(rested, "the counts are those of what lies there")
     assert_lie(ledger, sum(lies, []), lambda id: not is_in_session(id))
@@ -192,8 +227,8 @@ def test_nothing_is_lost_and_nothing_comes_back(tmp_path):
     dice = random.Random(SEED)
     ledger = Ledger()
     with Appliance(tmp_path / "data") as appliance:
-        for name in ["morgue", "jobs", "entry", "sessions"]:
-            appliance.manage("PUT", f"/queues/{name}", {"properties": QUEUES[name]}, status=201)
+        for name in ORDER:
+            appliance.manage("PUT", path_of(name), {"properties": ENTITIES[name]}, status=201)
         load = Load(appliance, ledger)
         for kill in range(KILLS):
             load.running.set()
@@ -206,9 +241,9 @@ def test_nothing_is_lost_and_nothing_comes_back(tmp_path):
             appliance.start()
             check(appliance, ledger)
             if kill % 20 == 19:
-                print(f"{kill + 1} kills, {len(ledger.sent)} messages sent, {len(ledger.done)} completed")
+                print(f"{kill + 1} kills, {len(ledger.sent)} messages sent, {len(ledger.done)} completed, {ledger.passed} passed on")
         load.stop()
         check_sessions(appliance, ledger)
-        assert len(ledger.done) > KILLS, "too little happens"
+        assert len(ledger.done) > KILLS and ledger.passed > 0, "too little happens"
 
 

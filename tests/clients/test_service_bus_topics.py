@@ -1,6 +1,7 @@
 """Service Bus topics with subscriptions and rules, as the stock client for Python uses them."""
 
 import uuid
+from datetime import datetime, timedelta, timezone
 from urllib.parse import quote
 
 import pytest
@@ -15,10 +16,10 @@ from queues import WAIT_S, bodies, connection_string, drain, receiver
 class Topic:
     """A topic, by its name and its place in the management API."""
 
-    def __init__(self, appliance, client, name="orders"):
+    def __init__(self, appliance, client, name="orders", **properties):
         self.appliance, self.client, self.name = appliance, client, name
         self.path = f"/serviceBusTopics/{quote(name, safe='')}"
-        self._put("", {})
+        self._put("", properties)
 
     def _put(self, path, properties):
         self.appliance.manage("PUT", self.path + path, {"properties": properties}, status=201)
@@ -235,6 +236,50 @@ def test_a_subscription_forwards_to_a_queue(topic, create_queue):
     with pytest.raises(ServiceBusError, match="auto-forwarding"):
         with topic.receiver("jobs") as receiving:
             receiving.receive_messages()
+
+
+def test_queues_and_subscriptions_forward_to_a_topic(appliance, client, topic, create_queue):
+    queue = create_queue(forwardTo=topic.name)
+    other = Topic(appliance, client, f"t-{uuid.uuid4()}")
+    other.subscription("onward", forwardTo=topic.name, forwardDeadLetteredMessagesTo=topic.name)
+    topic.subscription("red", sql("color = 'red'"))
+    topic.subscription("blue", sql("color = 'red'", "SET color = 'blue'"))
+    with client.get_queue_sender(queue) as sender:
+        sender.send_messages([order("a", "x", color="red"), order("b", "x", color="green")])
+    other.send(order("c", "x", color="red"))
+    assert sorted(topic.drain("red", 2)) == ["a", "c"]
+    with topic.receiver("blue") as receiving:
+        found = [each.application_properties[b"color"] for each in receiving.receive_messages(2, WAIT_S)]
+    assert found and set(found) == {b"blue"}
+
+
+def test_a_topic_detects_duplicates(appliance, client):
+    topic = Topic(appliance, client, f"t-{uuid.uuid4()}", requiresDuplicateDetection=True)
+    topic.subscription("all")
+    topic.subscription("copies", sql("1=1", "SET sys.Label = 'copy'"))
+    for body in "ab":
+        topic.send(ServiceBusMessage(body, message_id="m"), ServiceBusMessage(body, message_id=body))
+    for name in ("all", "copies"):
+        assert topic.drain(name, 3) == ["a", "a", "b"]
+
+
+def test_messages_are_scheduled_in_a_topic_and_cancelled(topic):
+    for name in ("first", "second"):
+        topic.subscription(name)
+    later = datetime.now(timezone.utc) + timedelta(hours=1)
+    soon = datetime.now(timezone.utc) + timedelta(seconds=2)
+    with topic.client.get_topic_sender(topic.name) as sender:
+        never = sender.schedule_messages([ServiceBusMessage("x"), ServiceBusMessage("y")], later)
+        assert len(set(never)) == 2
+        [number] = sender.schedule_messages(ServiceBusMessage("a"), soon)
+        sender.cancel_scheduled_messages(never)
+        with pytest.raises(ServiceBusError, match="not that of a scheduled message"):
+            sender.cancel_scheduled_messages(never[0])
+    for name in ("first", "second"):
+        with topic.receiver(name) as receiving:
+            [message] = receiving.receive_messages()
+            assert (str(message), message.enqueued_sequence_number) == ("a", number)
+            assert [str(each) for each in receiving.peek_messages(9, sequence_number=1)] == ["a"]
 
 
 def test_rules_and_messages_survive_a_restart(tmp_path):

@@ -122,14 +122,22 @@ impl Row {
 
     fn take(&mut self, token: LockToken, until: Timestamp) {
         if self.state == DeliveryState::Pending {
-            if self.lock.is_some() {
-                self.recorded.push(Outcome::LockLost);
-            }
             self.attempts += 1;
         }
         self.lock = Some((token, until));
         if !self.deferred {
             self.due_at = until;
+        }
+    }
+
+    /// Gives a lapsed lock back.
+    fn lapse(&mut self) {
+        self.lock = None;
+        if self.state == DeliveryState::Pending {
+            self.recorded.push(Outcome::LockLost);
+        }
+        if !self.deferred {
+            self.due_at = self.queued_at;
         }
     }
 
@@ -243,6 +251,13 @@ impl Trial {
     async fn take(&mut self, step: Step) {
         // No two moments are the same, so the order of what is due is no accident.
         self.now = self.now + Duration::from_millis(1);
+        if let Step::Lock(queue, ..) | Step::LockDeferred(queue, ..) = &step {
+            let (queue, now) = (*queue, self.now);
+            let lapsed = |row: &&mut Row| {
+                row.queue() == Some(queue) && row.lock.is_some() && !row.is_locked(now)
+            };
+            self.rows.values_mut().filter(lapsed).for_each(Row::lapse);
+        }
         match step {
             Step::Publish => self.publish().await,
             Step::Pass(seconds) => self.now = self.now + Duration::from_secs(seconds),
@@ -316,6 +331,8 @@ impl Trial {
             events: vec![(event, vec![self.subscription])],
             fan_out: None,
             scheduled: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            forwarded: None,
             intake: None,
             request: None,
             audit: None,

@@ -1,15 +1,19 @@
 //! Topics of Service Bus: what their subscriptions get by their rules (rule S7).
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::http::{Method, StatusCode};
-use everpost::broker::{NewMessage, PublishError};
-use everpost::model::dead_letter::DeadLetterReason;
+use everpost::broker::{NewMessage, PublishError, ReceiveRequest};
+use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::delivery::DeliveryId;
-use everpost::model::lease::QueueRef;
+use everpost::model::lease::{Disposition, LockChange, LockOf, QueueRef};
 use everpost::model::limits::{RULE_COPIES_MAX, RULES_PER_TOPIC_MAX};
 use everpost::model::name::{SubscriptionName, TopicName};
-use everpost::store::Peeked;
+use everpost::model::registry::TopicEntry;
+use everpost::store::{LockSelection, Locked, Peeked};
 use everpost::wire::amqp::Value as Amqp;
-use everpost::wire::amqp::message::{Message, Properties};
+use everpost::wire::amqp::message::{Message, Properties, encoded};
 use everpost::wire::amqp::value::get;
 use everpost::wire::service_bus::message::{of_event, to_event};
 use serde_json::{Value, json};
@@ -247,18 +251,11 @@ async fn a_subscription_forwards_to_a_queue() {
     assert_eq!(created.status, StatusCode::CREATED, "{}", created.text);
     put(&grid, "", json!({})).await;
     put(&grid, "/subscriptions/jobs", json!({ "forwardTo": "jobs" })).await;
-    let to_topic = try_put(
-        &grid,
-        "/subscriptions/other",
-        json!({ "forwardTo": "orders" }),
-    )
-    .await;
-    assert_eq!(
-        to_topic.status,
-        StatusCode::BAD_REQUEST,
-        "{}",
-        to_topic.text
-    );
+    for target in ["orders", "nobody"] {
+        let properties = json!({ "forwardTo": target });
+        let refused = try_put(&grid, "/subscriptions/other", properties).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
+    }
     send(&grid, vec![message("a", 1, None)]).await;
     grid.broker.forward_all().await.expect("forwarded");
     assert!(subjects(&grid, "jobs").await.is_empty());
@@ -399,4 +396,238 @@ async fn what_is_done_to_rules_is_audited() {
             "Create ServiceBusTopic orders",
         ]
     );
+}
+
+/// The queue `jobs`.
+async fn jobs(grid: &Grid, properties: Value) -> (Arc<TopicEntry>, QueueRef) {
+    let body = json!({ "properties": properties });
+    let created = grid.manage(Method::PUT, "/queues/jobs", body).await;
+    assert_eq!(created.status, StatusCode::CREATED, "{}", created.text);
+    let name = TopicName::custom("jobs").expect("a name");
+    let (topic, queue) = grid.broker.queue(&name).expect("the queue");
+    (topic, QueueRef::pending(queue.id))
+}
+
+#[tokio::test]
+async fn a_queue_forwards_to_a_topic_whose_rules_see_what_receivers_have_set() {
+    let grid = orders(&[
+        ("red", json!({})),
+        ("dead", json!({})),
+        ("steps", json!({})),
+    ])
+    .await;
+    rule(&grid, "red", "red", sql("color = 'red'")).await;
+    rule(&grid, "dead", "dead", sql("DeadLetterReason = 'no'")).await;
+    let action = json!({ "sqlExpression": "SET color = 'blue'" });
+    let mut blue = sql("color = 'red'");
+    blue["action"] = action;
+    rule(&grid, "steps", "blue", blue).await;
+    put(
+        &grid,
+        "/subscriptions/lost",
+        json!({ "requiresSession": true }),
+    )
+    .await;
+    let (topic, of) = jobs(&grid, json!({ "forwardDeadLetteredMessagesTo": "orders" })).await;
+    let sent = grid
+        .broker
+        .send_messages(&topic, vec![message("a", 1, None)]);
+    sent.await.expect("sent");
+    let request = ReceiveRequest {
+        of,
+        which: LockSelection::Due,
+        limit: 1,
+        lock: Duration::from_secs(60),
+        session: None,
+    };
+    let locked = grid.broker.receive(&request).await.expect("received");
+    let details = DeadLetterDetails {
+        reason: Some("no".to_owned()),
+        ..DeadLetterDetails::default()
+    };
+    let change = LockChange {
+        token: locked[0].token,
+        of: LockOf::any_of(of),
+        disposition: Disposition::DeadLetter(Arc::new(details)),
+        properties: encoded(vec![("color".into(), "red".into())]),
+    };
+    let settled = grid.broker.settle_locks(vec![change], None).await;
+    assert!(settled.expect("an answer")[0].is_ok());
+    grid.broker.forward_all().await.expect("forwarded");
+    for (name, color) in [("red", "red"), ("dead", "red"), ("steps", "blue")] {
+        let found = peek(&grid, queue(&grid, name)).await;
+        let [copy] = &found[..] else {
+            panic!("one message in {name}: {found:?}");
+        };
+        assert_eq!(copy.origin.dead_letter_source.as_deref(), Some("jobs"));
+        let sent = of_event(&copy.event.event).expect("a message");
+        let properties = sent.application_properties().expect("properties");
+        assert_eq!(get(&properties, "color"), Some(&color.into()), "{name}");
+    }
+    let lost = queue(&grid, "lost").subscription;
+    let lost = peek(&grid, QueueRef::dead_letters(lost)).await;
+    let reason = lost[0].dead_letter.as_ref().expect("a dead letter").reason;
+    assert_eq!(reason, DeadLetterReason::SessionIdMissing);
+    let left = QueueRef::dead_letters(of.subscription);
+    assert!(peek(&grid, left).await.is_empty());
+    grid.leave();
+}
+
+#[tokio::test]
+async fn messages_go_in_circles_four_times() {
+    let grid = Grid::new().await;
+    put(&grid, "", json!({})).await;
+    jobs(&grid, json!({ "forwardTo": "orders" })).await;
+    put(&grid, "/subscriptions/back", json!({ "forwardTo": "jobs" })).await;
+    send(&grid, vec![message("a", 1, None)]).await;
+    for _ in 0..5 {
+        grid.broker.forward_all().await.expect("forwarded");
+    }
+    let back = QueueRef::dead_letters(queue(&grid, "back").subscription);
+    let dead = peek(&grid, back).await;
+    let reason = dead[0].dead_letter.as_ref().expect("a dead letter").reason;
+    assert_eq!(reason, DeadLetterReason::MaxTransferHopCountExceeded);
+    grid.leave();
+}
+
+#[tokio::test]
+async fn a_topic_remembers_messages_whatever_its_rules_make_of_them() {
+    let grid = Grid::new().await;
+    let remembers = json!({
+        "requiresDuplicateDetection": true, "duplicateDetectionHistoryTimeWindow": "PT30S",
+    });
+    put(&grid, "", remembers).await;
+    put(&grid, "/subscriptions/all", json!({})).await;
+    put(&grid, "/subscriptions/odd", json!({})).await;
+    rule(&grid, "odd", "$Default", sql("total / 0 = 1")).await;
+    let mut second = sql("1=1");
+    second["action"] = json!({ "sqlExpression": "SET sys.MessageId = 'other'" });
+    rule(&grid, "all", "second", second).await;
+    let messages = || {
+        vec![
+            message("a", 1, None),
+            message("a", 2, None),
+            message("b", 3, None),
+        ]
+    };
+    let count = async |name: &str| {
+        let of = queue(&grid, name).subscription;
+        let counts = grid
+            .store
+            .views
+            .message_counts(vec![of], grid.clock.now(), 9)
+            .await;
+        let counts = counts.expect("counts").remove(0).told();
+        (counts.active, counts.dead_letters)
+    };
+    send(&grid, messages()).await;
+    send(&grid, messages()).await;
+    assert_eq!(
+        subjects(&grid, "all").await,
+        ["a", "a", "b", "b"],
+        "two copies of each"
+    );
+    assert_eq!((count("all").await, count("odd").await), ((4, 0), (0, 2)));
+    grid.pass(Duration::from_secs(31));
+    send(&grid, messages()).await;
+    assert_eq!((count("all").await, count("odd").await), ((8, 0), (0, 4)));
+    let fixed = try_put(&grid, "", json!({})).await;
+    assert_eq!(fixed.status, StatusCode::BAD_REQUEST, "{}", fixed.text);
+    grid.leave();
+}
+
+#[tokio::test]
+async fn what_is_scheduled_in_a_topic_has_one_number() {
+    let grid = Grid::new().await;
+    put(&grid, "", json!({})).await;
+    let at = Some(grid.clock.now() + Duration::from_secs(60));
+    let scheduled = |subject: &str| NewMessage {
+        scheduled_at: at,
+        ..message(subject, 1, None)
+    };
+    let name = TopicName::custom("orders").expect("a name");
+    let topic = || grid.broker.topic(&name).expect("the topic");
+    let send = async |subjects: &[&str]| {
+        let messages = subjects.iter().map(|subject| scheduled(subject)).collect();
+        grid.broker
+            .send_messages(&topic(), messages)
+            .await
+            .expect("numbers")
+    };
+    let for_nobody = send(&["z"]).await;
+    put(&grid, "/subscriptions/one", json!({})).await;
+    put(&grid, "/subscriptions/two", json!({})).await;
+    put(&grid, "/subscriptions/odd", json!({})).await;
+    rule(&grid, "odd", "$Default", sql("total / 0 = 1")).await;
+    let numbers = send(&["a", "b"]).await;
+    assert_eq!((for_nobody.len(), numbers.len()), (1, 2));
+    let one = peek(&grid, queue(&grid, "one")).await;
+    assert_eq!(one[1].origin.first_number, Some(numbers[1]));
+    let cancel = async |number| {
+        let cancelled = grid.broker.cancel_copies(&topic(), vec![number]).await;
+        cancelled.expect("an answer")
+    };
+    assert!(!cancel(for_nobody[0]).await);
+    assert!(cancel(numbers[0]).await);
+    assert!(!cancel(numbers[0]).await, "no more");
+    for name in ["one", "two"] {
+        assert_eq!(subjects(&grid, name).await, ["b"]);
+    }
+    grid.pass(Duration::from_secs(61));
+    assert!(!cancel(numbers[1]).await, "it has arrived");
+    grid.leave();
+}
+
+#[tokio::test]
+async fn what_was_locked_for_too_long_takes_its_old_place() {
+    let grid = Grid::new().await;
+    put(&grid, "", json!({})).await;
+    put(
+        &grid,
+        "/subscriptions/all",
+        json!({ "maxDeliveryCount": 2 }),
+    )
+    .await;
+    let of = queue(&grid, "all");
+    let receive = async |of: QueueRef, limit| {
+        let request = ReceiveRequest {
+            of,
+            which: LockSelection::Due,
+            limit,
+            lock: Duration::from_secs(60),
+            session: None,
+        };
+        let locked = grid.broker.receive(&request).await.expect("received");
+        let subject = |each: &Locked| each.event.event.subject.clone().expect("a subject");
+        let attempts = |each: &Locked| each.delivery.attempts;
+        let told = locked.iter().map(|each| (subject(each), attempts(each)));
+        told.collect::<Vec<_>>()
+    };
+    for subject in ["a", "b", "c"] {
+        send(&grid, vec![message(subject, 1, None)]).await;
+        grid.pass(Duration::from_secs(1));
+    }
+    let told = |subject: &str, attempts| (subject.to_owned(), attempts);
+    assert_eq!(receive(of, 1).await, [told("a", 0)]);
+    grid.pass(Duration::from_secs(60));
+    let expected = [told("a", 1), told("b", 0)];
+    assert_eq!(
+        receive(of, 2).await,
+        expected,
+        "ahead of what was sent later"
+    );
+    grid.pass(Duration::from_secs(60));
+    assert_eq!(
+        receive(of, 9).await,
+        [told("b", 1), told("c", 0)],
+        "a had two"
+    );
+    grid.pass(Duration::from_secs(60));
+    assert_eq!(receive(of, 9).await, [told("c", 1)]);
+    let dead = QueueRef::dead_letters(of.subscription);
+    assert_eq!(receive(dead, 1).await, [told("a", 2)]);
+    grid.pass(Duration::from_secs(61));
+    assert_eq!(receive(of, 9).await, []);
+    assert_eq!(receive(dead, 1).await, [told("a", 2)], "ahead of b and c");
+    grid.leave();
 }

@@ -47,7 +47,7 @@ fn row(reason: Reason) -> (&'static str, &'static str, Option<u16>) {
         Reason::SessionIdMissing => ("It has no session id", "Its queue takes messages with a session id only.", None),
         Reason::FilterEvaluationFailed => ("A rule could not be evaluated", "Correct the rule, then resubmit.", None),
         Reason::MaxTransferHopCountExceeded => ("Forwarded too often", "Check which queues forward to each other.", None),
-        Reason::ForwardTargetMissing => ("The queue to forward to is gone", "Change the queue to forward to one that exists.", None),
+        Reason::ForwardTargetMissing => ("Where it was to be forwarded is gone", "Have the queue forward to one that exists.", None),
         Reason::Application => ("Dead-lettered by the receiver", ASK, None),
     }
 }

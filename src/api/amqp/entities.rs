@@ -154,7 +154,7 @@ impl Nodes for Entities {
     async fn manage(&self, entity: &EntityAddress, asked: Operation) -> Result<Reply, AmqpError> {
         match self.find(entity)? {
             Entity::Queue(queue) => queue.manage(asked).await,
-            Entity::Topic(_) => Err(no_queue()),
+            Entity::Topic(topic) => ToTopic::of(&self.state, topic)?.manage(asked).await,
         }
     }
 

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::api::ApiState;
 use crate::api::amqp::nodes::{Receiver, ReceiverRequest, Taken};
 use crate::api::amqp::sessions::Sessions;
-use crate::api::amqp::topic::{ToTopic, busy};
+use crate::api::amqp::topic::{ToTopic, busy, of_cancelled};
 use crate::api::service_bus::runtime::message_of;
 use crate::base::Timestamp;
 use crate::broker::{self, Broker, ManageError, Put, ReceiveError, ReceiveRequest};
@@ -226,13 +226,11 @@ impl Queue {
                 settled.into_iter().collect::<Result<Vec<()>, _>>()?;
                 Reply::Done
             }
-            Operation::Schedule(messages) => {
-                let numbers = self.sender()?.store(messages).await?;
-                Reply::Scheduled(numbers.into_iter().map(|id| id.0).collect())
-            }
+            Operation::Schedule(messages) => self.sender()?.schedule(messages).await?,
             Operation::CancelScheduled(numbers) => {
-                self.cancel(numbers).await?;
-                Reply::Done
+                let ids = numbers.into_iter().map(DeliveryId).collect();
+                let (broker, queue) = (self.broker(), &self.subscription);
+                of_cancelled(broker.cancel_scheduled(&self.topic, queue, ids).await)?
             }
             Operation::RenewSession(name) => {
                 let (broker, held) = (self.broker(), self.held(&name)?);
@@ -285,21 +283,6 @@ impl Queue {
     ) -> Result<SessionAnswer, AmqpError> {
         let changed = self.broker().change_session(self.held(name)?, change);
         changed.await.map_err(refused)
-    }
-
-    async fn cancel(&self, numbers: Vec<i64>) -> Result<(), AmqpError> {
-        let ids = numbers.into_iter().map(DeliveryId).collect();
-        let cancelled = self
-            .broker()
-            .cancel_scheduled(&self.topic, &self.subscription, ids);
-        match cancelled.await.map_err(|error| busy(&error))? {
-            true => Ok(()),
-            false => {
-                let problem =
-                    "at least one of the sequence numbers is not that of a scheduled message";
-                Err(AmqpError::new(MESSAGE_NOT_FOUND, problem))
-            }
-        }
     }
 
     /// Renews locks. They last a little longer than is told.

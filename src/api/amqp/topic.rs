@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use futures_util::future::FutureExt;
 
 use crate::api::ApiState;
+use crate::api::amqp::entities::no_queue;
 use crate::api::amqp::nodes::{Sender, Storing};
 use crate::base::Timestamp;
 use crate::broker::{NewMessage, PublishError};
@@ -15,8 +16,10 @@ use crate::model::registry::TopicEntry;
 use crate::model::topic::InputSchema;
 use crate::store::StoreError;
 use crate::wire::amqp::condition::{
-    DECODE_ERROR, ENTITY_DISABLED, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
+    DECODE_ERROR, ENTITY_DISABLED, MESSAGE_NOT_FOUND, NOT_ALLOWED, NOT_FOUND,
+    RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
 };
+use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::{AmqpError, DecodeError};
 use crate::wire::service_bus::message;
@@ -48,6 +51,34 @@ impl ToTopic {
         let (topic, new) = self.checked(messages)?;
         let sent = self.state.broker.send_messages(&topic, new).await;
         sent.map_err(|error| unsent(&error))
+    }
+
+    /// What can be asked of a topic: to schedule messages, and to cancel them.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "all others are about what is received"
+    )]
+    pub(super) async fn manage(&self, asked: Operation) -> Result<Reply, AmqpError> {
+        match asked {
+            Operation::Schedule(messages) if self.topic.is_service_bus() => {
+                self.schedule(messages).await
+            }
+            Operation::CancelScheduled(numbers) if self.topic.is_service_bus() => {
+                let broker = &self.state.broker;
+                let numbers = numbers.into_iter().map(DeliveryId).collect();
+                let cancelled = broker.cancel_copies(&self.topic, numbers).await;
+                of_cancelled(cancelled)
+            }
+            _ => Err(no_queue()),
+        }
+    }
+
+    /// Stores messages that are scheduled.
+    pub(super) async fn schedule(&self, messages: Vec<Message>) -> Result<Reply, AmqpError> {
+        let numbers = self.store(messages).await?;
+        Ok(Reply::Scheduled(
+            numbers.into_iter().map(|id| id.0).collect(),
+        ))
     }
 
     /// The messages, if the topic as it is now takes them.
@@ -123,6 +154,17 @@ fn check(topic: &TopicEntry, messages: &[Message]) -> Result<(), AmqpError> {
         return Err(AmqpError::new(NOT_ALLOWED, problem));
     }
     Ok(())
+}
+
+/// The answer to a request that cancels messages, with whether all of them were.
+pub(super) fn of_cancelled(cancelled: Result<bool, StoreError>) -> Result<Reply, AmqpError> {
+    match cancelled.map_err(|error| busy(&error))? {
+        true => Ok(Reply::Done),
+        false => {
+            let problem = "at least one of the sequence numbers is not that of a scheduled message";
+            Err(AmqpError::new(MESSAGE_NOT_FOUND, problem))
+        }
+    }
 }
 
 pub(super) fn busy(error: &StoreError) -> AmqpError {

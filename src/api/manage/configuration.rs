@@ -601,9 +601,11 @@ impl Planner<'_> {
         ];
         for (property, queue) in targets {
             let Some(queue) = queue else { continue };
-            if queue == name || !self.exists(&TargetKind::Queue.named(queue)) {
+            let mut kinds = [TargetKind::Queue, TargetKind::ServiceBusTopic].into_iter();
+            if queue == name || !kinds.any(|kind| self.exists(&kind.named(queue))) {
                 let path = format!("properties.{property}");
-                let problem = format!("{queue} is no other queue, here or in the files");
+                let problem =
+                    format!("{queue} is no other queue or Service Bus topic, here or in the files");
                 return Err(InvalidResource::of(&path, problem));
             }
         }

@@ -32,12 +32,29 @@ pub(super) struct Create {
     queue: String,
     #[command(flatten)]
     settings: Settings,
+    #[command(flatten)]
+    duplicates: Duplicates,
+}
+
+/// Of queues and topics.
+#[derive(Args, Debug)]
+pub(super) struct Duplicates {
     /// Drop messages whose id was sent before
     #[arg(long)]
     detect_duplicates: bool,
     /// How long ids are remembered, PT20S to P7D [default: PT10M]
     #[arg(long, value_name = "DURATION", requires = "detect_duplicates")]
     duplicate_window: Option<String>,
+}
+
+impl Duplicates {
+    /// Says it in the properties of a request.
+    pub(super) fn add_to(&self, properties: &mut Value) {
+        properties["requiresDuplicateDetection"] = self.detect_duplicates.into();
+        if let Some(window) = &self.duplicate_window {
+            properties["duplicateDetectionHistoryTimeWindow"] = window.as_str().into();
+        }
+    }
 }
 
 /// What queues have in common with subscriptions of Service Bus topics.
@@ -118,10 +135,7 @@ impl Run for QueuesCommand {
 impl Create {
     fn body(&self) -> Value {
         let mut properties = self.settings.properties();
-        properties["requiresDuplicateDetection"] = self.detect_duplicates.into();
-        if let Some(window) = &self.duplicate_window {
-            properties["duplicateDetectionHistoryTimeWindow"] = window.as_str().into();
-        }
+        self.duplicates.add_to(&mut properties);
         json!({ "properties": properties })
     }
 }
@@ -212,7 +226,7 @@ pub(super) fn sessions(queue: &Value) -> String {
     }
 }
 
-fn duplicates(queue: &Value) -> String {
+pub(super) fn duplicates(queue: &Value) -> String {
     let window = text(queue, "/properties/duplicateDetectionHistoryTimeWindow");
     match queue["properties"]["requiresDuplicateDetection"] == true {
         true => format!("dropped within {window}"),

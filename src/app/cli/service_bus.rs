@@ -7,7 +7,8 @@ use crate::app::cli::confirm::confirm;
 use crate::app::cli::filter::name_and_value;
 use crate::app::cli::output::{number, plural, text};
 use crate::app::cli::queues::{
-    ACTIVE, COLUMNS, COUNT, DEAD_LETTERS, STATUS, Settings, Status, expired, sessions, time_to_live,
+    ACTIVE, COLUMNS, COUNT, DEAD_LETTERS, Duplicates, STATUS, Settings, Status, duplicates,
+    expired, sessions, time_to_live,
 };
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Word};
@@ -40,6 +41,8 @@ pub(super) enum TopicsCommand {
         /// Whether messages can be sent to it [default: active]
         #[arg(long)]
         status: Option<Status>,
+        #[command(flatten)]
+        duplicates: Duplicates,
     },
     /// Show one topic
     Show { topic: String },
@@ -160,12 +163,15 @@ impl Run for TopicsCommand {
                 topic,
                 time_to_live,
                 status,
+                duplicates,
             } => {
                 let mut properties = Map::new();
                 properties.extend(
                     time_to_live.map(|time| ("defaultMessageTimeToLive".to_owned(), time.into())),
                 );
                 properties.extend(status.map(|status| ("status".to_owned(), status.name().into())));
+                let mut properties = Value::from(properties);
+                duplicates.add_to(&mut properties);
                 let body = json!({ "properties": properties });
                 let request = server.put(TOPICS).at(&topic).json(&body);
                 request.save(&format!("topic {topic}"), TOPIC).await?;
@@ -302,6 +308,7 @@ const TOPIC: Details = Details(&[
     ("status", Text(STATUS)),
     ("subscriptions", Text(SUBSCRIPTIONS)),
     ("time to live", Of(time_to_live)),
+    ("duplicates", Of(duplicates)),
     ("resource id", Text("/id")),
 ]);
 

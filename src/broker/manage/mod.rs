@@ -88,7 +88,7 @@ pub enum ManageError {
         "{0} of a queue or a subscription cannot be changed; delete it and create it as you want it"
     )]
     QueuePropertyFixed(&'static str),
-    #[error("{0} is no other queue, so nothing can be forwarded to it")]
+    #[error("{0} is no other queue or Service Bus topic, so nothing can be forwarded to it")]
     NoForwardTarget(TopicName),
     #[error("there is no Service Bus topic {0}")]
     ServiceBusTopicNotFound(TopicName),

@@ -40,7 +40,7 @@ impl Put {
     }
 }
 
-/// Rejects forwarding to what is no queue other than that of the name.
+/// Rejects forwarding to what is no queue or topic other than that of the name.
 pub(super) fn check_targets(
     registry: &Registry,
     name: &TopicName,
@@ -49,10 +49,8 @@ pub(super) fn check_targets(
     let rules = &definition.rules;
     let targets = [&rules.forward_to, &rules.forward_dead_letters_to];
     for target in targets.into_iter().flatten() {
-        let is_queue = registry
-            .topic(target)
-            .is_some_and(|topic| topic.queue().is_some());
-        if !is_queue || target == name {
+        let topic = registry.topic(target);
+        if target == name || !topic.is_some_and(|topic| topic.takes_messages()) {
             return Err(ManageError::NoForwardTarget(target.clone()));
         }
     }

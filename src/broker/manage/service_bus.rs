@@ -75,10 +75,13 @@ impl Broker {
                     keys: AccessKeys::generate(self.entropy()),
                 }
             }
-            Some(entry) if entry.is_service_bus() => RegistryChange::ChangeTopic {
-                id: entry.topic.id,
-                definition,
-            },
+            Some(entry) if entry.is_service_bus() => {
+                if let Some(fixed) = definition.fixed_change(&entry.topic.definition) {
+                    return Err(ManageError::QueuePropertyFixed(fixed));
+                }
+                let id = entry.topic.id;
+                RegistryChange::ChangeTopic { id, definition }
+            }
             Some(_) => return Err(ManageError::NameInUse(name)),
         };
         self.save(change, Some(by.defined(target))).await?;

@@ -41,24 +41,22 @@ pub(in crate::broker) fn session_at(
 pub(super) struct TakenIn {
     /// A session is listed once for each event that arrives in it.
     sessions: Vec<(SubscriptionId, String)>,
-    dead: Vec<(SubscriptionId, DeadLetterReason)>,
 }
 
 impl TakenIn {
     /// `None` if they ask nothing.
     pub(super) fn of(request: &AppendRequest) -> Option<Self> {
         let intake = request.intake.as_ref()?;
-        let (mut sessions, mut dead) = (Vec::new(), Vec::new());
+        let mut sessions = Vec::new();
         for (place, (_, targets)) in request.events.iter().enumerate() {
             for of in targets {
                 let session = intake.session(*of, place).flatten();
-                match intake.ended(*of, place) {
-                    Some(reason) => dead.push((*of, reason)),
-                    None => sessions.extend(session.map(|session| (*of, session.to_owned()))),
+                if intake.ended(*of, place).is_none() {
+                    sessions.extend(session.map(|session| (*of, session.to_owned())));
                 }
             }
         }
-        Some(Self { sessions, dead })
+        Some(Self { sessions })
     }
 }
 
@@ -73,6 +71,8 @@ impl Broker {
     ) -> Option<Arc<QueueIntake>> {
         let mut intake = QueueIntake {
             unevaluated,
+            remembers_for: (topic.topic.definition.duplicate_window)
+                .map(|window| self.time_scale().shrink(window)),
             ..QueueIntake::default()
         };
         for queue in &topic.ruled_queues {
@@ -83,8 +83,7 @@ impl Broker {
                 intake.with_sessions.push(queue.id);
             }
             if rules.detects_duplicates {
-                let remembers_for = self.time_scale().shrink(rules.duplicate_window);
-                intake.remembers_for = Some((queue.id, remembers_for));
+                intake.remembers_for = Some(self.time_scale().shrink(rules.duplicate_window));
             }
         }
         if !intake.with_sessions.is_empty() {
@@ -171,9 +170,9 @@ impl Broker {
             self.announce_message(*of, session);
         }
         let mut ended: BTreeMap<SubscriptionId, Vec<Settlement>> = BTreeMap::new();
-        for (of, reason) in &taken.dead {
-            let dead = Settlement::DeadLetter(*reason);
-            ended.entry(*of).or_default().push(dead);
+        for each in stored {
+            let dead = each.ended.map(Settlement::DeadLetter);
+            ended.entry(each.subscription).or_default().extend(dead);
         }
         let subscriptions = topic.subscriptions.values();
         for subscription in subscriptions {
@@ -182,8 +181,32 @@ impl Broker {
             }
         }
         let stored = stored.iter().map(|each| each.subscription);
-        let dead = taken.dead.into_iter().map(|(of, _)| of);
-        arrival.with_targets(stored.chain(dead).collect())
+        arrival.with_targets(stored.collect())
+    }
+
+    /// Cancels messages that are scheduled in a topic with rules, all copies of each. Returns whether all of them were.
+    pub async fn cancel_copies(
+        &self,
+        topic: &TopicEntry,
+        numbers: Vec<DeliveryId>,
+    ) -> Result<bool, StoreError> {
+        let mut all = true;
+        for number in numbers {
+            let copies = self.store().ledger.scheduled_copies(number).await?;
+            let mut copies_of: BTreeMap<SubscriptionId, Vec<DeliveryId>> = BTreeMap::new();
+            for (copy, of) in copies {
+                copies_of.entry(of).or_default().push(copy);
+            }
+            let mut found = false;
+            for subscription in topic.subscriptions.values() {
+                if let Some(copies) = copies_of.remove(&subscription.id) {
+                    found = true;
+                    all &= self.cancel_scheduled(topic, subscription, copies).await?;
+                }
+            }
+            all &= found;
+        }
+        Ok(all)
     }
 
     /// Cancels deliveries that are scheduled. Returns whether all of them were.

@@ -188,7 +188,14 @@ impl Broker {
         scheduled: BTreeMap<usize, Timestamp>,
     ) -> Result<AppendRequest, PublishError> {
         match topic.is_service_bus() && only.is_none() {
-            true => self.match_rules(topic, events, &scheduled).await,
+            true => {
+                let mut request = self.match_rules(topic, events, &scheduled).await?;
+                let each = request.events.iter();
+                if each.map(|(_, to)| to.len()).sum::<usize>() > self.shared.change_deliveries_max {
+                    request.defer_deliveries();
+                }
+                Ok(request)
+            }
             false => Ok(self.match_filters(topic, events, only, scheduled).await),
         }
     }
@@ -309,6 +316,8 @@ fn empty(topic: &TopicEntry, now: Timestamp) -> AppendRequest {
         events: Vec::new(),
         fan_out: None,
         scheduled: BTreeMap::new(),
+        sent: BTreeMap::new(),
+        forwarded: None,
         intake: None,
         request: None,
         audit: None,

@@ -17,9 +17,11 @@ use crate::wire::service_bus::copy::SentMessage;
 #[derive(Default)]
 struct Matched {
     events: Vec<(Event, Vec<SubscriptionId>)>,
-    /// By their places among the events.
+    /// By their places among the events, as the next two.
     scheduled: BTreeMap<usize, Timestamp>,
     unevaluated: BTreeMap<usize, String>,
+    /// See [`AppendRequest::sent`].
+    sent: BTreeMap<usize, (String, bool)>,
     copies: usize,
     /// Of copies for one subscription.
     bytes: usize,
@@ -56,7 +58,7 @@ impl Matched {
 
 impl Broker {
     /// Holds messages, some of which are scheduled, against the rules of all subscriptions of the topic.
-    pub(super) async fn match_rules(
+    pub(in crate::broker) async fn match_rules(
         &self,
         topic: &TopicEntry,
         events: Vec<Event>,
@@ -68,6 +70,10 @@ impl Broker {
         let (mut matched, mut evaluated) = (Matched::default(), 0);
         for (place, event) in events.into_iter().enumerate() {
             let due_at = scheduled.get(&place).copied();
+            if topic.topic.definition.duplicate_window.is_some() || !scheduled.is_empty() {
+                let sent = (event.id.clone(), due_at.is_some());
+                matched.sent.insert(matched.events.len(), sent);
+            }
             self.match_message(topic, event, due_at, &takers, &mut matched)?;
             evaluated += cost;
             if evaluated >= EVALUATED_AT_ONCE_MAX {
@@ -79,21 +85,18 @@ impl Broker {
             events,
             scheduled,
             unevaluated,
+            sent,
             ..
         } = matched;
         let each = events.iter().map(|(event, _)| event);
         let intake = self.intake(topic, each, unevaluated);
-        let deliveries: usize = events.iter().map(|(_, to)| to.len()).sum();
-        let mut request = AppendRequest {
+        Ok(AppendRequest {
             scheduled,
+            sent,
             intake,
             events,
             ..empty(topic, now)
-        };
-        if deliveries > self.shared.change_deliveries_max {
-            request.defer_deliveries();
-        }
-        Ok(request)
+        })
     }
 
     fn match_message(

@@ -18,6 +18,7 @@ use crate::store::error::StoreError;
 use crate::store::ledger::counters::{DeliveryChange, Version};
 use crate::store::ledger::duplicates;
 use crate::store::ledger::fan_out::{self, FanOut};
+use crate::store::ledger::forward::{self, ForwardMark};
 use crate::store::ledger::notices::{self, NoticeMark};
 use crate::store::ledger::request_marks::RequestMark;
 use crate::store::ledger::sessions;
@@ -37,6 +38,11 @@ pub struct AppendRequest {
     /// When those of the events, by their places, are due that are not due at once. Their deliveries are created with
     /// them.
     pub scheduled: BTreeMap<usize, Timestamp>,
+    /// Of messages for a topic with rules, if they are remembered or scheduled, by the places of the first events that they
+    /// have become: their ids as they were sent, and whether they are scheduled.
+    pub sent: BTreeMap<usize, (String, bool)>,
+    /// What their deliveries keep, if queues have forwarded them.
+    pub forwarded: Option<Box<ForwardMark>>,
     /// What the queues ask that the events go into, if they ask anything.
     pub intake: Option<Arc<QueueIntake>>,
     /// Identifies the publish request, if the client gave it an id.
@@ -54,8 +60,8 @@ pub struct QueueIntake {
     pub with_sessions: Vec<SubscriptionId>,
     /// The sessions of the events, by their places, if there are such subscriptions.
     pub sessions: Vec<Option<String>>,
-    /// The subscription that drops an event whose id it remembers, and for how long it does.
-    pub remembers_for: Option<(SubscriptionId, Duration)>,
+    /// How long ids are remembered, if they are; then what has a remembered one is dropped.
+    pub remembers_for: Option<Duration>,
     /// The events, by their places, that are dead letters because a rule cannot be evaluated for them, and the problem.
     pub unevaluated: BTreeMap<usize, String>,
 }
@@ -82,22 +88,56 @@ impl QueueIntake {
         lacks_session.then_some(DeadLetterReason::SessionIdMissing)
     }
 
-    /// Whether the queue remembers the event. One that becomes a dead letter is not remembered.
+    /// Whether the message that begins at this place is remembered. It is from now on, unless a queue does not take it.
     fn is_repeated(
         &self,
         tx: &WriteTx,
-        place: usize,
-        event: &Event,
+        topic: TopicId,
+        (place, sent): (usize, Option<&(String, bool)>),
+        (event, targets): (&Event, &[SubscriptionId]),
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        let Some((of, remembers_for)) = self.remembers_for else {
+        let Some(remembers_for) = self.remembers_for else {
             return Ok(false);
         };
-        if self.ended(of, place).is_some() {
+        if sent.is_none() && targets.iter().any(|of| self.ended(*of, place).is_some()) {
             return Ok(false);
         }
-        let is_new = duplicates::remember(tx, of, &event.id, now, now + remembers_for)?;
+        let id = sent.map_or(&event.id, |(id, _)| id);
+        let is_new = duplicates::remember(tx, topic, id, now, now + remembers_for)?;
         Ok(!is_new)
+    }
+}
+
+/// The message that the events at hand are: of a topic with rules, one may have become several of them.
+#[derive(Default)]
+struct Current {
+    is_repeated: bool,
+    is_scheduled: bool,
+    /// That of its first copy.
+    number: Option<DeliveryId>,
+}
+
+impl Current {
+    /// Tells the copy, or a message without copies, its number.
+    fn number(
+        &mut self,
+        tx: &WriteTx,
+        copy: Option<DeliveryId>,
+    ) -> rusqlite::Result<Option<DeliveryId>> {
+        if !self.is_scheduled {
+            return Ok(None);
+        }
+        let is_first = self.number.is_none();
+        let number = match (self.number, copy) {
+            (Some(number), _) | (None, Some(number)) => number,
+            (None, None) => tx.ids().next_delivery(tx)?,
+        };
+        self.number = Some(number);
+        if let Some(copy) = copy {
+            tx.run(NUMBER, params![copy, number])?;
+        }
+        Ok(is_first.then_some(number))
     }
 }
 
@@ -124,7 +164,8 @@ impl AppendRequest {
 
     /// Has the deliveries created later, if that may be.
     pub fn defer_deliveries(&mut self) {
-        if self.fan_out.is_none() && self.scheduled.is_empty() && self.intake.is_none() {
+        let is_looked_at = self.intake.is_some() || self.forwarded.is_some();
+        if self.fan_out.is_none() && self.scheduled.is_empty() && !is_looked_at {
             let mut fan_out = FanOut::default();
             for (_, targets) in &mut self.events {
                 fan_out.push(&std::mem::take(targets));
@@ -139,7 +180,7 @@ impl AppendRequest {
 pub enum Appended {
     Stored {
         events: Vec<EventKey>,
-        /// Those that are created now.
+        /// Those that are created now; of messages that are scheduled in a topic with rules, the first one of each.
         deliveries: Vec<DeliveryId>,
     },
     /// The same request, or the same notice, was stored before, so nothing is stored again.
@@ -152,6 +193,8 @@ pub struct HandedOver {
     pub subscription: SubscriptionId,
     pub delivery: Delivery,
     pub event: Arc<StoredEvent>,
+    /// Why it is a dead letter from the beginning.
+    pub ended: Option<DeadLetterReason>,
 }
 
 /// What an [`AppendRequest`] has stored.
@@ -159,6 +202,8 @@ pub struct HandedOver {
 pub(in crate::store) struct Stored {
     events: Vec<EventKey>,
     handed_over: Vec<HandedOver>,
+    /// Of messages that are scheduled in a topic with rules.
+    numbers: Vec<DeliveryId>,
 }
 
 impl Stored {
@@ -167,11 +212,15 @@ impl Stored {
         let Some(Self {
             events,
             handed_over,
+            numbers,
         }) = stored
         else {
             return Appended::Repeated;
         };
-        let deliveries = handed_over.iter().map(|each| each.delivery.id).collect();
+        let deliveries = match numbers.is_empty() {
+            true => handed_over.iter().map(|each| each.delivery.id).collect(),
+            false => numbers,
+        };
         then(handed_over);
         Appended::Stored { events, deliveries }
     }
@@ -203,32 +252,48 @@ pub(in crate::store) fn append(
     }
     let mut stored = Stored::default();
     let intake = request.intake.as_deref();
-    for (number, (event, targets)) in request.events.into_iter().enumerate() {
-        if let Some(intake) = intake
-            && intake.is_repeated(tx, number, &event, received_at)?
-        {
+    let mut current = Current::default();
+    for (place, (event, targets)) in request.events.into_iter().enumerate() {
+        let sent = request.sent.get(&place);
+        let scheduled = request.scheduled.get(&place).copied();
+        if sent.is_some() || request.sent.is_empty() {
+            stored.numbers.extend(current.number(tx, None)?);
+            current = Current {
+                is_repeated: match intake {
+                    None => false,
+                    Some(intake) => {
+                        let (begins, it) = ((place, sent), (&event, &targets[..]));
+                        intake.is_repeated(tx, topic, begins, it, received_at)?
+                    }
+                },
+                is_scheduled: sent.is_some_and(|(_, is_scheduled)| *is_scheduled),
+                number: None,
+            };
+        }
+        if current.is_repeated {
             continue;
         }
         let later = request.fan_out.as_ref();
-        let matched = later.map_or(targets.len(), |later| later.matched(number));
+        let matched = later.map_or(targets.len(), |later| later.matched(place));
         let key = insert_event(tx, topic, received_at, &event, matched)?;
         let event = Arc::new(StoredEvent {
             key,
             received_at,
             event,
         });
-        let scheduled = request.scheduled.get(&number).copied();
         let due_at = scheduled.unwrap_or(received_at);
         for subscription in targets {
-            let session = intake.and_then(|intake| intake.session(subscription, number));
+            let session = intake.and_then(|intake| intake.session(subscription, place));
             let id = insert_delivery(tx, key, subscription, due_at, session.flatten(), None)?;
-            if let Some(intake) = intake
-                && let Some(reason) = intake.ended(subscription, number)
-            {
+            stored.numbers.extend(current.number(tx, Some(id))?);
+            if let Some(mark) = &request.forwarded {
+                forward::mark(tx, id, mark)?;
+            }
+            let ended = intake.and_then(|intake| intake.ended(subscription, place));
+            if let (Some(intake), Some(reason)) = (intake, ended) {
                 let known = (subscription, due_at);
-                let problem = intake.unevaluated.get(&number);
+                let problem = intake.unevaluated.get(&place);
                 end_at_once(tx, id, known, (reason, problem), received_at)?;
-                continue;
             }
             stored.handed_over.push(HandedOver {
                 subscription,
@@ -240,10 +305,12 @@ pub(in crate::store) fn append(
                     first_attempt_at: None,
                 },
                 event: Arc::clone(&event),
+                ended,
             });
         }
         stored.events.push(key);
     }
+    stored.numbers.extend(current.number(tx, None)?);
     if let (Some(later), Some(first)) = (&request.fan_out, stored.events.first()) {
         fan_out::insert(tx, topic, received_at, *first, later)?;
     }
@@ -253,6 +320,7 @@ pub(in crate::store) fn append(
 const INSERT_EVENT: &str = "INSERT INTO event (id, topic_id, received_at, event_id, event_type, source, \
      subject, event_time, data_version, attributes, data, data_is_base64, matched) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+const NUMBER: &str = "UPDATE delivery SET first_number = ?2 WHERE id = ?1";
 const INSERT_DELIVERY: &str = "INSERT INTO delivery (id, event_id, subscription_id, next_attempt_at, \
      published_at, resubmission_of, session) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)";
 

@@ -1,6 +1,6 @@
-//! Forwarding: messages and dead letters of a queue go on to another one (rule S4.2).
+//! Forwarding: messages and dead letters of a queue go on to another one, or to a topic (rule S4.2).
 //!
-//! A message ends in the one queue and begins in the other one in the same change, so it is in one of them at any moment.
+//! A message ends where it is and begins where it goes in the same change, so it is in one place at any moment.
 
 use std::time::Duration;
 
@@ -11,64 +11,58 @@ use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{Delivery, DeliveryId, Settlement};
 use crate::model::event::Event;
 use crate::model::lease::{QueueRef, SubQueue};
-use crate::model::limits::HOPS_MAX;
-use crate::model::subscription::SubscriptionId;
-use crate::model::topic::TopicId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
-use crate::store::ledger::append::{end_at_once, insert_delivery, insert_event};
-use crate::store::ledger::duplicates;
+use crate::store::ledger::append::{AppendRequest, Stored, append};
 use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
-use crate::store::ledger::settle::{SettlementRecord, remove, settle};
+use crate::store::ledger::settle::{Settled, SettlementRecord, remove, settle};
 use crate::store::row;
 use crate::store::sql::Sql;
 use crate::wire::amqp::message::{encoded, merged};
 use crate::wire::service_bus::message;
 
-/// What goes on from a queue.
+/// What may go on from a queue.
 #[derive(Clone, Debug)]
-pub struct ForwardRequest {
+pub struct ForwardQuery {
     pub from: QueueRef,
-    /// The name of the queue, which its dead letters keep.
+    /// What clients call the queue, which its dead letters keep.
     pub name: String,
-    /// `None` if the queue is gone that they are to go to.
-    pub to: Option<ForwardTarget>,
     pub limit: usize,
+    /// Bytes of events after which no more is read; the first one always is.
+    pub bytes_max: usize,
     pub now: Timestamp,
 }
 
-/// A queue to forward to.
-#[derive(Clone, Copy, Debug)]
-pub struct ForwardTarget {
-    pub topic: TopicId,
-    pub subscription: SubscriptionId,
-    pub has_sessions: bool,
-    /// How long it remembers ids of messages, if it does.
-    pub remembers_for: Option<Duration>,
-}
-
-/// What became of the messages.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Forwarded {
-    /// How each of them ended in the queue that it was in.
-    pub ended: Vec<Settlement>,
-    /// The sessions of those that the other queue got.
-    pub sessions: Vec<Option<String>>,
-    /// How many it got that are dead letters, for want of a session.
-    pub without_session: usize,
-}
-
 /// A message that is to go on.
-struct Message {
-    delivery: Delivery,
-    hops: u32,
-    first_number: DeliveryId,
-    dead_letter_source: Option<String>,
-    properties: Option<Vec<u8>>,
-    /// Of a dead letter.
-    reason: Option<DeadLetterReason>,
-    receiver_reason: Option<String>,
-    receiver_description: Option<String>,
+#[derive(Clone, Debug)]
+pub struct Forwardable {
+    pub delivery: Delivery,
+    /// `None` if it cannot be read.
+    pub event: Option<Event>,
+    /// How often it was forwarded.
+    pub hops: u32,
+    /// What it keeps where it goes. Of a dead letter that is also why it is one, among its properties.
+    pub mark: ForwardMark,
+}
+
+/// What forwarded messages keep (rule S4.2).
+#[derive(Clone, Debug)]
+pub struct ForwardMark {
+    pub hops: u32,
+    /// The number of its delivery to the first queue.
+    pub first_number: DeliveryId,
+    /// The queue of which it was a dead letter.
+    pub dead_letter_source: Option<String>,
+    /// See [`crate::model::lease::LockChange::properties`].
+    pub properties: Option<Vec<u8>>,
+}
+
+/// Messages of a queue with what they become elsewhere, or why they cannot go on.
+#[derive(Debug)]
+pub struct ForwardRequest {
+    pub from: QueueRef,
+    pub moves: Vec<(Delivery, Result<AppendRequest, DeadLetterReason>)>,
+    pub now: Timestamp,
 }
 
 /// When a dead letter that cannot go on is looked at again. Until then it is out of the way of those behind it.
@@ -76,58 +70,78 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3_600);
 const STAY: &str = "UPDATE delivery SET next_attempt_at = ?2 WHERE id = ?1";
 const MARK: &str = "UPDATE delivery SET hops = ?2, first_number = ?3, dead_letter_source = ?4, \
      message_properties = ?5 WHERE id = ?1";
+const IS_DUE: &str =
+    "SELECT id FROM delivery WHERE id = ?1 AND state = 'DeadLettered' AND next_attempt_at <= ?2";
 
-/// Forwards what is due and not locked.
-pub(super) fn forward(tx: &WriteTx, request: &ForwardRequest) -> Result<Forwarded, StoreError> {
+/// What became of the messages that were still there.
+#[derive(Debug, Default)]
+pub(super) struct Forwarded {
+    /// How each of them ended where it was.
+    pub(super) ended: Vec<Settlement>,
+    /// What was stored elsewhere, by the places of the moves.
+    pub(super) stored: Vec<(usize, Option<Stored>)>,
+}
+
+/// Marks a new delivery of a forwarded message.
+pub(super) fn mark(tx: &Connection, id: DeliveryId, mark: &ForwardMark) -> rusqlite::Result<()> {
+    let ForwardMark {
+        hops,
+        first_number,
+        dead_letter_source,
+        properties,
+    } = mark;
+    let values = params![id, hops, first_number, dead_letter_source, properties];
+    tx.run(MARK, values).map(drop)
+}
+
+/// Forwards what is still as it was.
+pub(super) fn forward(tx: &WriteTx, request: ForwardRequest) -> Result<Forwarded, StoreError> {
+    let ForwardRequest { from, moves, now } = request;
     let mut done = Forwarded::default();
-    for found in due(tx, request)? {
-        let id = found.delivery.id;
-        let event = load_event(tx, found.delivery.event)?;
-        let problem = match (&request.to, &event) {
-            _ if found.hops >= HOPS_MAX => Some(DeadLetterReason::MaxTransferHopCountExceeded),
-            (None, _) => Some(DeadLetterReason::ForwardTargetMissing),
-            (_, Err(_)) => Some(DeadLetterReason::EventUnreadable),
-            (Some(_), Ok(_)) => None,
+    for (place, (delivery, onward)) in moves.into_iter().enumerate() {
+        let end = match &onward {
+            Ok(_) => Settlement::Complete,
+            Err(reason) => Settlement::DeadLetter(*reason),
         };
-        match (problem, request.from.queue) {
-            (None, _) => {}
-            (Some(reason), SubQueue::Pending) => {
-                let end = Settlement::DeadLetter(reason);
-                settle(tx, &SettlementRecord::of(&found.delivery, end), request.now)?;
-                done.ended.push(end);
-                continue;
-            }
-            (Some(reason), SubQueue::DeadLetters) => {
-                tx.run(STAY, params![id, request.now + LOOK_AGAIN])?;
-                done.ended.push(Settlement::DeadLetter(reason));
-                continue;
-            }
-        }
-        if let (Some(to), Ok(stored)) = (request.to, event) {
-            arrive(tx, request, &found, to, &stored.event, &mut done)?;
-        }
-        match request.from.queue {
+        let id = delivery.id;
+        let is_there = match from.queue {
             SubQueue::Pending => {
-                let end = SettlementRecord::of(&found.delivery, Settlement::Complete);
-                settle(tx, &end, request.now)?;
+                settle(tx, &SettlementRecord::of(&delivery, end), now)? == Settled::Done
             }
-            SubQueue::DeadLetters => remove(tx, id, request.now)?,
+            SubQueue::DeadLetters => tx.find::<DeliveryId>(IS_DUE, params![id, now])?.is_some(),
+        };
+        if !is_there {
+            continue;
         }
-        done.ended.push(Settlement::Complete);
+        match (&onward, from.queue) {
+            (Ok(_), SubQueue::DeadLetters) => remove(tx, id, now)?,
+            (Err(_), SubQueue::DeadLetters) => {
+                tx.run(STAY, params![id, now + LOOK_AGAIN])?;
+            }
+            (_, SubQueue::Pending) => {}
+        }
+        if let Ok(request) = onward {
+            done.stored.push((place, append(tx, request)?));
+        }
+        done.ended.push(end);
     }
     Ok(done)
 }
 
-fn due(tx: &Connection, request: &ForwardRequest) -> Result<Vec<Message>, StoreError> {
+/// What is due and not locked, oldest first.
+pub(super) fn forwardable(
+    tx: &Connection,
+    query: &ForwardQuery,
+) -> Result<Vec<Forwardable>, StoreError> {
     let select = format!(
         "SELECT {DELIVERY_COLUMNS}, hops, first_number, dead_letter_source, message_properties, \
              dead_letter_reason, receiver_reason, receiver_description FROM delivery \
          WHERE subscription_id = ?1 AND state = '{}' AND next_attempt_at <= ?2 \
          ORDER BY next_attempt_at, id LIMIT ?3",
-        request.from.queue.state().name()
+        query.from.queue.state().name()
     );
-    let values = params![request.from.subscription, request.now, request.limit];
-    tx.all(&select, values, |row| {
+    let values = params![query.from.subscription, query.now, query.limit];
+    let due = tx.all(&select, values, |row| {
         let delivery = delivery(row)?;
         let (hops, first_number): (Option<_>, Option<_>) = (row.get(5)?, row.get(6)?);
         Ok(Message {
@@ -140,45 +154,44 @@ fn due(tx: &Connection, request: &ForwardRequest) -> Result<Vec<Message>, StoreE
             receiver_description: row.get(11)?,
             delivery,
         })
-    })
+    })?;
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for message in due {
+        if bytes > query.bytes_max {
+            break;
+        }
+        let event = load_event(tx, message.delivery.event)?.ok();
+        bytes += event.as_ref().map_or(0, |stored| stored.event.size());
+        let is_dead = query.from.queue == SubQueue::DeadLetters;
+        found.push(Forwardable {
+            event: event.map(|stored| stored.event),
+            hops: message.hops,
+            mark: ForwardMark {
+                hops: message.hops + 1,
+                first_number: message.first_number,
+                properties: message.properties()?,
+                dead_letter_source: match is_dead {
+                    true => Some(query.name.clone()),
+                    false => message.dead_letter_source,
+                },
+            },
+            delivery: message.delivery,
+        });
+    }
+    Ok(found)
 }
 
-/// Adds the message to the other queue, unless that remembers it.
-fn arrive(
-    tx: &WriteTx,
-    request: &ForwardRequest,
-    found: &Message,
-    to: ForwardTarget,
-    event: &Event,
-    done: &mut Forwarded,
-) -> Result<(), StoreError> {
-    let now = request.now;
-    let session = to.has_sessions.then(|| message::session(event));
-    let lacks_session = session == Some(None);
-    if let Some(remembers_for) = to.remembers_for.filter(|_| !lacks_session)
-        && !duplicates::remember(tx, to.subscription, &event.id, now, now + remembers_for)?
-    {
-        return Ok(());
-    }
-    let key = insert_event(tx, to.topic, now, event, 1)?;
-    let session = session.flatten();
-    let id = insert_delivery(tx, key, to.subscription, now, session.as_deref(), None)?;
-    let source = match request.from.queue {
-        SubQueue::Pending => found.dead_letter_source.as_deref(),
-        SubQueue::DeadLetters => Some(request.name.as_str()),
-    };
-    let properties = found.properties()?;
-    let values = params![id, found.hops + 1, found.first_number, source, properties];
-    tx.run(MARK, values)?;
-    match lacks_session {
-        true => {
-            let reason = DeadLetterReason::SessionIdMissing;
-            end_at_once(tx, id, (to.subscription, now), (reason, None), now)?;
-            done.without_session += 1;
-        }
-        false => done.sessions.push(session),
-    }
-    Ok(())
+/// A row of a message that is to go on.
+struct Message {
+    delivery: Delivery,
+    hops: u32,
+    first_number: DeliveryId,
+    dead_letter_source: Option<String>,
+    properties: Option<Vec<u8>>,
+    /// Of a dead letter.
+    reason: Option<DeadLetterReason>,
+    receiver_reason: Option<String>,
+    receiver_description: Option<String>,
 }
 
 impl Message {

@@ -1,7 +1,7 @@
 //! Locks of receivers: what they lock, renew and settle by token.
 //!
 //! A lock moves `next_attempt_at` to its own end, so it lapses by itself and nothing has to be repaired after
-//! a crash.
+//! a crash. Whoever receives next gives back what has lapsed, each to its old place.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -197,6 +197,9 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
         taken.session_is_lost = true;
         return Ok(taken);
     };
+    if request.session.is_none() {
+        give_back_lapsed(tx, request.of, now)?;
+    }
     let mut bytes = 0;
     let tokens = request.tokens.iter().take(limit);
     for (found, token) in find(tx, request)?.into_iter().zip(tokens) {
@@ -233,6 +236,35 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
         });
     }
     Ok(taken)
+}
+
+/// Lapsed locks that one change gives back. More have to wait for the next one, and until then for their turn.
+const GIVEN_BACK_MAX: usize = 1_000;
+
+const GIVE_BACK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, locked_until = NULL, \
+     next_attempt_at = CASE WHEN deferred THEN next_attempt_at ELSE coalesce(ended_at, published_at) END \
+     WHERE id = ?1";
+
+/// Has what was locked for too long take its old place, ahead of what was enqueued later.
+fn give_back_lapsed(tx: &WriteTx, of: QueueRef, now: Timestamp) -> Result<(), StoreError> {
+    let find = format!(
+        "SELECT id, attempts, locked_at, locked_until FROM delivery WHERE subscription_id = ?1 \
+         AND state = '{}' AND lock_token IS NOT NULL AND (session IS NULL OR state <> 'Pending') \
+         AND locked_until <= ?2 ORDER BY locked_until LIMIT ?3",
+        of.queue.state().name()
+    );
+    let values = params![of.subscription, now, GIVEN_BACK_MAX];
+    let lapsed = tx.all(&find, values, |row| {
+        Ok((row.get(0)?, row.get(1)?, (row.get(2)?, row.get(3)?)))
+    })?;
+    for (id, attempts, (from, until)) in lapsed {
+        let id: DeliveryId = id;
+        if of.queue == SubQueue::Pending {
+            record_lapse(tx, id, attempts, from, until)?;
+        }
+        tx.run(GIVE_BACK, [id])?;
+    }
+    Ok(())
 }
 
 /// When the locks end, and how many there may be; `None` if their session is not held any more.

@@ -30,13 +30,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::params;
 use tokio::sync::oneshot;
 
 use crate::base::Timestamp;
 use crate::model::audit::{AuditEntry, TargetKind};
+use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::EventKey;
 use crate::model::lease::{LockError, QueueRef};
-use crate::model::limits::{BLOB_NAMES_KEPT, REQUEST_ID_WINDOW};
+use crate::model::limits::{BLOB_NAMES_KEPT, REQUEST_ID_WINDOW, RULE_COPIES_MAX};
 use crate::model::registry::{Registry, ResourceScope};
 use crate::model::replay::{NewReplayJob, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource};
 use crate::model::session::{HeldSession, SessionAnswer, SessionChange, SessionError};
@@ -50,11 +52,12 @@ use crate::store::error::{ChangeError, StoreError};
 use crate::store::replay::search::{self, CandidateQuery, Candidates, Counted, IdRange};
 use crate::store::replay::{self, CommandResult};
 use crate::store::retention::{self, PruneRequest, Pruned, rollups};
+use crate::store::sql::Sql;
 use crate::wire::changes::with_changes;
 use append::{AppendRequest, Appended, Effects, HandedOver, Stored};
 use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
 use fan_out::FannedOut;
-use forward::{ForwardRequest, Forwarded};
+use forward::{ForwardQuery, ForwardRequest, Forwardable};
 use lease::{Due, LeaseRequest, Leased};
 use locks::{LockBatch, LockChanges, LockRequest, LockSettled, PeekRequest, Peeked};
 use notices::OwedNotice;
@@ -343,10 +346,45 @@ impl Ledger {
         self.db.read(move |tx| sessions::due(tx, &place)).await
     }
 
-    /// Forwards messages of a queue, or its dead letters.
-    pub async fn forward(&self, request: ForwardRequest) -> Result<Forwarded, StoreError> {
+    /// Messages of a queue, or its dead letters, that may be forwarded.
+    pub async fn forwardable(&self, query: ForwardQuery) -> Result<Vec<Forwardable>, StoreError> {
         self.db
-            .write(move |tx| forward::forward(tx, &request))
+            .read(move |tx| forward::forwardable(tx, &query))
+            .await
+    }
+
+    /// Forwards messages of a queue, or its dead letters. What is stored elsewhere goes to the functions, one for each
+    /// move. Returns how each ended that was still there.
+    pub async fn forward(
+        &self,
+        request: ForwardRequest,
+        announce: Vec<Option<impl FnOnce(Vec<HandedOver>)>>,
+    ) -> Result<Vec<Settlement>, StoreError> {
+        let moved = self.db.write(move |tx| forward::forward(tx, request));
+        let moved = moved.await?;
+        let mut stored = moved.stored.into_iter().peekable();
+        for (place, announce) in announce.into_iter().enumerate() {
+            let stored = stored.next_if(|(of, _)| *of == place);
+            if let (Some((_, stored)), Some(announce)) = (stored, announce) {
+                Stored::announce(stored, announce);
+            }
+        }
+        Ok(moved.ended)
+    }
+
+    /// The copies of a message that was scheduled in a topic with rules, as far as they wait, and whose they are.
+    pub async fn scheduled_copies(
+        &self,
+        number: DeliveryId,
+    ) -> Result<Vec<(DeliveryId, SubscriptionId)>, StoreError> {
+        // One message has so many copies at most, and they were made together.
+        let find = "SELECT id, subscription_id FROM delivery WHERE id >= ?1 AND id < ?1 + ?2 \
+             AND first_number = ?1 AND state = 'Pending'";
+        self.db
+            .read(move |tx| {
+                let values = params![number, RULE_COPIES_MAX];
+                tx.all(find, values, |row| Ok((row.get(0)?, row.get(1)?)))
+            })
             .await
     }
 

@@ -70,6 +70,7 @@ impl From<NamespaceTopic> for TopicDefinition {
             network_access: NetworkAccess::default(),
             event_retention: Some(topic.properties.retention),
             message_time_to_live: None,
+            duplicate_window: None,
             status: EntityStatus::Active,
             inert: BTreeMap::new(),
         }

@@ -122,12 +122,12 @@ struct QueueRulesDocument {
     #[serde(default = "duplicate_window")]
     #[schemars(with = "String", extend("format" = "duration", "x-check" = "duplicateWindow"))]
     duplicate_window: Duration,
-    /// The queue that messages go on to. Nobody receives from this one then.
+    /// The queue or topic that messages go on to. Nobody receives from this one then.
     #[serde(rename = "forwardTo", with = "queue_name", default)]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
     forward_to: Option<TopicName>,
-    /// The queue that dead letters go on to. Nobody receives them from this one then.
+    /// The queue or topic that dead letters go on to. Nobody receives them from this one then.
     #[serde(rename = "forwardDeadLetteredMessagesTo", with = "queue_name", default)]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]

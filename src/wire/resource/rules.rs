@@ -131,7 +131,7 @@ pub(super) struct Judged<'a> {
 /// Finds what is wrong with an object, and fills in what can be told from what was there before.
 pub(super) type Rule = fn(&mut Judged<'_>);
 
-const RULES: [(&str, Rule); 19] = [
+const RULES: [(&str, Rule); 18] = [
     ("advancedFilter", filter::judge_advanced_filter),
     ("alertChannel", alert::judge_channel),
     ("clientCertificate", credentials::judge_client_certificate),
@@ -146,7 +146,6 @@ const RULES: [(&str, Rule); 19] = [
     ("replaySource", replay::judge_source),
     ("replayTarget", replay::judge_target),
     ("serviceBusRule", service_bus::judge_rule),
-    ("serviceBusTopic", service_bus::judge_topic),
     ("signingSecret", credentials::judge_signing_secret),
     ("storage", dead_letter_destination::judge_storage),
     ("storageBlob", dead_letter_destination::judge_storage_blob),

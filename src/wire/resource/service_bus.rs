@@ -18,6 +18,7 @@ use super::values::iso;
 use super::{InvalidResource, document};
 use crate::model::destination::QueueRules;
 use crate::model::entity_status::EntityStatus;
+use crate::model::limits::DUPLICATE_WINDOW;
 use crate::model::name::{RuleName, TopicName};
 use crate::model::queue::{QueueCounts, QueueDefinition};
 use crate::model::registry::TopicEntry;
@@ -52,14 +53,17 @@ pub(super) const TIME_TO_LIVE: &str = "defaultMessageTimeToLive";
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "ServiceBusTopic", inline)]
-#[schemars(extend("x-rule" = "serviceBusTopic"))]
 pub(crate) struct ServiceBusTopicProperties {
     /// How long messages live at most; a message or a subscription may have less time of its own.
     #[serde(with = "iso")]
     #[schemars(with = "String", extend("format" = "duration", "x-check" = "messageTimeToLive"))]
     default_message_time_to_live: Duration,
-    /// It must be false: topics do not detect duplicates, queues do.
+    /// A message whose id the topic remembers is accepted and dropped. It cannot be changed.
     requires_duplicate_detection: bool,
+    /// How long ids are remembered, 20 seconds to 7 days.
+    #[serde(with = "iso")]
+    #[schemars(with = "String", extend("format" = "duration", "x-check" = "duplicateWindow"))]
+    duplicate_detection_history_time_window: Duration,
     /// Whether messages can be sent to it; nothing is received from it but from its subscriptions.
     status: EntityStatus,
     #[serde(flatten)]
@@ -71,18 +75,10 @@ impl Default for ServiceBusTopicProperties {
         Self {
             default_message_time_to_live: DURATION_MAX,
             requires_duplicate_detection: false,
+            duplicate_detection_history_time_window: DUPLICATE_WINDOW,
             status: EntityStatus::Active,
             inert: InertProperties::default(),
         }
-    }
-}
-
-pub(super) fn judge_topic(it: &mut Judged<'_>) {
-    const NAME: &str = "requiresDuplicateDetection";
-    if it.object.get(NAME) == Some(&Value::Bool(true)) {
-        let problem =
-            "topics do not detect duplicates; leave it out, and forward to a queue that does";
-        it.fault(NAME, problem);
     }
 }
 
@@ -100,9 +96,12 @@ impl From<&TopicDefinition> for ServiceBusTopicProperties {
         Self {
             default_message_time_to_live: time_to_live
                 .unwrap_or(default.default_message_time_to_live),
+            requires_duplicate_detection: definition.duplicate_window.is_some(),
+            duplicate_detection_history_time_window: definition
+                .duplicate_window
+                .unwrap_or(DUPLICATE_WINDOW),
             status: definition.status,
             inert: from_inert(&definition.inert),
-            ..default
         }
     }
 }
@@ -110,7 +109,9 @@ impl From<&TopicDefinition> for ServiceBusTopicProperties {
 impl From<ServiceBusTopicRequest> for TopicDefinition {
     fn from(topic: ServiceBusTopicRequest) -> Self {
         let properties = topic.properties;
+        let window = properties.duplicate_detection_history_time_window;
         Self {
+            duplicate_window: properties.requires_duplicate_detection.then_some(window),
             status: properties.status,
             inert: to_inert(&properties.inert),
             ..Self::of_messages(Some(properties.default_message_time_to_live))
@@ -159,11 +160,11 @@ pub(crate) struct ServiceBusSubscriptionProperties {
     /// Messages are received by who holds their session; those without a session id become dead letters. It cannot be
     /// changed.
     requires_session: bool,
-    /// The queue that messages go on to. Nobody receives from the subscription then.
+    /// The queue or topic that messages go on to. Nobody receives from the subscription then.
     #[serde(with = "queue_name", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
     forward_to: Option<TopicName>,
-    /// The queue that dead letters go on to. Nobody receives them from the subscription then.
+    /// The queue or topic that dead letters go on to. Nobody receives them from the subscription then.
     #[serde(with = "queue_name", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
     forward_dead_lettered_messages_to: Option<TopicName>,
@@ -674,13 +675,17 @@ mod tests {
         assert_eq!(topic_from_text(&topic_to_text(&topic)), Ok(topic));
         let plain = parse_service_bus_topic(&json!({})).expect("a topic");
         assert_eq!(plain.message_time_to_live, Some(DURATION_MAX));
-        assert_eq!(topic_from_text(&topic_to_text(&plain)), Ok(plain));
-        let refused = json!({ "properties": { "requiresDuplicateDetection": true } });
-        let refused = parse_service_bus_topic(&refused).expect_err("a fault");
+        assert_eq!(topic_from_text(&topic_to_text(&plain)), Ok(plain.clone()));
+        let remembers = json!({ "properties": {
+            "requiresDuplicateDetection": true, "duplicateDetectionHistoryTimeWindow": "PT30S",
+        } });
+        let remembers = parse_service_bus_topic(&remembers).expect("a topic");
+        assert_eq!(remembers.duplicate_window, Some(Duration::from_secs(30)));
         assert_eq!(
-            refused.first().path,
-            "properties.requiresDuplicateDetection"
+            remembers.fixed_change(&plain),
+            Some("requiresDuplicateDetection")
         );
+        assert_eq!(topic_from_text(&topic_to_text(&remembers)), Ok(remembers));
     }
 
     #[test]

@@ -268,6 +268,7 @@ impl From<Topic> for TopicDefinition {
             network_access: properties.network.into(),
             event_retention: None,
             message_time_to_live: None,
+            duplicate_window: None,
             status: EntityStatus::Active,
             inert: all,
         }

@@ -8,7 +8,8 @@ use crate::model::name::RuleName;
 use crate::model::rule::{Changes, MessageView, PropertyValue, SystemProperty};
 use crate::model::topic::DeliverySchema;
 use crate::wire;
-use crate::wire::amqp::message::{Message, Parts, Properties, annotation};
+use crate::wire::amqp::message::{Message, Parts, Properties, annotation, map};
+use crate::wire::amqp::outcome::changes;
 use crate::wire::amqp::value::{Map, get};
 use crate::wire::amqp::{DecodeError, Value};
 use crate::wire::service_bus::message::{of_event, to_event};
@@ -55,6 +56,16 @@ impl SentMessage {
         }
         to_event(self.message.with_parts(&parts), new_id)
     }
+}
+
+/// The message that an event is with these application properties, an encoded map; `None` for another event.
+pub fn with_properties(event: &Event, properties: &[u8]) -> Option<Event> {
+    let message = of_event(event)?;
+    let mut parts = message.parts().ok()?;
+    for (name, value) in changes(&map(properties).ok()?) {
+        set(&mut parts.application_properties, &name, Some(value));
+    }
+    to_event(message.with_parts(&parts), || event.id.clone()).ok()
 }
 
 /// An event as a message, as its receivers see it.

@@ -88,7 +88,6 @@ impl Kind {
             Self::Queue => every.into_iter().chain(sent_to).collect(),
             Self::Topic => {
                 let own = [
-                    text("DuplicateDetectionHistoryTimeWindow", "PT10M"),
                     text("FilteringMessagesBeforePublishing", "false"),
                     text("EnableSubscriptionPartitioning", "false"),
                 ];

@@ -109,14 +109,8 @@ impl Expected {
         self.dead.is_some() == (queue == SubQueue::DeadLetters)
     }
 
-    /// From when on it can be received, if not only by its number.
-    pub(super) fn due_at(&self) -> Option<Timestamp> {
-        let at = self.lock.map_or(self.place, |(_, until)| until);
-        (!self.deferred).then_some(at)
-    }
-
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.due_at().is_some_and(|at| at <= now)
+        !self.deferred && !self.is_held(now) && self.place <= now
     }
 
     /// Whether it waits for its moment, and nothing has happened to it yet.

@@ -46,7 +46,7 @@ impl Play {
             .iter()
             .filter(|(_, each)| each.is_in(queue) && each.is_due(now) && in_session(each));
         let mut due: Vec<_> = due
-            .map(|(subject, each)| (each.due_at(), each.number, subject.clone()))
+            .map(|(subject, each)| (each.place, each.number, subject.clone()))
             .collect();
         due.sort();
         let (dying, good): (Vec<_>, Vec<_>) = due

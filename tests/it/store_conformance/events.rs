@@ -40,6 +40,8 @@ impl Fixture {
             events: events.collect(),
             fan_out: None,
             scheduled: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            forwarded: None,
             intake: None,
             request: None,
             audit: None,

@@ -6,8 +6,9 @@ use everpost::base::Entropy;
 use everpost::model::dead_letter::DeadLetterReason;
 use everpost::model::delivery::{DeliveryId, DeliveryState, Settlement};
 use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, LockToken, QueueRef};
+use everpost::model::subscription::SubscriptionId;
 use everpost::store::{
-    AppendRequest, Appended, ForwardRequest, ForwardTarget, FreeChange, FreeChanges, FreeSettled,
+    AppendRequest, Appended, ForwardQuery, ForwardRequest, FreeChange, FreeChanges, FreeSettled,
     LockChanges, LockRequest, LockSelection, Origin, PeekRequest,
 };
 use everpost::wire::amqp::Value;
@@ -108,33 +109,46 @@ pub(super) async fn properties_that_receivers_set_add_up(f: Fixture) {
 
 pub(super) async fn a_message_is_forwarded_as_often_as_it_may_be(f: Fixture) {
     let first = f.publish("a", &[f.billing], 10).await;
-    let forward = async |from, to, now| {
-        let request = ForwardRequest {
+    let forward = async |from, onward: Result<SubscriptionId, DeadLetterReason>, now| {
+        let query = ForwardQuery {
             from: QueueRef::pending(from),
             name: "billing".to_owned(),
-            to: Some(ForwardTarget {
-                topic: f.topic,
-                subscription: to,
-                has_sessions: false,
-                remembers_for: None,
-            }),
             limit: 9,
+            bytes_max: usize::MAX,
             now: at(now),
         };
-        let forwarded = f.store.ledger.forward(request).await;
-        forwarded.expect("an answer").ended
+        let due = f.store.ledger.forwardable(query.clone()).await;
+        let moves = due.expect("an answer").into_iter().map(|each| {
+            let onward = onward.map(|to| AppendRequest {
+                events: vec![(each.event.expect("readable"), vec![to])],
+                forwarded: Some(Box::new(each.mark)),
+                ..f.accepted("", &[], now)
+            });
+            (each.delivery, onward)
+        });
+        let request = ForwardRequest {
+            from: query.from,
+            moves: moves.collect(),
+            now: at(now),
+        };
+        let none = std::iter::repeat_with(|| Some(drop)).take(request.moves.len());
+        let forwarded = f.store.ledger.forward(request, none.collect()).await;
+        forwarded.expect("an answer")
     };
     let (mut from, mut to) = (f.billing, f.audit);
     for hop in 0..4 {
         let due = ids(&f.lease(from, 29, 9).await);
-        assert_eq!(forward(from, to, 20 + hop).await, [Settlement::Complete]);
-        assert_eq!(forward(from, to, 20 + hop).await, []);
+        assert_eq!(
+            forward(from, Ok(to), 20 + hop).await,
+            [Settlement::Complete]
+        );
+        assert_eq!(forward(from, Ok(to), 20 + hop).await, []);
         assert_eq!(f.state(due[0]).await, DeliveryState::Delivered);
         (from, to) = (to, from);
     }
     let reason = DeadLetterReason::MaxTransferHopCountExceeded;
     assert_eq!(
-        forward(from, to, 30).await,
+        forward(from, Err(reason), 30).await,
         [Settlement::DeadLetter(reason)]
     );
     let request = PeekRequest {

@@ -349,7 +349,7 @@ pub(super) async fn a_message_that_no_rule_can_be_evaluated_for_is_a_dead_letter
 pub(super) async fn a_remembered_message_is_dropped(f: Fixture) {
     let send = async |id: &str, now: i64| {
         let intake = QueueIntake {
-            remembers_for: Some((f.billing, Duration::from_millis(100))),
+            remembers_for: Some(Duration::from_millis(100)),
             ..QueueIntake::default()
         };
         let accepted = AppendRequest {

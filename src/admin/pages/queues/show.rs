@@ -6,6 +6,7 @@ use crate::admin::pages::service_bus::BusRule;
 use crate::model::access::{KeyName, KeyOwner};
 use crate::model::lease::QueueRef;
 use crate::model::name::segment;
+use crate::model::registry::Registry;
 use crate::wire::duration::DURATION_MAX;
 
 /// Messages, and sessions, on a page.
@@ -180,6 +181,15 @@ pub(crate) async fn delete(call: Call<Queue>) -> PageResult<Flash> {
     }
     call.broker.delete_queue(by, topic).await?;
     Ok(Flash::done(format!("Queue {topic} has been deleted.")).leading_to(LIST))
+}
+
+/// The page of what a queue forwards to.
+fn target_page(registry: &Registry, to: &TopicName) -> String {
+    let topic = registry.topic(to);
+    match topic.is_some_and(|topic| topic.is_service_bus()) {
+        true => paths::service_bus_topic_page(to.as_str()),
+        false => paths::queue_page(to.as_str()),
+    }
 }
 
 #[cfg(test)]

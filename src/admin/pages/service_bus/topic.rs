@@ -10,7 +10,7 @@ use crate::admin::pages::topics::losing;
 use crate::broker::Put;
 use crate::model::access::KeyName;
 use crate::model::name::segment;
-use crate::wire::duration::DURATION_MAX;
+use crate::wire::duration::{self, DURATION_MAX};
 use crate::wire::resource::bodies::ServiceBusTopicRequest;
 use crate::wire::resource::parse_service_bus_topic;
 
@@ -141,7 +141,12 @@ impl Sheet<BusTopic> for BusTopicForm {
 
     async fn save(&self, call: &Call<BusTopic>) -> PageResult {
         let topic = &call.of.0.topic;
-        let mut fixed = json!({});
+        // The form does not have what cannot be changed.
+        let window = topic.definition.duplicate_window;
+        let mut fixed = json!({ "requiresDuplicateDetection": window.is_some() });
+        if let Some(window) = window {
+            fixed["duplicateDetectionHistoryTimeWindow"] = duration::format(window).into();
+        }
         for (name, text) in &topic.definition.inert {
             fixed[name] = serde_json::from_str(text).unwrap_or_default();
         }

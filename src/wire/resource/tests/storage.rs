@@ -304,7 +304,7 @@ prop_compose! {
         inert in any_inert(),
     ) -> TopicDefinition {
         let network_access = NetworkAccess { disabled, allowed };
-        TopicDefinition { location, tags, input_schema, disable_local_auth, network_access, event_retention: None, message_time_to_live: None, status: EntityStatus::Active, inert }
+        TopicDefinition { location, tags, input_schema, disable_local_auth, network_access, event_retention: None, message_time_to_live: None, duplicate_window: None, status: EntityStatus::Active, inert }
     }
 }
 

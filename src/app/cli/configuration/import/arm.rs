@@ -8,7 +8,7 @@ use std::mem;
 use serde_json::{Map, Value, json};
 
 use super::expression::Scope;
-use super::{Translation, list, member, without_duplicate_detection};
+use super::{Translation, list, member};
 use crate::model::audit::{Target, TargetKind};
 use crate::wire::resource::configuration::parent;
 
@@ -303,11 +303,6 @@ impl Reader<'_> {
             self.to.lost.push(format!("{first}; {target} is left out"));
             self.left_out.insert(key(&target));
             return;
-        }
-        if target.kind == TargetKind::ServiceBusTopic
-            && let Value::Object(members) = &mut properties
-        {
-            without_duplicate_detection(&name, members, self.to);
         }
         if target.kind == TargetKind::EventSubscription
             && let Err(lost) = self.subscription(&target, &mut properties)

@@ -212,8 +212,7 @@ fn of_emulator(file: &Value, to: &mut Translation) {
 
 fn of_emulator_topic(topic: &Value, to: &mut Translation) {
     let name = name_of(topic);
-    let mut given = properties(topic);
-    without_duplicate_detection(name, &mut given, to);
+    let given = properties(topic);
     to.objects
         .push(json!({ "kind": "ServiceBusTopic", "name": name, "properties": given }));
     for subscription in list(topic, "subscriptions") {
@@ -234,15 +233,6 @@ fn of_emulator_topic(topic: &Value, to: &mut Translation) {
                 .push(json!({ "kind": "Rule", "name": rule, "properties": given }));
         }
     }
-}
-
-fn without_duplicate_detection(topic: &str, of: &mut Map<String, Value>, to: &mut Translation) {
-    if of.remove("requiresDuplicateDetection") == Some(json!(true)) {
-        to.lost.push(format!(
-            "topic {topic}: topics do not detect duplicates; forward to a queue that does"
-        ));
-    }
-    of.remove("duplicateDetectionHistoryTimeWindow");
 }
 
 fn of_simulator(file: &Value, to: &mut Translation) {
