@@ -393,6 +393,8 @@ impl From<ManageError> for ApiError {
             | ManageError::DeliveryModeFixed(_)
             | ManageError::QueuePropertyFixed(_)
             | ManageError::NoForwardTarget(_)
+            | ManageError::NoDestination(_)
+            | ManageError::ForwardInstead(_)
             | ManageError::RuleTooLarge(_)
             | ManageError::NothingSent(_) => {
                 Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", explanation)

@@ -70,6 +70,12 @@ named_enum! {
         Deferred,
         /// A receiver let its lock lapse.
         LockLost,
+        /// The status of a queue or a topic of Service Bus does not allow sending to it.
+        Disabled,
+        /// There is no room for a message.
+        Full,
+        /// A queue of Service Bus takes messages of sessions alone, and the event has none.
+        SessionQueueNotSupported,
     }
 }
 
@@ -231,7 +237,9 @@ impl Settlement {
     /// That of a delivery which may not be attempted any more.
     pub fn for_exhausted(reason: DeadLetterReason, by: &SubscriptionDefinition) -> Self {
         let drops_expired = match &by.destination {
-            Destination::WebHook(_) => false,
+            Destination::WebHook(_)
+            | Destination::ServiceBusQueue(_)
+            | Destination::ServiceBusTopic(_) => false,
             Destination::Queue(queue) => !queue.rules.keeps_expired,
         };
         match reason == DeadLetterReason::TimeToLiveExceeded && drops_expired {

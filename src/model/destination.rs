@@ -11,7 +11,7 @@ use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::entity_status::EntityStatus;
 use crate::model::limits::DUPLICATE_WINDOW;
-use crate::model::name::TopicName;
+use crate::model::name::{InvalidName, TopicName};
 use crate::model::pace::ReceiverLimits;
 use crate::model::signing::Signing;
 
@@ -33,6 +33,10 @@ named_enum! {
 )]
 pub enum Destination {
     WebHook(WebHook),
+    /// A queue of this appliance, in which each event becomes a message.
+    ServiceBusQueue(ServiceBusEntity),
+    /// The same for a Service Bus topic.
+    ServiceBusTopic(ServiceBusEntity),
     /// Pull delivery: receivers fetch the events. Only for namespace topics, and for queues.
     Queue(PullQueue),
 }
@@ -51,7 +55,9 @@ impl Destination {
     /// Push or pull.
     pub fn delivery_mode(&self) -> DeliveryMode {
         match self {
-            Self::WebHook(_) => DeliveryMode::Push,
+            Self::WebHook(_) | Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) => {
+                DeliveryMode::Push
+            }
             Self::Queue(_) => DeliveryMode::Queue,
         }
     }
@@ -60,7 +66,7 @@ impl Destination {
     pub fn endpoint_url(&self) -> Option<&EndpointUrl> {
         match self {
             Self::WebHook(webhook) => Some(&webhook.endpoint_url),
-            Self::Queue(_) => None,
+            Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) | Self::Queue(_) => None,
         }
     }
 
@@ -68,7 +74,7 @@ impl Destination {
     pub fn signing(&self) -> Option<&Signing> {
         match self {
             Self::WebHook(webhook) => Some(&webhook.credentials.signing),
-            Self::Queue(_) => None,
+            Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) | Self::Queue(_) => None,
         }
     }
 
@@ -76,7 +82,9 @@ impl Destination {
     pub fn batch(&self) -> BatchPolicy {
         match self {
             Self::WebHook(webhook) => webhook.batch,
-            Self::Queue(_) => BatchPolicy::default(),
+            Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) | Self::Queue(_) => {
+                BatchPolicy::default()
+            }
         }
     }
 
@@ -84,7 +92,15 @@ impl Destination {
     pub fn pace(&self) -> &ReceiverLimits {
         match self {
             Self::WebHook(webhook) => &webhook.pace,
-            Self::Queue(_) => &NO_PACE,
+            Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) | Self::Queue(_) => &NO_PACE,
+        }
+    }
+
+    /// The entity of Service Bus that it is.
+    pub fn service_bus(&self) -> Option<&ServiceBusEntity> {
+        match self {
+            Self::ServiceBusQueue(to) | Self::ServiceBusTopic(to) => Some(to),
+            Self::WebHook(_) | Self::Queue(_) => None,
         }
     }
 
@@ -92,6 +108,7 @@ impl Destination {
     pub fn attribute_mappings(&self) -> &[DeliveryAttributeMapping] {
         match self {
             Self::WebHook(webhook) => &webhook.attribute_mappings,
+            Self::ServiceBusQueue(to) | Self::ServiceBusTopic(to) => &to.attribute_mappings,
             Self::Queue(_) => &[],
         }
     }
@@ -100,14 +117,15 @@ impl Destination {
     pub fn skips_validation(&self) -> bool {
         match self {
             Self::WebHook(webhook) => webhook.skip_validation,
-            Self::Queue(_) => true, // there is nobody to ask
+            // There is nobody to ask.
+            Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) | Self::Queue(_) => true,
         }
     }
 
     /// The rules of its queue; `None` where nothing is pulled.
     pub fn queue_rules(&self) -> Option<&QueueRules> {
         match self {
-            Self::WebHook(_) => None,
+            Self::WebHook(_) | Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) => None,
             Self::Queue(queue) => Some(&queue.rules),
         }
     }
@@ -116,8 +134,7 @@ impl Destination {
     pub fn is_same_receiver(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::WebHook(one), Self::WebHook(other)) => one.endpoint_url == other.endpoint_url,
-            (Self::Queue(_), Self::Queue(_)) => true,
-            (Self::WebHook(_), Self::Queue(_)) | (Self::Queue(_), Self::WebHook(_)) => false,
+            (one, other) => one.skips_validation() && other.skips_validation(),
         }
     }
 
@@ -125,8 +142,65 @@ impl Destination {
     pub fn brief(&self) -> &str {
         match self {
             Self::WebHook(webhook) => webhook.endpoint_url.authority(),
+            Self::ServiceBusQueue(to) | Self::ServiceBusTopic(to) => to.entity.name().as_str(),
             Self::Queue(_) => "pulled by receivers",
         }
+    }
+}
+
+/// A queue or a topic of Service Bus as a destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceBusEntity {
+    pub entity: EntityId,
+    /// Application properties of its messages, or properties of Service Bus itself.
+    pub attribute_mappings: Vec<DeliveryAttributeMapping>,
+}
+
+/// What names a queue or a topic of Service Bus in this appliance: a resource id of Azure, that of the answers that
+/// show it, or its name alone. It is kept as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntityId {
+    text: String,
+    name: TopicName,
+}
+
+/// What stands before the name in a resource id, in any letter case.
+const ENTITY_COLLECTIONS: [&str; 2] = ["queues", "topics"];
+
+impl EntityId {
+    /// Reads an id or a name.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        let is_collection = |part: &str| {
+            let mut known = ENTITY_COLLECTIONS.into_iter();
+            known.any(|known| part.eq_ignore_ascii_case(known))
+        };
+        let name = match text.strip_prefix('/') {
+            None => text,
+            // Names have slashes, too, so it is what follows the first such word.
+            Some(path) => {
+                let mut rest = path;
+                loop {
+                    match rest.split_once('/') {
+                        Some((part, name)) if is_collection(part) => break name,
+                        Some((_, after)) => rest = after,
+                        None => break text,
+                    }
+                }
+            }
+        };
+        let name = TopicName::of_service_bus(name)?;
+        let text = text.to_owned();
+        Ok(Self { text, name })
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The name of the queue or the topic.
+    pub fn name(&self) -> &TopicName {
+        &self.name
     }
 }
 
@@ -304,4 +378,40 @@ pub enum AttributeValue {
     Static { value: Secret, is_secret: bool },
     /// A path into the event. The header is left out if there is no string, number or boolean at that path.
     Dynamic { source_field: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entities_are_named_by_ids_of_azure_and_by_their_own() {
+        let scope = "/subscriptions/s/resourceGroups/topics-of-g/providers";
+        for (text, expected) in [
+            ("jobs", "jobs"),
+            ("billing.v2/jobs", "billing.v2/jobs"),
+            (
+                &format!("{scope}/Microsoft.ServiceBus/namespaces/n/queues/jobs"),
+                "jobs",
+            ),
+            (
+                &format!("{scope}/microsoft.servicebus/namespaces/n/Topics/a/topics"),
+                "a/topics",
+            ),
+            (&format!("{scope}/Microsoft.EventGrid/topics/jobs"), "jobs"),
+        ] {
+            let id = EntityId::parse(text).expect(text);
+            assert_eq!((id.name().as_str(), id.as_str()), (expected, text));
+        }
+        for text in [
+            "",
+            "/",
+            "/jobs",
+            "a b",
+            &format!("{scope}/queues/"),
+            &format!("{scope}/queues"),
+        ] {
+            assert!(EntityId::parse(text).is_err(), "{text}");
+        }
+    }
 }

@@ -17,13 +17,15 @@ const fn minutes(m: u64) -> Duration {
 
 /// The outcomes that count as failures of the receiver, and how long the first probation lasts that each of
 /// them causes (rule 7.4). Outcomes that are not listed (200 to 204, and 400 and 413, which are about the
-/// event) show that it works. The rule does not list `GenericError`, `TokenError` and `Aborted`: the first is
-/// treated like `Busy`, the second like `SocketError`; the last lasts until somebody changes the address of a
+/// event) show that it works. The rule does not list `GenericError`, `Disabled`, `Full`, `TokenError` and `Aborted`: the first
+/// three are treated like `Busy`, the fourth like `SocketError`; the last lasts until somebody changes the address of a
 /// name.
-const FIRST_LENGTHS: [(Outcome, Duration); 10] = [
+const FIRST_LENGTHS: [(Outcome, Duration); 12] = [
     (Outcome::Busy, seconds(10)),
     (Outcome::TimedOut, seconds(10)),
     (Outcome::GenericError, seconds(10)),
+    (Outcome::Disabled, seconds(10)),
+    (Outcome::Full, seconds(10)),
     (Outcome::SocketError, seconds(30)),
     (Outcome::TokenError, seconds(30)),
     (Outcome::NotFound, minutes(5)),

@@ -38,7 +38,9 @@ impl QueueDefinition {
     /// The queue, or subscription of messages, that this subscription is; `None` for one that is pushed.
     pub fn of(subscription: &SubscriptionDefinition) -> Option<Self> {
         match &subscription.destination {
-            Destination::WebHook(_) => None,
+            Destination::WebHook(_)
+            | Destination::ServiceBusQueue(_)
+            | Destination::ServiceBusTopic(_) => None,
             Destination::Queue(queue) => Some(Self {
                 lock_duration: queue.lock_duration,
                 deliveries_max: subscription.retry_policy.attempts_max,

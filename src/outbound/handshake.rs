@@ -84,7 +84,9 @@ impl Outbound {
         let webhook = match &request.subscription.definition.destination {
             Destination::WebHook(webhook) => webhook,
             // There is nobody to ask.
-            Destination::Queue(_) => return HandshakeResult::Agreed { allowed_rate: None },
+            Destination::ServiceBusQueue(_)
+            | Destination::ServiceBusTopic(_)
+            | Destination::Queue(_) => return HandshakeResult::Agreed { allowed_rate: None },
         };
         let id = request.subscription.id;
         match request.subscription.definition.delivery_schema {
@@ -110,7 +112,10 @@ impl Outbound {
     ) -> Result<(), String> {
         let webhook = match &subscription.definition.destination {
             Destination::WebHook(webhook) => webhook,
-            Destination::Queue(_) => return Ok(()), // there is nobody to ask
+            // There is nobody to ask.
+            Destination::ServiceBusQueue(_)
+            | Destination::ServiceBusTopic(_)
+            | Destination::Queue(_) => return Ok(()),
         };
         let mut headers = HeaderMap::new();
         put(&mut headers, WEBHOOK_REQUEST_ORIGIN, &self.origin);
@@ -148,7 +153,10 @@ impl Outbound {
     pub async fn notify_deletion(&self, request: HandshakeRequest<'_>) {
         let webhook = match &request.subscription.definition.destination {
             Destination::WebHook(webhook) => webhook,
-            Destination::Queue(_) => return, // there is nobody to notify
+            // There is nobody to notify.
+            Destination::ServiceBusQueue(_)
+            | Destination::ServiceBusTopic(_)
+            | Destination::Queue(_) => return,
         };
         let topic = request.topic_resource_id;
         let subscription = format!("{topic}/eventSubscriptions/{}", request.subscription.name);

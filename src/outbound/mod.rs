@@ -18,6 +18,7 @@ pub mod identity_provider;
 mod late_response;
 mod mail;
 mod mask;
+mod message;
 mod resolver;
 mod retry_after;
 mod storage;
@@ -35,6 +36,7 @@ use http::HeaderMap;
 
 pub use handshake::{HandshakeRequest, HandshakeResult};
 pub use late_response::{LateResponseSlot, LateResponseWait, PendingResponse, SendResult};
+pub use message::message;
 pub use storage::{Blob, StoredBlob};
 
 use crate::base::Clock;
@@ -133,7 +135,9 @@ impl Outbound {
                 let (request, _) = webhook::request(webhook, delivery_request, &self.origin, now);
                 Some((request.headers, request.body))
             }
-            Destination::Queue(_) => None,
+            Destination::ServiceBusQueue(_)
+            | Destination::ServiceBusTopic(_)
+            | Destination::Queue(_) => None,
         }
     }
 
@@ -147,9 +151,11 @@ impl Outbound {
             Destination::WebHook(webhook) => {
                 webhook::deliver(self, webhook, &delivery_request, trace).await
             }
-            Destination::Queue(_) => SendResult {
+            Destination::ServiceBusQueue(_)
+            | Destination::ServiceBusTopic(_)
+            | Destination::Queue(_) => SendResult {
                 result: AttemptResult {
-                    error: Some("not sent: the events of this subscription are pulled".to_owned()),
+                    error: Some("not sent: this subscription has no webhook".to_owned()),
                     ..AttemptResult::of(Outcome::Aborted)
                 },
                 late: None,

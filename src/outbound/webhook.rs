@@ -89,11 +89,7 @@ pub(super) fn request(
         delivery_request.events,
         batching,
     );
-    let mut headers = aeg_headers(
-        delivery_request.subscription,
-        "Notification",
-        delivery_request.delivery_count,
-    );
+    let mut headers = notification_headers(delivery_request);
     let content_type = HeaderValue::from_static(payload.content_type);
     headers.insert(CONTENT_TYPE, content_type);
     if schema == DeliverySchema::CloudEventSchemaV1_0 {
@@ -108,17 +104,15 @@ pub(super) fn request(
     put_signature(&mut headers, webhook, id, now, &payload.body);
     let mut warning = None;
     if let Some(first) = delivery_request.events.first() {
-        put_event_headers(&mut headers, schema, first);
         warning = put_attributes(&mut headers, webhook, |source_field| {
             let topic = delivery_request.topic_resource_id;
             wire::attribute::dynamic_value(&first.event, topic, source_field)
         });
     }
-    if let [single] = delivery_request.events {
-        put(&mut headers, AEG_OUTPUT_EVENT_ID, &single.output_id());
-        if let Some(trace) = single.event.trace_context() {
-            put(&mut headers, HEADER_TRACEPARENT, &trace.to_string());
-        }
+    if let [single] = delivery_request.events
+        && let Some(trace) = single.event.trace_context()
+    {
+        put(&mut headers, HEADER_TRACEPARENT, &trace.to_string());
     }
     let request = TransportRequest {
         method: Method::POST,
@@ -131,6 +125,23 @@ pub(super) fn request(
         tls: None,
     };
     (request, warning)
+}
+
+/// Our own headers of a delivery. Those of a batch are those of its first event (rule 6.3).
+pub(super) fn notification_headers(delivery_request: &DeliveryRequest<'_>) -> HeaderMap {
+    let mut headers = aeg_headers(
+        delivery_request.subscription,
+        "Notification",
+        delivery_request.delivery_count,
+    );
+    if let Some(first) = delivery_request.events.first() {
+        let schema = delivery_request.subscription.definition.delivery_schema;
+        put_event_headers(&mut headers, schema, first);
+    }
+    if let [single] = delivery_request.events {
+        put(&mut headers, AEG_OUTPUT_EVENT_ID, &single.output_id());
+    }
+    headers
 }
 
 /// Signs a request of a subscription that has signing secrets.
@@ -174,7 +185,6 @@ pub(super) fn put_versions(headers: &mut HeaderMap, data_version: Option<&str>) 
     headers.insert(AEG_METADATA_VERSION, HeaderValue::from_static("1"));
 }
 
-/// The headers of a batch are those of its first event (rule 6.3).
 fn put_event_headers(headers: &mut HeaderMap, schema: DeliverySchema, first: &StoredEvent) {
     match schema {
         DeliverySchema::EventGridSchema | DeliverySchema::CustomInputSchema => {
@@ -195,11 +205,7 @@ pub(super) fn put_attributes(
 ) -> Option<String> {
     let mut left_out = Vec::new();
     for DeliveryAttributeMapping { name, value } in &webhook.attribute_mappings {
-        let value = match value {
-            AttributeValue::Static { value, .. } => Some(value.reveal().to_owned()),
-            AttributeValue::Dynamic { source_field } => dynamic(source_field),
-        };
-        let Some(text) = value else {
+        let Some(text) = attribute_text(value, &dynamic) else {
             continue;
         };
         let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
@@ -214,6 +220,17 @@ pub(super) fn put_attributes(
         }
     }
     (!left_out.is_empty()).then(|| left_out.join(" "))
+}
+
+/// What a custom header is to have; `dynamic` finds the value at a source field.
+pub(super) fn attribute_text(
+    value: &AttributeValue,
+    dynamic: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    match value {
+        AttributeValue::Static { value, .. } => Some(value.reveal().to_owned()),
+        AttributeValue::Dynamic { source_field } => dynamic(source_field),
+    }
 }
 
 /// The value of a custom header, or why it cannot be one.

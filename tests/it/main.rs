@@ -2,6 +2,7 @@
 
 mod alerts;
 mod batch;
+mod bridges;
 mod canary;
 mod command_line;
 mod counters;

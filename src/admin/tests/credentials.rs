@@ -23,7 +23,9 @@ fn webhook(appliance: &Appliance, name: &str) -> WebHook {
         .expect("the subscription");
     match &found.definition.destination {
         Destination::WebHook(webhook) => webhook.clone(),
-        Destination::Queue(_) => panic!("{name} is pulled"),
+        Destination::ServiceBusQueue(_)
+        | Destination::ServiceBusTopic(_)
+        | Destination::Queue(_) => panic!("{name} has no webhook"),
     }
 }
 

@@ -41,6 +41,9 @@ fn without_status(outcome: Outcome, error: &str) -> &'static str {
         Outcome::Rejected => "Dead-lettered by the receiver",
         Outcome::Deferred => "Deferred by the receiver",
         Outcome::LockLost => "Lock expired",
+        Outcome::Disabled => "Sending disabled",
+        Outcome::Full => "No room for a message",
+        Outcome::SessionQueueNotSupported => "No session id",
         Outcome::BadRequest
         | Outcome::Unauthorized
         | Outcome::Forbidden

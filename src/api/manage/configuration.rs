@@ -16,6 +16,7 @@ use crate::api::lists::List;
 use crate::api::manage::people::{UserPutBody, read};
 use crate::model::alert::StoredAlertChannel;
 use crate::model::audit::{Change, Target, TargetKind};
+use crate::model::destination::Destination;
 use crate::model::name::{
     AlertChannelName, AlertRuleName, InspectorName, InvalidName, NamespaceName, RuleName,
     SubscriptionName, TopicName, above,
@@ -513,7 +514,33 @@ impl Planner<'_> {
             let problem = "it cannot be changed; delete the event subscription first";
             return Err(InvalidResource::of(path, problem));
         }
+        self.check_destination(&topic, &definition.destination)?;
         Ok(Definition::subscription(&definition, in_namespace))
+    }
+
+    fn check_destination(
+        &self,
+        topic: &TopicName,
+        destination: &Destination,
+    ) -> Result<(), InvalidResource> {
+        let (kind, to) = match destination {
+            Destination::ServiceBusQueue(to) => (TargetKind::Queue, to),
+            Destination::ServiceBusTopic(to) => (TargetKind::ServiceBusTopic, to),
+            Destination::WebHook(_) | Destination::Queue(_) => return Ok(()),
+        };
+        let path = "properties.destination.properties.resourceId";
+        let is_entity = [TargetKind::Queue, TargetKind::ServiceBusTopic]
+            .into_iter()
+            .any(|kind| self.exists(&kind.named(topic)));
+        let target = kind.named(to.entity.name());
+        let problem = match self.exists(&target) {
+            _ if is_entity => {
+                format!("{topic} is a queue or a topic of Service Bus itself; use forwardTo")
+            }
+            true => return Ok(()),
+            false => format!("there is no {target}, here or in the files"),
+        };
+        Err(InvalidResource::of(path, problem))
     }
 
     /// The name of a topic or a queue, if nothing of another kind has it.

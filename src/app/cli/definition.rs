@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::ensure;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use crate::app::cli::credentials::{CredentialArgs, secret_header};
@@ -14,13 +14,43 @@ use crate::app::files;
 use crate::model::access::Secret;
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 
+/// Where events go, in the words of Azure's command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum EndpointType {
+    #[value(name = "webhook")]
+    WebHook,
+    #[value(name = "servicebusqueue")]
+    ServiceBusQueue,
+    #[value(name = "servicebustopic")]
+    ServiceBusTopic,
+}
+
+impl EndpointType {
+    fn name(self) -> &'static str {
+        match self {
+            Self::WebHook => "WebHook",
+            Self::ServiceBusQueue => "ServiceBusQueue",
+            Self::ServiceBusTopic => "ServiceBusTopic",
+        }
+    }
+}
+
 /// The properties of an event subscription, except for its filter. What is not given stays as it is.
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "definition", multiple = true)]
 pub(super) struct DefinitionArgs {
-    /// URL of the webhook
+    /// URL of the webhook; of a queue or a Service Bus topic its name or resource id
     #[arg(long, value_name = "URL", help_heading = "Destination")]
     endpoint: Option<String>,
+    /// What the endpoint is [default: as it was; a webhook at first]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        requires = "endpoint",
+        help_heading = "Destination"
+    )]
+    endpoint_type: Option<EndpointType>,
     /// Let receivers pull the events instead of sending them; in a namespace
     #[arg(long, conflicts_with = "endpoint", help_heading = "Destination")]
     queue: bool,
@@ -231,9 +261,18 @@ impl DefinitionArgs {
     }
 
     fn destination(&self, credentials: &CredentialArgs, current: &Value) -> Option<Value> {
-        let known = without_idle_batch(&current["properties"], self.touches_batch());
-        let mut webhook = given(&json!({
-            "endpointUrl": self.endpoint,
+        let before = current["endpointType"].as_str().unwrap_or("WebHook");
+        let kind = self.endpoint_type.map_or(before, |kind| kind.name());
+        let known = match kind == before {
+            true => without_idle_batch(&current["properties"], self.touches_batch()),
+            false => Value::Null,
+        };
+        let place = match kind {
+            "WebHook" => "endpointUrl",
+            _ => "resourceId",
+        };
+        let mut destination = given(&json!({
+            place: self.endpoint,
             "skipValidation": self.skip_validation,
             "maxEventsPerBatch": self.max_events_per_batch,
             "preferredBatchSizeInKilobytes": self.preferred_batch_size,
@@ -242,9 +281,9 @@ impl DefinitionArgs {
             "maxRequestsPerSecond": self.max_rate,
             "deliveryAttributeMappings": not_empty(&self.attribute_mappings()),
         }));
-        webhook.extend(credentials.properties());
-        let properties = changed(&known, webhook)?;
-        Some(json!({ "endpointType": "WebHook", "properties": properties }))
+        destination.extend(credentials.properties());
+        let properties = changed(&known, destination)?;
+        Some(json!({ "endpointType": kind, "properties": properties }))
     }
 
     fn touches_batch(&self) -> bool {
@@ -314,6 +353,23 @@ mod tests {
         let (filter, credentials) = (&parsed.filter, &parsed.credentials);
         let properties = Value::Object(parsed.definition.properties(filter, credentials, current));
         assert_eq!(&properties, expected, "{flags:?}");
+    }
+
+    #[test]
+    fn a_queue_takes_the_place_of_a_webhook_and_keeps_its_type() {
+        let webhook = json!({ "destination": { "endpointType": "WebHook", "properties": { "endpointBaseUrl": "http://h/" } } });
+        let queue =
+            json!({ "endpointType": "ServiceBusQueue", "properties": { "resourceId": "jobs" } });
+        let flags = ["--endpoint-type", "ServiceBusQueue", "--endpoint", "jobs"];
+        check(&flags, &webhook, &json!({ "destination": queue }));
+        let other =
+            json!({ "endpointType": "ServiceBusQueue", "properties": { "resourceId": "others" } });
+        let current = json!({ "destination": queue });
+        check(
+            &["--endpoint", "others"],
+            &current,
+            &json!({ "destination": other }),
+        );
     }
 
     #[test]

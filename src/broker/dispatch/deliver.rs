@@ -15,6 +15,7 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::dispatch::agenda::DispatchSlot;
 use crate::broker::dispatch::batch::{Batch, Due};
+use crate::broker::dispatch::enqueue::Enqueued;
 use crate::model::delivery::{
     AttemptResult, Delivery, DeliveryAttempt, DeliveryId, LateResponse, Outcome, Settlement, settle,
 };
@@ -82,6 +83,8 @@ struct Unstored {
     topic: Arc<TopicEntry>,
     subscription: Arc<EventSubscription>,
     records: Arc<[SettlementRecord]>,
+    /// The messages that they are, where the destination is in this appliance.
+    enqueued: Option<Box<Enqueued>>,
     settled_at: Timestamp,
     /// The response that may still come. Whoever is the last of a request to be stored waits for it.
     late: Option<Arc<Mutex<Late>>>,
@@ -93,9 +96,22 @@ struct Unstored {
 
 impl Unstored {
     /// Sends the settlements to the store.
-    async fn store(self) {
+    async fn store(mut self) {
         let ledger = self.broker.store().ledger.clone();
         let (records, at) = (Arc::clone(&self.records), self.settled_at);
+        if let Some(enqueued) = self.enqueued.take() {
+            let then = |result: Result<Vec<Settled>, StoreError>| match result {
+                Ok(settled) => self.stored(&settled),
+                // Nothing has happened: they are released, and attempted again.
+                Err(error) => not_stored(&error, self.records.len()),
+            };
+            let Enqueued {
+                messages,
+                then: arrived,
+            } = *enqueued;
+            let stored = ledger.settle_with(records, (messages, arrived), at, then);
+            return drop(stored.await);
+        }
         let then = |result: Result<Vec<Settled>, StoreError>| match result {
             Ok(settled) => self.stored(&settled),
             Err(error) => self.failed(&error),
@@ -181,10 +197,9 @@ impl Broker {
         let started_at = self.clock().now();
         let span = self.delivery_span(&batch, started_at);
         let trace = span.as_ref().map(|span| &span.context);
-        let SendResult { result, late } = match unless_it_panics(self.send(&batch, trace)).await {
-            Ok(heard) => heard,
-            Err(reason) => self.defect(&batch, &reason),
-        };
+        let sent = unless_it_panics(self.send(&batch, trace)).await;
+        let (SendResult { result, late }, enqueued) =
+            sent.unwrap_or_else(|reason| (self.defect(&batch, &reason), None));
         let ended_at = self.clock().now();
         let (topic, subscription) = (&batch.topic, &batch.subscription);
         let took = ended_at.since(started_at);
@@ -213,7 +228,7 @@ impl Broker {
             self.note_due(&[id], at);
         }
         let of = (&topic, &subscription);
-        self.store_all(of, records, (ended_at, late), unstored)
+        self.store_all(of, (records, enqueued), (ended_at, late), unstored)
             .await;
         next
     }
@@ -222,7 +237,7 @@ impl Broker {
     async fn store_all(
         &self,
         (topic, subscription): (&Arc<TopicEntry>, &Arc<EventSubscription>),
-        mut records: Vec<SettlementRecord>,
+        (mut records, mut enqueued): (Vec<SettlementRecord>, Option<Box<Enqueued>>),
         (settled_at, late): (Timestamp, Option<Late>),
         unstored: &TaskTracker,
     ) {
@@ -238,6 +253,7 @@ impl Broker {
                 topic: Arc::clone(topic),
                 subscription: Arc::clone(subscription),
                 records: std::mem::replace(&mut records, rest).into(),
+                enqueued: enqueued.take(),
                 settled_at,
                 late,
                 next_due: Err(()),
@@ -271,7 +287,8 @@ impl Broker {
         let changes = self.changes_for(records.len());
         (self.agenda()).answered(subscription.id, records.len(), changes);
         let now = self.clock().now();
-        self.store_all((topic, subscription), records, (now, None), unstored)
+        let of = (topic, subscription);
+        self.store_all(of, (records, None), (now, None), unstored)
             .await;
     }
 
@@ -289,7 +306,11 @@ impl Broker {
         }
     }
 
-    async fn send(&self, batch: &Batch, trace: Option<&TraceContext>) -> SendResult {
+    async fn send(
+        &self,
+        batch: &Batch,
+        trace: Option<&TraceContext>,
+    ) -> (SendResult, Option<Box<Enqueued>>) {
         let events: Vec<&StoredEvent> = batch.events.iter().map(AsRef::as_ref).collect();
         let counts = batch.deliveries.iter().map(|each| each.attempts);
         let destination = &batch.subscription.definition.destination;
@@ -301,7 +322,11 @@ impl Broker {
             delivery_count: counts.max().unwrap_or(0),
             deadline: own_deadline.unwrap_or(self.options().response_deadline),
         };
-        self.outbound().deliver(delivery_request, trace).await
+        match destination.service_bus() {
+            None => (self.outbound().deliver(delivery_request, trace).await, None),
+            // Apart, so that requests do not take its room.
+            Some(to) => Box::pin(self.enqueue(to, &delivery_request)).await,
+        }
     }
 
     /// Updates the health of the receiver. Returns when the subscription should have its next turn because of

@@ -7,6 +7,7 @@
 pub(super) mod agenda;
 pub(super) mod batch;
 pub(super) mod deliver;
+mod enqueue;
 pub(super) mod health;
 pub(super) mod retry_now;
 

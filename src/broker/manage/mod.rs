@@ -65,10 +65,7 @@ pub enum ManageError {
          subscription and create it with the mode you want", .0.name()
     )]
     DeliveryModeFixed(DeliveryMode),
-    #[error(
-        "the events of the subscription {0} are pulled by their receivers; there is no webhook, so \
-         nothing is asked, sent or signed"
-    )]
+    #[error("the subscription {0} has no webhook, so nothing is asked, sent or signed")]
     NothingSent(SubscriptionName),
     #[error("there is no topic {0}")]
     TopicNotFound(TopicName),
@@ -90,6 +87,13 @@ pub enum ManageError {
     QueuePropertyFixed(&'static str),
     #[error("{0} is no other queue or Service Bus topic, so nothing can be forwarded to it")]
     NoForwardTarget(TopicName),
+    /// What is missing.
+    #[error("{0} for events to go to; create it first")]
+    NoDestination(String),
+    #[error(
+        "{0} is a queue or a topic of Service Bus itself, so its event subscriptions have webhooks alone; use forwardTo"
+    )]
+    ForwardInstead(TopicName),
     #[error("there is no Service Bus topic {0}")]
     ServiceBusTopicNotFound(TopicName),
     #[error("the Service Bus topic {0} has no subscription {1}")]
@@ -386,6 +390,10 @@ impl Broker {
         let entry = self.topic(topic)?;
         let replaced = entry.subscription(name).cloned();
         check_queue(&entry, name)?;
+        let before = replaced.as_ref().map(|it| &it.definition.destination);
+        if before != Some(&definition.destination) {
+            self.check_destination(&entry, &definition.destination)?;
+        }
         let change = match &replaced {
             Some(current) => {
                 check_mode(&current.definition, &definition)?;

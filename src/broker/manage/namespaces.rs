@@ -183,7 +183,10 @@ impl Broker {
     ) -> Result<(), ManageError> {
         let webhook = match &subscription.definition.destination {
             Destination::WebHook(webhook) if !webhook.skip_validation => webhook,
-            Destination::WebHook(_) | Destination::Queue(_) => return Ok(()),
+            Destination::WebHook(_)
+            | Destination::ServiceBusQueue(_)
+            | Destination::ServiceBusTopic(_)
+            | Destination::Queue(_) => return Ok(()),
         };
         let deadline = self.options().response_deadline;
         let answer = self

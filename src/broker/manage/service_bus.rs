@@ -7,6 +7,7 @@ use crate::broker::manage::queues::{Put, Queue, change_to, check_targets};
 use crate::broker::manage::{ManageError, check_path};
 use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, Target};
+use crate::model::destination::Destination;
 use crate::model::limits::{RULE_BYTES_MAX, RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
 use crate::model::name::{RuleName, SubscriptionName, TopicName};
 use crate::model::queue::QueueDefinition;
@@ -165,6 +166,33 @@ impl Broker {
         self.on_subscription_deleted(&entry, &subscription);
         self.note_deleted();
         Ok(true)
+    }
+
+    /// The queue or the topic that a destination of Service Bus is; `None` for other destinations.
+    pub(in crate::broker) fn service_bus_entity(
+        &self,
+        destination: &Destination,
+    ) -> Result<Option<Arc<TopicEntry>>, ManageError> {
+        match destination {
+            Destination::ServiceBusQueue(to) => Ok(Some(self.queue(to.entity.name())?.0)),
+            Destination::ServiceBusTopic(to) => self.service_bus_topic(to.entity.name()).map(Some),
+            Destination::WebHook(_) | Destination::Queue(_) => Ok(None),
+        }
+    }
+
+    /// Rejects a destination of Service Bus that is not there, or could be a way round in circles.
+    pub(super) fn check_destination(
+        &self,
+        topic: &TopicEntry,
+        destination: &Destination,
+    ) -> Result<(), ManageError> {
+        let entity = self.service_bus_entity(destination);
+        let entity = entity.map_err(|missing| ManageError::NoDestination(missing.to_string()))?;
+        let is_entity = topic.queue().is_some() || topic.is_service_bus();
+        match entity.is_some() && is_entity {
+            true => Err(ManageError::ForwardInstead(topic.topic.name.clone())),
+            false => Ok(()),
+        }
     }
 
     /// The rules of a subscription, by name.

@@ -28,7 +28,9 @@ impl Broker {
         let mut definition = current.definition.clone();
         let signing = match &mut definition.destination {
             Destination::WebHook(webhook) => &mut webhook.credentials.signing,
-            Destination::Queue(_) => return Err(ManageError::NothingSent(name.clone())),
+            Destination::ServiceBusQueue(_)
+            | Destination::ServiceBusTopic(_)
+            | Destination::Queue(_) => return Err(ManageError::NothingSent(name.clone())),
         };
         *signing = signing.rotated(secret.clone(), self.clock().now(), rotation.grace)?;
         let change = RegistryChange::ChangeSubscription {
@@ -52,7 +54,10 @@ impl Broker {
         let unsigned = |mut definition: SubscriptionDefinition| {
             match &mut definition.destination {
                 Destination::WebHook(webhook) => webhook.credentials.signing = Signing::default(),
-                Destination::Queue(_) => {} // has none
+                // They have none.
+                Destination::ServiceBusQueue(_)
+                | Destination::ServiceBusTopic(_)
+                | Destination::Queue(_) => {}
             }
             definition
         };

@@ -164,11 +164,16 @@ impl Broker {
         if self.is_stopping() {
             return Err(PublishError::Stopping);
         }
-        if self.disk_is_low() {
-            return Err(PublishError::DiskLow);
-        }
         if topic.topic.is_built_in() {
             return Err(PublishError::BuiltIn(topic.topic.name.clone()));
+        }
+        self.lets_send(topic)
+    }
+
+    /// Whether there is room, and the status of the queue or the topic allows sending to it.
+    pub(super) fn lets_send(&self, topic: &TopicEntry) -> Result<(), PublishError> {
+        if self.disk_is_low() {
+            return Err(PublishError::DiskLow);
         }
         let own = topic.queue();
         let own = own.and_then(|own| own.definition.destination.queue_rules());

@@ -73,7 +73,11 @@ impl Broker {
         subscription: &EventSubscription,
     ) -> Result<Duration, ReceiveError> {
         match &subscription.definition.destination {
-            Destination::WebHook(_) => Err(ReceiveError::Pushed(subscription.name.clone())),
+            Destination::WebHook(_)
+            | Destination::ServiceBusQueue(_)
+            | Destination::ServiceBusTopic(_) => {
+                Err(ReceiveError::Pushed(subscription.name.clone()))
+            }
             Destination::Queue(queue) => Ok(self.time_scale().shrink(queue.lock_duration)),
         }
     }

@@ -215,6 +215,33 @@ impl Ledger {
         self.db.write_then(Lane::Settlement, change, then).await
     }
 
+    /// [`Ledger::settle_then`], and stores what is appended in the same change, if none of the deliveries has ended or was
+    /// attempted again meanwhile. It goes to the function beside it then, before `then` is called.
+    pub(crate) async fn settle_with(
+        &self,
+        records: Arc<[SettlementRecord]>,
+        (append, announce): (AppendRequest, impl FnOnce(Vec<HandedOver>) + Send + 'static),
+        now: Timestamp,
+        then: impl FnOnce(Result<Vec<Settled>, StoreError>) + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let change = move |tx: &_| {
+            let settle = |record| settle::settle(tx, record, now);
+            let settled = records.iter().map(settle).collect::<Result<Vec<_>, _>>()?;
+            let are_done = settled.iter().all(|each| *each == Settled::Done);
+            let stored = are_done.then(|| append::append(tx, append)).transpose()?;
+            Ok((settled, stored))
+        };
+        let then = move |result: Result<(Vec<Settled>, Option<Option<Stored>>), StoreError>| {
+            then(result.map(|(settled, stored)| {
+                if let Some(stored) = stored {
+                    Stored::announce(stored, announce);
+                }
+                settled
+            }));
+        };
+        self.db.write_then(Lane::Settlement, change, then).await
+    }
+
     /// Changes deliveries that nobody holds. Returns what became of each.
     pub async fn settle_free(&self, request: FreeChanges) -> Result<Vec<FreeSettled>, StoreError> {
         self.db

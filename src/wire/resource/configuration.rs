@@ -14,7 +14,6 @@ use super::topic::Topic;
 use super::{destination, document};
 use crate::model::alert::{AlertChannel, AlertRule};
 use crate::model::audit::{Change, Target, TargetKind};
-use crate::model::destination::Destination;
 use crate::model::inspector::InspectorDefinition;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::queue::QueueDefinition;
@@ -239,12 +238,11 @@ impl Definition {
             properties.remove("goneAt");
         }
         let destination = &definition.destination;
-        if let (Destination::WebHook(webhook), Some(shown)) =
-            (destination, it.document.pointer_mut(place))
-        {
+        if let Some(shown) = it.document.pointer_mut(place) {
             shown["deliveryAttributeMappings"] = destination::shown_headers(destination);
             // A query may be a secret. Left out, the URL stays.
-            if let Some(url) = webhook.endpoint_url.without_query() {
+            let url = destination.endpoint_url();
+            if let Some(url) = url.and_then(|url| url.without_query()) {
                 shown["endpointUrl"] = url.into();
             }
             without_nulls(shown);

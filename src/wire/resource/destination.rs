@@ -14,7 +14,8 @@ use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::destination::{
-    AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, PullQueue, WebHook,
+    AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, EntityId, PullQueue,
+    ServiceBusEntity, WebHook,
 };
 use crate::model::limits::{
     BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX, DELIVERY_ATTRIBUTE_BYTES_MAX, DELIVERY_ATTRIBUTES_MAX,
@@ -29,6 +30,7 @@ documents! {
     DeliveryAttributeMapping => DeliveryAttributeMappingDocument;
     Destination => DestinationDocument;
     ReceiverLimits => ReceiverLimitsDocument;
+    ServiceBusEntity => ServiceBusEntityDocument;
     WebHook => WebHookDocument;
 }
 
@@ -36,8 +38,8 @@ documents! {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Destination", tag = "endpointType", content = "properties")]
 #[schemars(rename = "Destination", extend("x-unsupported" = [
-    "EventHub", "StorageQueue", "HybridConnection", "ServiceBusQueue", "ServiceBusTopic",
-    "AzureFunction", "MonitorAlert", "NamespaceTopic", "PartnerDestination",
+    "EventHub", "StorageQueue", "HybridConnection", "AzureFunction", "MonitorAlert",
+    "NamespaceTopic", "PartnerDestination",
 ]))]
 #[expect(
     clippy::large_enum_variant,
@@ -45,8 +47,26 @@ documents! {
 )]
 enum DestinationDocument {
     WebHook(WebHook),
+    /// Each event becomes a message, in the change of the database that settles its delivery.
+    ServiceBusQueue(ServiceBusEntity),
+    ServiceBusTopic(ServiceBusEntity),
     #[serde(skip)] // it is written in another place
     Queue(PullQueue),
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "ServiceBusEntity", rename_all = "camelCase")]
+#[schemars(rename = "ServiceBusEntity", extend("x-rule" = "serviceBusEntity"))]
+struct ServiceBusEntityDocument {
+    /// The resource id of a queue or a topic of this appliance, as Azure writes it, or its name.
+    #[serde(rename = "resourceId")]
+    #[schemars(extend("x-expected" = "the resource id or the name of a queue or a topic"))]
+    entity: EntityId,
+    /// Application properties of the messages; `MessageId`, `SessionId` and the other names that Service Bus has
+    /// set what they name.
+    #[serde(rename = "deliveryAttributeMappings", default)]
+    #[schemars(length(max = DELIVERY_ATTRIBUTES_MAX), extend("x-noun" = "headers", "x-key" = "name"))]
+    attribute_mappings: Vec<DeliveryAttributeMapping>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -194,12 +214,16 @@ const HEADER_VALUE: &str = "the header's value";
 /// Changes a destination to what answers show of it: the URL without its query, the batch that is in
 /// effect (rule 3.3), and the values of headers that are no secrets.
 pub(super) fn show(destination: &Destination, shown: &mut Value) {
+    let properties = &mut shown["properties"];
     let webhook = match destination {
         Destination::WebHook(webhook) => webhook,
+        Destination::ServiceBusQueue(_) | Destination::ServiceBusTopic(_) => {
+            properties["deliveryAttributeMappings"] = shown_headers(destination);
+            return;
+        }
         Destination::Queue(_) => return, // is shown as it is
     };
     let batch = &webhook.batch;
-    let properties = &mut shown["properties"];
     properties["endpointBaseUrl"] = json!(webhook.endpoint_url.base());
     properties["maxEventsPerBatch"] = json!(batch.events_max());
     properties["preferredBatchSizeInKilobytes"] = match batch.is_on() {
@@ -248,7 +272,8 @@ pub(super) fn judge_webhook(it: &mut Judged<'_>) {
     judge_headers(it);
 }
 
-fn judge_headers(it: &mut Judged<'_>) {
+/// Of webhooks, and of Service Bus, where headers are properties.
+pub(super) fn judge_headers(it: &mut Judged<'_>) {
     const HEADERS: &str = "deliveryAttributeMappings";
     let names = it
         .list(HEADERS)

@@ -231,7 +231,9 @@ impl From<&SubscriptionDefinition> for NamespaceProperties {
         };
         Self {
             delivery_configuration: match &definition.destination {
-                Destination::WebHook(_) => {
+                Destination::WebHook(_)
+                | Destination::ServiceBusQueue(_)
+                | Destination::ServiceBusTopic(_) => {
                     let destination = definition.destination.clone();
                     DeliveryConfiguration::Push {
                         push: Box::new(Push {

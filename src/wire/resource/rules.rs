@@ -19,7 +19,7 @@ use super::reader::one_of;
 use super::{alert, credentials, dead_letter_destination, destination, filter, inspector};
 use super::{namespace_subscription, queue, replay, service_bus, topic};
 use crate::base::Timestamp;
-use crate::model::destination::EndpointUrl;
+use crate::model::destination::{EndpointUrl, EntityId};
 use crate::model::filter::Key;
 use crate::model::limits::{
     DUPLICATE_WINDOW_SECONDS, IDLE_MIN, LOCK_SECONDS, MESSAGE_TIME_TO_LIVE_MIN,
@@ -58,7 +58,7 @@ impl Context<'_> {
 /// Finds what is wrong with a text.
 pub(super) type Check = fn(&str, &Context<'_>) -> Result<(), String>;
 
-const CHECKS: [(&str, Check); 27] = [
+const CHECKS: [(&str, Check); 28] = [
     ("accountWord", |text, _| account_word(text)),
     ("base64", |text, _| base64(text)),
     ("bearerToken", |text, _| bearer_token(text)),
@@ -72,6 +72,11 @@ const CHECKS: [(&str, Check); 27] = [
     }),
     ("duplicateWindow", |text, _| {
         seconds(text, &DUPLICATE_WINDOW_SECONDS)
+    }),
+    ("entityId", |text, _| {
+        EntityId::parse(text)
+            .map(drop)
+            .map_err(|error| error.to_string())
     }),
     ("expiration", |text, context| expiration(text, context.now)),
     ("filterKey", |text, _| {
@@ -131,7 +136,7 @@ pub(super) struct Judged<'a> {
 /// Finds what is wrong with an object, and fills in what can be told from what was there before.
 pub(super) type Rule = fn(&mut Judged<'_>);
 
-const RULES: [(&str, Rule); 18] = [
+const RULES: [(&str, Rule); 19] = [
     ("advancedFilter", filter::judge_advanced_filter),
     ("alertChannel", alert::judge_channel),
     ("clientCertificate", credentials::judge_client_certificate),
@@ -145,6 +150,7 @@ const RULES: [(&str, Rule); 18] = [
     ("replayFilter", replay::judge_filter),
     ("replaySource", replay::judge_source),
     ("replayTarget", replay::judge_target),
+    ("serviceBusEntity", destination::judge_headers),
     ("serviceBusRule", service_bus::judge_rule),
     ("signingSecret", credentials::judge_signing_secret),
     ("storage", dead_letter_destination::judge_storage),

@@ -14,7 +14,7 @@ use crate::base::Timestamp;
 use crate::model::access::{KeyName, Secret};
 use crate::model::alert::{AlertFormat, AlertMessageState, SmtpSecurity};
 use crate::model::delivery::{DeliveryState, Outcome};
-use crate::model::destination::{DeliveryMode, EndpointUrl};
+use crate::model::destination::{DeliveryMode, EndpointUrl, EntityId};
 use crate::model::entity_status::EntityStatus;
 use crate::model::event_filter::DeliveryStage;
 use crate::model::filter::{Key, Operator, Text};
@@ -59,6 +59,7 @@ macro_rules! schemas {
 
 schemas! {
     EndpointUrl => json_schema!({ "type": "string", "format": "uri", "x-check": "url" });
+    EntityId => json_schema!({ "type": "string", "x-check": "entityId" });
     KeyName => {
         let words = KeyName::ALL.map(KeyName::name);
         json_schema!({ "type": "string", "enum": words })
@@ -123,6 +124,7 @@ macro_rules! texts {
 
 texts! {
     EndpointUrl: EndpointUrl::parse, write_url;
+    EntityId: EntityId::parse, EntityId::as_str;
     Key: Key::parse, Key::as_str;
     ResponseScript: str::parse::<ResponseScript>, ToString::to_string;
     Secret: read_secret, write_secret;

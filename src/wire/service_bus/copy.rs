@@ -1,4 +1,5 @@
-//! Messages as the rules of subscriptions see them, and the copies that their actions make (rule S7).
+//! Messages as the rules of subscriptions see them, the copies that their actions make (rule S7), and those that deliveries
+//! of events are.
 
 use std::time::Duration;
 
@@ -7,12 +8,12 @@ use crate::model::event::{Event, EventKey, StoredEvent};
 use crate::model::name::RuleName;
 use crate::model::rule::{Changes, MessageView, PropertyValue, SystemProperty};
 use crate::model::topic::DeliverySchema;
-use crate::wire;
 use crate::wire::amqp::message::{Message, Parts, Properties, annotation, map};
 use crate::wire::amqp::outcome::changes;
 use crate::wire::amqp::value::{Map, get};
 use crate::wire::amqp::{DecodeError, Value};
 use crate::wire::service_bus::message::{of_event, to_event};
+use crate::wire::{self, Payload};
 
 /// The property of copies that names the rule whose action has made them.
 const RULE_NAME: &str = "RuleName";
@@ -84,6 +85,44 @@ fn wrapped(event: &Event, topic_resource_id: &str, now: Timestamp) -> Message {
         ..Properties::default()
     };
     Message::of_data(&properties, Map::new(), payload.body)
+}
+
+/// The message that the delivery of an event is (rule 6.6). What is `given` sets properties of Service Bus by their names,
+/// and those of the application otherwise.
+pub fn delivered(
+    id: &str,
+    payload: Payload,
+    given: impl Iterator<Item = (String, String)>,
+) -> Result<Event, DecodeError> {
+    let properties = Properties {
+        message_id: Some(id.into()),
+        content_type: Some(payload.content_type.to_owned()),
+        ..Properties::default()
+    };
+    let message = Message::of_data(&properties, Map::new(), payload.body);
+    let mut parts = message.parts()?;
+    for (name, text) in given {
+        match SystemProperty::find(&name).filter(is_text) {
+            Some(property) => {
+                set_system(&mut parts, property, Some(&PropertyValue::Text(text)));
+            }
+            None => set(
+                &mut parts.application_properties,
+                &name,
+                Some(text.as_str().into()),
+            ),
+        }
+    }
+    to_event(message.with_parts(&parts), || id.to_owned())
+}
+
+/// Whether what the sender says there is a text.
+fn is_text(property: &SystemProperty) -> bool {
+    let is_moment = matches!(
+        property,
+        SystemProperty::TimeToLive | SystemProperty::ScheduledEnqueueTimeUtc
+    );
+    property.is_settable() && !is_moment
 }
 
 impl MessageView for SentMessage {

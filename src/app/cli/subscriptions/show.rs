@@ -108,7 +108,7 @@ fn filter_lines(filter: &Value) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Where events go: the webhook, or nowhere.
+/// Where events go: to the webhook, a queue or a topic of Service Bus, or nowhere.
 fn endpoint(subscription: &Value) -> String {
     match text(
         subscription,
@@ -117,10 +117,14 @@ fn endpoint(subscription: &Value) -> String {
     .as_str()
     {
         "Queue" => "pulled by receivers".to_owned(),
-        _ => text(
-            subscription,
-            "/properties/destination/properties/endpointBaseUrl",
-        ),
+        _ => {
+            let properties = &subscription["properties"]["destination"]["properties"];
+            let webhook = text(properties, "/endpointBaseUrl");
+            match webhook.as_str() {
+                "" => text(properties, "/resourceId"),
+                _ => webhook,
+            }
+        }
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) const DIRECTORY: &str = "directory";
 pub(super) const S3: &str = "S3";
 pub(super) const AZURE: &str = "AzureBlob";
 
+/// Where the id of a storage account stands.
+const ACCOUNT: &str = "deadLetterDestination.properties.resourceId";
 /// The id of a storage account that Azure's form has, and the directory of the server does not need.
 pub(super) const RESOURCE_ID: &str = "everpost";
 
@@ -303,9 +305,9 @@ impl Draft {
             let kind = path.replace("properties.blobContainerName", "endpointType");
             *slot(&mut document, &kind) = json!("StorageBlob");
             // The id of one of Azure's stays.
-            let stored = shape.text("resourceId", &self.stored);
+            let stored = shape.text(ACCOUNT, &self.stored);
             let is_own = fate == DIRECTORY && stored.is_empty();
-            form.set("resourceId", if is_own { RESOURCE_ID } else { &stored });
+            form.set(ACCOUNT, if is_own { RESOURCE_ID } else { &stored });
             form.set("storage.type", if fate == DIRECTORY { "" } else { fate });
         }
         for at in 0..HEADERS.count(&form) {

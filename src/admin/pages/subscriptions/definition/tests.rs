@@ -61,6 +61,35 @@ fn at_fault(fields: Fields<'_>, refusals: &[Refusal]) -> Vec<String> {
 }
 
 #[test]
+fn a_queue_takes_the_place_of_a_webhook_and_back() {
+    const KIND: &str = "destination.endpointType";
+    const ID: &str = "destination.properties.resourceId";
+    let header = "deliveryAttributeMappings[0]";
+    let header = [
+        (format!("{header}.name"), "SessionId"),
+        (format!("{header}.type"), "Dynamic"),
+        (format!("{header}.properties.sourceField"), "subject"),
+    ];
+    let mut fields = vec![
+        (KIND, "ServiceBusQueue"),
+        (ID, "jobs"),
+        ("skipValidation", "on"),
+    ];
+    fields.extend(header.iter().map(|(name, value)| (name.as_str(), *value)));
+    let queue = define(&fields).expect("a definition");
+    let Destination::ServiceBusQueue(to) = &queue.destination else {
+        panic!("{queue:?}");
+    };
+    assert_eq!(to.entity.as_str(), "jobs");
+    assert_eq!(to.attribute_mappings.len(), 1);
+    let webhook = change(&queue, &[(KIND, "WebHook"), (URL, "https://h/")]).expect("a definition");
+    assert!(webhook.destination.endpoint_url().is_some());
+    let fields = [(KIND, "ServiceBusTopic"), (ID, "a b")];
+    let refusals = define(&fields).expect_err("a fault");
+    assert_eq!(at_fault(&fields, &refusals), [ID]);
+}
+
+#[test]
 fn a_blank_form_with_a_url_takes_everything_by_default() {
     let definition = define(&[]).expect("a definition");
     assert_eq!(definition.filter.included_event_types, None);
@@ -258,7 +287,9 @@ fn waits_and_paces_of_ones_own_come_back() {
 fn credentials(definition: &SubscriptionDefinition) -> &Credentials {
     match &definition.destination {
         Destination::WebHook(webhook) => &webhook.credentials,
-        Destination::Queue(_) => panic!("a pulled one has no credentials"),
+        Destination::ServiceBusQueue(_)
+        | Destination::ServiceBusTopic(_)
+        | Destination::Queue(_) => panic!("only webhooks have credentials"),
     }
 }
 
