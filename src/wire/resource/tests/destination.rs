@@ -20,9 +20,12 @@ fn types_of_destinations_are_told_apart() {
         'https://a'                => ! destination: it must be an object
         {}                         => ! destination.endpointType: it is missing
         {'endpointType': ''}       => ! destination.endpointType: it is empty
-        {'endpointType': 'Pigeon'} => ! destination.endpointType: it must be \"WebHook\", but it is \"Pigeon\"
+        {'endpointType': 'Pigeon'} => ! destination.endpointType: it must be \"WebHook\", \"ServiceBusQueue\" or \"ServiceBusTopic\", but it is
         {'endpointType': 'WebHook', 'endpointUrl': 'https://a'}                  => ! destination.endpointUrl: it belongs into
         {'endpointType': 'webhook', 'properties': {'endpointUrl': 'https://a'}}  => /destination/endpointType = 'WebHook'
+        {'endpointType': 'servicebustopic', 'properties': {'resourceId': 'jobs'}} => /destination/endpointType = 'ServiceBusTopic'
+        {'endpointType': 'ServiceBusQueue', 'properties': {}}                    => ! destination.properties.resourceId: it is missing
+        {'endpointType': 'ServiceBusQueue', 'properties': {'resourceId': '/a'}}  => ! destination.properties.resourceId: is not a valid name
         {'endpointType': 'WebHook', 'proprties': {}}                             => ! destination.proprties: \"properties\"
     ";
     each_line(table, check_destination);
@@ -30,8 +33,6 @@ fn types_of_destinations_are_told_apart() {
         "EventHub",
         "StorageQueue",
         "HybridConnection",
-        "ServiceBusQueue",
-        "servicebustopic",
         "AzureFunction",
         "MonitorAlert",
         "NamespaceTopic",
