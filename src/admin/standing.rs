@@ -149,7 +149,9 @@ impl State<'_> {
         let refused = self.subscription.validation.failure.as_deref();
         let reason = match self.status {
             Status::OnProbation => Some(self.last_response()),
-            Status::NotValidated(_) => refused.map(print::sentence),
+            Status::NotValidated(_) => refused.map(|why| {
+                print::sentence(why.strip_prefix("the handshake failed: ").unwrap_or(why))
+            }),
             Status::Disabled(Disabled::Gone { .. }) | Status::Gone => {
                 Some(response::of_status(410))
             }
@@ -162,7 +164,7 @@ impl State<'_> {
                     } else {
                         String::new()
                     };
-                    format!("{} ({part}{dead})", response::of_reason(reason))
+                    format!("{part}{dead}: {}", response::of_reason(reason))
                 })
             }
             Status::Active if self.is_failing() => {

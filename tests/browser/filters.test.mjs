@@ -43,7 +43,7 @@ testBothWays("a filter is tried before and after it is saved", async (t, options
   await ann.isOn("billing");
   await ann.page.getByLabel("More actions").click();
   await ann.follow("Try filter on stored events");
-  await ann.isOn("The filter of billing, tried");
+  await ann.isOn("Try the filter of billing");
   await ann.sees("Would match: 1");
   await ann.follow("Try another filter");
   await ann.isOn("Edit event subscription billing");

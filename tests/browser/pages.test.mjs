@@ -210,7 +210,7 @@ const STATES = [
     assert.equal(await ann.page.getByText("EventGridPublisherClient").first().isVisible(), false);
     await ann.page.getByText("curl", { exact: true }).first().click(); // it is remembered
   }],
-  ["charts as a table", ORDERS, (ann) => ann.page.getByText("Show the charts as a table").click()],
+  ["charts as a table", ORDERS, (ann) => ann.page.getByText("Charts as a table").click()],
   ["charts of a month", `${ORDERS}?range=30d`],
   ["subscriptions none found", "/admin/subscriptions?text=nobody&state=inactive"],
   ["pull queue", `${IN_SHOP}/subscriptions/audit`,

@@ -11,8 +11,8 @@ testBothWays("from the overview to the reason of a refused request", async (t, o
 
   const reason = await appliance.publishRefused(orders, '[{"id": "order-1", "subject": "/1"}]');
   await appliance.publishRefused(invoices, "[");
-  await ann.reloadsUntil("2 rejected");
-  await ann.follow("View requests: Publish requests");
+  await ann.reloadsUntil("2 publish requests");
+  await ann.follow("View requests: 2 publish requests");
   await ann.isOn("Rejected events");
   await ann.page.getByLabel("Topic", { exact: true }).selectOption("orders");
   await ann.press("Filter");

@@ -127,7 +127,8 @@ const CHARTS: [Plan; 4] = [
         drawn: &[("good", "line", "Succeeded", share)],
         head: |it| {
             let lowest = it.slots.iter().filter_map(share).reduce(f64::min);
-            let peak = lowest.map(|lowest| format!("lowest {lowest:.1} %")).unwrap_or_default();
+            let below = lowest.filter(|lowest| *lowest < 100.0);
+            let peak = below.map(|lowest| format!("lowest {lowest:.1} %")).unwrap_or_default();
             ("% of attempts".to_owned(), Scale::percent(lowest.unwrap_or(100.0)), peak)
         },
         say: |slot| match slot.tried() { 0 => "no attempts".to_owned(), tried => print::share(slot.delivered, tried) },
@@ -142,7 +143,7 @@ const CHARTS: [Plan; 4] = [
         head: |it| {
             let fastest = it.slots.iter().filter_map(|slot| drawn_ms(slot, 0.5)).reduce(f64::min);
             let slowest = it.slots.iter().filter_map(|slot| slot.latency.within_ms(0.95)).max();
-            let peak = slowest.map(|_| format!("p95 up to {}", bound(slowest))).unwrap_or_default();
+            let peak = slowest.map(|_| format!("highest p95 {}", bound(slowest))).unwrap_or_default();
             let scale = Scale::milliseconds(fastest.unwrap_or(1.0), slowest.map_or(0.0, in_ms));
             ("publish to delivered, log scale".to_owned(), scale, peak)
         },
@@ -194,7 +195,9 @@ const DEAD_LETTERS: Plan = Plan {
 };
 
 fn counted(unit: String, most: u64) -> (String, Scale, String) {
-    let peak = format!("peak {}", print::count(most));
+    let peak = Some(most).filter(|most| *most > 0);
+    let peak = peak.map(|most| format!("peak {}", print::count(most)));
+    let peak = peak.unwrap_or_default();
     (unit, Scale::counts(most), peak)
 }
 
@@ -319,11 +322,12 @@ fn in_ms(bound: Bound) -> f64 {
     }
 }
 
-/// `25 ms`, `over a day`, or a dash where nothing was delivered.
+/// `≤ 25 ms`, since only the bounds between times are known, `over a day`, or a dash where nothing was delivered.
 pub(crate) fn bound(bound: Option<Bound>) -> String {
     match bound {
         None => "–".to_owned(),
-        Some(Bound::Within(ms)) => print::span(Duration::from_millis(ms)),
+        // Held together, as one number before its unit.
+        Some(Bound::Within(ms)) => format!("≤\u{a0}{}", print::span(Duration::from_millis(ms))),
         Some(Bound::Longer) => "over a day".to_owned(),
     }
 }

@@ -40,9 +40,9 @@ async fn charts_and_their_tables_say_what_happened() {
             "peak 2",
             "08:00–08:01: 50.0 %",
             "lowest 50.0 %",
-            "p95 up to 5 ms",
+            "highest p95 ≤\u{a0}5 ms",
             "08:00–08:01: 1 pending",
-            "1 1 50.0 % 5 ms 5 ms 1 1 0",
+            "1 1 50.0 % ≤ 5 ms ≤ 5 ms 1 1 0",
         ]);
     }
     let day = person.open("/admin/topics/orders?range=24h").await;
@@ -55,7 +55,7 @@ async fn lists_show_the_last_day_beside_each_row() {
     person
         .open("/admin/topics")
         .await
-        .expect(&["orders Event Grid 1 3 published in 24 h 1", "this minute"]);
+        .expect(&["orders Event Grid 1 3 published in 24 h 1", "just now"]);
     for list in ["/admin/subscriptions", "/admin/topics/orders"] {
         person.open(list).await.expect(&[
             "aria-label=\"Last 2 attempts: 1 succeeded, 1 failed\"",
@@ -71,7 +71,7 @@ async fn lists_show_the_last_day_beside_each_row() {
 #[tokio::test(start_paused = true)]
 async fn the_overview_says_how_things_stand() {
     let (appliance, mut person) = with_subscription().await;
-    let well = "The only endpoint is healthy. No delivery is overdue.";
+    let well = "The only subscription is healthy. No delivery is overdue.";
     person
         .open("/admin")
         .await

@@ -95,9 +95,9 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
     ]);
     let overview = person.open("/admin").await;
     overview.expect(&[
-        "1 of 1 endpoint needs attention.",
+        "1 of 1 subscription needs attention.",
         "orders / billing",
-        "401 Unauthorized (1 dead letter)",
+        "1 dead letter: 401 Unauthorized",
     ]);
     for list in [
         "/admin/dead-letters",
@@ -157,7 +157,7 @@ async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
     person
         .open("/admin")
         .await
-        .expect(&["The only endpoint is healthy."]);
+        .expect(&["The only subscription is healthy."]);
     let again = person.open("/admin/dead-letters/1/resubmit").await;
     assert_eq!(again.status, 409);
 }
@@ -261,7 +261,7 @@ async fn a_failed_attempt_tells_when_the_next_one_is() {
         "503 Service Unavailable",
         "1 pending delivery",
         "11 12 h",
-        "final 1 d",
+        "Ends after attempt 11, 1 d after publishing.",
     ]);
 }
 

@@ -98,7 +98,7 @@ async fn wrong_input_is_told_by_its_field() {
             FILTER,
             vec![("event", EVENT), ("filter", "[]")],
             "filter",
-            "must be an object",
+            "must be a JSON object",
         ),
         (
             FILTER,

@@ -81,7 +81,7 @@ async fn they_are_found_by_topic_and_reason() {
 #[tokio::test(start_paused = true)]
 async fn overview_topic_and_events_lead_there() {
     let (appliance, mut person) = with_topics().await;
-    let tile = "1 rejected";
+    let tile = "1 publish request";
     assert!(!person.open("/admin").await.body.contains(tile));
     refuse(&appliance, "orders", "no", b"").await;
     person.open("/admin").await.expect(&[tile]);

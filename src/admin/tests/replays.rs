@@ -244,8 +244,8 @@ async fn dead_letters_are_put_together_by_what_they_have_in_common() {
 async fn reasons_are_told_in_words() {
     let (_appliance, mut person) = with_dead_letters(2).await;
     person.open("/admin").await.expect(&[
-        "1 of 1 endpoint needs attention.",
-        "400 Bad Request (2 dead letters)",
+        "1 of 1 subscription needs attention.",
+        "2 dead letters: 400 Bad Request",
         "href=\"/admin/dead-letters?of=orders",
     ]);
     let list = person.open("/admin/dead-letters").await;

@@ -22,7 +22,7 @@ async fn what_is_in_force_is_shown_with_its_origin() {
     assert_eq!(page.status, StatusCode::OK);
     page.expect(&[
         "/srv/everpost.toml",
-        "There is no file there",
+        "No configuration file yet",
         "title=\"&#60;b&#62;\"",
         "Set by --listen",
         "title=\"***\"",

@@ -45,7 +45,7 @@ async fn the_page_says_once_why_nobody_was_asked_and_what_passes_by() {
     let (_appliance, mut person, page) = with_barred("").await;
     page.expect(&[
         "Event subscription barred has been created, but validation failed. The reason is below.",
-        "Events published before it agrees are never delivered to it",
+        "Events published before validation passes are never delivered to it",
         UNMATCHED,
         "then validate again.",
     ]);
@@ -93,7 +93,7 @@ async fn the_form_says_what_becomes_of_events_until_a_new_url_agrees() {
     let page = person.open(EDIT).await;
     page.expect(&["Events are held until it passes."]);
     let page = change(&mut person, EDIT, "https://shop.example/barred", "").await;
-    page.expect(&["Events are matched and held until it agrees."]);
+    page.expect(&["Events are matched and held until validation passes."]);
     assert!(!page.body.contains(UNMATCHED), "{}", page.body);
     publish(&mut person).await;
     person

@@ -196,7 +196,7 @@ async fn a_filter_is_told_in_sentences() {
     ];
     person.send(EDIT, &typed).await.expect(&[
         "<code>data.total</code> is greater than <code>100</code>",
-        "<code>data.country</code> is one of <code>&#34;NL&#34;</code> <code>&#34;PT&#34;</code>",
+        "<code>data.country</code> is one of <code>&#34;NL&#34;</code>, <code>&#34;PT&#34;</code>",
         "Advanced filter as JSON",
         "&#34;operatorType&#34;: &#34;NumberGreaterThan&#34;",
     ]);

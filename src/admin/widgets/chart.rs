@@ -11,7 +11,7 @@ const TOP: f64 = 18.0;
 const BASE: f64 = 122.0;
 
 /// Bars are never lower than this: what happened must be seen, however much more happened elsewhere.
-const LOWEST_BAR: f64 = 1.0;
+const LOWEST_BAR: f64 = 3.0;
 
 #[derive(Clone, Debug, Template)]
 #[template(path = "widgets/chart.html")]
@@ -69,10 +69,11 @@ impl Scale {
         Self::new([from, (from + 100.0) / 2.0, 100.0], word)
     }
 
-    /// Milliseconds by powers of ten: from a disk's time to hours of retries, nothing else would show both.
+    /// Milliseconds by powers of ten: from a disk's time to hours of retries, nothing else would show both. What is
+    /// drawn keeps off both ends of the axis.
     pub(crate) fn milliseconds(least: f64, most: f64) -> Self {
-        let first = least.max(1.0).log10().floor();
-        let last = most.max(2.0).log10().ceil().max(first + 1.0);
+        let first = (least / 1.2).max(1.0).log10().floor();
+        let last = (most * 1.2).max(2.0).log10().ceil().max(first + 1.0);
         // No more than four of them have a word.
         let every = ((last - first) / 3.0).ceil();
         let count = ((last - first) / every).ceil();
@@ -290,7 +291,7 @@ mod tests {
         let chart = chart(Scale::counts(3_000), vec![good, bad], 2);
         let expected = [
             ("good", 0, 70.0, 52.0),
-            ("bad", 0, 69.0, 1.0),
+            ("bad", 0, 67.0, 3.0),
             ("bad", 1, 18.0, 104.0),
         ];
         assert_eq!(chart.bars(), expected);

@@ -34,11 +34,11 @@ impl Look {
         look.when(all > 0)
     }
 
-    /// Of a share in per cent, which is well from 99 on, and of a few not bad yet.
+    /// Of a share in per cent, which is well from 99 on, and of a few not bad yet unless it is none of them.
     pub(crate) fn of_share(part: u64, whole: u64) -> Self {
         match part * 100 {
             well if well >= whole * 99 => Self::Plain,
-            half if half >= whole * 50 || whole < FEW => Self::Note,
+            half if half >= whole * 50 || (part > 0 && whole < FEW) => Self::Note,
             _ => Self::Bad,
         }
     }

@@ -61,7 +61,6 @@ filters! {
     /// `3 min ago`, `in 9 min`.
     relative: Timestamp => Time, Time::relative;
     /// The same for the beginning of a minute in which something happened.
-    in_minutes: Timestamp => Time, Time::in_minutes;
     /// How long until then, without a `title` of its own: `in 9 min`.
     until: Timestamp => String, |at| Time::relative(at).text();
     moment: Timestamp => Time, Time::at;

@@ -86,6 +86,7 @@ pub(crate) fn roughly(span: Duration) -> String {
 pub(crate) fn share(part: u64, whole: u64) -> String {
     match whole {
         0 => "–".to_owned(),
+        _ if part == 0 => "0 %".to_owned(),
         _ if part >= whole => "100 %".to_owned(),
         // What is not all must not look like it.
         _ => format!("{:.1} %", (part as f64 * 100.0 / whole as f64).min(99.9)),
@@ -132,7 +133,7 @@ mod tests {
     fn shares_never_round_up_to_all() {
         for (part, whole, expected) in [
             (0, 0, "–"),
-            (0, 7, "0.0 %"),
+            (0, 7, "0 %"),
             (9_999, 10_000, "99.9 %"),
             (1, 2, "50.0 %"),
             (3, 3, "100 %"),

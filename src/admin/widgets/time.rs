@@ -34,15 +34,6 @@ impl Time {
         Self::saying(at, print::relative(at, Reader::current().now))
     }
 
-    /// The same where no more than the minute is known.
-    pub(crate) fn in_minutes(minute: Timestamp) -> Self {
-        let age = Reader::current().now.since(minute);
-        match age < Duration::from_secs(60) {
-            true => Self::saying(minute, "this minute"),
-            false => Self::relative(minute),
-        }
-    }
-
     pub(crate) fn at(at: Timestamp) -> Self {
         Self::by(SECONDS, at)
     }

@@ -20,8 +20,8 @@ pub const HOURS: usize = 24;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TopicDay {
     pub published: [u64; HOURS],
-    /// When its newest event came, to the minute, hour or day of its roll-up. `None` if there is no roll-up
-    /// of it.
+    /// When its newest event came: exactly if it is among the newest of all topics, else to the minute, hour or day of
+    /// its roll-up. `None` if there is no roll-up of it.
     pub last_event_at: Option<Timestamp>,
 }
 
@@ -74,9 +74,12 @@ fn first_hour(now: Timestamp) -> i64 {
     hour - (HOURS as i64 - 1) * HOUR_MS
 }
 
-/// Searched by key: the roll-ups of a topic are adjacent, in the order of time.
-const NEWEST: &str = "SELECT id, (SELECT max(start_at) FROM topic_rollup WHERE topic_id = topic.id) \
-     FROM topic WHERE deleted_at IS NULL";
+/// Searched by key: the newest events of all topics, of which a few hundred are read in a millisecond; and the roll-ups of
+/// a topic, which are adjacent, in the order of time.
+const NEWEST: &str = "WITH recent AS MATERIALIZED (SELECT topic_id, max(received_at) AS at \
+         FROM (SELECT topic_id, received_at FROM event ORDER BY id DESC LIMIT 200) GROUP BY 1) \
+     SELECT id, coalesce(recent.at, (SELECT max(start_at) FROM topic_rollup WHERE topic_id = topic.id)) \
+     FROM topic LEFT JOIN recent ON recent.topic_id = topic.id WHERE deleted_at IS NULL";
 const PUBLISHED: &str = "SELECT topic.id, (start_at - ?1) / ?2, sum(published) \
      FROM topic CROSS JOIN topic_rollup ON topic_id = topic.id AND start_at >= ?1 \
      WHERE deleted_at IS NULL GROUP BY 1, 2";

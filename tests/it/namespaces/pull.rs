@@ -496,7 +496,7 @@ async fn the_delivery_mode_stays_what_it_is() {
         let path = format!("{SUBSCRIPTION}/{verb}");
         let reply = grid.manage(Method::POST, &path, json!({})).await;
         let message = reply.error(400, "InvalidRequest");
-        assert!(message.contains("are pulled"), "{message}");
+        assert!(message.contains("has no webhook"), "{message}");
     }
     let path = format!("{SUBSCRIPTION}/validate");
     let reply = grid.manage(Method::POST, &path, Value::Null).await;

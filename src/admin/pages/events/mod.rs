@@ -32,13 +32,25 @@ pub(crate) fn events_of(topic: &TopicName) -> String {
 pub(crate) struct EventTable {
     pub(crate) rows: Vec<EventRow>,
     empty: Empty,
+    /// Whether rows name their topic.
+    with_topic: bool,
 }
 
 part!(EventTable);
 
 impl EventTable {
     pub(crate) fn new(rows: Vec<EventRow>, empty: Empty) -> Self {
-        Self { rows, empty }
+        Self {
+            rows,
+            empty,
+            with_topic: true,
+        }
+    }
+
+    /// On the page of their topic.
+    pub(crate) fn of_topic(self) -> Self {
+        let with_topic = false;
+        Self { with_topic, ..self }
     }
 
     pub(crate) fn none_yet(step: Option<(String, &'static str)>) -> Empty {

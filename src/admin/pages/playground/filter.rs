@@ -57,7 +57,7 @@ fn typed(text: &str, topic: Option<&TopicEntry>) -> Result<Filter, Refusal> {
     let filter = serde_json::from_str::<Value>(text);
     let filter = filter.map_err(|error| refuse(json_fault::words(&error)))?;
     if !filter.is_object() {
-        let problem = "It must be an object, such as {\"subjectBeginsWith\": \"/orders/\"}; {} \
+        let problem = "The filter must be a JSON object, such as {\"subjectBeginsWith\": \"/orders/\"}; {} \
                        matches every event.";
         return Err(refuse(problem.to_owned()));
     }

@@ -90,7 +90,7 @@ pub(crate) const COMPARED: [(&str, &str); 8] = [
 ];
 
 impl Sheet<Queue> for RuleForm {
-    const HEAD: Head = (Fields::Rule, "New rule of", "");
+    const HEAD: Head = (Fields::Rule, "New rule for", "");
 
     fn begin(_: &Call<Queue>) -> PageResult<Self> {
         Ok(Self(Form::of([(TYPE, "SqlFilter")])))

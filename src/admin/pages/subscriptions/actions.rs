@@ -28,9 +28,7 @@ pub(crate) async fn validate(call: Call<Subscription>) -> PageResult<Flash> {
 pub(crate) async fn pause(call: Call<Subscription>) -> PageResult<Flash> {
     let (broker, (topic, name)) = (&call.broker, call.of.names());
     broker.pause_subscription(call.by(), topic, name).await?;
-    Ok(Flash::done(
-        "Paused. Events are held, and their time to live goes on.",
-    ))
+    Ok(Flash::done("Paused."))
 }
 
 /// Lets the deliveries of a paused or disabled subscription go on.
@@ -78,7 +76,7 @@ pub(crate) static PAUSE_SELECTED: Bulk<Subscription> = Bulk {
     key: "pause",
     verb: "Pause",
     changes: |each| !each.subscription.definition.paused,
-    consequence: "Their events are held, and their time to live goes on.",
+    consequence: "Their events are held, and their time to live keeps running.",
     otherwise: "All that are selected are paused already.",
 };
 

@@ -39,7 +39,7 @@ pub(crate) struct NewSecret {
 }
 
 impl Sheet<Subscription> for NewSecret {
-    const HEAD: Head = (Fields::Signing, "Sign for", "");
+    const HEAD: Head = (Fields::Signing, "Sign requests to", "");
 
     fn begin(call: &Call<Subscription>) -> PageResult<Self> {
         signer(&call.of)?;
@@ -47,6 +47,17 @@ impl Sheet<Subscription> for NewSecret {
             grace_period: duration::format(SIGNING_GRACE),
             ..Self::default()
         })
+    }
+
+    /// With how many secrets requests are signed now, if with any.
+    fn remark(call: &Call<Subscription>) -> String {
+        let signing = call.of.subscription.definition.destination.signing();
+        let active = signing.map_or(0, |it| it.active(call.visitor.now).count());
+        if active > 0 {
+            active.to_string()
+        } else {
+            String::new()
+        }
     }
 
     async fn save(&self, call: &Call<Subscription>) -> PageResult {

@@ -16,6 +16,8 @@ pub(crate) struct SubscriptionTable {
     now: Timestamp,
     /// Whether rows can be ticked, to do something with all of them.
     pub(super) with_boxes: bool,
+    /// Whether rows name their topic.
+    with_topic: bool,
     /// Where all of them are, if there are more.
     all: Option<String>,
     empty: Empty,
@@ -47,6 +49,7 @@ impl SubscriptionTable {
             standing: visitor.standing.clone(),
             now: visitor.now,
             with_boxes: false,
+            with_topic: true,
             all: None,
             empty,
         })
@@ -67,6 +70,7 @@ impl SubscriptionTable {
         all.sort_by_cached_key(|each| rank(each, &visitor.standing));
         all.truncate(ROWS);
         Ok(Self {
+            with_topic: false,
             all: is_cut.then(|| link(list::PATH, &[("topic", topic.topic.name.to_string())])),
             ..Self::read(call, all, empty).await?
         })

@@ -118,7 +118,7 @@ pub(crate) async fn try_filter(Query(asked): Query<Asked>, call: Call<Subscripti
         Ok(trial) => (Some(trial), Vec::new()),
         Err(error) => (None, error.in_form()?),
     };
-    let title = format!("The filter of {}, tried", of.name);
+    let title = format!("Try the filter of {}", of.name);
     answer!("pages/filter_trial.html", &call.visitor, title, {
         form: Filled<Asked> = Filled::with(asked).with_faults(faults),
         trial: Option<TrialText> = trial,

@@ -76,7 +76,7 @@ async fn draw_topic(
         traffic: Traffic = traffic,
         subscriptions: SubscriptionTable = SubscriptionTable::of_topic(call).await?,
         types: RecentTypes = views.recent_types(id).await?,
-        events: EventTable = EventTable::new(recent, EventTable::none_yet(publish)),
+        events: EventTable = EventTable::new(recent, EventTable::none_yet(publish)).of_topic(),
         // The URL, the keys and how others publish with them; `None` for a built-in topic.
         publishing: Option<(String, Keys, Snippets)> = publishing(call, shown).await?,
         recipe: Recipe = Recipe::of(call, &name.path(), format!("everpost topics show {name}")),
@@ -122,7 +122,7 @@ pub(crate) async fn ask_to_delete(call: Call<Arc<TopicEntry>>) -> PageResult<Que
     let subscriptions = print::plural(call.of.subscriptions.size(), one, many);
     let question = Question::new(format!("Delete topic {}?", call.of.topic.name))
         .would(format!("{subscriptions} deleted with it."))
-        .would("Publishers are rejected: its keys are gone for good.")
+        .would("Publishing to it is rejected from now on, and both keys are lost.")
         .would("Events stay readable as long as they are kept.");
     Ok(losing(question, depth, DELIVERIES))
 }
@@ -144,7 +144,7 @@ pub(crate) fn losing(question: Question, depth: QueueDepth, (one, many): (&str, 
     let dead = print::plural(depth.dead_letters, one, many);
     let mut question = question.dangerously();
     if depth.pending > 0 {
-        question = question.would(format!("{pending} dropped, and recorded as such."));
+        question = question.would(format!("{pending} cancelled, and the log says so."));
     }
     if depth.dead_letters > 0 {
         question = question.would(format!("{dead} readable, but cannot be resubmitted."));
