@@ -452,7 +452,7 @@ impl HandingOut {
             return;
         }
         self.unsettled += handed_out.delivered;
-        let returned = handed_out.returned.iter();
+        let returned = handed_out.returned.into_iter();
         let locks = returned.filter_map(|each| Some((token(&each.tag)?, Outcome::Release)));
         let locks: Vec<_> = locks.collect();
         if !locks.is_empty() {

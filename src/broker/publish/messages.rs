@@ -162,7 +162,7 @@ impl Broker {
     pub(super) fn taken_in(
         &self,
         topic: &TopicEntry,
-        taken: TakenIn,
+        taken: &TakenIn,
         arrival: Arrival,
         stored: &[HandedOver],
     ) -> Arrival {
@@ -171,8 +171,10 @@ impl Broker {
         }
         let mut ended: BTreeMap<SubscriptionId, Vec<Settlement>> = BTreeMap::new();
         for each in stored {
-            let dead = each.ended.map(Settlement::DeadLetter);
-            ended.entry(each.subscription).or_default().extend(dead);
+            if let Some(reason) = each.ended {
+                let dead = Settlement::DeadLetter(reason);
+                ended.entry(each.subscription).or_default().push(dead);
+            }
         }
         let subscriptions = topic.subscriptions.values();
         for subscription in subscriptions {

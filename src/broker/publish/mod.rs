@@ -280,7 +280,7 @@ impl Broker {
         let then = move |handed_over: Vec<HandedOver>| {
             let arrival = match taken {
                 None => arrival,
-                Some(taken) => broker.taken_in(&topic, taken, arrival, &handed_over),
+                Some(taken) => broker.taken_in(&topic, &taken, arrival, &handed_over),
             };
             broker.announce(&topic, &arrival);
             broker.hand_over(handed_over);
