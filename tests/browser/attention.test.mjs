@@ -156,7 +156,7 @@ async function listsAttempts(ann, appliance, topic, receiver) {
 async function tellsWhatIsSet(ann) {
   const labels = await region(ann, "Settings").getByRole("term").allInnerTexts();
   assert.deepEqual(labels, [
-    ...["Endpoint URL", "Validation", "Event types", "Delivery schema", "Max events per batch", "Preferred batch size"],
+    ...["Deliver to", "Endpoint URL", "Validation", "Event types", "Delivery schema", "Max events per batch", "Preferred batch size"],
     ...["Timeout", "Concurrent requests", "Rate limit", "Max attempts", "Time to live"],
     ...["Retry schedule", "Headers", "Signing", "On final failure", "Expires at", "Created", "Changed"],
   ]);

@@ -144,7 +144,7 @@ pub(crate) fn losing(question: Question, depth: QueueDepth, (one, many): (&str, 
     let dead = print::plural(depth.dead_letters, one, many);
     let mut question = question.dangerously();
     if depth.pending > 0 {
-        question = question.would(format!("{pending} cancelled, and the log says so."));
+        question = question.would(format!("{pending} dropped, and recorded as dropped."));
     }
     if depth.dead_letters > 0 {
         question = question.would(format!("{dead} readable, but cannot be resubmitted."));
