@@ -14,6 +14,7 @@ use std::cell::{RefCell, RefMut};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::mpsc as blocking;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -225,7 +226,9 @@ impl Db {
         connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_LAST_RESORT)?;
         let write_times = Arc::clone(&writer_connection.write_times);
         let locked_out = Arc::clone(&writer_connection.locked_out);
+        let (reading, readers) = blocking::channel();
         let writer = Writer {
+            readers,
             committed: commits.clone(),
             writer_connection,
             log: Arc::clone(&log),
@@ -249,11 +252,12 @@ impl Db {
         for _ in 0..READERS {
             let reader = Reader::open(path, clock, Arc::clone(&fatal_handler))?;
             let (waiting, until_closed) = (Arc::clone(&waiting), threads.token());
+            let reading = reading.clone();
             thread::Builder::new()
                 .name("store-reader".to_owned())
                 .spawn(move || {
                     reader.run(&waiting);
-                    drop(until_closed);
+                    drop((reading, until_closed));
                 })
                 .map_err(|cause| StoreError::Other(format!("cannot start a reader: {cause}")))?;
         }
@@ -490,6 +494,8 @@ impl WriterConnection {
 }
 
 struct Writer {
+    /// Nothing is sent; it ends when the last reader has closed.
+    readers: blocking::Receiver<()>,
     writer_connection: WriterConnection,
     committed: watch::Sender<()>,
     log: Arc<Log>,
@@ -516,8 +522,10 @@ impl Writer {
             self.committed.send_replace(());
             self.bound_log();
         }
-        // The last handle is gone: leave a file without a log behind.
+        // The last handle is gone: leave a file without a log behind. Who closes last removes it, but of two that close at
+        // the same time neither does.
         self.checkpointer.end();
+        let _ = self.readers.recv();
         self.cut_log();
     }
 
