@@ -1,6 +1,7 @@
 //! Destinations of a subscription's events, and their settings.
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::time::Duration;
 
 use url::Url;
@@ -134,7 +135,8 @@ impl Destination {
     pub fn is_same_receiver(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::WebHook(one), Self::WebHook(other)) => one.endpoint_url == other.endpoint_url,
-            (one, other) => one.skips_validation() && other.skips_validation(),
+            // Nobody is asked about the others.
+            (one, other) => discriminant(one) == discriminant(other),
         }
     }
 
