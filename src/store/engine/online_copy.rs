@@ -4,23 +4,27 @@
 //! have the copy begin anew. Neither the writer nor other readers wait for it. Only the write-ahead log cannot start
 //! over meanwhile, so whoever copies watches its size (see [`LogHold`](super::db::LogHold)).
 
-use std::fs::File;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
+use crate::base::Stopwatch;
 use crate::store::engine::db;
 use crate::store::error::{BackupError, StoreError};
 
-/// Pages of one step: a mebibyte. Each is flushed before the next, so that the flush of a commit on the same disk has
-/// no more than that to wait for.
-const STEP_PAGES: i32 = 64;
+/// Pages of one step: 256 KiB. Each is flushed before the next, so that the flush of a commit on the same disk has no more
+/// than that to wait for.
+const STEP_PAGES: i32 = 16;
 
-/// The pause between two steps, in which the disk is there for others.
-const STEP_PAUSE: Duration = Duration::from_millis(2);
+/// While others write, a pause takes so many times as long as the step before it: then a tenth of the commits meet a step.
+const PAUSE_FACTOR: u32 = 9;
+
+/// With a longer log there are no pauses: it grows until the copy is finished.
+const LOG_BYTES_PACED: u64 = 1_024 * 1_024 * 1_024;
 
 /// How far a copy is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +46,7 @@ pub(in crate::store) fn copy_online(
     let snapshot = source.unchecked_transaction()?;
     // The first read is what begins it.
     snapshot.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-    let copied = copy_snapshot(&snapshot, to, each_step);
+    let copied = copy_snapshot(&snapshot, to, Pace::beside(from), each_step);
     drop(snapshot);
     // What was committed meanwhile is written back here, and not by the writer, which publishers wait for.
     let _ = source.execute_batch("PRAGMA wal_checkpoint(PASSIVE);");
@@ -52,6 +56,7 @@ pub(in crate::store) fn copy_online(
 fn copy_snapshot(
     snapshot: &Connection,
     to: &Path,
+    mut pace: Pace,
     each_step: EachStep<'_>,
 ) -> Result<(), BackupError> {
     // Closed after the connection, whose locks on the file it would end.
@@ -63,6 +68,7 @@ fn copy_snapshot(
     )?;
     let backup = Backup::new(snapshot, &mut copy)?;
     loop {
+        let stopwatch = Stopwatch::begin();
         let step = backup.step(STEP_PAGES)?;
         written
             .sync_data()
@@ -79,7 +85,36 @@ fn copy_snapshot(
         if step != StepResult::More {
             return Err(StoreError::Locked.into());
         }
-        thread::sleep(STEP_PAUSE);
+        thread::sleep(pace.pause_after(stopwatch.took()));
+    }
+}
+
+/// Leaves the disk to the others while they write.
+struct Pace {
+    /// The log of the database, which every commit writes to.
+    log: PathBuf,
+    written_at: Option<SystemTime>,
+}
+
+impl Pace {
+    fn beside(database: &Path) -> Self {
+        Self {
+            log: db::log_of(database),
+            written_at: None,
+        }
+    }
+
+    fn pause_after(&mut self, step: Duration) -> Duration {
+        let log = fs::metadata(&self.log).ok();
+        let log_bytes = log.as_ref().map_or(0, fs::Metadata::len);
+        let written_at = log.and_then(|log| log.modified().ok());
+        let is_written_to = written_at != self.written_at;
+        self.written_at = written_at;
+        if is_written_to && log_bytes <= LOG_BYTES_PACED {
+            step * PAUSE_FACTOR
+        } else {
+            Duration::ZERO
+        }
     }
 }
 
@@ -128,6 +163,26 @@ mod tests {
         let last = steps.last().expect("a step");
         assert_eq!(last.copied, last.all);
         assert_eq!(rows(&to), (ROWS, ROWS));
+    }
+
+    #[test]
+    fn it_pauses_while_others_write_and_the_log_is_short() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let database = dir.path().join("from.db");
+        let (mut pace, step) = (Pace::beside(&database), Duration::from_millis(1));
+        assert_eq!(pace.pause_after(step), Duration::ZERO, "there is no log");
+        let log = File::create(db::log_of(&database)).expect("a log");
+        assert_eq!(pace.pause_after(step), step * PAUSE_FACTOR);
+        assert_eq!(pace.pause_after(step), Duration::ZERO, "nobody wrote");
+        let write = |at: u64, bytes: u64| {
+            log.set_len(bytes).expect("a length");
+            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(at);
+            log.set_modified(at).expect("a time");
+        };
+        write(1, LOG_BYTES_PACED);
+        assert_eq!(pace.pause_after(step), step * PAUSE_FACTOR);
+        write(2, LOG_BYTES_PACED + 1);
+        assert_eq!(pace.pause_after(step), Duration::ZERO);
     }
 
     #[test]
