@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
+use tokio::task::block_in_place;
 
 use crate::api::Doors;
 use crate::app::configuration_files::{self as files, Object, faults_of, object_of};
@@ -107,7 +108,7 @@ impl Provisioning {
     async fn apply(&self) -> Result<(), Problem> {
         let before = self.stamp();
         let mut referred = BTreeSet::new();
-        let read = self.read(&mut referred);
+        let read = block_in_place(|| self.read(&mut referred));
         self.seen.lock().unwrap().referred = referred;
         let after = self.stamp();
         // What was written meanwhile is read again.
@@ -147,14 +148,18 @@ impl Provisioning {
     }
 
     fn stamp(&self) -> Stamp {
-        let mut files = files::files_of(&self.dir)?;
-        files.extend(self.seen.lock().unwrap().referred.iter().cloned());
+        let referred = self.seen.lock().unwrap().referred.clone();
         let stamp = |path: PathBuf| {
             let metadata = std::fs::metadata(&path).ok();
             let stamp = metadata.and_then(|it| Some((it.modified().ok()?, it.len())));
             (path, stamp)
         };
-        Ok(files.into_iter().map(stamp).collect())
+        // The directory may lie on a disk that hangs.
+        block_in_place(|| {
+            let mut files = files::files_of(&self.dir)?;
+            files.extend(referred);
+            Ok(files.into_iter().map(stamp).collect())
+        })
     }
 
     async fn make(&self, objects: &[Object]) -> Result<(), Problem> {
