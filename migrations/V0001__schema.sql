@@ -108,8 +108,7 @@ CREATE TABLE event (
     event_time     TEXT,             -- as published
     data_version   TEXT,
     attributes     TEXT,             -- JSON: further CloudEvents attributes, [[name, value as JSON text], ...]
-    data           TEXT,             -- JSON, or base64; NULL: no data
-    data_is_base64 INTEGER NOT NULL CHECK (data_is_base64 IN (0, 1)),
+    data           ANY,              -- a text is JSON, a blob is binary; NULL: no data
     matched        INTEGER NOT NULL  -- event subscriptions that matched it; 0: unmatched
 ) STRICT;
 

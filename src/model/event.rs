@@ -3,6 +3,8 @@
 //! The bytes of `data` are stored as they came: they are checked to be JSON when they are accepted, and only
 //! copied from then on.
 
+use bytes::Bytes;
+
 use crate::base::Timestamp;
 use crate::base::named::ids;
 use crate::model::trace::{TRACEPARENT, TraceContext};
@@ -47,16 +49,25 @@ pub enum EventData {
     Absent,
     /// JSON text, byte for byte as published. For custom input, the whole original object.
     Json(String),
-    /// The text of `data_base64`.
-    Base64(String),
+    /// The bytes of `data_base64`, or an encoded message.
+    Binary(Bytes),
 }
 
 impl EventData {
-    /// The length of its text in bytes.
+    /// Its length in bytes, as it is stored.
     pub fn len(&self) -> usize {
         match self {
             Self::Absent => 0,
-            Self::Json(text) | Self::Base64(text) => text.len(),
+            Self::Json(text) => text.len(),
+            Self::Binary(bytes) => bytes.len(),
+        }
+    }
+
+    /// The length of the text that it is in a JSON envelope, in bytes: what is binary is base64 there.
+    pub fn text_len(&self) -> usize {
+        match self {
+            Self::Absent | Self::Json(_) => self.len(),
+            Self::Binary(bytes) => base64::encoded_len(bytes.len(), true).unwrap_or(usize::MAX),
         }
     }
 
@@ -86,7 +97,7 @@ impl Event {
 
     /// The approximate size of the event, for limits and batches.
     pub fn size(&self) -> usize {
-        let data = self.data.len();
+        let data = self.data.text_len();
         let attributes: usize = self
             .attributes
             .iter()

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use rusqlite::Row;
-use rusqlite::types::ValueRef;
+use rusqlite::types::{Value, ValueRef};
 
 use crate::model::access::{AccessKeys, Secret};
 use crate::model::dead_letter::DeadLetterDetails;
@@ -25,7 +23,7 @@ use crate::wire::resource;
 /// The columns that [`event`] reads.
 pub(super) const EVENT_COLUMNS: &str = "event.id, event.received_at, event.event_id, \
     event.event_type, event.source, event.subject, event.event_time, event.data_version, \
-    event.attributes, event.data_is_base64, event.data";
+    event.attributes, event.data";
 
 /// The columns that [`namespace`] reads.
 pub(super) const NAMESPACE_COLUMNS: &str =
@@ -170,27 +168,24 @@ pub(super) fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
 
 /// Checks the data, so that a damaged event does not spoil the request that it would be part of.
 fn data_from(row: &Row<'_>) -> Result<EventData, StoreError> {
-    let Some(text) = row.get::<_, Option<String>>(10)? else {
-        return Ok(EventData::Absent);
-    };
-    if row.get(9)? {
-        STANDARD
-            .decode(&text)
-            .map_err(|error| unreadable("event", error))?;
-        Ok(EventData::Base64(text))
-    } else {
-        serde_json::from_str::<serde::de::IgnoredAny>(&text)
-            .map_err(|error| unreadable("event", error))?;
-        Ok(EventData::Json(text))
+    match row.get::<_, Value>(9)? {
+        Value::Null => Ok(EventData::Absent),
+        Value::Blob(bytes) => Ok(EventData::Binary(bytes.into())),
+        Value::Text(text) => {
+            serde_json::from_str::<serde::de::IgnoredAny>(&text)
+                .map_err(|error| unreadable("event", error))?;
+            Ok(EventData::Json(text))
+        }
+        Value::Integer(_) | Value::Real(_) => Err(unreadable("event", "its data is a number")),
     }
 }
 
-/// An event's data for the columns `data` and `data_is_base64`.
-pub(super) fn data_columns(data: &EventData) -> (Option<&str>, bool) {
+/// An event's data for the column `data`.
+pub(super) fn data_column(data: &EventData) -> ValueRef<'_> {
     match data {
-        EventData::Absent => (None, false),
-        EventData::Json(text) => (Some(text), false),
-        EventData::Base64(text) => (Some(text), true),
+        EventData::Absent => ValueRef::Null,
+        EventData::Json(text) => ValueRef::Text(text.as_bytes()),
+        EventData::Binary(bytes) => ValueRef::Blob(bytes),
     }
 }
 

@@ -100,7 +100,7 @@ mod tests {
             subject: None,
             time: None,
             data_version: None,
-            data: EventData::Base64("AAA=".to_owned()),
+            data: EventData::Binary(vec![0, 0].into()),
             ..event()
         };
         assert_eq!(

@@ -3,6 +3,8 @@
 mod binary;
 mod context;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use serde_json::{Value, json};
 
@@ -143,9 +145,8 @@ fn read(members: &Members<'_>) -> Result<Event, BadInput> {
 }
 
 fn base64_data(text: String) -> Result<EventData, BadInput> {
-    use base64::Engine;
-    match base64::engine::general_purpose::STANDARD.decode(&text) {
-        Ok(_) => Ok(EventData::Base64(text)),
+    match STANDARD.decode(&text) {
+        Ok(bytes) => Ok(EventData::Binary(bytes.into())),
         Err(error) => {
             let problem = format!("it is not valid base64: {error}");
             Err(BadInput::in_field("data_base64", problem))
@@ -218,7 +219,7 @@ pub(super) fn write_members(
     match &event.data {
         EventData::Absent => {}
         EventData::Json(json) => object.raw("data", json),
-        EventData::Base64(text) => object.text("data_base64", text),
+        EventData::Binary(bytes) => object.text("data_base64", &STANDARD.encode(bytes)),
     }
 }
 

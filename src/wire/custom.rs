@@ -151,7 +151,7 @@ pub(super) fn write(out: &mut Vec<u8>, topic_resource_id: &str, stored: &StoredE
         EventData::Json(json) if Kind::of(json) == Kind::Object => {
             out.extend_from_slice(json.as_bytes());
         }
-        EventData::Json(_) | EventData::Base64(_) | EventData::Absent => {
+        EventData::Json(_) | EventData::Binary(_) | EventData::Absent => {
             event_grid::write(out, topic_resource_id, stored);
         }
     }

@@ -155,7 +155,7 @@ mod tests {
             "{names:?}"
         );
         assert_eq!(namespace.id, "A234-1234-1234");
-        assert_eq!(flat.data, EventData::Base64("AAE=".to_owned()));
+        assert_eq!(flat.data, EventData::Binary(vec![0, 1].into()));
         assert!(flat.attributes.is_empty(), "{:?}", flat.attributes);
     }
 

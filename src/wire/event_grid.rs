@@ -1,12 +1,14 @@
 //! The Event Grid schema: arrays of events in, arrays of events out (rule 1.3, 2.2).
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::base::Timestamp;
 use crate::model::event::{Event, EventData, StoredEvent};
 use crate::model::limits::PUBLISH_EVENTS_MAX;
 use crate::wire::bad_input::{BadInput, quoted};
-use crate::wire::json::{Kind, Members, ObjectWriter, to_string};
+use crate::wire::json::{Kind, Members, ObjectWriter};
 use crate::wire::{envelope, field};
 
 /// Of a date and time to the second.
@@ -176,7 +178,7 @@ pub(super) fn write_members(
     match &event.data {
         EventData::Absent => {}
         EventData::Json(json) => object.raw("data", json),
-        EventData::Base64(text) => object.raw("data", &to_string(text)),
+        EventData::Binary(bytes) => object.text("data", &STANDARD.encode(bytes)),
     }
     object.text("dataVersion", event.data_version.as_deref().unwrap_or(""));
     object.text("metadataVersion", METADATA_VERSION);

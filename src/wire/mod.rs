@@ -230,7 +230,7 @@ pub fn encoded_size(
     match (schema, &event.data) {
         (DeliverySchema::EventGridSchema, _) => as_event_grid,
         (DeliverySchema::CustomInputSchema, EventData::Json(original)) => original.len(),
-        (DeliverySchema::CustomInputSchema, EventData::Absent | EventData::Base64(_)) => {
+        (DeliverySchema::CustomInputSchema, EventData::Absent | EventData::Binary(_)) => {
             as_event_grid
         }
         (DeliverySchema::CloudEventSchemaV1_0, _) => {

@@ -1,6 +1,8 @@
 //! A stored event as answers and files have it: the parts of its envelope by the same names whatever it was
 //! published as, its data byte for byte.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -45,7 +47,7 @@ impl StoredEventBody {
         let (data, data_base64) = match &event.data {
             EventData::Absent => (None, None),
             EventData::Json(text) => (RawValue::from_string(text.clone()).ok(), None),
-            EventData::Base64(text) => (None, Some(text.clone())),
+            EventData::Binary(bytes) => (None, Some(STANDARD.encode(bytes))),
         };
         Self {
             key: stored.key.0,

@@ -288,7 +288,7 @@ async fn events_come_back_as_they_were(f: Fixture) {
     bare.data = EventData::Absent;
     bare.subject = None;
     let mut binary = event("binary");
-    binary.data = EventData::Base64("AAEC".to_owned());
+    binary.data = EventData::Binary(vec![0, 1, 2].into());
     let events = vec![full, bare, binary];
     let accepted = AppendRequest {
         topic: f.topic,

@@ -56,7 +56,7 @@ impl<'a> EventView<'a> {
     fn with_schema(event: &'a Event, default_source: &'a str, schema: Schema) -> Self {
         let data = match &event.data {
             EventData::Json(text) => Some(Node::json(text)),
-            EventData::Absent | EventData::Base64(_) => None,
+            EventData::Absent | EventData::Binary(_) => None,
         };
         Self {
             event,

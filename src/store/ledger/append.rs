@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::params;
+use rusqlite::types::ToSqlOutput;
 
 use crate::base::Timestamp;
 use crate::model::audit::AuditEntry;
@@ -318,8 +319,8 @@ pub(in crate::store) fn append(
 }
 
 const INSERT_EVENT: &str = "INSERT INTO event (id, topic_id, received_at, event_id, event_type, source, \
-     subject, event_time, data_version, attributes, data, data_is_base64, matched) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+     subject, event_time, data_version, attributes, data, matched) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 const NUMBER: &str = "UPDATE delivery SET first_number = ?2 WHERE id = ?1";
 const INSERT_DELIVERY: &str = "INSERT INTO delivery (id, event_id, subscription_id, next_attempt_at, \
      published_at, resubmission_of, session) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)";
@@ -332,7 +333,6 @@ pub(super) fn insert_event(
     matched: usize,
 ) -> rusqlite::Result<EventKey> {
     let key = tx.ids().next_event(tx)?;
-    let (data, data_is_base64) = row::data_columns(&event.data);
     let values = params![
         key,
         topic,
@@ -344,13 +344,12 @@ pub(super) fn insert_event(
         event.time,
         event.data_version,
         row::attributes_column(&event.attributes),
-        data,
-        data_is_base64,
+        ToSqlOutput::Borrowed(row::data_column(&event.data)),
         matched,
     ];
     tx.run(INSERT_EVENT, values)?;
-    let bytes = data.map_or(0, str::len);
-    tx.counts().event(topic, received_at, matched, bytes);
+    tx.counts()
+        .event(topic, received_at, matched, event.data.len());
     Ok(key)
 }
 

@@ -245,18 +245,18 @@ pub(super) fn pending(
 }
 
 fn exported(row: &Row<'_>) -> Result<Exported, StoreError> {
-    let reason: Option<DeadLetterReason> = row.get(12)?;
+    let reason: Option<DeadLetterReason> = row.get(11)?;
     Ok(Exported {
         event: row::event(row)?,
-        delivery: row.get(11)?,
+        delivery: row.get(10)?,
         facts: DeadLetterFacts {
             reason: reason.unwrap_or(DeadLetterReason::Manual),
-            details: row::details(row, 18)?,
-            attempts: row.get(13)?,
-            last_outcome: row.get(14)?,
-            last_status: row.get(15)?,
-            publish_time: row.get(16)?,
-            last_attempt_at: row.get(17)?,
+            details: row::details(row, 17)?,
+            attempts: row.get(12)?,
+            last_outcome: row.get(13)?,
+            last_status: row.get(14)?,
+            publish_time: row.get(15)?,
+            last_attempt_at: row.get(16)?,
         },
     })
 }

@@ -218,8 +218,8 @@ mod tests {
         let mut connection = db::open_in_memory().expect("a database");
         migrate::migrate(&mut connection).expect("a schema");
         let fill = format!(
-            "INSERT INTO event (id, topic_id, received_at, event_id, event_type, data_is_base64, matched)
-                 VALUES (1, 1, 0, 'e', 'Order.Paid', 0, 1);
+            "INSERT INTO event (id, topic_id, received_at, event_id, event_type, matched)
+                 VALUES (1, 1, 0, 'e', 'Order.Paid', 1);
              WITH number (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM number WHERE n < 3 * {SUBSCRIPTIONS})
              INSERT INTO delivery (id, event_id, subscription_id, next_attempt_at, published_at, attempts)
                  SELECT n, 1, 1 + n % {SUBSCRIPTIONS}, n, 0, 20 FROM number;

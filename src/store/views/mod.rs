@@ -389,9 +389,9 @@ fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreErr
         let resubmitted = resubmissions(tx, "event_id = ?1", [key])?;
         Ok(EventDetail {
             stored: row::event(row)?,
-            topic: row.get(11)?,
-            topic_id: row.get(12)?,
-            matched: row.get(13)?,
+            topic: row.get(10)?,
+            topic_id: row.get(11)?,
+            matched: row.get(12)?,
             is_fanning_out: fan_out::is_open(tx, key)?,
             deliveries: with_lives(tx, deliveries, &resubmitted)?,
             lineage: Lineage {

@@ -1,7 +1,6 @@
 //! CloudEvents in binary mode: the attributes in headers, the data in the body (rule 2.5).
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 use serde_json::value::RawValue;
@@ -103,7 +102,7 @@ fn data(content_type: Option<&ContentType>, body: &[u8]) -> Result<EventData, Ba
     let is_text = content_type.is_some_and(|each| each.is_text() && each.is_utf8());
     match std::str::from_utf8(body) {
         Ok(text) if is_text => Ok(EventData::Json(json::to_string(text))),
-        Ok(_) | Err(_) => Ok(EventData::Base64(STANDARD.encode(body))),
+        Ok(_) | Err(_) => Ok(EventData::Binary(Bytes::copy_from_slice(body))),
     }
 }
 

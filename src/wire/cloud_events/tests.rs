@@ -236,7 +236,7 @@ const BINARY: [(&str, &str); 4] = [
 #[test]
 fn bodies_of_binary_mode_become_data() {
     let json = |text: &str| EventData::Json(text.to_owned());
-    let base64 = |text: &str| EventData::Base64(text.to_owned());
+    let base64 = |text: &str| EventData::Binary(STANDARD.decode(text).expect(text).into());
     for (content_type, body, expected) in [
         (
             "application/json",

@@ -76,20 +76,20 @@ pub fn to_event(message: Encoded, new_id: impl FnOnce() -> String) -> Result<Eve
             name: DATA_CONTENT_TYPE.to_owned(),
             value: CONTENT_TYPE.to_owned(),
         }],
-        data: EventData::Base64(STANDARD.encode(message.to_bytes())),
+        data: EventData::Binary(message.to_bytes().into()),
     })
 }
 
 /// The message that an event is; `None` for one that was published as an event.
 pub fn of_event(event: &Event) -> Option<Encoded> {
     let is_type = |each: &Attribute| each.name == DATA_CONTENT_TYPE && each.value == CONTENT_TYPE;
-    let EventData::Base64(data) = &event.data else {
+    let EventData::Binary(data) = &event.data else {
         return None;
     };
     if !event.attributes.iter().any(is_type) {
         return None;
     }
-    Encoded::parse(&STANDARD.decode(data).ok()?.into()).ok()
+    Encoded::parse(data).ok()
 }
 
 /// How long the message that an event is may live.

@@ -304,7 +304,7 @@ impl Received {
             id: event.id.clone(),
             data: match &event.data {
                 EventData::Json(json) => json.clone(),
-                EventData::Base64(_) | EventData::Absent => String::new(),
+                EventData::Binary(_) | EventData::Absent => String::new(),
             },
         }
     }

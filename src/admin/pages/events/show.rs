@@ -1,5 +1,7 @@
 //! The page of one event: what it is, what it carries, and what became of it.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -15,7 +17,7 @@ const SHOWN_MAX: usize = 262_144;
 
 pub(crate) struct Data<'a> {
     pub(crate) kind: &'static str,
-    pub(crate) text: &'a str,
+    pub(crate) text: Cow<'a, str>,
     pub(crate) can_be_laid_out: bool,
     /// Whether it is shown as it was published.
     pub(crate) is_raw: bool,
@@ -79,14 +81,10 @@ pub(crate) async fn find(site: &Site, key: &str) -> PageResult<EventDetail> {
 }
 
 fn as_file(data: EventData) -> (Vec<u8>, &'static str, &'static str) {
-    let text = |text: String| (text.into_bytes(), "txt", "text/plain; charset=utf-8");
     match data {
-        EventData::Absent => text(String::new()),
+        EventData::Absent => (Vec::new(), "txt", "text/plain; charset=utf-8"),
         EventData::Json(text) => (text.into_bytes(), "json", "application/json"),
-        EventData::Base64(encoded) => match STANDARD.decode(&encoded) {
-            Ok(bytes) => (bytes, "bin", "application/octet-stream"),
-            Err(_) => text(encoded),
-        },
+        EventData::Binary(bytes) => (bytes.into(), "bin", "application/octet-stream"),
     }
 }
 
@@ -94,9 +92,9 @@ impl<'a> Data<'a> {
     /// `data` as it was published, or laid out where that helps.
     pub(crate) fn new(data: &'a EventData, is_raw: bool) -> Self {
         let (kind, text) = match data {
-            EventData::Absent => ("no data", ""),
-            EventData::Json(text) => ("JSON", text.as_str()),
-            EventData::Base64(text) => ("base64", text.as_str()),
+            EventData::Absent => ("no data", Cow::default()),
+            EventData::Json(text) => ("JSON", Cow::from(text)),
+            EventData::Binary(bytes) => ("base64", STANDARD.encode(bytes).into()),
         };
         let can_be_laid_out = matches!(data, EventData::Json(_)) && text.len() <= LAID_OUT_MAX;
         let is_raw = is_raw || !can_be_laid_out;
@@ -108,7 +106,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    pub(crate) fn shown(&self) -> &'a str {
+    pub(crate) fn shown(&self) -> &str {
         &self.text[..self.text.floor_char_boundary(SHOWN_MAX)]
     }
 
@@ -128,7 +126,7 @@ mod tests {
         let big = EventData::Json(format!("\"{}\"", "ü".repeat(SHOWN_MAX)));
         let big = Data::new(&big, false);
         assert!(big.is_cut() && big.is_raw && big.shown().len() <= SHOWN_MAX);
-        let binary = EventData::Base64("AAEC".to_owned());
+        let binary = EventData::Binary(vec![0, 1, 2].into());
         let binary = Data::new(&binary, false);
         assert_eq!((binary.shown(), binary.kind), ("AAEC", "base64"));
         assert!(binary.is_raw && !binary.is_cut());
@@ -147,7 +145,7 @@ mod tests {
 
     #[test]
     fn binary_data_is_downloaded_as_it_is() {
-        let (bytes, ending, _) = as_file(EventData::Base64("AAEC".to_owned()));
+        let (bytes, ending, _) = as_file(EventData::Binary(vec![0, 1, 2].into()));
         assert_eq!((bytes.as_slice(), ending), (&[0, 1, 2][..], "bin"));
     }
 }

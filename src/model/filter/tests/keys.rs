@@ -87,7 +87,7 @@ fn keys_of_cloud_events() {
     }
     let bare = Event {
         subject: None,
-        data: EventData::Base64("AA==".to_owned()),
+        data: EventData::Binary(vec![0].into()),
         ..event.clone()
     };
     let view = EventView::new(&bare, "/default");
