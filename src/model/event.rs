@@ -84,6 +84,15 @@ impl Event {
         }
     }
 
+    /// Bytes of its data, which of a message are the message as it was sent.
+    pub fn data_bytes(&self) -> u32 {
+        let bytes = match &self.data {
+            EventData::Base64(text) => text.trim_end_matches('=').len() * 3 / 4,
+            EventData::Absent | EventData::Json(_) => self.data.len(),
+        };
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
     /// The approximate size of the event, for limits and batches.
     pub fn size(&self) -> usize {
         let data = self.data.len();

@@ -146,7 +146,7 @@ impl Broker {
         topic: &TopicEntry,
         messages: Vec<NewMessage>,
     ) -> Result<AppendRequest, PublishError> {
-        self.may_publish(topic)?;
+        self.may_publish(topic, messages.iter().map(|each| &each.event))?;
         let now = self.clock().now();
         let scheduled = messages.iter().enumerate().filter_map(|(place, each)| {
             let at = each.scheduled_at.filter(|at| *at > now)?;

@@ -67,12 +67,14 @@ impl Broker {
             return Err(SendError::Unmatched(name.to_owned(), key, reason));
         }
         let id = subscription.id;
+        let is_measured = topic.measured.binary_search(&id).is_ok();
+        let bytes = is_measured.then(|| event.stored.event.data_bytes());
         let target = Target::subscription(&topic.topic.name, &subscription.name);
         let audit = by.did(AuditAction::SendEvent { event: key.0 }, target);
         let sent = self
             .store()
             .ledger
-            .send(key, id, session.flatten(), audit, now);
+            .send(key, id, (session.flatten(), bytes), audit, now);
         match sent.await? {
             Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
             Sent::TooEarly => Err(SendError::TooEarly(key)),

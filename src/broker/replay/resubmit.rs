@@ -456,17 +456,15 @@ fn publish_anew(
         return Err(NotResubmitted::Unmatched);
     }
     let queue = to.queue().filter(|queue| targets.contains(&queue.id));
-    let session = queue.and_then(|queue| Some((queue.id, session_at(queue, &event)?)));
-    let session = match session {
-        Some((_, None)) => return Err(NotResubmitted::SessionIdMissing),
-        Some((queue, Some(name))) => Some((queue, name)),
-        None => None,
+    let queue = match queue.map(|queue| (queue.id, session_at(queue, &event))) {
+        Some((_, Some(None))) => return Err(NotResubmitted::SessionIdMissing),
+        found => found.map(|(queue, session)| (queue, session.flatten())),
     };
     Ok(Step::Store(Box::new(ResubmitTarget::Topic {
         topic: to.topic.id,
         event,
         targets,
-        session,
+        queue,
     })))
 }
 
