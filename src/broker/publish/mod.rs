@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::publish::messages::TakenIn;
+use crate::broker::publish::messages::{TakenIn, targets};
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::event::{Event, EventKey};
 use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX};
@@ -258,13 +258,13 @@ impl Broker {
         request.events.reserve_exact(events.len());
         let (mut deliveries, mut evaluated) = (0, 0);
         for event in events {
-            let targets = match only {
-                None => topic.fan_out(&event, request.received_at),
+            let to = match only {
+                None => targets(topic, &event, request.received_at),
                 Some(only) => vec![only],
             };
-            deliveries += targets.len();
+            deliveries += to.len();
             evaluated += topic.subscriptions.size();
-            request.push(event, targets);
+            request.push(event, to);
             if deliveries > self.shared.change_deliveries_max {
                 request.defer_deliveries();
             }

@@ -9,6 +9,7 @@ use crate::model::event::EventKey;
 use crate::model::explanation::Explanation;
 use crate::store::{Sent, StoreError};
 use crate::wire::explanation::why_not;
+use crate::wire::service_bus::readable::readable;
 
 /// Why a stored event is not delivered. Nothing is changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +58,8 @@ impl Broker {
             .find(|each| each.name.as_str().eq_ignore_ascii_case(name))
             .ok_or_else(missing)?;
         let now = self.clock().now();
-        let view = topic.view(&event.stored.event);
+        let readable = readable(&event.stored.event);
+        let view = topic.view(&readable);
         if let Some(reason) = why_not(&Explanation::new(topic, subscription, &view, now)) {
             return Err(SendError::Unmatched(name.to_owned(), key, reason));
         }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::publish::messages::session_at;
+use crate::broker::publish::messages::{session_at, targets};
 use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
@@ -451,7 +451,7 @@ fn publish_anew(
     if to.is_service_bus() {
         return Err(NotResubmitted::ServiceBusTopic);
     }
-    let targets = to.fan_out(&event, now);
+    let targets = targets(to, &event, now);
     if targets.is_empty() {
         return Err(NotResubmitted::Unmatched);
     }
