@@ -44,7 +44,8 @@ CREATE TABLE topic (
     updated_at   INTEGER NOT NULL,
     deleted_at   INTEGER,
     key1_used_at INTEGER,                           -- written at most once a minute; NULL: never
-    key2_used_at INTEGER
+    key2_used_at INTEGER,
+    used_at      INTEGER                            -- likewise, of a Service Bus topic that is deleted when it is idle
 ) STRICT;
 
 CREATE UNIQUE INDEX topic_name ON topic (name) WHERE deleted_at IS NULL;
@@ -69,6 +70,7 @@ CREATE TABLE event_subscription (
     created_at            INTEGER NOT NULL,
     updated_at            INTEGER NOT NULL,
     deleted_at            INTEGER,
+    used_at               INTEGER,          -- of a queue that is deleted when it is idle; as that of topics
     dead_letters_pending  INTEGER NOT NULL DEFAULT 0 -- once deleted: pending deliveries are dead-lettered
                               CHECK (dead_letters_pending IN (0, 1)) -- (1) or dropped (0)
 ) STRICT;
@@ -144,6 +146,7 @@ CREATE TABLE delivery (
     locked_until         INTEGER,
     deferred             INTEGER NOT NULL DEFAULT 0 CHECK (deferred IN (0, 1)), -- received by number only
     message_properties   BLOB,             -- application properties that receivers set: an encoded map of AMQP
+    bytes                INTEGER,          -- of a message of a queue or a Service Bus subscription
     session              TEXT,             -- the message session that it belongs to
     -- Messages that another queue has forwarded, or that were scheduled in a topic.
     hops                 INTEGER,          -- how often
@@ -384,7 +387,8 @@ CREATE TABLE subscription_total (
     delivered       INTEGER NOT NULL,
     dead_lettered   INTEGER NOT NULL, -- ever
     dropped         INTEGER NOT NULL,
-    dead_letters    INTEGER NOT NULL  -- in the queue now
+    dead_letters    INTEGER NOT NULL, -- in the queue now
+    bytes           INTEGER NOT NULL DEFAULT 0 -- of messages that are pending or dead letters
 ) STRICT;
 
 -- What happened to a subscription's deliveries, minute by minute; old rows are rolled up to full hours, then
@@ -656,7 +660,7 @@ CREATE TABLE setting (
 CREATE TABLE audit (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     at          INTEGER NOT NULL,
-    actor_kind  TEXT    NOT NULL CHECK (actor_kind IN ('User', 'ApiToken', 'ManagementToken', 'CommandLine', 'Provisioning')),
+    actor_kind  TEXT    NOT NULL CHECK (actor_kind IN ('User', 'ApiToken', 'ManagementToken', 'CommandLine', 'Provisioning', 'Appliance')),
     actor       TEXT    NOT NULL, -- the name, where the kind has names
     address     TEXT,
     action      TEXT    NOT NULL, -- 'Create', 'Pause', ...

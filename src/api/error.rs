@@ -369,6 +369,10 @@ impl From<PublishError> for ApiError {
             PublishError::BuiltIn(_) | PublishError::SendDisabled(_) => {
                 Self::forbidden(explanation)
             }
+            PublishError::QuotaExceeded(..) => Self {
+                detail: QUOTA_EXCEEDED,
+                ..Self::forbidden(explanation)
+            },
             PublishError::TooManyCopies => Self::too_large(explanation),
             PublishError::Unreadable(_) => Self::bad_request(explanation),
             PublishError::Store(error) => error.into(),

@@ -135,6 +135,9 @@ impl Broker {
         }
         let to = to.ok_or(DeadLetterReason::ForwardTargetMissing)?;
         let event = message.event.ok_or(DeadLetterReason::EventUnreadable)?;
+        if self.has_room(to, [&event]).is_err() {
+            return Err(DeadLetterReason::ForwardTargetFull);
+        }
         let mut mark = message.mark;
         let (event, now) = (told(event, to, &mut mark), self.clock().now());
         // What an action of a rule has set for its copy; what a sender has set is over.

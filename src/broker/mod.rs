@@ -57,7 +57,7 @@ use crate::model::export::{ExportRules, Outage};
 use crate::model::inspector::INSPECTOR_HOST;
 use crate::model::lease::QueueRef;
 use crate::model::limits::{
-    LATE_RESPONSES_MAX, LEASED_AHEAD_BYTES_MAX, UNSTORED_MAX, WIRE_BYTES_MAX,
+    IDLE_MIN, LATE_RESPONSES_MAX, LEASED_AHEAD_BYTES_MAX, UNSTORED_MAX, WIRE_BYTES_MAX,
 };
 use crate::model::notice::{DiskPressure, Notice};
 use crate::model::probation::{Health, ProbationRules};
@@ -75,6 +75,7 @@ use dispatch::agenda::{Agenda, SlotLimits};
 use dispatch::batch::Due;
 use dispatch::health::HealthBook;
 use housekeeping::backup::BackupBook;
+use housekeeping::idle::Uses;
 use housekeeping::retention::RetentionCursor;
 use manage::inspectors::inspection;
 use manage::key_uses::WaitingKeyUses;
@@ -174,6 +175,7 @@ struct Shared {
     rejections: rejections::Waiting,
     /// Uses of access keys that are not stored yet.
     key_uses: WaitingKeyUses,
+    uses: Uses,
     meters: Meters,
     workload: Workload,
 }
@@ -186,6 +188,7 @@ impl Broker {
         options: BrokerOptions,
     ) -> Result<Self, StoreError> {
         let registry = store.ledger.catalog().await?;
+        let uses = store.ledger.uses().await?;
         let unfinished = Unfinished::of(store.ledger.fan_out_topics().await?);
         let provisioned = store.provisioned.all().await?.into_iter().collect();
         let broker = Self {
@@ -219,6 +222,10 @@ impl Broker {
                 notices: notices::WaitingNotices::default(),
                 rejections: rejections::Waiting::default(),
                 key_uses: WaitingKeyUses::default(),
+                uses: Uses::of(
+                    uses,
+                    options.clock.now() + options.time_scale.shrink(IDLE_MIN),
+                ),
                 meters: Meters::new(),
                 workload: Workload::new(),
                 clock: options.clock.clone(),

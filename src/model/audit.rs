@@ -28,6 +28,8 @@ pub enum Actor {
     CommandLine,
     /// This file of the provisioning directory.
     Provisioning(String),
+    /// The appliance itself, as a definition says: an idle queue is deleted.
+    Appliance,
 }
 
 impl Actor {
@@ -39,6 +41,7 @@ impl Actor {
             Self::ManagementToken => "ManagementToken",
             Self::CommandLine => "CommandLine",
             Self::Provisioning(_) => "Provisioning",
+            Self::Appliance => "Appliance",
         }
     }
 
@@ -46,7 +49,7 @@ impl Actor {
     pub fn name(&self) -> &str {
         match self {
             Self::User(name) | Self::ApiToken(name) | Self::Provisioning(name) => name,
-            Self::ManagementToken | Self::CommandLine => "",
+            Self::ManagementToken | Self::CommandLine | Self::Appliance => "",
         }
     }
 
@@ -57,6 +60,7 @@ impl Actor {
             "ApiToken" => Self::ApiToken(name),
             "ManagementToken" => Self::ManagementToken,
             "Provisioning" => Self::Provisioning(name),
+            "Appliance" => Self::Appliance,
             _ => Self::CommandLine,
         }
     }
@@ -69,6 +73,7 @@ impl fmt::Display for Actor {
             Self::ApiToken(name) => write!(f, "token {name}"),
             Self::ManagementToken => f.write_str("management token"),
             Self::CommandLine => f.write_str("command line"),
+            Self::Appliance => f.write_str("appliance"),
             Self::Provisioning(file) => f.write_str(file),
         }
     }
@@ -88,6 +93,15 @@ impl Caller {
     pub fn command_line(at: Timestamp) -> Self {
         Self {
             actor: Actor::CommandLine,
+            address: None,
+            at,
+        }
+    }
+
+    /// The appliance itself.
+    pub fn appliance(at: Timestamp) -> Self {
+        Self {
+            actor: Actor::Appliance,
             address: None,
             at,
         }

@@ -32,6 +32,8 @@ named_enum! {
         MaxTransferHopCountExceeded,
         /// The queue or topic that it was to be forwarded to is gone.
         ForwardTargetMissing,
+        /// The queue or topic that it was to be forwarded to is full.
+        ForwardTargetFull,
         /// A receiver dead-lettered it, with a reason of its own: [`DeadLetterDetails`].
         Application,
     }
@@ -73,6 +75,9 @@ impl DeadLetterReason {
             }
             Self::ForwardTargetMissing => {
                 "The queue or topic that the message was to be forwarded to does not exist."
+            }
+            Self::ForwardTargetFull => {
+                "The queue or topic that the message was to be forwarded to is full."
             }
             Self::Application => "The receiver dead-lettered the event.",
         }

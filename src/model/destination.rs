@@ -11,7 +11,7 @@ use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::entity_status::EntityStatus;
-use crate::model::limits::DUPLICATE_WINDOW;
+use crate::model::limits::{DUPLICATE_WINDOW, QUEUE_MEGABYTES};
 use crate::model::name::{InvalidName, TopicName};
 use crate::model::pace::ReceiverLimits;
 use crate::model::signing::Signing;
@@ -229,6 +229,10 @@ pub struct QueueRules {
     pub forward_to: Option<TopicName>,
     /// The queue or topic that dead letters go on to.
     pub forward_dead_letters_to: Option<TopicName>,
+    /// Of a queue: mebibytes that its messages and dead letters may have together.
+    pub megabytes_max: u32,
+    /// How long it may be idle before it is deleted; `None` for ever.
+    pub delete_on_idle: Option<Duration>,
     /// Of a subscription with rules: messages that a rule cannot be evaluated for become dead letters. Otherwise such a
     /// rule does not match.
     pub keeps_unevaluated: bool,
@@ -266,6 +270,8 @@ impl Default for QueueRules {
             duplicate_window: DUPLICATE_WINDOW,
             forward_to: None,
             forward_dead_letters_to: None,
+            megabytes_max: QUEUE_MEGABYTES,
+            delete_on_idle: None,
             keeps_unevaluated: false,
             status: EntityStatus::Active,
             inert: BTreeMap::new(),

@@ -95,6 +95,11 @@ impl Event {
         }
     }
 
+    /// Bytes of its data, which of a message are the message as it was sent.
+    pub fn data_bytes(&self) -> u32 {
+        u32::try_from(self.data.len()).unwrap_or(u32::MAX)
+    }
+
     /// The approximate size of the event, for limits and batches.
     pub fn size(&self) -> usize {
         let data = self.data.text_len();

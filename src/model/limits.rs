@@ -285,6 +285,11 @@ pub const LOCK_DURATION: Duration = Duration::from_secs(60);
 /// The shortest and the longest lock that a receiver can request (rule S1).
 pub const LOCK_SECONDS: std::ops::RangeInclusive<u64> = 5..=300;
 
+/// Mebibytes that the messages of a queue or a Service Bus topic have together at most, unless given, as at Azure.
+pub const QUEUE_MEGABYTES: u32 = 1_024;
+/// And what can be given: 1 TiB is more than the database is made for.
+pub const QUEUE_MEGABYTES_MAX: u32 = 1_048_576;
+
 /// Deliveries of a message before a queue dead-letters it, by default and at most (rule S1, MaxDeliveryCount).
 pub const QUEUE_DELIVERIES: u32 = 10;
 pub const QUEUE_DELIVERIES_MAX: u32 = 2_000;

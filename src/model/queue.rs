@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::model::destination::{Destination, PullQueue, QueueRules};
 use crate::model::filter::{Dialect, Filter};
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
-use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition};
-use crate::model::topic::DeliverySchema;
+use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition, SubscriptionId};
+use crate::model::topic::{DeliverySchema, TopicId};
 
 /// What the operator decides about a queue, or a subscription of a Service Bus topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,15 @@ pub struct QueueDefinition {
     pub rules: QueueRules,
 }
 
+/// What messages are sent to or received from, as far as it can be idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MessageEntity {
+    /// Of Service Bus.
+    Topic(TopicId),
+    /// A queue, or a subscription of messages.
+    Queue(SubscriptionId),
+}
+
 /// How many messages lie in a queue, or in a subscription of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
@@ -32,6 +41,8 @@ pub struct QueueCounts {
     pub active: u64,
     pub scheduled: u64,
     pub dead_letters: u64,
+    /// Of all of them.
+    pub bytes: u64,
 }
 
 impl QueueDefinition {

@@ -72,6 +72,9 @@ pub struct TopicEntry {
     /// The queue that it is, and subscriptions of messages, as far as they have sessions, drop duplicates or forward.
     /// Kept here, so that nothing is searched for at every publishing.
     pub ruled_queues: Vec<Arc<EventSubscription>>,
+    /// The queue that it is, or its subscriptions of messages, in the order of their ids: their messages count for its size.
+    /// Kept here likewise.
+    pub measured: Arc<[SubscriptionId]>,
     /// The rules of its subscriptions, if it is a Service Bus topic.
     pub rules: RuleBook,
 }
@@ -163,6 +166,7 @@ impl Registry {
                 entry.subscriptions.clone()
             }),
             ruled_queues: current.map_or_else(Vec::new, |entry| entry.ruled_queues.clone()),
+            measured: current.map_or_else(Arc::default, |entry| Arc::clone(&entry.measured)),
             rules: current.map_or_else(RuleBook::default, |entry| entry.rules.clone()),
             topic,
         };
@@ -197,6 +201,7 @@ impl Registry {
         let subscription = Arc::new(subscription);
         entry.set_ruled_queue(&subscription);
         entry.subscriptions.insert_mut(key, subscription);
+        entry.measure();
     }
 
     /// Removes an event subscription.
@@ -210,6 +215,7 @@ impl Registry {
             entry.subscriptions.remove_mut(&key);
             entry.ruled_queues.retain(|each| each.id != id);
             entry.rules.remove_all(id);
+            entry.measure();
         }
     }
 
@@ -446,6 +452,26 @@ impl TopicEntry {
             self.ruled_queues.push(Arc::clone(subscription));
             self.ruled_queues.sort_by_key(|each| each.id);
         }
+    }
+
+    /// Finds the subscriptions whose messages count for its size.
+    fn measure(&mut self) {
+        let own = self.queue().into_iter().chain(self.message_subscriptions());
+        let mut measured: Vec<_> = own.map(|each| each.id).collect();
+        measured.sort_unstable();
+        self.measured = measured.into();
+    }
+
+    /// Bytes that its messages may have together; `None` for a topic of events.
+    pub fn bytes_max(&self) -> Option<u64> {
+        let own = self.queue();
+        let own = own.and_then(|own| own.definition.destination.queue_rules());
+        let megabytes = match own {
+            Some(rules) => rules.megabytes_max,
+            None if self.is_service_bus() => self.topic.definition.megabytes_max,
+            None => return None,
+        };
+        Some(u64::from(megabytes) * 1_024 * 1_024)
     }
 
     /// `event` as the filters of this topic's subscriptions see it.

@@ -10,6 +10,7 @@ use crate::base::Timestamp;
 use crate::base::named::{ids, named_enum};
 use crate::model::access::AccessKeys;
 use crate::model::entity_status::EntityStatus;
+use crate::model::limits::QUEUE_MEGABYTES;
 use crate::model::name::TopicName;
 use crate::model::system_topic::SystemTopic;
 
@@ -55,6 +56,10 @@ pub struct TopicDefinition {
     pub message_time_to_live: Option<Duration>,
     /// Of a Service Bus topic: how long it remembers ids of messages, if it detects duplicates.
     pub duplicate_window: Option<Duration>,
+    /// Of a Service Bus topic: mebibytes that the messages of its subscriptions may have together.
+    pub megabytes_max: u32,
+    /// Of a Service Bus topic: how long it may be idle before it is deleted; `None` for ever.
+    pub delete_on_idle: Option<Duration>,
     /// Of a Service Bus topic: whether messages can be sent to it.
     pub status: EntityStatus,
     /// Properties that are stored and shown but have no effect here, as JSON by their names:
@@ -81,6 +86,8 @@ impl TopicDefinition {
             event_retention: None,
             message_time_to_live: time_to_live,
             duplicate_window: None,
+            megabytes_max: QUEUE_MEGABYTES,
+            delete_on_idle: None,
             status: EntityStatus::Active,
             inert: BTreeMap::new(),
         }

@@ -20,6 +20,8 @@ use crate::model::trace::{TRACEPARENT, TraceContext};
 use crate::outbound::retry_after::retry_after;
 use crate::outbound::transport::{TransportError, TransportRequest, TransportResponse};
 use crate::outbound::{DeliveryRequest, LateResponseSlot, LateResponseWait, Outbound, SendResult};
+use crate::wire::service_bus::message::is_message;
+use crate::wire::service_bus::readable::readable_stored;
 use crate::wire::{self, signature};
 
 #[cfg(test)]
@@ -74,8 +76,28 @@ pub(super) async fn deliver(
     }
 }
 
-/// The request of an attempt, and what it lacks, if anything.
+/// The request of an attempt, and what it lacks, if anything. Messages are in the form in which webhooks read them.
 pub(super) fn request(
+    webhook: &WebHook,
+    delivery_request: &DeliveryRequest<'_>,
+    origin: &str,
+    now: Timestamp,
+) -> (TransportRequest, Option<String>) {
+    let mut events = delivery_request.events.iter();
+    if !events.any(|each| is_message(&each.event)) {
+        return request_with(webhook, delivery_request, origin, now);
+    }
+    let events = delivery_request.events.iter();
+    let events: Vec<_> = events.map(|each| readable_stored(each)).collect();
+    let events: Vec<&StoredEvent> = events.iter().map(AsRef::as_ref).collect();
+    let readable = DeliveryRequest {
+        events: &events,
+        ..*delivery_request
+    };
+    request_with(webhook, &readable, origin, now)
+}
+
+fn request_with(
     webhook: &WebHook,
     delivery_request: &DeliveryRequest<'_>,
     origin: &str,

@@ -13,7 +13,7 @@ use crate::model::audit::{AuditEntry, AuditRow, Change, TargetKind};
 pub struct AuditEntryBody {
     id: i64,
     at: Timestamp,
-    #[schemars(extend("enum" = ["User", "ApiToken", "ManagementToken", "CommandLine", "Provisioning"]))]
+    #[schemars(extend("enum" = ["User", "ApiToken", "ManagementToken", "CommandLine", "Provisioning", "Appliance"]))]
     actor_kind: &'static str,
     actor: String,
     address: Option<String>,

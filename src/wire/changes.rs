@@ -52,7 +52,7 @@ fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Valu
         return resource::render_queue(topic, topic.queue()?, QueueCounts::default());
     }
     if target.kind == TargetKind::ServiceBusTopic {
-        return Some(resource::render_service_bus_topic(topic(name)?));
+        return Some(resource::render_service_bus_topic(topic(name)?, 0));
     }
     let (of, name) = name.rsplit_once('/')?;
     if target.kind == TargetKind::Rule {

@@ -198,6 +198,7 @@ fn sentence_for(reason: DeadLetterReason) -> &'static str {
         DeadLetterReason::SessionIdMissing => "Session id is missing.",
         DeadLetterReason::FilterEvaluationFailed => "Rule could not be evaluated.",
         DeadLetterReason::MaxTransferHopCountExceeded => "Maximum transfer hop count was exceeded.",
+        DeadLetterReason::ForwardTargetFull => "Queue or topic to forward to is full.",
         DeadLetterReason::ForwardTargetMissing => "Queue or topic to forward to was not found.",
         DeadLetterReason::EventUnreadable => "Event could not be read.",
         DeadLetterReason::Application => "Event was rejected.",

@@ -19,6 +19,7 @@ use crate::wire::bad_input::quoted;
 use crate::wire::cloud_events;
 use crate::wire::error_body::ErrorDetail;
 use crate::wire::json::ObjectWriter;
+use crate::wire::service_bus::readable::readable_stored;
 
 /// What is asked of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +205,8 @@ pub fn render_received(topic_resource_id: &str, received: &[Received<'_>]) -> Ve
             out.push(b',');
         }
         let mut event = Vec::with_capacity(each.event.event.size() + 256);
-        cloud_events::write(&mut event, topic_resource_id, each.event);
+        let readable = readable_stored(each.event);
+        cloud_events::write(&mut event, topic_resource_id, &readable);
         let properties = json!({
             "lockToken": token_to_text(each.token),
             "deliveryCount": each.delivery_count,

@@ -136,7 +136,7 @@ pub struct RejectionParameters {
 #[derive(Args, Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditParameters {
-    /// What this user or token did, or actors of this kind: User, ApiToken, ManagementToken, CommandLine, Provisioning.
+    /// What this user or token did, or actors of this kind: User, ApiToken, ManagementToken, CommandLine, Provisioning, Appliance.
     #[arg(long)]
     pub actor: Option<String>,
     /// This action, such as Create.

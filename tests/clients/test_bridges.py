@@ -1,4 +1,5 @@
-"""Events that go to a queue of Service Bus: published by the stock client of Event Grid, received by that of Service Bus."""
+"""Events that go to a queue of Service Bus: published by the stock client of Event Grid, received by that of Service Bus. And
+messages that go to webhooks."""
 
 import json
 import threading
@@ -6,11 +7,12 @@ import time
 
 from azure.core.credentials import AzureKeyCredential
 from azure.eventgrid import EventGridEvent, EventGridPublisherClient
-from azure.servicebus import ServiceBusClient
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
 from appliance import Appliance, eventually
 from conftest import FAST_MOTION
 from queues import WAIT_S, connection_string
+from receiver import Receiver
 
 KILLS = 4
 BETWEEN_KILLS = 60
@@ -88,6 +90,59 @@ def test_the_command_line_and_files_name_queues(appliance, create_queue, fresh_n
     assert f"resourceId: {queue}" in exported
     plan = appliance.command("diff", "-", given=exported)
     assert topic.name not in plan
+
+
+def webhook(appliance, receiver, entity, name, **properties):
+    destination = {"endpointType": "WebHook", "properties": {"endpointUrl": receiver.url}}
+    path = f"/topics/{entity}/eventSubscriptions/{name}"
+    appliance.manage("PUT", path, {"properties": {"destination": destination, **properties}})
+    reached = lambda: appliance.manage("GET", path)["properties"]["provisioningState"] == "Succeeded"
+    eventually(reached, f"{name} is validated")
+
+
+def test_a_webhook_reads_the_messages_of_a_queue(appliance, client, create_queue, receiver):
+    queue = create_queue()
+    webhook(appliance, receiver, queue, "all")
+    large = {"key": "data.total", "operatorType": "NumberGreaterThan", "value": 100}
+    with Receiver() as chosen:
+        filters = {"advancedFilters": [large], "subjectBeginsWith": "pa"}
+        webhook(appliance, chosen, queue, "large", filter=filters)
+        with client.get_queue_sender(queue) as sender:
+            sender.send_messages([
+                ServiceBusMessage(
+                    '{"total": 700}', subject="paid", message_id="m1", content_type="application/json",
+                    correlation_id="c1", application_properties={"Order-No": 7, "color": "gr\u00fcn", "yes": True},
+                ),
+                ServiceBusMessage("plain words", subject="paid", message_id="m2", content_type="text/plain"),
+                ServiceBusMessage(b"\x00\xff", subject="paid", message_id="m3"),
+                ServiceBusMessage('{"total": 7}', subject="paid", message_id="m4"),
+            ])
+        events = {event["id"]: event for event in receiver.wait_for_events(4)}
+        [only] = chosen.wait_for_events(1)
+    first = events["m1"]
+    assert first == only
+    assert (first["specversion"], first["type"]) == ("1.0", "Microsoft.ServiceBus.Message")
+    assert (first["subject"], first["datacontenttype"], first["data"]) == ("paid", "application/json", {"total": 700})
+    assert (first["correlationid"], first["orderno"], first["color"], first["yes"]) == ("c1", 7, "gr\u00fcn", True)
+    assert first["source"].endswith(queue)
+    assert (events["m2"]["data"], events["m2"]["datacontenttype"]) == ("plain words", "text/plain")
+    assert events["m3"]["data_base64"] == "AP8=" and "data" not in events["m3"]
+    assert (events["m4"]["data"], events["m4"]["datacontenttype"]) == ({"total": 7}, "application/json")
+    with client.get_queue_receiver(queue, max_wait_time=WAIT_S) as receiving:
+        received = receiving.receive_messages(max_message_count=4)
+        assert str(received[0]) == '{"total": 700}', "receivers get it as it was sent"
+        for message in received:
+            receiving.complete_message(message)
+
+
+def test_a_webhook_reads_the_messages_of_a_service_bus_topic(appliance, client, receiver, fresh_name):
+    topic = fresh_name()
+    appliance.manage("PUT", f"/serviceBusTopics/{topic}", {"properties": {}}, status=201)
+    webhook(appliance, receiver, topic, "hook")
+    with client.get_topic_sender(topic) as sender:
+        sender.send_messages(ServiceBusMessage("hello", subject="greeting"))
+    [event] = receiver.wait_for_events(1)
+    assert (event["subject"], event["data"]) == ("greeting", "hello")
 
 
 def test_every_event_is_one_message_whoever_is_killed(tmp_path):

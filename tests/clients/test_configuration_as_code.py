@@ -141,6 +141,21 @@ def test_nothing_is_changed_by_files_with_faults(appliance, file):
     assert "orders" not in appliance.command("export")
 
 
+def test_what_cannot_be_changed_is_told_before_anything_is(appliance, file):
+    file.write_text(DEFINED)
+    assert run(appliance, "apply", file).returncode == 0
+    for name, property in [
+        ("name: jobs", "requiresSession"),
+        ("name: jobs", "requiresDuplicateDetection"),
+        ("name: news/red", "requiresSession"),
+        ("name: news", "requiresDuplicateDetection"),
+    ]:
+        file.write_text(DEFINED.replace(f"{name}\n", f"{name}\n  properties: {{{property}: true}}\n"))
+        applied = run(appliance, "apply", file)
+        expected = f"properties.{property}: it cannot be changed"
+        assert applied.returncode == 2 and expected in applied.stderr, applied
+
+
 def test_the_service_bus_emulator_is_imported(appliance, tmp_path):
     config = tmp_path / "Config.json"
     config.write_text("""{ // as Microsoft has it

@@ -22,10 +22,11 @@ from azure.servicebus.exceptions import (
     OperationTimeoutError,
     ServiceBusAuthenticationError,
     ServiceBusError,
+    ServiceBusQuotaExceededError,
     SessionCannotBeLockedError,
 )
 
-from appliance import PATIENCE_S, Appliance
+from appliance import PATIENCE_S, Appliance, eventually
 from queues import bodies, connection_string, drain, receiver, send
 
 
@@ -510,6 +511,79 @@ def test_forwarding_ends(appliance, client, create_queue):
     for target in (one, "nobody"):
         properties = {"properties": {"forwardTo": target}}
         appliance.manage("PUT", f"/queues/{one}", properties, status=400)
+
+
+def test_a_full_queue_takes_nothing_more(appliance, client, create_queue):
+    queue, large = create_queue(maxSizeInMegabytes=1), b"x" * 400_000
+    shown = lambda name=queue: appliance.manage("GET", f"/queues/{name}")["properties"]
+    size = lambda: shown()["sizeInBytes"]
+    assert (size(), shown()["maxSizeInMegabytes"]) == (0, 1)
+    send(client, queue, large, large)
+    assert 800_000 < size() < 801_000
+    with pytest.raises(ServiceBusQuotaExceededError, match="is full"):
+        send(client, queue, large)
+    from_another = create_queue(forwardTo=queue)
+    send(client, from_another, large)
+    with receiver(client, from_another, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+        [message] = dead.receive_messages()
+        assert message.dead_letter_reason == "ForwardTargetFull"
+    with receiver(client, queue) as receiving:
+        first, second = receiving.receive_messages(max_message_count=2)
+        receiving.dead_letter_message(first)
+        with pytest.raises(ServiceBusQuotaExceededError):
+            send(client, queue, large)
+        receiving.complete_message(second)
+    assert 400_000 < size() < 401_000, "the dead letter counts"
+    send(client, queue, large)
+    appliance.manage("PUT", f"/queues/{queue}", {"properties": {"maxSizeInMegabytes": 2}}, status=201)
+    send(client, queue, large)
+    assert 1_200_000 < size() < 1_201_000
+    for wrong in (0, 1_048_577, "much"):
+        body = {"properties": {"maxSizeInMegabytes": wrong}}
+        refused = appliance.manage("PUT", f"/queues/{queue}", body, status=400)
+        assert "maxSizeInMegabytes" in str(refused)
+
+
+def test_the_size_of_a_topic_is_that_of_its_subscriptions(appliance, client):
+    topic, large = f"t-{uuid.uuid4()}", b"x" * 300_000
+    path = f"/serviceBusTopics/{topic}"
+    appliance.manage("PUT", path, {"properties": {"maxSizeInMegabytes": 1}}, status=201)
+    for name in ("one", "two"):
+        appliance.manage("PUT", f"{path}/subscriptions/{name}", {"properties": {}}, status=201)
+    with client.get_topic_sender(topic) as sender:
+        sender.send_messages(ServiceBusMessage(large))
+        assert 600_000 < appliance.manage("GET", path)["properties"]["sizeInBytes"] < 601_000
+        sender.send_messages(ServiceBusMessage(large))
+        with pytest.raises(ServiceBusQuotaExceededError):
+            sender.send_messages(ServiceBusMessage("more"))
+    with client.get_subscription_receiver(topic, "one", max_wait_time=5) as receiving:
+        for message in receiving.receive_messages(max_message_count=2):
+            receiving.complete_message(message)
+    assert appliance.manage("GET", f"{path}/subscriptions/one")["properties"]["sizeInBytes"] == 0
+    with client.get_topic_sender(topic) as sender:
+        sender.send_messages(ServiceBusMessage("more"))
+
+
+def test_a_full_queue_is_full_after_a_restart(tmp_path):
+    connect = lambda: ServiceBusClient.from_connection_string(connection_string(appliance), retry_total=0)
+    with Appliance(tmp_path / "data") as appliance:
+        appliance.manage("PUT", "/queues/jobs", {"properties": {"maxSizeInMegabytes": 1}}, status=201)
+        with connect() as client:
+            send(client, "jobs", b"x" * 1_000_000)
+    with Appliance(tmp_path / "data") as appliance:
+        with connect() as client, pytest.raises(ServiceBusQuotaExceededError):
+            send(client, "jobs", b"x" * 100_000)
+
+
+def test_an_idle_queue_is_deleted_after_a_restart(tmp_path):
+    with Appliance(tmp_path / "data", "--time-scale", "60") as appliance:
+        for name, idle in [("short", "PT5M"), ("long", "P1D")]:
+            appliance.manage("PUT", f"/queues/{name}", {"properties": {"autoDeleteOnIdle": idle}}, status=201)
+    with Appliance(tmp_path / "data", "--time-scale", "60") as appliance:
+        names = lambda: [each["name"] for each in appliance.manage("GET", "/queues")["value"]]
+        assert "short" in names(), "clients have the time to come back"
+        eventually(lambda: names() == ["long"], "the idle queue is deleted")
+        appliance.manage("GET", "/queues/short", status=404)
 
 
 def test_missing_queues_are_named(client):

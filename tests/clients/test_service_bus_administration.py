@@ -127,6 +127,18 @@ def test_a_queue_is_created_read_changed_listed_and_deleted(admin, name):
     assert name not in [each.name for each in admin.list_queues()]
 
 
+def test_sizes_are_told(admin, bus, name):
+    admin.create_queue(name)
+    with bus.get_queue_sender(name) as sender:
+        sender.send_messages(ServiceBusMessage("x" * 10_000))
+    assert admin.get_queue(name).max_size_in_megabytes == 1024
+    assert 10_000 < admin.get_queue_runtime_properties(name).size_in_bytes < 10_500
+    topic = f"t-{name}"
+    admin.create_topic(topic, max_size_in_megabytes=5120)
+    assert admin.get_topic(topic).max_size_in_megabytes == 5120
+    assert admin.get_topic_runtime_properties(topic).size_in_bytes == 0
+
+
 def test_all_defaults_make_the_round(admin, name):
     admin.create_queue(name)
     admin.update_queue(admin.get_queue(name))

@@ -117,6 +117,14 @@ def test_a_batch_is_stored_whole_and_taken_in_order(rest):
     assert rest.take().status_code == 204
 
 
+def test_a_full_queue_answers_403(appliance, create_queue):
+    rest = Rest(appliance, create_queue(maxSizeInMegabytes=1))
+    rest.send("x" * 1_000_000)
+    assert "is full" in rest.send("x" * 100_000, status=403).text
+    assert rest.take().status_code == 200
+    rest.send("x" * 100_000)
+
+
 def test_whoever_waits_gets_the_next_one(rest):
     answers = []
     waiting = threading.Thread(target=lambda: answers.append(rest.take(wait_s=60)))

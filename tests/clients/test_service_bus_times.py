@@ -1,12 +1,13 @@
 """What time does to messages, as the stock Service Bus client for Python sees it. The clock is that of `everpost dev`."""
 
 import datetime
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage, ServiceBusSubQueue
 from azure.servicebus.exceptions import MessageLockLostError, ServiceBusError, SessionLockLostError
 
-from appliance import DevAppliance
+from appliance import DevAppliance, eventually
 from queues import drain, receiver, send
 from test_service_bus_topics import Topic, sql
 
@@ -132,3 +133,46 @@ def test_duplicates_are_dropped(appliance, client, create_queue):
         appliance.advance(20)
         send(client, queue, "later", message_id="a")
         assert drain(receiving, 1) == ["later"]
+
+
+def names_of(appliance, path):
+    return [each["name"] for each in appliance.manage("GET", path)["value"]]
+
+
+def test_what_is_idle_is_deleted(appliance, client, create_queue):
+    """Everything may be idle for ten minutes. The clock goes on by six and by five, and then by six again."""
+    appliance.advance(300)  # clients have had the time to come back after the start
+    idle = {"autoDeleteOnIdle": "PT10M"}
+    unused, sent, received, locked, awaited, ahead = (create_queue(**idle) for _ in range(6))
+    forwarding, lasting = create_queue(forwardTo=ahead, **idle), create_queue()
+    topic = Topic(appliance, client, "idle-topic", **idle)
+    topic.subscription("used", **idle)
+    topic.subscription("unused", **idle)
+    send(client, locked, "slow")
+    with receiver(client, locked) as holding, receiver(client, received) as receiving, receiver(client, awaited) as waiting:
+        [message] = holding.receive_messages()
+        with ThreadPoolExecutor(1) as waiter:
+            last = waiter.submit(waiting.receive_messages, max_wait_time=30)
+            used = topic.receiver("used")
+            for seconds in (360, 300):
+                send(client, sent, "again")
+                topic.send(ServiceBusMessage("again"))
+                receiving.receive_messages(max_wait_time=NOTHING_S)
+                used.receive_messages(max_message_count=1)
+                appliance.manage("PUT", f"/queues/{ahead}", {"properties": idle}, status=201)
+                holding.peek_messages()
+                appliance.advance(seconds)
+            eventually(lambda: unused not in names_of(appliance, "/queues"), "the unused queue is deleted")
+            eventually(lambda: names_of(appliance, f"{topic.path}/subscriptions") == ["used"], "so is the subscription")
+            left = names_of(appliance, "/queues")
+            assert {sent, received, locked, awaited, ahead, forwarding, lasting} <= set(left)
+            assert topic.name in names_of(appliance, "/serviceBusTopics")
+            send(client, awaited, "at last")
+            assert last.result()
+    appliance.advance(660)
+    for gone in (sent, received, locked, awaited, ahead):
+        eventually(lambda: gone not in names_of(appliance, "/queues"), f"{gone} is deleted")
+    eventually(lambda: topic.name not in names_of(appliance, "/serviceBusTopics"), "the topic is deleted")
+    assert {forwarding, lasting} <= set(names_of(appliance, "/queues"))
+    entries = appliance.manage("GET", f"/everpost/audit?target={sent}")["value"]
+    assert [(entry["action"], entry["actorKind"]) for entry in entries][0] == ("Delete", "Appliance")

@@ -333,6 +333,7 @@ impl Trial {
             scheduled: BTreeMap::new(),
             sent: BTreeMap::new(),
             forwarded: None,
+            measured: Arc::default(),
             intake: None,
             request: None,
             audit: None,

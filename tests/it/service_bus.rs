@@ -517,7 +517,7 @@ async fn a_topic_remembers_messages_whatever_its_rules_make_of_them() {
             .views
             .message_counts(vec![of], grid.clock.now(), 9)
             .await;
-        let counts = counts.expect("counts").remove(0).told();
+        let counts = counts.expect("counts").remove(0).told(0);
         (counts.active, counts.dead_letters)
     };
     send(&grid, messages()).await;

@@ -186,6 +186,7 @@ impl Fixture {
             scheduled: BTreeMap::new(),
             sent: BTreeMap::new(),
             forwarded: None,
+            measured: Arc::default(),
             intake: None,
             request: None,
             audit: None,
@@ -301,6 +302,7 @@ async fn events_come_back_as_they_were(f: Fixture) {
         scheduled: BTreeMap::new(),
         sent: BTreeMap::new(),
         forwarded: None,
+        measured: Arc::default(),
         intake: None,
         request: None,
         audit: None,
@@ -500,6 +502,7 @@ async fn events_of_one_topic_are_read_back_in_bites(f: Fixture) {
         scheduled: BTreeMap::new(),
         sent: BTreeMap::new(),
         forwarded: None,
+        measured: Arc::default(),
         intake: None,
         request: None,
         audit: None,
@@ -536,6 +539,7 @@ conformance! {
     a_repeated_request_is_stored_once
     a_dead_letter_is_resubmitted_once
     an_edited_event_stands_beside_the_original
+    bytes_of_messages_are_counted_as_long_as_they_are_there
     a_bite_and_its_cursor_are_one_change
     a_filter_means_what_it_says
     a_source_is_gone_through_in_stretches
@@ -553,6 +557,7 @@ conformance! {
     a_search_in_data_ends_after_so_many_bytes
     a_queue_shows_what_waits_and_what_is_held
     scheduled_deliveries_wait_and_can_be_cancelled
+    uses_are_kept
     properties_that_receivers_set_add_up
     a_message_is_forwarded_as_often_as_it_may_be
     sessions_have_one_holder_and_keep_their_order

@@ -113,7 +113,9 @@ impl ToTopic {
 fn unsent(error: &PublishError) -> AmqpError {
     let condition = match error {
         PublishError::Store(error) => return busy(error),
-        PublishError::DiskLow | PublishError::TooManyCopies => RESOURCE_LIMIT_EXCEEDED,
+        PublishError::DiskLow | PublishError::QuotaExceeded(..) | PublishError::TooManyCopies => {
+            RESOURCE_LIMIT_EXCEEDED
+        }
         PublishError::SendDisabled(_) => ENTITY_DISABLED,
         PublishError::Unreadable(_) => DECODE_ERROR,
         PublishError::Stopping | PublishError::BuiltIn(_) => SERVER_BUSY,

@@ -414,8 +414,12 @@ impl Planner<'_> {
                 Definition::queue(&definition)
             }
             TargetKind::ServiceBusTopic => {
-                self.free_name(target)?;
-                Definition::service_bus_topic(&resource::parse_service_bus_topic(object)?)
+                let name = self.free_name(target)?;
+                let definition = resource::parse_service_bus_topic(object)?;
+                let known = self.registry.topic(&name);
+                let known = known.map(|known| &known.topic.definition);
+                check_fixed(known.and_then(|known| definition.fixed_change(known)))?;
+                Definition::service_bus_topic(&definition)
             }
             TargetKind::ServiceBusSubscription => {
                 let name = TopicName::of_service_bus(outer).map_err(invalid_name)?;
@@ -644,13 +648,7 @@ impl Planner<'_> {
             _ => entry.queue(),
         });
         let known = known.and_then(|known| QueueDefinition::of(&known.definition));
-        match known.and_then(|known| known.fixed_change(definition)) {
-            Some(fixed) => {
-                let problem = "it cannot be changed; delete it first";
-                Err(InvalidResource::of(&format!("properties.{fixed}"), problem))
-            }
-            None => Ok(()),
-        }
+        check_fixed(known.and_then(|known| known.fixed_change(definition)))
     }
 
     /// Adds the steps that delete: everything that is not wanted if that is asked for, and the rule of a new
@@ -728,6 +726,18 @@ impl Planner<'_> {
         let mut held: BTreeSet<Key> = own.clone().map(key).collect();
         held.extend(own.flat_map(configuration::above).map(|of| key(&of)));
         held
+    }
+}
+
+/// Rejects a change of a property that cannot be changed, if there is one.
+fn check_fixed(property: Option<&str>) -> Result<(), InvalidResource> {
+    match property {
+        Some(property) => {
+            let path = format!("properties.{property}");
+            let problem = "it cannot be changed; delete it first";
+            Err(InvalidResource::of(&path, problem))
+        }
+        None => Ok(()),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::model::limits::SCHEDULED_COUNTED_MAX;
 use crate::model::name::{InvalidName, RuleName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::rule::Rule;
+use crate::model::subscription::EventSubscription;
 use crate::wire::resource;
 
 /// What a path names: `/queues/{queue}`, or `/serviceBusTopics/{topic}`, with `/subscriptions/{name}` and `/rules/{rule}`
@@ -185,12 +186,18 @@ pub(in crate::api) async fn show(
         .views
         .message_counts(queues.collect(), now, SCHEDULED_COUNTED_MAX);
     let mut counts = counts.await?.into_iter();
-    let mut next = || counts.next().unwrap_or_default().told();
+    let mut next = |own: &EventSubscription| {
+        let bytes = state.broker.queue_bytes(&[own.id]);
+        counts.next().unwrap_or_default().told(bytes)
+    };
     let shown = found.iter().filter_map(|each| match each {
-        Found::Queue((topic, own)) => resource::render_queue(topic, own, next()),
-        Found::Topic(topic) => Some(resource::render_service_bus_topic(topic)),
+        Found::Queue((topic, own)) => resource::render_queue(topic, own, next(own)),
+        Found::Topic(topic) => {
+            let bytes = state.broker.queue_bytes(&topic.measured);
+            Some(resource::render_service_bus_topic(topic, bytes))
+        }
         Found::Subscription((topic, own)) => {
-            resource::render_service_bus_subscription(topic, own, next())
+            resource::render_service_bus_subscription(topic, own, next(own))
         }
         Found::Rule((topic, own), rule) => Some(resource::render_rule(topic, own, rule)),
     });

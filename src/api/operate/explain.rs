@@ -19,6 +19,7 @@ use crate::store::views::{EventDetail, EventQuery};
 use crate::wire::explanation::{Asked, Question, ShownExplanation, parse_question};
 use crate::wire::filter_trial::{self, ShownTrial};
 use crate::wire::resource::bodies::ResourceList;
+use crate::wire::service_bus::readable::readable;
 
 /// The event that is asked about, and what became of it.
 struct AskedEvent {
@@ -38,7 +39,8 @@ pub(crate) async fn explain_one(
     let (topic, name) = path.names(&state.broker.registry())?;
     let (entry, subscription) = state.broker.subscription(&topic, &name)?;
     let asked = asked_event(&state, &entry, &body).await?;
-    let view = entry.view(&asked.event);
+    let readable = readable(&asked.event);
+    let view = entry.view(&readable);
     let explanation = Explanation::new(&entry, &subscription, &view, asked.at);
     Ok(Json(asked.show(&entry, &explanation)))
 }
@@ -168,7 +170,7 @@ impl AskedEvent {
     }
 
     fn show_all(&self, entry: &TopicEntry) -> ResourceList<ShownExplanation> {
-        let all = entry.explain(&self.event, self.at);
+        let all = entry.explain(&readable(&self.event), self.at);
         all.iter().map(|each| self.show(entry, each)).collect()
     }
 }

@@ -8,6 +8,7 @@ use crate::app::cli::output::{number, plural, text};
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Word};
 use crate::app::cli::table::{Details, Field, List};
+use crate::base::human;
 use crate::model::entity_status::EntityStatus;
 
 #[derive(Subcommand, Debug)]
@@ -33,26 +34,32 @@ pub(super) struct Create {
     #[command(flatten)]
     settings: Settings,
     #[command(flatten)]
-    duplicates: Duplicates,
+    intake: Intake,
 }
 
-/// Of queues and topics.
+/// What queues have in common with Service Bus topics.
 #[derive(Args, Debug)]
-pub(super) struct Duplicates {
+pub(super) struct Intake {
     /// Drop messages whose id was sent before
     #[arg(long)]
     detect_duplicates: bool,
     /// How long ids are remembered, PT20S to P7D [default: PT10M]
     #[arg(long, value_name = "DURATION", requires = "detect_duplicates")]
     duplicate_window: Option<String>,
+    /// What all messages may have together, dead letters included [default: 1024]
+    #[arg(long, value_name = "MEGABYTES")]
+    max_size: Option<u32>,
 }
 
-impl Duplicates {
+impl Intake {
     /// Says it in the properties of a request.
     pub(super) fn add_to(&self, properties: &mut Value) {
         properties["requiresDuplicateDetection"] = self.detect_duplicates.into();
         if let Some(window) = &self.duplicate_window {
             properties["duplicateDetectionHistoryTimeWindow"] = window.as_str().into();
+        }
+        if let Some(most) = self.max_size {
+            properties["maxSizeInMegabytes"] = most.into();
         }
     }
 }
@@ -69,6 +76,9 @@ pub(super) struct Settings {
     /// How long messages live, such as P14D [default: for ever]
     #[arg(long, value_name = "DURATION")]
     time_to_live: Option<String>,
+    /// Delete it when nobody has used it for so long, PT5M or more [default: never]
+    #[arg(long, value_name = "DURATION")]
+    delete_on_idle: Option<String>,
     /// Dead-letter messages that expire, instead of dropping them
     #[arg(long)]
     dead_letter_expired: bool,
@@ -135,7 +145,7 @@ impl Run for QueuesCommand {
 impl Create {
     fn body(&self) -> Value {
         let mut properties = self.settings.properties();
-        self.duplicates.add_to(&mut properties);
+        self.intake.add_to(&mut properties);
         json!({ "properties": properties })
     }
 }
@@ -156,6 +166,10 @@ impl Settings {
         set(
             "defaultMessageTimeToLive",
             self.time_to_live.clone().map(Value::from),
+        );
+        set(
+            "autoDeleteOnIdle",
+            self.delete_on_idle.clone().map(Value::from),
         );
         set("status", self.status.map(|status| status.name().into()));
         set("forwardTo", self.forward_to.clone().map(Value::from));
@@ -192,12 +206,14 @@ const QUEUE: Details = Details(&[
     ("status", Text(STATUS)),
     ("messages", Text(ACTIVE)),
     ("dead letters", Text(DEAD_LETTERS)),
+    ("size", Of(size)),
     ("lock duration", Text("/properties/lockDuration")),
     ("max deliveries", Text("/properties/maxDeliveryCount")),
     ("time to live", Of(time_to_live)),
     ("expired messages", Of(expired)),
     ("sessions", Of(sessions)),
     ("duplicates", Of(duplicates)),
+    ("deleted when idle", Of(deleted_when_idle)),
     ("forwards to", Text("/properties/forwardTo")),
     (
         "forwards dead letters to",
@@ -212,6 +228,15 @@ pub(super) fn time_to_live(queue: &Value) -> String {
     time.replace("P10675199DT2H48M5.4775807S", "")
 }
 
+/// How long it may be idle.
+pub(super) fn deleted_when_idle(queue: &Value) -> String {
+    let limit = text(queue, "/properties/autoDeleteOnIdle");
+    match limit.is_empty() {
+        true => limit,
+        false => format!("after {limit}"),
+    }
+}
+
 pub(super) fn expired(queue: &Value) -> String {
     match queue["properties"]["deadLetteringOnMessageExpiration"] == true {
         true => "dead-lettered".to_owned(),
@@ -223,6 +248,16 @@ pub(super) fn sessions(queue: &Value) -> String {
     match queue["properties"]["requiresSession"] == true {
         true => "required".to_owned(),
         false => String::new(),
+    }
+}
+
+/// What is there, of what may be there.
+pub(super) fn size(queue: &Value) -> String {
+    let properties = &queue["properties"];
+    let bytes = human::bytes(properties["sizeInBytes"].as_u64().unwrap_or_default());
+    match properties["maxSizeInMegabytes"].as_u64() {
+        Some(most) => format!("{bytes} of {}", human::bytes(most * 1_024 * 1_024)),
+        None => bytes,
     }
 }
 
@@ -243,6 +278,7 @@ mod tests {
         json!({ "name": "jobs", "properties": {
             "status": "Active", "lockDuration": "PT1M", "maxDeliveryCount": 10, "deadLetteringOnMessageExpiration": false,
             "defaultMessageTimeToLive": "P10675199DT2H48M5.4775807S", "messageCount": 3,
+            "sizeInBytes": 2048, "maxSizeInMegabytes": 1024,
             "countDetails": { "activeMessageCount": 2, "deadLetterMessageCount": 1 } } })
     }
 
@@ -266,6 +302,7 @@ name              jobs
 status            Active
 messages          2
 dead letters      1
+size              2 KiB of 1 GiB
 lock duration     PT1M
 max deliveries    10
 expired messages  dropped

@@ -7,8 +7,8 @@ use crate::app::cli::confirm::confirm;
 use crate::app::cli::filter::name_and_value;
 use crate::app::cli::output::{number, plural, text};
 use crate::app::cli::queues::{
-    ACTIVE, COLUMNS, COUNT, DEAD_LETTERS, Duplicates, STATUS, Settings, Status, duplicates,
-    expired, sessions, time_to_live,
+    ACTIVE, COLUMNS, COUNT, DEAD_LETTERS, Intake, STATUS, Settings, Status, deleted_when_idle,
+    duplicates, expired, sessions, size, time_to_live,
 };
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Word};
@@ -38,11 +38,14 @@ pub(super) enum TopicsCommand {
         /// How long messages live at most, such as P14D [default: for ever]
         #[arg(long, value_name = "DURATION")]
         time_to_live: Option<String>,
+        /// Delete it when nobody has sent to it for so long, PT5M or more [default: never]
+        #[arg(long, value_name = "DURATION")]
+        delete_on_idle: Option<String>,
         /// Whether messages can be sent to it [default: active]
         #[arg(long)]
         status: Option<Status>,
         #[command(flatten)]
-        duplicates: Duplicates,
+        intake: Intake,
     },
     /// Show one topic
     Show { topic: String },
@@ -162,16 +165,20 @@ impl Run for TopicsCommand {
             Self::Create {
                 topic,
                 time_to_live,
+                delete_on_idle,
                 status,
-                duplicates,
+                intake,
             } => {
                 let mut properties = Map::new();
                 properties.extend(
                     time_to_live.map(|time| ("defaultMessageTimeToLive".to_owned(), time.into())),
                 );
+                properties.extend(
+                    delete_on_idle.map(|time| ("autoDeleteOnIdle".to_owned(), time.into())),
+                );
                 properties.extend(status.map(|status| ("status".to_owned(), status.name().into())));
                 let mut properties = Value::from(properties);
-                duplicates.add_to(&mut properties);
+                intake.add_to(&mut properties);
                 let body = json!({ "properties": properties });
                 let request = server.put(TOPICS).at(&topic).json(&body);
                 request.save(&format!("topic {topic}"), TOPIC).await?;
@@ -307,8 +314,10 @@ const TOPIC: Details = Details(&[
     ("name", Text("/name")),
     ("status", Text(STATUS)),
     ("subscriptions", Text(SUBSCRIPTIONS)),
+    ("size", Of(size)),
     ("time to live", Of(time_to_live)),
     ("duplicates", Of(duplicates)),
+    ("deleted when idle", Of(deleted_when_idle)),
     ("resource id", Text("/id")),
 ]);
 
@@ -322,12 +331,14 @@ const SUBSCRIPTION: Details = Details(&[
     ("status", Text(STATUS)),
     ("messages", Text(ACTIVE)),
     ("dead letters", Text(DEAD_LETTERS)),
+    ("size", Of(size)),
     ("lock duration", Text("/properties/lockDuration")),
     ("max deliveries", Text("/properties/maxDeliveryCount")),
     ("time to live", Of(time_to_live)),
     ("expired messages", Of(expired)),
     ("filter errors", Of(filter_errors)),
     ("sessions", Of(sessions)),
+    ("deleted when idle", Of(deleted_when_idle)),
     ("forwards to", Text("/properties/forwardTo")),
     (
         "forwards dead letters to",

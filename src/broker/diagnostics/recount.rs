@@ -77,7 +77,7 @@ impl Counts {
 /// A recount of the rows, and whether the counters agree.
 #[derive(Clone, Copy, Debug)]
 pub struct Verified {
-    /// Its `pending` and `dead_letters` are counted from the rows.
+    /// Its `pending`, `dead_letters` and `bytes` are counted from the rows.
     pub recount: DeliveryTotals,
     pub agrees: bool,
 }
@@ -125,7 +125,8 @@ impl Broker {
                 ends().min() <= Some(count) && Some(count) <= ends().max()
             };
             let agrees = is_within(recount.pending, |totals| totals.pending)
-                && is_within(recount.dead_letters, |totals| totals.dead_letters);
+                && is_within(recount.dead_letters, |totals| totals.dead_letters)
+                && is_within(recount.bytes, |totals| totals.bytes);
             verified = Verified { recount, agrees };
             if agrees {
                 break;

@@ -228,6 +228,7 @@ mod tests {
             namespace: None,
             subscriptions: Default::default(),
             ruled_queues: Vec::new(),
+            measured: Arc::default(),
             rules: Default::default(),
         };
         (Arc::new(entry), Arc::new(subscription))

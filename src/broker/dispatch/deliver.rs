@@ -393,7 +393,7 @@ impl Broker {
             let settlement = settle(delivery, &attempt, policy, scale, jitter);
             let settlement = settlement.for_destination(&definition.dead_letter);
             SettlementRecord {
-                counted_for: Some((batch.subscription.id, delivery.published_at)),
+                counted_for: Some((batch.subscription.id, delivery.published_at, None)),
                 attempt: Some(Arc::new(attempt)),
                 ..SettlementRecord::of(delivery, settlement)
             }
@@ -452,7 +452,7 @@ impl Broker {
                 let completes = is_success && !on_the_wire.contains(&delivery.id);
                 SettlementRecord {
                     delivery: delivery.id,
-                    counted_for: Some((id, delivery.published_at)),
+                    counted_for: Some((id, delivery.published_at, None)),
                     attempts: delivery.attempts + 1,
                     attempt: None,
                     late: Some(late),

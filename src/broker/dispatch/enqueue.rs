@@ -42,7 +42,7 @@ impl NotEnqueued {
         match self {
             Self::Missing(_) => Outcome::NotFound,
             Self::Refused(PublishError::SendDisabled(_)) => Outcome::Disabled,
-            Self::Refused(PublishError::DiskLow) => Outcome::Full,
+            Self::Refused(PublishError::DiskLow | PublishError::QuotaExceeded(..)) => Outcome::Full,
             Self::Refused(
                 PublishError::Stopping
                 | PublishError::BuiltIn(_)
@@ -86,10 +86,10 @@ impl Broker {
         let Some(entity) = self.service_bus_entity(destination)? else {
             unreachable!("it has {to:?}");
         };
-        self.lets_send(&entity)?;
         let events = delivery_request.events.iter();
         let messages = events.map(|event| message(to, delivery_request, event));
         let messages = messages.collect::<Result<Vec<_>, _>>()?;
+        self.lets_send(&entity, &messages)?;
         let lacks_session = |queue: &Arc<_>| {
             let mut sessions = messages.iter().map(|message| session_at(queue, message));
             sessions.any(|session| session == Some(None))

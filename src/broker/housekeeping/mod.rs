@@ -3,6 +3,7 @@
 pub(super) mod alerts;
 pub(super) mod backup;
 pub(super) mod export;
+pub(super) mod idle;
 pub(super) mod retention;
 
 use std::time::Duration;
@@ -30,6 +31,9 @@ impl Broker {
             self.expire_handshakes().await;
             self.store_rejections().await;
             self.publish_notices().await;
+            if let Err(error) = self.delete_idle().await {
+                tracing::warn!(%error, "what is idle could not be deleted; that will be tried again");
+            }
             if round.is_multiple_of(ROUNDS_PER_SWEEP)
                 && let Err(error) = self.sweep().await
             {
@@ -44,12 +48,16 @@ impl Broker {
         if let Err(error) = self.store_key_uses().await {
             tracing::warn!(%error, "the last uses of access keys could not be stored");
         }
+        if let Err(error) = self.store_uses().await {
+            tracing::warn!(%error, "the last uses of queues could not be stored");
+        }
     }
 
     /// One sweep of the store. Simulations call it themselves.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let now = self.clock().now();
         self.store_key_uses().await?;
+        self.store_uses().await?;
         self.note_deleted(); // some may have come in the moment of the deletion
         self.end_exhausted().await?;
         self.store().accounts.delete_expired_sessions(now).await?;

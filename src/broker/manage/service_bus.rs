@@ -237,6 +237,7 @@ impl Broker {
         if found.is_none() {
             check_room(&entry)?;
         }
+        self.note_use(&current);
         let change = RegistryChange::PutRule {
             of: current.id,
             rule: Rule {
@@ -263,6 +264,7 @@ impl Broker {
             return Ok(false);
         };
         let target = Target::rule(&entry.topic.name, &current.name, &found.name);
+        self.note_use(&current);
         let change = RegistryChange::DeleteRule {
             of: current.id,
             name: found.name.clone(),

@@ -11,6 +11,7 @@ use crate::model::rule::RuleFilter;
 use crate::store::views::ReadBack;
 use crate::wire::filter_trial::TrialRequest;
 use crate::wire::service_bus::copy::SentMessage;
+use crate::wire::service_bus::readable::readable;
 
 /// Events that one query reads.
 const BATCH_EVENTS: usize = 500;
@@ -29,7 +30,7 @@ impl Broker {
     ) -> Result<(TrialFindings, bool), ManageError> {
         let current = current_filter(topic, request)?;
         let mut trial = FilterTrial::new(request.filter.clone(), current);
-        let add = |stored: &StoredEvent| trial.add(stored, &topic.view(&stored.event));
+        let add = |stored: &StoredEvent| trial.add(stored, &topic.view(&readable(&stored.event)));
         let is_complete = self.each_newest(topic, request.last, within, add).await?;
         Ok((trial.findings(), is_complete))
     }

@@ -18,6 +18,7 @@ use crate::store::{
     StoreError,
 };
 use crate::wire::service_bus::message;
+use crate::wire::service_bus::readable::readable;
 
 /// A message to send.
 #[derive(Clone, Debug)]
@@ -35,6 +36,20 @@ pub(in crate::broker) fn session_at(
 ) -> Option<Option<String>> {
     let session = || message::session(event);
     subscription.has_sessions().then(session)
+}
+
+/// Who gets an event by its filter. Of a message that is what can be read of it.
+pub(in crate::broker) fn targets(
+    topic: &TopicEntry,
+    event: &Event,
+    now: Timestamp,
+) -> Vec<SubscriptionId> {
+    // A queue whose messages nobody else gets has no filters to be asked.
+    let is_asked = topic.subscriptions.size() > topic.measured.len();
+    match is_asked && message::is_message(event) {
+        true => topic.fan_out(&readable(event), now),
+        false => topic.fan_out(event, now),
+    }
 }
 
 /// What queues that ask something get of the events of a request.
@@ -146,7 +161,7 @@ impl Broker {
         topic: &TopicEntry,
         messages: Vec<NewMessage>,
     ) -> Result<AppendRequest, PublishError> {
-        self.may_publish(topic)?;
+        self.may_publish(topic, messages.iter().map(|each| &each.event))?;
         let now = self.clock().now();
         let scheduled = messages.iter().enumerate().filter_map(|(place, each)| {
             let at = each.scheduled_at.filter(|at| *at > now)?;

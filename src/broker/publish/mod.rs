@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::publish::messages::TakenIn;
+use crate::broker::publish::messages::{TakenIn, targets};
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::event::{Event, EventKey};
 use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX};
@@ -80,6 +80,10 @@ pub enum PublishError {
     #[error("the status of {0} does not allow sending to it")]
     SendDisabled(TopicName),
     #[error(
+        "{0} is full: its messages would have more than {megabytes} MiB; receive some, or raise maxSizeInMegabytes", megabytes = .1 / (1_024 * 1_024)
+    )]
+    QuotaExceeded(TopicName, u64),
+    #[error(
         "the rules of the topic's subscriptions make more than {RULE_COPIES_MAX} copies of what is sent at once, or \
          more than {} MiB; send fewer messages at once", RULE_COPIES_BYTES_MAX / (1_024 * 1_024)
     )]
@@ -100,7 +104,7 @@ impl Broker {
         events: Vec<Event>,
         request: Option<RequestMark>,
     ) -> Result<Vec<EventKey>, PublishError> {
-        self.may_publish(topic)?;
+        self.may_publish(topic, &events)?;
         let accepted = self.matched(topic, events, None, BTreeMap::new()).await?;
         let accepted = AppendRequest {
             request,
@@ -116,7 +120,7 @@ impl Broker {
         topic: &Arc<TopicEntry>,
         events: Vec<Event>,
     ) -> Result<Vec<EventKey>, PublishError> {
-        self.may_publish(topic)?;
+        self.may_publish(topic, &events)?;
         let published = AuditAction::PublishEvents {
             events: count(&events),
         };
@@ -140,7 +144,7 @@ impl Broker {
         events: Vec<Event>,
         request: Option<RequestMark>,
     ) -> Result<Vec<EventKey>, PublishError> {
-        self.may_publish(topic)?;
+        self.may_publish(topic, &events)?;
         let name = &topic.topic.name;
         let target = subscription.map_or_else(
             || Target::topic(name),
@@ -160,18 +164,26 @@ impl Broker {
         Ok(self.append(topic, accepted).await?)
     }
 
-    fn may_publish(&self, topic: &TopicEntry) -> Result<(), PublishError> {
+    fn may_publish<'a>(
+        &self,
+        topic: &TopicEntry,
+        events: impl IntoIterator<Item = &'a Event>,
+    ) -> Result<(), PublishError> {
         if self.is_stopping() {
             return Err(PublishError::Stopping);
         }
         if topic.topic.is_built_in() {
             return Err(PublishError::BuiltIn(topic.topic.name.clone()));
         }
-        self.lets_send(topic)
+        self.lets_send(topic, events)
     }
 
     /// Whether there is room, and the status of the queue or the topic allows sending to it.
-    pub(super) fn lets_send(&self, topic: &TopicEntry) -> Result<(), PublishError> {
+    pub(super) fn lets_send<'a>(
+        &self,
+        topic: &TopicEntry,
+        events: impl IntoIterator<Item = &'a Event>,
+    ) -> Result<(), PublishError> {
         if self.disk_is_low() {
             return Err(PublishError::DiskLow);
         }
@@ -181,7 +193,31 @@ impl Broker {
         if !status.lets_send() {
             return Err(PublishError::SendDisabled(topic.topic.name.clone()));
         }
-        Ok(())
+        self.has_room(topic, events)
+    }
+
+    /// Whether the queue or the topic has room for these messages. What is being stored at the same moment is not counted
+    /// yet, so senders at once may fill it a little more.
+    pub(super) fn has_room<'a>(
+        &self,
+        topic: &TopicEntry,
+        events: impl IntoIterator<Item = &'a Event>,
+    ) -> Result<(), PublishError> {
+        // Not asked for topics of events.
+        let most = (!topic.measured.is_empty()).then(|| topic.bytes_max());
+        let Some(most) = most.flatten() else {
+            return Ok(());
+        };
+        let new = events.into_iter().map(|each| u64::from(each.data_bytes()));
+        match new.sum::<u64>() + self.queue_bytes(&topic.measured) <= most {
+            true => Ok(()),
+            false => Err(PublishError::QuotaExceeded(topic.topic.name.clone(), most)),
+        }
+    }
+
+    /// Bytes of the messages, dead letters among them, of these queues and subscriptions of messages together.
+    pub fn queue_bytes(&self, queues: &[SubscriptionId]) -> u64 {
+        self.store().ledger.queue_bytes(queues)
     }
 
     /// Matches events, some of which are scheduled, with the subscriptions of `topic`, or has them all go to `only` one.
@@ -222,13 +258,13 @@ impl Broker {
         request.events.reserve_exact(events.len());
         let (mut deliveries, mut evaluated) = (0, 0);
         for event in events {
-            let targets = match only {
-                None => topic.fan_out(&event, request.received_at),
+            let to = match only {
+                None => targets(topic, &event, request.received_at),
                 Some(only) => vec![only],
             };
-            deliveries += targets.len();
+            deliveries += to.len();
             evaluated += topic.subscriptions.size();
-            request.push(event, targets);
+            request.push(event, to);
             if deliveries > self.shared.change_deliveries_max {
                 request.defer_deliveries();
             }
@@ -302,6 +338,7 @@ impl Broker {
     fn announce(&self, topic: &TopicEntry, arrival: &Arrival) {
         let targets = &arrival.targets;
         self.meters().matched(topic, targets, arrival.unmatched);
+        self.note_sent(topic);
         self.announce_arrivals(targets);
         for queue in &topic.ruled_queues {
             self.note_forwarding(queue);
@@ -323,6 +360,7 @@ fn empty(topic: &TopicEntry, now: Timestamp) -> AppendRequest {
         scheduled: BTreeMap::new(),
         sent: BTreeMap::new(),
         forwarded: None,
+        measured: Arc::clone(&topic.measured),
         intake: None,
         request: None,
         audit: None,

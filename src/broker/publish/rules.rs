@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::publish::messages::targets;
 use crate::broker::publish::{EVALUATED_AT_ONCE_MAX, PublishError, empty};
 use crate::model::event::Event;
 use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX};
@@ -131,12 +132,12 @@ impl Broker {
             matched.unevaluated.insert(place, problem.clone());
             matched.push_copy(event.clone(), *of, None)?;
         }
-        let mut targets = topic.fan_out(&event, now);
+        let mut to = targets(topic, &event, now);
         let unchanged = copies.unchanged.iter();
-        targets.extend(unchanged.filter(|of| takers.contains_key(*of)));
+        to.extend(unchanged.filter(|of| takers.contains_key(*of)));
         // What nobody gets as it was sent has become something else, or nobody gets it at all.
-        if !targets.is_empty() || matched.events.len() == before {
-            matched.push(event, targets, due_at)?;
+        if !to.is_empty() || matched.events.len() == before {
+            matched.push(event, to, due_at)?;
         }
         Ok(())
     }

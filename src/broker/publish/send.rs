@@ -9,6 +9,7 @@ use crate::model::event::EventKey;
 use crate::model::explanation::Explanation;
 use crate::store::{Sent, StoreError};
 use crate::wire::explanation::why_not;
+use crate::wire::service_bus::readable::readable;
 
 /// Why a stored event is not delivered. Nothing is changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +58,8 @@ impl Broker {
             .find(|each| each.name.as_str().eq_ignore_ascii_case(name))
             .ok_or_else(missing)?;
         let now = self.clock().now();
-        let view = topic.view(&event.stored.event);
+        let readable = readable(&event.stored.event);
+        let view = topic.view(&readable);
         if let Some(reason) = why_not(&Explanation::new(topic, subscription, &view, now)) {
             return Err(SendError::Unmatched(name.to_owned(), key, reason));
         }
@@ -67,12 +69,14 @@ impl Broker {
             return Err(SendError::Unmatched(name.to_owned(), key, reason));
         }
         let id = subscription.id;
+        let is_measured = topic.measured.binary_search(&id).is_ok();
+        let bytes = is_measured.then(|| event.stored.event.data_bytes());
         let target = Target::subscription(&topic.topic.name, &subscription.name);
         let audit = by.did(AuditAction::SendEvent { event: key.0 }, target);
         let sent = self
             .store()
             .ledger
-            .send(key, id, session.flatten(), audit, now);
+            .send(key, id, (session.flatten(), bytes), audit, now);
         match sent.await? {
             Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
             Sent::TooEarly => Err(SendError::TooEarly(key)),

@@ -103,6 +103,7 @@ impl Broker {
         let registry = self.registry();
         let found = registry.subscription(request.of.subscription);
         let (topic, subscription) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
+        self.note_use(subscription);
         let mode = subscription.definition.destination.delivery_mode();
         match (request.of.queue, mode) {
             (SubQueue::DeadLetters, DeliveryMode::Push | DeliveryMode::Queue) => {
@@ -260,6 +261,7 @@ impl Broker {
         from: DeliveryId,
         limit: usize,
     ) -> Result<Vec<Peeked>, StoreError> {
+        self.note_use_of(of.subscription);
         let request = PeekRequest {
             of,
             from,
@@ -387,6 +389,7 @@ impl Broker {
 
     /// Counts a settled lock, and wakes those who wait for what became available.
     fn on_lock_settled(&self, of: QueueRef, end: LockEnd) {
+        self.note_use_of(of.subscription);
         match (end, of.queue) {
             (LockEnd::Settled(Settlement::Retry { at }), _) if at != NEVER => {
                 self.shared.arrivals.announce_all(of);
@@ -439,6 +442,11 @@ impl Broker {
             Some((topic, each)) => Target::subscription(&topic.topic.name, &each.name),
             None => topic.map_or_else(Target::appliance, |topic| Target::topic(&topic.topic.name)),
         }
+    }
+
+    /// Whether receivers wait for messages of a queue, or dead letters.
+    pub(super) fn has_receivers(&self, queue: SubscriptionId) -> bool {
+        self.shared.arrivals.has_receivers(queue)
     }
 
     /// Wakes receivers of pull subscriptions. A subscription is listed once for each event that it gets.
@@ -547,6 +555,11 @@ impl Arrivals {
             awaited,
             notify: Arc::clone(&here.notify),
         })
+    }
+
+    fn has_receivers(&self, queue: SubscriptionId) -> bool {
+        let waiting = self.waiting.lock().unwrap();
+        waiting.keys().any(|each| each.subscription() == queue)
     }
 
     /// Wakes one receiver for each of `count` deliveries.

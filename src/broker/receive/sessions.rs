@@ -49,6 +49,7 @@ impl Broker {
         let (registry, now) = (self.registry(), self.clock().now());
         let found = registry.subscription(queue.id);
         let (_, queue) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
+        self.note_use(queue);
         if *which == SessionSelection::Next && !queue.may_deliver() {
             return Ok(Err(SessionError::NoneFree));
         }
@@ -82,6 +83,7 @@ impl Broker {
     ) -> Result<SessionAnswer, ReceiveError> {
         let is_end = matches!(change, SessionChange::Release | SessionChange::Abandon);
         let (of, now) = (QueueRef::pending(held.of), self.clock().now());
+        self.note_use_of(held.of);
         let changed = self.store().ledger.change_session(held, change, now);
         let changed = changed.await?;
         if is_end {

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::publish::messages::session_at;
+use crate::broker::publish::messages::{session_at, targets};
 use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
@@ -451,22 +451,20 @@ fn publish_anew(
     if to.is_service_bus() {
         return Err(NotResubmitted::ServiceBusTopic);
     }
-    let targets = to.fan_out(&event, now);
+    let targets = targets(to, &event, now);
     if targets.is_empty() {
         return Err(NotResubmitted::Unmatched);
     }
     let queue = to.queue().filter(|queue| targets.contains(&queue.id));
-    let session = queue.and_then(|queue| Some((queue.id, session_at(queue, &event)?)));
-    let session = match session {
-        Some((_, None)) => return Err(NotResubmitted::SessionIdMissing),
-        Some((queue, Some(name))) => Some((queue, name)),
-        None => None,
+    let queue = match queue.map(|queue| (queue.id, session_at(queue, &event))) {
+        Some((_, Some(None))) => return Err(NotResubmitted::SessionIdMissing),
+        found => found.map(|(queue, session)| (queue, session.flatten())),
     };
     Ok(Step::Store(Box::new(ResubmitTarget::Topic {
         topic: to.topic.id,
         event,
         targets,
-        session,
+        queue,
     })))
 }
 

@@ -34,7 +34,7 @@ use crate::store::engine::queue::{self, Lane, queue};
 use crate::store::engine::upkeep::EngineStatus;
 use crate::store::engine::write_times::{Longest, WriteTimes};
 use crate::store::error::{ChangeError, StoreError};
-use crate::store::ledger::counters::Counts;
+use crate::store::ledger::counters::{Counts, QueueBytes};
 use crate::store::ledger::ids::Ids;
 use crate::store::ledger::request_marks::RequestMarks;
 use crate::store::sql::Sql;
@@ -103,6 +103,7 @@ pub(in crate::store) struct Db {
     backend: Backend,
     /// Notified of every commit.
     commits: watch::Sender<()>,
+    queue_bytes: QueueBytes,
 }
 
 #[derive(Clone)]
@@ -136,6 +137,7 @@ pub(in crate::store) struct WriteTx {
     counts: RefCell<Counts>,
     marks: RefCell<RequestMarks>,
     ids: Ids,
+    queue_bytes: QueueBytes,
 }
 
 impl Deref for WriteTx {
@@ -221,6 +223,7 @@ impl Db {
         });
         let since = clock.now() - REQUEST_ID_WINDOW;
         let writer_connection = WriterConnection::new(open_writer(path)?, since);
+        let queue_bytes = writer_connection.queue_bytes().clone();
         let connection = writer_connection.connection();
         connection.busy_timeout(LOCK_TOLD_AFTER)?;
         connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_LAST_RESORT)?;
@@ -271,14 +274,17 @@ impl Db {
                 threads,
             },
             commits,
+            queue_bytes,
         })
     }
 
     /// A handle that runs everything on the caller's thread.
     pub(in crate::store) fn inline(database: InlineDatabase) -> Self {
+        let queue_bytes = database.writer_connection().queue_bytes().clone();
         Self {
             backend: Backend::Inline(database),
             commits: watch::Sender::new(()),
+            queue_bytes,
         }
     }
 
@@ -356,6 +362,11 @@ impl Db {
             log.to_truncate.store(true, Ordering::Relaxed);
         }
         self.write_in_group(|_| Ok(())).await
+    }
+
+    /// What lies in the queues.
+    pub(in crate::store) fn queue_bytes(&self) -> &QueueBytes {
+        &self.queue_bytes
     }
 
     /// Lets somebody hold one snapshot for long; `None` for a store in memory, which has no log.
@@ -470,6 +481,7 @@ impl WriterConnection {
                 counts: RefCell::default(),
                 marks: RefCell::default(),
                 ids: Ids::default(),
+                queue_bytes: QueueBytes::default(),
             },
             write_times: Arc::default(),
             locked_out: Arc::default(),
@@ -482,6 +494,11 @@ impl WriterConnection {
     pub(super) fn load(&self, since: Timestamp) {
         self.tx.ids.forget();
         self.tx.marks().load(&self.tx, since);
+        self.tx.queue_bytes.load(&self.tx);
+    }
+
+    pub(in crate::store) fn queue_bytes(&self) -> &QueueBytes {
+        &self.tx.queue_bytes
     }
 
     pub(in crate::store) fn connection(&self) -> &Connection {
@@ -608,9 +625,11 @@ fn run_group(
         }
     }
     let stopwatch = Stopwatch::begin();
-    tx.counts.take().write(tx)?;
+    let counts = tx.counts.take();
+    counts.write(tx)?;
     tx.marks().write(tx)?;
     group.commit()?;
+    tx.queue_bytes.add(&counts);
     write_times.committed(stopwatch.took());
     Ok(())
 }

@@ -23,7 +23,7 @@ use crate::store::ledger::forward::{self, ForwardMark};
 use crate::store::ledger::notices::{self, NoticeMark};
 use crate::store::ledger::request_marks::RequestMark;
 use crate::store::ledger::sessions;
-use crate::store::ledger::settle::{SettlementRecord, settle};
+use crate::store::ledger::settle::{CountedFor, SettlementRecord, settle};
 use crate::store::row;
 use crate::store::sql::Sql;
 
@@ -44,6 +44,9 @@ pub struct AppendRequest {
     pub sent: BTreeMap<usize, (String, bool)>,
     /// What their deliveries keep, if queues have forwarded them.
     pub forwarded: Option<Box<ForwardMark>>,
+    /// The subscriptions, in the order of their ids, whose deliveries are counted with the bytes of the messages that they
+    /// are.
+    pub measured: Arc<[SubscriptionId]>,
     /// What the queues ask that the events go into, if they ask anything.
     pub intake: Option<Arc<QueueIntake>>,
     /// Identifies the publish request, if the client gave it an id.
@@ -148,7 +151,7 @@ impl AppendRequest {
         let targets = match &mut self.fan_out {
             None => targets,
             Some(later) => {
-                later.push(&targets);
+                later.push(&targets, event.data_bytes());
                 Vec::new()
             }
         };
@@ -167,9 +170,9 @@ impl AppendRequest {
     pub fn defer_deliveries(&mut self) {
         let is_looked_at = self.intake.is_some() || self.forwarded.is_some();
         if self.fan_out.is_none() && self.scheduled.is_empty() && !is_looked_at {
-            let mut fan_out = FanOut::default();
-            for (_, targets) in &mut self.events {
-                fan_out.push(&std::mem::take(targets));
+            let mut fan_out = FanOut::measuring(Arc::clone(&self.measured));
+            for (event, targets) in &mut self.events {
+                fan_out.push(&std::mem::take(targets), event.data_bytes());
             }
             self.fan_out = Some(fan_out);
         }
@@ -285,14 +288,21 @@ pub(in crate::store) fn append(
         let due_at = scheduled.unwrap_or(received_at);
         for subscription in targets {
             let session = intake.and_then(|intake| intake.session(subscription, place));
-            let id = insert_delivery(tx, key, subscription, due_at, session.flatten(), None)?;
+            let is_measured = request.measured.binary_search(&subscription).is_ok();
+            let bytes = is_measured.then(|| event.event.data_bytes());
+            let about = About {
+                session: session.flatten(),
+                bytes,
+                resubmission_of: None,
+            };
+            let id = insert_delivery(tx, key, subscription, due_at, about)?;
             stored.numbers.extend(current.number(tx, Some(id))?);
             if let Some(mark) = &request.forwarded {
                 forward::mark(tx, id, mark)?;
             }
             let ended = intake.and_then(|intake| intake.ended(subscription, place));
             if let (Some(intake), Some(reason)) = (intake, ended) {
-                let known = (subscription, due_at);
+                let known = (subscription, due_at, bytes);
                 let problem = intake.unevaluated.get(&place);
                 end_at_once(tx, id, known, (reason, problem), received_at)?;
             }
@@ -318,12 +328,13 @@ pub(in crate::store) fn append(
     Ok(Some(stored))
 }
 
+/// Without spaces among its values, because the cache of statements copies the text whenever it runs. Likewise the next.
 const INSERT_EVENT: &str = "INSERT INTO event (id, topic_id, received_at, event_id, event_type, source, \
      subject, event_time, data_version, attributes, data, matched) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+     VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)";
 const NUMBER: &str = "UPDATE delivery SET first_number = ?2 WHERE id = ?1";
 const INSERT_DELIVERY: &str = "INSERT INTO delivery (id, event_id, subscription_id, next_attempt_at, \
-     published_at, resubmission_of, session) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)";
+     published_at, resubmission_of, session, bytes) VALUES (?1,?2,?3,?4,?4,?5,?6,?7)";
 
 pub(super) fn insert_event(
     tx: &WriteTx,
@@ -357,7 +368,7 @@ pub(super) fn insert_event(
 pub(super) fn end_at_once(
     tx: &WriteTx,
     delivery: DeliveryId,
-    counted_for: (SubscriptionId, Timestamp),
+    counted_for: CountedFor,
     (reason, problem): (DeadLetterReason, Option<&String>),
     now: Timestamp,
 ) -> Result<(), StoreError> {
@@ -377,17 +388,31 @@ pub(super) fn end_at_once(
     Ok(())
 }
 
-/// Adds a delivery that is due at `at`, when its time to live begins, perhaps to a message session.
+/// What some new deliveries have that others do not.
+#[derive(Clone, Copy, Default)]
+pub(super) struct About<'a> {
+    /// The message session that it belongs to.
+    pub(super) session: Option<&'a str>,
+    /// Of the message that it is.
+    pub(super) bytes: Option<u32>,
+    pub(super) resubmission_of: Option<DeliveryId>,
+}
+
+/// Adds a delivery that is due at `at`, when its time to live begins.
 pub(super) fn insert_delivery(
     tx: &WriteTx,
     event: EventKey,
     subscription: SubscriptionId,
     at: Timestamp,
-    session: Option<&str>,
-    resubmission_of: Option<DeliveryId>,
+    about: About<'_>,
 ) -> rusqlite::Result<DeliveryId> {
+    let About {
+        session,
+        bytes,
+        resubmission_of,
+    } = about;
     let id = tx.ids().next_delivery(tx)?;
-    let values = params![id, event, subscription, at, resubmission_of, session];
+    let values = params![id, event, subscription, at, resubmission_of, session, bytes];
     tx.run(INSERT_DELIVERY, values)?;
     if let Some(session) = session {
         sessions::join(tx, subscription, session, at)?;
@@ -397,6 +422,7 @@ pub(super) fn insert_delivery(
         subscription,
         published_at: at,
         last_attempt_at: None,
+        bytes,
         old: None,
         new: Some(Version::pending(0)),
     });

@@ -5,8 +5,8 @@
 //! changes of a group are added up in memory and written once, right before its commit: a few rows, however many
 //! events the group has.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -86,6 +86,8 @@ pub(in crate::store) struct Counts {
 enum Key {
     /// Of a subscription.
     Total(i64),
+    /// Of the total of a queue, in whose row it stands: bytes of its messages. It has one count, and events have none.
+    Bytes(i64),
     /// Of a subscription, from this minute.
     Rollup(i64, i64),
     /// Of a roll-up, in whose row it stands: how many came up to this bound of [`LATENCY_BOUNDS_MS`]. It has one count.
@@ -111,6 +113,46 @@ const COUNTS: usize = 6;
 /// The counts of the row of a roll-up: the latencies stand behind the others.
 const LATENCIES: usize = ATTEMPTS + 1;
 const ROLLUP_COLUMNS: usize = LATENCIES + LATENCY_BOUNDS_MS.len();
+
+/// Bytes of the messages in each queue, as the last commit has left them: in memory, since whoever sends asks. Clones
+/// share them.
+#[derive(Clone, Debug, Default)]
+pub(in crate::store) struct QueueBytes(Arc<Mutex<HashMap<i64, i64>>>);
+
+impl QueueBytes {
+    /// Reads what is stored.
+    pub(in crate::store) fn load(&self, tx: &Connection) {
+        let stored = "SELECT subscription_id, bytes FROM subscription_total WHERE bytes <> 0";
+        match tx.all(stored, [], |row| Ok((row.get(0)?, row.get(1)?))) {
+            Ok(stored) => *self.0.lock().unwrap() = stored.into_iter().collect(),
+            Err(error) => {
+                tracing::error!(%error, "queues count as empty, so they may grow beyond their sizes")
+            }
+        }
+    }
+
+    /// Adds what was counted and committed.
+    pub(in crate::store) fn add(&self, counts: &Counts) {
+        let bytes = Key::Bytes(i64::MIN)..=Key::Bytes(i64::MAX);
+        let mut changed = counts.rows.range(bytes).peekable();
+        if changed.peek().is_none() {
+            return; // as with nearly every group
+        }
+        let mut queues = self.0.lock().unwrap();
+        for (key, [bytes, ..]) in changed {
+            if let Key::Bytes(of) = key {
+                *queues.entry(*of).or_default() += bytes;
+            }
+        }
+    }
+
+    /// Of these together.
+    pub(super) fn of(&self, queues: &[SubscriptionId]) -> u64 {
+        let bytes = self.0.lock().unwrap();
+        let sum = queues.iter().filter_map(|id| bytes.get(&id.0)).sum::<i64>();
+        sum.max(0).unsigned_abs()
+    }
+}
 
 /// New dead letters.
 #[derive(Clone, Copy, Debug)]
@@ -168,9 +210,13 @@ impl Counts {
     fn queue(&mut self, row: &DeliveryChange, version: &Version, by: i64) {
         let total = Key::Total(row.subscription.0);
         match version.state {
-            DeliveryState::Pending => self.count(total, PENDING, by),
+            DeliveryState::Pending => {
+                self.count(total, PENDING, by);
+                self.bytes(row, by);
+            }
             DeliveryState::DeadLettered => {
                 self.count(total, DEAD_LETTERS, by);
+                self.bytes(row, by);
                 let ended_at = version.ended_at.map_or(0, Timestamp::as_ms);
                 let day = start_of(ended_at, DAY_MS);
                 if let Some(reason) = version.reason {
@@ -181,6 +227,12 @@ impl Counts {
             | DeliveryState::Dropped
             | DeliveryState::Resubmitted
             | DeliveryState::Removed => (),
+        }
+    }
+
+    fn bytes(&mut self, row: &DeliveryChange, by: i64) {
+        if let Some(bytes) = row.bytes {
+            self.count(Key::Bytes(row.subscription.0), 0, by * i64::from(bytes));
         }
     }
 
@@ -244,7 +296,7 @@ impl Counts {
     }
 
     /// Writes the counts, in the open transaction.
-    pub(in crate::store) fn write(self, tx: &Connection) -> rusqlite::Result<()> {
+    pub(in crate::store) fn write(&self, tx: &Connection) -> rusqlite::Result<()> {
         for (key, counts) in &self.rows {
             self.write_row(tx, *key, *counts)?;
         }
@@ -259,7 +311,7 @@ impl Counts {
                  dead_letters = dead_letters + ?3, last_at = ?5, last_delivery_id = ?6",
             is_subscribed()
         );
-        for ((subscription, reason), added) in self.dead_lettered {
+        for ((subscription, reason), added) in &self.dead_lettered {
             let (first, last) = (added.first_at, added.last_at);
             let last_id = added.last_delivery;
             tx.run(
@@ -274,6 +326,8 @@ impl Counts {
         let [first, second, third, fourth, fifth, sixth] = counts;
         match key {
             Key::Total(of) => tx.run(ADD_TOTAL, [of, first, second, third, fourth, fifth, sixth]),
+            // Behind all totals, so its row is there.
+            Key::Bytes(of) => tx.run(ADD_BYTES, [of, first]),
             Key::Rollup(of, start_at) => {
                 let key = [of, start_at].into_iter();
                 let row = key.chain(self.rollup(of, start_at, counts));
@@ -343,6 +397,8 @@ const ADD_TOTAL: &str = "INSERT INTO subscription_total \
      ON CONFLICT DO UPDATE SET matched = matched + ?2, delivered = delivered + ?3, \
      dead_lettered = dead_lettered + ?4, dropped = dropped + ?5, pending = pending + ?6, \
      dead_letters = dead_letters + ?7";
+const ADD_BYTES: &str =
+    "UPDATE subscription_total SET bytes = bytes + ?2 WHERE subscription_id = ?1";
 /// Without spaces, because the cache of statements copies the text whenever it runs.
 static ADD_ROLLUP: LazyLock<String> = LazyLock::new(|| {
     let values: String = (3..3 + ROLLUP_COLUMNS)
@@ -370,6 +426,8 @@ pub(in crate::store) struct DeliveryChange {
     pub(in crate::store) subscription: SubscriptionId,
     pub(in crate::store) published_at: Timestamp,
     pub(in crate::store) last_attempt_at: Option<Timestamp>,
+    /// Of a message; they stay what they are.
+    pub(in crate::store) bytes: Option<u32>,
     /// `None` for a new one.
     pub(in crate::store) old: Option<Version>,
     /// `None` for a deleted one.
@@ -414,12 +472,13 @@ pub(in crate::store) fn counted<T, E: From<StoreError>>(
     let done = change()?;
     let after = look(tx, id)?;
     let either = after.as_ref().or(before.as_ref());
-    if let Some((subscription, published_at, last_attempt_at, _)) = either {
+    if let Some((subscription, published_at, last_attempt_at, bytes, _)) = either {
         tx.counts().delivery(&DeliveryChange {
             id,
             subscription: *subscription,
             published_at: *published_at,
             last_attempt_at: *last_attempt_at,
+            bytes: *bytes,
             old: before.map(|(.., version)| version),
             new: after.map(|(.., version)| version),
         });
@@ -427,11 +486,17 @@ pub(in crate::store) fn counted<T, E: From<StoreError>>(
     Ok(done)
 }
 
-type Looked = (SubscriptionId, Timestamp, Option<Timestamp>, Version);
+type Looked = (
+    SubscriptionId,
+    Timestamp,
+    Option<Timestamp>,
+    Option<u32>,
+    Version,
+);
 
 fn look(tx: &Connection, id: DeliveryId) -> Result<Option<Looked>, StoreError> {
     let look = "SELECT subscription_id, published_at, last_attempt_at, state, attempts, ended_at, \
-         dead_letter_reason FROM delivery WHERE id = ?1";
+         dead_letter_reason, bytes FROM delivery WHERE id = ?1";
     tx.first(look, [id], |row| {
         let state = row.get(3)?;
         let is_dead_letter = state == DeliveryState::DeadLettered;
@@ -441,7 +506,7 @@ fn look(tx: &Connection, id: DeliveryId) -> Result<Option<Looked>, StoreError> {
             ended_at: row.get(5)?,
             reason: is_dead_letter.then(|| row.get(6)).transpose()?,
         };
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, version))
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(7)?, version))
     })
 }
 /// Brings what is counted of queues in line with the deliveries there are, of which some were lost. What happened
@@ -451,14 +516,17 @@ pub(in crate::store) fn mend(tx: &Connection) -> Result<(), StoreError> {
         "INSERT INTO subscription_total
             SELECT subscription_id, 0, 0, count(*) FILTER (WHERE state = 'Delivered'),
                 count(*) FILTER (WHERE state IN ('DeadLettered', 'Resubmitted', 'Removed')),
-                count(*) FILTER (WHERE state = 'Dropped'), 0
+                count(*) FILTER (WHERE state = 'Dropped'), 0, 0
             FROM delivery WHERE subscription_id NOT IN (SELECT subscription_id FROM subscription_total)
             GROUP BY subscription_id;
          UPDATE subscription_total SET
             pending = (SELECT count(*) FROM delivery
                 WHERE subscription_id = subscription_total.subscription_id AND state = 'Pending'),
             dead_letters = (SELECT count(*) FROM delivery
-                WHERE subscription_id = subscription_total.subscription_id AND state = 'DeadLettered');
+                WHERE subscription_id = subscription_total.subscription_id AND state = 'DeadLettered'),
+            bytes = (SELECT coalesce(sum(bytes), 0) FROM delivery
+                WHERE subscription_id = subscription_total.subscription_id
+                AND (state = 'Pending' OR state = 'DeadLettered'));
          UPDATE subscription_total SET matched = pending + delivered + dead_lettered + dropped;
          DELETE FROM dead_letter_total;
          INSERT INTO dead_letter_total

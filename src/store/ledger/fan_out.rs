@@ -6,6 +6,7 @@
 //! every delivery would write a page of its own.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
@@ -15,16 +16,20 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
-use crate::store::ledger::append::insert_delivery;
+use crate::store::ledger::append::{About, insert_delivery};
 use crate::store::row::unreadable;
 use crate::store::sql::Sql;
 
 /// Who gets the events of a request.
 ///
 /// Subscriptions are written as bits, and equal sets of them once: the most that there can be, 5,000 events for any
-/// of 500 subscriptions, takes 340 KB, and 24 KB if all of them go to the same ones.
+/// of 500 subscriptions, takes 340 KB, and 24 KB if all of them go to the same ones; 24 KB more if they are messages.
 #[derive(Clone, Debug, Default)]
 pub struct FanOut {
+    /// See [`AppendRequest::measured`](super::append::AppendRequest::measured).
+    measured: Arc<[SubscriptionId]>,
+    /// Bytes of each event, if some are measured.
+    bytes: Vec<u32>,
     subscriptions: Vec<SubscriptionId>,
     positions: HashMap<SubscriptionId, usize>,
     /// The number of each set.
@@ -34,8 +39,19 @@ pub struct FanOut {
 }
 
 impl FanOut {
-    /// Adds the next event.
-    pub fn push(&mut self, targets: &[SubscriptionId]) {
+    /// That of no events so far.
+    pub(super) fn measuring(measured: Arc<[SubscriptionId]>) -> Self {
+        Self {
+            measured,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the next event, which as a message has so many bytes.
+    pub fn push(&mut self, targets: &[SubscriptionId], bytes: u32) {
+        if !self.measured.is_empty() {
+            self.bytes.push(bytes);
+        }
         let mut set = vec![0; self.subscriptions.len().div_ceil(8)];
         for target in targets {
             let position = *self.positions.entry(*target).or_insert_with(|| {
@@ -68,15 +84,16 @@ impl FanOut {
         self.events.iter().filter(|(_, size)| *size == 0).count()
     }
 
-    /// The subscriptions with their number before them, the sets, as bits of them, likewise, and the number of the
-    /// set of each event. All numbers are little-endian.
+    /// The subscriptions with their number before them, the sets, as bits of them, likewise, those that are measured and the
+    /// bytes of the events likewise, and the number of the set of each event. All numbers are little-endian.
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
-        bytes.extend(length(self.subscriptions.len()));
-        for subscription in &self.subscriptions {
-            bytes.extend(subscription.0.to_le_bytes());
-        }
+        let ids = |bytes: &mut Vec<u8>, ids: &[SubscriptionId]| {
+            bytes.extend(length(ids.len()));
+            bytes.extend(ids.iter().flat_map(|id| id.0.to_le_bytes()));
+        };
+        ids(&mut bytes, &self.subscriptions);
         let mut sets: Vec<_> = self.sets.iter().collect();
         sets.sort_unstable_by_key(|(_, number)| **number);
         bytes.extend(length(sets.len()));
@@ -85,6 +102,9 @@ impl FanOut {
             bytes.extend(set);
             bytes.resize(bytes.len() + width - set.len(), 0);
         }
+        ids(&mut bytes, &self.measured);
+        bytes.extend(length(self.bytes.len()));
+        bytes.extend(self.bytes.iter().flat_map(|each| each.to_le_bytes()));
         for (set, _) in &self.events {
             bytes.extend(set.to_le_bytes());
         }
@@ -96,6 +116,8 @@ impl FanOut {
 struct Stored<'a> {
     subscriptions: Vec<SubscriptionId>,
     sets: Vec<&'a [u8]>,
+    measured: Vec<SubscriptionId>,
+    bytes: Vec<u32>,
     events: Vec<u32>,
 }
 
@@ -103,22 +125,24 @@ impl<'a> Stored<'a> {
     /// `None` if the bytes are damaged.
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let (subscriptions, bytes) = split(bytes, 8)?;
-        let ids = subscriptions.as_chunks().0.iter();
-        let subscriptions: Vec<_> = ids
-            .map(|id| SubscriptionId(i64::from_le_bytes(*id)))
-            .collect();
+        let subscriptions = ids(subscriptions);
         let width = subscriptions.len().div_ceil(8);
-        let (sets, events) = split(bytes, width)?;
+        let (sets, bytes) = split(bytes, width)?;
+        let (measured, bytes) = split(bytes, 8)?;
+        let (sizes, events) = split(bytes, 4)?;
         Some(Self {
             sets: sets.chunks(width.max(1)).collect(),
-            events: events
-                .as_chunks()
-                .0
-                .iter()
-                .map(|set| u32::from_le_bytes(*set))
-                .collect(),
+            measured: ids(measured),
+            bytes: numbers(sizes),
+            events: numbers(events),
             subscriptions,
         })
+    }
+
+    /// The bytes of an event, if the subscription is measured.
+    fn bytes(&self, event: usize, subscription: SubscriptionId) -> Option<u32> {
+        self.measured.binary_search(&subscription).ok()?;
+        self.bytes.get(event).copied()
     }
 
     /// Whether the subscription at `position` gets an event. `None` if there is no such event, or its set is damaged.
@@ -127,6 +151,17 @@ impl<'a> Stored<'a> {
         let byte = self.sets.get(set)?.get(position / 8)?;
         Some(byte & (1 << (position % 8)) != 0)
     }
+}
+
+fn ids(bytes: &[u8]) -> Vec<SubscriptionId> {
+    let ids = bytes.as_chunks().0.iter();
+    ids.map(|id| SubscriptionId(i64::from_le_bytes(*id)))
+        .collect()
+}
+
+fn numbers(bytes: &[u8]) -> Vec<u32> {
+    let numbers = bytes.as_chunks().0.iter();
+    numbers.map(|each| u32::from_le_bytes(*each)).collect()
 }
 
 /// Splits off a list of items of `width` bytes with their number before them.
@@ -269,8 +304,12 @@ fn advance(
             }
             let target = stored.subscriptions[position];
             if receives(tx, target, receiving)? {
+                let about = About {
+                    bytes: stored.bytes(strip + event, target),
+                    ..About::default()
+                };
                 let event = EventKey(key + event as i64);
-                insert_delivery(tx, event, target, open.received_at, None, None)?;
+                insert_delivery(tx, event, target, open.received_at, about)?;
                 created.push(target);
                 *rows += 1;
             }
@@ -304,17 +343,22 @@ fn receives(
 mod tests {
     use super::*;
 
-    fn ids(numbers: impl IntoIterator<Item = i64>) -> Vec<SubscriptionId> {
+    fn all_of(numbers: impl IntoIterator<Item = i64>) -> Vec<SubscriptionId> {
         numbers.into_iter().map(SubscriptionId).collect()
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let all: [Vec<SubscriptionId>; 5] =
-            [ids([7]), ids([]), ids(1..=20), ids([7, 20, 400]), ids([7])];
-        let mut fan_out = FanOut::default();
-        for targets in &all {
-            fan_out.push(targets);
+        let all: [Vec<SubscriptionId>; 5] = [
+            all_of([7]),
+            all_of([]),
+            all_of(1..=20),
+            all_of([7, 20, 400]),
+            all_of([7]),
+        ];
+        let mut fan_out = FanOut::measuring(all_of([7, 400]).into());
+        for (targets, bytes) in all.iter().zip([5, 4, 3, 2, 1]) {
+            fan_out.push(targets, bytes);
         }
         assert_eq!(fan_out.unmatched(), 1);
         assert_eq!(fan_out.matched(2), 20);
@@ -331,6 +375,8 @@ mod tests {
             assert_eq!(read, *targets);
         }
         assert_eq!(stored.gets(5, 0), None);
+        assert_eq!(stored.bytes(3, SubscriptionId(400)), Some(2));
+        assert_eq!(stored.bytes(3, SubscriptionId(20)), None);
         assert!(Stored::read(&bytes[..40]).is_none(), "cut off");
     }
 
@@ -338,11 +384,11 @@ mod tests {
     fn the_largest_request_is_a_small_record() {
         let bytes = |targets_of: &dyn Fn(i64) -> Vec<SubscriptionId>| {
             let mut fan_out = FanOut::default();
-            (0..5_000).for_each(|event| fan_out.push(&targets_of(event)));
+            (0..5_000).for_each(|event| fan_out.push(&targets_of(event), 1_024));
             fan_out.to_bytes().len()
         };
-        assert!(bytes(&|_| ids(0..500)) < 25_000);
-        let all_different = |event| ids((0..500).filter(|id| (event + 1) >> (id % 13) & 1 == 1));
+        assert!(bytes(&|_| all_of(0..500)) < 25_000);
+        let all_different = |event| all_of((0..500).filter(|id| (event + 1) >> (id % 13) & 1 == 1));
         assert!(bytes(&all_different) < 350_000);
     }
 }

@@ -30,7 +30,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::params;
+use rusqlite::{Row, params};
 use tokio::sync::oneshot;
 
 use crate::base::Timestamp;
@@ -39,6 +39,7 @@ use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::EventKey;
 use crate::model::lease::{LockError, QueueRef};
 use crate::model::limits::{BLOB_NAMES_KEPT, REQUEST_ID_WINDOW, RULE_COPIES_MAX};
+use crate::model::queue::MessageEntity;
 use crate::model::registry::{Registry, ResourceScope};
 use crate::model::replay::{NewReplayJob, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource};
 use crate::model::session::{HeldSession, SessionAnswer, SessionChange, SessionError};
@@ -54,7 +55,7 @@ use crate::store::replay::{self, CommandResult};
 use crate::store::retention::{self, PruneRequest, Pruned, rollups};
 use crate::store::sql::Sql;
 use crate::wire::changes::with_changes;
-use append::{AppendRequest, Appended, Effects, HandedOver, Stored};
+use append::{About, AppendRequest, Appended, Effects, HandedOver, Stored};
 use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
 use fan_out::FannedOut;
 use forward::{ForwardQuery, ForwardRequest, Forwardable};
@@ -108,6 +109,45 @@ impl Ledger {
     }
 }
 
+/// Uses of queues, and of topics and subscriptions of Service Bus.
+impl Ledger {
+    /// When each was last used, as far as that is known.
+    pub async fn uses(&self) -> Result<Vec<(MessageEntity, Timestamp)>, StoreError> {
+        let select = |table| {
+            format!(
+                "SELECT id, used_at FROM {table} WHERE used_at IS NOT NULL AND deleted_at IS NULL"
+            )
+        };
+        let (topics, queues) = (select("topic"), select("event_subscription"));
+        self.db
+            .read(move |tx| {
+                let topic = |row: &Row<'_>| Ok((MessageEntity::Topic(row.get(0)?), row.get(1)?));
+                let queue = |row: &Row<'_>| Ok((MessageEntity::Queue(row.get(0)?), row.get(1)?));
+                let mut uses = tx.all(&topics, [], topic)?;
+                uses.extend(tx.all(&queues, [], queue)?);
+                Ok(uses)
+            })
+            .await
+    }
+
+    /// Stores when these were last used.
+    pub async fn keep_uses(&self, uses: Vec<(MessageEntity, Timestamp)>) -> Result<(), StoreError> {
+        self.db
+            .write(move |tx| {
+                for (of, at) in uses {
+                    let (table, id) = match of {
+                        MessageEntity::Topic(id) => ("topic", id.0),
+                        MessageEntity::Queue(id) => ("event_subscription", id.0),
+                    };
+                    let keep = format!("UPDATE {table} SET used_at = ?2 WHERE id = ?1");
+                    tx.run(&keep, params![id, at])?;
+                }
+                Ok(())
+            })
+            .await
+    }
+}
+
 /// From the publisher to the end of a delivery.
 impl Ledger {
     /// Stores events with all their deliveries, or with a record of those that are created later: all or nothing.
@@ -149,19 +189,24 @@ impl Ledger {
             .await
     }
 
-    /// Delivers a stored event to a subscription that has no delivery of it, perhaps in a message session. The event
-    /// counts as matched by one subscription more.
+    /// Delivers a stored event to a subscription that has no delivery of it, perhaps in a message session, and perhaps as a
+    /// message of so many bytes. The event counts as matched by one subscription more.
     pub async fn send(
         &self,
         event: EventKey,
         subscription: SubscriptionId,
-        session: Option<String>,
+        (session, bytes): (Option<String>, Option<u32>),
         audit: AuditEntry,
         now: Timestamp,
     ) -> Result<Sent, StoreError> {
         self.db
             .write_audited(move |tx| {
-                let sent = resubmit::send(tx, event, subscription, session.as_deref(), now)?;
+                let about = About {
+                    session: session.as_deref(),
+                    bytes,
+                    resubmission_of: None,
+                };
+                let sent = resubmit::send(tx, event, subscription, about, now)?;
                 let is_new = matches!(sent, Sent::As(_));
                 Ok((sent, is_new.then_some(audit)))
             })
@@ -560,6 +605,11 @@ impl Ledger {
 
 /// Counts, and notices.
 impl Ledger {
+    /// Bytes of the messages, dead letters among them, in these queues and subscriptions of messages together. Never waits.
+    pub fn queue_bytes(&self, queues: &[SubscriptionId]) -> u64 {
+        self.db.queue_bytes().of(queues)
+    }
+
     /// The totals of subscriptions, in their order.
     pub async fn totals(&self, query: TotalsQuery) -> Result<Vec<DeliveryTotals>, StoreError> {
         self.db

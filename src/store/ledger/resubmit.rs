@@ -16,7 +16,7 @@ use crate::model::topic::TopicId;
 use crate::store::engine::db::WriteTx;
 use crate::store::engine::encryption::Encryption;
 use crate::store::error::StoreError;
-use crate::store::ledger::append::{insert_delivery, insert_event};
+use crate::store::ledger::append::{About, insert_delivery, insert_event};
 use crate::store::ledger::counters::counted;
 use crate::store::ledger::fan_out;
 use crate::store::ledger::lease::load_event;
@@ -70,8 +70,8 @@ pub enum ResubmitTarget {
         topic: TopicId,
         event: Event,
         targets: Vec<SubscriptionId>,
-        /// The message session of the delivery to this one of them.
-        session: Option<(SubscriptionId, String)>,
+        /// This one of them is a queue, which may ask for a message session.
+        queue: Option<(SubscriptionId, Option<String>)>,
     },
     /// The endpoint accepted it, in this attempt.
     Url {
@@ -243,8 +243,9 @@ pub(super) fn resubmit_all(
     Ok(Some(done))
 }
 
-/// The event of a delivery that is unchanged and not locked, and whether its subscription exists.
-const FIND_UNCHANGED: &str = "SELECT delivery.event_id, event_subscription.deleted_at IS NULL \
+/// The event of a delivery that is unchanged and not locked, whether its subscription exists, and the bytes of the message
+/// that it is.
+const FIND_UNCHANGED: &str = "SELECT delivery.event_id, event_subscription.deleted_at IS NULL, delivery.bytes \
      FROM delivery JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
      WHERE delivery.id = ?1 AND delivery.state = ?2 AND delivery.attempts = ?3 \
      AND (delivery.locked_until IS NULL OR delivery.locked_until <= ?4)";
@@ -269,9 +270,10 @@ fn resubmit(
     let of = resubmission.of;
     let unchanged = params![of.delivery, of.state, of.attempts, now];
     let found = tx.first(FIND_UNCHANGED, unchanged, |row| {
-        Ok((row.get(0)?, row.get(1)?))
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
     })?;
-    let Some((event, subscription_exists)): Option<(EventKey, bool)> = found else {
+    let Some((event, subscription_exists, bytes)): Option<(EventKey, bool, Option<u32>)> = found
+    else {
         return Ok(ResubmitOutcome::Stale);
     };
     let insert_edited = |edited: Option<Event>| {
@@ -283,10 +285,15 @@ fn resubmit(
             return Ok(ResubmitOutcome::Stale);
         }
         ResubmitTarget::Subscription { edited } => {
+            let edited_bytes = edited.as_ref().map(Event::data_bytes);
             let edited = insert_edited(edited)?;
             let (event, to) = (edited.unwrap_or(event), of.subscription);
-            let (session, replaced) = (of.session.as_deref(), Some(of.delivery));
-            let delivery = insert_delivery(tx, event, to, now, session, replaced)?;
+            let about = About {
+                session: of.session.as_deref(),
+                bytes: bytes.map(|bytes| edited_bytes.unwrap_or(bytes)),
+                resubmission_of: Some(of.delivery),
+            };
+            let delivery = insert_delivery(tx, event, to, now, about)?;
             Added {
                 delivery: Some(delivery),
                 event: edited,
@@ -298,13 +305,17 @@ fn resubmit(
             topic,
             event,
             targets,
-            session,
+            queue,
         } => {
             let key = insert_event(tx, topic, now, &event, targets.len())?;
             for target in &targets {
-                let session = session.as_ref().filter(|(of, _)| of == target);
-                let session = session.map(|(_, name)| name.as_str());
-                insert_delivery(tx, key, *target, now, session, None)?;
+                let queue = queue.as_ref().filter(|(of, _)| of == target);
+                let about = About {
+                    session: queue.and_then(|(_, session)| session.as_deref()),
+                    bytes: queue.map(|_| event.data_bytes()),
+                    resubmission_of: None,
+                };
+                insert_delivery(tx, key, *target, now, about)?;
             }
             Added {
                 event: Some(key),
@@ -393,7 +404,7 @@ pub(super) fn send(
     tx: &WriteTx,
     event: EventKey,
     subscription: SubscriptionId,
-    session: Option<&str>,
+    about: About<'_>,
     now: Timestamp,
 ) -> Result<Sent, StoreError> {
     let find = "SELECT id FROM delivery WHERE event_id = ?1 AND subscription_id = ?2 LIMIT 1";
@@ -407,13 +418,6 @@ pub(super) fn send(
          (SELECT 1 FROM event_subscription WHERE id = ?2 AND deleted_at IS NULL)";
     Ok(match tx.run(count, params![event, subscription])? {
         0 => Sent::Missing,
-        _ => Sent::As(insert_delivery(
-            tx,
-            event,
-            subscription,
-            now,
-            session,
-            None,
-        )?),
+        _ => Sent::As(insert_delivery(tx, event, subscription, now, about)?),
     })
 }

@@ -19,12 +19,16 @@ use crate::store::ledger::counters::{DeliveryChange, Version, counted};
 use crate::store::row;
 use crate::store::sql::Sql;
 
+/// See [`SettlementRecord::counted_for`].
+pub(crate) type CountedFor = (SubscriptionId, Timestamp, Option<u32>);
+
 /// How to end a lease.
 #[derive(Clone, Debug)]
 pub struct SettlementRecord {
     pub delivery: DeliveryId,
-    /// Its subscription, and when its time to live began: what counting needs to know. `None` if it is to be read.
-    pub counted_for: Option<(SubscriptionId, Timestamp)>,
+    /// Its subscription, when its time to live began, and the bytes of a message: what counting needs to know. `None` if it
+    /// is to be read.
+    pub counted_for: Option<CountedFor>,
     /// Attempts that it has had, as the caller knows. If it has had more, it is not settled.
     pub attempts: u32,
     /// The attempt to record; `None` if the delivery ends without another one.
@@ -128,7 +132,7 @@ const SETTLE: &str = "UPDATE delivery SET state = ?3, \
      WHERE id = ?1 AND state = 'Pending' AND attempts = ?2";
 
 /// See [`SettlementRecord::counted_for`].
-const COUNTED_FOR: &str = "SELECT subscription_id, published_at FROM delivery WHERE id = ?1";
+const COUNTED_FOR: &str = "SELECT subscription_id, published_at, bytes FROM delivery WHERE id = ?1";
 
 /// Copies from the event what dead letters are searched and grouped by, since reading each event costs a page of
 /// the file.
@@ -185,18 +189,19 @@ pub(super) fn settle(
     if changed == 0 {
         return Ok(Settled::Stale);
     }
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let counted_for = match record.counted_for {
         Some(known) => known,
         None => tx.one(COUNTED_FOR, [delivery], read)?,
     };
-    let (subscription, published_at) = counted_for;
+    let (subscription, published_at, bytes) = counted_for;
     let is_pending = state == DeliveryState::Pending;
     tx.counts().delivery(&DeliveryChange {
         id: delivery,
         subscription,
         published_at,
         last_attempt_at: attempt.map(|attempt| attempt.started_at),
+        bytes,
         old: Some(Version::pending(attempts)),
         new: Some(Version {
             state,

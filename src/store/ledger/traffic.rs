@@ -27,6 +27,8 @@ pub struct DeliveryTotals {
     pub dropped: u64,
     /// Dead letters in the queue now.
     pub dead_letters: u64,
+    /// Of messages that are pending or dead letters.
+    pub bytes: u64,
 }
 
 impl DeliveryTotals {
@@ -46,6 +48,7 @@ impl DeliveryTotals {
             dead_lettered: self.dead_lettered + other.dead_lettered,
             dropped: self.dropped + other.dropped,
             dead_letters: self.dead_letters + other.dead_letters,
+            bytes: self.bytes + other.bytes,
         }
     }
 }
@@ -54,7 +57,7 @@ impl DeliveryTotals {
 #[derive(Clone, Debug)]
 pub struct TotalsQuery {
     pub subscriptions: Vec<SubscriptionId>,
-    /// Whether `pending` and `dead_letters` are counted from the rows. That takes its time: for checks, not
+    /// Whether `pending`, `dead_letters` and `bytes` are counted from the rows. That takes its time: for checks, not
     /// for pages.
     pub recount: bool,
 }
@@ -194,19 +197,24 @@ pub(super) fn all_totals(
         let count = |state: DeliveryState| {
             let state = state.name();
             let count = format!(
-                "SELECT count(*) FROM delivery WHERE subscription_id = ?1 AND state = '{state}'"
+                "SELECT count(*), coalesce(sum(bytes), 0) FROM delivery \
+                 WHERE subscription_id = ?1 AND state = '{state}'"
             );
-            tx.value(&count, [id])
+            tx.one(&count, [id], |row| Ok((row.get(0)?, row.get(1)?)))
         };
-        totals.pending = count(DeliveryState::Pending)?;
-        totals.dead_letters = count(DeliveryState::DeadLettered)?;
+        let (pending, dead_letters): ((_, u64), (_, u64)) = (
+            count(DeliveryState::Pending)?,
+            count(DeliveryState::DeadLettered)?,
+        );
+        (totals.pending, totals.dead_letters) = (pending.0, dead_letters.0);
+        totals.bytes = pending.1 + dead_letters.1;
     }
     Ok(all)
 }
 
 /// Of a list of subscriptions, in its order; of one to which nothing has happened there is no row.
 const TOTALS: &str = "SELECT coalesce(matched, 0), coalesce(pending, 0), coalesce(delivered, 0), \
-     coalesce(dead_lettered, 0), coalesce(dropped, 0), coalesce(dead_letters, 0) \
+     coalesce(dead_lettered, 0), coalesce(dropped, 0), coalesce(dead_letters, 0), coalesce(bytes, 0) \
      FROM json_each(?1) AS wanted LEFT JOIN subscription_total ON subscription_id = wanted.value \
      ORDER BY wanted.key";
 
@@ -218,6 +226,7 @@ fn totals(row: &Row<'_>) -> Result<DeliveryTotals, StoreError> {
         dead_lettered: row.get(3)?,
         dropped: row.get(4)?,
         dead_letters: row.get(5)?,
+        bytes: row.get(6)?,
     })
 }
 
@@ -359,6 +368,7 @@ mod tests {
             dead_lettered: 3,
             dropped: 1,
             dead_letters: 2,
+            bytes: 0,
         };
         assert!(totals.balance());
         totals.dead_letters = 4;

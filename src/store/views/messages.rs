@@ -33,12 +33,13 @@ impl MessageCounts {
         self.depth.pending.saturating_sub(others)
     }
 
-    /// As others than the admin pages tell them.
-    pub fn told(&self) -> QueueCounts {
+    /// As others than the admin pages tell them, with the bytes of all of them.
+    pub fn told(&self, bytes: u64) -> QueueCounts {
         QueueCounts {
             active: self.depth.pending.saturating_sub(self.scheduled),
             scheduled: self.scheduled,
             dead_letters: self.depth.dead_letters,
+            bytes,
         }
     }
 }

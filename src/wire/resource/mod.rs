@@ -87,7 +87,7 @@ pub use replay::{
 pub use service_bus::{
     filter_text, parse_rule, parse_service_bus_subscription, parse_service_bus_topic, render_rule,
     render_service_bus_subscription, render_service_bus_topic, rule_from_text, rule_to_text,
-    service_bus_subscription_document,
+    service_bus_subscription_document, service_bus_topic_document,
 };
 pub use signing::{
     Rotation, parse_key_name, parse_rotation, render_keys, render_rotated, render_signing_secrets,

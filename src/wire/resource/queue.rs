@@ -10,12 +10,13 @@ use serde_json::{Value, json};
 use super::envelope::{Answered, Envelope, Resource, SystemData, from_inert, to_inert};
 use super::mirror::documents;
 use super::rules::{Context, Judged};
-use super::values::iso;
+use super::values::{iso, unless_for_ever};
 use super::{InvalidResource, document};
 use crate::model::destination::QueueRules;
 use crate::model::entity_status::EntityStatus;
 use crate::model::limits::{
-    DUPLICATE_WINDOW, LOCK_DURATION, QUEUE_DELIVERIES, QUEUE_DELIVERIES_MAX, USER_METADATA_MAX,
+    DUPLICATE_WINDOW, LOCK_DURATION, QUEUE_DELIVERIES, QUEUE_DELIVERIES_MAX, QUEUE_MEGABYTES,
+    QUEUE_MEGABYTES_MAX, USER_METADATA_MAX,
 };
 use crate::model::name::{InvalidName, TopicName};
 use crate::model::queue::{QueueCounts, QueueDefinition};
@@ -50,13 +51,6 @@ pub(super) struct InertProperties {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = USER_METADATA_MAX))]
     user_metadata: Option<String>,
-    /// Kept and shown, without effect: nothing is deleted because it is idle.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "duration", "x-check" = "idle"))]
-    auto_delete_on_idle: Option<String>,
-    /// Kept and shown, without effect: the disk is shared by all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_size_in_megabytes: Option<u32>,
     /// Kept and shown, without effect: a message has up to 1 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_message_size_in_kilobytes: Option<u32>,
@@ -132,6 +126,20 @@ struct QueueRulesDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
     forward_dead_letters_to: Option<TopicName>,
+    /// What its messages and dead letters may have together. What would be more is not accepted.
+    #[serde(rename = "maxSizeInMegabytes", default = "megabytes")]
+    #[schemars(range(min = 1, max = QUEUE_MEGABYTES_MAX))]
+    megabytes_max: u32,
+    /// How long it may be idle before it is deleted, 5 minutes or more; for ever if it is left out. Nobody sends to it, receives from it or changes it then.
+    /// One that forwards its messages stays.
+    #[serde(
+        rename = "autoDeleteOnIdle",
+        with = "unless_for_ever",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<String>", extend("format" = "duration", "x-check" = "idle"))]
+    delete_on_idle: Option<Duration>,
     /// Of subscriptions; for the store alone.
     #[serde(rename = "deadLetteringOnFilterEvaluationExceptions", default)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -183,6 +191,10 @@ fn duplicate_window() -> Duration {
     DUPLICATE_WINDOW
 }
 
+fn megabytes() -> u32 {
+    QUEUE_MEGABYTES
+}
+
 pub(super) fn judge(it: &mut Judged<'_>) {
     if it.object.get("requiresSession") == Some(&Value::Bool(true)) && it.has("forwardTo") {
         let problem = "messages of sessions are not forwarded; leave it out, or requiresSession";
@@ -196,6 +208,8 @@ pub(super) fn judge(it: &mut Judged<'_>) {
 pub(crate) struct QueueAnswer {
     /// Messages, dead letters included.
     message_count: u64,
+    /// Of all these messages.
+    size_in_bytes: u64,
     count_details: CountDetails,
 }
 
@@ -217,6 +231,7 @@ impl QueueAnswer {
     pub(super) fn of(counts: QueueCounts) -> Self {
         Self {
             message_count: counts.active + counts.scheduled + counts.dead_letters,
+            size_in_bytes: counts.bytes,
             count_details: CountDetails {
                 active_message_count: counts.active,
                 dead_letter_message_count: counts.dead_letters,
@@ -359,6 +374,7 @@ mod tests {
             (json!({ "lockDuration": "PT5M1S" }), "lockDuration"),
             (json!({ "lockDuration": "a minute" }), "lockDuration"),
             (json!({ "maxDeliveryCount": 0 }), "maxDeliveryCount"),
+            (json!({ "maxSizeInMegabytes": 0 }), "maxSizeInMegabytes"),
             (
                 json!({ "defaultMessageTimeToLive": "PT0S" }),
                 "defaultMessageTimeToLive",

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use super::envelope::{Answered, Envelope, Resource, SystemData, from_inert, to_inert};
 use super::queue::{InertProperties, QueueAnswer, Receiving, queue_name};
 use super::rules::{Context, Judged};
-use super::values::iso;
+use super::values::{iso, unless_for_ever};
 use super::{InvalidResource, document};
 use crate::model::destination::QueueRules;
 use crate::model::entity_status::EntityStatus;
-use crate::model::limits::DUPLICATE_WINDOW;
+use crate::model::limits::{DUPLICATE_WINDOW, QUEUE_MEGABYTES, QUEUE_MEGABYTES_MAX};
 use crate::model::name::{RuleName, TopicName};
 use crate::model::queue::{QueueCounts, QueueDefinition};
 use crate::model::registry::TopicEntry;
@@ -64,6 +64,17 @@ pub(crate) struct ServiceBusTopicProperties {
     #[serde(with = "iso")]
     #[schemars(with = "String", extend("format" = "duration", "x-check" = "duplicateWindow"))]
     duplicate_detection_history_time_window: Duration,
+    /// What the messages and dead letters of its subscriptions may have together. What would be more is not accepted.
+    #[schemars(range(min = 1, max = QUEUE_MEGABYTES_MAX))]
+    max_size_in_megabytes: u32,
+    /// How long it may be idle before it is deleted, 5 minutes or more; for ever if it is left out. Nobody sends to it or changes it then.
+    #[serde(
+        with = "unless_for_ever",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<String>", extend("format" = "duration", "x-check" = "idle"))]
+    auto_delete_on_idle: Option<Duration>,
     /// Whether messages can be sent to it; nothing is received from it but from its subscriptions.
     status: EntityStatus,
     #[serde(flatten)]
@@ -76,6 +87,8 @@ impl Default for ServiceBusTopicProperties {
             default_message_time_to_live: DURATION_MAX,
             requires_duplicate_detection: false,
             duplicate_detection_history_time_window: DUPLICATE_WINDOW,
+            max_size_in_megabytes: QUEUE_MEGABYTES,
+            auto_delete_on_idle: None,
             status: EntityStatus::Active,
             inert: InertProperties::default(),
         }
@@ -87,6 +100,8 @@ impl Default for ServiceBusTopicProperties {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServiceBusTopicAnswer {
     subscription_count: usize,
+    /// Of the messages of its subscriptions.
+    size_in_bytes: u64,
 }
 
 impl From<&TopicDefinition> for ServiceBusTopicProperties {
@@ -100,6 +115,8 @@ impl From<&TopicDefinition> for ServiceBusTopicProperties {
             duplicate_detection_history_time_window: definition
                 .duplicate_window
                 .unwrap_or(DUPLICATE_WINDOW),
+            max_size_in_megabytes: definition.megabytes_max,
+            auto_delete_on_idle: definition.delete_on_idle,
             status: definition.status,
             inert: from_inert(&definition.inert),
         }
@@ -112,6 +129,8 @@ impl From<ServiceBusTopicRequest> for TopicDefinition {
         let window = properties.duplicate_detection_history_time_window;
         Self {
             duplicate_window: properties.requires_duplicate_detection.then_some(window),
+            megabytes_max: properties.max_size_in_megabytes,
+            delete_on_idle: properties.auto_delete_on_idle,
             status: properties.status,
             inert: to_inert(&properties.inert),
             ..Self::of_messages(Some(properties.default_message_time_to_live))
@@ -125,10 +144,16 @@ pub fn parse_service_bus_topic(body: &Value) -> Result<TopicDefinition, InvalidR
     read.map(TopicDefinition::from)
 }
 
-/// The answer that shows a topic of Service Bus.
-pub fn render_service_bus_topic(topic: &TopicEntry) -> Value {
+/// What a PUT defines it with.
+pub fn service_bus_topic_document(definition: &TopicDefinition) -> Value {
+    json!({ "properties": ServiceBusTopicProperties::from(definition) })
+}
+
+/// The answer that shows a topic of Service Bus, whose messages have so many bytes.
+pub fn render_service_bus_topic(topic: &TopicEntry, size_in_bytes: u64) -> Value {
     let answer = ServiceBusTopicAnswer {
         subscription_count: topic.message_subscriptions().count(),
+        size_in_bytes,
     };
     let set = ServiceBusTopicProperties::from(&topic.topic.definition);
     json!(Resource {
@@ -160,6 +185,15 @@ pub(crate) struct ServiceBusSubscriptionProperties {
     /// Messages are received by who holds their session; those without a session id become dead letters. It cannot be
     /// changed.
     requires_session: bool,
+    /// How long it may be idle before it is deleted, 5 minutes or more; for ever if it is left out. Nobody receives from it or
+    /// changes it or its rules then. One that forwards its messages stays.
+    #[serde(
+        with = "unless_for_ever",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<String>", extend("format" = "duration", "x-check" = "idle"))]
+    auto_delete_on_idle: Option<Duration>,
     /// The queue or topic that messages go on to. Nobody receives from the subscription then.
     #[serde(with = "queue_name", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
@@ -179,6 +213,7 @@ impl Default for ServiceBusSubscriptionProperties {
             dead_lettering_on_message_expiration: false,
             dead_lettering_on_filter_evaluation_exceptions: true,
             requires_session: false,
+            auto_delete_on_idle: None,
             forward_to: None,
             forward_dead_lettered_messages_to: None,
             inert: InertProperties::default(),
@@ -194,6 +229,7 @@ impl From<&QueueDefinition> for ServiceBusSubscriptionProperties {
             dead_lettering_on_message_expiration: rules.keeps_expired,
             dead_lettering_on_filter_evaluation_exceptions: rules.keeps_unevaluated,
             requires_session: rules.has_sessions,
+            auto_delete_on_idle: rules.delete_on_idle,
             forward_to: rules.forward_to.clone(),
             forward_dead_lettered_messages_to: rules.forward_dead_letters_to.clone(),
             inert: from_inert(&rules.inert),
@@ -207,6 +243,7 @@ impl From<ServiceBusSubscriptionProperties> for QueueDefinition {
             keeps_expired: properties.dead_lettering_on_message_expiration,
             keeps_unevaluated: properties.dead_lettering_on_filter_evaluation_exceptions,
             has_sessions: properties.requires_session,
+            delete_on_idle: properties.auto_delete_on_idle,
             forward_to: properties.forward_to,
             forward_dead_letters_to: properties.forward_dead_lettered_messages_to,
             inert: to_inert(&properties.inert),

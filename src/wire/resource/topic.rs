@@ -18,6 +18,7 @@ use super::rules::{Context, Judged};
 use super::service_bus::{self, ServiceBusTopicRequest};
 use super::{InvalidResource, document};
 use crate::model::entity_status::EntityStatus;
+use crate::model::limits::QUEUE_MEGABYTES;
 use crate::model::registry::TopicEntry;
 use crate::model::topic::{InputMapping, InputSchema, MappedField, TopicDefinition, TopicId};
 
@@ -269,6 +270,8 @@ impl From<Topic> for TopicDefinition {
             event_retention: None,
             message_time_to_live: None,
             duplicate_window: None,
+            megabytes_max: QUEUE_MEGABYTES,
+            delete_on_idle: None,
             status: EntityStatus::Active,
             inert: all,
         }

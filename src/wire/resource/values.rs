@@ -261,6 +261,27 @@ pub(super) mod iso {
     }
 }
 
+/// The same where none, and the longest one, mean for ever.
+pub(super) mod unless_for_ever {
+    use super::*;
+
+    pub(in crate::wire::resource) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        iso::serialize(&duration.unwrap_or(duration::DURATION_MAX), serializer)
+    }
+
+    pub(in crate::wire::resource) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let text: Option<String> = Option::deserialize(deserializer)?;
+        let duration = text.map(|text| duration::parse(&text).map_err(D::Error::custom));
+        let duration = duration.transpose()?;
+        Ok(duration.filter(|duration| *duration < duration::DURATION_MAX))
+    }
+}
+
 /// The schema of [`waits`].
 pub(super) struct Waits;
 

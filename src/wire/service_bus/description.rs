@@ -74,7 +74,6 @@ impl Kind {
             text("AccessedAt", NEVER),
         ];
         let sent_to = [
-            text("MaxSizeInMegabytes", "1024"),
             text("IsAnonymousAccessible", "false"),
             text("SupportOrdering", "true"),
             text("EnablePartitioning", "false"),
@@ -438,7 +437,7 @@ mod tests {
         let again = parse_queue(&read(Kind::Queue, &element(&written.to_string())));
         let mut again = again.expect("a queue");
         // What clients were told although nobody had said it, they say from then on.
-        assert_eq!(again.rules.inert["maxSizeInMegabytes"], "1024");
+        assert_eq!(again.rules.inert["enableExpress"], "false");
         again.rules.inert.clear();
         assert_eq!(again, queue);
     }

@@ -55,7 +55,7 @@ const EVENT_TYPE: &str = "Microsoft.ServiceBus.Message";
 /// Marks data that is an encoded message.
 const CONTENT_TYPE: &str = "\"application/vnd.microsoft.servicebus.amqp-message\"";
 
-const DATA_CONTENT_TYPE: &str = "datacontenttype";
+pub(super) const DATA_CONTENT_TYPE: &str = "datacontenttype";
 
 /// The event that a message is. `new_id` is for one without an id.
 pub fn to_event(message: Encoded, new_id: impl FnOnce() -> String) -> Result<Event, DecodeError> {
@@ -80,13 +80,18 @@ pub fn to_event(message: Encoded, new_id: impl FnOnce() -> String) -> Result<Eve
     })
 }
 
+/// Whether an event is a message, and not one that was published as an event.
+pub fn is_message(event: &Event) -> bool {
+    let is_type = |each: &Attribute| each.name == DATA_CONTENT_TYPE && each.value == CONTENT_TYPE;
+    matches!(event.data, EventData::Binary(_)) && event.attributes.iter().any(is_type)
+}
+
 /// The message that an event is; `None` for one that was published as an event.
 pub fn of_event(event: &Event) -> Option<Encoded> {
-    let is_type = |each: &Attribute| each.name == DATA_CONTENT_TYPE && each.value == CONTENT_TYPE;
     let EventData::Binary(data) = &event.data else {
         return None;
     };
-    if !event.attributes.iter().any(is_type) {
+    if !is_message(event) {
         return None;
     }
     Encoded::parse(data).ok()

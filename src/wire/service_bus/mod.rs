@@ -6,6 +6,7 @@ pub mod copy;
 pub mod description;
 pub mod http;
 pub mod message;
+pub mod readable;
 pub mod sas;
 mod xml;
 

@@ -42,6 +42,7 @@ impl Fixture {
             scheduled: BTreeMap::new(),
             sent: BTreeMap::new(),
             forwarded: None,
+            measured: Arc::default(),
             intake: None,
             request: None,
             audit: None,

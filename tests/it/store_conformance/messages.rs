@@ -6,6 +6,7 @@ use everpost::base::Entropy;
 use everpost::model::dead_letter::DeadLetterReason;
 use everpost::model::delivery::{DeliveryId, DeliveryState, Settlement};
 use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, LockToken, QueueRef};
+use everpost::model::queue::MessageEntity;
 use everpost::model::subscription::SubscriptionId;
 use everpost::store::{
     AppendRequest, Appended, ForwardQuery, ForwardRequest, FreeChange, FreeChanges, FreeSettled,
@@ -15,6 +16,18 @@ use everpost::wire::amqp::Value;
 use everpost::wire::amqp::message::encoded;
 
 use super::{Fixture, at, event, ids};
+
+pub(super) async fn uses_are_kept(f: Fixture) {
+    let (topic, queue) = (
+        MessageEntity::Topic(f.topic),
+        MessageEntity::Queue(f.billing),
+    );
+    for uses in [vec![(topic, at(5)), (queue, at(6))], vec![(queue, at(7))]] {
+        f.store.ledger.keep_uses(uses).await.expect("stored");
+    }
+    let uses = f.store.ledger.uses().await.expect("uses");
+    assert_eq!(uses, [(topic, at(5)), (queue, at(7))]);
+}
 
 pub(super) async fn scheduled_deliveries_wait_and_can_be_cancelled(f: Fixture) {
     let accepted = AppendRequest {

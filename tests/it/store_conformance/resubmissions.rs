@@ -8,6 +8,7 @@ use everpost::model::replay::{
     NewReplayJob, NotResubmitted, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource, ReplayState,
     ReplayTarget, Replayed,
 };
+use everpost::store::views::TotalsQuery;
 use everpost::store::{
     Candidate, CandidateQuery, Candidates, Counted, IdRange, ReplayStep, Resubmission,
     ResubmitDone, ResubmitOutcome, ResubmitRequest, ResubmitTarget,
@@ -186,12 +187,78 @@ pub(super) async fn an_edited_event_stands_beside_the_original(f: Fixture) {
         topic: f.topic,
         event: edited,
         targets: vec![f.audit],
-        session: None,
+        queue: None,
     };
     assert_eq!(f.again(fresh, to, 7).await, None, "no delivery of its own");
     assert_eq!(f.state(fresh).await, DeliveryState::Resubmitted);
     let published = ids(&f.lease(f.audit, 7, 9).await)[0];
     assert_eq!(f.candidate(published).await.generation, 2);
+}
+
+pub(super) async fn bytes_of_messages_are_counted_as_long_as_they_are_there(f: Fixture) {
+    let measured = || AppendRequest {
+        measured: [f.billing].into(),
+        ..f.accepted("m", &[f.billing, f.audit], 0)
+    };
+    let bytes = async |expected: u64| {
+        assert_eq!(f.store.ledger.queue_bytes(&[f.billing, f.audit]), expected);
+        let query = TotalsQuery {
+            subscriptions: vec![f.billing],
+            recount: true,
+        };
+        let counted = f.store.ledger.totals(query).await.expect("counts");
+        assert_eq!(counted[0].bytes, expected);
+    };
+    let one = u64::from(event("m").data_bytes());
+    for _ in 0..2 {
+        let stored = f.store.ledger.append(measured(), drop).await;
+        assert!(matches!(stored, Ok(Appended::Stored { .. })));
+    }
+    bytes(2 * one).await;
+    let mut later = measured();
+    later.defer_deliveries();
+    f.store.ledger.append(later, drop).await.expect("stored");
+    bytes(2 * one).await;
+    let created = f.store.ledger.fan_out(f.topic, 9).await.expect("created");
+    assert_eq!(created.targets.len(), 2);
+    bytes(3 * one).await;
+
+    let [done, dead, kept] = ids(&f.lease(f.billing, 0, 9).await)[..] else {
+        panic!("three are due");
+    };
+    f.settle(done, 1, Settlement::Complete, 1).await;
+    bytes(2 * one).await;
+    let reason = Settlement::DeadLetter(DeadLetterReason::Manual);
+    f.settle(dead, 1, reason, 1).await;
+    f.settle(kept, 1, Settlement::Retry { at: at(2) }, 1).await;
+    bytes(2 * one).await;
+    let edited = Some(Event {
+        data: EventData::Binary(vec![0, 1, 2].into()),
+        ..event("m")
+    });
+    let again = f.again(dead, ResubmitTarget::Subscription { edited }, 2);
+    let again = again.await.expect("a new delivery");
+    bytes(one + 3).await;
+    f.settle(again, 1, reason, 3).await;
+    let to = ResubmitTarget::Topic {
+        topic: f.topic,
+        event: event("m"),
+        targets: vec![f.billing],
+        queue: Some((f.billing, None)),
+    };
+    f.again(again, to, 4).await;
+    bytes(2 * one).await;
+    let delete = RegistryChange::DeleteSubscription {
+        id: f.billing,
+        pending: OnDelete::Discard,
+    };
+    changed(&f.store, delete).await;
+    let discard = f
+        .store
+        .ledger
+        .discard(DiscardRequest::PendingOfDeleted, 9, at(5));
+    assert_eq!(discard.await.expect("ended").dropped, 2);
+    bytes(0).await;
 }
 
 pub(super) async fn a_bite_and_its_cursor_are_one_change(f: Fixture) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::wire::explanation::{cause, unmet};
+use crate::wire::service_bus::readable::readable;
 
 #[derive(Template)]
 #[template(path = "pages/filter_results.html")]
@@ -26,7 +27,8 @@ impl FilterResults {
     /// What the subscriptions that `topic` has now make of `event`, and made of it.
     pub(crate) fn new(event: &EventDetail, topic: &TopicEntry, visitor: &Visitor) -> Self {
         let stored = &event.stored;
-        let view = topic.view(&stored.event);
+        let readable = readable(&stored.event);
+        let view = topic.view(&readable);
         let mut results = Self::of_pasted(&stored.event, topic, stored.received_at);
         for row in &mut results.rows {
             let subscription = &row.explanation.subscription;
@@ -53,7 +55,11 @@ impl FilterResults {
             send: None,
         };
         Self {
-            rows: topic.explain(event, at).into_iter().map(row).collect(),
+            rows: topic
+                .explain(&readable(event), at)
+                .into_iter()
+                .map(row)
+                .collect(),
             topic: topic.topic.name.to_string(),
         }
     }

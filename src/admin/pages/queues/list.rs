@@ -60,7 +60,10 @@ pub(crate) async fn export(Query(filter): Query<QueueFilter>, call: Call) -> Pag
     for queues in found.chunks(ROWS) {
         let counts = counts(&call, queues).await?;
         let documents = queues.iter().zip(&counts);
-        lines.extend(documents.flat_map(|(queue, counts)| line(&queue.document(counts))));
+        lines.extend(documents.flat_map(|(queue, counts)| {
+            let bytes = call.broker.queue_bytes(&[queue.subscription.id]);
+            line(&queue.document(counts, bytes))
+        }));
     }
     Ok(file("queues.ndjson", NDJSON, lines))
 }

@@ -73,8 +73,8 @@ impl Queue {
     }
 
     /// As the management API shows it.
-    fn document(&self, counts: &MessageCounts) -> Value {
-        let shown = resource::render_queue(&self.topic, &self.subscription, counts.told());
+    fn document(&self, counts: &MessageCounts, bytes: u64) -> Value {
+        let shown = resource::render_queue(&self.topic, &self.subscription, counts.told(bytes));
         shown.unwrap_or_default()
     }
 }

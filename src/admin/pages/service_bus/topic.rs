@@ -10,7 +10,7 @@ use crate::admin::pages::topics::losing;
 use crate::broker::Put;
 use crate::model::access::KeyName;
 use crate::model::name::segment;
-use crate::wire::duration::{self, DURATION_MAX};
+use crate::wire::duration::DURATION_MAX;
 use crate::wire::resource::bodies::ServiceBusTopicRequest;
 use crate::wire::resource::parse_service_bus_topic;
 
@@ -73,6 +73,7 @@ async fn draw_topic(call: &Call<BusTopic>, shown: Vec<KeyName>) -> PageResult {
         rows: Vec<(Queue, MessageCounts)> = queues.into_iter().zip(counts).collect(),
         recipe: Recipe = Recipe::of(call, &api, command),
         path: String = call.of.page(),
+        bytes: u64 = call.broker.queue_bytes(&topic.measured),
         topic: Arc<TopicEntry> = Arc::clone(topic),
     })
 }
@@ -116,6 +117,11 @@ pub(crate) struct BusTopicForm(Form);
 impl Sheet<()> for BusTopicForm {
     const HEAD: Head = (Fields::ServiceBusTopic, "New Service Bus topic", LIST);
 
+    fn begin(_: &Call) -> PageResult<Self> {
+        let defaults = parse_service_bus_topic(&json!({})).map_err(PageError::refused)?;
+        Ok(Self::of(&defaults))
+    }
+
     async fn save(&self, call: &Call) -> PageResult {
         let is_taken = |name: &TopicName| call.broker.registry().topic(name).is_some();
         let definition = self.read(&json!({}));
@@ -130,23 +136,14 @@ impl Sheet<BusTopic> for BusTopicForm {
     const HEAD: Head = (Fields::ServiceBusTopic, "Edit", "");
 
     fn begin(call: &Call<BusTopic>) -> PageResult<Self> {
-        let topic = &call.of.0;
-        let document = resource::render_service_bus_topic(topic);
-        let mut form = Shape::of::<ServiceBusTopicRequest>().form(&document);
-        if topic.topic.definition.message_time_to_live == Some(DURATION_MAX) {
-            form.remove("defaultMessageTimeToLive");
-        }
-        Ok(Self(form))
+        Ok(Self::of(&call.of.0.topic.definition))
     }
 
     async fn save(&self, call: &Call<BusTopic>) -> PageResult {
         let topic = &call.of.0.topic;
         // The form does not have what cannot be changed.
-        let window = topic.definition.duplicate_window;
-        let mut fixed = json!({ "requiresDuplicateDetection": window.is_some() });
-        if let Some(window) = window {
-            fixed["duplicateDetectionHistoryTimeWindow"] = duration::format(window).into();
-        }
+        let detects = topic.definition.duplicate_window.is_some();
+        let mut fixed = json!({ "requiresDuplicateDetection": detects });
         for (name, text) in &topic.definition.inert {
             fixed[name] = serde_json::from_str(text).unwrap_or_default();
         }
@@ -157,6 +154,15 @@ impl Sheet<BusTopic> for BusTopicForm {
 }
 
 impl BusTopicForm {
+    fn of(definition: &TopicDefinition) -> Self {
+        let document = resource::service_bus_topic_document(definition);
+        let mut form = Shape::of::<ServiceBusTopicRequest>().form(&document);
+        if definition.message_time_to_live == Some(DURATION_MAX) {
+            form.remove("defaultMessageTimeToLive");
+        }
+        Self(form)
+    }
+
     fn read(&self, fixed: &Value) -> Result<TopicDefinition, Vec<Refusal>> {
         let blank = json!({ "properties": fixed });
         Shape::of::<ServiceBusTopicRequest>().define(&self.0, blank, parse_service_bus_topic)

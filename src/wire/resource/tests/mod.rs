@@ -101,6 +101,7 @@ fn entry(definition: TopicDefinition) -> TopicEntry {
         namespace: None,
         subscriptions: Default::default(),
         ruled_queues: Vec::new(),
+        measured: [].into(),
         rules: Default::default(),
     }
 }

@@ -1,0 +1,207 @@
+//! Queues, and topics and subscriptions of Service Bus, that are deleted when they have been idle for long enough (rule
+//! S1). When each was last used is in memory, and is stored once a minute.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::base::Timestamp;
+use crate::broker::{Broker, ManageError};
+use crate::model::audit::Caller;
+use crate::model::queue::MessageEntity;
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::store::StoreError;
+
+/// When what may be idle was last used.
+pub(in crate::broker) struct Uses {
+    last: Mutex<HashMap<MessageEntity, Use>>,
+    /// Nothing is deleted before, so that clients come back after a start.
+    may_delete_at: Timestamp,
+}
+
+struct Use {
+    at: Timestamp,
+    is_stored: bool,
+}
+
+impl Uses {
+    /// Those that are stored.
+    pub(in crate::broker) fn of(
+        stored: Vec<(MessageEntity, Timestamp)>,
+        may_delete_at: Timestamp,
+    ) -> Self {
+        let is_stored = true;
+        let stored = stored.into_iter();
+        let last = stored.map(|(of, at)| (of, Use { at, is_stored }));
+        Self {
+            last: Mutex::new(last.collect()),
+            may_delete_at,
+        }
+    }
+
+    fn note(&self, of: MessageEntity, at: Timestamp) {
+        let is_stored = false;
+        self.last.lock().unwrap().insert(of, Use { at, is_stored });
+    }
+
+    fn last(&self, of: MessageEntity) -> Option<Timestamp> {
+        self.last.lock().unwrap().get(&of).map(|last| last.at)
+    }
+
+    /// Forgets all others.
+    fn retain(&self, these: &HashSet<MessageEntity>) {
+        self.last.lock().unwrap().retain(|of, _| these.contains(of));
+    }
+
+    /// Those that are stored now.
+    fn take_unstored(&self) -> Vec<(MessageEntity, Timestamp)> {
+        let mut last = self.last.lock().unwrap();
+        let unstored = last.iter_mut().filter(|(_, each)| !each.is_stored);
+        let taken = unstored.map(|(of, each)| {
+            each.is_stored = true;
+            (*of, each.at)
+        });
+        taken.collect()
+    }
+}
+
+impl Broker {
+    /// Notes that a queue or a subscription of messages is used, if it may be idle. Never waits.
+    pub(in crate::broker) fn note_use(&self, own: &EventSubscription) {
+        let rules = own.definition.destination.queue_rules();
+        if rules.is_some_and(|rules| rules.delete_on_idle.is_some()) {
+            let now = self.clock().now();
+            self.shared.uses.note(MessageEntity::Queue(own.id), now);
+        }
+    }
+
+    /// The same by its id.
+    pub(in crate::broker) fn note_use_of(&self, id: SubscriptionId) {
+        if let Some((_, own)) = self.registry().subscription(id) {
+            self.note_use(own);
+        }
+    }
+
+    /// Notes that something was sent to a queue or a Service Bus topic.
+    pub(in crate::broker) fn note_sent(&self, topic: &TopicEntry) {
+        if topic.topic.definition.delete_on_idle.is_some() {
+            let entity = MessageEntity::Topic(topic.topic.id);
+            self.shared.uses.note(entity, self.clock().now());
+        }
+        // Not asked for topics of events.
+        let own = (!topic.measured.is_empty()).then(|| topic.queue());
+        if let Some(own) = own.flatten() {
+            self.note_use(own);
+        }
+    }
+
+    /// Stores when things were used.
+    pub(super) async fn store_uses(&self) -> Result<(), StoreError> {
+        match self.shared.uses.take_unstored() {
+            uses if uses.is_empty() => Ok(()),
+            uses => self.store().ledger.keep_uses(uses).await,
+        }
+    }
+
+    /// Deletes what has been idle for as long as its definition says.
+    pub async fn delete_idle(&self) -> Result<(), StoreError> {
+        let (registry, now) = (self.registry(), self.clock().now());
+        let found = may_be_idle(&registry);
+        if found.is_empty() || now < self.shared.uses.may_delete_at {
+            return Ok(()); // the first as nearly always
+        }
+        self.shared
+            .uses
+            .retain(&found.iter().map(Candidate::entity).collect());
+        for candidate in &found {
+            self.delete_if_idle(candidate, now).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete_if_idle(
+        &self,
+        candidate: &Candidate<'_>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let Candidate(topic, own) = *candidate;
+        if let Some(own) = own.filter(|own| self.has_receivers(own.id)) {
+            self.note_use(own);
+        }
+        let used_at = self.shared.uses.last(candidate.entity());
+        let used_at = used_at.max(Some(candidate.changed_at()));
+        let limit = candidate
+            .limit()
+            .map(|limit| self.time_scale().shrink(limit));
+        let is_idle = used_at
+            .zip(limit)
+            .is_some_and(|(at, limit)| now >= at + limit);
+        if !is_idle {
+            return Ok(());
+        }
+        let (by, name) = (Caller::appliance(now), &topic.topic.name);
+        let deleted = match own {
+            None => self.delete_service_bus_topic(&by, name).await,
+            Some(own) if topic.is_service_bus() => {
+                let delete = self.delete_service_bus_subscription(&by, name, &own.name);
+                delete.await
+            }
+            Some(_) => self.delete_queue(&by, name).await,
+        };
+        match deleted {
+            // Its file would bring it back.
+            Err(ManageError::Store(StoreError::Provisioned { .. })) => {
+                self.shared.uses.note(candidate.entity(), now);
+                Ok(())
+            }
+            Err(ManageError::Store(error)) => Err(error),
+            Err(error) => {
+                tracing::warn!(%error, "what is idle could not be deleted");
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+/// What may be idle: a topic, or the queue or subscription of it.
+struct Candidate<'a>(&'a TopicEntry, Option<&'a EventSubscription>);
+
+impl Candidate<'_> {
+    fn entity(&self) -> MessageEntity {
+        let Self(topic, own) = self;
+        own.map_or(MessageEntity::Topic(topic.topic.id), |own| {
+            MessageEntity::Queue(own.id)
+        })
+    }
+
+    fn changed_at(&self) -> Timestamp {
+        let Self(topic, own) = self;
+        own.map_or(topic.topic.updated_at, |own| own.updated_at)
+    }
+
+    /// How long it may be idle, if not for ever.
+    fn limit(&self) -> Option<Duration> {
+        let Self(topic, own) = self;
+        let Some(own) = own else {
+            return topic.topic.definition.delete_on_idle;
+        };
+        let rules = own.definition.destination.queue_rules()?;
+        rules.delete_on_idle.filter(|_| rules.forward_to.is_none())
+    }
+}
+
+fn may_be_idle(registry: &Registry) -> Vec<Candidate<'_>> {
+    let mut found = Vec::new();
+    for topic in registry.topics() {
+        found.push(Candidate(topic, None));
+        let queues = topic
+            .queue()
+            .into_iter()
+            .chain(topic.message_subscriptions());
+        found.extend(queues.map(|own| Candidate(topic, Some(own))));
+    }
+    found.retain(|each| each.limit().is_some());
+    found
+}

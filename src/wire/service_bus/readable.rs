@@ -1,0 +1,275 @@
+//! Messages as webhooks and filters see them (rule S2.1): CloudEvents whose data is the body.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use super::message::{DATA_CONTENT_TYPE, of_event};
+use crate::model::event::{Attribute, Event, EventData, StoredEvent};
+use crate::wire::amqp::Value;
+use crate::wire::amqp::message::{Message, Properties};
+
+/// What CloudEvents calls its own attributes, and what stands for the body.
+const TAKEN: [&str; 10] = [
+    "id",
+    "source",
+    "specversion",
+    "type",
+    "subject",
+    "time",
+    "data",
+    "datacontenttype",
+    "dataschema",
+    "traceparent",
+];
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
+const BYTES: &str = "application/octet-stream";
+
+/// The event as it is, but for a message: of that its data is the body, and what the sender has said besides are
+/// attributes.
+pub fn readable(event: &Event) -> Cow<'_, Event> {
+    match of_event(event) {
+        None => Cow::Borrowed(event),
+        Some(message) => Cow::Owned(of_message(event, &message)),
+    }
+}
+
+/// The same of an event that is stored.
+pub fn readable_stored(stored: &StoredEvent) -> Cow<'_, StoredEvent> {
+    match readable(&stored.event) {
+        Cow::Borrowed(_) => Cow::Borrowed(stored),
+        Cow::Owned(event) => Cow::Owned(StoredEvent {
+            event,
+            key: stored.key,
+            received_at: stored.received_at,
+        }),
+    }
+}
+
+fn of_message(event: &Event, message: &Message) -> Event {
+    let properties = message.properties().unwrap_or_default();
+    let given = properties.content_type.as_deref();
+    let (data, content_type) = body(message.plain_body(), given.filter(|each| !each.is_empty()));
+    Event {
+        id: event.id.clone(),
+        source: event.source.clone(),
+        event_type: event.event_type.clone(),
+        subject: event.subject.clone(),
+        time: event.time.clone(),
+        data_version: event.data_version.clone(),
+        attributes: attributes(message, &properties, content_type),
+        data,
+    }
+}
+
+/// The data, and the type of it: JSON as it came, a text as a string of JSON, or bytes.
+fn body(body: Vec<u8>, given: Option<&str>) -> (EventData, Option<String>) {
+    if body.is_empty() {
+        return (EventData::Absent, given.map(str::to_owned));
+    }
+    let is_json_type = given.is_none_or(is_json);
+    let text = match String::from_utf8(body) {
+        Ok(text) if !text.contains(is_no_text) => text,
+        Ok(text) => return bytes(text.as_bytes(), given),
+        Err(error) => return bytes(error.as_bytes(), given),
+    };
+    if is_json_type && serde_json::from_str::<IgnoredAny>(&text).is_ok() {
+        let content_type = given.unwrap_or(JSON).to_owned();
+        return (EventData::Json(text), Some(content_type));
+    }
+    // A string under the type of JSON would be taken for a value of JSON.
+    let content_type = given.filter(|given| !is_json(given)).unwrap_or(TEXT);
+    (
+        EventData::Json(json!(text).to_string()),
+        Some(content_type.to_owned()),
+    )
+}
+
+fn bytes(body: &[u8], given: Option<&str>) -> (EventData, Option<String>) {
+    let content_type = given.unwrap_or(BYTES).to_owned();
+    (
+        EventData::Binary(Bytes::copy_from_slice(body)),
+        Some(content_type),
+    )
+}
+
+/// `application/json`, or a type that is written in JSON.
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case(JSON) || essence.to_ascii_lowercase().ends_with("+json")
+}
+
+fn is_no_text(c: char) -> bool {
+    c.is_control() && !c.is_whitespace()
+}
+
+/// The type of the data, what Service Bus knows, and then what the application has set.
+fn attributes(
+    message: &Message,
+    properties: &Properties,
+    content_type: Option<String>,
+) -> Vec<Attribute> {
+    let text = |text: &Option<String>| text.as_deref().map(Value::from);
+    let known = [
+        ("correlationid", properties.correlation_id.clone()),
+        ("sessionid", text(&properties.group_id)),
+        ("to", text(&properties.to)),
+        ("replyto", text(&properties.reply_to)),
+        ("replytosessionid", text(&properties.reply_to_group_id)),
+    ];
+    let known = known
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let own = message.application_properties().unwrap_or_default();
+    let own = own.into_iter().map(|(name, value)| (name.plain(), value));
+    let mut taken: BTreeSet<String> = TAKEN.map(str::to_owned).into();
+    let mut attributes: Vec<Attribute> = content_type
+        .into_iter()
+        .map(|content_type| Attribute {
+            name: DATA_CONTENT_TYPE.to_owned(),
+            value: json!(content_type).to_string(),
+        })
+        .collect();
+    for (name, value) in known.chain(own) {
+        let name = attribute_name(&name);
+        let is_new = !name.is_empty() && taken.insert(name.clone());
+        if let Some(value) = attribute_value(&value).filter(|_| is_new) {
+            attributes.push(Attribute { name, value });
+        }
+    }
+    attributes
+}
+
+/// The small letters and digits of a name: CloudEvents has no others.
+fn attribute_name(name: &str) -> String {
+    let known = name.chars().filter(char::is_ascii_alphanumeric);
+    known.map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// Whole numbers of 32 bits and truth values as they are, as CloudEvents has them, everything else as a text; `None` for
+/// null.
+fn attribute_value(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::Bool(value) => Some(value.to_string()),
+        value => {
+            let number = value.as_integer();
+            let number = number.and_then(|number| i32::try_from(number).ok());
+            Some(match number {
+                Some(number) => number.to_string(),
+                None => json!(value.plain()).to_string(),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::service_bus::message::to_event;
+
+    fn sent(content_type: Option<&str>, own: Vec<(Value, Value)>, body: &[u8]) -> Event {
+        let properties = Properties {
+            message_id: Some("m1".into()),
+            subject: Some("paid".to_owned()),
+            content_type: content_type.map(str::to_owned),
+            group_id: Some("s1".to_owned()),
+            ..Properties::default()
+        };
+        let message = Message::of_data(&properties, own, body.to_vec());
+        to_event(message, || panic!("it has an id")).expect("an event")
+    }
+
+    #[test]
+    fn the_body_is_the_data() {
+        let json = |text: &str| EventData::Json(text.to_owned());
+        let binary = |bytes: &[u8]| EventData::Binary(Bytes::copy_from_slice(bytes));
+        for (given, body, data, content_type) in [
+            (None, &b"{\"n\":  1.0}"[..], json("{\"n\":  1.0}"), JSON),
+            (
+                Some("text/json; charset=utf-8"),
+                b"7",
+                json("\"7\""),
+                "text/json; charset=utf-8",
+            ),
+            (
+                Some("application/vnd.a+json"),
+                b"[1]",
+                json("[1]"),
+                "application/vnd.a+json",
+            ),
+            (Some(JSON), b"{no", json("\"{no\""), TEXT),
+            (None, "gr\u{fc}n".as_bytes(), json("\"gr\u{fc}n\""), TEXT),
+            (Some("text/plain"), b"7", json("\"7\""), TEXT),
+            (None, b"\x00\x01", binary(b"\0\x01"), BYTES),
+            (
+                Some("image/png"),
+                b"\xff\xfe",
+                binary(b"\xff\xfe"),
+                "image/png",
+            ),
+        ] {
+            let event = sent(given, Vec::new(), body);
+            let shown = readable(&event);
+            assert_eq!(shown.data, data, "{given:?}");
+            let found = shown
+                .attributes
+                .iter()
+                .find(|each| each.name == DATA_CONTENT_TYPE);
+            let expected = json!(content_type).to_string();
+            assert_eq!(found.map(|each| each.value.clone()), Some(expected));
+            assert_eq!(
+                (shown.id.as_str(), shown.subject.as_deref()),
+                ("m1", Some("paid"))
+            );
+        }
+        assert_eq!(
+            readable(&sent(None, Vec::new(), b"")).data,
+            EventData::Absent
+        );
+    }
+
+    #[test]
+    fn properties_are_attributes() {
+        let own = vec![
+            ("Order-No".into(), Value::Int(7)),
+            ("total".into(), Value::Double(0.5)),
+            ("large".into(), Value::Long(1 << 40)),
+            ("yes".into(), Value::Bool(true)),
+            ("nothing".into(), Value::Null),
+            ("orderno".into(), "again".into()),
+            ("Subject".into(), "another".into()),
+            ("\u{fc}".into(), "no letters".into()),
+        ];
+        let event = sent(None, own, b"x");
+        let shown = readable(&event).into_owned();
+        let shown: Vec<_> = shown
+            .attributes
+            .iter()
+            .map(|each| (each.name.as_str(), each.value.as_str()))
+            .collect();
+        let expected = [
+            ("datacontenttype", "\"text/plain\""),
+            ("sessionid", "\"s1\""),
+            ("orderno", "7"),
+            ("total", "\"0.5\""),
+            ("large", "\"1099511627776\""),
+            ("yes", "true"),
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn other_events_stay_as_they_are() {
+        let event = Event {
+            attributes: Vec::new(),
+            ..sent(None, Vec::new(), b"x")
+        };
+        assert!(matches!(readable(&event), Cow::Borrowed(_)));
+    }
+}
