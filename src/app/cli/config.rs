@@ -92,8 +92,13 @@ impl ConfigArgs {
     pub(super) fn run(self) -> anyhow::Result<()> {
         let text = match self.command {
             ConfigCommand::Check { flags } => {
-                Config::resolve(&RawConfig::of_process(flags))?;
-                "the configuration is valid\n".to_owned()
+                let raw = RawConfig::of_process(flags);
+                Config::resolve(&raw)?;
+                let file = match raw.file_was_read() {
+                    true => format!("{} was read", raw.file().display()),
+                    false => format!("there is no file {}", raw.file().display()),
+                };
+                format!("the configuration is valid; {file}\n")
             }
             ConfigCommand::Show { origin, flags } => {
                 let config = Config::resolve(&RawConfig::of_process(flags))?;

@@ -158,12 +158,27 @@ fn url_of(data_dir: &Path) -> anyhow::Result<(Url, String, Option<SocketAddr>)> 
             Ok((url.with_context(|| shown.clone())?, shown, address))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(
-            "no server found in {}: start it with `everpost serve` or name it with --url",
-            here(data_dir)
+            "no server found in {}: start it with `everpost serve` or name it with --url{}",
+            here(data_dir),
+            or_the_service(data_dir, Path::new(SERVICE_DATA_DIR))
         ),
         Err(error) => bail!(
             "cannot read {shown}: {error}; act as the user that runs the server, or name it with --url"
         ),
+    }
+}
+
+/// Where the service of the Debian package keeps its data.
+const SERVICE_DATA_DIR: &str = "/var/lib/everpost";
+
+/// Where else there is a server, if there is one.
+fn or_the_service(data_dir: &Path, service: &Path) -> String {
+    match data_dir != service && service.is_dir() {
+        true => format!(
+            "; for the service of this machine, --data-dir {}",
+            service.display()
+        ),
+        false => String::new(),
     }
 }
 
@@ -285,6 +300,14 @@ mod tests {
         );
         assert_eq!(format!("{error:#}"), expected);
         assert_eq!(here(Path::new("everpost-data")), "./everpost-data");
+        let service = directory.path();
+        let advice = format!(
+            "; for the service of this machine, --data-dir {}",
+            service.display()
+        );
+        assert_eq!(or_the_service(Path::new("everpost-data"), service), advice);
+        assert_eq!(or_the_service(service, service), "");
+        assert_eq!(or_the_service(Path::new("a"), Path::new("/nowhere")), "");
 
         fs::write(directory.path().join(SERVER_URL_FILE), "localhost").expect("written");
         let error = find(&args(directory.path())).expect_err("no URL");

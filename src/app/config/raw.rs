@@ -115,12 +115,12 @@ impl RawConfig {
     }
 
     /// The configuration file that was read, or would have been.
-    pub(super) fn file(&self) -> PathBuf {
+    pub fn file(&self) -> PathBuf {
         self.file.clone().unwrap_or_else(|| self.own_file())
     }
 
     /// Whether there was a configuration file.
-    pub(super) fn file_was_read(&self) -> bool {
+    pub fn file_was_read(&self) -> bool {
         self.file.is_some()
     }
 
