@@ -236,6 +236,23 @@ def test_a_dead_letter_is_resubmitted_to_its_queue(appliance, client, queue):
         receiving.complete_message(message)
 
 
+def test_a_dead_letter_is_mended_and_keeps_its_properties(appliance, client, queue):
+    own = {"tenant": "a"}
+    about = {"subject": "paid", "content_type": "application/json", "message_id": "m1"}
+    send(client, queue, '{"order": "x"}', application_properties=own, **about)
+    with receiver(client, queue) as receiving:
+        [message] = receiving.receive_messages()
+        receiving.dead_letter_message(message, reason="not a number")
+        [dead] = appliance.manage("GET", f"/everpost/deadLetters?topic={queue}")["value"]
+        path = f"/everpost/deadLetters/{dead['deliveryId']}/resubmit"
+        appliance.manage("POST", path, {"data": {"order": 1}}, status=200)
+        [message] = receiving.receive_messages()
+        assert (str(message), message.delivery_count) == ('{"order":1}', 0)
+        assert (message.subject, message.content_type, message.message_id) == tuple(about.values())
+        assert message.application_properties == {b"tenant": b"a"}
+        receiving.complete_message(message)
+
+
 def test_topics_of_namespaces_have_subscriptions(appliance, client):
     namespace = f"n-{uuid.uuid4()}"
     path = f"/namespaces/{namespace}/topics/orders"

@@ -27,10 +27,11 @@ use crate::wire::resource::{self, ReplayContext};
 pub(crate) struct OneBody {
     #[schemars(with = "Option<Target>")]
     target: Option<Value>,
-    /// An event in its place, in the topic's input schema.
+    /// An event in its place, in the topic's input schema; of a message of Service Bus the body, as JSON.
     #[schemars(with = "Option<Value>")]
     event: Option<Box<RawValue>>,
-    /// Other data for the same event.
+    /// Other data for the same event, or another body for the same message: a string is its text, unless the message says
+    /// that it holds JSON.
     #[schemars(with = "Option<Value>")]
     data: Option<Box<RawValue>>,
 }

@@ -30,6 +30,7 @@ use crate::store::{
     self, Candidate, CandidateQuery, Resubmission, ResubmitOutcome, ResubmitTarget, Resubmitted,
     StoreError,
 };
+use crate::wire::service_bus::{message, readable};
 use crate::wire::{self, BadInput};
 
 /// Dead letters to resubmit.
@@ -46,9 +47,10 @@ pub struct ResubmitRequest {
 /// A replacement of an event, as JSON text.
 #[derive(Clone, Debug)]
 pub enum EventEdit {
-    /// A whole event in the input schema of its topic.
+    /// A whole event in the input schema of its topic; of a message the body, as a text that need not be JSON.
     Event(String),
-    /// Other data; for custom input, where the event is all data, the event.
+    /// Other data; for custom input, where the event is all data, the event. Of a message the body: a string is a text unless
+    /// the message says that it holds JSON.
     Data(String),
 }
 
@@ -278,6 +280,13 @@ impl Broker {
         let schema = &entry.topic.definition.input_schema;
         let unreadable = || ResubmitError::Rejected(of.delivery, NotResubmitted::EventUnreadable);
         let original = of.event.as_ref().ok_or_else(unreadable)?;
+        let message = match edit {
+            EventEdit::Event(body) => message::with_text(&original.event, body),
+            EventEdit::Data(data) => readable::with_data(&original.event, data),
+        };
+        if let Some(message) = message {
+            return Ok(message);
+        }
         match (edit, schema) {
             (
                 EventEdit::Data(data),

@@ -322,6 +322,20 @@ impl Message {
         }
     }
 
+    /// The message with a text as its body: a string if that is what it was, or else bytes. The footer may vouch for the old
+    /// body, and goes.
+    pub fn with_text(&self, text: &str) -> Self {
+        let body = match self.body_value() {
+            Ok(Some(Value::String(_))) => section(VALUE, Value::String(text.into())),
+            _ => section(DATA, Value::Binary(text.to_owned().into())),
+        };
+        Self {
+            body,
+            footer: Bytes::new(),
+            ..self.clone()
+        }
+    }
+
     /// The message as it came, without what was for one hop.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.with(

@@ -50,7 +50,7 @@ pub enum MessageState {
 }
 
 /// The type of events that are messages.
-const EVENT_TYPE: &str = "Microsoft.ServiceBus.Message";
+pub const EVENT_TYPE: &str = "Microsoft.ServiceBus.Message";
 
 /// Marks data that is an encoded message.
 const CONTENT_TYPE: &str = "\"application/vnd.microsoft.servicebus.amqp-message\"";
@@ -95,6 +95,15 @@ pub fn of_event(event: &Event) -> Option<Encoded> {
         return None;
     }
     Encoded::parse(data).ok()
+}
+
+/// The event with another text as the body of its message; `None` for one that was published as an event.
+pub fn with_text(event: &Event, text: &str) -> Option<Event> {
+    let message = of_event(event)?.with_text(text);
+    Some(Event {
+        data: EventData::Binary(message.to_bytes().into()),
+        ..event.clone()
+    })
 }
 
 /// How long the message that an event is may live.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::message::{DATA_CONTENT_TYPE, of_event};
+use super::message::{DATA_CONTENT_TYPE, of_event, with_text};
 use crate::model::event::{Attribute, Event, EventData, StoredEvent};
 use crate::wire::amqp::Value;
 use crate::wire::amqp::message::{Message, Properties};
@@ -96,6 +96,16 @@ fn bytes(body: &[u8], given: Option<&str>) -> (EventData, Option<String>) {
         EventData::Binary(Bytes::copy_from_slice(body)),
         Some(content_type),
     )
+}
+
+/// The event with another body of its message, which is given as the data that [`readable`] would show; `None` for one that
+/// was published as an event.
+pub fn with_data(event: &Event, json: &str) -> Option<Event> {
+    let given = of_event(event)?.properties().ok()?.content_type;
+    match serde_json::from_str::<String>(json) {
+        Ok(text) if !given.as_deref().is_some_and(is_json) => with_text(event, &text),
+        Ok(_) | Err(_) => with_text(event, json),
+    }
 }
 
 /// `application/json`, or a type that is written in JSON.
@@ -232,6 +242,32 @@ mod tests {
             readable(&sent(None, Vec::new(), b"")).data,
             EventData::Absent
         );
+    }
+
+    #[test]
+    fn another_body_leaves_the_rest_of_the_message() {
+        for (given, json, expected) in [
+            (None, "{\"n\": 2}", "{\"n\": 2}"),
+            (None, "\"gr\u{fc}n\"", "gr\u{fc}n"),
+            (Some("text/plain"), "\"7\"", "7"),
+            (Some(JSON), "\"7\"", "\"7\""),
+        ] {
+            let own = vec![("tenant".into(), "a".into())];
+            let edited = with_data(&sent(given, own, b"old"), json).expect("a message");
+            let message = of_event(&edited).expect("a message");
+            assert_eq!(message.plain_body(), expected.as_bytes(), "{given:?}");
+            let properties = message.properties().expect("properties");
+            assert_eq!(properties.content_type.as_deref(), given);
+            assert_eq!(properties.subject.as_deref(), Some("paid"));
+            let own = message.application_properties().expect("properties");
+            assert_eq!(own, vec![("tenant".into(), "a".into())]);
+        }
+        let properties = Properties::default();
+        let text = Message::of(&properties, Vec::new(), "old".into());
+        let text = to_event(text, || "m2".to_owned()).expect("an event");
+        let edited = with_text(&text, "new").expect("a message");
+        let message = of_event(&edited).expect("a message");
+        assert_eq!(message.body_value(), Ok(Some("new".into())));
     }
 
     #[test]

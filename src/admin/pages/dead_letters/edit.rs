@@ -5,6 +5,7 @@ use crate::admin::pages::events;
 use crate::broker::{EventEdit, ResubmitError, ResubmitRequest, Resubmitted};
 use crate::wire::encode_message;
 use crate::wire::resource::{ReplayRequest, parse_replay};
+use crate::wire::service_bus::message::{EVENT_TYPE, of_event};
 
 /// How dead letters are sent again: with another event in the place of their own, or many of them by a job.
 #[derive(Default, Serialize, Deserialize)]
@@ -60,10 +61,17 @@ impl ResubmitForm {
 pub(crate) async fn edit(call: Call<DeadLetter>) -> PageResult {
     let row = call.of.row()?;
     let event = events::find(&call, &row.event.to_string()).await?;
-    let topic = call.topic(&row.topic)?;
-    let schema = DeliverySchema::default_for(&topic.topic.definition.input_schema);
-    let written = encode_message(schema, &topic.resource_id, &event.stored);
-    let text = json_text::laid_out(&String::from_utf8_lossy(&written.body));
+    let text = match of_event(&event.stored.event) {
+        Some(message) => String::from_utf8(message.plain_body()).map_err(|_| {
+            PageError::refused("the body of this message is not text and cannot be edited here")
+        })?,
+        None => {
+            let topic = call.topic(&row.topic)?;
+            let schema = DeliverySchema::default_for(&topic.topic.definition.input_schema);
+            let written = encode_message(schema, &topic.resource_id, &event.stored);
+            json_text::laid_out(&String::from_utf8_lossy(&written.body))
+        }
+    };
     draw_form(&call, ResubmitForm::with(text))
 }
 
@@ -72,6 +80,7 @@ fn draw_form(call: &Call<DeadLetter>, form: Filled<ResubmitForm>) -> PageResult 
     let title = format!("Edit and resubmit dead letter {}", row.id);
     answer!("pages/edit_dead_letter.html", &call.visitor, title, {
         form: Filled<ResubmitForm> = form,
+        is_message: bool = row.event_type == EVENT_TYPE,
         topic: String = row.topic.clone(),
         back: String = call.of.page(),
     }, form)
@@ -98,7 +107,7 @@ async fn send(
     let request = ResubmitRequest {
         deliveries: vec![id],
         target: form.request(call)?.target,
-        edit: Some(EventEdit::Event(form.event.clone())),
+        edit: Some(EventEdit::Event(form.event.replace("\r\n", "\n"))),
     };
     let done = call.broker.resubmit_all(call.by(), request).await;
     let done = done.and_then(|mut done| done.pop().expect("one result for each").1);
