@@ -94,7 +94,7 @@ const PAGES = [
   ["/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/delete", `${LARGE}/rules/paid/delete`],
   ["/events", "/admin/events"],
   ["/events/{key}", "/admin/events/61"],
-  ["/events/{key}/send/{subscription}", "/admin/events/61/send/warehouse"],
+  ["/events/{key}/send/{subscription}", "/admin/events/65/send/late"],
   ["/rejected-events", "/admin/rejected-events"],
   ["/rejected-events/{id}", "/admin/rejected-events/2"],
   ["/dead-letters", "/admin/dead-letters"],

@@ -25,11 +25,11 @@ impl Hint<'_> {
 /// A reason in few words, what to mend before what was given up for it is sent again, and the status that it stands for.
 #[rustfmt::skip] // a table
 fn row(reason: Reason) -> (&'static str, &'static str, Option<u16>) {
-    const CREDENTIALS: &str = "Check the credentials of the subscription, then resubmit.";
+    const CREDENTIALS: &str = "Check the subscription's credentials, then resubmit.";
     const WAIT: &str = "Have the endpoint answer again, then resubmit.";
-    const MEND: &str = "See what the receiver answered, mend that, then resubmit.";
+    const MEND: &str = "Look at the response, fix the cause, then resubmit.";
     const ASK: &str = "The receiver may have given a reason of its own.";
-    const CONTENT: &str = "The receiver rejected the content. Compare it with the delivery schema.";
+    const CONTENT: &str = "Compare it with the delivery schema, then resubmit.";
     const SIZE: &str = "Make batches smaller, or raise the receiver's limit.";
     match reason {
         Reason::MaxDeliveryAttemptsExceeded => ("All attempts failed", WAIT, None),

@@ -73,6 +73,7 @@ fn draw_form(call: &Call<DeadLetter>, form: Filled<ResubmitForm>) -> PageResult 
     answer!("pages/edit_dead_letter.html", &call.visitor, title, {
         form: Filled<ResubmitForm> = form,
         topic: String = row.topic.clone(),
+        subscription: String = row.subscription.clone(),
         back: String = call.of.page(),
     }, form)
 }

@@ -134,13 +134,15 @@ fn request_of(call: &Call<DeadLetter>, event: &StoredEvent) -> Option<Request> {
 pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Question> {
     let row = call.of.row()?;
     let (event, to) = (print::visible(&row.event_id), &row.subscription);
-    let again = format!("Event {event} is delivered to {to} at once.");
-    let afresh = "A new delivery replaces this one; its attempts and time to live start now.";
+    let again = format!("Event {event} is delivered to {to} at once, as a new delivery.");
     Ok(Question::new(format!("Resubmit dead letter {}?", row.id))
         .would(again)
-        .would(afresh)
+        .would(FROM_NOW)
         .would(to_nobody_else(row.published_at, call.visitor.now)))
 }
+
+/// Of a new delivery of an event.
+pub(crate) const FROM_NOW: &str = "Its attempts and time to live start now.";
 
 /// What is sent to one subscription alone.
 pub(crate) fn to_nobody_else(published_at: Timestamp, now: Timestamp) -> String {
@@ -160,6 +162,6 @@ pub(crate) static RESUBMIT_SELECTED: Bulk<DeadLetter> = Bulk {
     key: "resubmit",
     verb: "Resubmit",
     changes: |each| each.obstacle.is_none(),
-    consequence: "Each is delivered to its own subscription; attempts and time to live start now.",
+    consequence: "A new delivery replaces each; its attempts and time to live start now.",
     otherwise: "None of those that are selected can be resubmitted.",
 };
