@@ -448,7 +448,10 @@ async fn events_are_found_by_what_is_known_of_them_and_paged() {
             "state=sent",
             "&#34;sent&#34; is no delivery status such as Pending.",
         ),
-        ("from=yesterday", "is no date and time such as 2026-11-21T06:40"),
+        (
+            "from=yesterday",
+            "is no date and time such as 2026-11-21T06:40",
+        ),
     ] {
         let page = person.open(&format!("/admin/events?{query}")).await;
         page.expect(&[problem, "aria-invalid"]);

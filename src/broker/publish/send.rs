@@ -57,10 +57,7 @@ impl Broker {
         let id = subscription.id;
         let target = Target::subscription(&topic.topic.name, &subscription.name);
         let audit = by.did(AuditAction::SendEvent { event: key.0 }, target);
-        let sent = self
-            .store()
-            .ledger
-            .send(key, id, session, audit, now);
+        let sent = self.store().ledger.send(key, id, session, audit, now);
         match sent.await? {
             Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
             Sent::TooEarly => Err(SendError::TooEarly(key)),
@@ -101,7 +98,11 @@ impl Broker {
                 let reason = "it has no session id, and the queue asks for one";
                 Err(unmatched(reason.to_owned()))
             }
-            session => Ok((Arc::clone(topic), Arc::clone(subscription), session.flatten())),
+            session => Ok((
+                Arc::clone(topic),
+                Arc::clone(subscription),
+                session.flatten(),
+            )),
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) use {bulk::*, edit::*, list::*};
 use crate::admin::pages::delivery::{self, DeliveryCard};
 use crate::admin::pages::search::Search;
 use crate::admin::pages::*;
+use crate::admin::widgets::kept_body::KeptBody;
 use crate::outbound::DeliveryRequest;
 use crate::wire::received::shown_headers;
 use crate::wire::resource::ReplayContext;
@@ -127,7 +128,7 @@ fn request_of(call: &Call<DeadLetter>, event: &StoredEvent) -> Option<Request> {
     Some(Request {
         url: webhook.endpoint_url.base(),
         headers: shown_headers(&headers, &hidden),
-        body: String::from_utf8_lossy(&body).into_owned(),
+        body: KeptBody::new(&body, body.len() as u64).text,
     })
 }
 
