@@ -136,9 +136,6 @@ impl List {
         let lead = match count {
             Some(1) => format!("1 {of_all}{many} matches this filter."),
             Some(count) => format!("{} {of_all}{many} match this filter.", print::count(count)),
-            None if self.is_first() && self.older.is_some() => {
-                format!("More than {ROWS} {many} match this filter.")
-            }
             None => print::sentence(&format!("{many} that match this filter, newest first")),
         };
         let is_part = self.is_filtered || self.tabs.iter().skip(1).any(|tab| tab.current);
@@ -152,6 +149,9 @@ impl List {
         self.shown = print::plural(count, one, many);
         if let Some(page) = self.page.filter(|_| !is_all) {
             self.shown.push_str(&format!(", page {page}"));
+            if page == 1 && count > 0 && self.lead.is_some() {
+                self.lead = Some(format!("{count} or more {many} match this filter."));
+            }
         }
         self.of_rows(count);
     }

@@ -86,9 +86,6 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
         .with_tabs(("Delivery status", "state"), tabs, &form)
         .with_older(found.next_before, &form);
     list.of_page(found.rows.len(), ["event", "events"]);
-    if found.progress.is_some() {
-        list.of_matching(None, None, "events");
-    }
     let export = link(&format!("{PATH}/export"), &form.pairs());
     list.export = Some(export).filter(|it| visitor.opens(it) && !found.rows.is_empty());
     let most = print::count(FILE_EVENTS_MAX as u64);
