@@ -30,6 +30,9 @@ pub(crate) fn counted(reason: &str) -> String {
     let event = reason.strip_prefix("event [");
     let event = event.and_then(|event| event.split_once(']'));
     let number = event.and_then(|(index, rest)| Some((index.parse::<usize>().ok()? + 1, rest)));
-    let told = number.map(|(number, rest)| format!("Event {number}{rest}"));
+    let told = number.map(|(number, rest)| {
+        let rest = rest.replacen(", field ", ", property ", 1);
+        format!("Event {number}{rest}")
+    });
     print::sentence(told.as_deref().unwrap_or(reason))
 }

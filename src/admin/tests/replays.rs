@@ -34,8 +34,7 @@ async fn all_that_match_are_sent_again_by_a_replay_job() {
     let form = person.open(path).await;
     form.expect(&[
         "Resubmit 3 dead letters?",
-        "3 dead letters would be resubmitted",
-        "These are those of: event subscription orders / billing.",
+        "Dead letters of event subscription orders / billing, by a replay job",
         "Events per second",
     ]);
     for (fields, problem) in [
