@@ -21,7 +21,7 @@ testBothWays("from claiming to a delivered event within a minute", async (t, opt
   assert.ok(Date.now() - startedAt < MINUTE_MS, `${Date.now() - startedAt} ms`);
   await ann.sees("Delivered", "Attempt 1");
 
-  await ann.follow("View the request as it came");
+  await ann.follow("the request");
   await ann.isOn("orders-inspector");
   await ann.comesToSee("2 received");
   await ann.sees("Example.Created", "aeg-event-type: Notification");

@@ -125,6 +125,7 @@ async function everyOption(appliance, topic, receiver) {
     expirationTimeUtc: "2099-01-01T00:00:00Z",
   });
   await appliance.publish(topic, [orderPaid({ id: "unwanted-1" })]);
+  await appliance.subscribe(topic, "late", receiver.url);
 }
 
 /** With a queue in which events wait, one of them held by a receiver. */

@@ -94,7 +94,7 @@ const PAGES = [
   ["/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/delete", `${LARGE}/rules/paid/delete`],
   ["/events", "/admin/events"],
   ["/events/{key}", "/admin/events/61"],
-  ["/events/{key}/send/{subscription}", "/admin/events/61/send/warehouse"],
+  ["/events/{key}/send/{subscription}", "/admin/events/65/send/late"],
   ["/rejected-events", "/admin/rejected-events"],
   ["/rejected-events/{id}", "/admin/rejected-events/2"],
   ["/dead-letters", "/admin/dead-letters"],
@@ -195,8 +195,12 @@ const ENDINGS = [
 
 // Pages as they look when something is missing, long or wrong.
 const STATES = [
-  ["an event that fails twice", GUIDE, (ann) => ann.press("Publish an event that fails twice")],
-  ["an event that is rejected", GUIDE, (ann) => ann.press("Publish an event that is rejected")],
+  ["an event that fails twice", GUIDE, failTwice],
+  ["an event that is rejected", GUIDE, async (ann) => {
+    await publishOne(ann);
+    await ann.press("Publish an event that is rejected");
+    await ann.comesToSee("the event has become a dead letter");
+  }],
   ["topic nobody subscribed to", "/admin/topics/cloud"],
   ["topic form refused", "/admin/new-topic", refuse("Name", "two words", "Create topic")],
   ["topic form for custom events", "/admin/new-topic",
@@ -410,10 +414,26 @@ function testConnection(url) {
 async function beginGuide(ann) {
   await ann.type("Name of the topic", "guided");
   await ann.press(createAll);
+  await publishOne(ann);
+}
+
+async function publishOne(ann) {
   await ann.press("Publish it");
+  await ann.comesToSee("It has arrived");
+}
+
+async function failTwice(ann) {
+  await publishOne(ann);
+  await ann.press("Publish an event that fails twice");
+  await ann.comesToSee("1 attempt of 30");
 }
 
 async function repair(ann) {
+  await failTwice(ann);
+  await ann.press("Retry now");
+  await ann.comesToSee("2 attempts of 30");
+  await ann.press("Retry now");
+  await ann.comesToSee("After two failures it has been delivered.");
   await ann.press("Publish an event that is rejected");
   const resubmit = "Let the inspector answer 200 and resubmit";
   await ann.page.getByRole("button", { name: resubmit }).waitFor();

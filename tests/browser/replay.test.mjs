@@ -50,7 +50,7 @@ async function replayAll(ann, receiver) {
   await ann.page.getByLabel("More actions").click();
   await ann.follow("Resubmit all that match…");
   await ann.isOn(`Resubmit ${DEAD_LETTERS} dead letters?`);
-  await ann.press("Start replay job");
+  await ann.press(`Resubmit ${DEAD_LETTERS} dead letters`);
   await ann.isTold(`Replay job 1 has been started over ${DEAD_LETTERS} dead letters.`);
   await ann.comesToSee(`100 %: ${DEAD_LETTERS} of ${DEAD_LETTERS}`);
   await ann.sees("Completed");
@@ -66,7 +66,7 @@ async function pauseAndCancel(ann, appliance, topic, receiver) {
   await ann.page.getByLabel("More actions").click();
   await ann.follow("Resubmit all that match…");
   await ann.type("Events per second", "0.001");
-  await ann.press("Start replay job");
+  await ann.press("Resubmit 3 dead letters");
   await ann.isOn("Replay job 2");
   await ann.press("Pause");
   await ann.isTold("Replay job 2 is paused.");

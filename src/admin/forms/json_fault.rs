@@ -18,16 +18,21 @@ pub(crate) fn of_events(text: &str, bad: &BadInput) -> String {
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
         return words(&error);
     }
-    let place = match (bad.index, &bad.field) {
-        (Some(index), Some(field)) => format!("Event {}, property {field}: ", index + 1),
-        (Some(index), None) => format!("Event {}: ", index + 1),
-        (None, Some(field)) => format!("Property {field}: "),
-        (None, None) => String::new(),
-    };
-    match bad.misfit {
-        Some((expected, found)) => {
-            format!("{place}{expected} is expected here, and this is {found}.")
-        }
-        None => format!("{place}{}.", bad.problem.trim_end_matches('.')),
+    let mut told = bad.clone();
+    if let Some((expected, found)) = bad.misfit {
+        told.problem = format!("{expected} is expected here, and this is {found}");
     }
+    counted(&told.to_string())
+}
+
+/// A reason of the publish API as a sentence, with the events counted from 1.
+pub(crate) fn counted(reason: &str) -> String {
+    let event = reason.strip_prefix("event [");
+    let event = event.and_then(|event| event.split_once(']'));
+    let number = event.and_then(|(index, rest)| Some((index.parse::<usize>().ok()? + 1, rest)));
+    let told = number.map(|(number, rest)| {
+        let rest = rest.replacen(", field ", ", property ", 1);
+        format!("Event {number}{rest}")
+    });
+    print::sentence(told.as_deref().unwrap_or(reason))
 }

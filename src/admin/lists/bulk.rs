@@ -56,7 +56,7 @@ impl<S: Selectable> Bulk<S> {
         }
         let verb = self.verb;
         let button = format!("{verb} {}", counted::<S>(changed.len()));
-        let named = format!("{verb} {}.", named(&changed));
+        let named = format!("{}.", named(&changed));
         let question = Question::new(format!("{button}?"));
         let mut question = question.would(named).would(self.consequence);
         if !unchanged.is_empty() {

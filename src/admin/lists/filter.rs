@@ -30,7 +30,7 @@ impl Reading {
     }
 
     pub(crate) fn moment(&mut self, name: &str, text: &str) -> Option<Timestamp> {
-        self.field(name, text, "moment such as 2026-11-21T06:40", moment)
+        self.field(name, text, "date and time such as 2026-11-21T06:40", moment)
     }
 
     pub(crate) fn of(&mut self, text: &str, registry: &Registry) -> Of {

@@ -39,6 +39,8 @@ pub(crate) struct List {
     pub(crate) turns: [&'static str; 3],
     pub(crate) first: Option<String>,
     pub(crate) newer: Option<String>,
+    /// Counted from 1; `None` where the address does not tell.
+    page: Option<usize>,
     pub(crate) older: Option<String>,
     pub(crate) export: Option<String>,
     pub(crate) export_note: String,
@@ -65,6 +67,8 @@ impl List {
             is_filtered: filter.pairs().iter().any(|(name, _)| *name != BEFORE),
             first: (!before.is_empty() && newer != Some("")).then(first),
             newer: newer.map(|newer| changed(path, filter, BEFORE, newer)),
+            page: (before.is_empty() || before.ends_with(BEHIND))
+                .then(|| before.split(BEHIND).count()),
             ..Self::default()
         }
     }
@@ -117,13 +121,17 @@ impl List {
     /// With so many rows on this page.
     pub(crate) fn of_rows(&mut self, count: usize) {
         self.is_blank = count == 0 && self.is_whole();
-        if self.is_blank {
+        if count == 0 {
             self.shown.clear();
         }
     }
 
     /// Tells how many of `all` match the filter, if there is one, as far as either is known.
     pub(crate) fn of_matching(&mut self, count: Option<u64>, all: Option<u64>, many: &str) {
+        if !self.faults.is_empty() {
+            self.lead = Some("The filter is not valid.".to_owned());
+            return;
+        }
         let of_all = all.map_or_else(String::new, |all| format!("of {} ", print::count(all)));
         let lead = match count {
             Some(1) => format!("1 {of_all}{many} matches this filter."),
@@ -134,10 +142,18 @@ impl List {
         self.lead = is_part.then_some(lead);
     }
 
-    /// The same of what is counted on its pages alone, which tells it while there is one page.
-    pub(crate) fn of_rows_matching(&mut self, count: usize, many: &str) {
+    /// With so many rows on this page, of what is counted on its pages alone: if there is one page, they are all.
+    pub(crate) fn of_page(&mut self, count: usize, [one, many]: [&str; 2]) {
         let is_all = self.is_first() && self.older.is_none();
         self.of_matching(is_all.then_some(count as u64), None, many);
+        self.shown = print::plural(count, one, many);
+        if let Some(page) = self.page.filter(|_| !is_all) {
+            self.shown.push_str(&format!(", page {page}"));
+            if page == 1 && count > 0 && self.lead.is_some() {
+                self.lead = Some(format!("{count} or more {many} match this filter."));
+            }
+        }
+        self.of_rows(count);
     }
 
     pub(crate) fn is_whole(&self) -> bool {

@@ -50,8 +50,7 @@ pub(crate) async fn list(
         let most = print::count(FILE_ENTRIES_MAX as u64);
         list.export_note = format!("The newest {most} at most");
     }
-    list.shown = print::plural(found.rows.len(), "entry", "entries");
-    list.of_rows_matching(found.rows.len(), "entries");
+    list.of_page(found.rows.len(), ["entry", "entries"]);
     answer!("pages/activity.html", &call.visitor, "Activity", {
         list: List = list,
         form: Filled<ActivityForm> = form,

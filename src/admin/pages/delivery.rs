@@ -89,6 +89,7 @@ pub(crate) async fn came_of(
         .max(held_until)
         .filter(|_| row.state == DeliveryState::Pending);
     let came = response::of_attempt(&attempt);
+    let retried = format!("Retried: {came}");
     // The words for that say how long it was already.
     let is_told = attempt.result.outcome == Outcome::TimedOut;
     let after = match is_told {
@@ -99,14 +100,14 @@ pub(crate) async fn came_of(
     Ok(match next {
         Some(at) => {
             let (at, wait) = (Time::minute(at).text(), print::relative(at, now));
-            Flash::failed(format!("{came}{after}; next attempt {at} ({wait})."))
+            Flash::failed(format!("{retried}{after}; next attempt {at} ({wait})."))
         }
         None if state == DeliveryState::Delivered => {
             Flash::done(format!("Delivered: {came}{after}."))
         }
         None => {
             let became = badge(state).word.to_lowercase();
-            Flash::failed(format!("{came}{after}: {became}."))
+            Flash::failed(format!("{retried}{after}; {became}."))
         }
     })
 }

@@ -71,6 +71,10 @@ impl Sent {
     }
 }
 
+fn is_done(step: &Option<Sent>) -> bool {
+    step.as_ref().is_some_and(Sent::is_delivered)
+}
+
 pub(crate) async fn show(Query(done): Query<Progress>, call: Call) -> PageResult {
     let form = Form::of([("topic", "orders")]);
     draw_page(&call, done, Filled::sent(&form)).await

@@ -42,9 +42,7 @@ pub(crate) async fn list(Query(form): Query<RejectionForm>, call: Call) -> PageR
     let mut list = List::new(PATH, &form).with_older(found.next_before, &form);
     let flags = ["topic", "reason"].map(|name| (name, form.value(name).trim().to_owned()));
     list.recipe = Recipe::list(&call, "rejectedEvents", "rejected list", &flags);
-    list.shown = print::plural(found.rows.len(), "request", "requests");
-    list.of_rows(found.rows.len());
-    list.of_rows_matching(found.rows.len(), "rejected requests");
+    list.of_page(found.rows.len(), ["rejected request", "rejected requests"]);
     answer!("pages/rejected_events.html", &call.visitor, "Rejected events", {
         list: List = list,
         form: Filled<RejectionForm> = form,

@@ -15,8 +15,7 @@ pub(crate) async fn list(Query(paging): Query<Paging>, call: Call) -> PageResult
     let paging = Filled::with(paging);
     let mut list = List::new("/admin/replays", &paging).with_older(found.next_before, &paging);
     list.recipe = Recipe::list(&call, "replays", "replay list", &[]);
-    list.shown = print::plural(found.rows.len(), "replay job", "replay jobs");
-    list.of_rows(found.rows.len());
+    list.of_page(found.rows.len(), ["replay job", "replay jobs"]);
     answer!("pages/replays.html", &call.visitor, "Replay jobs", {
         list: List = list,
         jobs: Vec<ReplayJob> = found.rows,

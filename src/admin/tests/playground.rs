@@ -133,7 +133,12 @@ async fn wrong_input_is_told_by_its_field() {
             "of",
             "Choose the event subscription",
         ),
-        (CONVERT, vec![("event", "{}")], "event", "property id: "),
+        (
+            CONVERT,
+            vec![("event", "{}")],
+            "event",
+            "property &#34;id&#34;: ",
+        ),
         (
             CONVERT,
             vec![("event", EVENT), ("topic", "gone")],

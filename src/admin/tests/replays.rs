@@ -34,8 +34,7 @@ async fn all_that_match_are_sent_again_by_a_replay_job() {
     let form = person.open(path).await;
     form.expect(&[
         "Resubmit 3 dead letters?",
-        "3 dead letters would be resubmitted",
-        "These are those of: event subscription orders / billing.",
+        "Dead letters of event subscription orders / billing, by a replay job",
         "Events per second",
     ]);
     for (fields, problem) in [
@@ -105,7 +104,7 @@ async fn a_replay_job_says_what_was_given_up_again() {
     let (appliance, mut person) = with_dead_letters(2).await;
     let path = "/admin/dead-letters/resubmit-all";
     let all = person.open(path).await;
-    all.expect(&["These are all dead letters that there are."]);
+    all.expect(&["All dead letters, by a replay job"]);
     appliance.webhooks.will_answer(400, "no", "still not");
     person.send(path, &[("kind", "Topic")]).await;
     replay(&appliance).await;

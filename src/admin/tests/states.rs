@@ -80,7 +80,6 @@ async fn an_event_tells_that_the_filter_would_not_have_wanted_it_either() {
     page.expect(&[
         "its validation stands at Failed.",
         "The filter requires that subject begins with",
-        "alidate it again or correct its URL",
     ]);
 }
 

@@ -25,11 +25,11 @@ impl Hint<'_> {
 /// A reason in few words, what to mend before what was given up for it is sent again, and the status that it stands for.
 #[rustfmt::skip] // a table
 fn row(reason: Reason) -> (&'static str, &'static str, Option<u16>) {
-    const CREDENTIALS: &str = "Check the credentials of the subscription, then resubmit.";
-    const WAIT: &str = "Have the endpoint answer again, then resubmit.";
-    const MEND: &str = "See what the receiver answered, mend that, then resubmit.";
+    const CREDENTIALS: &str = "Check the credentials of the subscription.";
+    const WAIT: &str = "Have the endpoint answer again.";
+    const MEND: &str = "Look at the response.";
     const ASK: &str = "The receiver may have given a reason of its own.";
-    const CONTENT: &str = "The receiver rejected the content. Compare it with the delivery schema.";
+    const CONTENT: &str = "Compare the event with the delivery schema.";
     const SIZE: &str = "Make batches smaller, or raise the receiver's limit.";
     match reason {
         Reason::MaxDeliveryAttemptsExceeded => ("All attempts failed", WAIT, None),
@@ -45,7 +45,7 @@ fn row(reason: Reason) -> (&'static str, &'static str, Option<u16>) {
         Reason::Manual => ("Dead-lettered by hand", ASK, None),
         Reason::Cancelled => ("Cancelled before its time", "They cannot be sent any more.", None),
         Reason::SessionIdMissing => ("It has no session id", "Its queue takes messages with a session id only.", None),
-        Reason::FilterEvaluationFailed => ("A rule could not be evaluated", "Correct the rule, then resubmit.", None),
+        Reason::FilterEvaluationFailed => ("A rule could not be evaluated", "Correct the rule.", None),
         Reason::MaxTransferHopCountExceeded => ("Forwarded too often", "Check which queues forward to each other.", None),
         Reason::ForwardTargetFull => ("Where it was to be forwarded is full", "Receive messages there, or raise the size that it may have.", None),
         Reason::ForwardTargetMissing => ("Where it was to be forwarded is gone", "Have the queue forward to one that exists.", None),

@@ -191,7 +191,7 @@ pub(crate) struct Operation {
 struct Display {
     provider: &'static str,
     resource: String,
-    operation: &'static str,
+    operation: String,
     description: String,
 }
 

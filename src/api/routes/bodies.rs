@@ -32,19 +32,28 @@ pub(crate) struct EventGridEvent {
 #[derive(JsonSchema)]
 #[schemars(extend("additionalProperties" = true))]
 pub(crate) struct CloudEvent {
+    /// The version of CloudEvents.
     #[schemars(extend("enum" = ["1.0"]))]
     specversion: String,
+    /// Unique for its source.
     id: String,
+    /// What the event comes from, as a URI.
     source: String,
+    /// The kind of event, such as `Order.Created`.
     r#type: String,
+    /// What in the source it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     subject: Option<String>,
+    /// When it happened.
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<Timestamp>,
+    /// The media type of `data`; JSON unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     datacontenttype: Option<String>,
+    /// The URI of the schema of `data`.
     #[serde(skip_serializing_if = "Option::is_none")]
     dataschema: Option<String>,
+    /// What the event carries.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Value>,
     /// Binary data, in the place of `data`.

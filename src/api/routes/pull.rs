@@ -59,26 +59,26 @@ fn of_topic(topic: &str, word: &str, which: &str) -> Vec<Route> {
         settling(
             "acknowledge",
             "acknowledge",
-            "Be done with events",
+            "Acknowledge events",
             "They never come back.",
         ),
         settling(
             "release",
             "release",
-            "Give events back",
+            "Release events",
             "Others receive them.",
         )
         .query::<Releasing>(),
         settling(
             "reject",
             "reject",
-            "Dead-letter events",
+            "Reject events",
             "They go to the dead-letter queue.",
         ),
         settling(
             "renewLock",
             "renewLock",
-            "Hold events longer",
+            "Renew the locks of events",
             &format!("For another lock duration, up to {hour} minutes after they were received."),
         ),
     ]

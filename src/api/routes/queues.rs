@@ -64,14 +64,18 @@ fn sending() -> Route {
 fn of_queue((place, what, word): (&str, &str, &str)) -> [Route; 5] {
     let queue = format!("/{place}/messages");
     let seconds = LOCK_DURATION.as_secs();
-    let taking = |method, verb: &str, summary| {
+    let noun = match what {
+        "DeadLetter" => "dead letter",
+        _ => "message",
+    };
+    let taking = |method, verb: &str, summary: String| {
         before_others(method, format!("{queue}/head"), Access::Queue)
             .doc(format!("{verb}{what}{word}"), summary)
             .query::<QueueWait>()
             .answers_nothing(204, "There was nothing to take.")
             .rejects(429, "Too many receivers wait.")
     };
-    let settling = |method, verb: &str, of: &str, summary, says: &str| {
+    let settling = |method, verb: &str, of: &str, summary: String, says: &str| {
         before_others(
             method,
             format!("{queue}/{{numberOrId}}/{{lockToken}}"),
@@ -89,7 +93,7 @@ fn of_queue((place, what, word): (&str, &str, &str)) -> [Route; 5] {
         taking(
             Method::POST,
             "peekLock",
-            "Lock the first one",
+            format!("Lock the first {noun}"),
         )
         .says(format!(
             "For the queue's lock duration, {seconds} s unless it has another. The body is that of the message; of an event, \
@@ -101,7 +105,7 @@ fn of_queue((place, what, word): (&str, &str, &str)) -> [Route; 5] {
         taking(
             Method::DELETE,
             "receive",
-            "Take the first one for good",
+            format!("Receive and delete the first {noun}"),
         )
         .says("It is removed with the answer, whether that arrives or not.")
         .answers::<Value>(200, "The event.")
@@ -111,21 +115,21 @@ fn of_queue((place, what, word): (&str, &str, &str)) -> [Route; 5] {
             Method::DELETE,
             "complete",
             "",
-            "Complete",
+            format!("Complete a {noun}"),
             "It is removed for good.",
         ),
         settling(
             Method::PUT,
             "unlock",
             "",
-            "Abandon",
+            format!("Abandon a {noun}"),
             "It goes back to its place in the queue.",
         ),
         settling(
             Method::POST,
             "renew",
             "Lock",
-            "Renew the lock",
+            format!("Renew the lock of a {noun}"),
             "It is held for the lock duration from now on.",
         ),
     ]

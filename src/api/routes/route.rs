@@ -56,7 +56,7 @@ pub(crate) struct Route {
     /// `None` for routes that are found before the others.
     handler: Option<MethodRouter<ApiState>>,
     pub(crate) id: String,
-    pub(crate) summary: &'static str,
+    pub(crate) summary: String,
     pub(crate) description: String,
     pub(crate) parameters: Vec<Parameters>,
     pub(crate) bodies: Vec<Body>,
@@ -159,7 +159,7 @@ pub(crate) fn before_others(method: Method, path: impl Into<String>, access: Acc
         },
         handler: None,
         id: String::new(),
-        summary: "",
+        summary: String::new(),
         description: String::new(),
         parameters: Vec::new(),
         bodies: Vec::new(),
@@ -170,10 +170,10 @@ pub(crate) fn before_others(method: Method, path: impl Into<String>, access: Acc
 
 impl Route {
     /// Its name for clients that are generated, and what it is for.
-    pub(crate) fn doc(self, id: impl Into<String>, summary: &'static str) -> Self {
+    pub(crate) fn doc(self, id: impl Into<String>, summary: impl Into<String>) -> Self {
         Self {
             id: id.into(),
-            summary,
+            summary: summary.into(),
             ..self
         }
     }

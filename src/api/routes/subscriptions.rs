@@ -154,7 +154,7 @@ fn put_says(handshake: &str) -> String {
     let wait = HANDSHAKE_PUT_WAIT.as_secs();
     format!(
         "{handshake} The answer waits up to {wait} s for that. Secrets that are left out stay as they were. A \
-         topic has at most {SUBSCRIPTIONS_PER_TOPIC_MAX}."
+         topic takes at most {SUBSCRIPTIONS_PER_TOPIC_MAX} event subscriptions."
     )
 }
 

@@ -42,7 +42,7 @@ pub(super) fn problem(password: &str, name: &str) -> Option<String> {
     first_guesses
         .iter()
         .any(|guess| guess.eq_ignore_ascii_case(password))
-        .then(|| "it is too common".to_owned())
+        .then(|| "this password is too common".to_owned())
 }
 
 /// The PHC string of `password`.

@@ -1,12 +1,17 @@
 //! Delivering a stored event to an event subscription that did not match it when it was published and would
 //! now: its filter was corrected, say, or it is newer than the event.
 
+use std::sync::Arc;
+
+use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::publish::messages::session_at;
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::delivery::DeliveryId;
 use crate::model::event::EventKey;
 use crate::model::explanation::Explanation;
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::EventSubscription;
 use crate::store::{Sent, StoreError};
 use crate::wire::explanation::why_not;
 use crate::wire::service_bus::readable::readable;
@@ -33,6 +38,13 @@ pub enum SendError {
     Store(#[from] StoreError),
 }
 
+/// See [`Broker::match_again`].
+pub type Sendable = (
+    Arc<TopicEntry>,
+    Arc<EventSubscription>,
+    (Option<String>, Option<u32>),
+);
+
 impl Broker {
     /// Matches a stored event again for one event subscription of its topic, and creates a delivery of it;
     /// other subscriptions are not affected. Attempts and time to live start now.
@@ -48,6 +60,33 @@ impl Broker {
         if self.disk_is_low() {
             return Err(SendError::DiskLow);
         }
+        let now = self.clock().now();
+        let (topic, subscription, counted) = self.match_again(key, name, now).await?;
+        let id = subscription.id;
+        let target = Target::subscription(&topic.topic.name, &subscription.name);
+        let audit = by.did(AuditAction::SendEvent { event: key.0 }, target);
+        let sent = self.store().ledger.send(key, id, counted, audit, now);
+        match sent.await? {
+            Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
+            Sent::TooEarly => Err(SendError::TooEarly(key)),
+            Sent::Missing => Err(SendError::NoSubscription(key, name.to_owned())),
+            Sent::As(delivery) => {
+                self.meters().matched(&topic, &[id], 0);
+                self.announce_arrivals(&[id]);
+                self.note_due(&[id], now);
+                Ok(delivery)
+            }
+        }
+    }
+
+    /// Whether a stored event would go to an event subscription of its topic at `now`: both of them, the session that it
+    /// would belong to there, and how many bytes it would take of a quota.
+    pub async fn match_again(
+        &self,
+        key: EventKey,
+        name: &str,
+        now: Timestamp,
+    ) -> Result<Sendable, SendError> {
         let event = self.store().views.event(key).await?;
         let event = event.ok_or(SendError::NoEvent(key))?;
         let missing = || SendError::NoSubscription(key, name.to_owned());
@@ -57,35 +96,22 @@ impl Broker {
         let subscription = subscriptions
             .find(|each| each.name.as_str().eq_ignore_ascii_case(name))
             .ok_or_else(missing)?;
-        let now = self.clock().now();
+        let unmatched = |reason| SendError::Unmatched(name.to_owned(), key, reason);
         let readable = readable(&event.stored.event);
         let view = topic.view(&readable);
         if let Some(reason) = why_not(&Explanation::new(topic, subscription, &view, now)) {
-            return Err(SendError::Unmatched(name.to_owned(), key, reason));
+            return Err(unmatched(reason));
         }
-        let session = session_at(subscription, &event.stored.event);
-        if session == Some(None) {
-            let reason = "it has no session id, and the queue asks for one".to_owned();
-            return Err(SendError::Unmatched(name.to_owned(), key, reason));
-        }
-        let id = subscription.id;
-        let is_measured = topic.measured.binary_search(&id).is_ok();
-        let bytes = is_measured.then(|| event.stored.event.data_bytes());
-        let target = Target::subscription(&topic.topic.name, &subscription.name);
-        let audit = by.did(AuditAction::SendEvent { event: key.0 }, target);
-        let sent = self
-            .store()
-            .ledger
-            .send(key, id, (session.flatten(), bytes), audit, now);
-        match sent.await? {
-            Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
-            Sent::TooEarly => Err(SendError::TooEarly(key)),
-            Sent::Missing => Err(missing()),
-            Sent::As(delivery) => {
-                self.meters().matched(topic, &[id], 0);
-                self.announce_arrivals(&[id]);
-                self.note_due(&[id], now);
-                Ok(delivery)
+        match session_at(subscription, &event.stored.event) {
+            Some(None) => {
+                let reason = "it has no session id, and the queue asks for one";
+                Err(unmatched(reason.to_owned()))
+            }
+            session => {
+                let is_measured = topic.measured.binary_search(&subscription.id).is_ok();
+                let bytes = is_measured.then(|| event.stored.event.data_bytes());
+                let (topic, subscription) = (Arc::clone(topic), Arc::clone(subscription));
+                Ok((topic, subscription, (session.flatten(), bytes)))
             }
         }
     }

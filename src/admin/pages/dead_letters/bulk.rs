@@ -30,11 +30,11 @@ pub(crate) async fn ask_to_replay(Query(search): Query<Search>, call: Call) -> P
 
 async fn draw_form(call: &Call, search: &Search, form: Filled<ResubmitForm>) -> PageResult {
     let source = source(search, &call.visitor)?;
-    let (count, title) = some(call.broker.preview_replay(&source).await?.0)?;
-    let title = format!("Resubmit {title}?");
-    answer!("pages/replay_dead_letters.html", &call.visitor, title, {
+    let (_, count) = some(call.broker.preview_replay(&source).await?.0)?;
+    let button = format!("Resubmit {count}");
+    answer!("pages/replay_dead_letters.html", &call.visitor, format!("{button}?"), {
         form: Filled<ResubmitForm> = form,
-        count: u64 = count,
+        button: String = button,
         // What they are chosen by.
         chosen: Vec<(&'static str, String)> = filters(&source.filter, &call.broker.registry()),
         back: String = format!("{LIST}{}", search.query()),
@@ -62,7 +62,7 @@ pub(crate) async fn ask_to_purge(Query(search): Query<Search>, call: Call) -> Pa
     let question = Question::new(format!("Delete {count}?"))
         .would("They are gone for good: nobody can receive or resubmit them any more.")
         .would("Those that a receiver has locked stay.")
-        .would("Their events stay readable as long as they are kept.")
+        .would("Their events stay in the list of events until they expire.")
         .dangerously();
     let [action, back] = [&call.visitor.path, LIST].map(|path| format!("{path}{}", search.query()));
     Ok(question.draw(&call.visitor, format!("Delete {count}"), action, back))

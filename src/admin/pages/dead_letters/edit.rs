@@ -82,6 +82,7 @@ fn draw_form(call: &Call<DeadLetter>, form: Filled<ResubmitForm>) -> PageResult 
         form: Filled<ResubmitForm> = form,
         is_message: bool = row.event_type == EVENT_TYPE,
         topic: String = row.topic.clone(),
+        subscription: String = row.subscription.clone(),
         back: String = call.of.page(),
     }, form)
 }

@@ -54,6 +54,8 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     let meant = filter.as_ref();
     let matching = meant.and_then(|filter| count(filter, &summary, registry));
     let mut list = List::new(LIST, &form).with_older(found.next_before, &form);
+    // Groups leave out nothing.
+    list.is_filtered = !search.query().is_empty();
     let rows = found.rows.len() as u64;
     list.shown = match matching.filter(|all| *all > rows) {
         Some(all) => format!("{} of {}", print::count(rows), print::count(all)),

@@ -9,6 +9,7 @@ pub(crate) use {bulk::*, edit::*, list::*};
 use crate::admin::pages::delivery::{self, DeliveryCard};
 use crate::admin::pages::search::Search;
 use crate::admin::pages::*;
+use crate::admin::widgets::kept_body::KeptBody;
 use crate::outbound::DeliveryRequest;
 use crate::wire::received::shown_headers;
 use crate::wire::resource::ReplayContext;
@@ -127,20 +128,22 @@ fn request_of(call: &Call<DeadLetter>, event: &StoredEvent) -> Option<Request> {
     Some(Request {
         url: webhook.endpoint_url.base(),
         headers: shown_headers(&headers, &hidden),
-        body: String::from_utf8_lossy(&body).into_owned(),
+        body: KeptBody::new(&body, body.len() as u64).text,
     })
 }
 
 pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Question> {
     let row = call.of.row()?;
     let (event, to) = (print::visible(&row.event_id), &row.subscription);
-    let again = format!("Event {event} is delivered to {to} at once.");
-    let afresh = "A new delivery replaces this one; its attempts and time to live start now.";
+    let again = format!("Event {event} is delivered to {to} at once, as a new delivery.");
     Ok(Question::new(format!("Resubmit dead letter {}?", row.id))
         .would(again)
-        .would(afresh)
+        .would(FROM_NOW)
         .would(to_nobody_else(row.published_at, call.visitor.now)))
 }
+
+/// Of a new delivery of an event.
+pub(crate) const FROM_NOW: &str = "Its attempts and time to live start now.";
 
 /// What is sent to one subscription alone.
 pub(crate) fn to_nobody_else(published_at: Timestamp, now: Timestamp) -> String {
@@ -160,6 +163,6 @@ pub(crate) static RESUBMIT_SELECTED: Bulk<DeadLetter> = Bulk {
     key: "resubmit",
     verb: "Resubmit",
     changes: |each| each.obstacle.is_none(),
-    consequence: "Each is delivered to its own subscription; attempts and time to live start now.",
+    consequence: "A new delivery replaces each; its attempts and time to live start now.",
     otherwise: "None of those that are selected can be resubmitted.",
 };

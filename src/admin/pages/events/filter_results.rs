@@ -8,6 +8,7 @@ use crate::wire::service_bus::readable::readable;
 #[template(path = "pages/filter_results.html")]
 pub(crate) struct FilterResults {
     pub(crate) topic: String,
+    received_at: Timestamp,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -61,6 +62,7 @@ impl FilterResults {
                 .map(row)
                 .collect(),
             topic: topic.topic.name.to_string(),
+            received_at: at,
         }
     }
 
@@ -83,13 +85,14 @@ impl FilterResults {
 
 impl Row {
     /// Why the event does not match, a sentence each: what keeps the subscription from all events, and every part of its
-    /// filter that does not hold. Empty if it matches. Moments are the reader's.
-    fn why_not(&self) -> Vec<String> {
+    /// filter that does not hold. Empty if it matches.
+    fn why_not(&self, received_at: Timestamp) -> Vec<String> {
         let it = &self.explanation;
         let cause = it.abstains.map(|reason| {
             let created_at = it.subscription.created_at;
+            let later = format!("{} later", print::span(created_at.since(received_at)));
             let cause = cause(&it.subscription, reason);
-            cause.replace(&created_at.to_string(), &Time::at(created_at).text())
+            cause.replace(&format!("at {created_at}"), &later)
         });
         let failed = it.verdict.parts.iter().filter(|part| !part.holds);
         let mut why: Vec<_> = cause.into_iter().chain(failed.map(unmet)).collect();

@@ -85,25 +85,21 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     let mut list = List::new(PATH, &form)
         .with_tabs(("Delivery status", "state"), tabs, &form)
         .with_older(found.next_before, &form);
-    list.kept = Vec::new(); // the form has the state itself
-    list.shown = print::plural(found.rows.len(), "event", "events");
-    if list.tabs[0].current {
-        list.of_rows(found.rows.len());
-    }
-    match found.progress {
-        Some(_) => list.of_matching(None, None, "events"),
-        None => list.of_rows_matching(found.rows.len(), "events"),
-    }
+    list.of_page(found.rows.len(), ["event", "events"]);
     let export = link(&format!("{PATH}/export"), &form.pairs());
     list.export = Some(export).filter(|it| visitor.opens(it) && !found.rows.is_empty());
     let most = print::count(FILE_EVENTS_MAX as u64);
     list.export_note = format!("The newest {most} at most, with their data");
     list.recipe = recipe(&call, &form.values);
-    let empty = match (list.is_whole() && list.tabs[0].current, &found.progress) {
+    let empty = match (list.is_whole(), &found.progress) {
         (_, Some(_)) => Empty::no_match("None of the events looked at matches.", PATH),
         (false, None) => Empty::no_match("No events match this filter.", PATH),
-        (true, None) => EventTable::none_yet(visitor.step("/admin/topics", "Go to the topics")),
+        (true, None) => {
+            let step = visitor.step("/admin/first-event", "Deliver the first event");
+            EventTable::none_yet(step)
+        }
     };
+    list.kept = Vec::new(); // the form has the state itself
     let days = call.views.topic_days(visitor.now).await?;
     answer!("pages/events.html", visitor, "Events", {
         list: List = list,

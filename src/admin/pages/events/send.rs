@@ -1,7 +1,7 @@
 //! Sending an event to an event subscription that has not got it.
 
 use super::*;
-use crate::admin::pages::dead_letters::to_nobody_else;
+use crate::admin::pages::dead_letters::{FROM_NOW, to_nobody_else};
 
 pub(crate) fn send_page(key: EventKey, subscription: &str) -> String {
     format!("{}/send/{subscription}", paths::event_page(key))
@@ -24,15 +24,16 @@ impl Subject for Sending {
 
 pub(crate) async fn ask_to_send(call: Call<Sending>) -> PageResult<Question> {
     let Sending(stored, name) = &call.of;
-    let (name, id) = (print::visible(name), print::visible(&stored.event.id));
-    Ok(
-        Question::new(format!("Send event {} to {name}?", stored.key))
-            .would(format!(
-                "Event {id} is delivered to the event subscription {name} at once."
-            ))
-            .would("Its filter is asked again, as it is now; attempts and time to live start now.")
-            .would(to_nobody_else(stored.received_at, call.visitor.now)),
-    )
+    let now = call.visitor.now;
+    call.broker.match_again(stored.key, name, now).await?;
+    let (kind, id) = (&stored.event.event_type, &stored.event.id);
+    let title = format!("Send event {} to {name}?", stored.key);
+    Ok(Question::new(print::visible(&title))
+        .would(print::visible(&format!(
+            "{kind} {id} is delivered to {name}, whose filter matches it now."
+        )))
+        .would(FROM_NOW)
+        .would(to_nobody_else(stored.received_at, now)))
 }
 
 pub(crate) async fn send(call: Call<Sending>) -> PageResult<Flash> {
