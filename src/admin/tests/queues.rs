@@ -149,7 +149,7 @@ async fn a_queue_is_created_changed_and_deleted() {
     let delete = format!("{JOBS}/delete");
     ann.open(&delete)
         .await
-        .expect(&["Delete queue jobs?", "its keys are gone for good"]);
+        .expect(&["Delete queue jobs?", "Its keys stop working for good"]);
     let page = ann.send(&delete, &[]).await;
     page.expect(&[
         "Queue jobs has been deleted.",
@@ -209,9 +209,7 @@ async fn messages_are_sent_and_looked_at() {
         .await
         .expect(&["Zo\u{eb}", "1 of 10", "in 10 min", "Locked until"]);
     let hex = format!("{first}?as=hex");
-    ann.open(&hex)
-        .await
-        .expect(&["00000000  7b 22 74 6f 74 61 6c"]);
+    ann.open(&hex).await.expect(&["0000  7b 22 74 6f 74 61 6c"]);
     let file = ann.open(&format!("{first}/body")).await;
     assert_eq!(file.body, "{\"total\":12.5,\"to\":\"Zo\u{eb}\"}");
     assert_eq!(
