@@ -120,7 +120,11 @@ async fn a_queue_is_created_changed_and_deleted() {
     let edit = format!("{JOBS}/edit");
     let form = ann.open(&edit).await;
     form.expect(&["<option value=\"graves\">"]);
-    for absent in ["requiresSession", "<option value=\"jobs\">"] {
+    for absent in [
+        "requiresSession",
+        "Remember message IDs",
+        "<option value=\"jobs\">",
+    ] {
         assert!(!form.body.contains(absent), "{absent}: {}", form.body);
     }
     let wrong = [("forwardDeadLetteredMessagesTo", "nobody")];
@@ -252,6 +256,7 @@ async fn what_is_wrong_with_a_message_is_told_by_the_field() {
         ("sessionId", ""),
         ("timeToLive", "P50D"),
         ("scheduledAt", "2020-01-01T00:00"),
+        ("properties", "limit"),
     ];
     let page = ann.send_message(&wrong).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
@@ -286,7 +291,7 @@ async fn sessions_are_listed_and_choose_messages() {
         "order-1",
         "order-2 2",
         "in 1 min",
-        "nobody",
+        "not held",
         "NEXT_AVAILABLE_SESSION",
     ]);
     let page = ann.open(&format!("{JOBS}?session=order-2")).await;
