@@ -93,7 +93,7 @@ pub(crate) async fn show_request(call: Call<Inspector>) -> PageResult {
     let card = RequestCard::new(name, request, usize::MAX, true);
     let api = format!("/everpost/inspectors/{name}/requests/{number}");
     let command = format!("everpost inspectors request {name} {number}");
-    let kept = call.of.received.saturating_sub(call.of.kept as u64) + 1..=call.of.received;
+    let kept = call.of.received.saturating_sub(call.of.kept) + 1..=call.of.received;
     let beside = |other: u64| {
         kept.contains(&other)
             .then(|| paths::inspected_page(name, other))
