@@ -19,7 +19,7 @@ async fn a_filter_is_tried_in_the_form_before_anything_is_saved() {
     let page = person.send(&format!("{NEW}/draft#trial"), &typed).await;
     assert_eq!(page.status, 200);
     page.expect(&[
-        "The filter matches 0 of 1 event of orders",
+        "The filter matches 0 of the newest 1 event of orders",
         "Would not match: 1",
         &format!("href=\"{event}\""),
         "The filter requires that subject begins with &#34;/nowhere&#34; (subjectBeginsWith), but the event has",
@@ -83,7 +83,7 @@ async fn the_filter_in_force_is_tried_on_a_page_of_its_own() {
     page.expect(&[&format!("href=\"{BILLING}/try-filter\"")]);
     let page = person.open(&format!("{BILLING}/try-filter?last=10")).await;
     page.expect(&[
-        "The filter matches 1 of 1 event of orders",
+        "The filter matches 1 of the newest 1 event of orders",
         "Would match: 1",
         &format!("href=\"{BILLING}/edit#trial\""),
         "value=\"10\"",
