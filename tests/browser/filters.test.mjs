@@ -83,7 +83,7 @@ test("clauses are added, removed and saved without JavaScript", async (t) => {
 
   await clause(1).getByLabel("Values").fill("much");
   await ann.press("Try on stored events");
-  await ann.page.getByRole("alert").getByRole("link", { name: "Clause 1, Values" }).waitFor();
+  await ann.page.getByRole("alert").getByRole("link", { name: "Clause 1: Values" }).waitFor();
   await clause(1).getByText('It must be a number, but it is "much".').waitFor();
   await clause(1).getByLabel("Values").fill("50");
   await ann.press("Try on stored events");

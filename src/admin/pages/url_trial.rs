@@ -46,7 +46,7 @@ pub(crate) fn denied_words(denied: &Denied) -> String {
         return sentence(&denied.to_string());
     };
     if *what == METADATA {
-        return format!("{address} is {what}, which tells its secrets to whoever asks.");
+        return format!("{address} is {what}: no setting allows it.");
     }
     format!(
         "{address} is {what}, and only public addresses are called unless the appliance is told \
@@ -86,7 +86,7 @@ impl Tried<'_> {
         let skew = self.skew();
         let said = match skew {
             None => format!("Not told by {place}."),
-            Some(ClockSkew::None) => format!("The same as that of {place}."),
+            Some(ClockSkew::None) => format!("Matches that of {place}."),
             Some(ClockSkew::Ahead(by) | ClockSkew::Behind(by)) => {
                 format!("Differs by {} from that of {place}.", print::span(by))
             }
