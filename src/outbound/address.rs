@@ -102,7 +102,7 @@ const fn metadata6(address: Ipv6Addr) -> Block {
     }
 }
 
-pub(crate) const METADATA: &str = "a cloud metadata service";
+pub(crate) const METADATA: &str = "the metadata service of a cloud";
 
 const COMPATIBLE: Ipv6Net = net6([0, 0, 0], 96);
 const SIIT: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96);

@@ -49,7 +49,7 @@ testBothWays("a filter is tried before and after it is saved", async (t, options
   await ann.isOn("Edit event subscription billing");
   await ann.type("Subject begins with", "/orders/");
   await ann.press("Try on stored events");
-  await ann.sees("Saved filter: 1 match. This filter: 3.");
+  await ann.sees("The saved filter matches 1.");
   await ann.sees("Newly matched: 2");
   await ann.leave();
 });

@@ -119,10 +119,10 @@ impl Subject for Arc<TopicEntry> {
 pub(crate) async fn ask_to_delete(call: Call<Arc<TopicEntry>>) -> PageResult<Question> {
     let depth = QueueDepths::of(&call, [&call.of]).await?.total();
     let (one, many) = ("event subscription is", "event subscriptions are");
-    let (all, names) = (&call.of.subscriptions, call.of.subscriptions.keys());
+    let all = &call.of.subscriptions;
     let mut subscriptions = format!("{} deleted with it", print::plural(all.size(), one, many));
     if (1..=NAMED_MAX).contains(&all.size()) {
-        let names = names.map(ToString::to_string).collect::<Vec<_>>();
+        let names = Vec::from_iter(all.values().map(|each| each.name.as_str()));
         subscriptions = format!("{subscriptions}: {}", names.join(", "));
     }
     let question = Question::new(format!("Delete topic {}?", call.of.topic.name))
