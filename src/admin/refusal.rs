@@ -52,8 +52,16 @@ pub(crate) fn all_of<T>(
 /// All that the management API has against a document.
 pub(crate) fn refusals(invalid: &InvalidResource) -> Vec<Refusal> {
     let faults = invalid.faults.iter();
-    let refusal = |Fault { path, problem }: &Fault| Refusal::of(path, sentence(problem));
+    let refusal = |Fault { path, problem }: &Fault| Refusal::of(path, said(problem));
     faults.map(refusal).collect()
+}
+
+/// Who sees the field need not be told that it is missing.
+fn said(problem: &str) -> String {
+    match problem.strip_prefix("it is missing; it must be ") {
+        Some(wanted) => format!("Enter {wanted}."),
+        None => sentence(problem),
+    }
 }
 
 /// The same where fields are called by the last of the names of properties.

@@ -319,7 +319,7 @@ async fn tell_of(broken: Arc<AtomicU64>) {
         if connections > 0 {
             tracing::info!(
                 connections,
-                "connections were broken by their clients in the last minute: reset, or by what is no HTTP"
+                "clients broke connections in the last minute: reset, or not HTTP"
             );
         }
     }

@@ -17,7 +17,7 @@ use crate::model::access::Secret;
 use crate::model::alert::{AlertSent, EmailChannel, SmtpSecurity};
 use crate::model::limits::ALERT_DEADLINE;
 use crate::outbound::mask::Mask;
-use crate::outbound::transport::innermost;
+use crate::outbound::transport::{common, innermost};
 use crate::wire::alert::AlertNotice;
 
 /// How long one of several addresses may take to be connected to.
@@ -96,6 +96,9 @@ fn credentials(user: &str, password: &Secret) -> Credentials {
 
 /// The error with what lies behind it, which says more.
 fn told(error: &lettre::transport::smtp::Error) -> String {
+    if let Some(words) = common(error) {
+        return words.to_owned();
+    }
     let (text, cause) = (error.to_string(), innermost(error));
     match text.contains(&cause) {
         true => text,

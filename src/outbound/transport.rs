@@ -473,8 +473,14 @@ fn is_tls(failure: &io::Error) -> bool {
 }
 
 fn in_words(failure: &io::Error) -> String {
-    let words = WORDS.iter().find(|(kind, _)| *kind == failure.kind());
-    words.map_or_else(|| innermost(failure), |(_, words)| (*words).to_owned())
+    common(failure).map_or_else(|| innermost(failure), str::to_owned)
+}
+
+/// What is said of it, if it is one of the most common failures.
+pub(super) fn common(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let kind = sources(error).find_map(innermost_io)?.kind();
+    let words = WORDS.iter().find(|(each, _)| *each == kind);
+    words.map(|(_, words)| *words)
 }
 
 /// The most common failures, without the system's error numbers.

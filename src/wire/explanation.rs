@@ -241,7 +241,7 @@ pub fn cause(subscription: &EventSubscription, abstention: SkipReason) -> String
             subscription.created_at
         ),
         SkipReason::NotValidated(state) => format!(
-            "The destination has not agreed to receive events; its validation stands at {}.",
+            "The endpoint has not passed validation ({}), so it gets no events.",
             state.name()
         ),
         SkipReason::Disabled(Disabled::ByOperator) => {

@@ -49,7 +49,7 @@ testBothWays("a filter is tried before and after it is saved", async (t, options
   await ann.isOn("Edit event subscription billing");
   await ann.type("Subject begins with", "/orders/");
   await ann.press("Try on stored events");
-  await ann.sees("Saved filter: 1 match. This filter: 3.");
+  await ann.sees("The saved filter matches 1.");
   await ann.sees("Newly matched: 2");
   await ann.leave();
 });
@@ -83,7 +83,7 @@ test("clauses are added, removed and saved without JavaScript", async (t) => {
 
   await clause(1).getByLabel("Values").fill("much");
   await ann.press("Try on stored events");
-  await ann.page.getByRole("alert").getByRole("link", { name: "Clause 1, Values" }).waitFor();
+  await ann.page.getByRole("alert").getByRole("link", { name: "Clause 1: Values" }).waitFor();
   await clause(1).getByText('It must be a number, but it is "much".').waitFor();
   await clause(1).getByLabel("Values").fill("50");
   await ann.press("Try on stored events");

@@ -205,7 +205,7 @@ async function inviteColleague(ann, appliance, options) {
   await ann.type("Name", "bob");
   await ann.page.getByLabel("Viewer").check();
   await ann.press("Create user");
-  await ann.isOn("Link for bob");
+  await ann.isOn("Password link for bob");
   const link = await ann.page.locator('[data-copy="link"]').textContent();
   const bob = await Administrator.arrive(ann.page.context().browser(), appliance.url, options);
   bob.allow(/403/);

@@ -8,7 +8,7 @@ use crate::admin::page::*;
 const SELECTED_MAX: usize = 100;
 
 /// Of those, the ones that a question names.
-const NAMED_MAX: usize = 10;
+pub(crate) const NAMED_MAX: usize = 10;
 
 pub(crate) trait Selectable: Subject {
     const LIST: &'static str;
@@ -52,7 +52,7 @@ impl<S: Selectable> Bulk<S> {
                 true => "Nothing is selected.",
                 false => self.otherwise,
             };
-            return visitor.leave(Flash::failed(nothing), S::LIST).await;
+            return visitor.leave(Flash::unchanged(nothing), S::LIST).await;
         }
         let verb = self.verb;
         let button = format!("{verb} {}", counted::<S>(changed.len()));

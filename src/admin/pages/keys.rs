@@ -82,7 +82,7 @@ pub(crate) async fn reveal<K: Keyed>(Query(asked): Query<Names>, mut call: Call<
 pub(crate) async fn ask_to_regenerate<K: Keyed>(call: Call<K>) -> PageResult<Question> {
     let key = named(name_of(&call.names, "key"))?;
     let title = format!("Regenerate {key} of {}?", call.of.name());
-    let would = format!("Whoever uses {key}, or signatures made with it, is rejected at once.");
+    let would = format!("Whoever uses {key}, or a SAS token made with it, is rejected at once.");
     Ok(Question::new(title)
         .would(would)
         .would("The other key stays as it is: have your clients use it first.")

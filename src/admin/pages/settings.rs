@@ -176,14 +176,31 @@ fn choices(setting: &Setting) -> Vec<(&'static str, String)> {
 }
 
 /// The unit stands last in the name.
+fn unit(name: &str) -> &'static str {
+    match name.rsplit(['_', '.']).next() {
+        Some("s") => "seconds",
+        Some("hours") => "hours",
+        Some("mb") => "MiB",
+        Some("max") if name.ends_with("bytes_max") => "bytes",
+        _ => "",
+    }
+}
+
 fn with_unit(name: &str, number: u64) -> String {
     let seconds = |each: u64| print::span(Duration::from_secs(number.saturating_mul(each)));
-    match name.rsplit(['_', '.']).next() {
-        Some("s") => seconds(1),
-        Some("hours") => seconds(3_600),
-        Some("mb") => print::bytes(number.saturating_mul(1 << 20)),
-        Some("max") if name.ends_with("bytes_max") => print::bytes(number),
+    match unit(name) {
+        "seconds" => seconds(1),
+        "hours" => seconds(3_600),
+        "MiB" => print::bytes(number.saturating_mul(1 << 20)),
+        "bytes" => print::bytes(number),
         _ => print::count(number),
+    }
+}
+
+fn label(setting: &Setting) -> String {
+    match unit(setting.name) {
+        "" => setting.title.to_owned(),
+        unit => format!("{} ({unit})", setting.title),
     }
 }
 

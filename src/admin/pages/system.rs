@@ -143,7 +143,7 @@ fn checks(report: &Report, counts_are_even: bool) -> [Badge; 5] {
     let [clock, reached] = tried.map_or_else(
         || {
             [
-                "Not compared since the start.",
+                "Not compared since the start: a connection test does.",
                 "Not tested since the start.",
             ]
             .map(|word| Badge::new(Tone::Rest, word))

@@ -84,6 +84,7 @@ pub(crate) struct Traffic {
     of: TrafficOf,
     chosen: Range,
     pub(crate) range: Range,
+    since: Timestamp,
     now: Timestamp,
     pub(crate) slots: Vec<TrafficSlot>,
     is_pulled: bool,
@@ -124,7 +125,7 @@ const CHARTS: [Plan; 4] = [
     Plan {
         id: "chart-success",
         title: "Success rate",
-        drawn: &[("good", "line", "Succeeded", share)],
+        drawn: &[("accent", "line", "Succeeded", share)],
         head: |it| {
             let lowest = it.slots.iter().filter_map(share).reduce(f64::min);
             let below = lowest.filter(|lowest| *lowest < 100.0);
@@ -172,7 +173,7 @@ const PULLED: [Plan; 2] = [
     },
     Plan {
         title: "Acknowledged",
-        drawn: &[("good", "line", "Acknowledged", share)],
+        drawn: &[("accent", "line", "Acknowledged", share)],
         head: |it| {
             let (_, scale, peak) = (CHARTS[1].head)(it);
             ("% of received events".to_owned(), scale, peak)
@@ -217,6 +218,7 @@ impl Traffic {
             of,
             chosen: choice.chosen(),
             range,
+            since,
             now,
             slots: site.views.traffic(query).await?,
             is_pulled: false,
@@ -240,6 +242,13 @@ impl Traffic {
     pub(crate) fn slowest(&self) -> Vec<f64> {
         let slowest = self.slots.iter().map(|slot| drawn_ms(slot, 0.95));
         slowest.map(Option::unwrap_or_default).collect()
+    }
+
+    /// The slots of the table, the newest first: none from before there was anything to count.
+    fn recorded(&self) -> impl Iterator<Item = &TrafficSlot> {
+        let begins = self.since.as_ms() - self.range.step_ms;
+        let slots = self.slots.iter().rev();
+        slots.take_while(move |slot| slot.start_at.as_ms() > begins)
     }
 
     fn most(&self, count: fn(&TrafficSlot) -> u64) -> u64 {
@@ -412,6 +421,7 @@ mod tests {
             of: TrafficOf::Everything,
             chosen: RANGES[0],
             range: RANGES[0],
+            since: Timestamp::from_ms(0),
             now,
             slots,
             is_pulled: false,

@@ -46,7 +46,8 @@ pub(crate) fn denied_words(denied: &Denied) -> String {
         return sentence(&denied.to_string());
     };
     if *what == METADATA {
-        return format!("{address} is {what}, which tells its secrets to whoever asks.");
+        let net = IpNet::from(*address);
+        return format!("{address} is {what}. Only {net} in the setting egress.allow opens it.");
     }
     format!(
         "{address} is {what}, and only public addresses are called unless the appliance is told \
@@ -85,8 +86,9 @@ impl Tried<'_> {
         let place = &self.0.place;
         let skew = self.skew();
         let said = match skew {
+            None if self.0.connectivity.call.is_none() => format!("{place} was not asked."),
             None => format!("Not told by {place}."),
-            Some(ClockSkew::None) => format!("The same as that of {place}."),
+            Some(ClockSkew::None) => format!("Matches that of {place}."),
             Some(ClockSkew::Ahead(by) | ClockSkew::Behind(by)) => {
                 format!("Differs by {} from that of {place}.", print::span(by))
             }

@@ -66,7 +66,7 @@ pub(crate) fn chosen_role(text: &str) -> Result<Role, Refusal> {
 
 fn draw_link<S>(call: &Call<S>, user: User, token: &Secret) -> PageResult {
     let path = format!("/admin/password?token={}", token.reveal());
-    answer!("pages/user_link.html", &call.visitor, format!("Link for {}", user.name), {
+    answer!("pages/user_link.html", &call.visitor, format!("Password link for {}", user.name), {
         link: String = call.management_url(&path),
         user: User = user,
     })
@@ -88,10 +88,8 @@ pub(crate) async fn change_role(call: Call<User>) -> PageResult<Flash> {
     let unknown = || PageError::Unreadable("There is no such role.".to_owned());
     let role = Role::parse(call.form.text("role")).ok_or_else(unknown)?;
     if role == call.of.role {
-        return Ok(Flash::done(format!(
-            "No change: {} has this role.",
-            call.of.name
-        )));
+        let said = format!("{} has this role already.", call.of.name);
+        return Ok(Flash::unchanged(said));
     }
     let patch = UserPatch {
         role: Some(role),

@@ -261,7 +261,7 @@ async fn a_failed_attempt_tells_when_the_next_one_is() {
         "503 Service Unavailable",
         "1 pending delivery",
         "11 12 h",
-        "Ends after attempt 11, 1 d after publishing.",
+        "Ends after attempt 11, 1 d after publishing (time to live).",
     ]);
 }
 
@@ -382,7 +382,7 @@ async fn a_subscription_is_changed_validated_and_deleted() {
     page.expect(&["On final failure Drop"]);
 
     let page = person.send(&format!("{path}/validate"), &[]).await;
-    page.expect(&["The endpoint agreed to receive events."]);
+    page.expect(&["Validation succeeded."]);
 
     let page = person.open(&format!("{path}/delete")).await;
     page.expect(&["are not sent to its endpoint any more"]);

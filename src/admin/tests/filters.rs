@@ -41,7 +41,7 @@ async fn a_changed_filter_is_compared_with_the_one_in_force() {
         .send(&draft, &[("do", "try"), ("includedEventTypes", "Other")])
         .await;
     page.expect(&[
-        "Saved filter: 1 match. This filter: 0.",
+        "The saved filter matches 1.",
         "No longer matched: 1",
         "eventType is one of &#34;Other&#34; (includedEventTypes), but the event has &#34;Example.Created&#34;",
         "--compare billing",

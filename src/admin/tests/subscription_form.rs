@@ -114,7 +114,7 @@ async fn headers_are_added_and_secret_ones_kept_and_not_shown() {
     person.open(EDIT).await;
     let host = ("deliveryAttributeMappings[0].name", "Host");
     let page = person.send(EDIT, &[host, kind, value]).await;
-    page.expect(&["<a href=\"#deliveryAttributeMappings[0].name\">Header 1, Name</a>"]);
+    page.expect(&["<a href=\"#deliveryAttributeMappings[0].name\">Header 1: Name</a>"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,9 +143,9 @@ async fn all_that_is_wrong_is_told_at_once() {
         "<a href=\"#name\">Name</a>",
         "<a href=\"#endpointUrl\">Endpoint URL</a>",
         "<a href=\"#maxDeliveryAttempts\">Max attempts</a>",
-        "<a href=\"#advancedFilters[0].values\">Clause 1, Values</a>",
+        "<a href=\"#advancedFilters[0].values\">Clause 1: Values</a>",
         "<a href=\"#advancedFilters[1].key\">Clause 2, Key</a>",
-        "<a href=\"#deliveryAttributeMappings[0].name\">Header 1, Name</a>",
+        "<a href=\"#deliveryAttributeMappings[0].name\">Header 1: Name</a>",
         "value=\"no url\"",
         "value=\"north\"",
     ]);

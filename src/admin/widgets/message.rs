@@ -34,6 +34,11 @@ impl Flash {
         Self::new(Tone::Bad, text)
     }
 
+    /// Nothing had to be done.
+    pub(crate) fn unchanged(text: impl Into<String>) -> Self {
+        Self::new(Tone::Rest, text)
+    }
+
     fn new(tone: Tone, text: impl Into<String>) -> Self {
         Self {
             tone,

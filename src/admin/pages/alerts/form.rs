@@ -95,6 +95,10 @@ impl Sheet<StoredAlertChannel> for AlertChannelForm {
         Ok(Self(shape.form(&json!(call.of.channel))))
     }
 
+    fn remark(call: &Call<StoredAlertChannel>) -> String {
+        call.of.channel.target()
+    }
+
     async fn save(&self, call: &Call<StoredAlertChannel>) -> PageResult {
         let channel = self.read(call, Some(&call.of.channel))?;
         self.put(call, &call.of.name, channel).await

@@ -105,7 +105,7 @@ pub(crate) async fn enable(call: Call<StoredAlertRule>, enabled: bool) -> PageRe
 pub(crate) async fn ask_to_delete_rule(call: Call<StoredAlertRule>) -> PageResult<Question> {
     Ok(
         Question::new(format!("Delete alert rule {}?", call.of.name))
-            .would("It no longer notifies anybody.")
+            .would("Nobody is notified by it any more.")
             .dangerously(),
     )
 }
@@ -125,14 +125,14 @@ async fn send_test<S>(call: &Call<S>, name: &AlertChannelName) -> PageResult<Fla
     let sent = call.broker.test_alert_channel(call.by(), name).await?;
     Ok(match sent {
         Ok(answer) => Flash::done(format!("Test message sent to {name}. Answer: {answer}")),
-        Err(error) => Flash::failed(format!("Test message to {name} failed: {error}")),
+        Err(error) => Flash::failed(format!("Test message to {name} failed: {error}.")),
     })
 }
 
 pub(crate) async fn ask_to_delete_channel(call: Call<StoredAlertChannel>) -> PageResult<Question> {
     Ok(
         Question::new(format!("Delete alert channel {}?", call.of.name))
-            .would("It gets no more messages, and those in the list are deleted.")
+            .would("It gets no more alerts, and the list of its messages is deleted.")
             .dangerously(),
     )
 }

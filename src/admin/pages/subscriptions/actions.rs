@@ -10,10 +10,10 @@ pub(crate) async fn validate(call: Call<Subscription>) -> PageResult<Flash> {
     Ok(match validated.validation.state {
         ValidationState::Failed => Flash::failed("Validation failed."),
         ValidationState::Succeeded if call.of.subscription.validation.validated_once => {
-            Flash::done("The endpoint agreed to receive events.")
+            Flash::done("Validation succeeded.")
         }
         ValidationState::Succeeded => Flash::done(
-            "The endpoint agreed to receive events. Events published before that were not kept for it; \
+            "Validation succeeded. Events published before that were not kept for it; \
              each can be sent to it from its own page.",
         ),
         ValidationState::Creating
@@ -77,7 +77,7 @@ pub(crate) static PAUSE_SELECTED: Bulk<Subscription> = Bulk {
     verb: "Pause",
     changes: |each| !each.subscription.definition.paused,
     consequence: "Their events are held, and their time to live keeps running.",
-    otherwise: "All that are selected are paused already.",
+    otherwise: "Nothing to pause: all that are selected are paused.",
 };
 
 pub(crate) static RESUME_SELECTED: Bulk<Subscription> = Bulk {
@@ -88,5 +88,5 @@ pub(crate) static RESUME_SELECTED: Bulk<Subscription> = Bulk {
         definition.paused || definition.disabled.is_some()
     },
     consequence: "What is held is delivered.",
-    otherwise: "None of those that are selected is paused or disabled.",
+    otherwise: "Nothing to resume: none that is selected is paused or disabled.",
 };

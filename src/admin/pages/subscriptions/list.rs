@@ -44,7 +44,9 @@ pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -
     if table.with_boxes {
         list.bulk = vec![PAUSE_SELECTED.offer(), RESUME_SELECTED.offer()];
     }
-    list.shown = format!("{} of {fitting}", table.rows.len());
+    if fitting > 0 {
+        list.shown = format!("{} of {fitting}", table.rows.len());
+    }
     let all = standing.all().count() as u64;
     list.of_matching(Some(fitting as u64), Some(all), Subscription::NOUN.1);
     list.of_rows(table.rows.len());
