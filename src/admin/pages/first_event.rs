@@ -222,7 +222,10 @@ async fn sent(call: &Call, key: Option<i64>, done: &Progress) -> PageResult<Opti
     }
     let key = line.first().map(|event| event.stored.key);
     let card = |each| DeliveryCard::new(each, &call.visitor).with_retry(&done.page());
+    // The topic may have other event subscriptions, which the guide does not speak of.
+    let is_ours =
+        |each: &DeliveryDetail| [TAKING.0, REJECTING.0].contains(&&*each.row.subscription);
     let deliveries = line.into_iter().flat_map(|event| event.deliveries);
-    let deliveries = deliveries.map(card).collect();
+    let deliveries = deliveries.filter(is_ours).map(card).collect();
     Ok(key.map(|key| Sent { key, deliveries }))
 }

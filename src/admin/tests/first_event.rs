@@ -147,8 +147,19 @@ async fn the_guide_uses_what_is_there_and_says_what_is_not() {
         .send("/admin/first-event", &[("topic", "cloud")])
         .await;
     page.expect(&["specversion", "/admin/inspectors/cloud-inspector"]);
+    let guide = page.path;
+    let inspector = "/admin/inspectors/cloud-inspector";
+    person.open(inspector).await;
+    let subscribe = format!("{inspector}/subscribe");
+    person.send(&subscribe, &[("topic", "cloud")]).await;
+    person.open(&guide).await;
     let page = person.send("/admin/first-event/publish", &[]).await;
-    wait_for(&mut person, &page.path, "It has arrived").await;
+    let page = wait_for(&mut person, &page.path, "It has arrived").await;
+    let ours = page.body.matches("id=\"delivery-").count();
+    assert_eq!(
+        ours, 1,
+        "the other subscription's delivery is not the guide's"
+    );
     let page = person.open("/admin/first-event?topic=nothing").await;
     assert_eq!(page.status.as_u16(), 404);
 }
