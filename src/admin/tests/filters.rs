@@ -160,7 +160,7 @@ async fn a_clause_that_is_wrong_is_told_by_its_row() {
     let page = person.send(NEW, &typed).await;
     assert_eq!(page.status, 422);
     page.expect(&[
-        "href=\"#advancedFilters[1].values\">Clause 2, Values</a>",
+        "href=\"#advancedFilters[1].values\">Clause 2: Values</a>",
         "It must be a number, but it is &#34;many&#34;.",
     ]);
 }

@@ -89,7 +89,7 @@ async fn administrators_change_what_can_change_and_take_it_back() {
     let page = person.open("/admin/settings").await;
     page.expect(&[
         "It is set by EVERPOST_MANAGEMENT_TOKEN, and cannot be changed here.",
-        "It can be changed only with a restart.",
+        "Change it where it is set, and restart.",
         "/admin/settings/publish.bytes_max/edit",
     ]);
     for fixed in ["management.token", "public_url"] {

@@ -78,7 +78,7 @@ async fn an_event_tells_that_the_filter_would_not_have_wanted_it_either() {
     let event = publish(&mut person).await;
     let page = person.open(&event).await;
     page.expect(&[
-        "its validation stands at Failed.",
+        "has not passed validation (Failed)",
         "The filter requires that subject begins with",
     ]);
 }

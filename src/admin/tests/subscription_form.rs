@@ -144,7 +144,7 @@ async fn all_that_is_wrong_is_told_at_once() {
         "<a href=\"#endpointUrl\">Endpoint URL</a>",
         "<a href=\"#maxDeliveryAttempts\">Max attempts</a>",
         "<a href=\"#advancedFilters[0].values\">Clause 1: Values</a>",
-        "<a href=\"#advancedFilters[1].key\">Clause 2, Key</a>",
+        "<a href=\"#advancedFilters[1].key\">Clause 2: Key</a>",
         "<a href=\"#deliveryAttributeMappings[0].name\">Header 1: Name</a>",
         "value=\"no url\"",
         "value=\"north\"",
@@ -282,7 +282,7 @@ async fn a_url_without_a_query_is_filled_in_and_kept_as_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn what_must_be_allowed_before_it_is_called_is_told_where_it_is_shut_out() {
-    let advice = "must be allowed first (--egress-allow 127.0.0.1/32), or use an inspector.";
+    let advice = "must be allowed first (--egress-allow 127.0.0.1/32).";
     let net = |text: &str| text.parse().expect("a network");
     let opened = EgressPolicy {
         allow: vec![net("127.0.0.0/8")],
