@@ -91,7 +91,7 @@ fn pages() -> Vec<Page> {
         operator("/queues/{queue}/send", sheet::<MessageForm, Queue>()),
         page("/queues/{queue}/messages/{number}", get(queues::show_message)),
         operator("/queues/{queue}/messages/{number}/body", get(queues::download)),
-        action("/queues/{queue}/delete", Admin, "Delete", queues::delete).asking(queues::ask_to_delete),
+        action("/queues/{queue}/delete", Admin, "Delete queue", queues::delete).asking(queues::ask_to_delete),
         page("/service-bus-topics", get(service_bus::list)).listed("Set up", "Service Bus topics", "topics"),
         admin_only("/new-service-bus-topic", sheet::<BusTopicForm, ()>()),
         page("/service-bus-topics/{topic}", get(service_bus::show)),
@@ -100,13 +100,13 @@ fn pages() -> Vec<Page> {
         admin_only("/service-bus-topics/{topic}/keys/{key}/regenerate", post(keys::regenerate::<BusTopic>))
             .named("Regenerate").asking(keys::ask_to_regenerate::<BusTopic>).guarded(),
         operator("/service-bus-topics/{topic}/send", sheet::<MessageForm, BusTopic>()),
-        action("/service-bus-topics/{topic}/delete", Admin, "Delete", service_bus::delete).asking(service_bus::ask_to_delete),
+        action("/service-bus-topics/{topic}/delete", Admin, "Delete topic", service_bus::delete).asking(service_bus::ask_to_delete),
         admin_only("/service-bus-topics/{topic}/new-subscription", sheet::<QueueForm, BusTopic>()),
         page("/service-bus-topics/{topic}/subscriptions/{name}", get(queues::show)),
         admin_only("/service-bus-topics/{topic}/subscriptions/{name}/edit", sheet::<QueueForm, Queue>()),
         page("/service-bus-topics/{topic}/subscriptions/{name}/messages/{number}", get(queues::show_message)),
         operator("/service-bus-topics/{topic}/subscriptions/{name}/messages/{number}/body", get(queues::download)),
-        action("/service-bus-topics/{topic}/subscriptions/{name}/delete", Admin, "Delete", queues::delete)
+        action("/service-bus-topics/{topic}/subscriptions/{name}/delete", Admin, "Delete subscription", queues::delete)
             .asking(queues::ask_to_delete),
         operator("/service-bus-topics/{topic}/subscriptions/{name}/try-rule", get(service_bus::try_rule)),
         admin_only("/service-bus-topics/{topic}/subscriptions/{name}/new-rule", sheet::<RuleForm, Queue>()),

@@ -151,7 +151,7 @@ async function createNamespace(ann) {
   await ann.isTold("Namespace shop has been created.");
   await ann.isOn("shop");
   await ann.follow("New topic");
-  await ann.isOn("New topic of shop");
+  await ann.isOn("New topic in shop");
   await ann.type("Name", "orders");
   await ann.press("Create topic");
   await ann.isTold("Topic shop/orders has been created.");
@@ -191,6 +191,7 @@ async function pull(ann, shop) {
 async function removeNamespace(ann) {
   await ann.goesTo("Namespaces");
   await ann.follow("shop");
+  await ann.page.getByLabel("More actions").click();
   await ann.follow("Delete namespace…");
   await ann.isOn("Delete namespace shop?");
   await ann.sees("Also deleted: 1 topic with 1 event subscription.");

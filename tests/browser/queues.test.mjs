@@ -31,7 +31,7 @@ async function create(ann) {
   await ann.press("Create queue");
   await ann.isTold("Queue jobs has been created.");
   await ann.isOn("jobs");
-  await ann.sees("No messages here.", "No sessions here.");
+  await ann.sees("No messages.", "No sessions here.");
 }
 
 async function sendByHand(ann) {
@@ -51,7 +51,7 @@ async function lookAtMessage(ann) {
   const body = ann.page.getByRole("region", { name: "Body" });
   await body.getByText('"Zoë"').waitFor();
   await ann.follow("Hex");
-  await body.getByText("00000000  7b 22 63").waitFor();
+  await body.getByText("0000  7b 22 63").waitFor();
   await ann.page.getByRole("navigation", { name: "Breadcrumb" }).getByRole("link", { name: "jobs" }).click();
   await ann.isOn("jobs");
 }
@@ -90,9 +90,9 @@ async function change(ann) {
 
 async function remove(ann) {
   await ann.page.getByLabel("More actions").click();
-  await ann.follow("Delete…");
+  await ann.follow("Delete queue…");
   await ann.sees("1 message is dropped");
-  await ann.press("Delete");
+  await ann.press("Delete queue");
   await ann.isTold("Queue jobs has been deleted.");
   await ann.sees("No queues yet.");
 }

@@ -59,7 +59,7 @@ async function addRule(ann) {
 
 async function send(ann) {
   for (const subject of ["open", "paid"]) {
-    await ann.follow("Send message");
+    await ann.follow(subject === "open" ? "Send message to topic" : "Send message");
     await ann.type("Body", `{"subject": "${subject}"}`);
     await ann.type("Subject", subject);
     await ann.type("Message ID", `invoice-${subject}`);

@@ -35,6 +35,13 @@ pub(crate) trait Sheet<S: Subject>:
         Ok(Self::default())
     }
 
+    fn title(call: &Call<S>) -> String {
+        match Self::HEAD {
+            (_, title, "") => format!("{title} {}", call.of.name()),
+            (_, title, _) => title.to_owned(),
+        }
+    }
+
     /// What its page says of the subject besides.
     fn remark(_: &Call<S>) -> String {
         String::new()
@@ -75,13 +82,13 @@ pub(crate) async fn send<F: Sheet<S>, S: Subject>(call: Call<S>) -> PageResult {
 }
 
 pub(crate) fn draw_sheet<F: Sheet<S>, S: Subject>(call: &Call<S>, form: Filled<F>) -> Response {
-    let (of, title, list) = F::HEAD;
-    let (title, back) = match list {
-        "" => (format!("{title} {}", call.of.name()), call.of.page()),
-        list => (title.to_owned(), list.to_owned()),
+    let (of, _, list) = F::HEAD;
+    let back = match list {
+        "" => call.of.page(),
+        list => list.to_owned(),
     };
     let sheet = SheetPage {
-        frame: Frame::new(&call.visitor, title),
+        frame: Frame::new(&call.visitor, F::title(call)),
         is_new: paths::last_part(&call.visitor.path).starts_with("new-"),
         remark: F::remark(call),
         form: form.drawn(),

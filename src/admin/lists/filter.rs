@@ -23,10 +23,13 @@ impl Reading {
     ) -> Option<T> {
         let text = given(text)?;
         parse(&text).or_else(|| {
-            let problem = format!("{text:?} is no {noun}.");
-            self.faults.push(Refusal::of(name, problem));
+            self.refuse(name, format!("{text:?} is no {noun}."));
             None
         })
+    }
+
+    pub(crate) fn refuse(&mut self, name: &str, problem: impl Into<String>) {
+        self.faults.push(Refusal::of(name, problem));
     }
 
     pub(crate) fn moment(&mut self, name: &str, text: &str) -> Option<Timestamp> {

@@ -1,22 +1,44 @@
 //! The two keys of a topic or a namespace, on its page: hidden until asked for, renewed one at a time.
 
 use crate::admin::pages::*;
-use crate::model::access::{AccessKeys, KeyName};
+use crate::model::access::{AccessKeys, KeyName, KeyOwner};
 
 #[derive(Template)]
 #[template(path = "widgets/keys.html")]
 pub(crate) struct Keys {
     /// That of what has them.
-    pub(crate) page: String,
-    pub(crate) visitor: Visitor,
-    pub(crate) keys: AccessKeys,
+    page: String,
+    visitor: Visitor,
+    keys: AccessKeys,
     /// Of those, the ones to be seen.
-    pub(crate) shown: Vec<KeyName>,
-    /// When each was last used, where that is known: of a topic.
-    pub(crate) used: Option<[Option<Timestamp>; 2]>,
+    shown: Vec<KeyName>,
+    /// When each was last used.
+    used: [Option<Timestamp>; 2],
+    is_of_namespace: bool,
 }
 
 part!(Keys);
+
+impl Keys {
+    pub(crate) async fn of<S: Subject>(
+        call: &Call<S>,
+        owner: KeyOwner,
+        keys: &AccessKeys,
+        shown: Vec<KeyName>,
+    ) -> PageResult<Self> {
+        Ok(Self {
+            page: call.of.page(),
+            visitor: call.visitor.clone(),
+            keys: keys.clone(),
+            shown,
+            used: call.broker.key_uses(owner).await?,
+            is_of_namespace: matches!(owner, KeyOwner::Namespace(_)),
+        })
+    }
+}
+
+/// What the deletion of whatever has keys comes to.
+pub(crate) const KEYS_STOP: &str = "Its keys stop working for good: clients are rejected.";
 
 pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {
     let mut keys = KeyName::ALL.into_iter();
@@ -31,6 +53,19 @@ pub(crate) trait Keyed: Subject {
     ) -> impl Future<Output = Result<(), ManageError>> + Send;
 
     fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> impl Future<Output = PageResult> + Send;
+}
+
+/// The same of a topic, whose queue it may be.
+pub(crate) async fn access_topic(
+    site: &Site,
+    by: &Caller,
+    name: &TopicName,
+    renewed: Option<KeyName>,
+) -> Result<(), ManageError> {
+    match renewed {
+        Some(key) => site.broker.regenerate_key(by, name, key).await.map(drop),
+        None => site.broker.show_topic_keys(by, name).await.map(drop),
+    }
 }
 
 pub(crate) async fn reveal<K: Keyed>(Query(asked): Query<Names>, mut call: Call<K>) -> PageResult {

@@ -355,7 +355,7 @@ async fn whoever_chooses_a_topic_finds_its_form() {
         .open("/admin/new-subscription?topic=shop/orders")
         .await;
     form.expect(&[
-        "New event subscription of shop/orders",
+        "New push subscription of shop/orders",
         "Use pull delivery instead",
     ]);
     let custom = person

@@ -120,7 +120,11 @@ async fn a_queue_is_created_changed_and_deleted() {
     let edit = format!("{JOBS}/edit");
     let form = ann.open(&edit).await;
     form.expect(&["<option value=\"graves\">"]);
-    for absent in ["requiresSession", "<option value=\"jobs\">"] {
+    for absent in [
+        "requiresSession",
+        "Remember message IDs",
+        "<option value=\"jobs\">",
+    ] {
         assert!(!form.body.contains(absent), "{absent}: {}", form.body);
     }
     let wrong = [("forwardDeadLetteredMessagesTo", "nobody")];
@@ -149,7 +153,7 @@ async fn a_queue_is_created_changed_and_deleted() {
     let delete = format!("{JOBS}/delete");
     ann.open(&delete)
         .await
-        .expect(&["Delete queue jobs?", "its keys are gone for good"]);
+        .expect(&["Delete queue jobs?", "Its keys stop working for good"]);
     let page = ann.send(&delete, &[]).await;
     page.expect(&[
         "Queue jobs has been deleted.",
@@ -209,9 +213,7 @@ async fn messages_are_sent_and_looked_at() {
         .await
         .expect(&["Zo\u{eb}", "1 of 10", "in 10 min", "Locked until"]);
     let hex = format!("{first}?as=hex");
-    ann.open(&hex)
-        .await
-        .expect(&["00000000  7b 22 74 6f 74 61 6c"]);
+    ann.open(&hex).await.expect(&["0000  7b 22 74 6f 74 61 6c"]);
     let file = ann.open(&format!("{first}/body")).await;
     assert_eq!(file.body, "{\"total\":12.5,\"to\":\"Zo\u{eb}\"}");
     assert_eq!(
@@ -254,6 +256,7 @@ async fn what_is_wrong_with_a_message_is_told_by_the_field() {
         ("sessionId", ""),
         ("timeToLive", "P50D"),
         ("scheduledAt", "2020-01-01T00:00"),
+        ("properties", "limit"),
     ];
     let page = ann.send_message(&wrong).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
@@ -288,7 +291,7 @@ async fn sessions_are_listed_and_choose_messages() {
         "order-1",
         "order-2 2",
         "in 1 min",
-        "nobody",
+        "not held",
         "NEXT_AVAILABLE_SESSION",
     ]);
     let page = ann.open(&format!("{JOBS}?session=order-2")).await;

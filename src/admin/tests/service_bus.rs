@@ -62,12 +62,21 @@ async fn a_topic_gets_subscriptions_rules_and_messages() {
     ann.open(&edit).await;
     ann.send_filled(&edit, &[("status", "Active")]).await;
 
-    for name in ["large.ones", "all"] {
-        let form = format!("{TOPIC}/new-subscription");
+    let form = format!("{TOPIC}/new-subscription");
+    ann.open(&form).await;
+    let page = ann
+        .send_filled(&form, &[("filter", "sys.Label LIKE")])
+        .await;
+    page.expect(&["<a href=\"#name\">", "<a href=\"#filter\">"]);
+    for (name, filter, shown) in [
+        ("large.ones", "", "all messages"),
+        ("all", "sys.Label LIKE '%'", "sys.Label LIKE &#39;%&#39;"),
+    ] {
         ann.open(&form).await;
-        let page = ann.send_filled(&form, &[("name", name)]).await;
+        let fields = [("name", name), ("filter", filter)];
+        let page = ann.send_filled(&form, &fields).await;
         let said = format!("Subscription {name} has been created.");
-        page.expect(&[&said, "$Default", "all messages", "Dead-lettered"]);
+        page.expect(&[&said, "$Default", shown, "Dead-lettered"]);
     }
     let form = format!("{LARGE}/new-rule");
     ann.open(&form).await;
@@ -95,11 +104,18 @@ async fn a_topic_gets_subscriptions_rules_and_messages() {
     ann.send(&delete, &[])
         .await
         .expect(&["Rule $Default has been deleted."]);
+    let delete = format!("{LARGE}/rules/large/delete");
+    ann.open(&delete).await.expect(&["It is the only rule"]);
 
     let send = format!("{TOPIC}/send");
     for subject in ["small", "large"] {
         ann.open(&send).await;
-        let fields = [("body", "{}"), ("subject", subject), ("messageId", subject)];
+        let fields = [
+            ("body", "{}"),
+            ("subject", subject),
+            ("messageId", subject),
+            ("properties", "limit = 3\nname = \"3\""),
+        ];
         let page = ann.send_filled(&send, &fields).await;
         page.expect(&[&format!("Message {subject} has been accepted.")]);
     }
@@ -114,6 +130,8 @@ async fn a_topic_gets_subscriptions_rules_and_messages() {
         "RuleName",
         "<code>size</code>",
         "&#34;L&#34;",
+        "<code>limit</code></dt><dd><code>3</code>",
+        "<code>name</code></dt><dd><code>&#34;3&#34;</code>",
     ]);
 
     let edit = format!("{LARGE}/rules/large/edit");
@@ -181,7 +199,7 @@ async fn a_topic_gets_subscriptions_rules_and_messages() {
     let delete = format!("{TOPIC}/delete");
     ann.open(&delete).await.expect(&[
         "Delete topic Contracts.V1/sales?",
-        "1 subscription is deleted",
+        "Also deleted: 1 subscription: all.",
     ]);
     let page = ann.send(&delete, &[]).await;
     page.expect(&["Topic Contracts.V1/sales has been deleted."]);

@@ -24,10 +24,7 @@ async fn types_are_counted_and_lead_to_their_events() {
 #[tokio::test(start_paused = true)]
 async fn a_key_tells_when_it_was_used_until_it_is_regenerated() {
     let (appliance, mut person) = with_subscription().await;
-    person
-        .open(PAGE)
-        .await
-        .expect(&["Last used", "hidden never"]);
+    person.open(PAGE).await.expect(&["hidden Never used"]);
     let topic = TopicName::parse("orders").expect("a name");
     let registry = appliance.broker.registry();
     let owner = KeyOwner::Topic(registry.topic(&topic).expect("a topic").topic.id);
@@ -36,7 +33,7 @@ async fn a_key_tells_when_it_was_used_until_it_is_regenerated() {
         key: KeyName::Key2,
     });
     appliance.clock.advance(Duration::from_secs(180));
-    let used = ["hidden never", "hidden 3 min ago"];
+    let used = ["hidden Never used", "hidden Last used 3 min ago"];
     person.open(PAGE).await.expect(&used);
     appliance.broker.sweep().await.expect("a sweep");
     person.open(PAGE).await.expect(&used);
@@ -46,7 +43,7 @@ async fn a_key_tells_when_it_was_used_until_it_is_regenerated() {
         .await;
     let page = person.open(PAGE).await;
     assert!(
-        !page.words().contains("hidden 3 min ago"),
+        !page.words().contains("Last used 3 min ago"),
         "{}",
         page.words()
     );

@@ -6,6 +6,9 @@ use crate::model::entity_status::EntityStatus;
 
 pub(crate) use crate::base::human::{bytes, span};
 
+/// Names in a sentence.
+const NAMED_MAX: usize = 5;
+
 /// A count with commas: `999`, `10,000`.
 pub(crate) fn count(count: u64) -> String {
     let digits = count.to_string();
@@ -19,6 +22,20 @@ pub(crate) fn plural(number: impl TryInto<u64>, one: &str, many: &str) -> String
     match number.try_into().unwrap_or(u64::MAX) {
         1 => format!("1 {one}"),
         number => format!("{} {many}", count(number)),
+    }
+}
+
+/// `3 rules: a, b, c`; without names where there are many, and nothing for none.
+pub(crate) fn some_of<T: Display>(
+    names: impl IntoIterator<Item = T>,
+    (one, many): (&str, &str),
+) -> Option<String> {
+    let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
+    let said = plural(names.len(), one, many);
+    match names.len() {
+        0 => None,
+        1..=NAMED_MAX => Some(format!("{said}: {}", names.join(", "))),
+        _ => Some(said),
     }
 }
 

@@ -4,12 +4,12 @@ mod definition;
 
 pub(crate) use definition::NamespaceForm;
 
-use crate::admin::pages::keys::{Keyed, Keys};
+use crate::admin::pages::keys::{KEYS_STOP, Keyed, Keys};
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::topics::{DELIVERIES, TopicTable, losing};
 use crate::admin::pages::*;
 use crate::admin::widgets::chart::Spark;
-use crate::model::access::KeyName;
+use crate::model::access::{KeyName, KeyOwner};
 
 const LIST: &str = "/admin/namespaces";
 
@@ -72,7 +72,7 @@ pub(crate) async fn ask_to_delete(call: Call<Arc<NamespaceEntry>>) -> PageResult
     let subscriptions = print::plural(subscriptions, one, many);
     let question = Question::new(format!("Delete namespace {}?", call.of.namespace.name))
         .would(format!("Also deleted: {topics} with {subscriptions}."))
-        .would("Publishers and receivers are rejected: all of its keys are gone for good.");
+        .would(KEYS_STOP);
     Ok(losing(question, depth, DELIVERIES))
 }
 
@@ -99,15 +99,12 @@ impl Keyed for Arc<NamespaceEntry> {
         let endpoint = format!("/namespaces/{name}");
         let command = format!("everpost namespaces show {name}");
         let step = visitor.step(format!("{path}/new-topic"), "New topic");
+        let owner = KeyOwner::Namespace(entry.namespace.id);
+        let depths = QueueDepths::of(call, registry.topics_of(name)).await?;
         answer!("pages/namespace.html", visitor, format!("Namespace {name}"), {
             entry: Arc<NamespaceEntry> = Arc::clone(entry),
-            keys: Keys = Keys {
-                page: path.clone(),
-                visitor: visitor.clone(),
-                keys: entry.namespace.keys.clone(),
-                shown,
-                used: None,
-            },
+            keys: Keys = Keys::of(call, owner, &entry.namespace.keys, shown).await?,
+            row: Row = row(registry, entry, &depths),
             topics: TopicTable = TopicTable::read(call, registry.topics_of(name), step).await?,
             // What Azure's clients take for its address.
             endpoint: String = call.management_url(&endpoint),

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::admin::pages::service_bus::BusTopic;
+use crate::admin::refusal::all_of;
 use crate::broker::Put;
-use crate::model::rule::Rule;
-use crate::wire::duration::DURATION_MAX;
+use crate::model::rule::{Parameters, Rule, RuleFilter, SqlFilter};
+use crate::wire::duration::{self, DURATION_MAX};
 use crate::wire::resource::bodies::{QueueRequest, ServiceBusSubscriptionRequest};
 use crate::wire::resource::{parse_queue, parse_service_bus_subscription};
 
@@ -14,12 +15,14 @@ pub(crate) struct QueueForm(Form);
 
 const FORWARDS: [&str; 2] = ["forwardTo", "forwardDeadLetteredMessagesTo"];
 
+/// Of queues that detect duplicates.
+const WINDOW: &str = "duplicateDetectionHistoryTimeWindow";
+
+/// The filter of the first rule of a new subscription.
+const FILTER: &str = "filter";
+
 /// On unless it is said to be off, which an empty tick does not say.
 const FILTER_ERRORS: &str = "deadLetteringOnFilterEvaluationExceptions";
-
-/// What the form is for, as its page says it.
-const QUEUE: &str = "queue";
-const SUBSCRIPTION: &str = "subscription";
 
 impl Sheet<()> for QueueForm {
     const HEAD: Head = (Fields::Queue, "New queue", LIST);
@@ -64,6 +67,7 @@ impl Sheet<BusTopic> for QueueForm {
         let noun = "a subscription";
         let parse =
             |text: &str| SubscriptionName::of_service_bus(text).map_err(|error| error.of(noun));
+        let definition = all_of(self.first_rule().err().into_iter().collect(), definition);
         let (name, definition) = named(&self.0, noun, parse, is_taken, definition)?;
         let (of, said) = (topic.topic.name.clone(), (Put::Create, "has been created."));
         self.put(call, (of, Some(name)), definition, said).await
@@ -74,15 +78,19 @@ impl Sheet<Queue> for QueueForm {
     const HEAD: Head = (Fields::Queue, "Edit", "");
 
     fn begin(call: &Call<Queue>) -> PageResult<Self> {
-        Ok(Self::of(&call.of.definition, call.of.is_subscription()))
+        let mut form = Self::of(&call.of.definition, call.of.is_subscription());
+        if !call.of.definition.rules.detects_duplicates {
+            form.0.remove(WINDOW);
+        }
+        Ok(form)
+    }
+
+    fn title(call: &Call<Queue>) -> String {
+        format!("Edit {} {}", call.of.noun(), call.of.name())
     }
 
     fn remark(call: &Call<Queue>) -> String {
-        let of = match call.of.is_subscription() {
-            true => SUBSCRIPTION,
-            false => QUEUE,
-        };
-        of.to_owned()
+        call.of.noun().to_owned()
     }
 
     async fn save(&self, call: &Call<Queue>) -> PageResult {
@@ -94,6 +102,9 @@ impl Sheet<Queue> for QueueForm {
         });
         for (name, text) in &rules.inert {
             fixed[name] = serde_json::from_str(text).unwrap_or_default();
+        }
+        if !rules.detects_duplicates {
+            fixed[WINDOW] = duration::format(rules.duplicate_window).into();
         }
         let definition = self.read(fixed, of.is_subscription())?;
         let own = of.is_subscription().then(|| of.subscription.name.clone());
@@ -150,7 +161,7 @@ impl QueueForm {
         let (saved, noun) = match name {
             None => (broker.put_queue(by, topic, definition, put).await, "Queue"),
             Some(name) => {
-                let first = Rule::default_rule();
+                let first = self.first_rule()?;
                 let put =
                     broker.put_service_bus_subscription(by, &topic, name, definition, first, put);
                 (put.await, "Subscription")
@@ -160,6 +171,18 @@ impl QueueForm {
         let queue = existing(Queue::of(saved), QUEUE, noun)?;
         let said = Flash::done(format!("{noun} {} {said}", queue.name()));
         call.visitor.leave(said, &queue.page()).await
+    }
+
+    /// For all messages unless the form has a filter.
+    fn first_rule(&self) -> Result<Rule, Refusal> {
+        let mut first = Rule::default_rule();
+        if let Some(sql) = self.0.filled(FILTER) {
+            let filter = SqlFilter::parse(sql, Parameters::new());
+            let filter =
+                filter.map_err(|error| Refusal::of(FILTER, sentence(&error.to_string())))?;
+            first.filter = RuleFilter::Sql(filter);
+        }
+        Ok(first)
     }
 
     fn at_field(&self, error: ManageError) -> PageError {

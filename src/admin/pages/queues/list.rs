@@ -25,8 +25,11 @@ pub(crate) async fn list(Query(filter): Query<QueueFilter>, call: Call) -> PageR
     let next = found.last().filter(|_| has_more).map(Queue::name);
     let mut list = List::new(LIST, &filter).with_older(next, &filter);
     list.turns = ["First", "Previous", "Next"];
-    list.shown = format!("{} of {}", found.len(), print::count(fitting as u64));
     let all = call.broker.queues().len();
+    list.is_blank = all == 0;
+    if fitting > 0 {
+        list.shown = format!("{} of {}", found.len(), print::count(fitting as u64));
+    }
     list.of_matching(Some(fitting as u64), Some(all as u64), "queues");
     list.recipe = Recipe::of(&call, "/queues", "everpost queues list");
     if !found.is_empty() {

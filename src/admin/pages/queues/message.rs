@@ -16,8 +16,8 @@ const TEXT_MAX: usize = 65_536;
 /// Bytes of a body that are shown in hex, which takes four times as much.
 const HEX_MAX: usize = 16_384;
 
-/// Bytes in a line of hex.
-const HEX_LINE: usize = 16;
+/// Bytes in a line of hex, of which two stand beside each other where there is room.
+const HEX_LINE: usize = 8;
 
 pub(crate) struct QueuedMessage {
     pub(crate) peeked: Peeked,
@@ -80,7 +80,7 @@ impl QueuedMessage {
         } else if self.is_scheduled(now) {
             Badge::new(Tone::Rest, "Scheduled").with("wait")
         } else {
-            Badge::new(Tone::Rest, "Active")
+            Badge::new(Tone::Rest, "Active").with("queues")
         }
     }
 
@@ -133,8 +133,7 @@ struct BodyView {
     ways: Vec<(String, &'static str, bool)>,
     code: Option<JsonCode>,
     text: String,
-    /// Whether long lines are broken.
-    wraps: bool,
+    is_hex: bool,
     bytes: usize,
     is_cut: bool,
 }
@@ -172,7 +171,7 @@ impl BodyView {
             ways: possible().map(link).collect(),
             code,
             text,
-            wraps: way == "text",
+            is_hex: way == "hex",
             bytes: body.len(),
             is_cut: shown < body.len(),
         }
@@ -195,7 +194,7 @@ fn hex(bytes: &[u8]) -> String {
             }
         };
         let text: String = bytes.iter().map(visible).collect();
-        format!("{:08x}  {:47}  {text}\n", at * HEX_LINE, codes.join(" "))
+        format!("{:04x}  {:23}  {text}\n", at * HEX_LINE, codes.join(" "))
     };
     bytes.chunks(HEX_LINE).enumerate().map(line).collect()
 }
@@ -271,9 +270,9 @@ mod tests {
 
     #[test]
     fn hex_has_places_bytes_and_characters() {
-        let lines = hex(b"0123456789abcdef\x00z");
-        let expected = "00000000  30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66  0123456789abcdef\n\
-             00000010  00 7a                                            .z\n";
+        let lines = hex(b"01234567\x00z");
+        let expected = "0000  30 31 32 33 34 35 36 37  01234567\n\
+             0008  00 7a                    .z\n";
         assert_eq!(lines, expected);
     }
 }

@@ -17,6 +17,10 @@ use crate::model::queue::QueueDefinition;
 
 const LIST: &str = "/admin/queues";
 
+/// What people call it.
+const QUEUE: &str = "queue";
+const SUBSCRIPTION: &str = "subscription";
+
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     pub(crate) topic: Arc<TopicEntry>,
@@ -36,6 +40,13 @@ impl Queue {
     /// Whether it is a subscription of a Service Bus topic.
     pub(crate) fn is_subscription(&self) -> bool {
         self.topic.is_service_bus()
+    }
+
+    pub(crate) fn noun(&self) -> &'static str {
+        match self.is_subscription() {
+            true => SUBSCRIPTION,
+            false => QUEUE,
+        }
     }
 
     /// The page of a queue, or of a subscription of a Service Bus topic; others have none of these.

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::admin::lists::filter::moment;
-use crate::admin::pages::service_bus::BusTopic;
+use crate::admin::pages::service_bus::{BusTopic, properties_of};
 use crate::admin::refusal::all_of;
 use crate::broker::NewMessage;
 use crate::model::limits::{MESSAGE_BYTES_MAX, SESSION_ID_MAX};
+use crate::wire::amqp::Value as AmqpValue;
 use crate::wire::amqp::message::{Message as Encoded, Properties};
 use crate::wire::amqp::value::Map;
 use crate::wire::duration;
@@ -27,6 +28,7 @@ pub(crate) struct MessageForm {
     session_id: String,
     time_to_live: String,
     scheduled_at: String,
+    properties: String,
 }
 
 impl Sheet<BusTopic> for MessageForm {
@@ -54,10 +56,8 @@ impl Sheet<Queue> for MessageForm {
 
     fn remark(call: &Call<Queue>) -> String {
         let says = match call.of.definition.rules.has_sessions {
-            true => {
-                "The queue requires one. Messages with the same one are received in their order."
-            }
-            false => "The queue has no sessions, and passes it on to the receiver.",
+            true => "Required. Messages with the same one are received in their order.",
+            false => "Optional: this queue has no sessions.",
         };
         says.to_owned()
     }
@@ -90,6 +90,22 @@ impl MessageForm {
         call.visitor.leave(said, &call.of.page()).await
     }
 
+    /// Whole numbers as those of Service Bus' clients.
+    fn application_properties(&self) -> Result<Map, String> {
+        let pairs = properties_of(&self.properties)?.into_iter();
+        let pair = |(name, value): (String, Value)| {
+            let value = match (&value, value.as_i64()) {
+                (_, Some(number)) => AmqpValue::Long(number),
+                (Value::Number(number), None) => AmqpValue::Double(number.as_f64().unwrap_or(0.0)),
+                (Value::Bool(value), _) => AmqpValue::Bool(*value),
+                (Value::String(text), _) => AmqpValue::String(text.clone()),
+                _ => return Err(format!("{name:?} must be a text, a number, true or false.")),
+            };
+            Ok((AmqpValue::String(name), value))
+        };
+        pairs.map(pair).collect()
+    }
+
     /// The message, or all that is wrong with it.
     fn read<S>(&self, call: &Call<S>, has_sessions: bool) -> Result<NewMessage, Vec<Refusal>> {
         let (mut reading, now) = (Reading::default(), call.visitor.now);
@@ -109,6 +125,9 @@ impl MessageForm {
         let group_id = text("sessionId", &self.session_id, &noun, |text| {
             text.chars().count() <= SESSION_ID_MAX
         });
+        if has_sessions && given(&self.session_id).is_none() {
+            reading.refuse("sessionId", "The queue requires one with each message.");
+        }
         let noun = "duration from PT1S to P49D, such as PT10M";
         let life = reading.field("timeToLive", &self.time_to_live, noun, |text| {
             let life = duration::parse(text).ok();
@@ -127,28 +146,27 @@ impl MessageForm {
         };
         // Browsers end lines as HTTP does.
         let body = self.body.replace("\r\n", "\n").into_bytes();
-        let mut message = Encoded::of_data(&properties, Map::new(), body);
+        let application = self.application_properties();
+        let application = application.unwrap_or_else(|problem| {
+            reading.refuse("properties", problem);
+            Map::new()
+        });
+        let mut message = Encoded::of_data(&properties, application, body);
         if let Some(life) = life {
             message = message.with_ttl(life);
         }
         if let Some(at) = scheduled_at {
             message = message.scheduled(at.as_ms());
         }
-        let mut faults = Vec::new();
-        if has_sessions && given(&self.session_id).is_none() {
-            let problem = "The queue requires one with each message.";
-            faults.push(Refusal::of("sessionId", problem));
-        }
         let bytes = message.to_bytes().len() as u64;
         if bytes > MESSAGE_BYTES_MAX {
             let (bytes, most) = (print::bytes(bytes), print::bytes(MESSAGE_BYTES_MAX));
             let problem = format!("The message has {bytes}; it may have up to {most}.");
-            faults.push(Refusal::of("body", problem));
+            reading.refuse("body", problem);
         }
         let entropy = call.broker.entropy();
         let event = to_event(message, || entropy.uuid().simple().to_string());
         let event = event.map_err(|error| vec![Refusal::whole(sentence(&error.to_string()))]);
-        let event = all_of(faults, event);
         let event = all_of(reading.end(()).err().unwrap_or_default(), event)?;
         Ok(NewMessage {
             event,

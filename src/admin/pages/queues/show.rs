@@ -1,7 +1,7 @@
 //! The page of one queue, with its access keys.
 
 use super::*;
-use crate::admin::pages::keys::{Keyed, Keys};
+use crate::admin::pages::keys::{KEYS_STOP, Keyed, Keys, access_topic};
 use crate::admin::pages::service_bus::BusRule;
 use crate::model::access::{KeyName, KeyOwner};
 use crate::model::lease::QueueRef;
@@ -114,13 +114,7 @@ impl Access {
         Ok(Self {
             connection: json!(connection_string(&call.public_url(), name, key)),
             is_hidden: first.is_none(),
-            keys: Keys {
-                page: call.of.page(),
-                visitor: call.visitor.clone(),
-                keys: keys.clone(),
-                shown,
-                used: Some(call.broker.key_uses(KeyOwner::Topic(topic.id)).await?),
-            },
+            keys: Keys::of(call, KeyOwner::Topic(topic.id), &keys, shown).await?,
         })
     }
 }
@@ -144,11 +138,7 @@ fn connection_string(public_url: &str, name: KeyName, key: &str) -> String {
 
 impl Keyed for Queue {
     async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
-        let (broker, by, name) = (&call.broker, call.by(), call.of.topic_name());
-        match renewed {
-            Some(key) => broker.regenerate_key(by, name, key).await.map(drop),
-            None => broker.show_topic_keys(by, name).await.map(drop),
-        }
+        access_topic(call, call.by(), call.of.topic_name(), renewed).await
     }
 
     async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
@@ -159,14 +149,12 @@ impl Keyed for Queue {
 pub(crate) async fn ask_to_delete(call: Call<Queue>) -> PageResult<Question> {
     let depths = call.views.depths(vec![call.of.subscription.id]).await?;
     let depth = depths.first().copied().unwrap_or_default();
-    let (noun, clients) = match call.of.is_subscription() {
-        true => (
-            "subscription",
-            "Its rules are gone, and its clients rejected.",
-        ),
-        false => ("queue", "Clients are rejected: its keys are gone for good."),
+    let clients = match call.of.is_subscription() {
+        true => "Its rules are deleted with it, and its clients are rejected.",
+        false => KEYS_STOP,
     };
-    let question = Question::new(format!("Delete {noun} {}?", call.of.name())).would(clients);
+    let title = format!("Delete {} {}?", call.of.noun(), call.of.name());
+    let question = Question::new(title).would(clients);
     Ok(losing(question, depth, ("message is", "messages are")))
 }
 

@@ -186,21 +186,22 @@ impl RuleForm {
         })
     }
 
-    /// Application properties, one a line.
     fn properties(&self) -> Result<Value, Vec<Refusal>> {
-        let lines = self.0.raw(PROPERTIES).lines().map(str::trim);
-        let pair = |line: &str| {
-            let problem = || {
-                let problem = format!("{line:?} is incomplete: write a name, = and a value.");
-                vec![Refusal::of(PROPERTIES, problem)]
-            };
-            let (name, value) = line.split_once('=').ok_or_else(problem)?;
-            Ok((name.trim().to_owned(), value_of(value.trim())))
-        };
-        let pairs = lines.filter(|line| !line.is_empty()).map(pair);
-        let pairs: Result<Map<String, Value>, _> = pairs.collect();
-        pairs.map(Value::Object)
+        let pairs = properties_of(self.0.raw(PROPERTIES));
+        let pairs = pairs.map_err(|problem| vec![Refusal::of(PROPERTIES, problem)])?;
+        Ok(Value::Object(pairs.into_iter().collect()))
     }
+}
+
+/// Application properties, one a line, or what is wrong with the first line that is none.
+pub(crate) fn properties_of(text: &str) -> Result<Vec<(String, Value)>, String> {
+    let lines = text.lines().map(str::trim);
+    let pair = |line: &str| {
+        let problem = || format!("{line:?} is incomplete: write a name, = and a value.");
+        let (name, value) = line.split_once('=').ok_or_else(problem)?;
+        Ok((name.trim().to_owned(), value_of(value.trim())))
+    };
+    lines.filter(|line| !line.is_empty()).map(pair).collect()
 }
 
 /// A value as it is typed: JSON that is no text says what it is, in quotes it is a text in any case.
@@ -217,10 +218,16 @@ fn line(name: &str, value: &Value) -> String {
 }
 
 pub(crate) async fn ask_to_delete_rule(call: Call<BusRule>) -> PageResult<Question> {
-    let of = call.of.of.name();
-    Ok(Question::new(format!("Delete rule {}?", call.of.name()))
-        .would(format!("{of} gets no more messages because of it."))
-        .would("Messages that are there already stay."))
+    let BusRule { of, rule } = &call.of;
+    let then = match of.topic.rules.of(of.subscription.id).count() {
+        1 => "It is the only rule: {of} gets no more messages.",
+        _ => "{of} gets no more messages by it; the other rules stay.",
+    };
+    Ok(Question::new(format!("Delete rule {}?", rule.name))
+        .would(format!("Its filter: {}", print::visible(&call.of.filter())))
+        .would(then.replace("{of}", &of.name()))
+        .would("Messages that are there already stay.")
+        .dangerously())
 }
 
 pub(crate) async fn delete_rule(call: Call<BusRule>) -> PageResult<Flash> {
@@ -265,7 +272,7 @@ pub(crate) async fn try_rule(Query(asked): Query<RuleTrial>, call: Call<Queue>) 
         }
         None => None,
     };
-    answer!("pages/bus_rule_trial.html", &call.visitor, "Try a rule", {
+    answer!("pages/bus_rule_trial.html", &call.visitor, "Try a filter", {
         form: Filled<RuleTrial> = form,
         // The rule that is tried, if it is one that there is.
         rule: Option<BusRule> = rule,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::admin::forms::document::Shape;
 use crate::admin::lists::filter::whole_topic;
-use crate::admin::pages::keys::Keyed;
+use crate::admin::pages::keys::{KEYS_STOP, Keyed, access_topic};
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::queues::{Access, COUNTED_MAX, counted};
 use crate::admin::pages::topics::losing;
@@ -79,11 +79,7 @@ async fn draw_topic(call: &Call<BusTopic>, shown: Vec<KeyName>) -> PageResult {
 
 impl Keyed for BusTopic {
     async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
-        let (broker, by, name) = (&call.broker, call.by(), &call.of.0.topic.name);
-        match renewed {
-            Some(key) => broker.regenerate_key(by, name, key).await.map(drop),
-            None => broker.show_topic_keys(by, name).await.map(drop),
-        }
+        access_topic(call, call.by(), &call.of.0.topic.name, renewed).await
     }
 
     async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
@@ -94,11 +90,12 @@ impl Keyed for BusTopic {
 pub(crate) async fn ask_to_delete(call: Call<BusTopic>) -> PageResult<Question> {
     let topic = &call.of.0;
     let depth = QueueDepths::of(&call, [topic]).await?.total();
-    let (one, many) = ("subscription is", "subscriptions are");
-    let subscriptions = print::plural(topic.subscriptions.size(), one, many);
-    let question = Question::new(format!("Delete topic {}?", topic.topic.name))
-        .would(format!("{subscriptions} deleted with it."))
-        .would("Clients are rejected: its keys are gone for good.");
+    let names = topic.subscriptions.values().map(|each| &each.name);
+    let mut question = Question::new(format!("Delete topic {}?", topic.topic.name));
+    if let Some(names) = print::some_of(names, ("subscription", "subscriptions")) {
+        question = question.would(format!("Also deleted: {names}."));
+    }
+    let question = question.would(KEYS_STOP);
     Ok(losing(question, depth, ("message is", "messages are")))
 }
 
@@ -127,7 +124,7 @@ impl Sheet<()> for BusTopicForm {
 }
 
 impl Sheet<BusTopic> for BusTopicForm {
-    const HEAD: Head = (Fields::ServiceBusTopic, "Edit", "");
+    const HEAD: Head = (Fields::ServiceBusTopic, "Edit topic", "");
 
     fn begin(call: &Call<BusTopic>) -> PageResult<Self> {
         let topic = &call.of.0;

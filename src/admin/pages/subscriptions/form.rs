@@ -75,7 +75,8 @@ async fn draw_form(call: &Call<Editing>, form: Draft, trial: Option<TrialText>) 
     let title = match (&call.of.current, form.kind) {
         (Some(current), _) => format!("Edit event subscription {}", current.name),
         (None, Kind::Queue) => format!("New pull subscription of {of}"),
-        (None, Kind::Custom | Kind::Push) => format!("New event subscription of {of}"),
+        (None, Kind::Push) => format!("New push subscription of {of}"),
+        (None, Kind::Custom) => format!("New event subscription of {of}"),
     };
     answer!("pages/subscription_form.html", &call.visitor, title, {
         of: Editing = call.of.clone(),

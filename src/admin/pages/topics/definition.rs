@@ -36,7 +36,7 @@ impl Sheet<()> for TopicForm {
 
 /// A topic of a namespace.
 impl Sheet<Arc<NamespaceEntry>> for TopicForm {
-    const HEAD: Head = (Fields::NamespaceTopic, "New topic of", "");
+    const HEAD: Head = (Fields::NamespaceTopic, "New topic in", "");
 
     fn begin(_: &Call<Arc<NamespaceEntry>>) -> PageResult<Self> {
         Ok(Self::keeping("1"))

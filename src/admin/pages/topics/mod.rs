@@ -14,7 +14,7 @@ use crate::admin::forms::document::Shape;
 use crate::admin::forms::sheet::{Fields, Head, Sheet, draw_sheet};
 use crate::admin::lists::filter::{moment, whole_topic};
 use crate::admin::pages::events::{EventTable, events_of};
-use crate::admin::pages::keys::{Keyed, Keys};
+use crate::admin::pages::keys::{Keyed, Keys, access_topic};
 use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::subscriptions::{Subscription, SubscriptionTable};
 use crate::admin::pages::tokens::OTHER;
@@ -95,13 +95,7 @@ async fn publishing(
     let owner = KeyOwner::Topic(topic.topic.id);
     let first = shown.contains(&KeyName::Key1).then(|| keys.key1.reveal());
     let snippets = Snippets::new(call, topic, first);
-    let keys = Keys {
-        page: topic.page(),
-        visitor: call.visitor.clone(),
-        keys: keys.clone(),
-        shown,
-        used: Some(call.broker.key_uses(owner).await?),
-    };
+    let keys = Keys::of(call, owner, keys, shown).await?;
     Ok(Some((call.publish_url(topic), keys, snippets)))
 }
 
@@ -144,7 +138,7 @@ pub(crate) fn losing(question: Question, depth: QueueDepth, (one, many): (&str, 
     let dead = print::plural(depth.dead_letters, one, many);
     let mut question = question.dangerously();
     if depth.pending > 0 {
-        question = question.would(format!("{pending} dropped, and recorded as dropped."));
+        question = question.would(format!("{pending} dropped for good."));
     }
     if depth.dead_letters > 0 {
         question = question.would(format!("{dead} readable, but cannot be resubmitted."));
@@ -154,11 +148,7 @@ pub(crate) fn losing(question: Question, depth: QueueDepth, (one, many): (&str, 
 
 impl Keyed for Arc<TopicEntry> {
     async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
-        let (broker, by, name) = (&call.broker, call.by(), &call.of.topic.name);
-        match renewed {
-            Some(key) => broker.regenerate_key(by, name, key).await.map(drop),
-            None => broker.show_topic_keys(by, name).await.map(drop),
-        }
+        access_topic(call, call.by(), &call.of.topic.name, renewed).await
     }
 
     async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
