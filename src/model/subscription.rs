@@ -190,7 +190,7 @@ impl EventSubscription {
         Self {
             id: SubscriptionId(0),
             topic_id: TopicId(0),
-            name: SubscriptionName::parse("unstored").expect("it is a name"),
+            name: SubscriptionName::parse("example").expect("it is a name"),
             definition,
             validation: Validation::succeeded(None),
             created_at: now,

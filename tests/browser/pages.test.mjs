@@ -422,7 +422,7 @@ async function repair(ann) {
 }
 
 async function subscribeAgain(ann) {
-  await ann.page.getByLabel("Deliver events of").selectOption("inspected");
+  await ann.page.getByLabel("Deliver events of").selectOption("cloud");
   await ann.press("Subscribe");
 }
 

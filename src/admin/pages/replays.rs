@@ -50,9 +50,8 @@ fn total(job: &ReplayJob) -> u64 {
     job.request.total.max(job.progress.done())
 }
 
-/// Of nothing, too, which still has a bar.
-fn percent(job: &ReplayJob) -> u64 {
-    job.progress.done() * 100 / total(job).max(1)
+fn percent(job: &ReplayJob) -> String {
+    print::share(job.progress.done(), total(job))
 }
 
 fn skipped(job: &ReplayJob) -> u64 {
@@ -130,7 +129,7 @@ pub(crate) async fn ask_to_cancel(call: Call<ReplayJob>) -> PageResult<Question>
     Ok(Question::new(format!("Cancel replay job {}?", call.of.id))
         .would(format!("{left} not resubmitted."))
         .would(format!(
-            "What has been resubmitted stays so: {done} of {total}."
+            "What has been resubmitted is not undone: {done} of {total}."
         ))
         .dangerously())
 }

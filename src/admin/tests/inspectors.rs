@@ -67,7 +67,7 @@ async fn an_inspector_shows_what_it_gets() {
     let page = person.send(subscribe, &[("topic", "orders")]).await;
     page.expect(&["are delivered to this inspector now.", "orders / bin"]);
     let page = person.send(subscribe, &[("topic", "orders")]).await;
-    page.expect(&["has an event subscription bin already."]);
+    page.expect(&["already has an event subscription bin."]);
     wait_for(&mut person, "Event Grid validation, accepted").await;
 
     publish(&mut person).await;
@@ -136,13 +136,18 @@ async fn an_inspector_is_changed_cleared_and_deleted() {
         ("delayInMilliseconds", "5"),
     ];
     let page = person.send(edit, &fields).await;
-    page.expect(&["answers anew", "<dt>Next</dt><dd><code>410", ">X-A", "5 ms"]);
+    page.expect(&[
+        "has been changed",
+        "<dt>Next</dt><dd><code>410",
+        ">X-A",
+        "5 ms",
+    ]);
 
     let clear = "/admin/inspectors/bin/clear";
     person
         .open(clear)
         .await
-        .expect(&["1 kept request is deleted."]);
+        .expect(&["Delete 1 request of bin?"]);
     let page = person.send(clear, &[]).await;
     page.expect(&["1 request has been deleted.", "No requests yet."]);
 
@@ -150,7 +155,7 @@ async fn an_inspector_is_changed_cleared_and_deleted() {
     let asked = person.open(delete).await;
     asked.expect(&[
         "0 kept requests are deleted.",
-        "1 event subscription delivers to it",
+        "1 event subscription: orders / bin",
     ]);
     let page = person.send(delete, &[]).await;
     page.expect(&["Inspector bin has been deleted.", "No inspectors yet."]);

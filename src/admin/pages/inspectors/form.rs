@@ -35,7 +35,7 @@ impl Sheet<Inspector> for InspectorForm {
     }
 
     async fn save(&self, call: &Call<Inspector>) -> PageResult {
-        let said = "answers anew, from the first of its answers on.";
+        let said = "has been changed. It begins with the first response.";
         put(call, &call.of.name, self.read()?, said).await
     }
 }

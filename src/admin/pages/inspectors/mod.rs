@@ -63,8 +63,17 @@ pub(crate) async fn show(Query(asked): Query<Names>, call: Call<Inspector>) -> P
     let is_first = before.is_none();
     let card = |(at, request)| RequestCard::new(&name, request, BODY_SHOWN, at == 0 && is_first);
     let api = format!("/everpost/inspectors/{name}/requests");
+    let subscriptions = call.broker.subscriptions_of_inspector(&name);
+    let is_new = |topic: &&Arc<TopicEntry>| {
+        let mut all = topic.subscriptions.values();
+        all.all(|each| {
+            each.name.as_str() != name.as_str() && subscriptions.iter().all(|own| own.id != each.id)
+        })
+    };
     answer!("pages/inspector.html", &call.visitor, format!("Inspector {name}"), {
-        subscriptions: Vec<Arc<EventSubscription>> = call.broker.subscriptions_of_inspector(&name),
+        // Those that it can be subscribed to.
+        topics: Vec<Arc<TopicEntry>> = call.broker.registry().custom_topics().filter(is_new).cloned().collect(),
+        subscriptions: Vec<Arc<EventSubscription>> = subscriptions.clone(),
         requests: Vec<RequestCard> = found.rows.into_iter().enumerate().map(card).collect(),
         is_first: bool = is_first,
         // Where the next page begins.
@@ -84,7 +93,14 @@ pub(crate) async fn show_request(call: Call<Inspector>) -> PageResult {
     let card = RequestCard::new(name, request, usize::MAX, true);
     let api = format!("/everpost/inspectors/{name}/requests/{number}");
     let command = format!("everpost inspectors request {name} {number}");
+    let kept = call.of.received.saturating_sub(call.of.kept) + 1..=call.of.received;
+    let beside = |other: u64| {
+        kept.contains(&other)
+            .then(|| paths::inspected_page(name, other))
+    };
     answer!("pages/inspected.html", &call.visitor, format!("Request {number}"), {
+        newer: Option<String> = beside(number + 1),
+        older: Option<String> = beside(number - 1),
         card: RequestCard = card,
         recipe: Recipe = Recipe::of(&call, &api, command),
         inspector: Inspector = call.of,
@@ -126,8 +142,11 @@ fn days(cards: &[RequestCard]) -> Vec<(String, &[RequestCard])> {
 }
 
 pub(crate) async fn ask_to_clear(call: Call<Inspector>) -> PageResult<Question> {
-    let then = "Its responses begin again with the first one.";
-    Ok(question("Clear", &call.of).would(then))
+    let requests = print::plural(call.of.kept, "request", "requests");
+    let title = format!("Delete {requests} of {}?", call.of.name);
+    Ok(Question::new(title)
+        .would("Its responses begin again with the first one.")
+        .dangerously())
 }
 
 pub(crate) async fn clear(call: Call<Inspector>) -> PageResult<Flash> {
@@ -138,27 +157,28 @@ pub(crate) async fn clear(call: Call<Inspector>) -> PageResult<Flash> {
 }
 
 pub(crate) async fn ask_to_delete(call: Call<Inspector>) -> PageResult<Question> {
-    let to_it = call.broker.subscriptions_of_inspector(&call.of.name).len();
-    let one = "event subscription delivers to it and gets";
-    let subscriptions = print::plural(to_it, one, "event subscriptions deliver to it and get");
-    let question = question("Delete", &call.of);
-    Ok(match to_it {
-        0 => question,
-        _ => question.would(format!("{subscriptions} 404 from then on.")),
-    })
+    let registry = call.broker.registry();
+    let to_it = call.broker.subscriptions_of_inspector(&call.of.name);
+    let to_it = to_it
+        .iter()
+        .filter_map(|each| registry.subscription(each.id));
+    let names = to_it.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
+    let kept = print::plural(call.of.kept, "kept request is", "kept requests are");
+    let mut question = Question::new(format!("Delete inspector {}?", call.of.name))
+        .would(format!("{kept} deleted."))
+        .dangerously();
+    if let Some(names) = print::some_of(names, subscriptions::Subscription::NOUN) {
+        question = question.would(format!(
+            "What delivers to it gets 404 from then on. {names}."
+        ));
+    }
+    Ok(question)
 }
 
 pub(crate) async fn delete(call: Call<Inspector>) -> PageResult<Flash> {
     let name = &call.of.name;
     call.broker.delete_inspector(call.by(), name).await?;
     Ok(Flash::done(format!("Inspector {name} has been deleted.")).leading_to(LIST))
-}
-
-fn question(verb: &str, inspector: &Inspector) -> Question {
-    let kept = print::plural(inspector.kept, "kept request is", "kept requests are");
-    Question::new(format!("{verb} inspector {}?", inspector.name))
-        .would(format!("{kept} deleted."))
-        .dangerously()
 }
 
 /// Subscribes the inspector to the topic of the form, under its own name.
@@ -169,7 +189,7 @@ pub(crate) async fn subscribe(call: Call<Inspector>) -> PageResult<Flash> {
     let name = SubscriptionName::of_custom_topic(inspector.as_str())
         .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
     let well = format!("The events of {of} are delivered to this inspector now.");
-    let failed = format!("The topic {of} has an event subscription {inspector} already.");
+    let failed = format!("Topic {of} already has an event subscription {inspector}.");
     match deliver_to(&call, &topic, name, inspector, None).await? {
         true => Ok(Flash::done(well)),
         false => Ok(Flash::failed(failed)),

@@ -32,7 +32,7 @@ const TOOLS: [(Tool, &str, &str, &str, &str, &str); 3] = [
         "Paste an event as a publisher sends it. The result is the request that a webhook gets, in the Event Grid schema or as a CloudEvent."),
     (Tool::Signature, "Check a signature", "signature", "shield",
         "Was this request signed with that secret?",
-        "Paste the secret of an event subscription and a request that its webhook got. The check is that of the Standard Webhooks libraries."),
+        "Paste the secret of an event subscription and a request that its webhook got. It is checked as the Standard Webhooks libraries do."),
 ];
 
 /// What is pasted and chosen; each tool has some of it.
