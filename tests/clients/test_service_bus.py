@@ -644,3 +644,52 @@ def test_a_key_of_a_queue_opens_that_queue_alone(appliance, create_queue):
         ) as client:
             with pytest.raises(ServiceBusAuthenticationError):
                 send(client, queue, "lost", session_id="a")
+
+
+def test_messages_are_shown_sent_and_taken_on_the_command_line(appliance, client, create_queue):
+    queue = create_queue(maxDeliveryCount=1)
+    run = lambda *words: appliance.command("messages", *words)
+    assert "no messages" in run("peek", queue)
+    run("send", queue, "--body", '{"total": 5}', "--content-type", "application/json", "--subject", "paid",
+        "--message-id", "m1", "--property", "n=7", "--property", "color=red")
+    send(client, queue, "plain", message_id="m2")
+    send(client, queue, b"\x00\xff", message_id="m3")
+    shown = run("peek", queue)
+    assert all(each in shown for each in ("m1", "paid", '{"total":5}', "plain", "AP8=")), shown
+    [first, *_] = appliance.manage("GET", f"/queues/{queue}/messages")["value"]
+    assert first["applicationProperties"] == {"n": 7, "color": "red"}
+    assert (first["body"], first["state"], first["deliveryCount"]) == ({"total": 5}, "Active", 0)
+    later = appliance.manage("GET", f"/queues/{queue}/messages?from={first['sequenceNumber'] + 1}&limit=1")["value"]
+    assert [each["messageId"] for each in later] == ["m2"]
+    with receiver(client, queue) as receiving:
+        [message] = receiving.receive_messages()
+        assert message.application_properties == {b"n": 7, b"color": b"red"}
+        receiving.dead_letter_message(message, reason="broken", error_description="no total")
+    dead = run("peek", queue, "--dead-letters")
+    assert "broken" in dead and "no total" in dead and "plain" not in dead
+    taken = run("receive", queue, "--count", "9")
+    assert "plain" in taken and "AP8=" in taken and "no messages" in run("receive", queue)
+    assert "broken" in run("receive", queue, "--dead-letters")
+    assert "no dead letters" in run("peek", queue, "--dead-letters")
+    [entry, *_] = appliance.manage("GET", "/everpost/audit?action=CompleteDeadLetters&limit=1")["value"]
+    assert queue in entry["target"]
+
+
+def test_messages_of_subscriptions_are_shown_and_taken(appliance, client):
+    topic = f"t-{uuid.uuid4()}"
+    appliance.manage("PUT", f"/serviceBusTopics/{topic}", {"properties": {}}, status=201)
+    appliance.manage("PUT", f"/serviceBusTopics/{topic}/subscriptions/all", {"properties": {}}, status=201)
+    appliance.command("messages", "send", topic, "--body", "hello")
+    words = ("all", "--topic", topic)
+    assert "hello" in appliance.command("messages", "peek", *words)
+    assert "hello" in appliance.command("messages", "receive", *words)
+    assert "no messages" in appliance.command("messages", "peek", *words)
+
+
+def test_messages_of_sessions_are_not_taken_without_one(appliance, client, create_queue):
+    queue = create_queue(requiresSession=True)
+    appliance.command("messages", "send", queue, "--body", "a", "--session-id", "s1")
+    assert "s1" in str(appliance.manage("GET", f"/queues/{queue}/messages?session=s1")["value"])
+    assert appliance.manage("GET", f"/queues/{queue}/messages?session=s2")["value"] == []
+    refused = appliance.manage("POST", f"/queues/{queue}/receive", {}, status=400)
+    assert "session" in str(refused)

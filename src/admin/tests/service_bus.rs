@@ -25,6 +25,48 @@ impl Appliance {
     }
 }
 
+#[tokio::test]
+async fn a_topic_has_a_size_detects_duplicates_and_may_be_idle() {
+    let (_appliance, mut ann) = Appliance::claimed().await;
+    let form = "/admin/new-service-bus-topic";
+    let page = ann.open(form).await;
+    page.expect(&["value=\"1024\"", "Detect duplicates"]);
+    let wrong = [
+        ("name", "news"),
+        ("maxSizeInMegabytes", "0"),
+        ("autoDeleteOnIdle", "PT1M"),
+    ];
+    let page = ann.send_filled(form, &wrong).await;
+    page.expect(&[
+        "<a href=\"#maxSizeInMegabytes\">",
+        "<a href=\"#autoDeleteOnIdle\">",
+    ]);
+    ann.open(form).await;
+    let fields = [
+        ("name", "news"),
+        ("maxSizeInMegabytes", "5"),
+        ("requiresDuplicateDetection", "on"),
+        ("duplicateDetectionHistoryTimeWindow", "PT1M"),
+        ("autoDeleteOnIdle", "P1D"),
+    ];
+    let page = ann.send_filled(form, &fields).await;
+    page.expect(&["0 B of 5 MiB", "Dropped within 1 min", "When idle for 1 d"]);
+    let edit = "/admin/service-bus-topics/news/edit";
+    let page = ann.open(edit).await;
+    page.expect(&["value=\"PT1M\"", "value=\"P1D\""]);
+    let fields = [
+        ("duplicateDetectionHistoryTimeWindow", "PT2M"),
+        ("autoDeleteOnIdle", ""),
+    ];
+    let page = ann.send_filled(edit, &fields).await;
+    page.expect(&[
+        "Topic news has been changed.",
+        "Dropped within 2 min",
+        "5 MiB",
+    ]);
+    assert!(!page.body.contains("When idle for"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_topic_gets_subscriptions_rules_and_messages() {
     let (appliance, mut ann) = Appliance::claimed().await;

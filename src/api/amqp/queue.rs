@@ -203,11 +203,8 @@ impl Queue {
                 session,
             } => {
                 let session = self.named(session)?;
-                let from = DeliveryId(from);
-                let peeked = self.broker().peek(self.of(), session, from, count);
-                let peeked = peeked.await.map_err(|error| busy(&error))?;
-                let messages = peeked.iter().map(|each| self.peeked(each).into());
-                Reply::Peeked(messages.collect())
+                let messages = self.peek(from, count, session).await?.into_iter();
+                Reply::Peeked(messages.map(Bytes::from).collect())
             }
             Operation::RenewLocks(tokens) => Reply::LocksRenewed(self.renew(tokens).await?),
             Operation::ReceiveNumbers {
@@ -274,6 +271,31 @@ impl Queue {
             }
             Operation::Rules { skip, top } => Reply::Rules(self.rules(skip, top)?),
         })
+    }
+
+    /// Messages from a number on, of one session or all, without taking them.
+    pub(in crate::api) async fn peek(
+        &self,
+        from: i64,
+        count: usize,
+        session: Option<String>,
+    ) -> Result<Vec<Vec<u8>>, AmqpError> {
+        let peeked = self
+            .broker()
+            .peek(self.of(), session, DeliveryId(from), count);
+        let peeked = peeked.await.map_err(|error| busy(&error))?;
+        Ok(peeked.iter().map(|each| self.peeked(each)).collect())
+    }
+
+    /// Takes what can be received now, for good.
+    pub(in crate::api) async fn receive_and_delete(
+        &self,
+        limit: usize,
+    ) -> Result<Vec<Vec<u8>>, AmqpError> {
+        self.check_receivable()?;
+        let taken = self.receive(LockSelection::Due, limit, false, None).await?;
+        let messages = taken.iter().map(|each| self.locked(each, false).message);
+        Ok(messages.collect())
     }
 
     async fn change_session(

@@ -34,7 +34,7 @@ pub(crate) struct MessagingPath {
 }
 
 impl MessagingPath {
-    fn entity(&self) -> Result<Entity, InvalidName> {
+    pub(in crate::api) fn entity(&self) -> Result<Entity, InvalidName> {
         let topic = || TopicName::of_service_bus(self.topic.as_deref().unwrap_or_default());
         let name = SubscriptionName::of_service_bus;
         Ok(match (&self.queue, &self.name, &self.rule) {

@@ -4,6 +4,7 @@ pub(crate) mod alerts;
 pub(crate) mod azure;
 pub(crate) mod configuration;
 pub(crate) mod inspectors;
+pub(crate) mod messages;
 pub(crate) mod messaging;
 pub(crate) mod namespaces;
 pub(crate) mod people;

@@ -3,9 +3,30 @@
 use serde_json::json;
 
 use crate::api::arm::listing::ListParameters;
+use crate::api::lists::List;
+use crate::api::manage::messages::{self, PeekParameters, ReceiveBody};
 use crate::api::manage::messaging;
-use crate::api::routes::route::{ADMIN, Area, VIEWER, delete, get, put};
+use crate::api::routes::route::{ADMIN, Area, OPERATOR, Route, VIEWER, delete, get, post, put};
 use crate::wire::resource::bodies::{QueueRequest, ResourceList, ShownQueue};
+use crate::wire::service_bus::shown::ShownMessage;
+
+/// That of the messages of what stands at this path.
+pub(super) fn peek(of: &str, id: &'static str) -> Route {
+    get(format!("{of}/messages"), OPERATOR, messages::peek)
+        .doc(id, "Show messages, or dead letters, without taking any")
+        .says("In the order of their sequence numbers, whoever has locked them.")
+        .query::<PeekParameters>()
+        .answers::<List<ShownMessage>>(200, "The messages.")
+}
+
+/// That which takes them.
+pub(super) fn receive(of: &str, id: &'static str) -> Route {
+    post(format!("{of}/receive"), OPERATOR, messages::receive)
+        .doc(id, "Take messages, or dead letters, for good")
+        .says("What can be received now, oldest first. Nobody receives it again.")
+        .takes::<ReceiveBody>(json!({ "limit": 10 }))
+        .answers::<List<ShownMessage>>(200, "The messages; none if there are none.")
+}
 
 pub(crate) fn area() -> Area {
     let path = "/queues/{queue}";
@@ -33,6 +54,8 @@ pub(crate) fn area() -> Area {
                 .doc("deleteQueue", "Delete a queue")
                 .says("With its messages. Nothing happens if it is not there.")
                 .answers_nothing(204, "It is deleted."),
+            peek(path, "peekQueue"),
+            receive(path, "receiveFromQueue"),
         ],
     }
 }

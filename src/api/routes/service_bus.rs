@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::api::arm::listing::ListParameters;
 use crate::api::manage::messaging;
+use crate::api::routes::message_queues::{peek, receive};
 use crate::api::routes::route::{ADMIN, Area, Route, VIEWER, delete, get, put};
 use crate::model::limits::{RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
 use crate::wire::resource::bodies::{
@@ -54,7 +55,7 @@ fn topics() -> [Route; 4] {
     ]
 }
 
-fn subscriptions() -> [Route; 4] {
+fn subscriptions() -> [Route; 6] {
     let all = "/serviceBusTopics/{topic}/subscriptions";
     let path = &*format!("{all}/{{name}}");
     [
@@ -88,6 +89,8 @@ fn subscriptions() -> [Route; 4] {
             .doc("deleteServiceBusSubscription", "Delete a subscription of a Service Bus topic")
             .says("With its messages. Nothing happens if it is not there.")
             .answers_nothing(204, "It is deleted."),
+        peek(path, "peekServiceBusSubscription"),
+        receive(path, "receiveFromServiceBusSubscription"),
     ]
 }
 

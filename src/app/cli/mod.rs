@@ -24,6 +24,7 @@ mod filter;
 mod healthcheck;
 mod inspectors;
 mod key;
+mod messages;
 mod namespaces;
 mod output;
 mod progress;
@@ -106,6 +107,9 @@ enum Command {
     Topics(Remote<Group<topics::TopicsCommand>>),
     /// Manage queues, which clients of Azure Service Bus use
     Queues(Remote<Group<queues::QueuesCommand>>),
+    /// Show, send and receive messages of queues and Service Bus topics
+    #[command(after_help = messages::EXAMPLES)]
+    Messages(Remote<Group<messages::MessagesCommand>>),
     /// Manage Service Bus topics, their subscriptions and their rules
     ServiceBus(Remote<Group<service_bus::ServiceBusCommand>>),
     /// Manage event subscriptions
@@ -223,6 +227,7 @@ impl Command {
             Self::Namespaces(command) => wait_for(command.run()),
             Self::Topics(command) => wait_for(command.run()),
             Self::Queues(command) => wait_for(command.run()),
+            Self::Messages(command) => wait_for(command.run()),
             Self::ServiceBus(command) => wait_for(command.run()),
             Self::Subscriptions(command) => wait_for(command.run()),
             Self::Events(command) => wait_for(command.run()),

@@ -454,6 +454,11 @@ fn error_text(status: StatusCode, answer: &[u8]) -> String {
             parts.push(part);
         }
     }
+    // Service Bus' REST API answers in XML.
+    let answer = String::from_utf8_lossy(answer);
+    let detail = answer.split_once("<Detail>");
+    let detail = detail.and_then(|(_, rest)| rest.split_once("</Detail>"));
+    parts.extend(detail.map(|(detail, _)| printable(detail)));
     match parts.is_empty() {
         true => format!("the server answers {status}"),
         false => format!("{} ({})", parts.join("; "), status.as_u16()),
@@ -514,6 +519,8 @@ pub(super) mod tests {
         check(400, more, "one; two (400)");
         let reported = r#"{"error":{"message":"no topic. Report '1:0:now' to the operator."}}"#;
         check(404, reported, "no topic. (404)");
+        let in_xml = "<Error><Code>403</Code><Detail>jobs is full.</Detail></Error>";
+        check(403, in_xml, "jobs is full. (403)");
         check(502, "<html>", "the server answers 502 Bad Gateway");
         check(
             400,

@@ -196,6 +196,9 @@ fn may_be_idle(registry: &Registry) -> Vec<Candidate<'_>> {
     let mut found = Vec::new();
     for topic in registry.topics() {
         found.push(Candidate(topic, None));
+        if topic.measured.is_empty() {
+            continue; // a topic of events, as most are
+        }
         let queues = topic
             .queue()
             .into_iter()

@@ -126,7 +126,7 @@ impl QueueBytes {
         match tx.all(stored, [], |row| Ok((row.get(0)?, row.get(1)?))) {
             Ok(stored) => *self.0.lock().unwrap() = stored.into_iter().collect(),
             Err(error) => {
-                tracing::error!(%error, "queues count as empty, so they may grow beyond their sizes")
+                tracing::error!(%error, "queues count as empty, so they may grow beyond their sizes");
             }
         }
     }

@@ -21,8 +21,8 @@ use crate::wire::amqp::value::Map;
 use crate::wire::amqp::{DecodeError, Value};
 
 pub(super) const BROKER_PROPERTIES: HeaderName = HeaderName::from_static("brokerproperties");
-const REASON: &str = "DeadLetterReason";
-const DESCRIPTION: &str = "DeadLetterErrorDescription";
+pub(super) const REASON: &str = "DeadLetterReason";
+pub(super) const DESCRIPTION: &str = "DeadLetterErrorDescription";
 
 /// Headers that mean something to HTTP itself, or to us, and can be no property.
 pub(super) const NOT_PROPERTIES: [&str; 12] = [

@@ -8,6 +8,7 @@ pub mod http;
 pub mod message;
 pub mod readable;
 pub mod sas;
+pub mod shown;
 mod xml;
 
 use xml::Element;

@@ -68,7 +68,7 @@ fn of_message(event: &Event, message: &Message) -> Event {
 }
 
 /// The data, and the type of it: JSON as it came, a text as a string of JSON, or bytes.
-fn body(body: Vec<u8>, given: Option<&str>) -> (EventData, Option<String>) {
+pub(super) fn body(body: Vec<u8>, given: Option<&str>) -> (EventData, Option<String>) {
     if body.is_empty() {
         return (EventData::Absent, given.map(str::to_owned));
     }
@@ -164,18 +164,16 @@ fn attribute_name(name: &str) -> String {
 /// Whole numbers of 32 bits and truth values as they are, as CloudEvents has them, everything else as a text; `None` for
 /// null.
 fn attribute_value(value: &Value) -> Option<String> {
-    match value {
-        Value::Null => None,
-        Value::Bool(value) => Some(value.to_string()),
-        value => {
-            let number = value.as_integer();
-            let number = number.and_then(|number| i32::try_from(number).ok());
-            Some(match number {
-                Some(number) => number.to_string(),
-                None => json!(value.plain()).to_string(),
-            })
-        }
+    if *value == Value::Null {
+        return None;
     }
+    if let Value::Bool(value) = value {
+        return Some(value.to_string());
+    }
+    let number = value.as_integer();
+    let number = number.and_then(|number| i32::try_from(number).ok());
+    let text = || json!(value.plain()).to_string();
+    Some(number.map_or_else(text, |number| number.to_string()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,134 @@
+//! Messages of queues, and of subscriptions of Service Bus topics, without a client of Service Bus (an extension).
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::api::ApiState;
+use crate::api::amqp::Queue;
+use crate::api::error::ApiError;
+use crate::api::lists::List;
+use crate::api::manage::messaging::{Found, MessagingPath};
+use crate::api::manage::people::read;
+use crate::api::parameters::Parameters;
+use crate::model::audit::Caller;
+use crate::model::lease::SubQueue;
+use crate::model::limits::LOCKS_PER_REQUEST_MAX;
+use crate::wire::amqp::AmqpError;
+use crate::wire::amqp::condition::{
+    ENTITY_DISABLED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
+};
+use crate::wire::amqp::message::Message;
+use crate::wire::service_bus::shown::ShownMessage;
+
+/// Messages of one answer, unless fewer are asked for.
+const SHOWN: usize = 20;
+
+/// Which messages are shown.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PeekParameters {
+    /// From this sequence number on.
+    from: Option<i64>,
+    /// How many at most.
+    #[schemars(range(min = 1, max = LOCKS_PER_REQUEST_MAX), extend("default" = SHOWN))]
+    limit: Option<usize>,
+    /// Those of this session alone.
+    session: Option<String>,
+    /// The dead letters in place of the messages.
+    #[serde(default)]
+    dead_letters: bool,
+}
+
+/// What is received.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[schemars(rename = "ReceiveMessages")]
+pub(crate) struct ReceiveBody {
+    /// How many messages at most.
+    #[schemars(range(min = 1, max = LOCKS_PER_REQUEST_MAX))]
+    limit: usize,
+    /// The dead letters in place of the messages.
+    dead_letters: bool,
+}
+
+impl Default for ReceiveBody {
+    fn default() -> Self {
+        Self {
+            limit: 1,
+            dead_letters: false,
+        }
+    }
+}
+
+/// `GET /queues/{queue}/messages`, and of a subscription
+pub(crate) async fn peek(
+    State(state): State<ApiState>,
+    by: Caller,
+    Path(path): Path<MessagingPath>,
+    Parameters(asked): Parameters<PeekParameters>,
+) -> Result<Json<List<ShownMessage>>, ApiError> {
+    let queue = queue(&state, &by, &path, asked.dead_letters)?;
+    let limit = asked.limit.unwrap_or(SHOWN).clamp(1, LOCKS_PER_REQUEST_MAX);
+    let from = asked.from.unwrap_or(0);
+    let found = queue.peek(from, limit, asked.session).await;
+    shown(found.map_err(refused)?)
+}
+
+/// `POST /queues/{queue}/receive`, and of a subscription: they are removed.
+pub(crate) async fn receive(
+    State(state): State<ApiState>,
+    by: Caller,
+    Path(path): Path<MessagingPath>,
+    body: Bytes,
+) -> Result<Json<List<ShownMessage>>, ApiError> {
+    let ReceiveBody {
+        limit,
+        dead_letters,
+    } = read(&body)?;
+    let queue = queue(&state, &by, &path, dead_letters)?;
+    let found = queue.receive_and_delete(limit.clamp(1, LOCKS_PER_REQUEST_MAX));
+    shown(found.await.map_err(refused)?)
+}
+
+fn queue(
+    state: &ApiState,
+    by: &Caller,
+    path: &MessagingPath,
+    dead_letters: bool,
+) -> Result<Queue, ApiError> {
+    let found = match path.entity()?.find(state)? {
+        Found::Queue(found) | Found::Subscription(found) => found,
+        Found::Topic(_) | Found::Rule(..) => {
+            return Err(ApiError::not_found("It has no messages of its own."));
+        }
+    };
+    let sub_queue = match dead_letters {
+        true => SubQueue::DeadLetters,
+        false => SubQueue::Pending,
+    };
+    Ok(Queue::of_request(state, by, found, sub_queue))
+}
+
+fn shown(messages: Vec<Vec<u8>>) -> Result<Json<List<ShownMessage>>, ApiError> {
+    let shown = messages.into_iter().map(|encoded| {
+        let message = Message::parse(&encoded.into());
+        message.and_then(|message| ShownMessage::of(&message))
+    });
+    let shown = shown.collect::<Result<_, _>>();
+    let shown =
+        shown.map_err(|error| ApiError::bad_request(format!("A message cannot be read: {error}.")));
+    shown.map(Json)
+}
+
+fn refused(error: AmqpError) -> ApiError {
+    let problem = error.description;
+    match &*error.condition {
+        NOT_FOUND => ApiError::not_found(problem),
+        RESOURCE_LIMIT_EXCEEDED | ENTITY_DISABLED => ApiError::forbidden(problem),
+        SERVER_BUSY => ApiError::unavailable(&problem),
+        _ => ApiError::bad_request(problem),
+    }
+}
