@@ -37,7 +37,7 @@ testBothWays("a channel is made and tested, an endpoint fires, and a rule is dis
   await ann.page.getByLabel("Service", { exact: true }).selectOption("Any other, as JSON");
   assert.deepEqual(await ann.barriers(), []);
   await ann.press("Create channel");
-  await ann.sees("it must be the URL that messages are posted to");
+  await ann.sees("Enter the URL that messages are posted to.");
   await ann.type("URL", `${chat.url}/hush`);
   await ann.press("Create channel");
   await ann.isTold("Alert channel chat has been saved.");
