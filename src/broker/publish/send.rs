@@ -39,7 +39,7 @@ pub enum SendError {
 }
 
 /// See [`Broker::match_again`].
-pub type Sendable = (
+type Sendable = (
     Arc<TopicEntry>,
     Arc<EventSubscription>,
     (Option<String>, Option<u32>),

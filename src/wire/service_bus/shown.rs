@@ -1,5 +1,7 @@
 //! Messages as the management API shows them (an extension).
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -91,7 +93,7 @@ impl ShownMessage {
         let (body, body_base64) = match data {
             EventData::Absent => (None, None),
             EventData::Json(text) => (RawValue::from_string(text).ok(), None),
-            EventData::Base64(text) => (None, Some(text)),
+            EventData::Binary(bytes) => (None, Some(STANDARD.encode(bytes))),
         };
         let sequence = number(annotation::SEQUENCE_NUMBER);
         Ok(Self {
