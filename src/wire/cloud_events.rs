@@ -133,7 +133,7 @@ fn read(members: &Members<'_>) -> Result<Event, BadInput> {
         }
     }
     let data = match (data, data_base64) {
-        (None | Some("null"), Some(text)) => base64_data(text)?,
+        (None | Some("null"), Some(text)) => base64_data(&text)?,
         (Some(_), Some(_)) => {
             let problem = "it excludes the field \"data\"; send one of them";
             return Err(BadInput::in_field("data_base64", problem));
@@ -144,8 +144,8 @@ fn read(members: &Members<'_>) -> Result<Event, BadInput> {
     context.finish(data)
 }
 
-fn base64_data(text: String) -> Result<EventData, BadInput> {
-    match STANDARD.decode(&text) {
+fn base64_data(text: &str) -> Result<EventData, BadInput> {
+    match STANDARD.decode(text) {
         Ok(bytes) => Ok(EventData::Binary(bytes.into())),
         Err(error) => {
             let problem = format!("it is not valid base64: {error}");

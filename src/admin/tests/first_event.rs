@@ -155,7 +155,7 @@ async fn the_guide_uses_what_is_there_and_says_what_is_not() {
     person.open(&guide).await;
     let page = person.send("/admin/first-event/publish", &[]).await;
     let page = wait_for(&mut person, &page.path, "It has arrived").await;
-    let ours = page.body.matches("id=\"delivery-").count();
+    let ours = page.body.matches("class=\"panel delivery\"").count();
     assert_eq!(
         ours, 1,
         "the other subscription's delivery is not the guide's"

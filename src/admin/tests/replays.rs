@@ -123,7 +123,7 @@ async fn an_event_is_edited_before_it_is_sent_again() {
     let path = "/admin/dead-letters/1/edit";
     person.open("/admin/dead-letters/1").await.expect(&[path]);
     let form = person.open(path).await;
-    form.expect(&["Example.Created", "The original stays unchanged"]);
+    form.expect(&["Example.Created", "The original is kept, as resubmitted"]);
     let text = form.body.split("</textarea>").next();
     let text = text
         .and_then(|text| text.rsplit('>').next())

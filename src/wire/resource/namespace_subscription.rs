@@ -67,7 +67,7 @@ fn cloud_events() -> DeliverySchema {
 #[serde(tag = "deliveryMode")]
 enum DeliveryConfiguration {
     Push { push: Box<Push> },
-    Queue { queue: Queue },
+    Queue { queue: Box<Queue> },
 }
 
 /// The mode, and the object that goes with it.
@@ -243,11 +243,11 @@ impl From<&SubscriptionDefinition> for NamespaceProperties {
                     }
                 }
                 Destination::Queue(queue) => DeliveryConfiguration::Queue {
-                    queue: Queue {
+                    queue: Box::new(Queue {
                         lock_duration: queue.lock_duration,
                         rules: queue.rules.clone(),
                         policy,
-                    },
+                    }),
                 },
             },
             filters_configuration: definition.filter.clone(),
@@ -262,11 +262,16 @@ impl NamespaceProperties {
         let (destination, policy) = match self.delivery_configuration {
             DeliveryConfiguration::Push { push } => (push.destination, push.policy),
             DeliveryConfiguration::Queue { queue } => {
+                let Queue {
+                    lock_duration,
+                    rules,
+                    policy,
+                } = *queue;
                 let pulled = PullQueue {
-                    lock_duration: queue.lock_duration,
-                    rules: queue.rules,
+                    lock_duration,
+                    rules,
                 };
-                (Destination::Queue(pulled), queue.policy)
+                (Destination::Queue(pulled), policy)
             }
         };
         let retry_policy = RetryPolicy {
