@@ -247,7 +247,7 @@ def test_a_dead_letter_is_mended_and_keeps_its_properties(appliance, client, que
         path = f"/everpost/deadLetters/{dead['deliveryId']}/resubmit"
         appliance.manage("POST", path, {"data": {"order": 1}}, status=200)
         [message] = receiving.receive_messages()
-        assert (str(message), message.delivery_count) == ('{"order":1}', 0)
+        assert (str(message), message.delivery_count) == ('{"order": 1}', 0)
         assert (message.subject, message.content_type, message.message_id) == tuple(about.values())
         assert message.application_properties == {b"tenant": b"a"}
         receiving.complete_message(message)
@@ -525,6 +525,7 @@ def test_forwarding_ends(appliance, client, create_queue):
     with receiver(client, one, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
         [message] = dead.receive_messages()
         assert message.dead_letter_reason == "ForwardTargetMissing"
+    appliance.command("diff", "-", given=appliance.command("export"))
     for target in (one, "nobody"):
         properties = {"properties": {"forwardTo": target}}
         appliance.manage("PUT", f"/queues/{one}", properties, status=400)

@@ -22,7 +22,7 @@ use crate::model::name::{
     SubscriptionName, TopicName, above,
 };
 use crate::model::provisioned::Provisioned;
-use crate::model::queue::QueueDefinition;
+use crate::model::queue::{QueueDefinition, QueueRules};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::topic::TopicDefinition;
 use crate::wire::resource::configuration::{self, Definition, KINDS};
@@ -622,24 +622,6 @@ impl Planner<'_> {
         target: &Target,
         definition: &QueueDefinition,
     ) -> Result<(), InvalidResource> {
-        let rules = &definition.rules;
-        let targets = [
-            ("forwardTo", &rules.forward_to),
-            (
-                "forwardDeadLetteredMessagesTo",
-                &rules.forward_dead_letters_to,
-            ),
-        ];
-        for (property, queue) in targets {
-            let Some(queue) = queue else { continue };
-            let mut kinds = [TargetKind::Queue, TargetKind::ServiceBusTopic].into_iter();
-            if queue == name || !kinds.any(|kind| self.exists(&kind.named(queue))) {
-                let path = format!("properties.{property}");
-                let problem =
-                    format!("{queue} is no other queue or Service Bus topic, here or in the files");
-                return Err(InvalidResource::of(&path, problem));
-            }
-        }
         let entry = self.registry.topic(name);
         let known = entry.and_then(|entry| match target.name.rsplit_once('/') {
             Some((_, own)) if target.kind == TargetKind::ServiceBusSubscription => {
@@ -648,6 +630,20 @@ impl Planner<'_> {
             _ => entry.queue(),
         });
         let known = known.and_then(|known| QueueDefinition::of(&known.definition));
+        let before = known.as_ref().map(|known| forwards(&known.rules));
+        for forward @ (property, queue) in forwards(&definition.rules) {
+            let Some(queue) = queue else { continue };
+            // Where messages go already may have been deleted since.
+            let is_kept = before.is_some_and(|before| before.contains(&forward));
+            let mut kinds = [TargetKind::Queue, TargetKind::ServiceBusTopic].into_iter();
+            let is_there = kinds.any(|kind| self.exists(&kind.named(queue)));
+            if !is_kept && (queue == name || !is_there) {
+                let path = format!("properties.{property}");
+                let problem =
+                    format!("{queue} is no other queue or Service Bus topic, here or in the files");
+                return Err(InvalidResource::of(&path, problem));
+            }
+        }
         check_fixed(known.and_then(|known| known.fixed_change(definition)))
     }
 
@@ -727,6 +723,15 @@ impl Planner<'_> {
         held.extend(own.flat_map(configuration::above).map(|of| key(&of)));
         held
     }
+}
+
+/// Where messages go on to, by property.
+fn forwards(rules: &QueueRules) -> [(&'static str, Option<&TopicName>); 2] {
+    let dead_letters = rules.forward_dead_letters_to.as_ref();
+    [
+        ("forwardTo", rules.forward_to.as_ref()),
+        ("forwardDeadLetteredMessagesTo", dead_letters),
+    ]
 }
 
 /// Rejects a change of a property that cannot be changed, if there is one.
