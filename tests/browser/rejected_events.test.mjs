@@ -16,10 +16,11 @@ testBothWays("from the overview to the reason of a refused request", async (t, o
   await ann.isOn("Rejected events");
   await ann.page.getByLabel("Topic", { exact: true }).selectOption("orders");
   await ann.press("Filter");
-  await ann.sees("400 Bad Request", firstSentence(reason));
+  const told = firstSentence(reason).replace("Event [0], field", "Event 1, property");
+  await ann.sees("400 Bad Request", told);
   await ann.openFirstRow();
   await ann.isOn("Rejected request 1");
-  await ann.sees(firstSentence(reason), '"id": "order-1"', "36 B");
+  await ann.sees(told, '"id": "order-1"', "36 B");
   await ann.leave();
 });
 

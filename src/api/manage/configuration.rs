@@ -16,13 +16,13 @@ use crate::api::lists::List;
 use crate::api::manage::people::{UserPutBody, read};
 use crate::model::alert::StoredAlertChannel;
 use crate::model::audit::{Change, Target, TargetKind};
-use crate::model::destination::Destination;
+use crate::model::destination::{Destination, QueueRules};
 use crate::model::name::{
     AlertChannelName, AlertRuleName, InspectorName, InvalidName, NamespaceName, RuleName,
     SubscriptionName, TopicName, above,
 };
 use crate::model::provisioned::Provisioned;
-use crate::model::queue::{QueueDefinition, QueueRules};
+use crate::model::queue::QueueDefinition;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::topic::TopicDefinition;
 use crate::wire::resource::configuration::{self, Definition, KINDS};

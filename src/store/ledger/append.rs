@@ -328,13 +328,12 @@ pub(in crate::store) fn append(
     Ok(Some(stored))
 }
 
-/// Without spaces among its values, because the cache of statements copies the text whenever it runs. Likewise the next.
-const INSERT_EVENT: &str = "INSERT INTO event (id, topic_id, received_at, event_id, event_type, source, \
-     subject, event_time, data_version, attributes, data, matched) \
-     VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)";
+/// Without spaces in its lists, because the cache of statements copies the text whenever it runs. Likewise the next.
+const INSERT_EVENT: &str = "INSERT INTO event (id,topic_id,received_at,event_id,event_type,source,subject,\
+     event_time,data_version,attributes,data,matched) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)";
 const NUMBER: &str = "UPDATE delivery SET first_number = ?2 WHERE id = ?1";
-const INSERT_DELIVERY: &str = "INSERT INTO delivery (id, event_id, subscription_id, next_attempt_at, \
-     published_at, resubmission_of, session, bytes) VALUES (?1,?2,?3,?4,?4,?5,?6,?7)";
+const INSERT_DELIVERY: &str = "INSERT INTO delivery (id,event_id,subscription_id,next_attempt_at,published_at,\
+     resubmission_of,session,bytes) VALUES (?1,?2,?3,?4,?4,?5,?6,?7)";
 
 pub(super) fn insert_event(
     tx: &WriteTx,

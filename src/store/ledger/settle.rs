@@ -237,9 +237,10 @@ fn explain(tx: &Connection, id: DeliveryId, result: &AttemptResult) -> rusqlite:
 }
 
 // No OR REPLACE, which keeps a journal of whole pages.
+/// See `INSERT_EVENT` for why there are few spaces.
 const RECORD: &str = "INSERT INTO delivery_attempt (delivery_id, attempt, started_at, \
      duration_ms, outcome, status, error, remote_address, response_headers, response_body, warning) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+     VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11) \
      ON CONFLICT DO UPDATE SET started_at = ?3, duration_ms = ?4, outcome = ?5, status = ?6, error = ?7, \
      remote_address = ?8, response_headers = ?9, response_body = ?10, \
      warning = ?11";
@@ -470,6 +471,7 @@ pub(super) fn pending_of_deleted(
 }
 
 // A lock ends with its subscription, so it is recorded here.
+/// See `INSERT_EVENT` for why there are few spaces.
 const RECORD_LOST: &str = "INSERT OR REPLACE INTO delivery_attempt (delivery_id, attempt, \
          started_at, duration_ms, outcome) \
      SELECT id, attempts, locked_at, max(0, min(locked_until, ?2) - locked_at), ?3 \
