@@ -43,7 +43,7 @@ testBothWays("through failures to a delivery, without waiting for the schedule",
   await ann.press("Retry now");
   await ann.comesToSee("After two failures it has been delivered.");
 
-  await ann.press("Let the inspector answer 200 and resubmit");
+  await ann.press("Answer 200 and resubmit");
   await ann.comesToSee("The dead letter has been resubmitted, and has arrived.");
   await ann.goesTo("Dead letters");
   await ann.isOn("Dead letters");

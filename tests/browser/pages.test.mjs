@@ -433,7 +433,7 @@ async function repair(ann) {
   await ann.press("Retry now");
   await ann.comesToSee("After two failures it has been delivered.");
   await ann.press("Publish an event that is rejected");
-  const resubmit = "Let the inspector answer 200 and resubmit";
+  const resubmit = "Answer 200 and resubmit";
   await ann.page.getByRole("button", { name: resubmit }).waitFor();
   await ann.press(resubmit);
   await ann.comesToSee("has been resubmitted, and has arrived");

@@ -101,7 +101,7 @@ async fn the_guide_follows_an_event_that_is_edited_and_refused_again() {
         .await;
     let guide = person.send("/admin/first-event/refuse", &[]).await.path;
     let page = wait_for(&mut person, &guide, "has become a dead letter").await;
-    page.expect(&["still answers 400", "Let the inspector answer 200"]);
+    page.expect(&["still answers 400", "Answer 200 and resubmit"]);
 
     let form = person.open("/admin/dead-letters/1/edit").await;
     let event = form.body.split("</textarea>").next();

@@ -96,8 +96,8 @@ fn of_queue((place, what, word): (&str, &str, &str)) -> [Route; 5] {
             format!("Lock the first {noun}"),
         )
         .says(format!(
-            "For the queue's lock duration, {seconds} s unless it has another. The body is that of the message; of an event, \
-             the event in the delivery schema of its subscription."
+            "It is locked for the lock duration of the queue, {seconds} s by default. The answer has the body of the message, \
+             or the event in the delivery schema of its subscription."
         ))
         .answers::<Value>(201, "The event.")
         .answers_as::<CloudEvent>(201, "The event.", CLOUD_EVENT)

@@ -249,8 +249,8 @@ settings! {
          come back later, while what is stored already is still delivered.";
     #[live]
     value retention_delivered: Duration = "retention.hours", "Delivered events", Number, "168", hours(0..=RETENTION_HOURS_MAX),
-        "Hours for which an event is kept once all of its deliveries have ended, or once it was published \
-         where it matched nothing, 0 to 876000. What is still to be delivered stays, and so do dead letters.";
+        "Hours for which an event is kept after its last delivery has ended, or after it was published if no subscription \
+         matched it, 0 to 876000. Pending events and dead letters stay.";
     #[live]
     value retention_bytes_max: u64 = "retention.max_mb", "Maximum storage", Number, "2048", mebibytes,
         "Mebibytes of the database above which delivered events are deleted early, the oldest first; 0 for no \

@@ -58,8 +58,9 @@ impl QueuedMessage {
         &self.peeked.event.event.id
     }
 
+    /// As it counts for the size of the queue.
     pub(crate) fn size(&self) -> usize {
-        self.sent.to_bytes().len()
+        self.peeked.event.event.data.len()
     }
 
     pub(crate) fn locked_until(&self, now: Timestamp) -> Option<Timestamp> {
