@@ -47,7 +47,7 @@ fn row(reason: Reason) -> (&'static str, &'static str, Option<u16>) {
         Reason::SessionIdMissing => ("It has no session id", "Its queue takes messages with a session id only.", None),
         Reason::FilterEvaluationFailed => ("A rule could not be evaluated", "Correct the rule.", None),
         Reason::MaxTransferHopCountExceeded => ("Forwarded too often", "Check which queues forward to each other.", None),
-        Reason::ForwardTargetFull => ("Where it was to be forwarded is full", "Receive messages there, or raise the size that it may have.", None),
+        Reason::ForwardTargetFull => ("The queue or topic that it goes on to is full", "Receive messages there, or raise its maximum size.", None),
         Reason::ForwardTargetMissing => ("Where it was to be forwarded is gone", "Have the queue forward to one that exists.", None),
         Reason::Application => ("Dead-lettered by the receiver", ASK, None),
     }

@@ -38,12 +38,15 @@ pub enum SendError {
     Store(#[from] StoreError),
 }
 
-/// See [`Broker::match_again`].
-type Sendable = (
-    Arc<TopicEntry>,
-    Arc<EventSubscription>,
-    (Option<String>, Option<u32>),
-);
+/// A stored event that an event subscription would get.
+pub struct Sendable {
+    topic: Arc<TopicEntry>,
+    subscription: Arc<EventSubscription>,
+    /// The message session that it would belong to there.
+    session: Option<String>,
+    /// What it would take of the quota of a queue.
+    bytes: Option<u32>,
+}
 
 impl Broker {
     /// Matches a stored event again for one event subscription of its topic, and creates a delivery of it;
@@ -61,11 +64,19 @@ impl Broker {
             return Err(SendError::DiskLow);
         }
         let now = self.clock().now();
-        let (topic, subscription, counted) = self.match_again(key, name, now).await?;
+        let Sendable {
+            topic,
+            subscription,
+            session,
+            bytes,
+        } = self.match_again(key, name, now).await?;
         let id = subscription.id;
         let target = Target::subscription(&topic.topic.name, &subscription.name);
         let audit = by.did(AuditAction::SendEvent { event: key.0 }, target);
-        let sent = self.store().ledger.send(key, id, counted, audit, now);
+        let sent = self
+            .store()
+            .ledger
+            .send(key, id, (session, bytes), audit, now);
         match sent.await? {
             Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
             Sent::TooEarly => Err(SendError::TooEarly(key)),
@@ -79,8 +90,7 @@ impl Broker {
         }
     }
 
-    /// Whether a stored event would go to an event subscription of its topic at `now`: both of them, the session that it
-    /// would belong to there, and how many bytes it would take of a quota.
+    /// Whether a stored event would go to an event subscription of its topic at `now`.
     pub async fn match_again(
         &self,
         key: EventKey,
@@ -109,9 +119,12 @@ impl Broker {
             }
             session => {
                 let is_measured = topic.measured.binary_search(&subscription.id).is_ok();
-                let bytes = is_measured.then(|| event.stored.event.data_bytes());
-                let (topic, subscription) = (Arc::clone(topic), Arc::clone(subscription));
-                Ok((topic, subscription, (session.flatten(), bytes)))
+                Ok(Sendable {
+                    topic: Arc::clone(topic),
+                    subscription: Arc::clone(subscription),
+                    session: session.flatten(),
+                    bytes: is_measured.then(|| event.stored.event.data_bytes()),
+                })
             }
         }
     }
