@@ -8,7 +8,7 @@ use crate::admin::page::*;
 const SELECTED_MAX: usize = 100;
 
 /// Of those, the ones that a question names.
-const NAMED_MAX: usize = 10;
+pub(crate) const NAMED_MAX: usize = 10;
 
 pub(crate) trait Selectable: Subject {
     const LIST: &'static str;

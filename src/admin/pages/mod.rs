@@ -35,7 +35,7 @@ pub(crate) mod users;
 pub(crate) use crate::admin::forms::form::refusals;
 pub(crate) use crate::admin::forms::json_fault;
 pub(crate) use crate::admin::forms::sheet::named;
-pub(crate) use crate::admin::lists::bulk::{Bulk, Selectable};
+pub(crate) use crate::admin::lists::bulk::{Bulk, NAMED_MAX, Selectable};
 pub(crate) use crate::admin::lists::download::{FILE_BATCH, NDJSON, file, line, streamed};
 pub(crate) use crate::admin::lists::filter::{Reading, given};
 pub(crate) use crate::admin::lists::list::{ROWS, cursor};

@@ -112,12 +112,15 @@ impl Subject for Arc<TopicEntry> {
 
 pub(crate) async fn ask_to_delete(call: Call<Arc<TopicEntry>>) -> PageResult<Question> {
     let depth = QueueDepths::of(&call, [&call.of]).await?.total();
-    let names = call.of.subscriptions.values().map(|each| &each.name);
-    let mut question = Question::new(format!("Delete topic {}?", call.of.topic.name));
-    if let Some(names) = print::some_of(names, subscriptions::Subscription::NOUN) {
-        question = question.would(format!("Also deleted: {names}."));
+    let (one, many) = ("event subscription is", "event subscriptions are");
+    let all = &call.of.subscriptions;
+    let mut subscriptions = format!("{} deleted with it", print::plural(all.size(), one, many));
+    if (1..=NAMED_MAX).contains(&all.size()) {
+        let names = Vec::from_iter(all.values().map(|each| each.name.as_str()));
+        subscriptions = format!("{subscriptions}: {}", names.join(", "));
     }
-    let question = question
+    let question = Question::new(format!("Delete topic {}?", call.of.topic.name))
+        .would(format!("{subscriptions}."))
         .would("Publishing to it is rejected from now on, and both keys are lost.")
         .would("Events stay readable as long as they are kept.");
     Ok(losing(question, depth, DELIVERIES))
