@@ -262,15 +262,16 @@ impl SubscriptionName {
 /// Between the name of a namespace and that of a topic in it, and between the parts of names of Service Bus.
 const IN_NAMESPACE: char = '/';
 
-/// The name of an entity of Service Bus, which may have several parts. None of them begins with a dot, since paths do
-/// without `.` and `..`.
+/// The name of an entity of Service Bus, which may have several parts. None of them is `.` or `..`, which paths do
+/// without, and the first does not begin with a dot.
 fn entity(text: &str, what: &'static str) -> Result<Arc<str>, InvalidName> {
     let mut parts = text.split(IN_NAMESPACE);
     let has_room = ENTITY_NAME_CHARACTERS.contains(&text.chars().count());
-    if has_room && parts.all(is_part) {
+    let is_later_part = |part: &str| has_allowed(part) && !part.chars().all(|c| c == '.');
+    if has_room && parts.next().is_some_and(is_part) && parts.all(is_later_part) {
         return Ok(text.into());
     }
-    let problem = "letters, digits, dots, hyphens and underscores, and may have slashes between them; nothing of it begins with a dot";
+    let problem = "letters, digits, dots, hyphens and underscores, and may have slashes between them; it does not begin with a dot, and nothing of it is dots alone";
     Err(unfit(text, what, &ENTITY_NAME_CHARACTERS, problem))
 }
 
@@ -292,8 +293,12 @@ fn part(
 }
 
 fn is_part(text: &str) -> bool {
+    has_allowed(text) && !text.starts_with('.')
+}
+
+fn has_allowed(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-    !text.is_empty() && !text.starts_with('.') && text.chars().all(allowed)
+    !text.is_empty() && text.chars().all(allowed)
 }
 
 fn unfit(

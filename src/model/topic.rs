@@ -10,7 +10,7 @@ use crate::base::Timestamp;
 use crate::base::named::{ids, named_enum};
 use crate::model::access::AccessKeys;
 use crate::model::entity_status::EntityStatus;
-use crate::model::limits::QUEUE_MEGABYTES;
+use crate::model::limits::{DUPLICATE_WINDOW, QUEUE_MEGABYTES};
 use crate::model::name::TopicName;
 use crate::model::system_topic::SystemTopic;
 
@@ -54,8 +54,10 @@ pub struct TopicDefinition {
     pub event_retention: Option<Duration>,
     /// How long messages of a Service Bus topic may live at most (rule S7); `None` for topics of events.
     pub message_time_to_live: Option<Duration>,
-    /// Of a Service Bus topic: how long it remembers ids of messages, if it detects duplicates.
-    pub duplicate_window: Option<Duration>,
+    /// Of a Service Bus topic: whether a message whose id it remembers is accepted and dropped.
+    pub detects_duplicates: bool,
+    /// For how long it does.
+    pub duplicate_window: Duration,
     /// Of a Service Bus topic: mebibytes that the messages of its subscriptions may have together.
     pub megabytes_max: u32,
     /// Of a Service Bus topic: how long it may be idle before it is deleted; `None` for ever.
@@ -71,7 +73,7 @@ impl TopicDefinition {
     /// The property in which one of a Service Bus topic differs from what it is now, and which cannot be changed: what
     /// was sent before would not be known.
     pub fn fixed_change(&self, now: &Self) -> Option<&'static str> {
-        let is_same = self.duplicate_window.is_some() == now.duplicate_window.is_some();
+        let is_same = self.detects_duplicates == now.detects_duplicates;
         (!is_same).then_some("requiresDuplicateDetection")
     }
 
@@ -85,7 +87,8 @@ impl TopicDefinition {
             network_access: NetworkAccess::default(),
             event_retention: None,
             message_time_to_live: time_to_live,
-            duplicate_window: None,
+            detects_duplicates: false,
+            duplicate_window: DUPLICATE_WINDOW,
             megabytes_max: QUEUE_MEGABYTES,
             delete_on_idle: None,
             status: EntityStatus::Active,

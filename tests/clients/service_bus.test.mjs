@@ -472,7 +472,10 @@ test("subscriptions are received from and settled", async () => {
 });
 
 test("missing queues are named", async () => {
-  await assert.rejects(send("missing", { body: "lost" }), { code: "MessagingEntityNotFound" });
+  await assert.rejects(send("missing", { body: "lost" }), {
+    code: "MessagingEntityNotFound",
+    message: /'sb:\/\/.*\/missing' could not be found/,
+  });
 });
 
 test("a wrong key opens nothing", async () => {

@@ -43,9 +43,12 @@ use crate::wire::amqp::condition::{
     SESSION_LOCK_LOST, TIMEOUT,
 };
 use crate::wire::amqp::management::{Operation, Reply};
-use crate::wire::amqp::message::encoded;
+use crate::wire::amqp::message::{Message, encoded};
 use crate::wire::amqp::outcome::{Changes, Outcome};
 use crate::wire::service_bus::message::{self, MessageState};
+
+/// Messages that one request deletes, as in Azure's premium tier.
+const DELETED_MAX: usize = 4_000;
 
 /// One of them.
 #[derive(Clone)]
@@ -201,10 +204,15 @@ impl Queue {
                 from,
                 count,
                 session,
+                omit_body,
             } => {
                 let session = self.named(session)?;
                 let messages = self.peek(from, count, session).await?.into_iter();
-                Reply::Peeked(messages.map(Bytes::from).collect())
+                let messages = messages.map(Bytes::from);
+                Reply::Peeked(match omit_body {
+                    true => messages.map(|each| without_body(&each)).collect(),
+                    false => messages.collect(),
+                })
             }
             Operation::RenewLocks(tokens) => Reply::LocksRenewed(self.renew(tokens).await?),
             Operation::ReceiveNumbers {
@@ -223,6 +231,16 @@ impl Queue {
                 settled.into_iter().collect::<Result<Vec<()>, _>>()?;
                 Reply::Done
             }
+            Operation::DeleteBatch {
+                count,
+                enqueued_before,
+                session,
+            } => {
+                let session = self.named(session)?;
+                let session = session.map(|name| self.held(&name)).transpose()?;
+                let deleted = self.delete_batch(count, enqueued_before, session.as_ref());
+                Reply::Deleted(deleted.await?)
+            }
             Operation::Schedule(messages) => self.sender()?.schedule(messages).await?,
             Operation::CancelScheduled(numbers) => {
                 let ids = numbers.into_iter().map(DeliveryId).collect();
@@ -230,12 +248,7 @@ impl Queue {
                 of_cancelled(broker.cancel_scheduled(&self.topic, queue, ids).await)?
             }
             Operation::RenewSession(name) => {
-                let (broker, held) = (self.broker(), self.held(&name)?);
-                let renewed = broker.renew_session(&self.subscription, held).await;
-                let renewed = renewed.map_err(refused)?;
-                let until = renewed.until;
-                self.sessions.put(renewed);
-                Reply::SessionRenewed(until)
+                Reply::SessionRenewed(self.renew_session(&name).await?)
             }
             Operation::SessionState(name) => {
                 let state = self.change_session(&name, SessionChange::ReadState).await?;
@@ -327,6 +340,16 @@ impl Queue {
         renewed.map(|each| each.map(|()| until)).collect()
     }
 
+    /// Until when the lock lasts then.
+    async fn renew_session(&self, name: &str) -> Result<Timestamp, AmqpError> {
+        let (broker, held) = (self.broker(), self.held(name)?);
+        let renewed = broker.renew_session(&self.subscription, held).await;
+        let renewed = renewed.map_err(refused)?;
+        let until = renewed.until;
+        self.sessions.put(renewed);
+        Ok(until)
+    }
+
     async fn receive(
         &self,
         which: LockSelection,
@@ -341,14 +364,22 @@ impl Queue {
             lock: self.lock_duration(),
             session: session.cloned(),
         };
-        let mut locked = self.broker().receive(&request).await.map_err(refused)?;
-        if !lock && !locked.is_empty() {
+        let locked = self.broker().receive(&request).await.map_err(refused)?;
+        Ok(match lock {
+            true => locked,
+            false => self.complete(locked).await,
+        })
+    }
+
+    /// Ends deliveries. Returns those that were still locked.
+    async fn complete(&self, mut locked: Vec<Locked>) -> Vec<Locked> {
+        if !locked.is_empty() {
             let tokens = locked.iter().map(|each| uuid_of(each.token));
             let complete = tokens.map(|token| self.lock_change(token, Disposition::Complete));
             let mut completed = self.change(complete.collect()).await.into_iter();
             locked.retain(|_| completed.next().is_some_and(|each| each.is_ok()));
         }
-        Ok(locked)
+        locked
     }
 
     async fn receive_deferred(
@@ -359,19 +390,48 @@ impl Queue {
     ) -> Result<Vec<(Uuid, Bytes)>, AmqpError> {
         let ids: Vec<DeliveryId> = numbers.into_iter().map(DeliveryId).collect();
         let (wanted, which) = (ids.len(), LockSelection::Deferred(ids));
-        let locked = self.receive(which, wanted, lock, session).await?;
-        if lock && locked.len() < wanted {
+        let mut locked = self.receive(which, wanted, true, session).await?;
+        if locked.len() < wanted {
             let tokens = locked.iter().map(|each| uuid_of(each.token));
             let back = tokens.map(|token| self.lock_change(token, Disposition::Uncount));
             self.change(back.collect()).await;
             let problem = "at least one of the sequence numbers is not that of a deferred message";
             return Err(AmqpError::new(MESSAGE_NOT_FOUND, problem));
         }
+        if !lock {
+            locked = self.complete(locked).await;
+        }
         let messages = locked.iter().map(|each| {
             let taken = self.locked(each, lock);
             (taken.token, taken.message.into())
         });
         Ok(messages.collect())
+    }
+
+    /// Deletes the oldest messages that nobody holds. Returns how many.
+    async fn delete_batch(
+        &self,
+        count: usize,
+        enqueued_before: Timestamp,
+        session: Option<&HeldSession>,
+    ) -> Result<usize, AmqpError> {
+        self.check_receivable()?;
+        let (count, mut deleted) = (count.min(DELETED_MAX), 0);
+        while deleted < count {
+            let due = LockSelection::Due;
+            let locked = self.receive(due, count - deleted, true, session).await?;
+            let is_older = |each: &Locked| each.delivery.published_at < enqueued_before;
+            let (older, newer): (Vec<_>, Vec<_>) = locked.into_iter().partition(is_older);
+            let is_last = older.is_empty() || !newer.is_empty();
+            let back = newer.iter().map(|each| uuid_of(each.token));
+            let back = back.map(|token| self.lock_change(token, Disposition::Uncount));
+            self.change(back.collect()).await;
+            deleted += self.complete(older).await.len();
+            if is_last {
+                break;
+            }
+        }
+        Ok(deleted)
     }
 
     async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>> {
@@ -393,10 +453,19 @@ impl Queue {
     async fn add_rule(&self, rule: Rule) -> Result<(), AmqpError> {
         let (topic, name) = self.with_rules()?;
         let (broker, caller) = (self.broker(), self.caller());
+        let entity = self.topic.queue_address(&self.subscription);
+        let exists = format!(
+            "The messaging entity '{entity}/Rules/{}' already exists.",
+            rule.name
+        );
         let added = broker
             .put_rule(&caller, topic, name, rule, Put::Create)
             .await;
-        added.map(drop).map_err(|error| self.unmanaged(&error))
+        match added {
+            Ok(_) => Ok(()),
+            Err(ManageError::Exists(_)) => Err(AmqpError::new(ENTITY_ALREADY_EXISTS, exists)),
+            Err(error) => Err(self.unmanaged(&error)),
+        }
     }
 
     async fn remove_rule(&self, rule: &str) -> Result<(), AmqpError> {
@@ -443,17 +512,14 @@ impl Queue {
         let condition = match error {
             ManageError::Store(StoreError::Provisioned { .. }) => NOT_ALLOWED,
             ManageError::Store(error) => return busy(error),
-            ManageError::Exists(_) => ENTITY_ALREADY_EXISTS,
             ManageError::TooManyRules(_) | ManageError::RuleTooLarge(_) => RESOURCE_LIMIT_EXCEEDED,
             ManageError::ServiceBusTopicNotFound(_)
             | ManageError::ServiceBusSubscriptionNotFound(..) => NOT_FOUND,
             _ => NOT_ALLOWED,
         };
         let entity = self.topic.queue_address(&self.subscription);
-        AmqpError::new(
-            condition,
-            format!("The rules of '{entity}' are as they were: {error}."),
-        )
+        let problem = format!("The rules of '{entity}' are as they were: {error}.");
+        AmqpError::new(condition, problem)
     }
 
     /// Who acts by this connection: the signature of what was shown was made with the management token.
@@ -594,9 +660,15 @@ impl Queue {
             let own = given.and_then(|dead| dead.details.description.as_deref());
             let described = system.map(|(_, description)| description.as_str());
             let told = message::Message {
-                delivery_count: delivery.attempts,
+                delivery_count: deliveries_before(delivery, dead),
                 description: own.or(described).or(told.description),
                 ..told.clone()
+            };
+            let state = match state {
+                MessageState::Active if told.lock.is_some() && was_scheduled(&sent) => {
+                    MessageState::Scheduled
+                }
+                state => state,
             };
             if let Ok(message) = told.hand_out(&sent, state) {
                 return message;
@@ -605,6 +677,24 @@ impl Queue {
         let schema = self.subscription.definition.delivery_schema;
         let payload = wire::encode_message(schema, &self.topic.resource_id, event);
         told.encode(payload.content_type, payload.body, state)
+    }
+}
+
+/// Whether a message says when it is to be enqueued, which receivers see in its state.
+fn was_scheduled(sent: &Message) -> bool {
+    matches!(sent.scheduled_enqueue_ms(), Ok(Some(_)))
+}
+
+/// Deliveries that count: that after which a receiver dead-letters a message does not.
+fn deliveries_before(delivery: &Delivery, dead: Option<&DeadLetter>) -> u32 {
+    let is_by_receiver = dead.is_some_and(|dead| dead.reason == DeadLetterReason::Application);
+    delivery.attempts.saturating_sub(u32::from(is_by_receiver))
+}
+
+fn without_body(message: &Bytes) -> Bytes {
+    match Message::parse(message) {
+        Ok(parsed) => parsed.without_body().to_bytes().into(),
+        Err(_) => message.clone(),
     }
 }
 
@@ -619,17 +709,21 @@ pub(super) struct FromQueue {
 }
 
 impl FromQueue {
-    /// Until the lock on the session has ended; for ever without one.
+    /// Until the lock on the session has ended; for ever without one. Whoever settles nothing renews nothing, so the lock
+    /// of such a client is renewed for it.
     async fn session_ended(&self) {
         let Some(held) = &self.session else {
             return std::future::pending().await;
         };
         while let Some(until) = self.queue.sessions.end_of(held) {
-            let now = self.queue.broker().clock().now();
-            if until <= now {
+            let left = until.since(self.queue.broker().clock().now());
+            if left.is_zero() {
                 return;
             }
-            tokio::time::sleep(until.since(now)).await;
+            tokio::time::sleep(if self.lock { left } else { left / 2 }).await;
+            if !self.lock && self.queue.renew_session(&held.name).await.is_err() {
+                return;
+            }
         }
     }
 }

@@ -151,7 +151,7 @@ fn check(topic: &TopicEntry, messages: &[Message]) -> Result<(), AmqpError> {
     let lacks_session = |each: &Message| message::session_id(each).is_none();
     if rules.has_sessions && messages.iter().any(lacks_session) {
         let problem = format!(
-            "The SessionId was not set on a message, and it cannot be sent to the entity. It requires sessions, and an id of 1 to {SESSION_ID_MAX} characters with each message."
+            "The SessionId was not set on a message, and it cannot be sent to the entity. It requires sessions, and an id of up to {SESSION_ID_MAX} characters with each message."
         );
         return Err(AmqpError::new(NOT_ALLOWED, problem));
     }

@@ -328,7 +328,7 @@ fn values_are_checked() {
     reject("AZURE_RESOURCE_GROUP=a/b", "up to 90 letters");
     reject("AZURE_RESOURCE_GROUP=group.", "no period last");
     reject("WEBHOOK_ORIGIN=https://x", "not a host name");
-    reject("DELIVERY_IN_FLIGHT_MAX=-1", "from 1 to 10000");
+    reject("DELIVERY_IN_FLIGHT_MAX=-1", "from 0 to 10000");
     reject("DELIVERY_RESPONSE_DEADLINE_S=30s", "from 1 to 600");
     reject("PROBATION_MODE=Azure", "\"hold\" or \"azure\"");
     reject("PROBATION_LONGEST_S=14401", "from 10 to 14400");

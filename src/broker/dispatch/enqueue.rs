@@ -30,7 +30,7 @@ enum NotEnqueued {
     Refused(#[from] PublishError),
     #[error(
         "the queue {0} requires sessions, and the event has no session id: give the delivery property SessionId a value \
-         of 1 to 128 characters"
+         of up to 128 characters"
     )]
     WithoutSession(TopicName),
     #[error("no message can be made of the event: {0}")]

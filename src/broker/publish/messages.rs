@@ -84,10 +84,11 @@ impl Broker {
         events: impl Iterator<Item = &'a Event>,
         unevaluated: BTreeMap<usize, String>,
     ) -> Option<Arc<QueueIntake>> {
+        let definition = &topic.topic.definition;
+        let remembers = definition.detects_duplicates;
         let mut intake = QueueIntake {
             unevaluated,
-            remembers_for: (topic.topic.definition.duplicate_window)
-                .map(|window| self.time_scale().shrink(window)),
+            remembers_for: remembers.then(|| self.time_scale().shrink(definition.duplicate_window)),
             ..QueueIntake::default()
         };
         for queue in &topic.ruled_queues {

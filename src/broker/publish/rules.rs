@@ -71,7 +71,7 @@ impl Broker {
         let (mut matched, mut evaluated) = (Matched::default(), 0);
         for (place, event) in events.into_iter().enumerate() {
             let due_at = scheduled.get(&place).copied();
-            if topic.topic.definition.duplicate_window.is_some() || !scheduled.is_empty() {
+            if topic.topic.definition.detects_duplicates || !scheduled.is_empty() {
                 let sent = (event.id.clone(), due_at.is_some());
                 matched.sent.insert(matched.events.len(), sent);
             }

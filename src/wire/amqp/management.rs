@@ -34,6 +34,8 @@ pub enum Operation {
         from: i64,
         count: usize,
         session: Option<String>,
+        /// Only what stands around the bodies.
+        omit_body: bool,
     },
     /// Messages that were deferred.
     ReceiveNumbers {
@@ -45,6 +47,12 @@ pub enum Operation {
     Settle {
         tokens: Vec<Uuid>,
         outcome: Outcome,
+    },
+    /// The oldest messages that nobody holds.
+    DeleteBatch {
+        count: usize,
+        enqueued_before: Timestamp,
+        session: Option<String>,
     },
     Schedule(Vec<Message>),
     CancelScheduled(Vec<i64>),
@@ -76,6 +84,7 @@ impl Operation {
             | Self::Peek { .. }
             | Self::ReceiveNumbers { .. }
             | Self::Settle { .. }
+            | Self::DeleteBatch { .. }
             | Self::RenewSession(_)
             | Self::SessionState(_)
             | Self::SetSessionState { .. }
@@ -96,6 +105,8 @@ pub enum Reply {
     LocksRenewed(Vec<Timestamp>),
     Peeked(Vec<Bytes>),
     Received(Vec<(Uuid, Bytes)>),
+    /// How many messages.
+    Deleted(usize),
     /// Numbers of the messages, in their order.
     Scheduled(Vec<i64>),
     /// When the lock of the session ends.
@@ -141,6 +152,7 @@ impl Arguments {
                 from: self.required("from-sequence-number")?,
                 count: self.count("message-count")?,
                 session: self.optional("session-id")?,
+                omit_body: self.optional("omit-message-body")?.unwrap_or(false),
             },
             "receive-by-sequence-number" => Operation::ReceiveNumbers {
                 numbers: self.list("sequence-numbers")?,
@@ -150,6 +162,13 @@ impl Arguments {
             "update-disposition" => Operation::Settle {
                 tokens: self.tokens()?,
                 outcome: self.outcome()?,
+            },
+            "batch-delete-messages" => Operation::DeleteBatch {
+                count: self.count("message-count")?,
+                enqueued_before: self
+                    .moment("enqueued-time-utc")?
+                    .ok_or_else(|| bad("enqueued-time-utc is missing"))?,
+                session: self.optional("session-id")?,
             },
             "schedule-message" => Operation::Schedule(self.messages()?),
             "cancel-scheduled-message" => {
@@ -297,6 +316,10 @@ impl Reply {
                     Value::Map(vec![token, message(each)])
                 });
                 (200, entry("messages", Value::List(list.collect())))
+            }
+            Self::Deleted(messages) => {
+                let count = i32::try_from(*messages).unwrap_or(i32::MAX);
+                (found(*messages > 0), entry("message-count", count.into()))
             }
             Self::Scheduled(numbers) => {
                 let numbers = numbers.iter().map(|number| Value::Long(*number));

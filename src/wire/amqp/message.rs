@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use uuid::Uuid;
 
 use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
 use crate::wire::amqp::encode::encode;
@@ -27,6 +28,8 @@ pub mod annotation {
     pub const DEAD_LETTER_SOURCE: &str = "x-opt-deadletter-source";
     pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
     pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
+    /// Among those of the delivery.
+    pub const LOCK_TOKEN: &str = "x-opt-lock-token";
     pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
     pub const MESSAGE_STATE: &str = "x-opt-message-state";
     pub const PARTITION_KEY: &str = "x-opt-partition-key";
@@ -91,6 +94,7 @@ pub struct Parts {
 pub struct Handout {
     /// Deliveries before this one.
     pub delivery_count: u32,
+    pub lock_token: Option<Uuid>,
     /// These replace annotations of the same names.
     pub annotations: Vec<(&'static str, Value)>,
     /// Changes of application properties: a new value, or `None` to remove it.
@@ -103,12 +107,13 @@ impl Message {
         let mut message = Self::default();
         let mut rest = Decoder::new(encoded.clone());
         let mut from = 0;
-        let mut last = 0;
+        let (mut last, mut before) = (0, 0);
         while !rest.is_empty() {
             let section = rest.raw()?;
             let code = Decoder::new(section.clone()).descriptor()?;
-            let repeats = code == last && matches!(code, DATA | SEQUENCE);
-            if code <= last && !repeats {
+            let repeats = code == before && matches!(code, DATA | SEQUENCE);
+            // Python's client writes the delivery annotations last.
+            if code <= last && !repeats && code != DELIVERY_ANNOTATIONS {
                 return Err(unexpected("sections in the standard's order", code));
             }
             let to = from + section.len();
@@ -125,7 +130,7 @@ impl Message {
                 FOOTER => message.footer = section,
                 unknown => return Err(unexpected("a section of a message", unknown)),
             }
-            (from, last) = (to, code);
+            (from, last, before) = (to, last.max(code), code);
         }
         message.header()?;
         message.annotations()?;
@@ -336,10 +341,20 @@ impl Message {
         }
     }
 
+    /// What stands around the body alone.
+    pub fn without_body(self) -> Self {
+        Self {
+            body: Bytes::new(),
+            footer: Bytes::new(),
+            ..self
+        }
+    }
+
     /// The message as it came, without what was for one hop.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.with(
             &self.header,
+            &Bytes::new(),
             &self.message_annotations,
             &self.application_properties,
         )
@@ -353,12 +368,19 @@ impl Message {
             ..header
         };
         let header = section(HEADER, header.to_value());
+        let of_delivery = match handout.lock_token {
+            Some(token) => {
+                let token = (Value::symbol(annotation::LOCK_TOKEN), Value::Uuid(token));
+                section(DELIVERY_ANNOTATIONS, Value::Map(vec![token]))
+            }
+            None => Bytes::new(),
+        };
         let annotations = section(MESSAGE_ANNOTATIONS, Value::Map(self.annotated(handout)?));
         let properties = match handout.properties.is_empty() {
             true => self.application_properties.clone(),
             false => section(APPLICATION_PROPERTIES, Value::Map(self.changed(handout)?)),
         };
-        Ok(self.with(&header, &annotations, &properties))
+        Ok(self.with(&header, &of_delivery, &annotations, &properties))
     }
 
     fn annotated(&self, handout: &Handout) -> Result<Map, DecodeError> {
@@ -392,9 +414,16 @@ impl Message {
         Ok(properties)
     }
 
-    fn with(&self, header: &Bytes, annotations: &Bytes, properties: &Bytes) -> Vec<u8> {
+    fn with(
+        &self,
+        header: &Bytes,
+        of_delivery: &Bytes,
+        annotations: &Bytes,
+        properties: &Bytes,
+    ) -> Vec<u8> {
         let sections = [
             header,
+            of_delivery,
             annotations,
             &self.properties,
             properties,

@@ -13,7 +13,7 @@ use super::rules::Context;
 use super::values::days;
 use super::{InvalidResource, document};
 use crate::model::entity_status::EntityStatus;
-use crate::model::limits::{EVENT_RETENTION_DAYS_MAX, QUEUE_MEGABYTES};
+use crate::model::limits::{DUPLICATE_WINDOW, EVENT_RETENTION_DAYS_MAX, QUEUE_MEGABYTES};
 use crate::model::topic::{DeliverySchema, InputSchema, NetworkAccess, TopicDefinition};
 
 pub(crate) type NamespaceTopic = Envelope<NamespaceTopicProperties>;
@@ -70,7 +70,8 @@ impl From<NamespaceTopic> for TopicDefinition {
             network_access: NetworkAccess::default(),
             event_retention: Some(topic.properties.retention),
             message_time_to_live: None,
-            duplicate_window: None,
+            detects_duplicates: false,
+            duplicate_window: DUPLICATE_WINDOW,
             megabytes_max: QUEUE_MEGABYTES,
             delete_on_idle: None,
             status: EntityStatus::Active,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -100,6 +101,10 @@ impl Default for ServiceBusTopicProperties {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServiceBusTopicAnswer {
     subscription_count: usize,
+    /// Rules with correlation filters.
+    correlation_filter_count: usize,
+    /// All others.
+    sql_filter_count: usize,
     /// Of the messages of its subscriptions.
     size_in_bytes: u64,
 }
@@ -111,10 +116,8 @@ impl From<&TopicDefinition> for ServiceBusTopicProperties {
         Self {
             default_message_time_to_live: time_to_live
                 .unwrap_or(default.default_message_time_to_live),
-            requires_duplicate_detection: definition.duplicate_window.is_some(),
-            duplicate_detection_history_time_window: definition
-                .duplicate_window
-                .unwrap_or(DUPLICATE_WINDOW),
+            requires_duplicate_detection: definition.detects_duplicates,
+            duplicate_detection_history_time_window: definition.duplicate_window,
             max_size_in_megabytes: definition.megabytes_max,
             auto_delete_on_idle: definition.delete_on_idle,
             status: definition.status,
@@ -126,9 +129,9 @@ impl From<&TopicDefinition> for ServiceBusTopicProperties {
 impl From<ServiceBusTopicRequest> for TopicDefinition {
     fn from(topic: ServiceBusTopicRequest) -> Self {
         let properties = topic.properties;
-        let window = properties.duplicate_detection_history_time_window;
         Self {
-            duplicate_window: properties.requires_duplicate_detection.then_some(window),
+            detects_duplicates: properties.requires_duplicate_detection,
+            duplicate_window: properties.duplicate_detection_history_time_window,
             megabytes_max: properties.max_size_in_megabytes,
             delete_on_idle: properties.auto_delete_on_idle,
             status: properties.status,
@@ -151,8 +154,12 @@ pub fn service_bus_topic_document(definition: &TopicDefinition) -> Value {
 
 /// The answer that shows a topic of Service Bus, whose messages have so many bytes.
 pub fn render_service_bus_topic(topic: &TopicEntry, size_in_bytes: u64) -> Value {
+    let is_correlation = |rule: &&Arc<Rule>| matches!(rule.filter, RuleFilter::Correlation(_));
+    let correlation_filter_count = topic.rules.all().filter(is_correlation).count();
     let answer = ServiceBusTopicAnswer {
         subscription_count: topic.message_subscriptions().count(),
+        correlation_filter_count,
+        sql_filter_count: topic.rules.all().count() - correlation_filter_count,
         size_in_bytes,
     };
     let set = ServiceBusTopicProperties::from(&topic.topic.definition);
@@ -717,7 +724,8 @@ mod tests {
             "requiresDuplicateDetection": true, "duplicateDetectionHistoryTimeWindow": "PT30S",
         } });
         let remembers = parse_service_bus_topic(&remembers).expect("a topic");
-        assert_eq!(remembers.duplicate_window, Some(Duration::from_secs(30)));
+        assert!(remembers.detects_duplicates);
+        assert_eq!(remembers.duplicate_window, Duration::from_secs(30));
         assert_eq!(
             remembers.fixed_change(&plain),
             Some("requiresDuplicateDetection")

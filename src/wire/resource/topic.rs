@@ -18,7 +18,7 @@ use super::rules::{Context, Judged};
 use super::service_bus::{self, ServiceBusTopicRequest};
 use super::{InvalidResource, document};
 use crate::model::entity_status::EntityStatus;
-use crate::model::limits::QUEUE_MEGABYTES;
+use crate::model::limits::{DUPLICATE_WINDOW, QUEUE_MEGABYTES};
 use crate::model::registry::TopicEntry;
 use crate::model::topic::{InputMapping, InputSchema, MappedField, TopicDefinition, TopicId};
 
@@ -269,7 +269,8 @@ impl From<Topic> for TopicDefinition {
             network_access: properties.network.into(),
             event_retention: None,
             message_time_to_live: None,
-            duplicate_window: None,
+            detects_duplicates: false,
+            duplicate_window: DUPLICATE_WINDOW,
             megabytes_max: QUEUE_MEGABYTES,
             delete_on_idle: None,
             status: EntityStatus::Active,

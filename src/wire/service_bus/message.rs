@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value as Json, json};
+use uuid::Uuid;
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
@@ -111,7 +112,7 @@ pub fn time_to_live(event: &Event) -> Option<Duration> {
     of_event(event)?.header().ok()?.ttl
 }
 
-/// The session id of the message that an event is, unless it is empty or too long for one (rule S6).
+/// The session id of the message that an event is, unless it is too long for one (rule S6). It may be empty.
 pub fn session(event: &Event) -> Option<String> {
     session_id(&of_event(event)?)
 }
@@ -119,9 +120,7 @@ pub fn session(event: &Event) -> Option<String> {
 /// The session id of a message, likewise.
 pub fn session_id(message: &Encoded) -> Option<String> {
     let id = message.properties().ok()?.group_id?;
-    (1..=SESSION_ID_MAX)
-        .contains(&id.chars().count())
-        .then_some(id)
+    (id.chars().count() <= SESSION_ID_MAX).then_some(id)
 }
 
 /// An id as a text. The message keeps its type.
@@ -255,6 +254,9 @@ impl Message<'_> {
         let set = set.into_iter().map(|(name, value)| (name, Some(value)));
         sent.hand_out(&Handout {
             delivery_count: self.delivery_count,
+            lock_token: self
+                .lock
+                .map(|(token, _)| Uuid::from_bytes(*token.as_bytes())),
             annotations,
             properties: own.chain(given).map(changed).chain(set).collect(),
         })
@@ -414,8 +416,7 @@ mod tests {
         assert_eq!(time_to_live(&event), None);
         assert_eq!(session(&event), None);
         let length = [
-            (0, false),
-            (1, true),
+            (0, true),
             (SESSION_ID_MAX, true),
             (SESSION_ID_MAX + 1, false),
         ];

@@ -139,7 +139,7 @@ impl Sheet<BusTopic> for BusTopicForm {
     async fn save(&self, call: &Call<BusTopic>) -> PageResult {
         let topic = &call.of.0.topic;
         // The form does not have what cannot be changed.
-        let detects = topic.definition.duplicate_window.is_some();
+        let detects = topic.definition.detects_duplicates;
         let mut fixed = json!({ "requiresDuplicateDetection": detects });
         for (name, text) in &topic.definition.inert {
             fixed[name] = serde_json::from_str(text).unwrap_or_default();

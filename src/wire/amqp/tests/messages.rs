@@ -33,16 +33,34 @@ fn sections_are_kept_byte_for_byte() {
     let handed = message
         .hand_out(&Handout {
             delivery_count: 0,
+            lock_token: Some(uuid::Uuid::from_u128(7)),
             annotations: vec![(annotation::SEQUENCE_NUMBER, Value::Long(9))],
             properties: Vec::new(),
         })
         .expect("a message");
-    // Delivery annotations were for one hop. The delivery count is there although it is the default.
+    // Delivery annotations were for one hop, and are ours now. The delivery count is there although it is the default.
     let header = "00 53 70 c0 0a 05 41 40 70 000003e8 40 43";
+    let of_delivery = "00 53 71 c1 24 02 a3 10 782d6f70742d6c6f636b2d746f6b656e 98 00000000000000000000000000000007";
     let annotations =
         "00 53 72 c1 1f 04 a3 01 61 52 02 a3 15 782d6f70742d73657175656e63652d6e756d626572 55 09";
-    let expected = [hex(header), hex(annotations), hex(&SECTIONS[3..].concat())];
+    let expected = [
+        hex(header),
+        hex(of_delivery),
+        hex(annotations),
+        hex(&SECTIONS[3..].concat()),
+    ];
     assert_eq!(Bytes::from(handed), Bytes::from(expected.concat()));
+}
+
+#[test]
+fn annotations_of_the_delivery_may_be_the_last() {
+    let mut sections: Vec<&str> = SECTIONS.to_vec();
+    let of_delivery = sections.remove(1);
+    sections.push(of_delivery);
+    let message = Message::parse(&hex(&sections.concat())).expect("a message");
+    assert_eq!(Message::parse(&whole()), Ok(message));
+    sections.insert(5, of_delivery); // between the two sections of the body
+    assert!(Message::parse(&hex(&sections.concat())).is_err());
 }
 
 #[test]

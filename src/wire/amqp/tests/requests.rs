@@ -76,6 +76,7 @@ fn requests_are_typed() {
                 from: 5,
                 count: 2,
                 session: None,
+                omit_body: false,
             },
             Right::Listen,
         ),

@@ -25,7 +25,7 @@ use crate::model::destination::{
 };
 use crate::model::entity_status::EntityStatus;
 use crate::model::filter::{Dialect, Filter};
-use crate::model::limits::QUEUE_MEGABYTES;
+use crate::model::limits::{DUPLICATE_WINDOW, QUEUE_MEGABYTES};
 use crate::model::pace::{Rate, ReceiverLimits};
 use crate::model::retry::RetryPolicy;
 use crate::model::signing::{ActiveSecret, Signing, SigningSecret};
@@ -305,7 +305,7 @@ prop_compose! {
         inert in any_inert(),
     ) -> TopicDefinition {
         let network_access = NetworkAccess { disabled, allowed };
-        TopicDefinition { location, tags, input_schema, disable_local_auth, network_access, event_retention: None, message_time_to_live: None, duplicate_window: None, megabytes_max: QUEUE_MEGABYTES, delete_on_idle: None, status: EntityStatus::Active, inert }
+        TopicDefinition { location, tags, input_schema, disable_local_auth, network_access, event_retention: None, message_time_to_live: None, detects_duplicates: false, duplicate_window: DUPLICATE_WINDOW, megabytes_max: QUEUE_MEGABYTES, delete_on_idle: None, status: EntityStatus::Active, inert }
     }
 }
 
