@@ -15,7 +15,7 @@ use crate::admin::security::throttle::Throttle;
 use crate::admin::sitemap::SiteMap;
 use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
-use crate::store::views::{DeliveryDetail, Views};
+use crate::store::views::{DeliveryDetail, QueueDepth, Views};
 
 pub struct AdminState {
     pub broker: Broker,
@@ -86,8 +86,9 @@ impl Site {
     }
 
     pub(crate) fn topic(&self, name: &str) -> PageResult<Arc<TopicEntry>> {
-        let parsed = TopicName::parse(name).map_err(|_| missing("topic", name))?;
-        Ok(self.broker.topic(&parsed)?)
+        Ok(self
+            .broker
+            .topic(&named_in("topic", name, TopicName::parse)?)?)
     }
 
     /// The topic that a URL names, if somebody has made it: what can be published to and deleted.
@@ -112,8 +113,8 @@ impl Site {
     }
 
     pub(crate) fn namespace(&self, name: &str) -> PageResult<Arc<NamespaceEntry>> {
-        let parsed = NamespaceName::parse(name).map_err(|_| missing("namespace", name))?;
-        Ok(self.broker.namespace(&parsed)?)
+        let name = named_in("namespace", name, NamespaceName::parse)?;
+        Ok(self.broker.namespace(&name)?)
     }
 
     pub(crate) fn subscription(
@@ -133,6 +134,11 @@ impl Site {
         existing(self.views.delivery(number).await?, "delivery", id)
     }
 
+    pub(crate) async fn depth(&self, of: SubscriptionId) -> Result<QueueDepth, StoreError> {
+        let depths = self.views.depths(vec![of]).await?;
+        Ok(depths.first().copied().unwrap_or_default())
+    }
+
     pub(crate) fn publish_url(&self, topic: &TopicEntry) -> String {
         topic.publish_url(&self.public_url())
     }
@@ -140,6 +146,15 @@ impl Site {
     pub(crate) fn management_url(&self, path: &str) -> String {
         format!("{}{path}", self.public_url())
     }
+}
+
+/// The name in an address, or that there is nothing called like that.
+pub(crate) fn named_in<N, E>(
+    kind: &str,
+    text: &str,
+    parse: impl FnOnce(&str) -> Result<N, E>,
+) -> PageResult<N> {
+    parse(text).map_err(|_| missing(kind, text))
 }
 
 fn missing(kind: &str, name: impl Display) -> PageError {

@@ -258,7 +258,7 @@ const STATES = [
   ["subscription that signs", `${ORDERS}/subscriptions/audit`],
   ["publish refused", `${ORDERS}/publish`, refuse("Events", "[{}]", "Publish")],
   ["event delivered", "/admin/events/1"],
-  ["event long", "/admin/events/63?data=raw"],
+  ["event long", "/admin/events/63?as=text"],
   ["event nobody wanted", "/admin/events/66"],
   ["events none found", "/admin/events?id=nobody"],
   ["events that nobody wanted", "/admin/events?state=Unmatched"],

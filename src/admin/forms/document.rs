@@ -10,14 +10,17 @@ use serde_json::Map;
 use crate::admin::forms::form::{ELEMENTS_MAX, number};
 use crate::admin::page::*;
 use crate::admin::refusal::{all_of, of_fields};
+use crate::base::human;
+use crate::wire::duration;
 use crate::wire::resource::schema_of;
 
 /// How fields are written that are no plain texts, numbers or lists with commas.
-const WRITTEN: [(&str, Written); 4] = [
+const WRITTEN: [(&str, Written); 5] = [
     ("includedEventTypes", Written::Lines),
     ("inboundIpRules", Written::Each("ipMask")),
     ("responseHeaders", Written::Pairs(": ")),
     ("tags", Written::Pairs("=")),
+    ("correlationFilter.properties", Written::Typed),
 ];
 
 const BODY: &str = "responseBody";
@@ -30,6 +33,8 @@ enum Written {
     Each(&'static str),
     /// Names and values, one pair a line, with this between them.
     Pairs(&'static str),
+    /// The same with values that are no texts.
+    Typed,
 }
 
 fn written(name: &str) -> Option<Written> {
@@ -123,6 +128,7 @@ impl Shape {
 
     pub(crate) fn text(&self, name: &str, document: &Value) -> String {
         let found = self.find(name);
+        let schema = found.as_ref().map_or(&Value::Null, |(_, schema)| schema);
         let value = found.and_then(|(path, _)| lookup(document, &path));
         let own = |text: &Value| text.as_str().unwrap_or_default().to_owned();
         let joined = |texts: Vec<String>, between: &str| texts.join(between);
@@ -133,13 +139,18 @@ impl Shape {
             }
             (Some(Value::Array(list)), written) => {
                 let between = if written.is_some() { "\n" } else { ", " };
-                joined(list.iter().map(own).collect(), between)
+                let text = |each: &Value| in_words(&own(each), &schema["items"]);
+                joined(list.iter().map(text).collect(), between)
             }
             (Some(Value::Object(pairs)), Some(Written::Pairs(sign))) => {
                 let line = |(name, value): (&String, _)| format!("{name}{sign}{}", own(value));
                 joined(pairs.iter().map(line).collect(), "\n")
             }
-            (Some(Value::String(text)), _) => text.clone(),
+            (Some(Value::Object(pairs)), Some(Written::Typed)) => {
+                let line = |(name, value): (&String, _)| format!("{name} = {}", typed_text(value));
+                joined(pairs.iter().map(line).collect(), "\n")
+            }
+            (Some(Value::String(text)), _) => in_words(text, schema),
             (Some(Value::Number(number)), _) if number.as_u64() != Some(0) => number.to_string(),
             _ => String::new(),
         }
@@ -157,7 +168,8 @@ fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String
     let inner = || properties(schema).chain(properties(&schema["items"]));
     Ok(Some(match (written(name), schema["type"].as_str()) {
         _ if text.is_empty() => return Ok(None),
-        (Some(Written::Pairs(sign)), _) => pairs(text, sign)?,
+        (Some(Written::Pairs(sign)), _) => pairs(text, sign, |text| text.into())?.into(),
+        (Some(Written::Typed), _) => typed_pairs(text)?.into(),
         (Some(Written::Each(property)), _) => {
             let each = |line| json!({ (property): line });
             words(text, '\n').into_iter().map(each).collect()
@@ -168,8 +180,13 @@ fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String
         (_, Some("integer" | "number")) => number(text),
         (_, Some("array")) => match words(text, ',') {
             none if none.is_empty() => return Ok(None),
+            texts if is_duration(&schema["items"]) => texts
+                .into_iter()
+                .map(iso)
+                .collect::<Result<Value, String>>()?,
             texts => json!(texts),
         },
+        _ if is_duration(schema) => iso(text)?,
         _ => match Reader::current()
             .zone
             .moment(text)
@@ -179,6 +196,13 @@ fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String
             None => json!(text), // no moment stays as it is, too
         },
     }))
+}
+
+/// As documents have durations.
+fn iso(text: &str) -> Result<Value, String> {
+    let problem = || format!("{text:?} is not a duration: enter one such as 30 s, 10 min or 14 d.");
+    let span = duration_of(text).ok_or_else(problem)?;
+    Ok(duration::format(span).into())
 }
 
 /// Whether white space may be a part of what is typed: of passwords, bodies and the values of headers.
@@ -197,15 +221,48 @@ pub(crate) fn words(text: &str, separator: char) -> Vec<&str> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
-fn pairs(text: &str, between: &str) -> Result<Value, String> {
+fn pairs(text: &str, between: &str, read: fn(&str) -> Value) -> Result<Map<String, Value>, String> {
     let sign = between.trim();
     let pair = |line: &str| {
         let incomplete = || format!("{line:?} is incomplete: write a name, {sign} and a value.");
         let (name, value) = line.split_once(sign).ok_or_else(incomplete)?;
-        Ok((name.trim().to_owned(), json!(value.trim())))
+        Ok((name.trim().to_owned(), read(value.trim())))
     };
-    let pairs: Result<Map<_, _>, String> = words(text, '\n').into_iter().map(pair).collect();
-    pairs.map(Value::Object)
+    words(text, '\n').into_iter().map(pair).collect()
+}
+
+/// Application properties, one a line, or what is wrong with the first line that is none.
+pub(crate) fn typed_pairs(text: &str) -> Result<Map<String, Value>, String> {
+    pairs(text, "=", typed)
+}
+
+/// A value as it is typed: JSON that is no text says what it is, in quotes it is a text in any case.
+fn typed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+fn typed_text(value: &Value) -> String {
+    let plain = value.as_str().filter(|text| typed(text) == *value);
+    plain.map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A duration as people type it, or as Azure does.
+pub(crate) fn duration_of(text: &str) -> Option<Duration> {
+    let iso = duration::parse(text).ok();
+    iso.or_else(|| human::parse_span(text))
+}
+
+/// A text as it is shown: durations in words where these say all of it.
+fn in_words(text: &str, schema: &Value) -> String {
+    let span = duration::parse(text).ok().filter(|_| is_duration(schema));
+    let words = span
+        .map(human::span)
+        .filter(|said| human::parse_span(said) == span);
+    words.unwrap_or_else(|| text.to_owned())
+}
+
+fn is_duration(schema: &Value) -> bool {
+    schema["format"] == "duration"
 }
 
 /// Takes out what objects of the kind do not have, and those that have no kind; false for one of these.

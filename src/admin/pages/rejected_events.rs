@@ -1,7 +1,6 @@
 //! Publish requests that were rejected: the list, and one with its reason and how its body begins.
 
 use crate::admin::pages::*;
-use crate::admin::widgets::kept_body::KeptBody;
 
 pub(crate) const PATH: &str = "/admin/rejected-events";
 

@@ -1,7 +1,7 @@
 //! What the addresses of events and of dead letters ask for: of the lists, of their files, and of what is done with
 //! all that is found.
 
-use crate::admin::lists::filter::{in_utc, of_flags};
+use crate::admin::lists::filter::of_flags;
 use crate::admin::pages::*;
 
 /// Stands among the states of deliveries for events that have none.

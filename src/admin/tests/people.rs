@@ -389,7 +389,7 @@ async fn viewers_do_not_see_what_events_carry() {
         .await
         .expect(&["a private matter"]);
     let mut viewer = appliance.signed_in(Role::Viewer).await;
-    let shown = viewer.open("/admin/events/1?data=raw").await;
+    let shown = viewer.open("/admin/events/1?as=text").await;
     assert_eq!(shown.status, StatusCode::OK);
     assert!(!shown.body.contains("private"), "{}", shown.body);
     assert!(is_for_others(&viewer.open("/admin/events/1/data").await));

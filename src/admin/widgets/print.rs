@@ -7,7 +7,7 @@ use crate::model::entity_status::EntityStatus;
 pub(crate) use crate::base::human::{bytes, span};
 
 /// Names in a sentence.
-const NAMED_MAX: usize = 5;
+const LISTED_MAX: usize = 10;
 
 /// A count with commas: `999`, `10,000`.
 pub(crate) fn count(count: u64) -> String {
@@ -25,17 +25,23 @@ pub(crate) fn plural(number: impl TryInto<u64>, one: &str, many: &str) -> String
     }
 }
 
-/// `3 rules: a, b, c`; without names where there are many, and nothing for none.
+/// `3 rules: a, b, c`, or nothing for none.
 pub(crate) fn some_of<T: Display>(
     names: impl IntoIterator<Item = T>,
     (one, many): (&str, &str),
 ) -> Option<String> {
-    let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
+    let names = Vec::from_iter(names);
     let said = plural(names.len(), one, many);
-    match names.len() {
-        0 => None,
-        1..=NAMED_MAX => Some(format!("{said}: {}", names.join(", "))),
-        _ => Some(said),
+    (!names.is_empty()).then(|| format!("{said}: {}", listed(&names)))
+}
+
+/// `a, b, c and 7 more`.
+pub(crate) fn listed(names: &[impl Display]) -> String {
+    let shown = names.iter().take(LISTED_MAX).map(ToString::to_string);
+    let shown = Vec::from_iter(shown).join(", ");
+    match names.len().saturating_sub(LISTED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

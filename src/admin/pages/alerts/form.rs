@@ -1,10 +1,6 @@
 //! The forms of alert rules and alert channels.
 
 use super::*;
-use crate::admin::forms::document::Shape;
-use crate::admin::forms::sheet::{Fields, Head, Sheet};
-use crate::admin::refusal::of_fields;
-use crate::model::alert::{AlertChannel, AlertCondition, AlertRule, SmtpSecurity};
 use crate::wire::resource::{parse_alert_channel, parse_alert_rule};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -176,10 +172,7 @@ mod tests {
             let mut form = Form::of([("type", of.to_owned()), ("minutes", "5".to_owned())]);
             form.set(field, text);
             let refusals = AlertRuleForm(form).read().expect_err(text);
-            assert!(
-                refusals[0].closeness(field) > 1,
-                "{of} {field} {text}: {refusals:?}"
-            );
+            assert!(refusals[0].fits(field), "{of} {field} {text}: {refusals:?}");
         }
     }
 }

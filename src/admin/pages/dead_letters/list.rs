@@ -4,8 +4,6 @@ use std::cmp::Reverse;
 
 use super::*;
 use crate::admin::pages::subscriptions::Subscription;
-use crate::admin::pages::traffic::{RangeChoice, Traffic};
-use crate::admin::standing::DAY;
 
 /// Groups told above them; the rest is counted.
 const GROUPS_SHOWN: usize = 12;
@@ -67,7 +65,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     list.of_matching(
         counted,
         Some(visitor.standing.dead_letters()),
-        DeadLetter::NOUN.1,
+        DeadLetter::NOUNS.1,
     );
     let flags = search.flags(visitor.now);
     list.recipe = Recipe::list(&call, "deadLetters", "dead-letters list", &flags);

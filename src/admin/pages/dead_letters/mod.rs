@@ -6,10 +6,9 @@ mod list;
 
 pub(crate) use {bulk::*, edit::*, list::*};
 
-use crate::admin::pages::delivery::{self, DeliveryCard};
+use crate::admin::pages::delivery::{self};
 use crate::admin::pages::search::Search;
 use crate::admin::pages::*;
-use crate::admin::widgets::kept_body::KeptBody;
 use crate::outbound::DeliveryRequest;
 use crate::wire::received::shown_headers;
 use crate::wire::resource::ReplayContext;
@@ -35,7 +34,7 @@ impl Subject for DeadLetter {
 
 impl Selectable for DeadLetter {
     const LIST: &'static str = LIST;
-    const NOUN: (&'static str, &'static str) = ("dead letter", "dead letters");
+    const NOUNS: (&'static str, &'static str) = ("dead letter", "dead letters");
 
     async fn select(site: &Site, id: &str) -> PageResult<Self> {
         let detail = site.delivery(id).await?;
@@ -98,7 +97,7 @@ pub(crate) async fn show(call: Call<DeadLetter>) -> PageResult {
         recipe: Recipe = Recipe::one(&call, "deadLetters", "dead-letters show", row.id),
         request: Option<Request> = request,
         // `None` if it is gone, or cannot be read.
-        event: Option<StoredEvent> = event,
+        data: Option<BodyView> = event.map(|event| events::data_of(&event, "", call.visitor.role)),
         obstacle: Option<String> = damage.or(call.of.obstacle),
         delivery: DeliveryCard = DeliveryCard::new(call.of.detail, &call.visitor).on_its_own_page(),
     })

@@ -1,15 +1,13 @@
 //! The form that sends a message to a queue or a Service Bus topic.
 
 use super::*;
-use crate::admin::lists::filter::moment;
-use crate::admin::pages::service_bus::{BusTopic, properties_of};
-use crate::admin::refusal::all_of;
+use crate::admin::forms::document::{duration_of, typed_pairs};
+use crate::admin::pages::service_bus::BusTopic;
 use crate::broker::NewMessage;
 use crate::model::limits::{MESSAGE_BYTES_MAX, SESSION_ID_MAX};
 use crate::wire::amqp::Value as AmqpValue;
 use crate::wire::amqp::message::{Message as Encoded, Properties};
 use crate::wire::amqp::value::Map;
-use crate::wire::duration;
 use crate::wire::service_bus::message::to_event;
 
 /// Characters of a message id, as with Service Bus.
@@ -92,7 +90,7 @@ impl MessageForm {
 
     /// Whole numbers as those of Service Bus' clients.
     fn application_properties(&self) -> Result<Map, String> {
-        let pairs = properties_of(&self.properties)?.into_iter();
+        let pairs = typed_pairs(&self.properties)?.into_iter();
         let pair = |(name, value): (String, Value)| {
             let value = match (&value, value.as_i64()) {
                 (_, Some(number)) => AmqpValue::Long(number),
@@ -128,10 +126,9 @@ impl MessageForm {
         if has_sessions && given(&self.session_id).is_none() {
             reading.refuse("sessionId", "The queue requires one with each message.");
         }
-        let noun = "duration from PT1S to P49D, such as PT10M";
+        let noun = "duration of 1 s to 49 d, such as 10 min";
         let life = reading.field("timeToLive", &self.time_to_live, noun, |text| {
-            let life = duration::parse(text).ok();
-            life.filter(|life| (Duration::from_secs(1)..=LIFE_MAX).contains(life))
+            duration_of(text).filter(|life| (Duration::from_secs(1)..=LIFE_MAX).contains(life))
         });
         let noun = "moment to come such as 2027-01-01T06:40";
         let scheduled_at = reading.field("scheduledAt", &self.scheduled_at, noun, |text| {

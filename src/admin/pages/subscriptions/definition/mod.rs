@@ -6,9 +6,8 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use super::*;
-use crate::admin::forms::document::{Rows, Shape, is_kept, lookup, slot, words};
+use crate::admin::forms::document::{Rows, is_kept, lookup, slot, words};
 use crate::admin::forms::faults::{Faults, Problem};
-use crate::admin::forms::form::all_of;
 use crate::model::limits::{DELIVERY_ATTRIBUTES_MAX, FILTERS_MAX};
 use crate::model::probation::Health;
 use crate::wire::resource::Observed;
