@@ -54,7 +54,7 @@ pub(crate) fn refusals(invalid: &InvalidResource) -> Vec<Refusal> {
 }
 
 /// Who sees the field need not be told that it is missing.
-fn said(problem: &str) -> String {
+pub(crate) fn said(problem: &str) -> String {
     match problem.strip_prefix("it is missing; it must be ") {
         Some(wanted) => format!("Enter {wanted}."),
         None => sentence(problem),

@@ -11,6 +11,7 @@ use crate::admin::action::{self, Step, ask, carry_out};
 use crate::admin::error;
 use crate::admin::forms::sheet::{send, sheet};
 use crate::admin::pages::alerts::{AlertChannelForm, AlertRuleForm};
+use crate::admin::pages::dead_letters::DeadLetter;
 use crate::admin::pages::inspectors::InspectorForm;
 use crate::admin::pages::namespaces::NamespaceForm;
 use crate::admin::pages::playground::Tool;
@@ -88,7 +89,7 @@ fn pages() -> Vec<Page> {
         page("/queues/{queue}/keys", get(queues::show).post(keys::reveal::<Queue>)).guarded(),
         admin_only("/queues/{queue}/keys/{key}/regenerate", post(keys::regenerate::<Queue>))
             .named("Regenerate").asking(keys::ask_to_regenerate::<Queue>).guarded(),
-        operator("/queues/{queue}/send", sheet::<MessageForm, Queue>()),
+        operator("/queues/{queue}/send", get(queues::compose::<Queue>).post(send::<MessageForm, Queue>)),
         page("/queues/{queue}/messages/{number}", get(queues::show_message)),
         operator("/queues/{queue}/messages/{number}/body", get(queues::download)),
         deletes::<Queue>("/queues/{queue}/delete", "Delete queue"),
@@ -99,7 +100,7 @@ fn pages() -> Vec<Page> {
         page("/service-bus-topics/{topic}/keys", get(service_bus::show).post(keys::reveal::<BusTopic>)).guarded(),
         admin_only("/service-bus-topics/{topic}/keys/{key}/regenerate", post(keys::regenerate::<BusTopic>))
             .named("Regenerate").asking(keys::ask_to_regenerate::<BusTopic>).guarded(),
-        operator("/service-bus-topics/{topic}/send", sheet::<MessageForm, BusTopic>()),
+        operator("/service-bus-topics/{topic}/send", get(queues::compose::<BusTopic>).post(send::<MessageForm, BusTopic>)),
         deletes::<BusTopic>("/service-bus-topics/{topic}/delete", "Delete topic"),
         admin_only("/service-bus-topics/{topic}/new-subscription", sheet::<QueueForm, BusTopic>()),
         page("/service-bus-topics/{topic}/subscriptions/{name}", get(queues::show)),
@@ -126,6 +127,7 @@ fn pages() -> Vec<Page> {
         admin_only("/dead-letters/purge", get(dead_letters::ask_to_purge).post(dead_letters::purge)),
         page("/dead-letters/{id}", get(dead_letters::show)),
         operator("/dead-letters/{id}/edit", get(dead_letters::edit).post(dead_letters::resubmit_edited)),
+        deletes::<DeadLetter>("/dead-letters/{id}/delete", "Delete dead letter"),
         action("/dead-letters/{id}/resubmit", Operator, "Resubmit dead letter", dead_letters::resubmit)
             .asking(dead_letters::ask_to_resubmit),
         page("/replays", get(replays::list)).listed("Watch", "Replay jobs", "replay"),

@@ -104,6 +104,7 @@ const PAGES = [
   ["/dead-letters/{id}", REJECTED],
   ["/dead-letters/{id}/edit", `${REJECTED}/edit`],
   ["/dead-letters/{id}/resubmit", `${REJECTED}/resubmit`],
+  ["/dead-letters/{id}/delete", `${REJECTED}/delete`],
   ["/replays", "/admin/replays"],
   ["/replays/{id}", JOB],
   ["/replays/{id}/pause", JOB, (ann) => ann.press("Pause")],

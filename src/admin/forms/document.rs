@@ -92,10 +92,11 @@ impl Shape {
         all_of(unread, parsed)
     }
 
-    /// Puts what is filled in into the document, as far as objects of the kind have it.
-    pub(crate) fn write(&self, form: &Form, document: &mut Value) {
-        self.fill(form, document);
+    /// Puts what is filled in into the document, as far as objects of the kind have it, and tells what cannot be read.
+    pub(crate) fn write(&self, form: &Form, document: &mut Value) -> Vec<Refusal> {
+        let unread = self.fill(form, document);
         prune(document, self.schema);
+        unread
     }
 
     /// Puts what is filled in into the document, and tells what cannot be read.
@@ -147,7 +148,7 @@ impl Shape {
                 joined(pairs.iter().map(line).collect(), "\n")
             }
             (Some(Value::Object(pairs)), Some(Written::Typed)) => {
-                let line = |(name, value): (&String, _)| format!("{name} = {}", typed_text(value));
+                let line = |(name, value): (&String, _)| typed_line(name, value);
                 joined(pairs.iter().map(line).collect(), "\n")
             }
             (Some(Value::String(text)), _) => in_words(text, schema),
@@ -241,9 +242,12 @@ fn typed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
-fn typed_text(value: &Value) -> String {
+pub(crate) fn typed_line(name: &str, value: &Value) -> String {
     let plain = value.as_str().filter(|text| typed(text) == *value);
-    plain.map_or_else(|| value.to_string(), str::to_owned)
+    match plain {
+        Some(text) => format!("{name} = {text}"),
+        None => format!("{name} = {value}"),
+    }
 }
 
 /// A duration as people type it, or as Azure does.

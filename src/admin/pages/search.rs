@@ -8,9 +8,9 @@ use crate::admin::pages::*;
 pub(crate) const UNMATCHED: &str = "Unmatched";
 
 /// What some of the fields have in them, as a fault says it.
-const STATES: &str = "delivery status such as Pending";
-const OUTCOMES: &str = "outcome such as TimedOut";
-const STATUSES: &str = "HTTP status such as 503";
+const STATES: &str = "a delivery status such as Pending";
+const OUTCOMES: &str = "an outcome such as TimedOut";
+const STATUSES: &str = "an HTTP status such as 503";
 
 /// The fields of both forms; each has some of them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

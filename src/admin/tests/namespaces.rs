@@ -101,7 +101,7 @@ async fn events_and_dead_letters_are_shown_under_the_whole_name() {
         page.expect(&["UndeliverableDueToClientError", "404 Not Found"]);
     }
     let other = person.open("/admin/dead-letters?of=shop/orders").await;
-    other.expect(&["is no topic or event subscription."]);
+    other.expect(&["is not a topic or event subscription."]);
     person.open("/admin/dead-letters/1").await.expect(&[
         "Resubmit",
         "/admin/topics/shop%2Forders/subscriptions/billing",
@@ -332,7 +332,7 @@ async fn pushed_subscriptions_have_a_form_that_keeps_what_it_does_not_show() {
     let archive = format!("{topic}/subscriptions/archive");
     let edit = format!("{archive}/edit");
     let form = person.open(&edit).await;
-    form.expect(&["PT1M", "value=\"5\"", "value=\"7\"", "checked"]);
+    form.expect(&["1 min", "value=\"5\"", "value=\"7\"", "checked"]);
     assert!(!form.body.contains("hush"));
     let page = person
         .send(

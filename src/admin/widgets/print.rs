@@ -3,6 +3,7 @@
 use crate::admin::outside::*;
 use crate::base;
 use crate::model::entity_status::EntityStatus;
+use crate::wire::service_bus::message::EVENT_TYPE;
 
 pub(crate) use crate::base::human::{bytes, span};
 
@@ -42,6 +43,15 @@ pub(crate) fn listed(names: &[impl Display]) -> String {
     match names.len().saturating_sub(LISTED_MAX) {
         0 => shown,
         more => format!("{shown} and {more} more"),
+    }
+}
+
+/// What stands for an event in a list: its type. The type of messages says nothing: of these it is the subject or the
+/// id.
+pub(crate) fn called<'a>(event_type: &'a str, subject: &'a Option<String>, id: &'a str) -> &'a str {
+    match event_type {
+        EVENT_TYPE => subject.as_deref().unwrap_or(id),
+        other => other,
     }
 }
 

@@ -52,8 +52,9 @@ impl AlertRuleForm {
     /// What the form defines, or all that is wrong with it.
     fn read(&self) -> Result<AlertRule, Vec<Refusal>> {
         let mut document = json!({ "enabled": false });
-        Shape::of::<AlertRule>().write(&self.0, &mut document);
-        parse_alert_rule(&document).map_err(|invalid| of_fields(&invalid))
+        let unread = Shape::of::<AlertRule>().write(&self.0, &mut document);
+        let read = parse_alert_rule(&document);
+        all_of(unread, read.map_err(|invalid| of_fields(&invalid)))
     }
 }
 
@@ -125,10 +126,10 @@ impl AlertChannelForm {
         known: Option<&AlertChannel>,
     ) -> Result<AlertChannel, Vec<Refusal>> {
         let mut document = json!({});
-        Shape::of::<AlertChannel>().write(&self.0, &mut document);
+        let unread = Shape::of::<AlertChannel>().write(&self.0, &mut document);
         let read =
             parse_alert_channel(&document, known, site.broker.options().egress.require_https);
-        read.map_err(|invalid| of_fields(&invalid))
+        all_of(unread, read.map_err(|invalid| of_fields(&invalid)))
     }
 }
 

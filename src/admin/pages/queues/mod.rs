@@ -7,7 +7,7 @@ mod message;
 mod send;
 mod show;
 
-pub(crate) use {form::*, list::*, message::*, send::MessageForm, show::*};
+pub(crate) use {form::*, list::*, message::*, send::*, show::*};
 
 use crate::admin::pages::topics::{MESSAGES, losing};
 use crate::admin::pages::*;

@@ -263,9 +263,9 @@ mod tests {
             let document = json!({ "properties": { "correlationFilter": filter } });
             let line = shape.text(PROPERTIES, &document);
             assert_eq!(line, expected);
-            let mut written = json!({});
-            shape.write(&Form::of([(PROPERTIES, line)]), &mut written);
-            assert_eq!(written, document);
+            let form = Form::of([(PROPERTIES, line)]);
+            let written = shape.define(&form, json!({}), |written| Ok(written.clone()));
+            assert_eq!(written, Ok(document));
         }
     }
 

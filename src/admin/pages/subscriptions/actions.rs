@@ -78,7 +78,7 @@ pub(crate) static PAUSE_SELECTED: Bulk<Subscription> = Bulk {
     verb: "Pause",
     changes: |each| !each.subscription.definition.paused,
     consequence: "Their events are held, and their time to live keeps running.",
-    otherwise: "Nothing to pause: all that are selected are paused.",
+    otherwise: "Nothing to pause. All of the selected subscriptions are paused.",
 };
 
 pub(crate) static RESUME_SELECTED: Bulk<Subscription> = Bulk {
@@ -89,5 +89,5 @@ pub(crate) static RESUME_SELECTED: Bulk<Subscription> = Bulk {
         definition.paused || definition.disabled.is_some()
     },
     consequence: "What is held is delivered.",
-    otherwise: "Nothing to resume: none that is selected is paused or disabled.",
+    otherwise: "Nothing to resume. None of the selected subscriptions is paused or disabled.",
 };

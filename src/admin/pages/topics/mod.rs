@@ -121,15 +121,17 @@ impl Deletable for Arc<TopicEntry> {
     }
 }
 
-/// Names what is deleted with something, if there is any.
+/// Names what is deleted with something.
 pub(crate) fn also_deleted<T: Display>(
     question: Question,
     names: impl IntoIterator<Item = T>,
     noun: (&str, &str),
 ) -> Question {
     let names = print::some_of(names, noun);
-    let also = names.map(|names| format!("Also deleted: {names}."));
-    also.into_iter().fold(question, Question::would)
+    question.would(match names {
+        Some(names) => format!("Also deleted: {names}."),
+        None => format!("It has no {}.", noun.1),
+    })
 }
 
 /// What is pending, as [`losing`] calls it.
