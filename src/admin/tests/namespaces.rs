@@ -263,7 +263,7 @@ async fn pulled_subscriptions_have_a_form() {
     assert_eq!(page.path, audit, "{}", page.body);
     page.expect(&[
         "Lock duration 1 min 30 s",
-        "Max attempts 3 Time to live PT4H",
+        "Max attempts 3 Time to live 4 h",
         "IsNotNull",
         "north",
     ]);

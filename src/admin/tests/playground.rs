@@ -168,7 +168,7 @@ async fn wrong_input_is_told_by_its_field() {
             SIGNATURE,
             vec![secret],
             "webhook-id",
-            "paste the value of the header",
+            "Paste the value of the header",
         ),
         (
             SIGNATURE,
