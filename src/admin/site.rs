@@ -7,14 +7,13 @@ use tokio::sync::Semaphore;
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::outside::*;
-use crate::admin::security::attempts::Attempts;
 use crate::admin::security::hosts::OwnHosts;
 use crate::admin::security::setup_link::SetupLink;
 use crate::admin::security::sign_in_options::SignInOptions;
-use crate::admin::security::throttle::Throttle;
 use crate::admin::sitemap::SiteMap;
 use crate::broker::diagnostics::Diagnostics;
 use crate::broker::people::People;
+use crate::broker::people::sign_ins::SignIns;
 use crate::store::views::{DeliveryDetail, QueueDepth, Views};
 
 pub struct AdminState {
@@ -36,8 +35,7 @@ pub struct AdminState {
 pub(crate) struct Site {
     state: AdminState,
     pub(crate) map: &'static SiteMap,
-    pub(crate) throttle: Throttle,
-    pub(crate) attempts: Attempts,
+    pub(crate) sign_ins: SignIns,
     /// Remembers a claim, which is never undone, so that not every request asks for it.
     claimed: AtomicBool,
     pub(crate) streams: Arc<Semaphore>,
@@ -56,10 +54,8 @@ pub(crate) const STREAMS_MAX: usize = 64;
 
 impl Site {
     pub(crate) fn new(state: AdminState, map: &'static SiteMap) -> Self {
-        let (accounts, clock) = (state.people.accounts(), state.broker.clock());
         Self {
-            throttle: Throttle::new(accounts.clone(), clock.clone()),
-            attempts: Attempts::new(&state.broker.entropy().secret()),
+            sign_ins: SignIns::new(&state.broker.entropy().secret()),
             state,
             map,
             claimed: AtomicBool::new(false),

@@ -12,7 +12,8 @@ use crate::admin::page::*;
 use crate::admin::refusal::{all_of, of_fields};
 use crate::base::human;
 use crate::wire::duration;
-use crate::wire::resource::schema_of;
+use crate::wire::resource::places::{lookup, properties, prune, slot};
+use crate::wire::resource::{places, schema_of};
 
 /// How fields are written that are no plain texts, numbers or lists with commas.
 const WRITTEN: [(&str, Written); 5] = [
@@ -52,26 +53,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// The path and the schema of the property that a field is named after, the nearest to the top.
     pub(crate) fn find(&self, name: &str) -> Option<(String, &'static Value)> {
-        let (pattern, index) = match name.split_once('[') {
-            None => (name.to_owned(), String::new()),
-            Some((list, rest)) => {
-                let (index, rest) = rest.split_once(']')?;
-                let at: usize = index.parse().ok()?;
-                (at < ELEMENTS_MAX).then(|| (format!("{list}[]{rest}"), format!("[{at}]")))?
-            }
-        };
-        let end = format!(".{pattern}");
-        let mut next = VecDeque::from([(String::new(), self.schema)]);
-        while let Some((path, schema)) = next.pop_front() {
-            if path.ends_with(&end) && path.contains("[]") == end.contains("[]") {
-                return Some((path[1..].replace("[]", &index), schema));
-            }
-            let inner = properties(schema).filter(|(name, _)| *name != self.without);
-            next.extend(inner.map(|(name, schema)| (format!("{path}.{name}"), schema)));
-            let items = schema.get("items");
-            next.extend(items.map(|items| (format!("{path}[]"), items)));
-        }
-        None
+        places::find(self.schema, name, self.without, ELEMENTS_MAX)
     }
 
     pub(crate) fn of<T: JsonSchema + 'static>() -> Self {
@@ -267,70 +249,6 @@ fn in_words(text: &str, schema: &Value) -> String {
 
 fn is_duration(schema: &Value) -> bool {
     schema["format"] == "duration"
-}
-
-/// Takes out what objects of the kind do not have, and those that have no kind; false for one of these.
-fn prune(value: &mut Value, schema: &Value) -> bool {
-    for each in value.as_array_mut().into_iter().flatten() {
-        prune(each, &schema["items"]);
-    }
-    let Some(object) = value.as_object_mut() else {
-        return true;
-    };
-    let kinds = schema["oneOf"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_tag = |(_, schema): &(&str, &Value)| schema.get("const").is_some();
-    let tag = kinds.iter().take(1).flat_map(own_properties).find(is_tag);
-    let mut kind = None;
-    if let Some((tag, _)) = tag {
-        let Some(word) = object.get(tag) else {
-            return false;
-        };
-        let is_meant = |kind: &&Value| kind["properties"][tag]["const"] == *word;
-        kind = kinds.iter().find(is_meant);
-        if kind.is_none() {
-            return true; // the reader says which words there are
-        }
-    }
-    let was_empty = object.is_empty();
-    object.retain(|name, inner| {
-        let mut parts = [Some(schema), kind].into_iter().flatten();
-        let known = parts.find_map(|part| part["properties"].get(name));
-        known.is_some_and(|schema| prune(inner, schema))
-    });
-    was_empty || !object.is_empty()
-}
-
-fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    let kinds = schema["oneOf"].as_array().into_iter().flatten();
-    own_properties(schema).chain(kinds.flat_map(own_properties))
-}
-
-fn own_properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    let properties = schema["properties"].as_object().into_iter().flatten();
-    properties.map(|(name, schema)| (name.as_str(), schema))
-}
-
-pub(crate) fn lookup<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
-    let pointer = path.replace(['.', '['], "/").replace(']', "");
-    document.pointer(&format!("/{pointer}"))
-}
-
-pub(crate) fn slot<'a>(document: &'a mut Value, path: &str) -> &'a mut Value {
-    path.split('.').fold(document, |object, name| {
-        let Some((list, at)) = name.trim_end_matches(']').split_once('[') else {
-            return &mut object[name];
-        };
-        let list = &mut object[list];
-        let at: usize = at.parse().unwrap_or_default();
-        if !list.is_array() {
-            *list = json!([]);
-        }
-        let elements = list.as_array_mut().expect("it is one");
-        if elements.len() <= at {
-            elements.resize(at + 1, json!({}));
-        }
-        &mut elements[at]
-    })
 }
 
 /// A list of the document whose elements are groups of fields: `advancedFilters[2].key`.

@@ -24,7 +24,7 @@ pub(crate) async fn admit(
         },
     };
     let source = site.sign_in.source_in_words(identity.source);
-    if site.attempts.is_first_rejection(&identity.subject, now) {
+    if site.sign_ins.is_first_rejection(&identity.subject, now) {
         let people = &site.people;
         people.record_rejection(&by, name, reason.clone()).await?;
     }

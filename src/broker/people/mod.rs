@@ -6,6 +6,8 @@
 mod external;
 mod password;
 mod second_factor;
+pub mod sign_ins;
+mod throttle;
 mod tokens;
 
 use std::net::IpAddr;
@@ -19,6 +21,7 @@ pub use password::{
 
 use tokio::sync::watch;
 
+pub use throttle::TooOften;
 pub use tokens::{NewTokenRequest, TOKEN_DAYS_MAX, TokenHolder, Tokens};
 
 use crate::base::{Clock, Entropy, Timestamp, sha256_hex};

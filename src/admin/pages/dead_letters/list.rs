@@ -176,7 +176,7 @@ fn by_subscription(
         rows.push(GroupRow {
             name: known.map_or_else(|| print::visible(reason), response::of_reason),
             of: of.title(),
-            hint: known.map_or("", hint::before_resubmitting),
+            hint: known.map_or("", DeadLetterReason::advice),
             query: Some(meant.query()),
             code: meant.reason,
             count,
@@ -205,7 +205,7 @@ async fn grouped(
             GroupBy::Source => {}
             GroupBy::EventType => meant.event_type = group.key,
             GroupBy::Reason => {
-                hint = DeadLetterReason::from_name(&group.key).map_or("", hint::for_reason);
+                hint = DeadLetterReason::from_name(&group.key).map_or("", DeadLetterReason::title);
                 meant.reason = group.key;
             }
             GroupBy::Day => {

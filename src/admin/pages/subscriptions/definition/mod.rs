@@ -6,11 +6,12 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use super::*;
-use crate::admin::forms::document::{Rows, is_kept, lookup, slot, words};
+use crate::admin::forms::document::{Rows, is_kept, words};
 use crate::admin::forms::faults::{Faults, Problem};
 use crate::model::limits::{DELIVERY_ATTRIBUTES_MAX, FILTERS_MAX};
 use crate::model::probation::Health;
 use crate::wire::resource::Observed;
+use crate::wire::resource::places::{lookup, slot};
 
 #[cfg(test)]
 mod tests;
