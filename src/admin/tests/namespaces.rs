@@ -270,7 +270,7 @@ async fn pulled_subscriptions_have_a_form() {
 
     let edit = format!("{audit}/edit");
     let form = person.open(&edit).await;
-    form.expect(&["value=\"90\"", "value=\"PT4H\"", "Order.Paid", "IsNotNull"]);
+    form.expect(&["value=\"90\"", "value=\"4 h\"", "Order.Paid", "IsNotNull"]);
     let page = person
         .send(
             &edit,

@@ -174,7 +174,7 @@ async fn wrong_input_is_told_by_its_field() {
             SIGNATURE,
             vec![secret, id, at],
             "webhook-signature",
-            "is missing",
+            "Paste the value",
         ),
         (TOKEN, vec![("key", "key3")], "key", "key1 or key2"),
         (
