@@ -140,7 +140,8 @@ fn describe<'a>(
         return;
     }
     writeln!(text, "\n```text\n{usage}\n```").expect("a text");
-    let arguments = command.get_positionals().map(row);
+    let arguments = command.get_positionals();
+    let arguments = arguments.filter(|arg| !arg.is_hide_set()).map(row);
     table(
         text,
         "Argument",

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::http::Method;
+use everpost::broker::BrokerOptions;
 use serde_json::{Value, json};
 
 use crate::grid::{Grid, event};
@@ -110,4 +111,25 @@ async fn the_rate_granted_in_the_handshake_is_a_cap() {
     publish(&grid, 3).await;
     grid.run_for(SECOND * 10).await;
     assert_eq!(sent(&grid).await, ["+0s", "+1s", "+2s"]);
+}
+
+#[tokio::test]
+async fn without_requests_in_flight_everything_waits() {
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid.push("orders", "billing", "200").await;
+    let allow = |in_flight_max| {
+        let options = grid.broker.options();
+        let options = BrokerOptions {
+            in_flight_max,
+            ..BrokerOptions::clone(&options)
+        };
+        grid.broker.set_options(options).expect("settings");
+    };
+    allow(0);
+    publish(&grid, 2).await;
+    grid.run_for(SECOND * 3_600).await;
+    assert!(grid.heard("billing").is_empty());
+    allow(1);
+    grid.run_for(SECOND).await;
+    assert_eq!(sent(&grid).await, ["+3600s", "+3600s"]);
 }

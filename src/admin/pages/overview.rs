@@ -37,6 +37,7 @@ pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageRe
         // For how long the oldest delivery has been due that is sent and may be. What is paused waits for somebody to
         // let it go on, and what is pulled for its receivers.
         overdue: Option<Duration> = overdue.max(),
+        delivers_nothing: bool = call.broker.options().in_flight_max == 0,
         // All subscriptions, the worst first.
         all: Vec<Subscription> = all,
         total: QueueDepth = depths.total(),

@@ -86,7 +86,8 @@ impl Entities {
                     .map_err(|error| error.to_string())?
             }
             None => {
-                let topic = broker.topic(&name).map_err(|error| error.to_string())?;
+                let missing = |_| format!("there is no queue or topic {name}");
+                let topic = broker.topic(&name).map_err(missing)?;
                 match (topic.queue().cloned(), sub_queue) {
                     (Some(own), _) => (topic, own),
                     (None, SubQueue::Pending) => return Ok(Entity::Topic(topic)),

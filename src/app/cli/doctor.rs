@@ -57,8 +57,11 @@ async fn check_integrity(server: &Server) -> anyhow::Result<()> {
         if text(&status, "/state") != "running" {
             break status;
         }
-        let tables = format!(" of {} tables checked", text(&status, "/tables"));
-        progress.set(number(&status, "/tablesChecked"), &tables);
+        let tables = number(&status, "/tables"); // 0 before it knows
+        if tables > 0 {
+            let checked = format!(" of {tables} tables checked");
+            progress.set(number(&status, "/tablesChecked"), &checked);
+        }
         tokio::time::sleep(LOOK_PAUSE).await;
     };
     drop(progress);

@@ -23,6 +23,9 @@ pub(super) struct RestoreArgs {
     /// Directory of a backup, or s3://bucket/prefix/everpost-…
     #[arg(value_name = "BACKUP")]
     backup: String,
+    /// For patterns such as backups/everpost-*, which may stand for several
+    #[arg(hide = true)]
+    others: Vec<String>,
     /// Verify the backup and say what is in it; restore nothing
     #[arg(long)]
     dry_run: bool,
@@ -32,6 +35,7 @@ pub(super) struct RestoreArgs {
 
 impl RestoreArgs {
     pub(super) async fn run(self) -> anyhow::Result<()> {
+        self.reject_several()?;
         let config = self.installation.config()?;
         let new_dir = &config.data_dir;
         let (source, manifest) = Source::open(&self.backup, &config).await?;
@@ -63,6 +67,19 @@ impl RestoreArgs {
                 new_dir.display()
             ),
         })?)
+    }
+}
+
+impl RestoreArgs {
+    fn reject_several(&self) -> Result<(), Misuse> {
+        let newest = self.others.iter().chain([&self.backup]).max(); // names begin with the moment
+        match newest.filter(|_| !self.others.is_empty()) {
+            None => Ok(()),
+            Some(newest) => Err(Misuse(format!(
+                "BACKUP: {} are named, and one is restored; the newest is {newest}",
+                self.others.len() + 1
+            ))),
+        }
     }
 }
 
@@ -129,4 +146,33 @@ fn missing_key(manifest: &Manifest, new_dir: &Path) -> Option<String> {
             new_dir.join(MASTER_KEY_FILE).display()
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn one_backup_is_restored() {
+        let problem = |backups: &[&str]| {
+            let args = ["restore"]
+                .iter()
+                .chain(backups)
+                .chain(&["--data-dir", "new"]);
+            let args = Alone::try_parse_from(args).expect("arguments").restore;
+            args.reject_several().err().map(|misuse| misuse.0)
+        };
+        assert_eq!(problem(&["b/everpost-2"]), None);
+        let said = "BACKUP: 3 are named, and one is restored; the newest is b/everpost-3";
+        let several = ["b/everpost-1", "b/everpost-3", "b/everpost-2"];
+        assert_eq!(problem(&several).as_deref(), Some(said));
+    }
+
+    #[derive(clap::Parser)]
+    struct Alone {
+        #[command(flatten)]
+        restore: RestoreArgs,
+    }
 }

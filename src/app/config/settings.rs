@@ -157,8 +157,9 @@ settings! {
         number(1..=10_000),
         "Requests that may be in flight to one event subscription at once, 1 to 10000.";
     #[live]
-    value delivery_in_flight_max: usize = "delivery.in_flight_max", "Requests in total", Number, "1024", number(1..=10_000),
-        "Requests that may be in flight at once over all event subscriptions, 1 to 10000.";
+    value delivery_in_flight_max: usize = "delivery.in_flight_max", "Requests in total", Number, "1024", number(0..=10_000),
+        "Requests that may be in flight at once over all event subscriptions, 0 to 10000; with 0 nothing is delivered, and \
+         events wait.";
     #[live]
     value delivery_response_deadline: Duration = "delivery.response_deadline_s", "Response timeout", Number, "30", seconds(1..=600),
         "Seconds that a webhook has to answer, 1 to 600.";

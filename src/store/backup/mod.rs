@@ -34,6 +34,10 @@ use crate::store::{BackupError, DataDir, FILE, Pages, StoreError, Upkeep, write_
 /// gigabytes are copied.
 const LOG_BYTES_MAX: u64 = 4 * 1_024 * 1_024 * 1_024;
 
+/// The lowest priority that there is.
+#[cfg(target_os = "linux")]
+const NICE_MAX: i32 = 19;
+
 /// The place in the data directory of a backup that goes elsewhere.
 const STAGE: &str = "backup-upload";
 
@@ -64,6 +68,7 @@ impl Upkeep {
         let data_dir = self.data_dir()?;
         let db = self.db.clone();
         let run = move || {
+            give_way();
             let hold = db.hold_log();
             let made = make_with(hold, &data_dir, &order, &clock, &mut progress);
             drop(sender.send(made)); // nobody may wait for it any more
@@ -96,6 +101,14 @@ impl Upkeep {
         let kept = tokio::task::spawn_blocking(kept).await;
         kept.map_err(|_| StoreError::Closed)?
     }
+}
+
+/// Leaves the processors to other threads that want them, for as long as this one lives: checking and hashing a copy
+/// takes a core for a second per gigabyte.
+fn give_way() {
+    // On Linux alone a thread has a priority of its own.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(NICE_MAX);
 }
 
 /// A directory for a backup that goes elsewhere. When it is dropped, it is deleted with all that is in it.
