@@ -7,13 +7,11 @@ use tokio::sync::Semaphore;
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::outside::*;
-use crate::admin::security::hosts::OwnHosts;
-use crate::admin::security::setup_link::SetupLink;
-use crate::admin::security::sign_in_options::SignInOptions;
 use crate::admin::sitemap::SiteMap;
 use crate::broker::diagnostics::Diagnostics;
-use crate::broker::people::People;
 use crate::broker::people::sign_ins::SignIns;
+use crate::broker::people::{People, SetupLink, SignInOptions};
+use crate::model::own_host::OwnHosts;
 use crate::store::views::{DeliveryDetail, QueueDepth, Views};
 
 pub struct AdminState {

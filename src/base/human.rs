@@ -78,6 +78,14 @@ pub fn date_time_ms(at: Timestamp) -> String {
     at.to_string().trim_end_matches('Z').replace('T', " ")
 }
 
+/// A count with commas: `999`, `10,000`.
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
 /// `512 B`, `1.5 KiB`, `1 MiB`, `2 GiB`.
 pub fn bytes(bytes: u64) -> String {
     ByteSize(bytes)

@@ -14,5 +14,3 @@ pub(crate) mod provider;
 pub(crate) mod proxy_user;
 pub(crate) mod session;
 pub(crate) mod setup;
-pub(crate) mod setup_link;
-pub(crate) mod sign_in_options;

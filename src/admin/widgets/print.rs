@@ -5,18 +5,10 @@ use crate::base;
 use crate::model::entity_status::EntityStatus;
 use crate::wire::service_bus::message::EVENT_TYPE;
 
-pub(crate) use crate::base::human::{bytes, span};
+pub(crate) use crate::base::human::{bytes, count, span};
 
 /// Names in a sentence.
 const LISTED_MAX: usize = 10;
-
-/// A count with commas: `999`, `10,000`.
-pub(crate) fn count(count: u64) -> String {
-    let digits = count.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev();
-    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
-    groups.join(",")
-}
 
 /// `1 topic`, `2 topics`.
 pub(crate) fn plural(number: impl TryInto<u64>, one: &str, many: &str) -> String {

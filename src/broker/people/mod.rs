@@ -6,6 +6,8 @@
 mod external;
 mod password;
 mod second_factor;
+mod setup_link;
+mod sign_in_options;
 pub mod sign_ins;
 mod throttle;
 mod tokens;
@@ -21,6 +23,8 @@ pub use password::{
 
 use tokio::sync::watch;
 
+pub use setup_link::SetupLink;
+pub use sign_in_options::{ByTrustedProxy, ProxyHeaders, SignInOptions};
 pub use throttle::TooOften;
 pub use tokens::{NewTokenRequest, TOKEN_DAYS_MAX, TokenHolder, Tokens};
 
