@@ -30,7 +30,6 @@ mod standing;
 #[cfg(test)]
 mod tests;
 mod widgets;
-mod zone;
 
 use std::sync::Arc;
 

@@ -93,7 +93,7 @@ fn pages() -> Vec<Page> {
         page("/queues/{queue}/messages/{number}", get(queues::show_message)),
         operator("/queues/{queue}/messages/{number}/body", get(queues::download)),
         deletes::<Queue>("/queues/{queue}/delete", "Delete queue"),
-        page("/service-bus-topics", get(service_bus::list)).listed("Set up", "Service Bus topics", "topics"),
+        page("/service-bus-topics", get(service_bus::list)).listed("Set up", "Service Bus topics", "bus-topics"),
         admin_only("/new-service-bus-topic", sheet::<BusTopicForm, ()>()),
         page("/service-bus-topics/{topic}", get(service_bus::show)),
         admin_only("/service-bus-topics/{topic}/edit", sheet::<BusTopicForm, BusTopic>()),

@@ -46,7 +46,7 @@ pub(crate) use crate::admin::page::*;
 pub(crate) use crate::admin::pages::delivery::DeliveryCard;
 pub(crate) use crate::admin::pages::keys::{KEYS_STOP, Keyed, Keys, access_topic};
 pub(crate) use crate::admin::pages::queue_depths::{LATE, QueueDepths};
-pub(crate) use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic, bound};
+pub(crate) use crate::admin::pages::traffic::{RangeChoice, Traffic, bound};
 pub(crate) use crate::admin::refusal::{all_of, of_fields, refusals, said};
 pub(crate) use crate::admin::site::{existing, named_in, numbered};
 pub(crate) use crate::admin::standing::{DAY, Standing, State as Stand};

@@ -42,7 +42,7 @@ pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageRe
         all: Vec<Subscription> = all,
         total: QueueDepth = depths.total(),
         depths: QueueDepths = depths,
-        sum: Sum = Sum::of(&traffic.slots),
+        sum: TrafficSlot = TrafficSlot::sum(&traffic.slots),
         traffic: Traffic = traffic,
         range: &'static str = range.chosen().title,
         topics: TopicTable = TopicTable::read(&call, topics, first_event.clone()).await?,

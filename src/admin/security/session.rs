@@ -19,7 +19,7 @@ use crate::admin::site::Site;
 use crate::admin::sitemap::SiteMap;
 use crate::admin::standing::Standing;
 use crate::admin::widgets::Flash;
-use crate::admin::zone::Zone;
+use crate::base::zone::Zone;
 
 /// How long a session lives without requests, and at most (docs/security.md B3).
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);

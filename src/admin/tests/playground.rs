@@ -181,7 +181,7 @@ async fn wrong_input_is_told_by_its_field() {
             TOKEN,
             vec![("key", "key1"), ("endsAt", "soon")],
             "endsAt",
-            "no moment",
+            "Enter a date and a time",
         ),
         (
             TOKEN,

@@ -36,10 +36,15 @@ const EXCHANGES_MAX: usize = 16;
 /// What a sign-in has to be recognised by when it comes back.
 #[derive(Serialize, Deserialize)]
 pub struct SignIn {
+    /// What the provider sends back with the code.
     pub state: String,
+    /// What its token has to hold.
     pub nonce: String,
+    /// What only the browser that began it can show (PKCE).
     pub verifier: String,
+    /// The page to go to.
     pub next: String,
+    /// When it began.
     pub since_ms: i64,
     /// Whether the provider has to ask for the password although it knows the browser.
     pub again: bool,
@@ -66,6 +71,7 @@ impl SignIns {
         }
     }
 
+    /// The cookie for the browser that begins it.
     pub fn sign(&self, attempt: &SignIn) -> String {
         let text = serde_json::to_vec(attempt).expect("an attempt is JSON");
         let tag = hmac::sign(&self.key, &text);
@@ -121,6 +127,7 @@ impl SignIns {
 }
 
 impl SignIn {
+    /// What the provider is told of it.
     pub fn secrets<'a>(&'a self, pkce: &'a str) -> SignInSecrets<'a> {
         SignInSecrets {
             state: &self.state,

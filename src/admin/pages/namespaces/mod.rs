@@ -16,10 +16,7 @@ type Row = (Arc<NamespaceEntry>, usize, usize, QueueDepth);
 fn day(registry: &Registry, of: &NamespaceEntry, days: &HashMap<TopicId, TopicDay>) -> TopicDay {
     let topics = registry.topics_of(&of.namespace.name);
     let days = topics.filter_map(|topic| days.get(&topic.topic.id));
-    days.fold(TopicDay::default(), |sum, day| TopicDay {
-        published: std::array::from_fn(|hour| sum.published[hour] + day.published[hour]),
-        last_event_at: sum.last_event_at.max(day.last_event_at),
-    })
+    days.fold(TopicDay::default(), TopicDay::plus)
 }
 
 fn row(registry: &Registry, entry: &Arc<NamespaceEntry>, depths: &QueueDepths) -> Row {

@@ -16,11 +16,7 @@ pub(crate) struct QueuedMessage {
 
 impl QueuedMessage {
     pub(crate) fn of(call: &Call<Queue>, peeked: Peeked) -> Self {
-        let Queue {
-            topic,
-            subscription,
-            ..
-        } = &call.of;
+        let (topic, subscription) = (&call.of.topic, &call.of.subscription);
         let event = &peeked.event.event;
         let sent = of_event(event).unwrap_or_else(|| {
             // It was published as an event.
@@ -75,27 +71,18 @@ impl QueuedMessage {
 
     /// What its sender has told the broker, besides the message id.
     fn broker_properties(&self) -> Vec<(&'static str, String)> {
-        let Properties {
-            subject,
-            content_type,
-            correlation_id,
-            group_id,
-            to,
-            reply_to,
-            reply_to_group_id,
-            ..
-        } = &self.properties;
+        let it = &self.properties;
         let all = [
-            ("Subject", subject.clone()),
-            ("Content type", content_type.clone()),
+            ("Subject", it.subject.clone()),
+            ("Content type", it.content_type.clone()),
             (
                 "Correlation ID",
-                correlation_id.as_ref().map(AmqpValue::plain),
+                it.correlation_id.as_ref().map(AmqpValue::plain),
             ),
-            ("Session ID", group_id.clone()),
-            ("To", to.clone()),
-            ("Reply to", reply_to.clone()),
-            ("Reply session", reply_to_group_id.clone()),
+            ("Session ID", it.group_id.clone()),
+            ("To", it.to.clone()),
+            ("Reply to", it.reply_to.clone()),
+            ("Reply session", it.reply_to_group_id.clone()),
         ];
         let given = all
             .into_iter()

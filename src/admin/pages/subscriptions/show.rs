@@ -40,7 +40,7 @@ async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: b
     let of_it = TrafficOf::Subscription(id);
     let traffic = |step_ms, slots| views.traffic(TrafficQuery::until(now, of_it, step_ms, slots));
     let (day, hour) = (traffic(3_600_000, 24).await?, traffic(60_000, 60).await?);
-    let (day, hour) = (Sum::of(&day), Sum::of(&hour));
+    let (day, hour) = (TrafficSlot::sum(&day), TrafficSlot::sum(&hour));
     let mut attempts = views.recent_attempts(id, STRIP).await?;
     let strip = Strip::wide(&attempts, STRIP);
     let only_failed = shown.attempts == "failed";
@@ -78,8 +78,8 @@ async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: b
         of: Subscription = of.clone(),
         depth: QueueDepth = call.depth(id).await?,
         // What became of its deliveries in the last day and hour.
-        day: Sum = day,
-        hour: Sum = hour,
+        day: TrafficSlot = day,
+        hour: TrafficSlot = hour,
         strip: Strip = strip,
         attempts: Vec<RecentAttempt> = attempts,
         only_failed: bool = only_failed,

@@ -62,7 +62,7 @@ async fn draw_topic(
         day: TopicDay = days.get(&id).copied().unwrap_or_default(),
         // Of its subscriptions.
         needing_attention: usize = own.filter(|(_, state)| state.needs_attention()).count(),
-        sum: Sum = Sum::of(&views.traffic(hours).await?),
+        sum: TrafficSlot = TrafficSlot::sum(&views.traffic(hours).await?),
         depth: QueueDepth = QueueDepths::of(call, [topic]).await?.total(),
         traffic: Traffic = traffic,
         subscriptions: SubscriptionTable = SubscriptionTable::of_topic(call).await?,
