@@ -3,19 +3,29 @@
 import proton
 import pytest
 from proton.handlers import MessagingHandler, TransactionHandler
-from proton.reactor import Container
+from proton.reactor import Container, SenderOption
 
 from appliance import PATIENCE_S
 from queues import RULE, bodies, receiver, send
 
 
+class Via(SenderOption):
+    """What is sent goes to another entity in the end."""
+
+    def __init__(self, destination):
+        self.destination = destination
+
+    def apply(self, sender):
+        sender.properties = {proton.symbol("com.microsoft:transfer-destination-address"): self.destination}
+
+
 class Moved(MessagingHandler, TransactionHandler):
     """Receives a message of one queue and sends others in one transaction."""
 
-    def __init__(self, appliance, of, to, answers=("moved",), end="commit", before_end=lambda: None):
+    def __init__(self, appliance, of, to, answers=("moved",), end="commit", before_end=lambda: None, via=None):
         super().__init__(prefetch=0, auto_accept=False)
         self.appliance, self.of, self.to, self.answers = appliance, of, to, answers
-        self.end, self.before_end = end, before_end
+        self.end, self.before_end, self.via = end, before_end, via
         self.outcome = None
         self.enlisted = 0
 
@@ -35,7 +45,8 @@ class Moved(MessagingHandler, TransactionHandler):
             reconnect=False,
         )
         self.container = event.container
-        self.sender = event.container.create_sender(self.connection, self.to)
+        options = Via(self.to) if self.via else None
+        self.sender = event.container.create_sender(self.connection, self.via or self.to, options=options)
         self.receiver = event.container.create_receiver(self.connection, self.of)
         event.container.declare_transaction(self.connection, handler=self)
 
@@ -58,6 +69,9 @@ class Moved(MessagingHandler, TransactionHandler):
 
     def on_transaction_commit_failed(self, event):
         self.ended("failed")
+
+    def on_link_error(self, event):
+        self.ended(event.link.remote_condition.description)
 
     def on_transport_error(self, event):
         self.ended(str(event.transport.condition))
@@ -87,6 +101,13 @@ def test_a_transaction_receives_and_sends(appliance, client, queues):
     assert (count(appliance, of), count(appliance, to)) == (0, 2)
     with receiver(client, to) as receiving:
         assert bodies(receiving.receive_messages(max_message_count=2)) == ["a", "b"]
+
+
+def test_a_transaction_sends_by_way_of_another_entity(appliance, queues):
+    of, to = queues
+    assert Moved(appliance, of, to, via=of).run() == "committed"
+    assert (count(appliance, of), count(appliance, to)) == (0, 1)
+    assert "could not be found" in Moved(appliance, of, "nowhere", via=of).run()
 
 
 def test_nothing_is_done_before_the_end_or_after_an_abort(appliance, queues):

@@ -359,20 +359,23 @@ impl Shell<'_> {
             }
         };
         let address = match (attach.role, &attach.target) {
-            (Role::Sender, Some(Target::Coordinator)) => Some(Address::Coordinator),
-            _ => Address::parse(named.unwrap_or_default()),
+            (Role::Sender, Some(Target::Coordinator)) => Address::Coordinator,
+            _ => find(named.unwrap_or_default())?,
         };
-        let address = address.ok_or_else(|| {
-            let named = named.unwrap_or_default();
-            let problem = format!("The messaging entity {named:?} could not be found.");
-            AmqpError::new(NOT_FOUND, problem)
-        })?;
         let right = match (&address, attach.role) {
             (Address::Messages(_), Role::Sender) => Some(Right::Send),
             (Address::Messages(_), Role::Receiver) => Some(Right::Listen),
             (Address::Tokens | Address::Coordinator | Address::Management(_), _) => None,
         };
         self.check(&address, right)?;
+        let address = match (right, attach.transfer_destination()) {
+            (Some(Right::Send), Some(destination)) => {
+                let destination = find(destination)?;
+                self.check(&destination, right)?;
+                destination
+            }
+            _ => address,
+        };
         let end = match (&address, attach.role) {
             (Address::Tokens, Role::Sender) => {
                 self.check_token_links()?;
@@ -707,6 +710,14 @@ impl End {
             let _ = inbox.send(work);
         }
     }
+}
+
+/// The node that a client names.
+fn find(named: &str) -> Result<Address, AmqpError> {
+    Address::parse(named).ok_or_else(|| {
+        let problem = format!("The messaging entity {named:?} could not be found.");
+        AmqpError::new(NOT_FOUND, problem)
+    })
 }
 
 fn receiver_request(entity: &EntityAddress, attach: &Attach) -> ReceiverRequest {

@@ -8,7 +8,7 @@ use crate::wire::amqp::encode::encode;
 use crate::wire::amqp::fields::Fields;
 use crate::wire::amqp::state::DeliveryState;
 use crate::wire::amqp::terminus::{Source, Target};
-use crate::wire::amqp::value::{FromValue, Map, Value};
+use crate::wire::amqp::value::{FromValue, Map, Value, get};
 
 const OPEN: u64 = 0x10;
 const BEGIN: u64 = 0x11;
@@ -75,6 +75,17 @@ pub struct Attach {
     pub initial_delivery_count: Option<u32>,
     pub max_message_size: Option<u64>,
     pub properties: Map,
+}
+
+impl Attach {
+    /// Where messages go in the end that are sent by way of another entity.
+    pub fn transfer_destination(&self) -> Option<&str> {
+        get(
+            &self.properties,
+            "com.microsoft:transfer-destination-address",
+        )
+        .and_then(Value::as_text)
+    }
 }
 
 /// Whether deliveries are settled as they are sent.
