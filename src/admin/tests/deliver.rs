@@ -524,7 +524,7 @@ async fn the_page_of_an_event_says_why_a_subscription_did_not_get_it() {
         "Not matched</span>",
         "The filter requires that subject begins with",
         "/invoices/&#60;b&#62;",
-        "The event subscription was created after the event",
+        " after the event.",
     ]);
 }
 

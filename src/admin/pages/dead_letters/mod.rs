@@ -139,7 +139,9 @@ pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Questi
     let mode = of.map(|(_, each)| each.definition.destination.delivery_mode());
     let again = match mode {
         Some(DeliveryMode::Queue) => format!("{event} can be received from {to} again, as new."),
-        _ => format!("Event {event} is delivered to {to} at once, as a new delivery."),
+        Some(DeliveryMode::Push) | None => {
+            format!("Event {event} is delivered to {to} at once, as a new delivery.")
+        }
     };
     Ok(Question::new(format!("Resubmit dead letter {}?", row.id))
         .would(again)
