@@ -5,6 +5,7 @@ use futures_util::future::BoxFuture;
 
 use crate::admin::page::*;
 use crate::admin::security::csrf;
+use crate::admin::site::existing;
 
 /// The field that names the page to come back to.
 const BACK: &str = "back";
@@ -170,6 +171,42 @@ struct Confirm {
     button: String,
     back: String,
     action: String,
+}
+
+/// What can be deleted, after a question.
+pub(crate) trait Deletable: Subject {
+    const NOUN: &'static str;
+
+    fn noun(&self) -> &'static str {
+        Self::NOUN
+    }
+
+    /// The question with what else is lost.
+    fn losing(
+        call: &Call<Self>,
+        question: Question,
+    ) -> impl Future<Output = PageResult<Question>> + Send;
+
+    /// Whether there was one.
+    fn delete(call: &Call<Self>) -> impl Future<Output = PageResult<bool>> + Send;
+}
+
+pub(crate) async fn ask_to_delete<S: Deletable>(call: Call<S>) -> PageResult<Question> {
+    let title = format!("Delete {} {}?", call.of.noun(), call.of.name());
+    S::losing(&call, Question::new(title).dangerously()).await
+}
+
+/// Deletes it, and leads to what it was a part of.
+pub(crate) async fn delete<S: Deletable>(call: Call<S>) -> PageResult<Flash> {
+    let found = S::delete(&call).await?.then_some(());
+    let (noun, name) = (call.of.noun(), call.of.name());
+    existing(found, noun, &name)?;
+    let above = call
+        .visitor
+        .map
+        .above(&call.of.address(), call.visitor.role);
+    let said = sentence(&format!("{noun} {name} has been deleted"));
+    Ok(Flash::done(said).leading_to(above.unwrap_or_else(|| call.of.page())))
 }
 
 /// What is done for a call, or asked before. Boxed, so that what serves it is compiled once for each kind of subject.

@@ -8,6 +8,7 @@ use crate::admin::outside::*;
 use crate::admin::refusal::Refusal;
 use crate::admin::widgets::print::sentence;
 use crate::broker::diagnostics::SettingError;
+use crate::broker::people::TooOften;
 use crate::broker::{
     AlertError, BackupRejected, InspectorError, PublishError, ReplayError, ResubmitError, SendError,
 };
@@ -126,6 +127,12 @@ impl From<StoreError> for PageError {
             return Self::Damaged(sentence(&error.to_string()));
         }
         Self::Unavailable(error.to_string())
+    }
+}
+
+impl From<TooOften> for PageError {
+    fn from(TooOften(wait): TooOften) -> Self {
+        Self::TooOften(wait)
     }
 }
 

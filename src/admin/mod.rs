@@ -30,7 +30,6 @@ mod standing;
 #[cfg(test)]
 mod tests;
 mod widgets;
-mod zone;
 
 use std::sync::Arc;
 
@@ -41,9 +40,6 @@ use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use crate::admin::security::{csrf, gate, headers, hosts, session};
 use crate::admin::site::Site;
 
-pub use crate::admin::security::hosts::{OwnHost, OwnHosts};
-pub use crate::admin::security::setup_link::SetupLink;
-pub use crate::admin::security::sign_in_options::{ByTrustedProxy, ProxyHeaders, SignInOptions};
 pub use crate::admin::site::AdminState;
 
 /// Bytes of a form besides the events that it may publish.

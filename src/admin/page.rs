@@ -1,6 +1,6 @@
 //! What the floor is made with: handlers take a [`Call`] and draw a template with a [`Frame`].
 
-pub(crate) use crate::admin::action::{Call, Names, Question, Subject, name_of};
+pub(crate) use crate::admin::action::{Call, Deletable, Names, Question, Subject, name_of};
 pub(crate) use crate::admin::bare::{Bare, Message, draw, draw_with};
 pub(crate) use crate::admin::error::{PageError, PageResult};
 pub(crate) use crate::admin::forms::filled::Filled;

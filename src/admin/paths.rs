@@ -5,28 +5,26 @@ use percent_encoding::percent_decode_str;
 use crate::admin::outside::*;
 use crate::model::name::segment;
 
-pub(crate) fn namespace_page(namespace: &str) -> String {
-    format!("/admin/namespaces/{namespace}")
+macro_rules! pages {
+    ($($name:ident($($part:ident),+) = $path:literal;)+) => { $(
+        /// The address with these names and numbers in it.
+        pub(crate) fn $name($($part: impl Display),+) -> String {
+            $(let $part = segment(&$part.to_string());)+
+            format!($path)
+        }
+    )+ };
 }
 
-pub(crate) fn topic_page(topic: &str) -> String {
-    format!("/admin/topics/{}", segment(topic))
-}
-
-pub(crate) fn subscription_page(topic: &str, name: &str) -> String {
-    format!("{}/subscriptions/{name}", topic_page(topic))
-}
-
-pub(crate) fn queue_page(name: &str) -> String {
-    format!("/admin/queues/{}", segment(name))
-}
-
-pub(crate) fn service_bus_topic_page(topic: &str) -> String {
-    format!("/admin/service-bus-topics/{}", segment(topic))
-}
-
-pub(crate) fn service_bus_subscription_page(topic: &str, name: &str) -> String {
-    format!("{}/subscriptions/{name}", service_bus_topic_page(topic))
+pages! {
+    namespace_page(name) = "/admin/namespaces/{name}";
+    topic_page(topic) = "/admin/topics/{topic}";
+    subscription_page(topic, name) = "/admin/topics/{topic}/subscriptions/{name}";
+    queue_page(name) = "/admin/queues/{name}";
+    service_bus_topic_page(topic) = "/admin/service-bus-topics/{topic}";
+    service_bus_subscription_page(topic, name) = "/admin/service-bus-topics/{topic}/subscriptions/{name}";
+    event_page(key) = "/admin/events/{key}";
+    dead_letter_page(id) = "/admin/dead-letters/{id}";
+    replay_page(id) = "/admin/replays/{id}";
 }
 
 /// That of a message below the page of what it lies in.
@@ -40,18 +38,6 @@ pub(crate) fn inspector_page(name: &InspectorName) -> String {
 
 pub(crate) fn inspected_page(name: &InspectorName, number: u64) -> String {
     format!("{}/requests/{number}", inspector_page(name))
-}
-
-pub(crate) fn event_page(key: impl Display) -> String {
-    format!("/admin/events/{key}")
-}
-
-pub(crate) fn dead_letter_page(id: impl Display) -> String {
-    format!("/admin/dead-letters/{id}")
-}
-
-pub(crate) fn replay_page(id: impl Display) -> String {
-    format!("/admin/replays/{id}")
 }
 
 /// What the page at `path` is about, or its form. The pages of users have numbers for names: what counts is their `title`.

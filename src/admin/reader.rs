@@ -5,7 +5,7 @@
 use crate::admin::outside::*;
 use crate::admin::security::client::cookie;
 use crate::admin::sitemap::SiteMap;
-use crate::admin::zone::Zone;
+use crate::base::zone::Zone;
 
 /// Holds the zone of the browser, which its script writes down.
 const ZONE_COOKIE: &str = "everpost_zone";

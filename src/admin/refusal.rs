@@ -21,14 +21,11 @@ impl Refusal {
         Self::of("", problem)
     }
 
-    /// How well the field of the property at `path` fits: most of all the one at fault, then the closest that the
-    /// fault lies in, then one that is a part of what is at fault.
-    pub(crate) fn closeness(&self, path: &str) -> usize {
-        match self.target.as_str() {
-            "" => 0,
-            target if lies_in(target, path) => 1 + path.len(),
-            target => usize::from(lies_in(path, target)),
-        }
+    /// Whether it is told at the field of the property at `path`: the one at fault, one that the fault lies in, or one
+    /// that is a part of what is at fault.
+    pub(crate) fn fits(&self, path: &str) -> bool {
+        let target = self.target.as_str();
+        !target.is_empty() && (lies_in(target, path) || lies_in(path, target))
     }
 }
 
@@ -57,7 +54,7 @@ pub(crate) fn refusals(invalid: &InvalidResource) -> Vec<Refusal> {
 }
 
 /// Who sees the field need not be told that it is missing.
-fn said(problem: &str) -> String {
+pub(crate) fn said(problem: &str) -> String {
     match problem.strip_prefix("it is missing; it must be ") {
         Some(wanted) => format!("Enter {wanted}."),
         None => sentence(problem),

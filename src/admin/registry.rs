@@ -7,10 +7,11 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 
-use crate::admin::action::{Step, ask, carry_out};
+use crate::admin::action::{self, Step, ask, carry_out};
 use crate::admin::error;
 use crate::admin::forms::sheet::{send, sheet};
 use crate::admin::pages::alerts::{AlertChannelForm, AlertRuleForm};
+use crate::admin::pages::dead_letters::DeadLetter;
 use crate::admin::pages::inspectors::InspectorForm;
 use crate::admin::pages::namespaces::NamespaceForm;
 use crate::admin::pages::playground::Tool;
@@ -23,6 +24,7 @@ use crate::admin::security::open_form::OPEN_FORM_BYTES_MAX;
 use crate::admin::security::{gate, login, password_again, password_link, provider, setup};
 use crate::admin::sitemap::Counted::{AlertsFiring, DeadLetters, NeedingAttention, Rejected};
 use crate::admin::sitemap::{Access, Button, Counted, Listing, PageInfo, SiteMap};
+use crate::store::accounts::ApiToken;
 use crate::store::accounts::Role::{Admin, Operator, Viewer};
 
 struct Page {
@@ -45,7 +47,7 @@ fn pages() -> Vec<Page> {
         admin_only("/topics/{topic}/keys/{key}/regenerate", post(keys::regenerate::<Arc<TopicEntry>>))
             .named("Regenerate key").asking(keys::ask_to_regenerate::<Arc<TopicEntry>>).guarded(),
         admin_only("/topics/{topic}/keys/token", sheet::<TokenForm, Arc<TopicEntry>>()).guarded(),
-        action("/topics/{topic}/delete", Admin, "Delete topic", topics::delete).asking(topics::ask_to_delete),
+        deletes::<Arc<TopicEntry>>("/topics/{topic}/delete", "Delete topic"),
         admin_only("/topics/{topic}/retention", sheet::<TopicForm, Arc<TopicEntry>>()),
         operator("/topics/{topic}/publish", get(topics::compose).post(send::<Events, Arc<TopicEntry>>)),
         page("/namespaces", get(namespaces::list)).listed("Set up", "Namespaces", "namespaces"),
@@ -56,7 +58,7 @@ fn pages() -> Vec<Page> {
         admin_only("/namespaces/{namespace}/keys/{key}/regenerate", post(keys::regenerate::<Arc<NamespaceEntry>>))
             .named("Regenerate key").asking(keys::ask_to_regenerate::<Arc<NamespaceEntry>>).guarded(),
         admin_only("/namespaces/{namespace}/new-topic", sheet::<TopicForm, Arc<NamespaceEntry>>()),
-        action("/namespaces/{namespace}/delete", Admin, "Delete namespace", namespaces::delete).asking(namespaces::ask_to_delete),
+        deletes::<Arc<NamespaceEntry>>("/namespaces/{namespace}/delete", "Delete namespace"),
         page("/subscriptions", get(subscriptions::list)).listed("Set up", "Subscriptions", "subscriptions").counting(NeedingAttention),
         operator("/subscriptions/pause", subscriptions::PAUSE_SELECTED.handler(subscriptions::pause)),
         operator("/subscriptions/resume", subscriptions::RESUME_SELECTED.handler(subscriptions::resume)),
@@ -78,8 +80,7 @@ fn pages() -> Vec<Page> {
         action("/topics/{topic}/subscriptions/{name}/pause", Operator, "Pause", subscriptions::pause),
         action("/topics/{topic}/subscriptions/{name}/resume", Operator, "Resume", subscriptions::resume),
         action("/topics/{topic}/subscriptions/{name}/retry-now", Operator, "Retry now", subscriptions::retry_now),
-        action("/topics/{topic}/subscriptions/{name}/delete", Admin, "Delete subscription", subscriptions::delete)
-            .asking(subscriptions::ask_to_delete),
+        deletes::<Subscription>("/topics/{topic}/subscriptions/{name}/delete", "Delete subscription"),
         page("/queues", get(queues::list)).listed("Set up", "Queues", "queues"),
         page("/export-queues", get(queues::export)),
         admin_only("/new-queue", sheet::<QueueForm, ()>()),
@@ -88,31 +89,29 @@ fn pages() -> Vec<Page> {
         page("/queues/{queue}/keys", get(queues::show).post(keys::reveal::<Queue>)).guarded(),
         admin_only("/queues/{queue}/keys/{key}/regenerate", post(keys::regenerate::<Queue>))
             .named("Regenerate").asking(keys::ask_to_regenerate::<Queue>).guarded(),
-        operator("/queues/{queue}/send", sheet::<MessageForm, Queue>()),
+        operator("/queues/{queue}/send", get(queues::compose::<Queue>).post(send::<MessageForm, Queue>)),
         page("/queues/{queue}/messages/{number}", get(queues::show_message)),
         operator("/queues/{queue}/messages/{number}/body", get(queues::download)),
-        action("/queues/{queue}/delete", Admin, "Delete queue", queues::delete).asking(queues::ask_to_delete),
-        page("/service-bus-topics", get(service_bus::list)).listed("Set up", "Service Bus topics", "topics"),
+        deletes::<Queue>("/queues/{queue}/delete", "Delete queue"),
+        page("/service-bus-topics", get(service_bus::list)).listed("Set up", "Service Bus topics", "bus-topics"),
         admin_only("/new-service-bus-topic", sheet::<BusTopicForm, ()>()),
         page("/service-bus-topics/{topic}", get(service_bus::show)),
         admin_only("/service-bus-topics/{topic}/edit", sheet::<BusTopicForm, BusTopic>()),
         page("/service-bus-topics/{topic}/keys", get(service_bus::show).post(keys::reveal::<BusTopic>)).guarded(),
         admin_only("/service-bus-topics/{topic}/keys/{key}/regenerate", post(keys::regenerate::<BusTopic>))
             .named("Regenerate").asking(keys::ask_to_regenerate::<BusTopic>).guarded(),
-        operator("/service-bus-topics/{topic}/send", sheet::<MessageForm, BusTopic>()),
-        action("/service-bus-topics/{topic}/delete", Admin, "Delete topic", service_bus::delete).asking(service_bus::ask_to_delete),
+        operator("/service-bus-topics/{topic}/send", get(queues::compose::<BusTopic>).post(send::<MessageForm, BusTopic>)),
+        deletes::<BusTopic>("/service-bus-topics/{topic}/delete", "Delete topic"),
         admin_only("/service-bus-topics/{topic}/new-subscription", sheet::<QueueForm, BusTopic>()),
         page("/service-bus-topics/{topic}/subscriptions/{name}", get(queues::show)),
         admin_only("/service-bus-topics/{topic}/subscriptions/{name}/edit", sheet::<QueueForm, Queue>()),
         page("/service-bus-topics/{topic}/subscriptions/{name}/messages/{number}", get(queues::show_message)),
         operator("/service-bus-topics/{topic}/subscriptions/{name}/messages/{number}/body", get(queues::download)),
-        action("/service-bus-topics/{topic}/subscriptions/{name}/delete", Admin, "Delete subscription", queues::delete)
-            .asking(queues::ask_to_delete),
+        deletes::<Queue>("/service-bus-topics/{topic}/subscriptions/{name}/delete", "Delete subscription"),
         operator("/service-bus-topics/{topic}/subscriptions/{name}/try-rule", get(service_bus::try_rule)),
         admin_only("/service-bus-topics/{topic}/subscriptions/{name}/new-rule", sheet::<RuleForm, Queue>()),
         admin_only("/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/edit", sheet::<RuleForm, BusRule>()),
-        action("/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/delete", Admin, "Delete rule",
-            service_bus::delete_rule).asking(service_bus::ask_to_delete_rule),
+        deletes::<BusRule>("/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/delete", "Delete rule"),
         page("/inspectors", get(inspectors::list)).listed("Set up", "Inspectors", "inspectors"),
         page("/events", get(events::list)).listed("Watch", "Events", "events"),
         operator("/events/export", get(events::export)),
@@ -128,6 +127,7 @@ fn pages() -> Vec<Page> {
         admin_only("/dead-letters/purge", get(dead_letters::ask_to_purge).post(dead_letters::purge)),
         page("/dead-letters/{id}", get(dead_letters::show)),
         operator("/dead-letters/{id}/edit", get(dead_letters::edit).post(dead_letters::resubmit_edited)),
+        deletes::<DeadLetter>("/dead-letters/{id}/delete", "Delete dead letter"),
         action("/dead-letters/{id}/resubmit", Operator, "Resubmit dead letter", dead_letters::resubmit)
             .asking(dead_letters::ask_to_resubmit),
         page("/replays", get(replays::list)).listed("Watch", "Replay jobs", "replay"),
@@ -141,18 +141,17 @@ fn pages() -> Vec<Page> {
         admin_only("/alert-rules/{rule}/edit", sheet::<AlertRuleForm, StoredAlertRule>()),
         action("/alert-rules/{rule}/enable", Admin, "Enable", |call| alerts::enable(call, true)),
         action("/alert-rules/{rule}/disable", Admin, "Disable", |call| alerts::enable(call, false)),
-        action("/alert-rules/{rule}/delete", Admin, "Delete", alerts::delete_rule).asking(alerts::ask_to_delete_rule),
+        deletes::<StoredAlertRule>("/alert-rules/{rule}/delete", "Delete"),
         admin_only("/new-alert-channel", sheet::<AlertChannelForm, ()>()),
         admin_only("/alert-channels/{channel}/edit", sheet::<AlertChannelForm, StoredAlertChannel>()),
         action("/alert-channels/{channel}/test", Admin, "Test", alerts::test_channel),
-        action("/alert-channels/{channel}/delete", Admin, "Delete", alerts::delete_channel)
-            .asking(alerts::ask_to_delete_channel),
+        deletes::<StoredAlertChannel>("/alert-channels/{channel}/delete", "Delete"),
         admin_only("/new-inspector", sheet::<InspectorForm, ()>()),
         operator("/inspectors/{name}", get(inspectors::show)),
         admin_only("/inspectors/{name}/edit", sheet::<InspectorForm, Inspector>()),
         action("/inspectors/{name}/subscribe", Admin, "Subscribe", inspectors::subscribe),
         action("/inspectors/{name}/clear", Operator, "Clear requests", inspectors::clear).asking(inspectors::ask_to_clear),
-        action("/inspectors/{name}/delete", Admin, "Delete inspector", inspectors::delete).asking(inspectors::ask_to_delete),
+        deletes::<Inspector>("/inspectors/{name}/delete", "Delete inspector"),
         operator("/inspectors/{name}/requests/{number}", get(inspectors::show_request)),
         action("/deliveries/{id}/retry-now", Operator, "Retry now", delivery::retry_now),
         page("/playground", get(playground::show)).listed("Try", "Playground", "playground"),
@@ -177,10 +176,10 @@ fn pages() -> Vec<Page> {
         action("/users/{user}/remove-second-factor", Admin, "Remove second factor", users::remove_second_factor)
             .opening(get(users::show)).guarded(),
         action("/users/{user}/end-sessions", Admin, "End all sessions", users::end_sessions),
-        action("/users/{user}/delete", Admin, "Delete user", users::delete).asking(users::ask_to_delete).guarded(),
+        deletes::<User>("/users/{user}/delete", "Delete user").guarded(),
         admin_only("/tokens", get(tokens::list)).listed("People", "API tokens", "tokens"),
         admin_only("/new-token", sheet::<tokens::TokenForm, ()>()).guarded(),
-        action("/tokens/{token}/delete", Admin, "Delete token", tokens::delete).asking(tokens::ask_to_delete).guarded(),
+        deletes::<ApiToken>("/tokens/{token}/delete", "Delete token").guarded(),
         admin_only("/activity", get(activity::list)).listed("People", "Activity", "activity"),
         admin_only("/activity/export", get(activity::export)),
         admin_only("/sessions", get(sessions::list)),
@@ -278,6 +277,10 @@ fn action<S: Subject, R: Future<Output = PageResult<Flash>> + Send + 'static>(
     let run: Step<S, Flash> = Arc::new(move |call| Box::pin(run(call)));
     let handler = post(move |call: Call<S>| carry_out(call, run));
     for_roles(path, role, role, handler).named(label)
+}
+
+fn deletes<S: Deletable>(path: &'static str, label: &'static str) -> Page {
+    action(path, Role::Admin, label, action::delete::<S>).asking(action::ask_to_delete::<S>)
 }
 
 fn for_roles(path: &'static str, reads: Role, changes: Role, handler: Handler) -> Page {

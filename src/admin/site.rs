@@ -7,15 +7,12 @@ use tokio::sync::Semaphore;
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::outside::*;
-use crate::admin::security::attempts::Attempts;
-use crate::admin::security::hosts::OwnHosts;
-use crate::admin::security::setup_link::SetupLink;
-use crate::admin::security::sign_in_options::SignInOptions;
-use crate::admin::security::throttle::Throttle;
 use crate::admin::sitemap::SiteMap;
 use crate::broker::diagnostics::Diagnostics;
-use crate::broker::people::People;
-use crate::store::views::{DeliveryDetail, Views};
+use crate::broker::people::sign_ins::SignIns;
+use crate::broker::people::{People, SetupLink, SignInOptions};
+use crate::model::own_host::OwnHosts;
+use crate::store::views::{DeliveryDetail, QueueDepth, Views};
 
 pub struct AdminState {
     pub broker: Broker,
@@ -36,8 +33,7 @@ pub struct AdminState {
 pub(crate) struct Site {
     state: AdminState,
     pub(crate) map: &'static SiteMap,
-    pub(crate) throttle: Throttle,
-    pub(crate) attempts: Attempts,
+    pub(crate) sign_ins: SignIns,
     /// Remembers a claim, which is never undone, so that not every request asks for it.
     claimed: AtomicBool,
     pub(crate) streams: Arc<Semaphore>,
@@ -56,10 +52,8 @@ pub(crate) const STREAMS_MAX: usize = 64;
 
 impl Site {
     pub(crate) fn new(state: AdminState, map: &'static SiteMap) -> Self {
-        let (accounts, clock) = (state.people.accounts(), state.broker.clock());
         Self {
-            throttle: Throttle::new(accounts.clone(), clock.clone()),
-            attempts: Attempts::new(&state.broker.entropy().secret()),
+            sign_ins: SignIns::new(&state.broker.entropy().secret()),
             state,
             map,
             claimed: AtomicBool::new(false),
@@ -86,8 +80,9 @@ impl Site {
     }
 
     pub(crate) fn topic(&self, name: &str) -> PageResult<Arc<TopicEntry>> {
-        let parsed = TopicName::parse(name).map_err(|_| missing("topic", name))?;
-        Ok(self.broker.topic(&parsed)?)
+        Ok(self
+            .broker
+            .topic(&named_in("topic", name, TopicName::parse)?)?)
     }
 
     /// The topic that a URL names, if somebody has made it: what can be published to and deleted.
@@ -112,8 +107,8 @@ impl Site {
     }
 
     pub(crate) fn namespace(&self, name: &str) -> PageResult<Arc<NamespaceEntry>> {
-        let parsed = NamespaceName::parse(name).map_err(|_| missing("namespace", name))?;
-        Ok(self.broker.namespace(&parsed)?)
+        let name = named_in("namespace", name, NamespaceName::parse)?;
+        Ok(self.broker.namespace(&name)?)
     }
 
     pub(crate) fn subscription(
@@ -133,6 +128,11 @@ impl Site {
         existing(self.views.delivery(number).await?, "delivery", id)
     }
 
+    pub(crate) async fn depth(&self, of: SubscriptionId) -> Result<QueueDepth, StoreError> {
+        let depths = self.views.depths(vec![of]).await?;
+        Ok(depths.first().copied().unwrap_or_default())
+    }
+
     pub(crate) fn publish_url(&self, topic: &TopicEntry) -> String {
         topic.publish_url(&self.public_url())
     }
@@ -140,6 +140,15 @@ impl Site {
     pub(crate) fn management_url(&self, path: &str) -> String {
         format!("{}{path}", self.public_url())
     }
+}
+
+/// The name in an address, or that there is nothing called like that.
+pub(crate) fn named_in<N, E>(
+    kind: &str,
+    text: &str,
+    parse: impl FnOnce(&str) -> Result<N, E>,
+) -> PageResult<N> {
+    parse(text).map_err(|_| missing(kind, text))
 }
 
 fn missing(kind: &str, name: impl Display) -> PageError {

@@ -5,9 +5,9 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::SetupLink;
 use crate::app::config::Config;
 use crate::broker::people::People;
+use crate::broker::people::SetupLink;
 use crate::model::audit::Caller;
 use crate::store::write_private;
 

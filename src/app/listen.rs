@@ -29,7 +29,6 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::ByTrustedProxy;
 use crate::api::{amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::paced_body::PacedBody;
@@ -37,6 +36,7 @@ use crate::app::tls::{self, Tls};
 use crate::app::unread::{Streams, watched};
 use crate::base::Live;
 use crate::broker::diagnostics::Connections;
+use crate::broker::people::ByTrustedProxy;
 
 /// How long a client may take to send the head of a request.
 const HEADER_DEADLINE: Duration = Duration::from_secs(10);

@@ -27,6 +27,32 @@ fn two(seconds: u64, (big, big_name): (u64, &str), (small, small_name): (u64, &s
     }
 }
 
+/// Units of time that people write, and the seconds in them.
+const UNITS: [(&[&str], u64); 4] = [
+    (&["s", "sec", "second", "seconds"], 1),
+    (&["m", "min", "minute", "minutes"], 60),
+    (&["h", "hour", "hours"], 3_600),
+    (&["d", "day", "days"], 86_400),
+];
+
+/// Reads whole numbers with units: `90 s`, `1 h 30 min`, `14 days`.
+pub fn parse_span(text: &str) -> Option<Duration> {
+    let (mut seconds, mut rest) = (0_u64, text.trim());
+    loop {
+        let (number, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let behind = behind.trim_start();
+        let end = behind.find(|c: char| !c.is_alphabetic());
+        let (unit, behind) = behind.split_at(end.unwrap_or(behind.len()));
+        let unit = unit.to_lowercase();
+        let (_, worth) = UNITS.iter().find(|(names, _)| names.contains(&&*unit))?;
+        seconds = seconds.checked_add(number.parse::<u64>().ok()?.checked_mul(*worth)?)?;
+        rest = behind.trim_start();
+        if rest.is_empty() {
+            return Some(Duration::from_secs(seconds));
+        }
+    }
+}
+
 /// `3 min ago`, `in 10 s`, `now`.
 pub fn relative(at: Timestamp, now: Timestamp) -> String {
     let (ago, ahead) = (now.since(at), at.since(now));
@@ -50,6 +76,14 @@ pub fn date_time(at: Timestamp) -> String {
 /// To the millisecond, in UTC: `2026-11-21 06:40:53.138`.
 pub fn date_time_ms(at: Timestamp) -> String {
     at.to_string().trim_end_matches('Z').replace('T', " ")
+}
+
+/// A count with commas: `999`, `10,000`.
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
 /// `512 B`, `1.5 KiB`, `1 MiB`, `2 GiB`.
@@ -80,6 +114,36 @@ mod tests {
             (180_000_000, "2 d 2 h"),
         ] {
             assert_eq!(span(Duration::from_millis(ms)), text);
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, seconds) in [
+            ("90 s", 90),
+            (" 1 h 30 min ", 5_400),
+            ("14 days", 1_209_600),
+            ("1d2h", 93_600),
+            ("10 Minutes", 600),
+        ] {
+            assert_eq!(
+                parse_span(text),
+                Some(Duration::from_secs(seconds)),
+                "{text}"
+            );
+        }
+        for text in [
+            "",
+            "5",
+            "min",
+            "5 parsecs",
+            "1.5 h",
+            "-5 s",
+            "5 s!",
+            "99999999999999999999 s",
+            "999999999999999999 d",
+        ] {
+            assert_eq!(parse_span(text), None, "{text}");
         }
     }
 

@@ -10,6 +10,7 @@ mod live;
 pub mod log_tail;
 pub mod named;
 pub mod stopwatch;
+pub mod zone;
 
 pub use clock::{Clock, TimeScale, Timestamp};
 pub use entropy::Entropy;

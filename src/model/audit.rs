@@ -482,9 +482,10 @@ impl AuditEntry {
                 let is_purge = matches!(self.action, PurgeDeadLetters { .. });
                 let verb = if is_purge { "Purged" } else { "Completed" };
                 let removed = format!("{verb} {}", count(*dead_letters, "dead letter"));
-                match is_everything {
-                    true => removed,
-                    false => format!("{removed} of {target}"),
+                match (is_everything, target.kind) {
+                    (true, _) => removed,
+                    (false, TargetKind::DeadLetter) => format!("Deleted {target}"),
+                    (false, _) => format!("{removed} of {target}"),
                 }
             }
             StartReplay { deliveries } => {

@@ -82,6 +82,52 @@ impl DeadLetterReason {
             Self::Application => "The receiver dead-lettered the event.",
         }
     }
+
+    /// What happened, in few words.
+    pub fn title(self) -> &'static str {
+        self.words().0
+    }
+
+    /// What to mend before what was given up for it is sent again.
+    pub fn advice(self) -> &'static str {
+        self.words().1
+    }
+
+    /// The HTTP status that it stands for.
+    pub fn status(self) -> Option<u16> {
+        self.words().2
+    }
+
+    /// A reason in few words, what to mend before what was given up for it is sent again, and the status that it stands for.
+    #[rustfmt::skip] // a table
+    fn words(self) -> (&'static str, &'static str, Option<u16>) {
+        const CREDENTIALS: &str = "Check the credentials of the subscription.";
+        const WAIT: &str = "Have the endpoint answer again.";
+        const MEND: &str = "Look at the response.";
+        const ASK: &str = "The receiver may have given a reason of its own.";
+        const CONTENT: &str = "Compare the event with the delivery schema.";
+        const SIZE: &str = "Make batches smaller, or raise the receiver's limit.";
+        match self {
+            Self::MaxDeliveryAttemptsExceeded => ("All attempts failed", WAIT, None),
+            Self::TimeToLiveExceeded => ("Its time to live was over", WAIT, None),
+            Self::UndeliverableDueToHttpBadRequest => ("Rejected as a bad request", CONTENT, Some(400)),
+            Self::UndeliverableDueToHttpUnauthorized => ("Rejected as unauthorized", CREDENTIALS, Some(401)),
+            Self::UndeliverableDueToHttpForbidden => ("Rejected as forbidden", CREDENTIALS, Some(403)),
+            Self::UndeliverableDueToHttpRequestEntityTooLarge => ("Rejected as too large", SIZE, Some(413)),
+            Self::UndeliverableDueToProbationCausedByClientError => ("Not sent to a failing webhook", MEND, None),
+            Self::UndeliverableDueToClientError => ("Rejected by the webhook", MEND, None),
+            Self::SubscriptionDeleted => ("The subscription was deleted", "Nobody gets them any more.", None),
+            Self::EventUnreadable => ("The stored event is damaged", "They cannot be sent any more.", None),
+            Self::Manual => ("Dead-lettered by hand", ASK, None),
+            Self::Cancelled => ("Cancelled before its time", "They cannot be sent any more.", None),
+            Self::SessionIdMissing => ("It has no session id", "Its queue takes messages with a session id only.", None),
+            Self::FilterEvaluationFailed => ("A rule could not be evaluated", "Correct the rule.", None),
+            Self::MaxTransferHopCountExceeded => ("Forwarded too often", "Check which queues forward to each other.", None),
+            Self::ForwardTargetFull => ("The queue or topic that it goes on to is full", "Receive messages there, or raise its maximum size.", None),
+            Self::ForwardTargetMissing => ("Where it was to be forwarded is gone", "Have the queue forward to one that exists.", None),
+            Self::Application => ("Dead-lettered by the receiver", ASK, None),
+        }
+    }
 }
 
 /// What a receiver says about an event that it dead-letters.

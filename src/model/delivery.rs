@@ -80,6 +80,38 @@ named_enum! {
 }
 
 impl Outcome {
+    /// What came of an attempt without a response; `error` says what went wrong.
+    pub fn title(self, error: &str) -> &'static str {
+        let says = |word: &str| error.contains(word);
+        match self {
+            Self::SocketError if says("TLS") => "TLS handshake failed",
+            Self::SocketError if says("refused") => "Connection refused",
+            Self::SocketError if says("reset") => "Connection reset",
+            Self::SocketError if says("closed") => "Connection closed",
+            Self::SocketError => "Connection failed",
+            Self::TimedOut => "No response in time",
+            Self::ResolutionError => "Host not found",
+            Self::Aborted => "Blocked by outbound rules",
+            Self::TokenError => "No access token",
+            Self::Probation => "Skipped on probation",
+            Self::Delivered => "Completed by the receiver",
+            Self::Released => "Released by the receiver",
+            Self::Rejected => "Dead-lettered by the receiver",
+            Self::Deferred => "Deferred by the receiver",
+            Self::LockLost => "Lock expired",
+            Self::Disabled => "Sending disabled",
+            Self::Full => "No room for a message",
+            Self::SessionQueueNotSupported => "No session id",
+            Self::BadRequest
+            | Self::Unauthorized
+            | Self::Forbidden
+            | Self::NotFound
+            | Self::PayloadTooLarge
+            | Self::Busy
+            | Self::GenericError => "Failed",
+        }
+    }
+
     /// What a webhook's status means (rule 6.5: success is 200 to 204 and nothing else).
     pub fn of_status(status: u16) -> Self {
         match status {

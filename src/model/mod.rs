@@ -28,6 +28,7 @@ pub mod name;
 pub mod namespace;
 pub mod notice;
 pub mod one_time_code;
+pub mod own_host;
 pub mod pace;
 pub mod probation;
 pub mod provisioned;

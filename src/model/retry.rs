@@ -131,6 +131,17 @@ impl RetryPolicy {
         Step::Wait(self.own_waits[(attempt as usize - 1).min(last)])
     }
 
+    /// The waits that are longer after certain statuses, whatever the schedule says.
+    pub fn minimum_waits(&self) -> impl Iterator<Item = (u16, Duration)> {
+        let rules = self.profile.rules().minimum_waits.iter();
+        let rules = rules.filter(|_| self.own_waits.is_empty());
+        rules.filter_map(|(failure, wait)| match failure {
+            Http(status) => Some((*status, *wait)),
+            As(Outcome::NotFound) => Some((404, *wait)),
+            As(_) => None,
+        })
+    }
+
     fn minimum_wait(&self, failed: &AttemptResult) -> Duration {
         match self.own_waits.is_empty() {
             true => self.profile.rules().minimum_wait(failed),

@@ -1,8 +1,11 @@
 //! The settings in force, to show them. Where they come from and what they mean is decided elsewhere.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
+
+use crate::base::human;
 
 /// Settings that were saved while the appliance ran: their names, and their values as in an environment variable.
 pub type SavedSettings = BTreeMap<String, String>;
@@ -96,12 +99,73 @@ impl Setting {
         }
     }
 
+    /// The value as people write it: `10,000`, `30 s`, `On`; `None` where it is not set.
+    pub fn said(&self) -> Option<String> {
+        Some(match self.json() {
+            Value::Bool(is_on) => (if is_on { "On" } else { "Off" }).to_owned(),
+            Value::Number(number) => match number.as_u64() {
+                Some(number) => self.with_unit(number),
+                None => number.to_string(),
+            },
+            Value::String(word) if self.words().contains(&&*word) => word_title(&word),
+            Value::String(text) => text,
+            Value::Array(all) if all.is_empty() => "None".to_owned(),
+            Value::Array(all) => Vec::from_iter(all.iter().flat_map(Value::as_str)).join(", "),
+            Value::Null | Value::Object(_) => return None,
+        })
+    }
+
+    /// The words to choose from, with what people call them.
+    pub fn choices(&self) -> Vec<(&'static str, String)> {
+        let words = self.words().into_iter();
+        words.map(|word| (word, word_title(word))).collect()
+    }
+
+    /// The title with the unit.
+    pub fn label(&self) -> String {
+        match self.unit() {
+            "" => self.title.to_owned(),
+            unit => format!("{} ({unit})", self.title),
+        }
+    }
+
+    /// The unit stands last in the name.
+    fn unit(&self) -> &'static str {
+        match self.name.rsplit(['_', '.']).next() {
+            Some("s") => "seconds",
+            Some("hours") => "hours",
+            Some("mb") => "MiB",
+            Some("max") if self.name.ends_with("bytes_max") => "bytes",
+            _ => "",
+        }
+    }
+
+    fn with_unit(&self, number: u64) -> String {
+        let seconds = |each: u64| human::span(Duration::from_secs(number.saturating_mul(each)));
+        match self.unit() {
+            "seconds" => seconds(1),
+            "hours" => seconds(3_600),
+            "MiB" => human::bytes(number.saturating_mul(1 << 20)),
+            "bytes" => human::bytes(number),
+            _ => human::count(number),
+        }
+    }
+
     /// Whether a flag or a variable sets it, which wins over what is saved.
     pub fn is_fixed(&self) -> bool {
         matches!(
             self.origin,
             SettingOrigin::Environment | SettingOrigin::Flag
         )
+    }
+}
+
+fn word_title(word: &str) -> String {
+    match word {
+        "json" => "JSON".to_owned(),
+        "true" => "On".to_owned(),
+        "false" => "Off".to_owned(),
+        word => word[..1].to_uppercase() + &word[1..],
     }
 }
 
@@ -115,5 +179,47 @@ impl SettingOrigin {
             Self::Environment => "environment",
             Self::Flag => "flag",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &'static str, kind: SettingKind, values: &[&str], expected: &str) {
+        let setting = Setting {
+            name,
+            title: "",
+            kind,
+            values: Some(values.iter().copied().map(str::to_owned).collect()),
+            origin: SettingOrigin::Default,
+            place: String::new(),
+            is_live: true,
+            doc: "",
+            variable: String::new(),
+            flag: String::new(),
+        };
+        assert_eq!(setting.said().as_deref(), Some(expected), "{name}");
+    }
+
+    #[test]
+    fn values_are_said_with_their_units() {
+        use SettingKind::{List, Number, Switch, Text};
+        check("delivery.response_deadline_s", Number, &["30"], "30 s");
+        check("retention.hours", Number, &["168"], "7 d");
+        check("storage.min_free_mb", Number, &["512"], "512 MiB");
+        check("publish.bytes_max", Number, &["1048576"], "1 MiB");
+        check("http.connections_max", Number, &["10000"], "10,000");
+        check("admin.enabled", Switch, &["true"], "On");
+        check("probation.mode", Text("hold|azure"), &["hold"], "Hold");
+        check("log.level", Text("LEVEL"), &["info"], "info");
+        let networks = ["10.0.0.0/8", "::1/128"];
+        check(
+            "egress.allow",
+            List("NETWORK"),
+            &networks,
+            "10.0.0.0/8, ::1/128",
+        );
+        check("admin.hosts", List("HOST"), &[], "None");
     }
 }

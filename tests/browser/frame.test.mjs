@@ -140,7 +140,7 @@ for (const javaScriptEnabled of [true, false]) {
     await ann.page.getByRole("checkbox", { name: "Select orders / billing-4" }).check();
     await ann.press("Resume selected");
     await ann.isOn("Subscriptions");
-    await ann.isTold("Nothing to resume: none that is selected is paused or disabled.");
+    await ann.isTold("Nothing to resume. None of the selected subscriptions is paused or disabled.");
     await ann.page.goto("/admin/subscriptions/resume");
     await ann.isTold("Nothing is selected.");
     await ann.leave();

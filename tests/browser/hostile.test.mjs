@@ -39,7 +39,7 @@ const PAGES = [
   "/admin/events",
   `/admin/events?${new URLSearchParams({ type: IMAGE, id: SCRIPT, of: LINK, text: SCRIPT, from: IMAGE })}`,
   "/admin/events/1",
-  "/admin/events/1?data=raw",
+  "/admin/events/1?as=text",
   "/admin/namespaces/shop",
   "/admin/namespaces/shop/edit",
   "/admin/topics/shop%2Forders/subscriptions/audit",

@@ -140,9 +140,9 @@ for (const javaScriptEnabled of [true, false]) {
     await data.getByText('"of": {').click();
     assert.equal(await data.getByText('"Porto"').isVisible(), false, "it is folded");
     assert.equal(await data.getByRole("button", { name: "Copy data" }).count(), javaScriptEnabled ? 1 : 0);
-    await data.getByRole("link", { name: "Raw" }).click();
+    await data.getByRole("link", { name: "Text" }).click();
     await data.getByText("Zo\\u00eb M\\u00fcller").waitFor();
-    await data.getByRole("link", { name: "Decoded" }).click();
+    await data.getByRole("link", { name: "JSON" }).click();
     await data.getByText('"Zoë Müller"').waitFor();
     await ann.leave();
   });

@@ -10,14 +10,18 @@ use serde_json::Map;
 use crate::admin::forms::form::{ELEMENTS_MAX, number};
 use crate::admin::page::*;
 use crate::admin::refusal::{all_of, of_fields};
-use crate::wire::resource::schema_of;
+use crate::base::human;
+use crate::wire::duration;
+use crate::wire::resource::places::{lookup, properties, prune, slot};
+use crate::wire::resource::{places, schema_of};
 
 /// How fields are written that are no plain texts, numbers or lists with commas.
-const WRITTEN: [(&str, Written); 4] = [
+const WRITTEN: [(&str, Written); 5] = [
     ("includedEventTypes", Written::Lines),
     ("inboundIpRules", Written::Each("ipMask")),
     ("responseHeaders", Written::Pairs(": ")),
     ("tags", Written::Pairs("=")),
+    ("correlationFilter.properties", Written::Typed),
 ];
 
 const BODY: &str = "responseBody";
@@ -30,6 +34,8 @@ enum Written {
     Each(&'static str),
     /// Names and values, one pair a line, with this between them.
     Pairs(&'static str),
+    /// The same with values that are no texts.
+    Typed,
 }
 
 fn written(name: &str) -> Option<Written> {
@@ -47,26 +53,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// The path and the schema of the property that a field is named after, the nearest to the top.
     pub(crate) fn find(&self, name: &str) -> Option<(String, &'static Value)> {
-        let (pattern, index) = match name.split_once('[') {
-            None => (name.to_owned(), String::new()),
-            Some((list, rest)) => {
-                let (index, rest) = rest.split_once(']')?;
-                let at: usize = index.parse().ok()?;
-                (at < ELEMENTS_MAX).then(|| (format!("{list}[]{rest}"), format!("[{at}]")))?
-            }
-        };
-        let end = format!(".{pattern}");
-        let mut next = VecDeque::from([(String::new(), self.schema)]);
-        while let Some((path, schema)) = next.pop_front() {
-            if path.ends_with(&end) && path.contains("[]") == end.contains("[]") {
-                return Some((path[1..].replace("[]", &index), schema));
-            }
-            let inner = properties(schema).filter(|(name, _)| *name != self.without);
-            next.extend(inner.map(|(name, schema)| (format!("{path}.{name}"), schema)));
-            let items = schema.get("items");
-            next.extend(items.map(|items| (format!("{path}[]"), items)));
-        }
-        None
+        places::find(self.schema, name, self.without, ELEMENTS_MAX)
     }
 
     pub(crate) fn of<T: JsonSchema + 'static>() -> Self {
@@ -87,10 +74,11 @@ impl Shape {
         all_of(unread, parsed)
     }
 
-    /// Puts what is filled in into the document, as far as objects of the kind have it.
-    pub(crate) fn write(&self, form: &Form, document: &mut Value) {
-        self.fill(form, document);
+    /// Puts what is filled in into the document, as far as objects of the kind have it, and tells what cannot be read.
+    pub(crate) fn write(&self, form: &Form, document: &mut Value) -> Vec<Refusal> {
+        let unread = self.fill(form, document);
         prune(document, self.schema);
+        unread
     }
 
     /// Puts what is filled in into the document, and tells what cannot be read.
@@ -123,6 +111,7 @@ impl Shape {
 
     pub(crate) fn text(&self, name: &str, document: &Value) -> String {
         let found = self.find(name);
+        let schema = found.as_ref().map_or(&Value::Null, |(_, schema)| schema);
         let value = found.and_then(|(path, _)| lookup(document, &path));
         let own = |text: &Value| text.as_str().unwrap_or_default().to_owned();
         let joined = |texts: Vec<String>, between: &str| texts.join(between);
@@ -133,13 +122,18 @@ impl Shape {
             }
             (Some(Value::Array(list)), written) => {
                 let between = if written.is_some() { "\n" } else { ", " };
-                joined(list.iter().map(own).collect(), between)
+                let text = |each: &Value| in_words(&own(each), &schema["items"]);
+                joined(list.iter().map(text).collect(), between)
             }
             (Some(Value::Object(pairs)), Some(Written::Pairs(sign))) => {
                 let line = |(name, value): (&String, _)| format!("{name}{sign}{}", own(value));
                 joined(pairs.iter().map(line).collect(), "\n")
             }
-            (Some(Value::String(text)), _) => text.clone(),
+            (Some(Value::Object(pairs)), Some(Written::Typed)) => {
+                let line = |(name, value): (&String, _)| typed_line(name, value);
+                joined(pairs.iter().map(line).collect(), "\n")
+            }
+            (Some(Value::String(text)), _) => in_words(text, schema),
             (Some(Value::Number(number)), _) if number.as_u64() != Some(0) => number.to_string(),
             _ => String::new(),
         }
@@ -157,7 +151,8 @@ fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String
     let inner = || properties(schema).chain(properties(&schema["items"]));
     Ok(Some(match (written(name), schema["type"].as_str()) {
         _ if text.is_empty() => return Ok(None),
-        (Some(Written::Pairs(sign)), _) => pairs(text, sign)?,
+        (Some(Written::Pairs(sign)), _) => pairs(text, sign, |text| text.into())?.into(),
+        (Some(Written::Typed), _) => typed_pairs(text)?.into(),
         (Some(Written::Each(property)), _) => {
             let each = |line| json!({ (property): line });
             words(text, '\n').into_iter().map(each).collect()
@@ -168,8 +163,13 @@ fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String
         (_, Some("integer" | "number")) => number(text),
         (_, Some("array")) => match words(text, ',') {
             none if none.is_empty() => return Ok(None),
+            texts if is_duration(&schema["items"]) => texts
+                .into_iter()
+                .map(iso)
+                .collect::<Result<Value, String>>()?,
             texts => json!(texts),
         },
+        _ if is_duration(schema) => iso(text)?,
         _ => match Reader::current()
             .zone
             .moment(text)
@@ -179,6 +179,13 @@ fn read(form: &Form, name: &str, schema: &Value) -> Result<Option<Value>, String
             None => json!(text), // no moment stays as it is, too
         },
     }))
+}
+
+/// As documents have durations.
+fn iso(text: &str) -> Result<Value, String> {
+    let problem = || format!("{text:?} is not a duration: enter one such as 30 s, 10 min or 14 d.");
+    let span = duration_of(text).ok_or_else(problem)?;
+    Ok(duration::format(span).into())
 }
 
 /// Whether white space may be a part of what is typed: of passwords, bodies and the values of headers.
@@ -197,79 +204,51 @@ pub(crate) fn words(text: &str, separator: char) -> Vec<&str> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
-fn pairs(text: &str, between: &str) -> Result<Value, String> {
+fn pairs(text: &str, between: &str, read: fn(&str) -> Value) -> Result<Map<String, Value>, String> {
     let sign = between.trim();
     let pair = |line: &str| {
         let incomplete = || format!("{line:?} is incomplete: write a name, {sign} and a value.");
         let (name, value) = line.split_once(sign).ok_or_else(incomplete)?;
-        Ok((name.trim().to_owned(), json!(value.trim())))
+        Ok((name.trim().to_owned(), read(value.trim())))
     };
-    let pairs: Result<Map<_, _>, String> = words(text, '\n').into_iter().map(pair).collect();
-    pairs.map(Value::Object)
+    words(text, '\n').into_iter().map(pair).collect()
 }
 
-/// Takes out what objects of the kind do not have, and those that have no kind; false for one of these.
-fn prune(value: &mut Value, schema: &Value) -> bool {
-    for each in value.as_array_mut().into_iter().flatten() {
-        prune(each, &schema["items"]);
+/// Application properties, one a line, or what is wrong with the first line that is none.
+pub(crate) fn typed_pairs(text: &str) -> Result<Map<String, Value>, String> {
+    pairs(text, "=", typed)
+}
+
+/// A value as it is typed: JSON that is no text says what it is, in quotes it is a text in any case.
+fn typed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+pub(crate) fn typed_line(name: &str, value: &Value) -> String {
+    let plain = value.as_str().filter(|text| typed(text) == *value);
+    match plain {
+        Some(text) => format!("{name} = {text}"),
+        None => format!("{name} = {value}"),
     }
-    let Some(object) = value.as_object_mut() else {
-        return true;
-    };
-    let kinds = schema["oneOf"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_tag = |(_, schema): &(&str, &Value)| schema.get("const").is_some();
-    let tag = kinds.iter().take(1).flat_map(own_properties).find(is_tag);
-    let mut kind = None;
-    if let Some((tag, _)) = tag {
-        let Some(word) = object.get(tag) else {
-            return false;
-        };
-        let is_meant = |kind: &&Value| kind["properties"][tag]["const"] == *word;
-        kind = kinds.iter().find(is_meant);
-        if kind.is_none() {
-            return true; // the reader says which words there are
-        }
-    }
-    let was_empty = object.is_empty();
-    object.retain(|name, inner| {
-        let mut parts = [Some(schema), kind].into_iter().flatten();
-        let known = parts.find_map(|part| part["properties"].get(name));
-        known.is_some_and(|schema| prune(inner, schema))
-    });
-    was_empty || !object.is_empty()
 }
 
-fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    let kinds = schema["oneOf"].as_array().into_iter().flatten();
-    own_properties(schema).chain(kinds.flat_map(own_properties))
+/// A duration as people type it, or as Azure does.
+pub(crate) fn duration_of(text: &str) -> Option<Duration> {
+    let iso = duration::parse(text).ok();
+    iso.or_else(|| human::parse_span(text))
 }
 
-fn own_properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    let properties = schema["properties"].as_object().into_iter().flatten();
-    properties.map(|(name, schema)| (name.as_str(), schema))
+/// A text as it is shown: durations in words where these say all of it.
+fn in_words(text: &str, schema: &Value) -> String {
+    let span = duration::parse(text).ok().filter(|_| is_duration(schema));
+    let words = span
+        .map(human::span)
+        .filter(|said| human::parse_span(said) == span);
+    words.unwrap_or_else(|| text.to_owned())
 }
 
-pub(crate) fn lookup<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
-    let pointer = path.replace(['.', '['], "/").replace(']', "");
-    document.pointer(&format!("/{pointer}"))
-}
-
-pub(crate) fn slot<'a>(document: &'a mut Value, path: &str) -> &'a mut Value {
-    path.split('.').fold(document, |object, name| {
-        let Some((list, at)) = name.trim_end_matches(']').split_once('[') else {
-            return &mut object[name];
-        };
-        let list = &mut object[list];
-        let at: usize = at.parse().unwrap_or_default();
-        if !list.is_array() {
-            *list = json!([]);
-        }
-        let elements = list.as_array_mut().expect("it is one");
-        if elements.len() <= at {
-            elements.resize(at + 1, json!({}));
-        }
-        &mut elements[at]
-    })
+fn is_duration(schema: &Value) -> bool {
+    schema["format"] == "duration"
 }
 
 /// A list of the document whose elements are groups of fields: `advancedFilters[2].key`.

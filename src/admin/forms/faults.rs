@@ -34,7 +34,7 @@ impl Faults {
 
     /// What is wrong with the property at `path`, which the field `name` fills in; empty for nothing.
     pub(crate) fn at(&self, path: &str, name: &str, label: &str) -> String {
-        let fits = |each: &Refusal| each.target == name || each.closeness(path) > 0;
+        let fits = |each: &Refusal| each.target == name || each.fits(path);
         let fits = self.0.iter().filter(|(each, _)| fits(each));
         let here = fits.filter(|(_, place)| {
             place.get_or_init(|| (name.to_owned(), label.to_owned())).0 == name

@@ -5,7 +5,7 @@ use serde_json::Number;
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::outside::*;
-pub(crate) use crate::admin::refusal::{Refusal, all_of, refusals};
+pub(crate) use crate::admin::refusal::Refusal;
 
 /// Fields of one form; ours have far fewer.
 const FIELDS_MAX: usize = 200;
@@ -38,6 +38,12 @@ impl Form {
 
     pub(crate) fn remove(&mut self, name: &str) {
         self.0.retain(|(field, _)| field != name);
+    }
+
+    /// The same but for the fields with such names.
+    pub(crate) fn without(&self, is_out: impl Fn(&str) -> bool) -> Self {
+        let kept = self.0.iter().filter(|(name, _)| !is_out(name));
+        Self(kept.cloned().collect())
     }
 
     /// Takes an element out of a list, with all of its fields; later ones move up.
@@ -121,17 +127,17 @@ mod tests {
     #[test]
     fn a_refusal_finds_its_field() {
         let refusal = Refusal::of("filter.advancedFilters[2].values[0]", "no number");
-        for (path, closeness) in [
-            ("filter.advancedFilters[2].values[0]", 36),
-            ("filter.advancedFilters[2].values", 33),
-            ("filter.advancedFilters", 23),
-            ("filter.advancedFilters[1].values", 0),
-            ("filter.advancedFilters[2].values[0].more", 1),
-            ("advancedFilters", 0),
+        for (path, fits) in [
+            ("filter.advancedFilters[2].values[0]", true),
+            ("filter.advancedFilters[2].values", true),
+            ("filter.advancedFilters", true),
+            ("filter.advancedFilters[1].values", false),
+            ("filter.advancedFilters[2].values[0].more", true),
+            ("advancedFilters", false),
         ] {
-            assert_eq!(refusal.closeness(path), closeness, "{path}");
+            assert_eq!(refusal.fits(path), fits, "{path}");
         }
-        assert_eq!(Refusal::whole("no").closeness("name"), 0);
+        assert!(!Refusal::whole("no").fits("name"));
     }
 
     #[test]

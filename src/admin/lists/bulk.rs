@@ -7,12 +7,9 @@ use crate::admin::page::*;
 /// Selected at once: as many as an address can carry whatever they are called.
 const SELECTED_MAX: usize = 100;
 
-/// Of those, the ones that a question names.
-pub(crate) const NAMED_MAX: usize = 10;
-
 pub(crate) trait Selectable: Subject {
     const LIST: &'static str;
-    const NOUN: (&'static str, &'static str);
+    const NOUNS: (&'static str, &'static str);
 
     fn select(site: &Site, text: &str) -> impl Future<Output = PageResult<Self>> + Send;
 
@@ -56,9 +53,10 @@ impl<S: Selectable> Bulk<S> {
         }
         let verb = self.verb;
         let button = format!("{verb} {}", counted::<S>(changed.len()));
-        let named = format!("{}.", named(&changed));
-        let question = Question::new(format!("{button}?"));
-        let mut question = question.would(named).would(self.consequence);
+        let named = Vec::from_iter(changed.iter().map(|each| each.title()));
+        let mut question = Question::new(format!("{button}?"))
+            .would(format!("{}.", print::listed(&named)))
+            .would(self.consequence);
         if !unchanged.is_empty() {
             let count = counted::<S>(unchanged.len());
             question = question.would(format!("Nothing changes for {count} of the selection."));
@@ -98,17 +96,7 @@ async fn selected<S: Selectable>(site: &Site, query: Option<String>) -> PageResu
     Ok(selected)
 }
 
-/// `orders / billing, orders / crm and 3 more`.
-fn named<S: Selectable>(all: &[&S]) -> String {
-    let names = all.iter().take(NAMED_MAX).map(|each| each.title());
-    let names = names.collect::<Vec<_>>().join(", ");
-    match all.len().saturating_sub(NAMED_MAX) {
-        0 => names,
-        more => format!("{names} and {more} more"),
-    }
-}
-
 fn counted<S: Selectable>(count: usize) -> String {
-    let (one, many) = S::NOUN;
+    let (one, many) = S::NOUNS;
     print::plural(count, one, many)
 }

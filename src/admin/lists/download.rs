@@ -1,6 +1,7 @@
 //! Downloads.
 
 use crate::admin::outside::*;
+use crate::admin::widgets::body_view::kind_of;
 use futures_util::future::OptionFuture;
 use futures_util::{FutureExt, stream};
 use http::header::CONTENT_DISPOSITION;
@@ -18,6 +19,12 @@ pub(crate) fn file(name: &str, content_type: &str, body: impl Into<Body>) -> Res
         (CONTENT_DISPOSITION, name),
     ];
     (headers, body.into()).into_response()
+}
+
+/// What an event or a message carries, under a name that ends as it looks.
+pub(crate) fn body_file(name: &str, body: Vec<u8>) -> Response {
+    let (ending, kind) = kind_of(&body);
+    file(&format!("{name}.{ending}"), kind, body)
 }
 
 /// A file that is written while it is read: `next` gives a batch and from where to go on. An error cuts it off, which

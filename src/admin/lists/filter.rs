@@ -13,7 +13,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// What is typed into a field, which is to be a `noun`.
+    /// What is typed into a field, which is to be `a noun`.
     pub(crate) fn field<T>(
         &mut self,
         name: &str,
@@ -23,7 +23,7 @@ impl Reading {
     ) -> Option<T> {
         let text = given(text)?;
         parse(&text).or_else(|| {
-            self.refuse(name, format!("{text:?} is no {noun}."));
+            self.refuse(name, format!("{text:?} is not {noun}."));
             None
         })
     }
@@ -33,11 +33,16 @@ impl Reading {
     }
 
     pub(crate) fn moment(&mut self, name: &str, text: &str) -> Option<Timestamp> {
-        self.field(name, text, "date and time such as 2026-11-21T06:40", moment)
+        self.field(
+            name,
+            text,
+            "a date and time such as 2026-11-21T06:40",
+            moment,
+        )
     }
 
     pub(crate) fn of(&mut self, text: &str, registry: &Registry) -> Of {
-        let noun = "topic or event subscription";
+        let noun = "a topic or event subscription";
         let of = self.field("of", text, noun, |text| Of::named(text, registry));
         of.unwrap_or_default()
     }

@@ -4,8 +4,7 @@ use crate::admin::pages::sessions::sessions_of;
 use crate::admin::pages::*;
 use crate::admin::security::password_again::{PASSWORD_FIELD, check_password};
 use crate::admin::widgets::qr::Qr;
-use crate::admin::zone::Zone;
-use crate::model::identity::UserSource;
+use crate::base::zone::Zone;
 use crate::model::one_time_code::Seed;
 use crate::store::accounts::SessionRow;
 

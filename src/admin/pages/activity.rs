@@ -1,6 +1,5 @@
 //! The page of what anybody has changed.
 
-use crate::admin::lists::filter::{Of, in_utc};
 use crate::admin::pages::queues::Queue;
 use crate::admin::pages::*;
 use crate::store::audit::AuditQuery;

@@ -1,19 +1,8 @@
 //! The life of a delivery: where it stands, every attempt so far, and what becomes of it next.
 
-use tokio::time::{sleep, timeout};
-
 use crate::admin::action::ActionButton;
 use crate::admin::pages::*;
 use crate::broker::RetryNowError;
-
-/// How long the answer to a form waits for what comes of the attempt that it has made: most endpoints answer sooner.
-const RESULT_WAIT: Duration = Duration::from_secs(3);
-
-/// The pause between two looks, of which a busy appliance would have one at every commit.
-const RESULT_PAUSE: Duration = Duration::from_millis(20);
-
-/// Attempts of a subscription among which that of its probe is looked for.
-const NEWEST: usize = 5;
 
 /// A delivery of an event, of which an address tells the number.
 pub(crate) struct Delivery(DeliveryRow);
@@ -67,19 +56,7 @@ pub(crate) async fn came_of(
     delivery: DeliveryId,
     since: Timestamp,
 ) -> PageResult<Flash> {
-    let mut changes = site.views.changes();
-    let look = async {
-        loop {
-            if let Some(made) = made(site, of, delivery, since).await? {
-                return PageResult::Ok(Some(made));
-            }
-            if changes.changed().await.is_err() {
-                return Ok(None);
-            }
-            sleep(RESULT_PAUSE).await;
-        }
-    };
-    let Some((attempt, row)) = timeout(RESULT_WAIT, look).await.unwrap_or(Ok(None))? else {
+    let Some((attempt, row)) = site.broker.attempt_since(of, delivery, since).await? else {
         let text = "The attempt is being made, and has no response yet.";
         return Ok(Flash::done(text));
     };
@@ -110,29 +87,6 @@ pub(crate) async fn came_of(
             Flash::failed(format!("{retried}{after}; {became}."))
         }
     })
-}
-
-async fn made(
-    site: &Site,
-    of: SubscriptionId,
-    delivery: DeliveryId,
-    since: Timestamp,
-) -> PageResult<Option<(DeliveryAttempt, DeliveryRow)>> {
-    let is_new = |attempt: &DeliveryAttempt| attempt.started_at >= since;
-    if let Some(DeliveryDetail { row, attempts, .. }) = site.views.delivery(delivery).await?
-        && let Some(newest) = attempts.into_iter().next_back().filter(is_new)
-    {
-        return Ok(Some((newest, row)));
-    }
-    if site.broker.health_of(of).probation.is_none() {
-        return Ok(None);
-    }
-    let newest = site.views.recent_attempts(of, NEWEST).await?;
-    let Some(probe) = newest.into_iter().find(|each| is_new(&each.attempt)) else {
-        return Ok(None);
-    };
-    let detail = site.views.delivery(probe.delivery).await?;
-    Ok(detail.map(|detail| (probe.attempt, detail.row)))
 }
 
 #[derive(Template)]

@@ -3,13 +3,10 @@
 //! Every step is a form. What has been done so far stands in the address alone, so that the page can be
 //! read again, left and come back to.
 
-use crate::admin::pages::delivery::DeliveryCard;
 use crate::admin::pages::inspectors::deliver_to;
 use crate::admin::pages::topics::example;
 use crate::admin::pages::*;
-use crate::model::inspector::InspectorDefinition;
 use crate::model::response_script::ScriptedResponse;
-use crate::wire;
 
 /// An event subscription with an inspector of its own, by the end of its name, and the type of the events that it gets:
 /// the rejected event must not change what becomes of the others.

@@ -1,7 +1,6 @@
 //! The two keys of a topic or a namespace, on its page: hidden until asked for, renewed one at a time.
 
 use crate::admin::pages::*;
-use crate::model::access::{AccessKeys, KeyName, KeyOwner};
 
 #[derive(Template)]
 #[template(path = "widgets/keys.html")]

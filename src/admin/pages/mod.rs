@@ -32,24 +32,42 @@ pub(crate) mod traffic;
 pub(crate) mod url_trial;
 pub(crate) mod users;
 
-pub(crate) use crate::admin::forms::form::refusals;
+pub(crate) use crate::admin::forms::document::Shape;
 pub(crate) use crate::admin::forms::json_fault;
-pub(crate) use crate::admin::forms::sheet::named;
-pub(crate) use crate::admin::lists::bulk::{Bulk, NAMED_MAX, Selectable};
-pub(crate) use crate::admin::lists::download::{FILE_BATCH, NDJSON, file, line, streamed};
-pub(crate) use crate::admin::lists::filter::{Reading, given};
+pub(crate) use crate::admin::forms::sheet::{Fields, Head, Sheet, draw_sheet, named};
+pub(crate) use crate::admin::lists::bulk::{Bulk, Selectable};
+pub(crate) use crate::admin::lists::download::{
+    FILE_BATCH, NDJSON, body_file, file, line, streamed,
+};
+pub(crate) use crate::admin::lists::filter::{Of, Reading, given, in_utc, moment, whole_topic};
 pub(crate) use crate::admin::lists::list::{ROWS, cursor};
 pub(crate) use crate::admin::lists::recipe::{command, quoted};
 pub(crate) use crate::admin::page::*;
-pub(crate) use crate::admin::site::{existing, numbered};
-pub(crate) use crate::admin::standing::{Standing, State as Stand};
-pub(crate) use crate::admin::widgets::{hint, json_text, response};
+pub(crate) use crate::admin::pages::delivery::DeliveryCard;
+pub(crate) use crate::admin::pages::keys::{KEYS_STOP, Keyed, Keys, access_topic};
+pub(crate) use crate::admin::pages::queue_depths::{LATE, QueueDepths};
+pub(crate) use crate::admin::pages::traffic::{RangeChoice, Traffic, bound};
+pub(crate) use crate::admin::refusal::{all_of, of_fields, refusals, said};
+pub(crate) use crate::admin::site::{existing, named_in, numbered};
+pub(crate) use crate::admin::standing::{DAY, Standing, State as Stand};
+pub(crate) use crate::admin::widgets::body_view::{BodyView, carried_by};
+pub(crate) use crate::admin::widgets::{
+    chart::Spark, figure::Look, hint, json_text, kept_body::KeptBody, response,
+};
+pub(crate) use crate::broker::Put;
+pub(crate) use crate::model::access::{AccessKeys, KeyName, KeyOwner};
+pub(crate) use crate::model::identity::UserSource;
+pub(crate) use crate::model::lease::QueueRef;
+pub(crate) use crate::model::rule::{Parameters, Rule, RuleFilter, SqlFilter};
 pub(crate) use crate::model::{
-    audit::*, blob_storage::*, dead_letter::*, dead_letter_filter::*, delivery::*, destination::*,
-    event::*, event_filter::*, explanation::*, filter::*, filter_trial::*, name::*, registry::*,
-    rejection::*, replay::*, retry::*, signing::*, subscription::*, topic::*,
+    alert::*, audit::*, blob_storage::*, dead_letter::*, dead_letter_filter::*, delivery::*,
+    destination::*, event::*, event_filter::*, explanation::*, filter::*, filter_trial::*,
+    inspector::*, name::*, registry::*, rejection::*, replay::*, retry::*, signing::*,
+    subscription::*, topic::*,
 };
 pub(crate) use crate::store::views::{PullQueue, *};
+pub(crate) use crate::wire;
+pub(crate) use crate::wire::duration::{self, DURATION_MAX};
 pub(crate) use crate::wire::resource::{self, SubscriptionContext};
 
 /// A page for whoever visits it: its template, its title, and the types and values of what else the template has.

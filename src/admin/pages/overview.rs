@@ -1,13 +1,9 @@
 //! The first page: what needs attention, and how things stand.
 
 use crate::admin::pages::events::EventTable;
-use crate::admin::pages::queue_depths::{LATE, QueueDepths};
 use crate::admin::pages::subscriptions::{Subscription, rank};
 use crate::admin::pages::topics::TopicTable;
-use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic, bound};
 use crate::admin::pages::*;
-use crate::admin::widgets::chart::Spark;
-use crate::admin::widgets::figure::Look;
 
 /// Rows of each list.
 const CONCERNS_SHOWN: usize = 5;
@@ -46,7 +42,7 @@ pub(crate) async fn show(Query(range): Query<RangeChoice>, call: Call) -> PageRe
         all: Vec<Subscription> = all,
         total: QueueDepth = depths.total(),
         depths: QueueDepths = depths,
-        sum: Sum = Sum::of(&traffic.slots),
+        sum: TrafficSlot = TrafficSlot::sum(&traffic.slots),
         traffic: Traffic = traffic,
         range: &'static str = range.chosen().title,
         topics: TopicTable = TopicTable::read(&call, topics, first_event.clone()).await?,

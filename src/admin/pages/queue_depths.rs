@@ -27,12 +27,14 @@ impl QueueDepths {
         &self,
         topics: impl IntoIterator<Item = &'a Arc<TopicEntry>>,
     ) -> QueueDepth {
-        sum(subscriptions(topics).map(|id| self.subscription(id)))
+        let depths = subscriptions(topics).map(|id| self.subscription(id));
+        depths.fold(QueueDepth::default(), QueueDepth::plus)
     }
 
     /// Of everything that was asked for.
     pub(crate) fn total(&self) -> QueueDepth {
-        sum(self.0.values().copied())
+        let depths = self.0.values().copied();
+        depths.fold(QueueDepth::default(), QueueDepth::plus)
     }
 }
 
@@ -41,15 +43,4 @@ fn subscriptions<'a>(
 ) -> impl Iterator<Item = SubscriptionId> {
     let all = topics.into_iter().flat_map(|it| it.subscriptions.values());
     all.map(|each| each.id)
-}
-
-fn sum(depths: impl Iterator<Item = QueueDepth>) -> QueueDepth {
-    depths.fold(QueueDepth::default(), |sum, each| QueueDepth {
-        pending: sum.pending + each.pending,
-        dead_letters: sum.dead_letters + each.dead_letters,
-        next_attempt_at: [sum.next_attempt_at, each.next_attempt_at]
-            .into_iter()
-            .flatten()
-            .min(),
-    })
 }

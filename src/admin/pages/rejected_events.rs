@@ -1,7 +1,6 @@
 //! Publish requests that were rejected: the list, and one with its reason and how its body begins.
 
 use crate::admin::pages::*;
-use crate::admin::widgets::kept_body::KeptBody;
 
 pub(crate) const PATH: &str = "/admin/rejected-events";
 
@@ -18,7 +17,7 @@ impl RejectionForm {
     fn query(&self, registry: &Registry) -> Result<RejectionQuery, Vec<Refusal>> {
         let mut reading = Reading::default();
         let topic = |name: &str| registry.topic(&TopicName::parse(name).ok()?);
-        let topic = reading.field("topic", &self.topic, "topic", topic);
+        let topic = reading.field("topic", &self.topic, "a topic", topic);
         reading.end(RejectionQuery {
             topic: topic.map(|entry| entry.topic.id),
             reason: given(&self.reason),

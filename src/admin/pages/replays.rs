@@ -88,7 +88,7 @@ pub(crate) fn filters(
     let of = filter.subscription.and_then(|id| registry.subscription(id));
     let of = of.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
     let in_words = |reason: &String| match DeadLetterReason::from_name(reason) {
-        Some(known) => hint::for_reason(known).to_owned(),
+        Some(known) => known.title().to_owned(),
         None => reason.clone(),
     };
     let texts = [

@@ -1,16 +1,16 @@
 //! What the addresses of events and of dead letters ask for: of the lists, of their files, and of what is done with
 //! all that is found.
 
-use crate::admin::lists::filter::{in_utc, of_flags};
+use crate::admin::lists::filter::of_flags;
 use crate::admin::pages::*;
 
 /// Stands among the states of deliveries for events that have none.
 pub(crate) const UNMATCHED: &str = "Unmatched";
 
 /// What some of the fields have in them, as a fault says it.
-const STATES: &str = "delivery status such as Pending";
-const OUTCOMES: &str = "outcome such as TimedOut";
-const STATUSES: &str = "HTTP status such as 503";
+const STATES: &str = "a delivery status such as Pending";
+const OUTCOMES: &str = "an outcome such as TimedOut";
+const STATUSES: &str = "an HTTP status such as 503";
 
 /// The fields of both forms; each has some of them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

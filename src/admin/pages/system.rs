@@ -1,6 +1,5 @@
 //! The page of the system: what runs where, how it stands, and what its log says.
 
-use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::admin::pages::url_trial::{self, Tried, UrlForm};
 use crate::admin::pages::*;
 use crate::base::TimeScale;

@@ -1,6 +1,5 @@
 //! The pages of API tokens, for administrators.
 
-use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::admin::pages::users::chosen_role;
 use crate::admin::pages::*;
 use crate::broker::people::NewTokenRequest;
@@ -50,7 +49,7 @@ impl Sheet<()> for TokenForm {
             ("days", None) => Ok(None),
             (_, days) => days.unwrap_or_default().parse().map(Some),
         };
-        let unread = || Refusal::of("days", "This is no whole number.");
+        let unread = || Refusal::of("days", "Enter a whole number.");
         let wish = NewTokenRequest {
             name: self.name.trim().to_owned(),
             role: chosen_role(&self.role)?,
@@ -84,23 +83,28 @@ impl Subject for ApiToken {
         PATH.to_owned()
     }
 
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
     fn address(&self) -> String {
         format!("{PATH}/{}", self.id.0)
     }
 }
 
-pub(crate) async fn ask_to_delete(call: Call<ApiToken>) -> PageResult<Question> {
-    let used = used(&call.of, call.visitor.now);
-    Ok(Question::new(format!("Delete token {}?", call.of.name))
-        .would("Programs that hold it are rejected at once.")
-        .would(format!("Last used: {used}."))
-        .dangerously())
-}
+impl Deletable for ApiToken {
+    const NOUN: &'static str = "token";
 
-pub(crate) async fn delete(call: Call<ApiToken>) -> PageResult<Flash> {
-    let ApiToken { id, name, .. } = &call.of;
-    call.people.tokens().delete(call.by(), *id).await?;
-    Ok(Flash::done(format!("Token {name} has been deleted.")))
+    async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
+        let used = used(&call.of, call.visitor.now);
+        let question = question.would("Programs that hold it are rejected at once.");
+        Ok(question.would(format!("Last used: {used}.")))
+    }
+
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        call.people.tokens().delete(call.by(), call.of.id).await?;
+        Ok(true)
+    }
 }
 
 fn used(token: &ApiToken, now: Timestamp) -> String {

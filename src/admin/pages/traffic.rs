@@ -188,7 +188,7 @@ const DEAD_LETTERS: Plan = Plan {
     title: "New dead letters",
     drawn: &[("bad", "", "Dead-lettered", |slot| Some(slot.dead_lettered as f64))],
     head: |it| {
-        let (step, title, all) = (it.range.step, it.range.title, print::count(Sum::of(&it.slots).dead_lettered));
+        let (step, title, all) = (it.range.step, it.range.title, print::count(TrafficSlot::sum(&it.slots).dead_lettered));
         let scale = Scale::counts(it.most(|slot| slot.dead_lettered));
         (format!("per {step}, {title}"), scale, format!("{all} in {title}"))
     },
@@ -341,33 +341,6 @@ pub(crate) fn bound(bound: Option<Bound>) -> String {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sum {
-    pub(crate) delivered: u64,
-    pub(crate) dead_lettered: u64,
-    pub(crate) dropped: u64,
-    pub(crate) tried: u64,
-    pub(crate) latency: Latency,
-}
-
-impl Sum {
-    pub(crate) fn of(slots: &[TrafficSlot]) -> Self {
-        slots.iter().fold(Self::default(), |sum, slot| Self {
-            delivered: sum.delivered + slot.delivered,
-            dead_lettered: sum.dead_lettered + slot.dead_lettered,
-            dropped: sum.dropped + slot.dropped,
-            tried: sum.tried + slot.tried(),
-            latency: sum.latency.plus(slot.latency),
-        })
-    }
-
-    /// What should have been delivered: what ended, and the `pending` that has not yet, so that a backlog
-    /// lowers the share of what was delivered.
-    pub(crate) fn due(&self, pending: u64) -> u64 {
-        self.delivered + self.dead_lettered + self.dropped + pending
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -401,10 +374,10 @@ mod tests {
 
     #[test]
     fn what_is_held_back_lowers_the_share_of_what_is_delivered() {
-        let sum = Sum {
+        let sum = TrafficSlot {
             delivered: 62_322,
             dead_lettered: 37,
-            ..Sum::default()
+            ..TrafficSlot::default()
         };
         assert_eq!(sum.due(1_394), 63_753);
     }

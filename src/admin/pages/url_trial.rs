@@ -26,7 +26,7 @@ impl UrlForm {
 pub(crate) fn read(form: &Form) -> (Filled<UrlForm>, Option<Url>) {
     let form = Filled::<UrlForm>::sent(form);
     let url = Url::parse(form.values.url.trim()).ok();
-    let problem = "This is no URL; write it whole, like https://hooks.example.com/in.";
+    let problem = "Enter a whole URL, such as https://hooks.example.com/in.";
     let fault = url.is_none().then(|| Refusal::of("url", problem));
     (form.with_faults(fault), url)
 }

@@ -1,10 +1,8 @@
 //! The pages of users, for administrators.
 
-use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::admin::pages::sessions::{self, sessions_of};
 use crate::admin::pages::*;
 use crate::broker::people::UserPatch;
-use crate::model::identity::UserSource;
 use crate::store::accounts::{AccountError, SessionRow};
 
 const PATH: &str = "/admin/users";
@@ -134,6 +132,10 @@ impl Subject for User {
     fn page(&self) -> String {
         format!("{PATH}/{}", self.id.0)
     }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
 }
 
 async fn find(site: &Site, id: UserId) -> PageResult<User> {
@@ -153,26 +155,25 @@ pub(crate) async fn end_sessions(call: Call<User>) -> PageResult<Flash> {
     sessions::end(&call, Some(call.of.id)).await
 }
 
-pub(crate) async fn ask_to_delete(call: Call<User>) -> PageResult<Question> {
-    let User { id, name, .. } = &call.of;
-    let sessions = call.people.accounts().count_sessions(*id, call.visitor.now);
-    let mut question = Question::new(format!("Delete user {name}?"))
-        .would("Nobody can sign in by this name any more.");
-    match sessions.await? {
-        0 => {}
-        count => {
-            let sessions = print::plural(count, "session ends", "sessions end");
+impl Deletable for User {
+    const NOUN: &'static str = "user";
+
+    async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
+        let accounts = call.people.accounts();
+        let sessions = accounts
+            .count_sessions(call.of.id, call.visitor.now)
+            .await?;
+        let mut question = question.would("Nobody can sign in by this name any more.");
+        if sessions > 0 {
+            let sessions = print::plural(sessions, "session ends", "sessions end");
             question = question.would(format!("{sessions} at once."));
         }
+        Ok(question.would("To keep the account and forbid signing in, disable it instead."))
     }
-    Ok(question
-        .would("To keep the account and forbid signing in, disable it instead.")
-        .dangerously())
-}
 
-pub(crate) async fn delete(call: Call<User>) -> PageResult<Flash> {
-    let User { id, name, .. } = &call.of;
-    let accounts = call.people.accounts();
-    accounts.delete_user(*id, call.by().clone()).await?;
-    Ok(Flash::done(format!("User {name} has been deleted.")).leading_to(PATH))
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        let accounts = call.people.accounts();
+        accounts.delete_user(call.of.id, call.by().clone()).await?;
+        Ok(true)
+    }
 }

@@ -4,9 +4,6 @@ use crate::admin::page::*;
 use crate::model::identity::Identity;
 use crate::store::accounts::AccountError;
 
-/// Groups that somebody without a role is told to be in.
-const GROUPS_TOLD_MAX: usize = 10;
-
 /// The user of `identity`, or the reason that there is none, as a sentence for that person.
 pub(crate) async fn admit(
     site: &Site,
@@ -27,7 +24,7 @@ pub(crate) async fn admit(
         },
     };
     let source = site.sign_in.source_in_words(identity.source);
-    if site.attempts.is_first_rejection(&identity.subject, now) {
+    if site.sign_ins.is_first_rejection(&identity.subject, now) {
         let people = &site.people;
         people.record_rejection(&by, name, reason.clone()).await?;
     }
@@ -37,13 +34,9 @@ pub(crate) async fn admit(
 }
 
 fn without_role(identity: &Identity) -> String {
-    let mut groups: Vec<&str> = identity.groups.iter().map(String::as_str).collect();
-    let more = groups.len().saturating_sub(GROUPS_TOLD_MAX);
-    groups.truncate(GROUPS_TOLD_MAX);
-    let groups = match (groups.as_slice(), more) {
-        ([], _) => "and no group is told".to_owned(),
-        (_, 0) => format!("the groups are {}", groups.join(", ")),
-        _ => format!("the groups are {} and {more} more", groups.join(", ")),
+    let groups = match identity.groups.as_slice() {
+        [] => "and no group is told".to_owned(),
+        groups => format!("the groups are {}", print::listed(groups)),
     };
     format!("none of your groups has the role viewer, operator or admin; {groups}")
 }

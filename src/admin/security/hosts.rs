@@ -6,66 +6,15 @@
 
 use http::Uri;
 use http::uri::Authority;
-use url::{Host, Url};
+use url::Url;
 
 use crate::admin::error::{PageError, PageResult};
 use crate::admin::outside::*;
 use crate::admin::widgets::print;
+use crate::model::own_host::{OwnHost, OwnHosts};
 
 /// Characters of a foreign host that the answer repeats; a name of the DNS has at most 253.
 const SHOWN_CHARACTERS_MAX: usize = 253;
-
-#[derive(Clone, Debug)]
-pub struct OwnHosts {
-    hosts: Vec<OwnHost>,
-    /// Any address by number: a rebound name is no number.
-    any_address: bool,
-}
-
-/// A host as requests name it, without the port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OwnHost {
-    /// In small letters, without a dot at the end.
-    Name(String),
-    Address(IpAddr),
-}
-
-impl OwnHosts {
-    /// `more` besides this machine's names for itself, and the address that is listened on: where that is every one,
-    /// any address by number.
-    pub fn new(more: &[OwnHost], listening: SocketAddr) -> Self {
-        let own = [
-            OwnHost::Name("localhost".to_owned()),
-            OwnHost::Address(listening.ip().to_canonical()),
-        ];
-        Self {
-            hosts: own.into_iter().chain(more.to_vec()).collect(),
-            any_address: listening.ip().is_unspecified(),
-        }
-    }
-
-    fn has(&self, host: &OwnHost) -> bool {
-        let any = |address: &IpAddr| self.any_address || address.is_loopback();
-        matches!(host, OwnHost::Address(address) if any(address)) || self.hosts.contains(host)
-    }
-}
-
-impl OwnHost {
-    /// A name, or an address with or without brackets; `None` for anything else, such as a host with a
-    /// port.
-    pub fn parse(text: &str) -> Option<Self> {
-        if let Ok(address) = text.parse::<IpAddr>() {
-            return Some(Self::Address(address.to_canonical()));
-        }
-        let name = text.strip_suffix('.').unwrap_or(text);
-        match Host::parse(name).ok()? {
-            Host::Domain(name) if name.is_empty() || name.contains('*') => None,
-            Host::Domain(name) => Some(Self::Name(name)),
-            Host::Ipv4(address) => Some(Self::Address(address.into())),
-            Host::Ipv6(address) => Some(Self::Address(IpAddr::from(address).to_canonical())),
-        }
-    }
-}
 
 /// Refuses requests for other hosts than ours, and says where the overview lies.
 pub(crate) async fn refuse_unknown(

@@ -87,8 +87,8 @@ pub(crate) async fn log_out(session: Session, call: Call) -> PageResult {
 async fn authenticate(from: &Stranger) -> PageResult<Option<User>> {
     let (site, form, address) = (&from.site, &from.form, from.client.address);
     let (name, password) = (form.text("name"), form.raw("password"));
-    let known = async { Ok(site.people.authenticate(name, password).await?) };
-    let user = site.throttle.guess(Some(name), address, known).await?;
+    let known = async { PageResult::Ok(site.people.authenticate(name, password).await?) };
+    let user = site.people.guess(Some(name), address, known).await?;
     if user.is_none() {
         // Without the name: people type their password into the wrong field.
         tracing::warn!(
@@ -159,8 +159,8 @@ pub(crate) async fn submit_code(from: Stranger) -> PageResult {
     let account = format!("second factor of {}", user.id.0);
     let code = from.form.text("code");
     let passes = site.people.passes_second_factor(&user, code);
-    let passes = async { Ok(passes.await?.then_some(())) };
-    let passed = site.throttle.guess(Some(&account), address, passes);
+    let passes = async { PageResult::Ok(passes.await?.then_some(())) };
+    let passed = site.people.guess(Some(&account), address, passes);
     if passed.await?.is_none() {
         let name = &user.name;
         tracing::warn!(user.name = name, "a sign-in failed by its second factor");

@@ -1,6 +1,5 @@
 //! Who may do what: sessions, signing in, roles, and what browsers are told to refuse.
 
-pub(crate) mod attempts;
 pub(crate) mod client;
 pub(crate) mod csrf;
 pub(crate) mod external;
@@ -15,6 +14,3 @@ pub(crate) mod provider;
 pub(crate) mod proxy_user;
 pub(crate) mod session;
 pub(crate) mod setup;
-pub(crate) mod setup_link;
-pub(crate) mod sign_in_options;
-pub(crate) mod throttle;

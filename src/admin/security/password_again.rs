@@ -21,10 +21,10 @@ pub(crate) async fn check_password(
 ) -> PageResult<()> {
     let right = async {
         let known = site.people.knows_password(&visitor.user, form.raw(field));
-        Ok(known.await.then_some(()))
+        PageResult::Ok(known.await.then_some(()))
     };
     let (name, address) = (Some(&*visitor.name), visitor.caller.address);
-    let right = site.throttle.guess(name, address, right).await?;
+    let right = site.people.guess(name, address, right).await?;
     right.ok_or_else(|| Refusal::of(field, "This is not your password.").into())
 }
 

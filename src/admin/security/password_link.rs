@@ -36,7 +36,7 @@ async fn holder(from: &Stranger) -> PageResult<Option<String>> {
             Err(error) => Err(error.into()),
         }
     };
-    site.throttle.guess(None, from.client.address, user).await
+    site.people.guess(None, from.client.address, user).await
 }
 
 fn draw_form(form: &Form, of: String, refusals: Vec<Refusal>) -> Response {

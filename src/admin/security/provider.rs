@@ -6,10 +6,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::SET_COOKIE;
 
 use crate::admin::page::*;
-use crate::admin::security::attempts::{Attempt, LIFE};
 use crate::admin::security::client::cookie;
 use crate::admin::security::open_form::Stranger;
 use crate::admin::security::{external, login, session};
+use crate::broker::people::sign_ins::{LIFE, SignIn};
 use crate::model::identity::Identity;
 use crate::outbound::identity_provider::{IdentityProvider, ProviderError};
 
@@ -36,7 +36,7 @@ pub(crate) async fn begin(from: Stranger) -> PageResult {
     let provider = provider(site)?;
     let secret = || site.broker.entropy().secret();
     let next = paths::or_overview(form.raw("next"));
-    let attempt = Attempt {
+    let attempt = SignIn {
         state: secret(),
         nonce: secret(),
         verifier: secret(),
@@ -53,7 +53,7 @@ pub(crate) async fn begin(from: Stranger) -> PageResult {
         .await
     {
         Ok(url) => {
-            let cookie = set_cookie(site, &site.attempts.sign(&attempt), LIFE);
+            let cookie = set_cookie(site, &site.sign_ins.sign(&attempt), LIFE);
             Ok(([(SET_COOKIE, cookie)], Redirect::to(url.as_str())).into_response())
         }
         Err(error) => Ok(refused(&from, &problem(site, &error))),
@@ -98,12 +98,12 @@ pub(crate) async fn sign_out(from: Stranger) -> PageResult {
 }
 
 /// Who comes back, or why nobody is believed to.
-async fn identify(from: &Stranger) -> Result<(Attempt, Identity), String> {
+async fn identify(from: &Stranger) -> Result<(SignIn, Identity), String> {
     let (site, form) = (&from.site, &from.form);
     let provider = provider(site).map_err(|error| error.to_string())?;
     let brought = cookie(&from.headers, cookie_name(site)).unwrap_or_default();
     let now = site.people.now();
-    let Some(attempt) = site.attempts.open(&brought, form.raw("state"), now) else {
+    let Some(attempt) = site.sign_ins.open(&brought, form.raw("state"), now) else {
         return Err(format!(
             "This sign-in has expired, was begun in another browser, or has ended already. Begin it again{}.",
             elsewhere(from)
@@ -124,7 +124,7 @@ async fn identify(from: &Stranger) -> Result<(Attempt, Identity), String> {
         return Err(format!("{name} did not sign you in: {said}."));
     }
     let _exchange = site
-        .attempts
+        .sign_ins
         .exchange()
         .ok_or("Too many people sign in just now. Begin again in a moment.")?;
     let redirect_url = redirect_url(site);

@@ -3,8 +3,8 @@
 use http::{Extensions, HeaderName};
 
 use crate::admin::page::*;
-use crate::admin::security::sign_in_options::ByTrustedProxy;
 use crate::admin::security::{external, session};
+use crate::broker::people::ByTrustedProxy;
 use crate::model::identity::{Identity, UserSource};
 
 /// Whom the proxy names; `None` where there is none to believe.

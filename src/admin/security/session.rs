@@ -19,7 +19,7 @@ use crate::admin::site::Site;
 use crate::admin::sitemap::SiteMap;
 use crate::admin::standing::Standing;
 use crate::admin::widgets::Flash;
-use crate::admin::zone::Zone;
+use crate::base::zone::Zone;
 
 /// How long a session lives without requests, and at most (docs/security.md B3).
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
@@ -280,42 +280,6 @@ pub(crate) async fn visitor(
     }))
 }
 
-#[cfg(test)]
-impl Visitor {
-    pub(crate) fn with_role(role: Role) -> Self {
-        let user = User {
-            id: UserId(1),
-            name: "somebody".to_owned(),
-            password_hash: String::new(),
-            source: crate::model::identity::UserSource::Local,
-            subject: None,
-            role,
-            created_at: Timestamp::from_ms(0),
-            disabled_at: None,
-            signed_in_at: None,
-            link_expires_at: None,
-            has_second_factor: false,
-            time_zone: None,
-        };
-        let nowhere = Arc::new(tower_sessions::MemoryStore::default());
-        let now = Timestamp::from_ms(0);
-        Self {
-            caller: Caller::user(&user.name, None, now),
-            user: Arc::new(user),
-            csrf: String::new(),
-            confirmed_at: now,
-            now,
-            path: String::new(),
-            address: String::new(),
-            flash: None,
-            only_reads: false,
-            map: Box::leak(Box::new(SiteMap { pages: Vec::new() })),
-            standing: Arc::default(),
-            session: Session::new(None, nowhere, None),
-        }
-    }
-}
-
 #[derive(Clone)]
 pub(crate) struct Sessions(Arc<Site>);
 
@@ -393,4 +357,44 @@ fn key(id: &Id) -> String {
 #[allow(clippy::needless_pass_by_value, reason = "what map_err gives")]
 fn backend(error: StoreError) -> Error {
     Error::Backend(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Visitor {
+        pub(crate) fn with_role(role: Role) -> Self {
+            let user = User {
+                id: UserId(1),
+                name: "somebody".to_owned(),
+                password_hash: String::new(),
+                source: crate::model::identity::UserSource::Local,
+                subject: None,
+                role,
+                created_at: Timestamp::from_ms(0),
+                disabled_at: None,
+                signed_in_at: None,
+                link_expires_at: None,
+                has_second_factor: false,
+                time_zone: None,
+            };
+            let nowhere = Arc::new(tower_sessions::MemoryStore::default());
+            let now = Timestamp::from_ms(0);
+            Self {
+                caller: Caller::user(&user.name, None, now),
+                user: Arc::new(user),
+                csrf: String::new(),
+                confirmed_at: now,
+                now,
+                path: String::new(),
+                address: String::new(),
+                flash: None,
+                only_reads: false,
+                map: Box::leak(Box::new(SiteMap { pages: Vec::new() })),
+                standing: Arc::default(),
+                session: Session::new(None, nowhere, None),
+            }
+        }
+    }
 }

@@ -26,7 +26,7 @@ pub(crate) async fn submit(from: Stranger) -> PageResult {
     };
     let user = user.ok_or(PageError::SignedOut)?;
     session::sign_in(&site, &from.session, &user, &from.client, None).await?;
-    site.throttle.succeeded(Some(&user.name), address).await?;
+    site.people.guessed_right(Some(&user.name), address).await?;
     Ok(Redirect::to("/admin").into_response())
 }
 

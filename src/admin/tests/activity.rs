@@ -73,7 +73,7 @@ async fn the_page_filters_and_leads_to_older_entries() {
         .expect(&["No activity matches this filter."]);
     let wrong = ann.open("/admin/activity?from=yesterday").await;
     wrong.expect(&[
-        "is no date and time such as 2026-11-21T06:40.",
+        "is not a date and time such as 2026-11-21T06:40.",
         "aria-invalid",
     ]);
     ann.open(&format!("/admin/activity?actor={NAME}"))

@@ -108,6 +108,7 @@ const FORMS: &[Form] = &[
         &["Started replay job 3 over 1 event"]),
     ("/dead-letters/purge", "/dead-letters/purge?of=orders/billing", NOTHING,
         &["Purged 1 dead letter of event subscription billing of topic orders"]),
+    ("/dead-letters/{id}/delete", "/dead-letters/1/delete", NOTHING, &["Deleted dead letter 1"]),
     ("/dead-letters/{id}/edit", "/dead-letters/1/edit", &[("event", EVENT), ("kind", "Subscription")],
         &["Edited and resubmitted dead letter 1"]),
     ("/dead-letters/{id}/resubmit", "/dead-letters/1/resubmit", NOTHING, &["Resubmitted dead letter 1"]),

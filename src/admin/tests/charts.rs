@@ -168,7 +168,7 @@ async fn many_subscriptions_are_paused_and_resumed_at_once() {
     person
         .open(&pause)
         .await
-        .expect(&["Nothing to pause: all that are selected are paused."]);
+        .expect(&["Nothing to pause. All of the selected subscriptions are paused."]);
     let resume = "/admin/subscriptions/resume?of=orders/crm";
     person
         .open(resume)

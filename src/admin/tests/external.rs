@@ -13,9 +13,9 @@ use url::Url;
 
 use super::person::{Person, Shown};
 use super::{Appliance, PASSWORD};
-use crate::admin::security::sign_in_options::{ByTrustedProxy, ProxyHeaders, SignInOptions};
 use crate::base::{Clock, Timestamp};
 use crate::broker::people::GroupRoles;
+use crate::broker::people::{ByTrustedProxy, ProxyHeaders, SignInOptions};
 use crate::model::audit::Caller;
 use crate::model::identity::UserSource;
 use crate::outbound::egress::EgressPolicy;

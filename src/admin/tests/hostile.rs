@@ -46,7 +46,7 @@ async fn hostile_events_and_answers_are_inert() {
         "/admin/events",
         "/admin/events?type=%3Cscript%3Ealert(1)%3C/script%3E&id=%22%27%20onmouseover=alert(1)",
         "/admin/events/1",
-        "/admin/events/1?data=raw",
+        "/admin/events/1?as=text",
         "/admin/dead-letters",
         "/admin/dead-letters/1",
         "/admin/dead-letters/1/resubmit",

@@ -101,7 +101,7 @@ async fn events_and_dead_letters_are_shown_under_the_whole_name() {
         page.expect(&["UndeliverableDueToClientError", "404 Not Found"]);
     }
     let other = person.open("/admin/dead-letters?of=shop/orders").await;
-    other.expect(&["is no topic or event subscription."]);
+    other.expect(&["is not a topic or event subscription."]);
     person.open("/admin/dead-letters/1").await.expect(&[
         "Resubmit",
         "/admin/topics/shop%2Forders/subscriptions/billing",
@@ -263,14 +263,14 @@ async fn pulled_subscriptions_have_a_form() {
     assert_eq!(page.path, audit, "{}", page.body);
     page.expect(&[
         "Lock duration 1 min 30 s",
-        "Max attempts 3 Time to live PT4H",
+        "Max attempts 3 Time to live 4 h",
         "IsNotNull",
         "north",
     ]);
 
     let edit = format!("{audit}/edit");
     let form = person.open(&edit).await;
-    form.expect(&["value=\"90\"", "value=\"PT4H\"", "Order.Paid", "IsNotNull"]);
+    form.expect(&["value=\"90\"", "value=\"4 h\"", "Order.Paid", "IsNotNull"]);
     let page = person
         .send(
             &edit,
@@ -332,7 +332,7 @@ async fn pushed_subscriptions_have_a_form_that_keeps_what_it_does_not_show() {
     let archive = format!("{topic}/subscriptions/archive");
     let edit = format!("{archive}/edit");
     let form = person.open(&edit).await;
-    form.expect(&["PT1M", "value=\"5\"", "value=\"7\"", "checked"]);
+    form.expect(&["1 min", "value=\"5\"", "value=\"7\"", "checked"]);
     assert!(!form.body.contains("hush"));
     let page = person
         .send(

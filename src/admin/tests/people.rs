@@ -145,10 +145,7 @@ async fn names_are_taken_once_and_judged() {
 async fn all_that_is_wrong_with_a_token_is_told_at_once() {
     let (_appliance, mut ann) = Appliance::claimed().await;
     let path = "/admin/new-token";
-    for (days, problem) in [
-        ("0", "from 1 to 3650."),
-        ("ten", "This is no whole number."),
-    ] {
+    for (days, problem) in [("0", "from 1 to 3650."), ("ten", "Enter a whole number.")] {
         ann.open(path).await;
         let fields = [("name", ""), ("role", "viewer"), ("days", days)];
         let refused = ann.send(path, &fields).await;
@@ -389,7 +386,7 @@ async fn viewers_do_not_see_what_events_carry() {
         .await
         .expect(&["a private matter"]);
     let mut viewer = appliance.signed_in(Role::Viewer).await;
-    let shown = viewer.open("/admin/events/1?data=raw").await;
+    let shown = viewer.open("/admin/events/1?as=text").await;
     assert_eq!(shown.status, StatusCode::OK);
     assert!(!shown.body.contains("private"), "{}", shown.body);
     assert!(is_for_others(&viewer.open("/admin/events/1/data").await));

@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
-use crate::admin::ByTrustedProxy;
+use crate::broker::people::ByTrustedProxy;
 
 /// Redirects followed in a row.
 const REDIRECTS_MAX: usize = 5;

@@ -168,20 +168,20 @@ async fn wrong_input_is_told_by_its_field() {
             SIGNATURE,
             vec![secret],
             "webhook-id",
-            "paste the value of the header",
+            "Paste the value of the header",
         ),
         (
             SIGNATURE,
             vec![secret, id, at],
             "webhook-signature",
-            "is missing",
+            "Paste the value",
         ),
         (TOKEN, vec![("key", "key3")], "key", "key1 or key2"),
         (
             TOKEN,
             vec![("key", "key1"), ("endsAt", "soon")],
             "endsAt",
-            "no moment",
+            "Enter a date and a time",
         ),
         (
             TOKEN,

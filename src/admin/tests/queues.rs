@@ -91,7 +91,7 @@ async fn a_queue_is_created_changed_and_deleted() {
     let page = ann.open("/admin/queues").await;
     page.expect(&["No queues yet.", "/admin/new-queue"]);
     let form = ann.open("/admin/new-queue").await;
-    form.expect(&["value=\"PT1M\"", "value=\"10\"", "value=\"PT10M\""]);
+    form.expect(&["value=\"1 min\"", "value=\"10\"", "value=\"10 min\""]);
     let wrong = [
         ("name", "two words"),
         ("lockDuration", "PT4S"),

@@ -56,7 +56,7 @@ async fn they_are_found_by_topic_and_reason() {
         ),
         ("?reason=BadRequest&before=2", vec!["The id is missing."]),
         ("?reason=%25", vec![]),
-        ("?topic=%3Cb%3E", vec!["is no topic."]),
+        ("?topic=%3Cb%3E", vec!["is not a topic."]),
     ] {
         let page = person.open(&format!("{path}{query}")).await;
         page.expect(&found);

@@ -202,7 +202,7 @@ async fn a_purge_says_how_many_and_takes_those() {
     assert_eq!(person.open(path).await.status, StatusCode::CONFLICT);
     let wrong = person.open("/admin/dead-letters/purge?of=nothing").await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
-    wrong.expect(&["&#34;nothing&#34; is no topic or event subscription."]);
+    wrong.expect(&["&#34;nothing&#34; is not a topic or event subscription."]);
 }
 
 #[tokio::test(start_paused = true)]

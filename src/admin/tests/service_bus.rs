@@ -53,7 +53,7 @@ async fn a_topic_has_a_size_detects_duplicates_and_may_be_idle() {
     page.expect(&["0 B of 5 MiB", "Dropped within 1 min", "When idle for 1 d"]);
     let edit = "/admin/service-bus-topics/news/edit";
     let page = ann.open(edit).await;
-    page.expect(&["value=\"PT1M\"", "value=\"P1D\""]);
+    page.expect(&["value=\"1 min\"", "value=\"1 d\""]);
     let fields = [
         ("duplicateDetectionHistoryTimeWindow", "PT2M"),
         ("autoDeleteOnIdle", ""),

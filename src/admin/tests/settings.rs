@@ -70,7 +70,7 @@ async fn operators_try_urls_and_viewers_do_not() {
         .send("/admin/settings/try-url", &[("url", "hooks")])
         .await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
-    page.expect(&["href=\"#url\"", "write it whole", "value=\"hooks\""]);
+    page.expect(&["href=\"#url\"", "Enter a whole URL", "value=\"hooks\""]);
 
     let mut operator = appliance.signed_in(Role::Operator).await;
     operator

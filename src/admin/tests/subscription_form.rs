@@ -54,7 +54,7 @@ async fn only_what_is_not_as_by_default_is_open() {
     assert_eq!(open_folds(&page), open);
     page.expect(&[
         "Max events per batch: 10",
-        "Retry schedule: PT10S",
+        "Retry schedule: 10 s",
         "Bearer token",
         "Labels: north",
     ]);

@@ -132,7 +132,7 @@ async fn administrators_test_a_connection_and_everybody_sees_the_result() {
         .send("/admin/system/test-connection", &[("url", "hooks")])
         .await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
-    page.expect(&["href=\"#url\"", "write it whole", "value=\"hooks\""]);
+    page.expect(&["href=\"#url\"", "Enter a whole URL", "value=\"hooks\""]);
     let page = person.send("/admin/system/support-bundle", &[]).await;
     assert!(!page.body.contains("secret-of-the-hook"), "{}", page.body);
     let bundle: serde_json::Value = serde_json::from_str(&page.body).expect("JSON");

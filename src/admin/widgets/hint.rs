@@ -1,7 +1,6 @@
 //! What went wrong, and what to look at.
 
 use super::*;
-use crate::model::dead_letter::DeadLetterReason as Reason;
 use crate::model::delivery::AttemptResult;
 
 /// What a failed attempt with this answer means, in plain language, and what to look at.
@@ -20,49 +19,6 @@ impl Hint<'_> {
         let status = self.0.status().unwrap_or(0);
         self.0.outcome == outcome && (from..=to).contains(&status)
     }
-}
-
-/// A reason in few words, what to mend before what was given up for it is sent again, and the status that it stands for.
-#[rustfmt::skip] // a table
-fn row(reason: Reason) -> (&'static str, &'static str, Option<u16>) {
-    const CREDENTIALS: &str = "Check the credentials of the subscription.";
-    const WAIT: &str = "Have the endpoint answer again.";
-    const MEND: &str = "Look at the response.";
-    const ASK: &str = "The receiver may have given a reason of its own.";
-    const CONTENT: &str = "Compare the event with the delivery schema.";
-    const SIZE: &str = "Make batches smaller, or raise the receiver's limit.";
-    match reason {
-        Reason::MaxDeliveryAttemptsExceeded => ("All attempts failed", WAIT, None),
-        Reason::TimeToLiveExceeded => ("Its time to live was over", WAIT, None),
-        Reason::UndeliverableDueToHttpBadRequest => ("Rejected as a bad request", CONTENT, Some(400)),
-        Reason::UndeliverableDueToHttpUnauthorized => ("Rejected as unauthorized", CREDENTIALS, Some(401)),
-        Reason::UndeliverableDueToHttpForbidden => ("Rejected as forbidden", CREDENTIALS, Some(403)),
-        Reason::UndeliverableDueToHttpRequestEntityTooLarge => ("Rejected as too large", SIZE, Some(413)),
-        Reason::UndeliverableDueToProbationCausedByClientError => ("Not sent to a failing webhook", MEND, None),
-        Reason::UndeliverableDueToClientError => ("Rejected by the webhook", MEND, None),
-        Reason::SubscriptionDeleted => ("The subscription was deleted", "Nobody gets them any more.", None),
-        Reason::EventUnreadable => ("The stored event is damaged", "They cannot be sent any more.", None),
-        Reason::Manual => ("Dead-lettered by hand", ASK, None),
-        Reason::Cancelled => ("Cancelled before its time", "They cannot be sent any more.", None),
-        Reason::SessionIdMissing => ("It has no session id", "Its queue takes messages with a session id only.", None),
-        Reason::FilterEvaluationFailed => ("A rule could not be evaluated", "Correct the rule.", None),
-        Reason::MaxTransferHopCountExceeded => ("Forwarded too often", "Check which queues forward to each other.", None),
-        Reason::ForwardTargetFull => ("The queue or topic that it goes on to is full", "Receive messages there, or raise its maximum size.", None),
-        Reason::ForwardTargetMissing => ("Where it was to be forwarded is gone", "Have the queue forward to one that exists.", None),
-        Reason::Application => ("Dead-lettered by the receiver", ASK, None),
-    }
-}
-
-pub(crate) fn for_reason(reason: Reason) -> &'static str {
-    row(reason).0
-}
-
-pub(crate) fn before_resubmitting(reason: Reason) -> &'static str {
-    row(reason).1
-}
-
-pub(crate) fn status_of(reason: Reason) -> Option<u16> {
-    row(reason).2
 }
 
 #[cfg(test)]

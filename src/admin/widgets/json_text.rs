@@ -46,17 +46,16 @@ fn readable(text: &str) -> String {
 }
 
 #[cfg(test)]
-impl JsonCode {
-    /// The same as plain text.
-    pub(crate) fn text(&self) -> String {
-        let parts = self.0.iter().flat_map(|(_, _, parts)| parts);
-        parts.map(|(_, text)| text.as_str()).collect()
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+
+    impl JsonCode {
+        /// The same as plain text.
+        pub(crate) fn text(&self) -> String {
+            let parts = self.0.iter().flat_map(|(_, _, parts)| parts);
+            parts.map(|(_, text)| text.as_str()).collect()
+        }
+    }
 
     #[test]
     fn what_is_no_json_does_no_harm() {

@@ -2,6 +2,7 @@
 //! escaped where it is made, so a page prints it as it is.
 
 pub(crate) mod badge;
+pub(crate) mod body_view;
 pub(crate) mod chart;
 pub(crate) mod figure;
 pub(crate) mod filters;

@@ -3,19 +3,12 @@
 use crate::admin::outside::*;
 use crate::base;
 use crate::model::entity_status::EntityStatus;
+use crate::wire::service_bus::message::EVENT_TYPE;
 
-pub(crate) use crate::base::human::{bytes, span};
+pub(crate) use crate::base::human::{bytes, count, span};
 
 /// Names in a sentence.
-const NAMED_MAX: usize = 5;
-
-/// A count with commas: `999`, `10,000`.
-pub(crate) fn count(count: u64) -> String {
-    let digits = count.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev();
-    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
-    groups.join(",")
-}
+const LISTED_MAX: usize = 10;
 
 /// `1 topic`, `2 topics`.
 pub(crate) fn plural(number: impl TryInto<u64>, one: &str, many: &str) -> String {
@@ -25,17 +18,32 @@ pub(crate) fn plural(number: impl TryInto<u64>, one: &str, many: &str) -> String
     }
 }
 
-/// `3 rules: a, b, c`; without names where there are many, and nothing for none.
+/// `3 rules: a, b, c`, or nothing for none.
 pub(crate) fn some_of<T: Display>(
     names: impl IntoIterator<Item = T>,
     (one, many): (&str, &str),
 ) -> Option<String> {
-    let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
+    let names = Vec::from_iter(names);
     let said = plural(names.len(), one, many);
-    match names.len() {
-        0 => None,
-        1..=NAMED_MAX => Some(format!("{said}: {}", names.join(", "))),
-        _ => Some(said),
+    (!names.is_empty()).then(|| format!("{said}: {}", listed(&names)))
+}
+
+/// `a, b, c and 7 more`.
+pub(crate) fn listed(names: &[impl Display]) -> String {
+    let shown = names.iter().take(LISTED_MAX).map(ToString::to_string);
+    let shown = Vec::from_iter(shown).join(", ");
+    match names.len().saturating_sub(LISTED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// What stands for an event in a list: its type. The type of messages says nothing: of these it is the subject or the
+/// id.
+pub(crate) fn called<'a>(event_type: &'a str, subject: &'a Option<String>, id: &'a str) -> &'a str {
+    match event_type {
+        EVENT_TYPE => subject.as_deref().unwrap_or(id),
+        other => other,
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) fn of_attempt(attempt: &DeliveryAttempt) -> String {
 
 /// The same for an outcome of which less is known; `error` says what went wrong where there was no response.
 pub(crate) fn words(outcome: Outcome, status: Option<u16>, error: Option<&str>) -> String {
-    let without = || without_status(outcome, error.unwrap_or_default()).to_owned();
+    let without = || outcome.title(error.unwrap_or_default()).to_owned();
     status.map_or_else(without, of_status)
 }
 
@@ -23,41 +23,10 @@ pub(crate) fn of_status(status: u16) -> String {
     reason.map_or_else(|| status.to_string(), |reason| format!("{status} {reason}"))
 }
 
-fn without_status(outcome: Outcome, error: &str) -> &'static str {
-    let says = |word: &str| error.contains(word);
-    match outcome {
-        Outcome::SocketError if says("TLS") => "TLS handshake failed",
-        Outcome::SocketError if says("refused") => "Connection refused",
-        Outcome::SocketError if says("reset") => "Connection reset",
-        Outcome::SocketError if says("closed") => "Connection closed",
-        Outcome::SocketError => "Connection failed",
-        Outcome::TimedOut => "No response in time",
-        Outcome::ResolutionError => "Host not found",
-        Outcome::Aborted => "Blocked by outbound rules",
-        Outcome::TokenError => "No access token",
-        Outcome::Probation => "Skipped on probation",
-        Outcome::Delivered => "Completed by the receiver",
-        Outcome::Released => "Released by the receiver",
-        Outcome::Rejected => "Dead-lettered by the receiver",
-        Outcome::Deferred => "Deferred by the receiver",
-        Outcome::LockLost => "Lock expired",
-        Outcome::Disabled => "Sending disabled",
-        Outcome::Full => "No room for a message",
-        Outcome::SessionQueueNotSupported => "No session id",
-        Outcome::BadRequest
-        | Outcome::Unauthorized
-        | Outcome::Forbidden
-        | Outcome::NotFound
-        | Outcome::PayloadTooLarge
-        | Outcome::Busy
-        | Outcome::GenericError => "Failed",
-    }
-}
-
 /// Why a delivery was given up: `401 Unauthorized`, `All attempts failed`.
 pub(crate) fn of_reason(reason: DeadLetterReason) -> String {
-    let words = || hint::for_reason(reason).to_owned();
-    hint::status_of(reason).map_or_else(words, of_status)
+    let words = || reason.title().to_owned();
+    reason.status().map_or_else(words, of_status)
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl Time {
 mod tests {
     use super::*;
     use crate::admin::reader::SYSTEM;
-    use crate::admin::zone::Zone;
+    use crate::base::zone::Zone;
 
     async fn check(zone: &str, expected: [&str; 4]) {
         let moment = |text: &str| text.parse::<Timestamp>().expect("RFC 3339");

@@ -11,7 +11,6 @@ use ipnet::IpNet;
 use url::Url;
 use uuid::Uuid;
 
-use crate::admin::OwnHost;
 use crate::app::config::Reader;
 use crate::app::config::keys::Key;
 use crate::app::config::listing;
@@ -23,6 +22,7 @@ use crate::model::backup::BackupPlace;
 use crate::model::destination::EndpointUrl;
 use crate::model::export::WhenUnavailable;
 use crate::model::limits::{EXPORT_DELAY_S_MAX, PROBATION_LONGEST_S_MAX, RETENTION_HOURS_MAX};
+use crate::model::own_host::OwnHost;
 use crate::model::probation::ProbationMode;
 use crate::model::setting::SettingKind::{List, Number, Switch, Text};
 use crate::model::setting::Settings;

@@ -12,11 +12,11 @@ use ipnet::IpNet;
 use url::{Host, Url};
 use uuid::Uuid;
 
-use crate::admin::OwnHost;
 use crate::base::TimeScale;
 use crate::model::access::Secret;
 use crate::model::backup::BackupPlace;
 use crate::model::destination::EndpointUrl;
+use crate::model::own_host::OwnHost;
 use crate::store::MasterKeys;
 
 type Parsed<T> = Result<T, String>;

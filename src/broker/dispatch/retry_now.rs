@@ -1,13 +1,27 @@
 //! Retrying a pending delivery now.
 
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
-use crate::model::delivery::{DeliveryId, DeliveryState};
+use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState};
 use crate::model::destination::DeliveryMode;
 use crate::model::probation::Admission;
 use crate::model::subscription::SubscriptionId;
+use crate::store::views::{DeliveryDetail, DeliveryRow};
 use crate::store::{FreeChange, FreeChanges, FreeSettled, StoreError};
+
+/// How long what comes of an attempt is waited for: most endpoints answer sooner.
+const RESULT_WAIT: Duration = Duration::from_secs(3);
+
+/// The pause between two looks, of which a busy appliance would have one at every commit.
+const RESULT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Attempts of a subscription among which that of its probe is looked for.
+const NEWEST: usize = 5;
 
 /// Why a delivery is not retried now. It stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,6 +104,53 @@ impl Broker {
             self.note_change(subscription);
         }
         Ok(Some(first).filter(|_| is_due))
+    }
+
+    /// The attempt that is made since then, once it has a result: of the delivery, or of another one of its subscription
+    /// that an endpoint on probation is tried with. `None` if that takes too long.
+    pub async fn attempt_since(
+        &self,
+        of: SubscriptionId,
+        delivery: DeliveryId,
+        since: Timestamp,
+    ) -> Result<Option<(DeliveryAttempt, DeliveryRow)>, StoreError> {
+        let mut changes = self.store().views.changes();
+        let look = async {
+            loop {
+                if let Some(made) = self.made_since(of, delivery, since).await? {
+                    return Ok(Some(made));
+                }
+                if changes.changed().await.is_err() {
+                    return Ok(None);
+                }
+                sleep(RESULT_PAUSE).await;
+            }
+        };
+        timeout(RESULT_WAIT, look).await.unwrap_or(Ok(None))
+    }
+
+    async fn made_since(
+        &self,
+        of: SubscriptionId,
+        delivery: DeliveryId,
+        since: Timestamp,
+    ) -> Result<Option<(DeliveryAttempt, DeliveryRow)>, StoreError> {
+        let views = &self.store().views;
+        let is_new = |attempt: &DeliveryAttempt| attempt.started_at >= since;
+        if let Some(DeliveryDetail { row, attempts, .. }) = views.delivery(delivery).await?
+            && let Some(newest) = attempts.into_iter().next_back().filter(is_new)
+        {
+            return Ok(Some((newest, row)));
+        }
+        if self.health_of(of).probation.is_none() {
+            return Ok(None);
+        }
+        let newest = views.recent_attempts(of, NEWEST).await?;
+        let Some(probe) = newest.into_iter().find(|each| is_new(&each.attempt)) else {
+            return Ok(None);
+        };
+        let detail = views.delivery(probe.delivery).await?;
+        Ok(detail.map(|detail| (probe.attempt, detail.row)))
     }
 
     async fn make_due(&self, id: DeliveryId, audit: AuditEntry) -> Result<FreeSettled, StoreError> {

@@ -6,6 +6,10 @@
 mod external;
 mod password;
 mod second_factor;
+mod setup_link;
+mod sign_in_options;
+pub mod sign_ins;
+mod throttle;
 mod tokens;
 
 use std::net::IpAddr;
@@ -19,6 +23,9 @@ pub use password::{
 
 use tokio::sync::watch;
 
+pub use setup_link::SetupLink;
+pub use sign_in_options::{ByTrustedProxy, ProxyHeaders, SignInOptions};
+pub use throttle::TooOften;
 pub use tokens::{NewTokenRequest, TOKEN_DAYS_MAX, TokenHolder, Tokens};
 
 use crate::base::{Clock, Entropy, Timestamp, sha256_hex};

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::model::audit::{AuditAction, AuditEntry, Caller, Target};
+use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::destination::DeliveryMode;
@@ -412,26 +412,43 @@ impl Broker {
         query: DeadLetterQuery,
     ) -> Result<Purged, StoreError> {
         let target = self.target_of(&query.filter);
-        let purged = AuditAction::PurgeDeadLetters { dead_letters: 0 };
-        let entry = by.did(purged, target);
-        let now = self.clock().now();
+        let entry = by.did(AuditAction::PurgeDeadLetters { dead_letters: 0 }, target);
         let found = self.store().views.dead_letter_numbers(query).await?;
         let mut removed = 0;
         for batch in found.rows.chunks(REMOVE_BATCH_MAX) {
-            let request = FreeChanges {
-                changes: batch.iter().map(|id| (*id, FreeChange::Remove)).collect(),
-                audit: Some(entry.clone()),
-                now,
-            };
-            let settled = self.store().ledger.settle_free(request).await?;
-            let is_done = |settled: &&FreeSettled| matches!(settled, FreeSettled::Done(_));
-            removed += settled.iter().filter(is_done).count();
+            removed += self.remove_dead_letters(batch, entry.clone()).await?;
         }
         Ok(Purged {
             removed,
             held: found.rows.len() - removed,
             next_before: found.next_before,
         })
+    }
+
+    /// Removes one dead letter from its queue for good. `false` if it is none any more, or locked.
+    pub async fn delete_dead_letter(
+        &self,
+        by: &Caller,
+        id: DeliveryId,
+    ) -> Result<bool, StoreError> {
+        let purged = AuditAction::PurgeDeadLetters { dead_letters: 0 };
+        let entry = by.did(purged, TargetKind::DeadLetter.named(id));
+        Ok(self.remove_dead_letters(&[id], entry).await? > 0)
+    }
+
+    async fn remove_dead_letters(
+        &self,
+        ids: &[DeliveryId],
+        entry: AuditEntry,
+    ) -> Result<usize, StoreError> {
+        let request = FreeChanges {
+            changes: ids.iter().map(|id| (*id, FreeChange::Remove)).collect(),
+            audit: Some(entry),
+            now: self.clock().now(),
+        };
+        let settled = self.store().ledger.settle_free(request).await?;
+        let is_done = |settled: &&FreeSettled| matches!(settled, FreeSettled::Done(_));
+        Ok(settled.iter().filter(is_done).count())
     }
 
     /// What a filter of dead letters is about.

@@ -116,6 +116,24 @@ pub struct TrafficSlot {
 }
 
 impl TrafficSlot {
+    /// What became of deliveries in all of these together.
+    pub fn sum(slots: &[Self]) -> Self {
+        slots.iter().fold(Self::default(), |sum, slot| Self {
+            delivered: sum.delivered + slot.delivered,
+            dead_lettered: sum.dead_lettered + slot.dead_lettered,
+            dropped: sum.dropped + slot.dropped,
+            attempts: sum.attempts + slot.tried(),
+            latency: sum.latency.plus(slot.latency),
+            ..sum
+        })
+    }
+
+    /// What should have been delivered: what ended, and the `pending` that has not yet, so that a backlog
+    /// lowers the share of what was delivered.
+    pub fn due(&self, pending: u64) -> u64 {
+        self.ended() + pending
+    }
+
     /// Deliveries that ended, in any way.
     pub fn ended(&self) -> u64 {
         self.delivered + self.dead_lettered + self.dropped

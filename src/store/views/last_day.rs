@@ -25,6 +25,16 @@ pub struct TopicDay {
     pub last_event_at: Option<Timestamp>,
 }
 
+impl TopicDay {
+    /// That of both together.
+    pub fn plus(self, other: &Self) -> Self {
+        Self {
+            published: std::array::from_fn(|hour| self.published[hour] + other.published[hour]),
+            last_event_at: self.last_event_at.max(other.last_event_at),
+        }
+    }
+}
+
 /// The last hours of an event subscription, oldest first; the last one is the current hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionDay {

@@ -245,6 +245,16 @@ impl QueueDepth {
         let due = self.next_attempt_at.filter(|at| *at < now);
         due.map(|at| now.since(at))
     }
+
+    /// That of both together.
+    pub fn plus(self, other: Self) -> Self {
+        let due = [self.next_attempt_at, other.next_attempt_at];
+        Self {
+            pending: self.pending + other.pending,
+            dead_letters: self.dead_letters + other.dead_letters,
+            next_attempt_at: due.into_iter().flatten().min(),
+        }
+    }
 }
 
 impl Views {

@@ -79,7 +79,7 @@ pub use namespace::{
 pub use namespace_topic::{parse_namespace_topic, patch_namespace_topic};
 pub use queue::{parse_queue, queue_document, render_queue};
 pub use reader::Fault;
-pub(crate) use reader::schema_of;
+pub(crate) use reader::{places, schema_of};
 pub use replay::{
     ReplayContext, ReplayFates, ReplayRequest, ShownReplay, parse_replay, parse_target,
     render_replay,

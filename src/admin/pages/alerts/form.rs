@@ -1,10 +1,6 @@
 //! The forms of alert rules and alert channels.
 
 use super::*;
-use crate::admin::forms::document::Shape;
-use crate::admin::forms::sheet::{Fields, Head, Sheet};
-use crate::admin::refusal::of_fields;
-use crate::model::alert::{AlertChannel, AlertCondition, AlertRule, SmtpSecurity};
 use crate::wire::resource::{parse_alert_channel, parse_alert_rule};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -56,8 +52,9 @@ impl AlertRuleForm {
     /// What the form defines, or all that is wrong with it.
     fn read(&self) -> Result<AlertRule, Vec<Refusal>> {
         let mut document = json!({ "enabled": false });
-        Shape::of::<AlertRule>().write(&self.0, &mut document);
-        parse_alert_rule(&document).map_err(|invalid| of_fields(&invalid))
+        let unread = Shape::of::<AlertRule>().write(&self.0, &mut document);
+        let read = parse_alert_rule(&document);
+        all_of(unread, read.map_err(|invalid| of_fields(&invalid)))
     }
 }
 
@@ -129,10 +126,10 @@ impl AlertChannelForm {
         known: Option<&AlertChannel>,
     ) -> Result<AlertChannel, Vec<Refusal>> {
         let mut document = json!({});
-        Shape::of::<AlertChannel>().write(&self.0, &mut document);
+        let unread = Shape::of::<AlertChannel>().write(&self.0, &mut document);
         let read =
             parse_alert_channel(&document, known, site.broker.options().egress.require_https);
-        read.map_err(|invalid| of_fields(&invalid))
+        all_of(unread, read.map_err(|invalid| of_fields(&invalid)))
     }
 }
 
@@ -176,10 +173,7 @@ mod tests {
             let mut form = Form::of([("type", of.to_owned()), ("minutes", "5".to_owned())]);
             form.set(field, text);
             let refusals = AlertRuleForm(form).read().expect_err(text);
-            assert!(
-                refusals[0].closeness(field) > 1,
-                "{of} {field} {text}: {refusals:?}"
-            );
+            assert!(refusals[0].fits(field), "{of} {field} {text}: {refusals:?}");
         }
     }
 }

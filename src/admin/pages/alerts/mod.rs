@@ -5,7 +5,6 @@ mod form;
 pub(crate) use form::{AlertChannelForm, AlertRuleForm};
 
 use crate::admin::pages::*;
-use crate::model::alert::{AlertMessageState, StoredAlertMessage};
 
 const PAGE: &str = "/admin/alerts";
 
@@ -53,8 +52,7 @@ fn state_of_message(message: &StoredAlertMessage) -> Badge {
 
 impl Subject for StoredAlertRule {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
-        let text = name_of(names, "rule");
-        let name = existing(AlertRuleName::parse(text).ok(), "alert rule", text)?;
+        let name = named_in("alert rule", name_of(names, "rule"), AlertRuleName::parse)?;
         Ok(site.broker.alert_rule(&name).await?)
     }
 
@@ -74,7 +72,7 @@ impl Subject for StoredAlertRule {
 impl Subject for StoredAlertChannel {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         let text = name_of(names, "channel");
-        let name = existing(AlertChannelName::parse(text).ok(), "alert channel", text)?;
+        let name = named_in("alert channel", text, AlertChannelName::parse)?;
         Ok(site.broker.alert_channel(&name).await?)
     }
 
@@ -102,18 +100,19 @@ pub(crate) async fn enable(call: Call<StoredAlertRule>, enabled: bool) -> PageRe
     }))
 }
 
-pub(crate) async fn ask_to_delete_rule(call: Call<StoredAlertRule>) -> PageResult<Question> {
-    Ok(
-        Question::new(format!("Delete alert rule {}?", call.of.name))
-            .would("Nobody is notified by it any more.")
-            .dangerously(),
-    )
-}
+impl Deletable for StoredAlertRule {
+    const NOUN: &'static str = "alert rule";
 
-pub(crate) async fn delete_rule(call: Call<StoredAlertRule>) -> PageResult<Flash> {
-    let name = &call.of.name;
-    call.broker.delete_alert_rule(call.by(), name).await?;
-    Ok(Flash::done(format!("Alert rule {name} has been deleted.")))
+    async fn losing(_: &Call<Self>, question: Question) -> PageResult<Question> {
+        Ok(question.would("Nobody is notified by it any more."))
+    }
+
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        Ok(call
+            .broker
+            .delete_alert_rule(call.by(), &call.of.name)
+            .await?)
+    }
 }
 
 pub(crate) async fn test_channel(call: Call<StoredAlertChannel>) -> PageResult<Flash> {
@@ -129,18 +128,17 @@ async fn send_test<S>(call: &Call<S>, name: &AlertChannelName) -> PageResult<Fla
     })
 }
 
-pub(crate) async fn ask_to_delete_channel(call: Call<StoredAlertChannel>) -> PageResult<Question> {
-    Ok(
-        Question::new(format!("Delete alert channel {}?", call.of.name))
-            .would("It gets no more alerts, and the list of its messages is deleted.")
-            .dangerously(),
-    )
-}
+impl Deletable for StoredAlertChannel {
+    const NOUN: &'static str = "alert channel";
 
-pub(crate) async fn delete_channel(call: Call<StoredAlertChannel>) -> PageResult<Flash> {
-    let name = &call.of.name;
-    call.broker.delete_alert_channel(call.by(), name).await?;
-    Ok(Flash::done(format!(
-        "Alert channel {name} has been deleted."
-    )))
+    async fn losing(_: &Call<Self>, question: Question) -> PageResult<Question> {
+        Ok(question.would("It gets no more alerts, and the list of its messages is deleted."))
+    }
+
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        Ok(call
+            .broker
+            .delete_alert_channel(call.by(), &call.of.name)
+            .await?)
+    }
 }

@@ -4,8 +4,6 @@ use std::cmp::Reverse;
 
 use super::*;
 use crate::admin::pages::subscriptions::Subscription;
-use crate::admin::pages::traffic::{RangeChoice, Traffic};
-use crate::admin::standing::DAY;
 
 /// Groups told above them; the rest is counted.
 const GROUPS_SHOWN: usize = 12;
@@ -67,7 +65,7 @@ pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult
     list.of_matching(
         counted,
         Some(visitor.standing.dead_letters()),
-        DeadLetter::NOUN.1,
+        DeadLetter::NOUNS.1,
     );
     let flags = search.flags(visitor.now);
     list.recipe = Recipe::list(&call, "deadLetters", "dead-letters list", &flags);
@@ -178,7 +176,7 @@ fn by_subscription(
         rows.push(GroupRow {
             name: known.map_or_else(|| print::visible(reason), response::of_reason),
             of: of.title(),
-            hint: known.map_or("", hint::before_resubmitting),
+            hint: known.map_or("", DeadLetterReason::advice),
             query: Some(meant.query()),
             code: meant.reason,
             count,
@@ -207,7 +205,7 @@ async fn grouped(
             GroupBy::Source => {}
             GroupBy::EventType => meant.event_type = group.key,
             GroupBy::Reason => {
-                hint = DeadLetterReason::from_name(&group.key).map_or("", hint::for_reason);
+                hint = DeadLetterReason::from_name(&group.key).map_or("", DeadLetterReason::title);
                 meant.reason = group.key;
             }
             GroupBy::Day => {

@@ -6,10 +6,9 @@ mod list;
 
 pub(crate) use {bulk::*, edit::*, list::*};
 
-use crate::admin::pages::delivery::{self, DeliveryCard};
+use crate::admin::pages::delivery::{self};
 use crate::admin::pages::search::Search;
 use crate::admin::pages::*;
-use crate::admin::widgets::kept_body::KeptBody;
 use crate::outbound::DeliveryRequest;
 use crate::wire::received::shown_headers;
 use crate::wire::resource::ReplayContext;
@@ -35,7 +34,7 @@ impl Subject for DeadLetter {
 
 impl Selectable for DeadLetter {
     const LIST: &'static str = LIST;
-    const NOUN: (&'static str, &'static str) = ("dead letter", "dead letters");
+    const NOUNS: (&'static str, &'static str) = ("dead letter", "dead letters");
 
     async fn select(site: &Site, id: &str) -> PageResult<Self> {
         let detail = site.delivery(id).await?;
@@ -98,7 +97,7 @@ pub(crate) async fn show(call: Call<DeadLetter>) -> PageResult {
         recipe: Recipe = Recipe::one(&call, "deadLetters", "dead-letters show", row.id),
         request: Option<Request> = request,
         // `None` if it is gone, or cannot be read.
-        event: Option<StoredEvent> = event,
+        data: Option<BodyView> = event.map(|event| events::data_of(&event, "", call.visitor.role)),
         obstacle: Option<String> = damage.or(call.of.obstacle),
         delivery: DeliveryCard = DeliveryCard::new(call.of.detail, &call.visitor).on_its_own_page(),
     })
@@ -135,11 +134,37 @@ fn request_of(call: &Call<DeadLetter>, event: &StoredEvent) -> Option<Request> {
 pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Question> {
     let row = call.of.row()?;
     let (event, to) = (print::visible(&row.event_id), &row.subscription);
-    let again = format!("Event {event} is delivered to {to} at once, as a new delivery.");
+    let registry = call.broker.registry();
+    let of = registry.subscription(row.subscription_id);
+    let mode = of.map(|(_, each)| each.definition.destination.delivery_mode());
+    let again = match mode {
+        Some(DeliveryMode::Queue) => format!("{event} can be received from {to} again, as new."),
+        Some(DeliveryMode::Push) | None => {
+            format!("Event {event} is delivered to {to} at once, as a new delivery.")
+        }
+    };
     Ok(Question::new(format!("Resubmit dead letter {}?", row.id))
         .would(again)
         .would(FROM_NOW)
         .would(to_nobody_else(row.published_at, call.visitor.now)))
+}
+
+impl Deletable for DeadLetter {
+    const NOUN: &'static str = "dead letter";
+
+    async fn losing(_: &Call<Self>, question: Question) -> PageResult<Question> {
+        Ok(question
+            .would("It is gone for good: nobody can receive or resubmit it any more.")
+            .would("Its event stays in the list of events until it expires."))
+    }
+
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        let id = call.of.detail.row.id;
+        let deleted = call.broker.delete_dead_letter(call.by(), id).await?;
+        let held =
+            || PageError::refused("a receiver has locked it, or it is no dead letter any more");
+        deleted.then_some(true).ok_or_else(held)
+    }
 }
 
 /// Of a new delivery of an event.

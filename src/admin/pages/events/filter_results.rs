@@ -90,9 +90,12 @@ impl Row {
         let it = &self.explanation;
         let cause = it.abstains.map(|reason| {
             let created_at = it.subscription.created_at;
-            let later = format!("{} later", print::span(created_at.since(received_at)));
+            let later = print::span(created_at.since(received_at));
             let cause = cause(&it.subscription, reason);
-            cause.replace(&format!("at {created_at}"), &later)
+            cause.replace(
+                &format!("after the event, at {created_at}"),
+                &format!("{later} after the event"),
+            )
         });
         let failed = it.verdict.parts.iter().filter(|part| !part.holds);
         let mut why: Vec<_> = cause.into_iter().chain(failed.map(unmet)).collect();

@@ -6,8 +6,6 @@ mod show;
 
 pub(crate) use {filter_results::FilterResults, send::*, show::*};
 
-use crate::admin::lists::filter::whole_topic;
-use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::search::{Search, UNMATCHED};
 use crate::admin::pages::*;
 use crate::wire::stored_event::StoredEventBody;

@@ -1,27 +1,7 @@
 //! The page of one event: what it is, what it carries, and what became of it.
 
-use std::borrow::Cow;
-
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-
 use super::*;
-use crate::admin::pages::delivery::DeliveryCard;
 use crate::admin::pages::topics::copy_page;
-
-/// Bytes of data that are laid out: beyond, nobody reads, and indentation multiplies it.
-const LAID_OUT_MAX: usize = 65_536;
-
-/// Bytes of data that are shown; all of it can be downloaded.
-const SHOWN_MAX: usize = 262_144;
-
-pub(crate) struct Data<'a> {
-    pub(crate) kind: &'static str,
-    pub(crate) text: Cow<'a, str>,
-    pub(crate) can_be_laid_out: bool,
-    /// Whether it is shown as it was published.
-    pub(crate) is_raw: bool,
-}
 
 pub(crate) async fn show(
     Path(key): Path<String>,
@@ -40,8 +20,7 @@ pub(crate) async fn show(
         results: Option<FilterResults> = results.filter(|results| !results.rows.is_empty()),
         deliveries: Vec<DeliveryCard> = deliveries.map(card).collect(),
         recipe: Recipe = Recipe::one(&call, "events", "events show", key),
-        // Whether the data is to be shown as it was published.
-        is_raw: bool = name_of(&asked, "data") == "raw",
+        data: BodyView = data_of(&event.stored, name_of(&asked, "as"), visitor.role),
         topic: Option<Arc<TopicEntry>> = topic.cloned(),
         event: EventDetail = event,
     })
@@ -71,8 +50,15 @@ fn plain(value: &str) -> String {
 
 pub(crate) async fn download(Path(key): Path<String>, call: Call) -> PageResult {
     let event = find(&call, &key).await?.stored;
-    let (bytes, ending, kind) = as_file(event.event.data);
-    Ok(file(&format!("event-{}.{ending}", event.key), kind, bytes))
+    Ok(body_file(
+        &format!("event-{}", event.key),
+        carried_by(&event.event),
+    ))
+}
+
+pub(crate) fn data_of(stored: &StoredEvent, wanted: &str, reader: Role) -> BodyView {
+    let (page, data) = (paths::event_page(stored.key), carried_by(&stored.event));
+    BodyView::new("Data", &page, &data, wanted).seen_by(reader)
 }
 
 pub(crate) async fn find(site: &Site, key: &str) -> PageResult<EventDetail> {
@@ -80,57 +66,9 @@ pub(crate) async fn find(site: &Site, key: &str) -> PageResult<EventDetail> {
     existing(site.views.event(number).await?, "event", key)
 }
 
-fn as_file(data: EventData) -> (Vec<u8>, &'static str, &'static str) {
-    match data {
-        EventData::Absent => (Vec::new(), "txt", "text/plain; charset=utf-8"),
-        EventData::Json(text) => (text.into_bytes(), "json", "application/json"),
-        EventData::Binary(bytes) => (bytes.into(), "bin", "application/octet-stream"),
-    }
-}
-
-impl<'a> Data<'a> {
-    /// `data` as it was published, or laid out where that helps.
-    pub(crate) fn new(data: &'a EventData, is_raw: bool) -> Self {
-        let (kind, text) = match data {
-            EventData::Absent => ("no data", Cow::default()),
-            EventData::Json(text) => ("JSON", Cow::from(text)),
-            EventData::Binary(bytes) => ("base64", STANDARD.encode(bytes).into()),
-        };
-        let can_be_laid_out = matches!(data, EventData::Json(_)) && text.len() <= LAID_OUT_MAX;
-        let is_raw = is_raw || !can_be_laid_out;
-        Self {
-            kind,
-            text,
-            can_be_laid_out,
-            is_raw,
-        }
-    }
-
-    pub(crate) fn shown(&self) -> &str {
-        &self.text[..self.text.floor_char_boundary(SHOWN_MAX)]
-    }
-
-    pub(crate) fn is_cut(&self) -> bool {
-        self.shown().len() < self.text.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn data_is_laid_out_raw_or_cut() {
-        let small = EventData::Json("{\"a\":\"\\u00fc\"}".to_owned());
-        assert!(!Data::new(&small, false).is_raw && Data::new(&small, true).is_raw);
-        let big = EventData::Json(format!("\"{}\"", "ü".repeat(SHOWN_MAX)));
-        let big = Data::new(&big, false);
-        assert!(big.is_cut() && big.is_raw && big.shown().len() <= SHOWN_MAX);
-        let binary = EventData::Binary(vec![0, 1, 2].into());
-        let binary = Data::new(&binary, false);
-        assert_eq!((binary.shown(), binary.kind), ("AAEC", "base64"));
-        assert!(binary.is_raw && !binary.is_cut());
-    }
 
     #[test]
     fn attributes_are_shown_without_quotes() {
@@ -141,11 +79,5 @@ mod tests {
         ] {
             assert_eq!(plain(json), shown);
         }
-    }
-
-    #[test]
-    fn binary_data_is_downloaded_as_it_is() {
-        let (bytes, ending, _) = as_file(EventData::Binary(vec![0, 1, 2].into()));
-        assert_eq!((bytes.as_slice(), ending), (&[0, 1, 2][..], "bin"));
     }
 }

@@ -1,9 +1,6 @@
 //! The form of an inspector.
 
 use super::*;
-use crate::admin::forms::document::Shape;
-use crate::admin::forms::sheet::{Fields, Head, Sheet};
-use crate::model::inspector::InspectorDefinition;
 use crate::wire::resource::parse_inspector;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -94,10 +91,7 @@ mod tests {
             form.set(field, text);
             let form = Filled::<InspectorForm>::sent(&form);
             let refusals = form.values.read().expect_err(text);
-            assert!(
-                refusals[0].closeness(field) > 1,
-                "{field} {text}: {refusals:?}"
-            );
+            assert!(refusals[0].fits(field), "{field} {text}: {refusals:?}");
         }
     }
 }

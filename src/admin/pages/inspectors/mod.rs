@@ -6,8 +6,6 @@ mod form;
 pub(crate) use form::InspectorForm;
 
 use crate::admin::pages::*;
-use crate::admin::widgets::kept_body::KeptBody;
-use crate::model::inspector::InspectedRequest;
 use crate::wire::received::SIGNATURE_GOOD;
 
 const LIST: &str = "/admin/inspectors";
@@ -39,8 +37,7 @@ pub(crate) async fn list(call: Call) -> PageResult {
 
 impl Subject for Inspector {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
-        let text = name_of(names, "name");
-        let name = existing(InspectorName::parse(text).ok(), "inspector", text)?;
+        let name = named_in("inspector", name_of(names, "name"), InspectorName::parse)?;
         Ok(site.broker.inspector(&name).await?)
     }
 
@@ -156,29 +153,29 @@ pub(crate) async fn clear(call: Call<Inspector>) -> PageResult<Flash> {
     Ok(Flash::done(format!("{said} deleted.")))
 }
 
-pub(crate) async fn ask_to_delete(call: Call<Inspector>) -> PageResult<Question> {
-    let registry = call.broker.registry();
-    let to_it = call.broker.subscriptions_of_inspector(&call.of.name);
-    let to_it = to_it
-        .iter()
-        .filter_map(|each| registry.subscription(each.id));
-    let names = to_it.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
-    let kept = print::plural(call.of.kept, "kept request is", "kept requests are");
-    let mut question = Question::new(format!("Delete inspector {}?", call.of.name))
-        .would(format!("{kept} deleted."))
-        .dangerously();
-    if let Some(names) = print::some_of(names, subscriptions::Subscription::NOUN) {
-        question = question.would(format!(
-            "What delivers to it gets 404 from then on. {names}."
-        ));
-    }
-    Ok(question)
-}
+impl Deletable for Inspector {
+    const NOUN: &'static str = "inspector";
 
-pub(crate) async fn delete(call: Call<Inspector>) -> PageResult<Flash> {
-    let name = &call.of.name;
-    call.broker.delete_inspector(call.by(), name).await?;
-    Ok(Flash::done(format!("Inspector {name} has been deleted.")).leading_to(LIST))
+    async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
+        let (registry, of) = (call.broker.registry(), &call.of);
+        let to_it = call.broker.subscriptions_of_inspector(&of.name);
+        let to_it = to_it
+            .iter()
+            .filter_map(|each| registry.subscription(each.id));
+        let names = to_it.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
+        let kept = print::plural(of.kept, "kept request is", "kept requests are");
+        let question = question.would(format!("{kept} deleted."));
+        let names = print::some_of(names, subscriptions::Subscription::NOUNS);
+        let gone = |names| format!("What delivers to it gets 404 from then on. {names}.");
+        Ok(names.map(gone).into_iter().fold(question, Question::would))
+    }
+
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        Ok(call
+            .broker
+            .delete_inspector(call.by(), &call.of.name)
+            .await?)
+    }
 }
 
 /// Subscribes the inspector to the topic of the form, under its own name.

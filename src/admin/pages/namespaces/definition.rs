@@ -1,8 +1,6 @@
 //! The form that makes and changes namespaces.
 
 use super::*;
-use crate::admin::forms::document::Shape;
-use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::model::namespace::NamespaceDefinition;
 use crate::wire::resource::bodies::NamespaceRequest;
 use crate::wire::resource::{namespace_to_text, parse_namespace, patch_namespace};
@@ -88,10 +86,7 @@ mod tests {
             let form = Form::of([("location", "local"), (field, value)]);
             let form = Filled::<NamespaceForm>::sent(&form);
             let refusals = form.values.read(parse_namespace).expect_err(value);
-            assert!(
-                refusals[0].closeness(field) > 1,
-                "{field} = {value}: {refusals:?}"
-            );
+            assert!(refusals[0].fits(field), "{field} = {value}: {refusals:?}");
         }
     }
 

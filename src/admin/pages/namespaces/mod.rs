@@ -4,12 +4,8 @@ mod definition;
 
 pub(crate) use definition::NamespaceForm;
 
-use crate::admin::pages::keys::{KEYS_STOP, Keyed, Keys};
-use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::topics::{DELIVERIES, TopicTable, losing};
 use crate::admin::pages::*;
-use crate::admin::widgets::chart::Spark;
-use crate::model::access::{KeyName, KeyOwner};
 
 const LIST: &str = "/admin/namespaces";
 
@@ -20,10 +16,7 @@ type Row = (Arc<NamespaceEntry>, usize, usize, QueueDepth);
 fn day(registry: &Registry, of: &NamespaceEntry, days: &HashMap<TopicId, TopicDay>) -> TopicDay {
     let topics = registry.topics_of(&of.namespace.name);
     let days = topics.filter_map(|topic| days.get(&topic.topic.id));
-    days.fold(TopicDay::default(), |sum, day| TopicDay {
-        published: std::array::from_fn(|hour| sum.published[hour] + day.published[hour]),
-        last_event_at: sum.last_event_at.max(day.last_event_at),
-    })
+    days.fold(TopicDay::default(), TopicDay::plus)
 }
 
 fn row(registry: &Registry, entry: &Arc<NamespaceEntry>, depths: &QueueDepths) -> Row {
@@ -63,24 +56,25 @@ impl Subject for Arc<NamespaceEntry> {
     }
 }
 
-pub(crate) async fn ask_to_delete(call: Call<Arc<NamespaceEntry>>) -> PageResult<Question> {
-    let registry = &call.visitor.standing.registry;
-    let (one, many) = subscriptions::Subscription::NOUN;
-    let depths = QueueDepths::of(&call, registry.topics_of(&call.of.namespace.name)).await?;
-    let (_, topics, subscriptions, depth) = row(registry, &call.of, &depths);
-    let topics = print::plural(topics, "topic", "topics");
-    let subscriptions = print::plural(subscriptions, one, many);
-    let question = Question::new(format!("Delete namespace {}?", call.of.namespace.name))
-        .would(format!("Also deleted: {topics} with {subscriptions}."))
-        .would(KEYS_STOP);
-    Ok(losing(question, depth, DELIVERIES))
-}
+impl Deletable for Arc<NamespaceEntry> {
+    const NOUN: &'static str = "namespace";
 
-pub(crate) async fn delete(call: Call<Arc<NamespaceEntry>>) -> PageResult<Flash> {
-    let (broker, name) = (&call.broker, &call.of.namespace.name);
-    let deleted = broker.delete_namespace(call.by(), name, OnDelete::Discard);
-    deleted.await?;
-    Ok(Flash::done(format!("Namespace {name} has been deleted.")).leading_to(LIST))
+    async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
+        let registry = &call.visitor.standing.registry;
+        let depths = QueueDepths::of(call, registry.topics_of(&call.of.namespace.name)).await?;
+        let (_, topics, own, depth) = row(registry, &call.of, &depths);
+        let topics = print::plural(topics, "topic", "topics");
+        let own = print::plural(own, "event subscription", "event subscriptions");
+        let question = question.would(format!("Also deleted: {topics} with {own}."));
+        Ok(losing(question.would(KEYS_STOP), depth, DELIVERIES))
+    }
+
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        let (broker, name) = (&call.broker, &call.of.namespace.name);
+        Ok(broker
+            .delete_namespace(call.by(), name, OnDelete::Discard)
+            .await?)
+    }
 }
 
 impl Keyed for Arc<NamespaceEntry> {

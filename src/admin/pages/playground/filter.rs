@@ -1,7 +1,6 @@
 //! Would this event get through this filter? The answer is that of the API's `explain`.
 
 use super::*;
-use crate::admin::lists::filter::Of;
 use crate::wire::explanation::{unmet, why_not};
 use crate::wire::resource::{parse_filter, render_filter};
 

@@ -8,7 +8,6 @@ mod signature;
 use crate::admin::pages::events::FilterResults;
 use crate::admin::pages::*;
 use crate::outbound::DeliveryRequest;
-use crate::wire;
 use signature::SignatureVerdict;
 
 /// The topic that events are thought of which name none.

@@ -38,7 +38,7 @@ pub(super) fn check(pasted: &Pasted, now: Timestamp) -> Result<Option<Outcome>, 
     for (name, text) in pasted.headers() {
         check_size(name, text, HEADER_BYTES_MAX)?;
         if text.is_empty() {
-            let problem = format!("It is missing; paste the value of the header {name}.");
+            let problem = format!("Paste the value of the header {name}.");
             return Err(Refusal::of(name, problem));
         }
     }

@@ -2,10 +2,6 @@
 
 use super::*;
 use crate::admin::pages::service_bus::BusTopic;
-use crate::admin::refusal::all_of;
-use crate::broker::Put;
-use crate::model::rule::{Parameters, Rule, RuleFilter, SqlFilter};
-use crate::wire::duration::{self, DURATION_MAX};
 use crate::wire::resource::bodies::{QueueRequest, ServiceBusSubscriptionRequest};
 use crate::wire::resource::{parse_queue, parse_service_bus_subscription};
 

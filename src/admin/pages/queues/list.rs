@@ -1,7 +1,6 @@
 //! The list of queues.
 
 use super::*;
-use crate::admin::widgets::chart::Spark;
 
 /// Messages that are not available, and are looked at in each queue of a page: about a millisecond's worth.
 pub(crate) const COUNTED_MAX: u64 = 1_000;

@@ -7,11 +7,9 @@ mod message;
 mod send;
 mod show;
 
-pub(crate) use {form::*, list::*, message::*, send::MessageForm, show::*};
+pub(crate) use {form::*, list::*, message::*, send::*, show::*};
 
-use crate::admin::forms::document::Shape;
-use crate::admin::forms::sheet::{Fields, Head, Sheet};
-use crate::admin::pages::topics::losing;
+use crate::admin::pages::topics::{MESSAGES, losing};
 use crate::admin::pages::*;
 use crate::model::queue::QueueDefinition;
 
@@ -40,13 +38,6 @@ impl Queue {
     /// Whether it is a subscription of a Service Bus topic.
     pub(crate) fn is_subscription(&self) -> bool {
         self.topic.is_service_bus()
-    }
-
-    pub(crate) fn noun(&self) -> &'static str {
-        match self.is_subscription() {
-            true => SUBSCRIPTION,
-            false => QUEUE,
-        }
     }
 
     /// The page of a queue, or of a subscription of a Service Bus topic; others have none of these.
@@ -93,16 +84,13 @@ impl Queue {
 impl Subject for Queue {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         if let Some(text) = names.get("name") {
-            let name = || {
-                let topic = TopicName::parse(name_of(names, "topic")).ok()?;
-                Some((topic, SubscriptionName::parse(text).ok()?))
-            };
-            let (topic, name) = existing(name(), "subscription", text)?;
+            let topic = named_in("topic", name_of(names, "topic"), TopicName::parse)?;
+            let name = named_in("subscription", text, SubscriptionName::parse)?;
             let found = site.broker.service_bus_subscription(&topic, &name)?;
             return existing(Self::of(found), "subscription", text);
         }
         let text = name_of(names, "queue");
-        let name = existing(TopicName::of_service_bus(text).ok(), "queue", text)?;
+        let name = named_in("queue", text, TopicName::of_service_bus)?;
         existing(Self::of(site.broker.queue(&name)?), "queue", text)
     }
 

@@ -1,16 +1,14 @@
 //! The form that sends a message to a queue or a Service Bus topic.
 
 use super::*;
-use crate::admin::lists::filter::moment;
-use crate::admin::pages::service_bus::{BusTopic, properties_of};
-use crate::admin::refusal::all_of;
+use crate::admin::forms::document::{duration_of, typed_line, typed_pairs};
+use crate::admin::pages::service_bus::BusTopic;
 use crate::broker::NewMessage;
 use crate::model::limits::{MESSAGE_BYTES_MAX, SESSION_ID_MAX};
 use crate::wire::amqp::Value as AmqpValue;
 use crate::wire::amqp::message::{Message as Encoded, Properties};
 use crate::wire::amqp::value::Map;
-use crate::wire::duration;
-use crate::wire::service_bus::message::to_event;
+use crate::wire::service_bus::message::{of_event, to_event};
 
 /// Characters of a message id, as with Service Bus.
 const ID_MAX: usize = 128;
@@ -68,7 +66,45 @@ impl Sheet<Queue> for MessageForm {
     }
 }
 
+/// The form, with a copy of the message that the address names by the key of its event.
+pub(crate) async fn compose<S: Subject>(Query(asked): Query<Names>, call: Call<S>) -> PageResult
+where
+    MessageForm: Sheet<S>,
+{
+    let form = match name_of(&asked, "like") {
+        "" => MessageForm::begin(&call)?,
+        key => MessageForm::like(&events::find(&call, key).await?.stored.event)?,
+    };
+    Ok(draw_sheet(&call, Filled::with(form)))
+}
+
 impl MessageForm {
+    /// With all but the id of a message, and when it is to be sent.
+    fn like(event: &Event) -> PageResult<Self> {
+        let no_text = |_| PageError::refused("the body is not text and cannot be typed");
+        let body = String::from_utf8(carried_by(event)).map_err(no_text)?;
+        let sent = of_event(event);
+        let properties = sent.as_ref().and_then(|sent| sent.properties().ok());
+        let Properties {
+            subject,
+            content_type,
+            group_id,
+            ..
+        } = properties.unwrap_or_default();
+        let given = sent.and_then(|sent| sent.application_properties().ok());
+        let given = given.unwrap_or_default();
+        let line =
+            |(name, value): &(AmqpValue, AmqpValue)| typed_line(&name.plain(), &value.into());
+        Ok(Self {
+            body,
+            content_type: content_type.unwrap_or_default(),
+            subject: subject.unwrap_or_default(),
+            session_id: group_id.unwrap_or_default(),
+            properties: Vec::from_iter(given.iter().map(line)).join("\n"),
+            ..Self::default()
+        })
+    }
+
     fn blank() -> Self {
         let content_type = "application/json".to_owned();
         Self {
@@ -92,7 +128,7 @@ impl MessageForm {
 
     /// Whole numbers as those of Service Bus' clients.
     fn application_properties(&self) -> Result<Map, String> {
-        let pairs = properties_of(&self.properties)?.into_iter();
+        let pairs = typed_pairs(&self.properties)?.into_iter();
         let pair = |(name, value): (String, Value)| {
             let value = match (&value, value.as_i64()) {
                 (_, Some(number)) => AmqpValue::Long(number),
@@ -112,28 +148,30 @@ impl MessageForm {
         let mut text = |name: &str, text: &str, noun: &str, fits: fn(&str) -> bool| {
             reading.field(name, text, noun, |text| fits(text).then(|| text.to_owned()))
         };
-        let kind = "media type such as application/json";
+        let kind = "a media type such as application/json";
         let content_type = text("contentType", &self.content_type, kind, |text| {
             text.bytes()
                 .all(|byte| byte.is_ascii_graphic() || byte == b' ')
         });
-        let noun = format!("message ID of up to {ID_MAX} characters");
+        let noun = format!("a message ID of up to {ID_MAX} characters");
         let message_id = text("messageId", &self.message_id, &noun, |text| {
             text.chars().count() <= ID_MAX
         });
-        let noun = format!("session ID of up to {SESSION_ID_MAX} characters");
+        let noun = format!("a session ID of up to {SESSION_ID_MAX} characters");
         let group_id = text("sessionId", &self.session_id, &noun, |text| {
             text.chars().count() <= SESSION_ID_MAX
         });
         if has_sessions && given(&self.session_id).is_none() {
-            reading.refuse("sessionId", "The queue requires one with each message.");
+            reading.refuse(
+                "sessionId",
+                "Enter one: the queue requires it of each message.",
+            );
         }
-        let noun = "duration from PT1S to P49D, such as PT10M";
+        let noun = "a duration of 1 s to 49 d, such as 10 min";
         let life = reading.field("timeToLive", &self.time_to_live, noun, |text| {
-            let life = duration::parse(text).ok();
-            life.filter(|life| (Duration::from_secs(1)..=LIFE_MAX).contains(life))
+            duration_of(text).filter(|life| (Duration::from_secs(1)..=LIFE_MAX).contains(life))
         });
-        let noun = "moment to come such as 2027-01-01T06:40";
+        let noun = "a moment to come such as 2027-01-01T06:40";
         let scheduled_at = reading.field("scheduledAt", &self.scheduled_at, noun, |text| {
             moment(text).filter(|at| *at > now)
         });

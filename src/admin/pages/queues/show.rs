@@ -1,13 +1,7 @@
 //! The page of one queue, with its access keys.
 
 use super::*;
-use crate::admin::pages::keys::{KEYS_STOP, Keyed, Keys, access_topic};
 use crate::admin::pages::service_bus::BusRule;
-use crate::model::access::{KeyName, KeyOwner};
-use crate::model::lease::QueueRef;
-use crate::model::name::segment;
-use crate::model::registry::Registry;
-use crate::wire::duration::DURATION_MAX;
 
 /// Messages, and sessions, on a page.
 const SHOWN: usize = 20;
@@ -147,29 +141,40 @@ impl Keyed for Queue {
     }
 }
 
-pub(crate) async fn ask_to_delete(call: Call<Queue>) -> PageResult<Question> {
-    let depths = call.views.depths(vec![call.of.subscription.id]).await?;
-    let depth = depths.first().copied().unwrap_or_default();
-    let clients = match call.of.is_subscription() {
-        true => "Its rules are deleted with it, and its clients are rejected.",
-        false => KEYS_STOP,
-    };
-    let title = format!("Delete {} {}?", call.of.noun(), call.of.name());
-    let question = Question::new(title).would(clients);
-    Ok(losing(question, depth, ("message is", "messages are")))
-}
+impl Deletable for Queue {
+    const NOUN: &'static str = QUEUE;
 
-pub(crate) async fn delete(call: Call<Queue>) -> PageResult<Flash> {
-    let (topic, by) = (call.of.topic_name(), call.by());
-    if call.of.is_subscription() {
-        let name = &call.of.subscription.name;
-        let delete = call.broker.delete_service_bus_subscription(by, topic, name);
-        delete.await?;
-        let page = paths::service_bus_topic_page(topic.as_str());
-        return Ok(Flash::done(format!("Subscription {name} has been deleted.")).leading_to(page));
+    fn noun(&self) -> &'static str {
+        match self.is_subscription() {
+            true => SUBSCRIPTION,
+            false => QUEUE,
+        }
     }
-    call.broker.delete_queue(by, topic).await?;
-    Ok(Flash::done(format!("Queue {topic} has been deleted.")).leading_to(LIST))
+
+    async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
+        let depth = call.depth(call.of.subscription.id).await?;
+        let clients = match call.of.is_subscription() {
+            true => "Its rules are deleted with it, and its clients are rejected.",
+            false => KEYS_STOP,
+        };
+        Ok(losing(question.would(clients), depth, MESSAGES))
+    }
+
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        let (broker, topic, own) = (
+            &call.broker,
+            call.of.topic_name(),
+            &call.of.subscription.name,
+        );
+        Ok(match call.of.is_subscription() {
+            true => {
+                broker
+                    .delete_service_bus_subscription(call.by(), topic, own)
+                    .await?
+            }
+            false => broker.delete_queue(call.by(), topic).await?,
+        })
+    }
 }
 
 /// The page of what a queue forwards to.

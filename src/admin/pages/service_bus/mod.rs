@@ -5,6 +5,5 @@ mod topic;
 
 pub(crate) use {rules::*, topic::*};
 
-use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::admin::pages::queues::Queue;
 use crate::admin::pages::*;

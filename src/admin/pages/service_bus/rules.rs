@@ -1,15 +1,10 @@
 //! The rules of a subscription: their form, and which of the messages that were sent lately one would match.
 
-use serde_json::Map;
-
 use super::*;
 use crate::admin::forms::form::number;
 use crate::admin::pages::subscriptions::TrialText;
-use crate::admin::refusal::of_fields;
-use crate::broker::Put;
-use crate::model::filter_trial::TrialFindings;
 use crate::model::limits::{TRIAL_DEADLINE, TRIAL_EVENTS, TRIAL_EVENTS_MAX};
-use crate::model::rule::{Parameters, Rule, RuleFilter, SqlFilter};
+use crate::wire::resource::bodies::RuleRequest;
 
 /// A rule of a subscription.
 #[derive(Clone, Debug)]
@@ -48,8 +43,7 @@ impl BusRule {
 impl Subject for BusRule {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         let of = Queue::find(site, names).await?;
-        let text = name_of(names, "rule");
-        let name = existing(RuleName::parse(text).ok(), "rule", text)?;
+        let name = named_in("rule", name_of(names, "rule"), RuleName::parse)?;
         let found = site.broker.rule(&of.names(), &name)?;
         Ok(Self { of, rule: found })
     }
@@ -99,7 +93,7 @@ impl Sheet<Queue> for RuleForm {
     async fn save(&self, call: &Call<Queue>) -> PageResult {
         let rules = &call.of.topic.rules;
         let is_taken = |name: &RuleName| rules.find(call.of.subscription.id, name).is_some();
-        let rule = self.read(&Rule::default_rule(), json!({}));
+        let rule = self.read(&Rule::default_rule(), &Value::Null);
         let (name, rule) = named(&self.0, "a rule", RuleName::parse, is_taken, rule)?;
         let rule = Rule { name, ..rule };
         put(call, &call.of, rule, (Put::Create, "has been created.")).await
@@ -110,33 +104,15 @@ impl Sheet<BusRule> for RuleForm {
     const HEAD: Head = (Fields::Rule, "Edit rule", "");
 
     fn begin(call: &Call<BusRule>) -> PageResult<Self> {
-        let document = call.of.document();
-        let text = |name: &str| {
-            let pointer = format!("/properties/{}", name.replace('.', "/"));
-            let text = document.pointer(&pointer).and_then(Value::as_str);
-            text.unwrap_or_default().to_owned()
-        };
-        let compared = COMPARED.map(|(name, _)| name);
-        let texts = [TYPE, SQL, ACTION].into_iter().chain(compared);
-        let mut form = Form::of(texts.map(|name| (name, text(name))));
-        let given = &document["properties"]["correlationFilter"]["properties"];
-        let given = given.as_object().into_iter().flatten();
-        let lines: Vec<String> = given.map(|(name, value)| line(name, value)).collect();
-        form.set(PROPERTIES, lines.join("\n"));
-        Ok(Self(form))
+        let names = [TYPE, SQL, ACTION, PROPERTIES].into_iter();
+        let names = names.chain(COMPARED.map(|(name, _)| name));
+        let (shape, document) = (Shape::of::<RuleRequest>(), call.of.document());
+        let texts = names.map(|name| (name, shape.text(name, &document)));
+        Ok(Self(Form::of(texts)))
     }
 
     async fn save(&self, call: &Call<BusRule>) -> PageResult {
-        // The values of names behind @ are not in the form.
-        let document = call.of.document();
-        let kept = |of: &str| json!({ "parameters": document["properties"][of]["parameters"] });
-        let mut fixed = json!({});
-        for of in ["sqlFilter", "action"] {
-            if document["properties"][of]["parameters"].is_object() {
-                fixed[of] = kept(of);
-            }
-        }
-        let rule = self.read(&call.of.rule, fixed)?;
+        let rule = self.read(&call.of.rule, &call.of.document())?;
         put(call, &call.of.of, rule, (Put::Update, "has been changed.")).await
     }
 }
@@ -150,92 +126,51 @@ async fn put<S>(call: &Call<S>, of: &Queue, rule: Rule, (put, said): (Put, &str)
 }
 
 impl RuleForm {
-    /// The rule with the name of `like`, or all that is wrong with it.
-    fn read(&self, like: &Rule, fixed: Value) -> Result<Rule, Vec<Refusal>> {
-        let (form, mut properties) = (&self.0, fixed);
-        let kind = form.text(TYPE);
-        properties[TYPE] = kind.into();
+    /// The rule with the name of `like`, or all that is wrong with it. The values of names behind @ are not in the form:
+    /// they stay as they are `shown`.
+    fn read(&self, like: &Rule, shown: &Value) -> Result<Rule, Vec<Refusal>> {
+        let kind = self.0.text(TYPE);
+        let kept = |part: &str| match &shown["properties"][part]["parameters"] {
+            Value::Null => json!({}),
+            parameters => json!({ "parameters": parameters }),
+        };
+        let mut properties = json!({ "action": kept("action") });
         match kind {
-            "SqlFilter" => properties["sqlFilter"]["sqlExpression"] = form.text(SQL).into(),
-            "CorrelationFilter" => {
-                let mut filter = Map::new();
-                for (path, _) in COMPARED {
-                    let (_, name) = path.split_once('.').unwrap_or_default();
-                    let value = form.filled(path).map(Value::from);
-                    filter.extend(value.map(|value| (name.to_owned(), value)));
-                }
-                filter.insert("properties".to_owned(), self.properties()?);
-                properties["correlationFilter"] = filter.into();
-            }
+            "SqlFilter" => properties["sqlFilter"] = kept("sqlFilter"),
+            "CorrelationFilter" => properties["correlationFilter"] = json!({}),
             _ => {}
         }
-        match form.filled(ACTION) {
-            Some(action) => properties["action"]["sqlExpression"] = action.into(),
-            None => properties["action"] = Value::Null,
-        }
+        // What is typed for another kind is not meant.
+        let form = self.0.without(|name| {
+            let filter = name.split_once('.').filter(|(part, _)| *part != "action");
+            filter.is_some_and(|(part, _)| !part.eq_ignore_ascii_case(kind))
+        });
         let document = json!({ "properties": properties });
-        let rule = resource::parse_rule(like.name.clone(), &document);
-        rule.map_err(|invalid| {
-            let mut refusals = of_fields(&invalid);
-            for each in &mut refusals {
-                if each.target.starts_with(PROPERTIES) {
-                    PROPERTIES.clone_into(&mut each.target);
-                }
-            }
-            refusals
-        })
-    }
-
-    fn properties(&self) -> Result<Value, Vec<Refusal>> {
-        let pairs = properties_of(self.0.raw(PROPERTIES));
-        let pairs = pairs.map_err(|problem| vec![Refusal::of(PROPERTIES, problem)])?;
-        Ok(Value::Object(pairs.into_iter().collect()))
+        let parse = |document: &Value| resource::parse_rule(like.name.clone(), document);
+        Shape::of::<RuleRequest>().define(&form, document, parse)
     }
 }
 
-/// Application properties, one a line, or what is wrong with the first line that is none.
-pub(crate) fn properties_of(text: &str) -> Result<Vec<(String, Value)>, String> {
-    let lines = text.lines().map(str::trim);
-    let pair = |line: &str| {
-        let problem = || format!("{line:?} is incomplete: write a name, = and a value.");
-        let (name, value) = line.split_once('=').ok_or_else(problem)?;
-        Ok((name.trim().to_owned(), value_of(value.trim())))
-    };
-    lines.filter(|line| !line.is_empty()).map(pair).collect()
-}
+impl Deletable for BusRule {
+    const NOUN: &'static str = "rule";
 
-/// A value as it is typed: JSON that is no text says what it is, in quotes it is a text in any case.
-fn value_of(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
-}
-
-fn line(name: &str, value: &Value) -> String {
-    let plain = value.as_str().filter(|text| value_of(text) == *value);
-    match plain {
-        Some(text) => format!("{name} = {text}"),
-        None => format!("{name} = {value}"),
+    async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
+        let (of, name) = (&call.of.of, call.of.of.name());
+        let then = match of.topic.rules.of(of.subscription.id).count() {
+            1 => format!("It is the only rule: {name} gets no more messages."),
+            _ => format!("{name} gets no more messages by it; the other rules stay."),
+        };
+        Ok(question
+            .would(format!("Its filter: {}", print::visible(&call.of.filter())))
+            .would(then)
+            .would("Messages that are there already stay."))
     }
-}
 
-pub(crate) async fn ask_to_delete_rule(call: Call<BusRule>) -> PageResult<Question> {
-    let BusRule { of, rule } = &call.of;
-    let then = match of.topic.rules.of(of.subscription.id).count() {
-        1 => "It is the only rule: {of} gets no more messages.",
-        _ => "{of} gets no more messages by it; the other rules stay.",
-    };
-    Ok(Question::new(format!("Delete rule {}?", rule.name))
-        .would(format!("Its filter: {}", print::visible(&call.of.filter())))
-        .would(then.replace("{of}", &of.name()))
-        .would("Messages that are there already stay.")
-        .dangerously())
-}
-
-pub(crate) async fn delete_rule(call: Call<BusRule>) -> PageResult<Flash> {
-    let BusRule { of, rule } = &call.of;
-    let (topic, name) = (of.topic_name(), &of.subscription.name);
-    let delete = call.broker.delete_rule(call.by(), topic, name, &rule.name);
-    delete.await?;
-    Ok(Flash::done(format!("Rule {} has been deleted.", rule.name)).leading_to(of.page()))
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        let (topic, own) = (call.of.of.topic_name(), &call.of.of.subscription.name);
+        let rule = &call.of.rule.name;
+        Ok(call.broker.delete_rule(call.by(), topic, own, rule).await?)
+    }
 }
 
 /// What is tried: a rule that there is, or a condition.
@@ -323,10 +258,14 @@ mod tests {
             (json!(true), "n = true"),
             (json!({ "uuid": "0" }), "n = {\"uuid\":\"0\"}"),
         ] {
-            let line = line("n", &value);
+            let shape = Shape::of::<RuleRequest>();
+            let filter = json!({ "properties": { "n": value } });
+            let document = json!({ "properties": { "correlationFilter": filter } });
+            let line = shape.text(PROPERTIES, &document);
             assert_eq!(line, expected);
-            let form = RuleForm(Form::of([(PROPERTIES, line)]));
-            assert_eq!(form.properties(), Ok(json!({ "n": value })));
+            let form = Form::of([(PROPERTIES, line)]);
+            let written = shape.define(&form, json!({}), |written| Ok(written.clone()));
+            assert_eq!(written, Ok(document));
         }
     }
 
@@ -334,7 +273,7 @@ mod tests {
     fn what_is_wrong_is_said_at_its_field() {
         let rule = |fields: &[(&str, &str)]| {
             let form = RuleForm(Form::of(fields.iter().copied()));
-            form.read(&Rule::default_rule(), json!({}))
+            form.read(&Rule::default_rule(), &Value::Null)
         };
         for (fields, field) in [
             (&[(TYPE, "SqlFilter"), (SQL, "a >")][..], SQL),
@@ -350,7 +289,7 @@ mod tests {
             (&[(TYPE, "CorrelationFilter")], "correlationFilter"),
         ] {
             let refused = rule(fields).expect_err(field);
-            assert_eq!(refused[0].target, field, "{refused:?}");
+            assert!(refused[0].fits(field), "{refused:?}");
         }
         let fine = rule(&[(TYPE, "SqlFilter"), (SQL, "a > 1"), (ACTION, "SET b = 2")]);
         assert!(fine.is_ok_and(|rule| rule.action.is_some()));

@@ -1,16 +1,8 @@
 //! The list of topics, the page of one, and the form that makes and changes it.
 
 use super::*;
-use crate::admin::forms::document::Shape;
-use crate::admin::lists::filter::whole_topic;
-use crate::admin::pages::keys::{KEYS_STOP, Keyed, access_topic};
-use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::queues::{Access, COUNTED_MAX, counted};
-use crate::admin::pages::topics::losing;
-use crate::broker::Put;
-use crate::model::access::KeyName;
-use crate::model::name::segment;
-use crate::wire::duration::DURATION_MAX;
+use crate::admin::pages::topics::{MESSAGES, also_deleted, losing};
 use crate::wire::resource::bodies::ServiceBusTopicRequest;
 use crate::wire::resource::parse_service_bus_topic;
 
@@ -23,7 +15,7 @@ pub(crate) struct BusTopic(pub(crate) Arc<TopicEntry>);
 impl Subject for BusTopic {
     async fn find(site: &Site, names: &Names) -> PageResult<Self> {
         let text = name_of(names, "topic");
-        let name = existing(TopicName::parse(text).ok(), "Service Bus topic", text)?;
+        let name = named_in("Service Bus topic", text, TopicName::parse)?;
         Ok(Self(site.broker.service_bus_topic(&name)?))
     }
 
@@ -88,22 +80,21 @@ impl Keyed for BusTopic {
     }
 }
 
-pub(crate) async fn ask_to_delete(call: Call<BusTopic>) -> PageResult<Question> {
-    let topic = &call.of.0;
-    let depth = QueueDepths::of(&call, [topic]).await?.total();
-    let names = topic.subscriptions.values().map(|each| &each.name);
-    let mut question = Question::new(format!("Delete topic {}?", topic.topic.name));
-    if let Some(names) = print::some_of(names, ("subscription", "subscriptions")) {
-        question = question.would(format!("Also deleted: {names}."));
-    }
-    let question = question.would(KEYS_STOP);
-    Ok(losing(question, depth, ("message is", "messages are")))
-}
+impl Deletable for BusTopic {
+    const NOUN: &'static str = "topic";
 
-pub(crate) async fn delete(call: Call<BusTopic>) -> PageResult<Flash> {
-    let (broker, name) = (&call.broker, &call.of.0.topic.name);
-    broker.delete_service_bus_topic(call.by(), name).await?;
-    Ok(Flash::done(format!("Topic {name} has been deleted.")).leading_to(LIST))
+    async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
+        let topic = &call.of.0;
+        let depth = QueueDepths::of(call, [topic]).await?.total();
+        let names = topic.subscriptions.values().map(|each| &each.name);
+        let question = also_deleted(question, names, ("subscription", "subscriptions"));
+        Ok(losing(question.would(KEYS_STOP), depth, MESSAGES))
+    }
+
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        let (broker, name) = (&call.broker, &call.of.0.topic.name);
+        Ok(broker.delete_service_bus_topic(call.by(), name).await?)
+    }
 }
 
 /// The form of a topic.

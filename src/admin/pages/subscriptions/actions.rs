@@ -51,25 +51,26 @@ pub(crate) async fn retry_now(call: Call<Subscription>) -> PageResult<Flash> {
     came_of(&call, of.id, first, since).await
 }
 
-pub(crate) async fn ask_to_delete(call: Call<Subscription>) -> PageResult<Question> {
-    let of = &call.of.subscription;
-    let depth = call.views.depths(vec![of.id]).await?;
-    let depth = depth.first().copied().unwrap_or_default();
-    let lost = match of.definition.destination.delivery_mode() {
-        DeliveryMode::Push => "New events of the topic are not sent to its endpoint any more.",
-        DeliveryMode::Queue => "New events of the topic are not kept for its receivers any more.",
-    };
-    let question = Question::new(format!("Delete event subscription {}?", of.name));
-    let question = question.would(lost);
-    Ok(losing(question, depth, DELIVERIES))
-}
+impl Deletable for Subscription {
+    const NOUN: &'static str = "event subscription";
 
-pub(crate) async fn delete(call: Call<Subscription>) -> PageResult<Flash> {
-    let (broker, (topic, name)) = (&call.broker, call.of.names());
-    let deleted = broker.delete_subscription(call.by(), topic, name, OnDelete::Discard);
-    deleted.await?;
-    let said = format!("Event subscription {name} has been deleted.");
-    Ok(Flash::done(said).leading_to(paths::topic_page(topic.as_str())))
+    async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
+        let of = &call.of.subscription;
+        let lost = match of.definition.destination.delivery_mode() {
+            DeliveryMode::Push => "New events of the topic are not sent to its endpoint any more.",
+            DeliveryMode::Queue => {
+                "New events of the topic are not kept for its receivers any more."
+            }
+        };
+        let depth = call.depth(of.id).await?;
+        Ok(losing(question.would(lost), depth, DELIVERIES))
+    }
+
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        let (broker, (topic, name)) = (&call.broker, call.of.names());
+        let deleted = broker.delete_subscription(call.by(), topic, name, OnDelete::Discard);
+        Ok(deleted.await?)
+    }
 }
 
 pub(crate) static PAUSE_SELECTED: Bulk<Subscription> = Bulk {
@@ -77,7 +78,7 @@ pub(crate) static PAUSE_SELECTED: Bulk<Subscription> = Bulk {
     verb: "Pause",
     changes: |each| !each.subscription.definition.paused,
     consequence: "Their events are held, and their time to live keeps running.",
-    otherwise: "Nothing to pause: all that are selected are paused.",
+    otherwise: "Nothing to pause. All of the selected subscriptions are paused.",
 };
 
 pub(crate) static RESUME_SELECTED: Bulk<Subscription> = Bulk {
@@ -88,5 +89,5 @@ pub(crate) static RESUME_SELECTED: Bulk<Subscription> = Bulk {
         definition.paused || definition.disabled.is_some()
     },
     consequence: "What is held is delivered.",
-    otherwise: "Nothing to resume: none that is selected is paused or disabled.",
+    otherwise: "Nothing to resume. None of the selected subscriptions is paused or disabled.",
 };

@@ -48,7 +48,7 @@ pub(crate) async fn list(Query(filter): Query<SubscriptionFilter>, call: Call) -
         list.shown = format!("{} of {fitting}", table.rows.len());
     }
     let all = standing.all().count() as u64;
-    list.of_matching(Some(fitting as u64), Some(all), Subscription::NOUN.1);
+    list.of_matching(Some(fitting as u64), Some(all), Subscription::NOUNS.1);
     list.of_rows(table.rows.len());
     list.recipe = Recipe::everpost_alone("everpost subscriptions list");
     let topics = standing.registry.topics();

@@ -57,7 +57,7 @@ impl Subject for Subscription {
 
 impl Selectable for Subscription {
     const LIST: &'static str = list::PATH;
-    const NOUN: (&'static str, &'static str) = ("event subscription", "event subscriptions");
+    const NOUNS: (&'static str, &'static str) = ("event subscription", "event subscriptions");
 
     async fn select(site: &Site, text: &str) -> PageResult<Self> {
         let (topic, name) = existing(text.rsplit_once('/'), "event subscription", text)?;

@@ -3,8 +3,6 @@
 use super::*;
 use crate::admin::pages::search::UNMATCHED;
 use crate::admin::pages::topics::Snippets;
-use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic, bound};
-use crate::admin::widgets::figure::Look;
 use crate::admin::widgets::ladder::RetryLadder;
 use crate::admin::widgets::strip::{Strip, succeeded};
 
@@ -39,12 +37,10 @@ pub(crate) async fn reveal_url(call: Call<Subscription>) -> PageResult {
 async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: bool) -> PageResult {
     let (of, views, now) = (&call.of, &call.views, call.visitor.now);
     let (id, (topic, name)) = (of.subscription.id, of.names());
-    let depths = views.depths(vec![id]).await?;
-    let depth = depths.first().copied().unwrap_or_default();
     let of_it = TrafficOf::Subscription(id);
     let traffic = |step_ms, slots| views.traffic(TrafficQuery::until(now, of_it, step_ms, slots));
     let (day, hour) = (traffic(3_600_000, 24).await?, traffic(60_000, 60).await?);
-    let (day, hour) = (Sum::of(&day), Sum::of(&hour));
+    let (day, hour) = (TrafficSlot::sum(&day), TrafficSlot::sum(&hour));
     let mut attempts = views.recent_attempts(id, STRIP).await?;
     let strip = Strip::wide(&attempts, STRIP);
     let only_failed = shown.attempts == "failed";
@@ -80,10 +76,10 @@ async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: b
     let born = (&*of.page(), of.subscription.created_at);
     answer!("pages/subscription.html", &call.visitor, name.to_string(), {
         of: Subscription = of.clone(),
-        depth: QueueDepth = depth,
+        depth: QueueDepth = call.depth(id).await?,
         // What became of its deliveries in the last day and hour.
-        day: Sum = day,
-        hour: Sum = hour,
+        day: TrafficSlot = day,
+        hour: TrafficSlot = hour,
         strip: Strip = strip,
         attempts: Vec<RecentAttempt> = attempts,
         only_failed: bool = only_failed,

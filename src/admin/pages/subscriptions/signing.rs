@@ -1,9 +1,7 @@
 //! The signing secrets of an event subscription: a new one, with time for the older ones, or none any more.
 
 use super::*;
-use crate::admin::forms::sheet::{Fields, Head, Sheet};
 use crate::model::limits::SIGNING_GRACE;
-use crate::wire::duration;
 use crate::wire::resource::parse_rotation;
 
 /// Puts a secret into the form of a new subscription where it asks for one.

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 
 use super::*;
-use crate::admin::widgets::figure::Look;
 use crate::admin::widgets::strip::Strip;
 
 const STRIP: usize = 30;

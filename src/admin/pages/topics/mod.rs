@@ -10,19 +10,10 @@ pub(crate) use {
     definition::TopicForm, publish::*, snippets::*, table::TopicTable, token::TokenForm,
 };
 
-use crate::admin::forms::document::Shape;
-use crate::admin::forms::sheet::{Fields, Head, Sheet, draw_sheet};
-use crate::admin::lists::filter::{moment, whole_topic};
 use crate::admin::pages::events::{EventTable, events_of};
-use crate::admin::pages::keys::{Keyed, Keys, access_topic};
-use crate::admin::pages::queue_depths::QueueDepths;
 use crate::admin::pages::subscriptions::{Subscription, SubscriptionTable};
 use crate::admin::pages::tokens::OTHER;
-use crate::admin::pages::traffic::{RangeChoice, Sum, Traffic};
 use crate::admin::pages::*;
-use crate::admin::standing::DAY;
-use crate::model::access::{KeyName, KeyOwner};
-use crate::wire;
 
 /// Events shown on the page of their topic.
 const EVENTS_SHOWN: usize = 10;
@@ -71,7 +62,7 @@ async fn draw_topic(
         day: TopicDay = days.get(&id).copied().unwrap_or_default(),
         // Of its subscriptions.
         needing_attention: usize = own.filter(|(_, state)| state.needs_attention()).count(),
-        sum: Sum = Sum::of(&views.traffic(hours).await?),
+        sum: TrafficSlot = TrafficSlot::sum(&views.traffic(hours).await?),
         depth: QueueDepth = QueueDepths::of(call, [topic]).await?.total(),
         traffic: Traffic = traffic,
         subscriptions: SubscriptionTable = SubscriptionTable::of_topic(call).await?,
@@ -110,38 +101,49 @@ impl Subject for Arc<TopicEntry> {
     }
 }
 
-pub(crate) async fn ask_to_delete(call: Call<Arc<TopicEntry>>) -> PageResult<Question> {
-    let depth = QueueDepths::of(&call, [&call.of]).await?.total();
-    let (one, many) = ("event subscription is", "event subscriptions are");
-    let all = &call.of.subscriptions;
-    let mut subscriptions = format!("{} deleted with it", print::plural(all.size(), one, many));
-    if (1..=NAMED_MAX).contains(&all.size()) {
-        let names = Vec::from_iter(all.values().map(|each| each.name.as_str()));
-        subscriptions = format!("{subscriptions}: {}", names.join(", "));
+impl Deletable for Arc<TopicEntry> {
+    const NOUN: &'static str = "topic";
+
+    async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
+        let depth = QueueDepths::of(call, [&call.of]).await?.total();
+        let names = call.of.subscriptions.values().map(|each| &each.name);
+        let question = also_deleted(question, names, Subscription::NOUNS)
+            .would("Publishing to it is rejected from now on, and both keys are lost.")
+            .would("Events stay readable as long as they are kept.");
+        Ok(losing(question, depth, DELIVERIES))
     }
-    let question = Question::new(format!("Delete topic {}?", call.of.topic.name))
-        .would(format!("{subscriptions}."))
-        .would("Publishing to it is rejected from now on, and both keys are lost.")
-        .would("Events stay readable as long as they are kept.");
-    Ok(losing(question, depth, DELIVERIES))
+
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        let (broker, name) = (&call.broker, &call.of.topic.name);
+        Ok(broker
+            .delete_topic(call.by(), name, OnDelete::Discard)
+            .await?)
+    }
 }
 
-pub(crate) async fn delete(call: Call<Arc<TopicEntry>>) -> PageResult<Flash> {
-    let (broker, name) = (&call.broker, &call.of.topic.name);
-    let deleted = broker.delete_topic(call.by(), name, OnDelete::Discard);
-    deleted.await?;
-    Ok(Flash::done(format!("Topic {name} has been deleted.")).leading_to("/admin/topics"))
+/// Names what is deleted with something.
+pub(crate) fn also_deleted<T: Display>(
+    question: Question,
+    names: impl IntoIterator<Item = T>,
+    noun: (&str, &str),
+) -> Question {
+    let names = print::some_of(names, noun);
+    question.would(match names {
+        Some(names) => format!("Also deleted: {names}."),
+        None => format!("It has no {}.", noun.1),
+    })
 }
 
 /// What is pending, as [`losing`] calls it.
 pub(crate) const DELIVERIES: (&str, &str) = ("pending delivery is", "pending deliveries are");
+pub(crate) const MESSAGES: (&str, &str) = ("message is", "messages are");
 
 /// What becomes of what lies in the queues of subscriptions that are deleted.
 pub(crate) fn losing(question: Question, depth: QueueDepth, (one, many): (&str, &str)) -> Question {
     let pending = print::plural(depth.pending, one, many);
     let (one, many) = ("dead letter stays", "dead letters stay");
     let dead = print::plural(depth.dead_letters, one, many);
-    let mut question = question.dangerously();
+    let mut question = question;
     if depth.pending > 0 {
         question = question.would(format!("{pending} dropped for good."));
     }

@@ -1,7 +1,6 @@
 //! A list of topics.
 
 use super::*;
-use crate::admin::widgets::chart::Spark;
 
 /// The rows, those that nobody has made last.
 #[derive(Template)]

@@ -65,9 +65,7 @@ impl TokenForm {
         match moment(&self.ends_at) {
             Some(at) if at > now => Ok((key, at)),
             Some(_) => refuse("This has passed; it must lie in the future."),
-            None => {
-                refuse("This is no moment; it must be a date and a time, such as 2026-11-21T06:40.")
-            }
+            None => refuse("Enter a date and a time, such as 2026-11-21T06:40."),
         }
     }
 }

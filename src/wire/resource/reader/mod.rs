@@ -23,6 +23,7 @@
 //! - `x-unsupported`: Azure's other words
 
 mod names;
+pub(crate) mod places;
 mod words;
 
 use std::any::TypeId;

@@ -135,7 +135,7 @@ pub(super) fn same_element<'v>(
     })
 }
 
-fn properties_of(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
+pub(super) fn properties_of(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let properties = schema["properties"].as_object().into_iter().flatten();
     properties.map(|(name, schema)| (name.as_str(), schema))
 }

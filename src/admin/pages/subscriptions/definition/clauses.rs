@@ -270,8 +270,8 @@ mod tests {
                 .strip_prefix(ADVANCED)
                 .expect("in the list");
             let refusal = place(&form, inside, "no");
-            let closeness = refusal.closeness(&name(1, fault));
-            assert!(closeness > 1, "{operator} {key} {values}: {refusal:?}");
+            let fits = refusal.fits(&name(1, fault));
+            assert!(fits, "{operator} {key} {values}: {refusal:?}");
         }
         let mut form = Form::default();
         form.set(ADVANCED, "[{}]");

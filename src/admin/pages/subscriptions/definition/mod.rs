@@ -6,12 +6,12 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use super::*;
-use crate::admin::forms::document::{Rows, Shape, is_kept, lookup, slot, words};
+use crate::admin::forms::document::{Rows, is_kept, words};
 use crate::admin::forms::faults::{Faults, Problem};
-use crate::admin::forms::form::all_of;
 use crate::model::limits::{DELIVERY_ATTRIBUTES_MAX, FILTERS_MAX};
 use crate::model::probation::Health;
 use crate::wire::resource::Observed;
+use crate::wire::resource::places::{lookup, slot};
 
 #[cfg(test)]
 mod tests;
@@ -273,7 +273,7 @@ impl Draft {
             Some(current) => resource::patch_subscription(current, &body, context),
         };
         let parsed = parsed.map_err(|invalid| self.refusals(&invalid));
-        let mut definition = all_of(unread.into_iter().collect(), parsed)?;
+        let mut definition = all_of(unread, parsed)?;
         // In a document, leaving the destination out means one thing in a new subscription and another in a change.
         match self.form.text(DEAD_LETTERS) {
             DIRECTORY | S3 | AZURE => {}
@@ -285,17 +285,17 @@ impl Draft {
 
     /// The filter, as the document of a subscription has it.
     pub(crate) fn filter(&self) -> Result<Value, Refusal> {
-        match self.document() {
-            (_, Some(unread)) => Err(unread),
-            (mut document, None) => {
-                let filter = document[self.kind.filter().0].take();
-                Ok(if filter.is_null() { json!({}) } else { filter })
-            }
+        let (mut document, unread) = self.document();
+        let mut unread = unread.into_iter();
+        if let Some(unread) = unread.find(|each| each.target == CLAUSES.list) {
+            return Err(unread);
         }
+        let filter = document[self.kind.filter().0].take();
+        Ok(if filter.is_null() { json!({}) } else { filter })
     }
 
-    /// The `properties` of the document that it stands for, and why it has no advanced filters.
-    fn document(&self) -> (Value, Option<Refusal>) {
+    /// The `properties` of the document that it stands for, and what of the form cannot be read.
+    fn document(&self) -> (Value, Vec<Refusal>) {
         let (mut form, shape) = (self.form.clone(), self.kind.shape());
         let mut document = self.kind.blank();
         let container = shape.find("blobContainerName");
@@ -317,13 +317,13 @@ impl Draft {
                 *slot(&mut document, &path) = json!(form.is_on(&name));
             }
         }
-        shape.write(&form, &mut document);
-        let advanced = clauses::read(&form);
-        let advanced = advanced.map_err(|problem| Refusal::of(CLAUSES.list, problem));
-        if let Ok(Some(advanced)) = &advanced {
-            *slot(&mut document, self.kind.filter().1) = advanced.clone();
+        let mut unread = shape.write(&form, &mut document);
+        match clauses::read(&form) {
+            Ok(None) => {}
+            Ok(Some(advanced)) => *slot(&mut document, self.kind.filter().1) = advanced,
+            Err(problem) => unread.push(Refusal::of(CLAUSES.list, problem)),
         }
-        (document, advanced.err())
+        (document, unread)
     }
 
     /// All that the API has against the document.
@@ -339,7 +339,7 @@ impl Draft {
             };
             // Azure's words ask for https, which the rest does not.
             let problem = fault.problem.strip_prefix(resource::INVALID_URL);
-            let problem = sentence(problem.unwrap_or(&fault.problem));
+            let problem = said(problem.unwrap_or(&fault.problem));
             match path.strip_prefix(advanced) {
                 None => Refusal::of(&path, problem),
                 Some(inside) => clauses::place(&self.form, inside, &problem),

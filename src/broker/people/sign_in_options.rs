@@ -2,7 +2,7 @@
 
 use http::HeaderName;
 
-use crate::broker::people::GroupRoles;
+use super::GroupRoles;
 use crate::model::identity::UserSource;
 use crate::outbound::identity_provider::IdentityProvider;
 
@@ -30,13 +30,13 @@ pub struct SignInOptions {
 
 impl SignInOptions {
     /// What people call the provider.
-    pub(crate) fn provider_name(&self) -> &str {
+    pub fn provider_name(&self) -> &str {
         let provider = self.provider.as_ref();
         provider.map_or("OpenID Connect", IdentityProvider::name)
     }
 
     /// What people call a source.
-    pub(crate) fn source_name(&self, source: UserSource) -> &str {
+    pub fn source_name(&self, source: UserSource) -> &str {
         match source {
             UserSource::Local => "Local",
             UserSource::Oidc => self.provider_name(),
@@ -45,7 +45,7 @@ impl SignInOptions {
     }
 
     /// The same within a sentence.
-    pub(crate) fn source_in_words(&self, source: UserSource) -> &str {
+    pub fn source_in_words(&self, source: UserSource) -> &str {
         match source {
             UserSource::Proxy => "the reverse proxy",
             UserSource::Local | UserSource::Oidc => self.source_name(source),

@@ -1,7 +1,9 @@
 //! The link that is printed at the first run, and lets whoever holds it make the first account.
 
-use crate::admin::outside::*;
-use crate::base::Entropy;
+use std::time::Duration;
+
+use crate::base::{Clock, Entropy, Timestamp};
+use crate::model::access::Secret;
 
 /// How long the link works (product.md, conventions 2).
 const LINK_LIFE: Duration = Duration::from_secs(30 * 60);
@@ -29,7 +31,8 @@ impl SetupLink {
         format!("/admin/setup?token={}", self.token.reveal())
     }
 
-    pub(crate) fn admits(&self, token: &str) -> bool {
+    /// Whether it is the token of the link, which still works.
+    pub fn admits(&self, token: &str) -> bool {
         self.token.admits(token) && self.clock.now() < self.expires_at
     }
 }

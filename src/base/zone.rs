@@ -1,38 +1,45 @@
 //! The time zones of readers, by their names in the IANA database, which is part of the program.
 
-use crate::admin::outside::*;
 use jiff::Zoned;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
+use crate::base::Timestamp;
+
+/// A time zone.
 #[derive(Clone, Debug)]
-pub(crate) struct Zone(TimeZone);
+pub struct Zone(TimeZone);
 
 impl Zone {
-    pub(crate) fn utc() -> Self {
+    /// That of the clocks of programs.
+    pub fn utc() -> Self {
         Self(TimeZone::UTC)
     }
 
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    /// The zone of that name, if there is one.
+    pub fn named(name: &str) -> Option<Self> {
         TimeZone::get(name).ok().map(Self)
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// Its name.
+    pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    pub(crate) fn names() -> impl Iterator<Item = String> {
+    /// The names of all that there are.
+    pub fn names() -> impl Iterator<Item = String> {
         let names = jiff::tz::db().available();
         names.map(|name| name.as_str().to_owned())
     }
 
-    pub(crate) fn local(&self, at: Timestamp) -> Zoned {
+    /// What its clocks show.
+    pub fn local(&self, at: Timestamp) -> Zoned {
         let at = jiff::Timestamp::from_millisecond(at.as_ms()).unwrap_or_default();
         at.to_zoned(self.0.clone())
     }
 
     /// How far its clocks are ahead at `at`: `UTC`, `UTC+1`, `UTC-3:30`.
-    pub(crate) fn offset(&self, at: Timestamp) -> String {
+    pub fn offset(&self, at: Timestamp) -> String {
         let seconds = self.local(at).offset().seconds();
         let (hours, minutes) = (seconds.abs() / 3_600, seconds.abs() % 3_600 / 60);
         let sign = if seconds < 0 { '-' } else { '+' };
@@ -45,7 +52,7 @@ impl Zone {
 
     /// What a reader means by `2026-11-21T06:40`, as browsers write it, or by RFC 3339; `None` for what is no
     /// moment.
-    pub(crate) fn moment(&self, text: &str) -> Option<Timestamp> {
+    pub fn moment(&self, text: &str) -> Option<Timestamp> {
         let text = text.trim();
         text.parse().ok().or_else(|| {
             let local: DateTime = text.parse().ok()?;
@@ -55,7 +62,7 @@ impl Zone {
     }
 
     /// A moment as the browser's field for it has it.
-    pub(crate) fn typed(&self, at: Timestamp) -> String {
+    pub fn typed(&self, at: Timestamp) -> String {
         self.local(at).strftime("%Y-%m-%dT%H:%M").to_string()
     }
 }

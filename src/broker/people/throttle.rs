@@ -1,57 +1,56 @@
 //! Whose failures count together when somebody guesses: those at one account, and those from one network.
 
+use std::net::IpAddr;
+use std::time::Duration;
+
 use ipnet::IpNet;
 
-use crate::admin::error::{PageError, PageResult};
-use crate::admin::outside::*;
+use super::People;
+use crate::base::sha256_hex;
+use crate::store::StoreError;
 use crate::store::accounts::Guessers;
 
 /// Networks are counted, not addresses, because one guesser has many of them (docs/security.md B3).
 const IPV4_PREFIX: u8 = 24;
 const IPV6_PREFIX: u8 = 64;
 
-/// Slows guessers down by what the book of people knows of them. An account is what was typed, whether there is such
-/// a user or not; a link names nobody.
-pub(crate) struct Throttle {
-    accounts: Accounts,
-    clock: Clock,
-}
+/// Somebody has to wait for so long before the next guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooOften(pub Duration);
 
-impl Throttle {
-    pub(crate) fn new(accounts: Accounts, clock: Clock) -> Self {
-        Self { accounts, clock }
-    }
-
+/// Guessers are slowed down by what the accounts know of them. An account is what was typed, whether there is such a user
+/// or not; a link names nobody.
+impl People {
     /// What `tried` comes to, which is `None` for a wrong guess; or tells how long to wait.
-    pub(crate) async fn guess<T>(
+    pub async fn guess<T, E: From<StoreError> + From<TooOften>>(
         &self,
         account: Option<&str>,
         address: Option<IpAddr>,
-        tried: impl Future<Output = PageResult<Option<T>>>,
-    ) -> PageResult<Option<T>> {
-        self.begin(account, address).await?;
+        tried: impl Future<Output = Result<Option<T>, E>>,
+    ) -> Result<Option<T>, E> {
+        let guessers = guessers(account, address);
+        // It counts as failed until it is known to be right.
+        let begun = self.accounts.begin_login_attempt(guessers, self.now());
+        if let Some(wait) = begun.await? {
+            return Err(TooOften(wait).into());
+        }
         let found = tried.await?;
         if found.is_some() {
-            self.succeeded(account, address).await?;
+            self.guessed_right(account, address).await?;
         }
         Ok(found)
     }
 
-    /// Lets a try pass, counting it as failed until [`Throttle::succeeded`] says otherwise.
-    async fn begin(&self, account: Option<&str>, address: Option<IpAddr>) -> PageResult<()> {
-        let (guessers, now) = (guessers(account, address), self.clock.now());
-        let wait = self.accounts.begin_login_attempt(guessers, now).await?;
-        wait.map_or(Ok(()), |wait| Err(PageError::TooOften(wait)))
-    }
-
     /// Takes back the failure that was counted; the account starts afresh, and is known to be used from there.
-    pub(crate) async fn succeeded(
+    pub async fn guessed_right(
         &self,
         account: Option<&str>,
         address: Option<IpAddr>,
-    ) -> PageResult<()> {
-        let (guessers, now) = (guessers(account, address), self.clock.now());
-        Ok(self.accounts.clear_login_failures(guessers, now).await?)
+    ) -> Result<(), StoreError> {
+        let guessers = guessers(account, address);
+        self.accounts
+            .clear_login_failures(guessers, self.now())
+            .await
     }
 }
 
@@ -82,49 +81,70 @@ fn network(address: IpAddr) -> IpNet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Timestamp;
+    use crate::base::{Clock, Entropy, Timestamp};
     use crate::model::registry::ResourceScope;
     use crate::store::Store;
 
     const START: Timestamp = Timestamp::from_ms(1_000_000_000);
 
-    fn throttle() -> Throttle {
+    /// What a guess comes to.
+    #[derive(Debug)]
+    enum Refused {
+        Wait(Duration),
+        Store(StoreError),
+    }
+
+    impl From<TooOften> for Refused {
+        fn from(TooOften(wait): TooOften) -> Self {
+            Self::Wait(wait)
+        }
+    }
+
+    impl From<StoreError> for Refused {
+        fn from(error: StoreError) -> Self {
+            Self::Store(error)
+        }
+    }
+
+    async fn people() -> People {
         let scope = ResourceScope {
             subscription: "s".to_owned(),
             resource_group: "g".to_owned(),
         };
         let store = Store::open_inline(scope).expect("a store");
-        Throttle::new(store.accounts, Clock::simulated(START))
+        let clock = Clock::simulated(START);
+        let people = People::open(store.accounts, clock, Entropy::seeded(1));
+        people.await.expect("people")
     }
 
     fn address(text: &str) -> Option<IpAddr> {
         Some(text.parse().expect("an address"))
     }
 
-    /// Seconds to wait; `None` for a try that was let pass.
-    fn wait(begun: PageResult<()>) -> Option<u64> {
-        match begun {
-            Ok(()) => None,
-            Err(PageError::TooOften(wait)) => Some(wait.as_secs()),
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    impl Throttle {
+    impl People {
         /// Seconds to wait; `None` for a try that was let pass, and failed.
-        async fn fail(&self, account: &str, address: Option<IpAddr>) -> Option<u64> {
-            wait(self.begin(Some(account), address).await)
+        async fn fails(&self, account: Option<&str>, from: Option<IpAddr>) -> Option<u64> {
+            let wrong = async { Ok::<Option<()>, Refused>(None) };
+            match self.guess(account, from, wrong).await {
+                Ok(_) => None,
+                Err(Refused::Wait(wait)) => Some(wait.as_secs()),
+                Err(Refused::Store(error)) => panic!("{error}"),
+            }
         }
 
-        async fn succeed(&self, account: &str, address: Option<IpAddr>) {
-            let done = self.succeeded(Some(account), address).await;
+        async fn fail(&self, account: &str, from: Option<IpAddr>) -> Option<u64> {
+            self.fails(Some(account), from).await
+        }
+
+        async fn succeed(&self, account: &str, from: Option<IpAddr>) {
+            let done = self.guessed_right(Some(account), from).await;
             done.expect("taken back");
         }
     }
 
     #[tokio::test]
     async fn accounts_do_not_slow_each_other_and_letter_case_is_no_way_around() {
-        let throttle = throttle();
+        let throttle = people().await;
         for name in ["ann", "bob"] {
             for _ in 0..5 {
                 assert_eq!(throttle.fail(name, None).await, None);
@@ -135,7 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_network_is_slowed_whatever_names_it_tries() {
-        let throttle = throttle();
+        let throttle = people().await;
         for last in 1..=5 {
             let v4 = address(&format!("192.0.2.{last}"));
             assert_eq!(throttle.fail(&format!("user{last}"), v4).await, None);
@@ -155,7 +175,7 @@ mod tests {
 
     #[tokio::test]
     async fn success_starts_the_account_afresh_and_costs_the_network_nothing() {
-        let throttle = throttle();
+        let throttle = people().await;
         let from = address("192.0.2.1");
         for _ in 0..20 {
             assert_eq!(throttle.fail("ann", from).await, None);
@@ -165,7 +185,7 @@ mod tests {
 
     #[tokio::test]
     async fn failures_elsewhere_keep_nobody_from_where_they_have_signed_in() {
-        let throttle = throttle();
+        let throttle = people().await;
         let (office, elsewhere) = (address("192.0.2.1"), address("198.51.100.1"));
         throttle.fail("Ann", office).await;
         throttle.succeed("Ann", office).await;
@@ -200,9 +220,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_names_nobody_is_counted_by_network_alone() {
-        let throttle = throttle();
+        let throttle = people().await;
         let (here, there) = (address("192.0.2.1"), address("198.51.100.1"));
-        let guess = async |from| wait(throttle.begin(None, from).await);
+        let guess = async |from| throttle.fails(None, from).await;
         for _ in 0..5 {
             assert_eq!(guess(here).await, None);
         }

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
@@ -12,11 +13,13 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::admin::outside::*;
+use serde::{Deserialize, Serialize};
+
+use crate::base::Timestamp;
 use crate::outbound::identity_provider::SignInSecrets;
 
 /// How long somebody may take at the provider: as long as a password may wait for its second factor.
-pub(crate) const LIFE: Duration = Duration::from_secs(10 * 60);
+pub const LIFE: Duration = Duration::from_secs(10 * 60);
 
 /// Sign-ins that have ended, and whose cookies have not. Each had a genuine code of the provider or cost a request to it.
 const ENDED_MAX: usize = 10_000;
@@ -32,18 +35,23 @@ const EXCHANGES_MAX: usize = 16;
 
 /// What a sign-in has to be recognised by when it comes back.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Attempt {
-    pub(crate) state: String,
-    pub(crate) nonce: String,
-    pub(crate) verifier: String,
-    pub(crate) next: String,
-    pub(crate) since_ms: i64,
+pub struct SignIn {
+    /// What the provider sends back with the code.
+    pub state: String,
+    /// What its token has to hold.
+    pub nonce: String,
+    /// What only the browser that began it can show (PKCE).
+    pub verifier: String,
+    /// The page to go to.
+    pub next: String,
+    /// When it began.
+    pub since_ms: i64,
     /// Whether the provider has to ask for the password although it knows the browser.
-    pub(crate) again: bool,
+    pub again: bool,
 }
 
 /// The sign-ins that are under way.
-pub(crate) struct Attempts {
+pub struct SignIns {
     key: hmac::Key,
     /// The oldest first.
     ended: Mutex<VecDeque<String>>,
@@ -52,9 +60,9 @@ pub(crate) struct Attempts {
     rejected: Mutex<VecDeque<(String, Timestamp)>>,
 }
 
-impl Attempts {
+impl SignIns {
     /// After a restart, those of before have to be begun again.
-    pub(crate) fn new(secret: &str) -> Self {
+    pub fn new(secret: &str) -> Self {
         Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()),
             ended: Mutex::default(),
@@ -63,7 +71,8 @@ impl Attempts {
         }
     }
 
-    pub(crate) fn sign(&self, attempt: &Attempt) -> String {
+    /// The cookie for the browser that begins it.
+    pub fn sign(&self, attempt: &SignIn) -> String {
         let text = serde_json::to_vec(attempt).expect("an attempt is JSON");
         let tag = hmac::sign(&self.key, &text);
         [&text, tag.as_ref()]
@@ -72,25 +81,25 @@ impl Attempts {
     }
 
     /// The attempt of a cookie that belongs to `state` and has neither ended nor expired.
-    pub(crate) fn open(&self, cookie: &str, state: &str, now: Timestamp) -> Option<Attempt> {
+    pub fn open(&self, cookie: &str, state: &str, now: Timestamp) -> Option<SignIn> {
         let (text, tag) = cookie.split_once('.')?;
         let [text, tag] = [text, tag].map(|part| URL_SAFE_NO_PAD.decode(part));
         let text = text.ok()?;
         hmac::verify(&self.key, &text, &tag.ok()?).ok()?;
-        let attempt: Attempt = serde_json::from_slice(&text).ok()?;
+        let attempt: SignIn = serde_json::from_slice(&text).ok()?;
         let age = now.since(Timestamp::from_ms(attempt.since_ms));
         let is_same = verify_slices_are_equal(attempt.state.as_bytes(), state.as_bytes()).is_ok();
         (is_same && age < LIFE && self.end(state)).then_some(attempt)
     }
 
     /// The right to exchange a code, while it is held; `None` where too many do.
-    pub(crate) fn exchange(&self) -> Option<SemaphorePermit<'_>> {
+    pub fn exchange(&self) -> Option<SemaphorePermit<'_>> {
         self.exchanges.try_acquire().ok()
     }
 
     /// Whether somebody who is rejected now was not within the last minutes: a page that stays open asks again and
     /// again, and is no news for the audit log.
-    pub(crate) fn is_first_rejection(&self, subject: &str, now: Timestamp) -> bool {
+    pub fn is_first_rejection(&self, subject: &str, now: Timestamp) -> bool {
         let mut rejected = self.rejected.lock().unwrap();
         rejected.retain(|(_, at)| now.since(*at) < REJECTION_RECORDED_EVERY);
         let is_first = rejected.iter().all(|(each, _)| each != subject);
@@ -117,8 +126,9 @@ impl Attempts {
     }
 }
 
-impl Attempt {
-    pub(crate) fn secrets<'a>(&'a self, pkce: &'a str) -> SignInSecrets<'a> {
+impl SignIn {
+    /// What the provider is told of it.
+    pub fn secrets<'a>(&'a self, pkce: &'a str) -> SignInSecrets<'a> {
         SignInSecrets {
             state: &self.state,
             nonce: &self.nonce,
@@ -134,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_sign_in_ends_once_in_the_browser_that_began_it() {
-        let attempt = |state: &str| Attempt {
+        let attempt = |state: &str| SignIn {
             state: state.to_owned(),
             nonce: "n".to_owned(),
             verifier: "v".to_owned(),
@@ -142,7 +152,7 @@ mod tests {
             since_ms: 1_000,
             again: false,
         };
-        let attempts = Attempts::new("secret");
+        let attempts = SignIns::new("secret");
         let at = |s: i64| Timestamp::from_ms(1_000 + s * 1_000);
         let opens = |cookie: &str, state, s| attempts.open(cookie, state, at(s)).is_some();
         let cookie = attempts.sign(&attempt("a"));
@@ -150,7 +160,7 @@ mod tests {
         assert!(!opens(&cookie, "", 1));
         assert!(!opens(&cookie, "a", 600), "expired");
         assert!(!opens("", "a", 1), "no cookie");
-        let forged = Attempts::new("guess").sign(&attempt("a"));
+        let forged = SignIns::new("guess").sign(&attempt("a"));
         assert!(!opens(&forged, "a", 1), "forged");
         assert!(opens(&cookie, "a", 599));
         assert!(!opens(&cookie, "a", 599), "replayed");

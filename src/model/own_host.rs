@@ -1,0 +1,59 @@
+//! The hosts under which browsers reach the admin pages.
+
+use std::net::{IpAddr, SocketAddr};
+
+use url::Host;
+
+/// All that are this appliance's.
+#[derive(Clone, Debug)]
+pub struct OwnHosts {
+    hosts: Vec<OwnHost>,
+    /// Any address by number: a rebound name is no number.
+    any_address: bool,
+}
+
+/// A host as requests name it, without the port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnHost {
+    /// In small letters, without a dot at the end.
+    Name(String),
+    Address(IpAddr),
+}
+
+impl OwnHosts {
+    /// `more` besides this machine's names for itself, and the address that is listened on: where that is every one,
+    /// any address by number.
+    pub fn new(more: &[OwnHost], listening: SocketAddr) -> Self {
+        let own = [
+            OwnHost::Name("localhost".to_owned()),
+            OwnHost::Address(listening.ip().to_canonical()),
+        ];
+        Self {
+            hosts: own.into_iter().chain(more.to_vec()).collect(),
+            any_address: listening.ip().is_unspecified(),
+        }
+    }
+
+    /// Whether it is one of them.
+    pub fn has(&self, host: &OwnHost) -> bool {
+        let any = |address: &IpAddr| self.any_address || address.is_loopback();
+        matches!(host, OwnHost::Address(address) if any(address)) || self.hosts.contains(host)
+    }
+}
+
+impl OwnHost {
+    /// A name, or an address with or without brackets; `None` for anything else, such as a host with a
+    /// port.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Some(Self::Address(address.to_canonical()));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text);
+        match Host::parse(name).ok()? {
+            Host::Domain(name) if name.is_empty() || name.contains('*') => None,
+            Host::Domain(name) => Some(Self::Name(name)),
+            Host::Ipv4(address) => Some(Self::Address(address.into())),
+            Host::Ipv6(address) => Some(Self::Address(IpAddr::from(address).to_canonical())),
+        }
+    }
+}
