@@ -226,9 +226,20 @@ pub fn above(name: &str) -> impl Iterator<Item = &str> {
 }
 
 impl SubscriptionName {
-    /// The name of a subscription of any kind.
+    /// The name of a subscription of any kind, that of a queue included.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
-        part(text, "a subscription", ENTITY_NAME_CHARACTERS).map(Self)
+        match ENTITY_NAME_CHARACTERS.contains(&text.chars().count()) && is_later_part(text) {
+            true => Ok(Self(text.into())),
+            false => {
+                let problem = "letters, digits, dots, hyphens and underscores, and not dots alone";
+                Err(unfit(
+                    text,
+                    "a subscription",
+                    &ENTITY_NAME_CHARACTERS,
+                    problem,
+                ))
+            }
+        }
     }
 
     /// The name of an event subscription of a custom topic.
@@ -267,7 +278,6 @@ const IN_NAMESPACE: char = '/';
 fn entity(text: &str, what: &'static str) -> Result<Arc<str>, InvalidName> {
     let mut parts = text.split(IN_NAMESPACE);
     let has_room = ENTITY_NAME_CHARACTERS.contains(&text.chars().count());
-    let is_later_part = |part: &str| has_allowed(part) && !part.chars().all(|c| c == '.');
     if has_room && parts.next().is_some_and(is_part) && parts.all(is_later_part) {
         return Ok(text.into());
     }
@@ -294,6 +304,11 @@ fn part(
 
 fn is_part(text: &str) -> bool {
     has_allowed(text) && !text.starts_with('.')
+}
+
+/// Of one part that stands behind another one.
+fn is_later_part(text: &str) -> bool {
+    has_allowed(text) && !text.chars().all(|c| c == '.')
 }
 
 fn has_allowed(text: &str) -> bool {

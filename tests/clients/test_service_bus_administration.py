@@ -65,11 +65,13 @@ def name():
 
 
 def test_names_have_dots_underscores_and_slashes(admin, bus, name):
-    queue, topic = f"A.b_c/{name}", f"Contracts.v1/{name}/Placed_2"
+    queue, topic = f"A.b_c/.{name}", f"Contracts.v1/{name}/Placed_2"
     admin.create_queue(queue)
     admin.create_topic(topic)
     admin.create_subscription(topic, "Mail.Sender_1")
     admin.create_rule(topic, "Mail.Sender_1", "Large.Only_1", filter=SqlRuleFilter("total > 1"))
+    runtime = admin.get_topic_runtime_properties(topic)
+    assert (runtime.sql_filter_count, runtime.correlation_filter_count) == (2, 0)
     assert admin.get_queue(queue).name == queue
     assert topic in [each.name for each in admin.list_topics()]
     assert [each.name for each in admin.list_subscriptions(topic)] == ["Mail.Sender_1"]
@@ -84,6 +86,12 @@ def test_names_have_dots_underscores_and_slashes(admin, bus, name):
     admin.delete_queue(queue)
     with pytest.raises(ResourceNotFoundError):
         admin.get_queue(queue)
+
+
+def test_a_topic_keeps_the_window_of_duplicate_detection(admin, name):
+    window = datetime.timedelta(minutes=12)
+    admin.create_topic(name, duplicate_detection_history_time_window=window)
+    assert admin.get_topic(name).duplicate_detection_history_time_window == window
 
 
 def test_a_queue_is_created_read_changed_listed_and_deleted(admin, name):

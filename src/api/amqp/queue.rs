@@ -665,7 +665,7 @@ impl Queue {
                 ..told.clone()
             };
             let state = match state {
-                MessageState::Active if told.lock.is_some() && was_scheduled(&sent) => {
+                MessageState::Active if told.lock.is_some() && was_scheduled(&sent, delivery) => {
                     MessageState::Scheduled
                 }
                 state => state,
@@ -680,9 +680,10 @@ impl Queue {
     }
 }
 
-/// Whether a message says when it is to be enqueued, which receivers see in its state.
-fn was_scheduled(sent: &Message) -> bool {
-    matches!(sent.scheduled_enqueue_ms(), Ok(Some(_)))
+/// Whether a message had to wait for the moment that it names, which receivers see in its state.
+fn was_scheduled(sent: &Message, delivery: &Delivery) -> bool {
+    let at = sent.scheduled_enqueue_ms().ok().flatten();
+    at.is_some_and(|at| at >= delivery.published_at.as_ms())
 }
 
 /// Deliveries that count: that after which a receiver dead-letters a message does not.

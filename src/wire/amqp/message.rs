@@ -107,14 +107,15 @@ impl Message {
         let mut message = Self::default();
         let mut rest = Decoder::new(encoded.clone());
         let mut from = 0;
-        let (mut last, mut before) = (0, 0);
+        let (mut seen, mut before) = (Vec::with_capacity(8), 0);
         while !rest.is_empty() {
             let section = rest.raw()?;
             let code = Decoder::new(section.clone()).descriptor()?;
             let repeats = code == before && matches!(code, DATA | SEQUENCE);
-            // Python's client writes the delivery annotations last.
-            if code <= last && !repeats && code != DELIVERY_ANNOTATIONS {
-                return Err(unexpected("sections in the standard's order", code));
+            // In any order: Python's client writes the delivery annotations last, JavaScript's the footer before the body.
+            let is_second_body = matches!(code, DATA..=VALUE) && !message.body.is_empty();
+            if (seen.contains(&code) || is_second_body) && !repeats {
+                return Err(unexpected("each section once, and one body", code));
             }
             let to = from + section.len();
             match code {
@@ -130,7 +131,8 @@ impl Message {
                 FOOTER => message.footer = section,
                 unknown => return Err(unexpected("a section of a message", unknown)),
             }
-            (from, last, before) = (to, last.max(code), code);
+            (from, before) = (to, code);
+            seen.push(code);
         }
         message.header()?;
         message.annotations()?;

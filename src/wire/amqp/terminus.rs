@@ -39,9 +39,10 @@ impl Source {
         if let Value::Described(described) = value {
             value = &described.1;
         }
-        Some(match value.as_text() {
-            Some(name) => SessionSelection::Named(name.to_owned()),
-            None => SessionSelection::Next,
+        Some(match (value, value.as_text()) {
+            (Value::Null, _) => SessionSelection::Next,
+            (_, Some(name)) => SessionSelection::Named(name.to_owned()),
+            (other, None) => SessionSelection::Named(other.plain()),
         })
     }
 

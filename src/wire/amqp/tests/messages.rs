@@ -53,13 +53,18 @@ fn sections_are_kept_byte_for_byte() {
 }
 
 #[test]
-fn annotations_of_the_delivery_may_be_the_last() {
+fn sections_come_in_any_order() {
     let mut sections: Vec<&str> = SECTIONS.to_vec();
     let of_delivery = sections.remove(1);
     sections.push(of_delivery);
     let message = Message::parse(&hex(&sections.concat())).expect("a message");
     assert_eq!(Message::parse(&whole()), Ok(message));
-    sections.insert(5, of_delivery); // between the two sections of the body
+    let footer = sections.remove(6);
+    sections.insert(3, footer);
+    let message = Message::parse(&hex(&sections.concat())).expect("a message");
+    assert_eq!(Message::parse(&whole()), Ok(message));
+    sections.pop();
+    sections.insert(6, of_delivery); // between the two sections of the body
     assert!(Message::parse(&hex(&sections.concat())).is_err());
 }
 
@@ -177,9 +182,9 @@ fn what_is_no_message_is_refused() {
         "41",
         "00 53 70",
         "00 53 79 45",
-        // Out of order, and twice.
-        "00 53 77 a1 01 61 00 53 70 45",
+        // A section twice, and two bodies.
         "00 53 77 a1 01 61 00 53 77 a1 01 61",
+        "00 53 77 a1 01 61 00 53 75 a0 01 61",
         // Sections that are looked into have to hold what they should.
         "00 53 70 a1 01 61",
         "00 53 72 45",
