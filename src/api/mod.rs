@@ -7,6 +7,7 @@
 pub mod amqp;
 mod arm;
 mod auth;
+mod denials;
 mod error;
 mod filters;
 mod guesses;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::StatusCode;
 use axum::middleware;
 use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::FutureExt;
@@ -40,6 +42,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 pub use arm::AzureScope;
 pub use auth::ManagementToken;
+pub use denials::Denials;
 pub use guesses::Guesses;
 pub use intake::{Intake, client_of};
 pub use openapi::document;
@@ -61,6 +64,7 @@ pub struct ApiParts {
     pub people: People,
     pub token: ManagementToken,
     pub intake: Intake,
+    pub denials: Denials,
     pub guesses: Guesses,
     pub diagnostics: Diagnostics,
     pub options: ApiOptions,
@@ -111,7 +115,18 @@ impl Doors {
     ///
     /// A publish request ends with its client: what was handed to the store goes on by itself, and what was not
     /// is not stored. Others are carried out whoever waits.
-    pub async fn answer(self, mut request: Request) -> Response {
+    pub async fn answer(self, request: Request) -> Response {
+        let (state, uri) = (self.state.clone(), request.uri().clone());
+        let client = auth::address_of(request.extensions());
+        let response = self.answered(request).await;
+        if response.status() == StatusCode::UNAUTHORIZED {
+            let now = state.broker.clock().now();
+            state.denials.note(client, uri.path(), now);
+        }
+        response
+    }
+
+    async fn answered(self, mut request: Request) -> Response {
         let checked = match self.state.options.dev {
             Some(_) => operate::development::check_is_local(&request),
             None => Ok(()),

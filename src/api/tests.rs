@@ -14,7 +14,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::api::{
-    ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake, ManagementToken, routes,
+    ApiOptions, ApiParts, AzureScope, Denials, Doors, Guesses, Intake, ManagementToken, routes,
 };
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo, Tasks, setting_samples};
@@ -106,6 +106,7 @@ impl Door {
             people,
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
+            denials: Denials::default(),
             guesses: Guesses::default(),
             diagnostics: Diagnostics::new(
                 broker.clone(),

@@ -17,7 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, AdminState};
-use crate::api::{self, ApiOptions, ApiParts, AzureScope, DevMode, Doors, Guesses, Intake, amqp};
+use crate::api::{
+    self, ApiOptions, ApiParts, AzureScope, Denials, DevMode, Doors, Guesses, Intake, amqp,
+};
 use crate::app::config::{CONFIG_FILE, Config};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::interrupt::interrupted;
@@ -241,6 +243,7 @@ impl Appliance {
             people,
             token,
             intake: Intake::default(),
+            denials: Denials::default(),
             guesses: Guesses::default(),
             diagnostics,
             options: api_options,

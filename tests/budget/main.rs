@@ -17,7 +17,9 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 
-use everpost::api::{ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake, ManagementToken};
+use everpost::api::{
+    ApiOptions, ApiParts, AzureScope, Denials, Doors, Guesses, Intake, ManagementToken,
+};
 use everpost::base::{Clock, Entropy, TimeScale};
 use everpost::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use everpost::broker::people::People;
@@ -131,6 +133,7 @@ impl Appliance {
             people: people.expect("people"),
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
+            denials: Denials::default(),
             guesses: Guesses::default(),
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
             options: ApiOptions {

@@ -10,7 +10,9 @@ use super::deliver::settle;
 use super::{Appliance, PASSWORD, Person};
 use crate::admin::registry::SITE_MAP;
 use crate::api::tests::audit::{furniture, session};
-use crate::api::{ApiOptions, ApiParts, AzureScope, Doors, Guesses, Intake, ManagementToken};
+use crate::api::{
+    ApiOptions, ApiParts, AzureScope, Denials, Doors, Guesses, Intake, ManagementToken,
+};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo};
 use crate::model::access::Secret;
 use crate::model::audit::Caller;
@@ -237,6 +239,7 @@ impl Appliance {
             people: appliance.people.clone(),
             token: ManagementToken::configured(Secret::new(TOKEN)),
             intake: Intake::default(),
+            denials: Denials::default(),
             guesses: Guesses::default(),
             diagnostics: Diagnostics::new(broker.clone(), RuntimeInfo::default()),
             options: ApiOptions {

@@ -21,7 +21,7 @@ use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::shared_access::Rights;
 use crate::wire::amqp::AmqpError;
-use crate::wire::amqp::address::{self, Address, EntityAddress};
+use crate::wire::amqp::address::{self, EntityAddress};
 use crate::wire::amqp::cbs::PutToken;
 use crate::wire::amqp::condition::{NOT_ALLOWED, NOT_FOUND, TRANSACTION_ROLLBACK};
 use crate::wire::amqp::management::{Operation, Reply};
@@ -66,27 +66,9 @@ impl Entities {
         })
     }
 
-    /// That a token for one entity is for one that is there, as clients are told before they attach to it. A token for a
-    /// path opens everything below that.
-    fn check_audience(&self, audience: &str) -> Result<(), AmqpError> {
-        let Some(Address::Messages(entity) | Address::Management(entity)) =
-            Address::parse(audience)
-        else {
-            return Ok(());
-        };
-        let below = format!("{}/", entity.path.to_lowercase());
-        let registry = self.state.broker.registry();
-        let names = || registry.topics().map(|each| each.topic.name.as_str());
-        match self.find(&entity) {
-            Err(error) if !names().any(|name| name.to_lowercase().starts_with(&below)) => {
-                let description = format!("The messaging entity '{audience}' could not be found.");
-                Err(AmqpError {
-                    description,
-                    ..error
-                })
-            }
-            _ => Ok(()),
-        }
+    fn note_denial(&self, place: &str) {
+        let now = self.state.broker.clock().now();
+        self.state.denials.note(Some(self.client), place, now);
     }
 
     fn sender(&self, entity: &EntityAddress) -> Result<ToTopic, AmqpError> {
@@ -138,6 +120,9 @@ impl Nodes for Entities {
     fn plain(&self, credentials: &Plain) -> Option<Claims> {
         let is_right = credentials.rule.eq_ignore_ascii_case(RULE)
             && self.state.token.admits(&credentials.key);
+        if !is_right {
+            self.note_denial(&credentials.rule);
+        }
         is_right.then(|| Claims::new("", Rights::ALL, None))
     }
 
@@ -149,11 +134,11 @@ impl Nodes for Entities {
             let granted = (rule.key.clone(), rule.rights);
             used.set(Some(rule));
             Some(granted)
-        })?;
+        });
+        let claims = claims.inspect_err(|_| self.note_denial(&request.audience))?;
         if let Some(rule) = used.into_inner() {
             rule.note_use(&self.state);
         }
-        self.check_audience(&request.audience)?;
         Ok(claims)
     }
 

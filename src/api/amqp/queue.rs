@@ -664,11 +664,10 @@ impl Queue {
                 description: own.or(described).or(told.description),
                 ..told.clone()
             };
-            let state = match state {
-                MessageState::Active if told.lock.is_some() && was_scheduled(&sent, delivery) => {
-                    MessageState::Scheduled
-                }
-                state => state,
+            let is_received = matches!(state, MessageState::Active) && told.lock.is_some();
+            let state = match is_received && was_scheduled(&sent, delivery) {
+                true => MessageState::Scheduled,
+                false => state,
             };
             if let Ok(message) = told.hand_out(&sent, state) {
                 return message;

@@ -130,9 +130,12 @@ impl RuleForm {
     /// they stay as they are `shown`.
     fn read(&self, like: &Rule, shown: &Value) -> Result<Rule, Vec<Refusal>> {
         let kind = self.0.text(TYPE);
-        let kept = |part: &str| match &shown["properties"][part]["parameters"] {
-            Value::Null => json!({}),
-            parameters => json!({ "parameters": parameters }),
+        let kept = |part: &str| {
+            let parameters = &shown["properties"][part]["parameters"];
+            match parameters.is_null() {
+                true => json!({}),
+                false => json!({ "parameters": parameters }),
+            }
         };
         let mut properties = json!({ "action": kept("action") });
         match kind {
