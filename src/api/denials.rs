@@ -21,7 +21,7 @@ struct Noted {
 }
 
 impl Denials {
-    /// Notes that `client` showed nothing that opens `place`.
+    /// Notes that `client` showed nothing that opens `place`, which may be said in words.
     pub(super) fn note(&self, client: Option<IpAddr>, place: &str, now: Timestamp) {
         let Some(unlogged) = self.take_line(now) else {
             return;

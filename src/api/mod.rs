@@ -26,6 +26,7 @@ mod service_bus;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -76,6 +77,14 @@ impl From<ApiParts> for ApiState {
     }
 }
 
+impl ApiState {
+    fn note_if_denied(&self, status: StatusCode, client: Option<IpAddr>, place: &str) {
+        if status == StatusCode::UNAUTHORIZED {
+            self.denials.note(client, place, self.broker.clock().now());
+        }
+    }
+}
+
 impl Deref for ApiState {
     type Target = ApiParts;
 
@@ -115,18 +124,7 @@ impl Doors {
     ///
     /// A publish request ends with its client: what was handed to the store goes on by itself, and what was not
     /// is not stored. Others are carried out whoever waits.
-    pub async fn answer(self, request: Request) -> Response {
-        let (state, uri) = (self.state.clone(), request.uri().clone());
-        let client = auth::address_of(request.extensions());
-        let response = self.answered(request).await;
-        if response.status() == StatusCode::UNAUTHORIZED {
-            let now = state.broker.clock().now();
-            state.denials.note(client, uri.path(), now);
-        }
-        response
-    }
-
-    async fn answered(self, mut request: Request) -> Response {
+    pub async fn answer(self, mut request: Request) -> Response {
         let checked = match self.state.options.dev {
             Some(_) => operate::development::check_is_local(&request),
             None => Ok(()),
@@ -134,16 +132,23 @@ impl Doors {
         if let Err(error) = checked.and_then(|()| arm::enter(&mut request)) {
             return error::render_error(&self.state, error.into_response()).await;
         }
+        let client = auth::address_of(request.extensions());
         let Some(address) = publish::Address::of(&request) else {
-            let client = auth::address_of(request.extensions());
-            let request = request.map(|body| self.state.intake.held(body, client));
+            let (state, uri) = (self.state.clone(), request.uri().clone());
+            let request = request.map(|body| state.intake.held(body, client));
             let answer = self.router.oneshot(request).await;
-            return answer.unwrap_or_else(|never| match never {});
+            let answer = answer.unwrap_or_else(|never| match never {});
+            state.note_if_denied(answer.status(), client, uri.path());
+            return answer;
         };
         let published = publish::publish(&self.state, address, request);
         match AssertUnwindSafe(published).catch_unwind().await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => error::render_error(&self.state, error.into_response()).await,
+            Ok(Err(error)) => {
+                let (state, status) = (&self.state, error.status);
+                state.note_if_denied(status, client, &error.explanation);
+                error::render_error(state, error.into_response()).await
+            }
             Err(panic) => error::catch_panic(panic),
         }
     }
