@@ -21,17 +21,17 @@ struct Noted {
 }
 
 impl Denials {
-    /// Notes that `client` showed nothing that opens `place`, which may be said in words.
-    pub(super) fn note(&self, client: Option<IpAddr>, place: &str, now: Timestamp) {
+    /// Notes that `client` showed nothing that opens what it asked for: a path, an entity, or a reason in words.
+    pub(super) fn note(&self, client: Option<IpAddr>, what: &str, now: Timestamp) {
         let Some(unlogged) = self.take_line(now) else {
             return;
         };
         let client = client.map(|client| client.to_string()).unwrap_or_default();
         tracing::warn!(
             client,
-            place,
+            what,
             unlogged,
-            "credentials were rejected; further ones within a minute are only counted"
+            "credentials were rejected, or missing; what follows within a minute is only counted"
         );
     }
 

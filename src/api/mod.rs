@@ -78,9 +78,9 @@ impl From<ApiParts> for ApiState {
 }
 
 impl ApiState {
-    fn note_if_denied(&self, status: StatusCode, client: Option<IpAddr>, place: &str) {
+    fn note_if_denied(&self, status: StatusCode, client: Option<IpAddr>, what: &str) {
         if status == StatusCode::UNAUTHORIZED {
-            self.denials.note(client, place, self.broker.clock().now());
+            self.denials.note(client, what, self.broker.clock().now());
         }
     }
 }

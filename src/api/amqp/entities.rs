@@ -66,9 +66,9 @@ impl Entities {
         })
     }
 
-    fn note_denial(&self, place: &str) {
+    fn note_denial(&self, what: &str) {
         let now = self.state.broker.clock().now();
-        self.state.denials.note(Some(self.client), place, now);
+        self.state.denials.note(Some(self.client), what, now);
     }
 
     fn sender(&self, entity: &EntityAddress) -> Result<ToTopic, AmqpError> {

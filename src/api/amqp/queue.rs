@@ -181,6 +181,12 @@ impl Queue {
         }
     }
 
+    /// The session that a request names, which the client holds.
+    fn held_by(&self, session: Option<String>) -> Result<Option<HeldSession>, AmqpError> {
+        let name = self.named(session)?;
+        name.map(|name| self.held(&name)).transpose()
+    }
+
     pub(in crate::api) fn of(&self) -> QueueRef {
         QueueRef {
             subscription: self.subscription.id,
@@ -220,8 +226,7 @@ impl Queue {
                 lock,
                 session,
             } => {
-                let session = self.named(session)?;
-                let session = session.map(|name| self.held(&name)).transpose()?;
+                let session = self.held_by(session)?;
                 let received = self.receive_deferred(numbers, lock, session.as_ref());
                 Reply::Received(received.await?)
             }
@@ -236,8 +241,7 @@ impl Queue {
                 enqueued_before,
                 session,
             } => {
-                let session = self.named(session)?;
-                let session = session.map(|name| self.held(&name)).transpose()?;
+                let session = self.held_by(session)?;
                 let deleted = self.delete_batch(count, enqueued_before, session.as_ref());
                 Reply::Deleted(deleted.await?)
             }
@@ -373,13 +377,28 @@ impl Queue {
 
     /// Ends deliveries. Returns those that were still locked.
     async fn complete(&self, mut locked: Vec<Locked>) -> Vec<Locked> {
-        if !locked.is_empty() {
-            let tokens = locked.iter().map(|each| uuid_of(each.token));
-            let complete = tokens.map(|token| self.lock_change(token, Disposition::Complete));
-            let mut completed = self.change(complete.collect()).await.into_iter();
-            locked.retain(|_| completed.next().is_some_and(|each| each.is_ok()));
-        }
+        let completed = self.change_all(&locked, &Disposition::Complete).await;
+        let mut completed = completed.into_iter();
+        locked.retain(|_| completed.next().is_some_and(|each| each.is_ok()));
         locked
+    }
+
+    /// Unlocks messages as if they had not been received.
+    async fn give_back(&self, locked: &[Locked]) {
+        self.change_all(locked, &Disposition::Uncount).await;
+    }
+
+    async fn change_all(
+        &self,
+        locked: &[Locked],
+        disposition: &Disposition,
+    ) -> Vec<Result<(), AmqpError>> {
+        if locked.is_empty() {
+            return Vec::new();
+        }
+        let tokens = locked.iter().map(|each| uuid_of(each.token));
+        let changes = tokens.map(|token| self.lock_change(token, disposition.clone()));
+        self.change(changes.collect()).await
     }
 
     async fn receive_deferred(
@@ -392,9 +411,7 @@ impl Queue {
         let (wanted, which) = (ids.len(), LockSelection::Deferred(ids));
         let mut locked = self.receive(which, wanted, true, session).await?;
         if locked.len() < wanted {
-            let tokens = locked.iter().map(|each| uuid_of(each.token));
-            let back = tokens.map(|token| self.lock_change(token, Disposition::Uncount));
-            self.change(back.collect()).await;
+            self.give_back(&locked).await;
             let problem = "at least one of the sequence numbers is not that of a deferred message";
             return Err(AmqpError::new(MESSAGE_NOT_FOUND, problem));
         }
@@ -423,9 +440,7 @@ impl Queue {
             let is_older = |each: &Locked| each.delivery.published_at < enqueued_before;
             let (older, newer): (Vec<_>, Vec<_>) = locked.into_iter().partition(is_older);
             let is_last = older.is_empty() || !newer.is_empty();
-            let back = newer.iter().map(|each| uuid_of(each.token));
-            let back = back.map(|token| self.lock_change(token, Disposition::Uncount));
-            self.change(back.collect()).await;
+            self.give_back(&newer).await;
             deleted += self.complete(older).await.len();
             if is_last {
                 break;
@@ -720,7 +735,14 @@ impl FromQueue {
             if left.is_zero() {
                 return;
             }
-            tokio::time::sleep(if self.lock { left } else { left / 2 }).await;
+            // At half of its time, however often this begins anew.
+            let half = self.queue.lock_duration() / 2;
+            tokio::time::sleep(if self.lock {
+                left
+            } else {
+                left.saturating_sub(half)
+            })
+            .await;
             if !self.lock && self.queue.renew_session(&held.name).await.is_err() {
                 return;
             }

@@ -68,9 +68,7 @@ impl RestoreArgs {
             ),
         })?)
     }
-}
 
-impl RestoreArgs {
     fn reject_several(&self) -> Result<(), Misuse> {
         let newest = self.others.iter().chain([&self.backup]).max(); // names begin with the moment
         match newest.filter(|_| !self.others.is_empty()) {

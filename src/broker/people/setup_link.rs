@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::model::access::Secret;
 
-/// How long the link works (product.md, conventions 2).
+/// How long the link works.
 const LINK_LIFE: Duration = Duration::from_secs(30 * 60);
 
 /// The way in while nobody has an account.

@@ -104,7 +104,7 @@ impl Upkeep {
 }
 
 /// Leaves the processors to other threads that want them, for as long as this one lives: checking and hashing a copy
-/// takes a core for a second per gigabyte.
+/// keep one busy.
 fn give_way() {
     // On Linux alone a thread has a priority of its own.
     #[cfg(target_os = "linux")]

@@ -107,32 +107,28 @@ impl Message {
         let mut message = Self::default();
         let mut rest = Decoder::new(encoded.clone());
         let mut from = 0;
-        let (mut seen, mut before) = (Vec::with_capacity(8), 0);
+        let (mut of_delivery, mut before) = (Bytes::new(), 0); // for one hop only, which ends here
         while !rest.is_empty() {
             let section = rest.raw()?;
             let code = Decoder::new(section.clone()).descriptor()?;
-            let repeats = code == before && matches!(code, DATA | SEQUENCE);
+            let to = from + section.len();
             // In any order: Python's client writes the delivery annotations last, JavaScript's the footer before the body.
-            let is_second_body = matches!(code, DATA..=VALUE) && !message.body.is_empty();
-            if (seen.contains(&code) || is_second_body) && !repeats {
+            let place = match code {
+                HEADER => &mut message.header,
+                DELIVERY_ANNOTATIONS => &mut of_delivery,
+                MESSAGE_ANNOTATIONS => &mut message.message_annotations,
+                PROPERTIES => &mut message.properties,
+                APPLICATION_PROPERTIES => &mut message.application_properties,
+                DATA | SEQUENCE | VALUE => &mut message.body,
+                FOOTER => &mut message.footer,
+                unknown => return Err(unexpected("a section of a message", unknown)),
+            };
+            let goes_on = code == before && matches!(code, DATA | SEQUENCE);
+            if !place.is_empty() && !goes_on {
                 return Err(unexpected("each section once, and one body", code));
             }
-            let to = from + section.len();
-            match code {
-                HEADER => message.header = section,
-                DELIVERY_ANNOTATIONS => {} // for one hop only, which ends here
-                MESSAGE_ANNOTATIONS => message.message_annotations = section,
-                PROPERTIES => message.properties = section,
-                APPLICATION_PROPERTIES => message.application_properties = section,
-                DATA | SEQUENCE | VALUE => {
-                    let begin = to - message.body.len() - section.len();
-                    message.body = encoded.slice(begin..to);
-                }
-                FOOTER => message.footer = section,
-                unknown => return Err(unexpected("a section of a message", unknown)),
-            }
+            *place = encoded.slice(to - place.len() - section.len()..to);
             (from, before) = (to, code);
-            seen.push(code);
         }
         message.header()?;
         message.annotations()?;
