@@ -87,6 +87,23 @@ CREATE TABLE subscription_rule (
     PRIMARY KEY (subscription_id, name)
 ) STRICT, WITHOUT ROWID;
 
+-- Shared access rules: keys of the queues and topics of Service Bus.
+CREATE TABLE access_rule (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic_id     INTEGER REFERENCES topic (id), -- NULL: for all of them
+    name         TEXT    NOT NULL COLLATE NOCASE, -- behind that of the queue or topic: orders/app
+    rights       TEXT    NOT NULL, -- JSON: as the management API takes them
+    key1         TEXT    NOT NULL, -- encrypted
+    key2         TEXT    NOT NULL, -- encrypted
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    key1_used_at INTEGER,          -- written at most once a minute; NULL: never
+    key2_used_at INTEGER
+) STRICT;
+
+CREATE UNIQUE INDEX access_rule_name ON access_rule (name);
+CREATE INDEX access_rule_topic ON access_rule (topic_id);
+
 -- What comes from the provisioning directory, and from which of its files.
 CREATE TABLE provisioned (
     kind TEXT NOT NULL, -- as in a file
@@ -660,7 +677,8 @@ CREATE TABLE setting (
 CREATE TABLE audit (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     at          INTEGER NOT NULL,
-    actor_kind  TEXT    NOT NULL CHECK (actor_kind IN ('User', 'ApiToken', 'ManagementToken', 'CommandLine', 'Provisioning', 'Appliance')),
+    actor_kind  TEXT    NOT NULL CHECK (actor_kind IN ('User', 'ApiToken', 'ManagementToken', 'CommandLine', 'Provisioning', 'AccessRule',
+                    'Appliance')),
     actor       TEXT    NOT NULL, -- the name, where the kind has names
     address     TEXT,
     action      TEXT    NOT NULL, -- 'Create', 'Pause', ...

@@ -22,6 +22,7 @@ pages! {
     queue_page(name) = "/admin/queues/{name}";
     service_bus_topic_page(topic) = "/admin/service-bus-topics/{topic}";
     service_bus_subscription_page(topic, name) = "/admin/service-bus-topics/{topic}/subscriptions/{name}";
+    access_rule_page(name) = "/admin/access-rules/{name}";
     event_page(key) = "/admin/events/{key}";
     dead_letter_page(id) = "/admin/dead-letters/{id}";
     replay_page(id) = "/admin/replays/{id}";
@@ -60,6 +61,7 @@ pub(crate) fn target_of(path: &str, title: &str) -> Option<Target> {
             TargetKind::ServiceBusSubscription.named(format!("{topic}/{name}")),
         ["service-bus-topics", topic, "subscriptions", name, "rules", rule] =>
             TargetKind::Rule.named(format!("{topic}/{name}/{rule}")),
+        ["access-rules", name] => TargetKind::AccessRule.named(name),
         ["inspectors", name] => TargetKind::Inspector.named(name),
         ["alert-rules", name] => TargetKind::AlertRule.named(name),
         ["alert-channels", name] => TargetKind::AlertChannel.named(name),

@@ -10,6 +10,7 @@ use axum::middleware::from_fn_with_state;
 use crate::admin::action::{self, Step, ask, carry_out};
 use crate::admin::error;
 use crate::admin::forms::sheet::{send, sheet};
+use crate::admin::pages::access_rules::AccessRuleForm;
 use crate::admin::pages::alerts::{AlertChannelForm, AlertRuleForm};
 use crate::admin::pages::dead_letters::DeadLetter;
 use crate::admin::pages::inspectors::InspectorForm;
@@ -24,6 +25,7 @@ use crate::admin::security::open_form::OPEN_FORM_BYTES_MAX;
 use crate::admin::security::{gate, login, password_again, password_link, provider, setup};
 use crate::admin::sitemap::Counted::{AlertsFiring, DeadLetters, NeedingAttention, Rejected};
 use crate::admin::sitemap::{Access, Button, Counted, Listing, PageInfo, SiteMap};
+use crate::model::shared_access::AccessRule;
 use crate::store::accounts::ApiToken;
 use crate::store::accounts::Role::{Admin, Operator, Viewer};
 
@@ -112,6 +114,14 @@ fn pages() -> Vec<Page> {
         admin_only("/service-bus-topics/{topic}/subscriptions/{name}/new-rule", sheet::<RuleForm, Queue>()),
         admin_only("/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/edit", sheet::<RuleForm, BusRule>()),
         deletes::<BusRule>("/service-bus-topics/{topic}/subscriptions/{name}/rules/{rule}/delete", "Delete rule"),
+        page("/access-rules", get(access_rules::list)).listed("Set up", "Access rules", "shield"),
+        admin_only("/new-access-rule", sheet::<AccessRuleForm, ()>()).guarded(),
+        page("/access-rules/{rule}", get(access_rules::show)),
+        admin_only("/access-rules/{rule}/edit", sheet::<AccessRuleForm, Arc<AccessRule>>()).guarded(),
+        page("/access-rules/{rule}/keys", get(access_rules::show).post(keys::reveal::<Arc<AccessRule>>)).guarded(),
+        admin_only("/access-rules/{rule}/keys/{key}/regenerate", post(keys::regenerate::<Arc<AccessRule>>))
+            .named("Regenerate").asking(keys::ask_to_regenerate::<Arc<AccessRule>>).guarded(),
+        deletes::<Arc<AccessRule>>("/access-rules/{rule}/delete", "Delete access rule"),
         page("/inspectors", get(inspectors::list)).listed("Set up", "Inspectors", "inspectors"),
         page("/events", get(events::list)).listed("Watch", "Events", "events"),
         operator("/events/export", get(events::export)),

@@ -390,6 +390,8 @@ impl From<ManageError> for ApiError {
             | ManageError::ServiceBusTopicNotFound(_)
             | ManageError::ServiceBusSubscriptionNotFound(..)
             | ManageError::RuleNotFound(..)
+            | ManageError::AccessRuleNotFound(_)
+            | ManageError::NoMessagingEntity(_)
             | ManageError::SubscriptionNotFound(..) => {
                 Self::new(StatusCode::NOT_FOUND, "ResourceNotFound", explanation)
             }
@@ -406,7 +408,8 @@ impl From<ManageError> for ApiError {
             ManageError::TooManyNamespaces
             | ManageError::TooManyTopics(..)
             | ManageError::TooManySubscriptions(_)
-            | ManageError::TooManyRules(_) => Self {
+            | ManageError::TooManyRules(_)
+            | ManageError::TooManyAccessRules => Self {
                 detail: QUOTA_EXCEEDED,
                 ..Self::conflict(explanation)
             },

@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::base::Entropy;
 use crate::model::namespace::NamespaceId;
+use crate::model::shared_access::AccessRuleId;
 use crate::model::topic::TopicId;
 
 /// A secret text. Its `Debug` form hides it, so it cannot get into a log, and its memory is overwritten when
@@ -45,7 +46,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The two keys of a topic. Either one publishes and signs, so that one can be regenerated while the other is
+/// The two keys of a topic, a namespace or an access rule. Either one publishes and signs, so that one can be regenerated while the other is
 /// in use (rule 1.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessKeys {
@@ -66,6 +67,7 @@ pub enum KeyName {
 pub enum KeyOwner {
     Topic(TopicId),
     Namespace(NamespaceId),
+    AccessRule(AccessRuleId),
 }
 
 /// One key.

@@ -28,6 +28,8 @@ pub enum Actor {
     CommandLine,
     /// This file of the provisioning directory.
     Provisioning(String),
+    /// Who has a key of this access rule.
+    AccessRule(String),
     /// The appliance itself, as a definition says: an idle queue is deleted.
     Appliance,
 }
@@ -41,6 +43,7 @@ impl Actor {
             Self::ManagementToken => "ManagementToken",
             Self::CommandLine => "CommandLine",
             Self::Provisioning(_) => "Provisioning",
+            Self::AccessRule(_) => "AccessRule",
             Self::Appliance => "Appliance",
         }
     }
@@ -48,7 +51,10 @@ impl Actor {
     /// The name; empty where the kind has none.
     pub fn name(&self) -> &str {
         match self {
-            Self::User(name) | Self::ApiToken(name) | Self::Provisioning(name) => name,
+            Self::User(name)
+            | Self::ApiToken(name)
+            | Self::Provisioning(name)
+            | Self::AccessRule(name) => name,
             Self::ManagementToken | Self::CommandLine | Self::Appliance => "",
         }
     }
@@ -60,6 +66,7 @@ impl Actor {
             "ApiToken" => Self::ApiToken(name),
             "ManagementToken" => Self::ManagementToken,
             "Provisioning" => Self::Provisioning(name),
+            "AccessRule" => Self::AccessRule(name),
             "Appliance" => Self::Appliance,
             _ => Self::CommandLine,
         }
@@ -73,6 +80,7 @@ impl fmt::Display for Actor {
             Self::ApiToken(name) => write!(f, "token {name}"),
             Self::ManagementToken => f.write_str("management token"),
             Self::CommandLine => f.write_str("command line"),
+            Self::AccessRule(name) => write!(f, "access rule {name}"),
             Self::Appliance => f.write_str("appliance"),
             Self::Provisioning(file) => f.write_str(file),
         }
@@ -136,8 +144,8 @@ impl Caller {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub kind: TargetKind,
-    /// The name or the number; `topic/name` of a subscription, `topic/subscription/name` of a rule, empty for the
-    /// appliance.
+    /// The name or the number; `topic/name` of a subscription, `topic/subscription/name` of a rule, `queue/name` of an
+    /// access rule, empty for the appliance.
     pub name: String,
 }
 
@@ -154,6 +162,8 @@ pub enum TargetKind {
     ServiceBusSubscription,
     /// Of a Service Bus subscription.
     Rule,
+    /// Of a queue or a Service Bus topic, or of all of them.
+    AccessRule,
     Inspector,
     AlertRule,
     AlertChannel,
@@ -228,6 +238,10 @@ impl fmt::Display for Target {
                 let (subscription, name) = name.rsplit_once('/').unwrap_or(("", name));
                 write!(f, "rule {name} of subscription {subscription}")
             }
+            TargetKind::AccessRule => match name.rsplit_once('/') {
+                Some((entity, name)) => write!(f, "access rule {name} of {entity}"),
+                None => write!(f, "access rule {name}"),
+            },
             TargetKind::Inspector => write!(f, "inspector {name}"),
             TargetKind::AlertRule => write!(f, "alert rule {name}"),
             TargetKind::AlertChannel => write!(f, "alert channel {name}"),

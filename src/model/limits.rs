@@ -326,6 +326,9 @@ pub const DUPLICATE_IDS_MAX: u64 = 1_000_000;
 /// created later.
 pub const CHECKED_BATCH_MAX: usize = 4_500;
 
+/// Access rules of one queue or topic, and of all of them together (rule S1.1).
+pub const ACCESS_RULES_MAX: usize = 12;
+
 /// Rules of all subscriptions of a topic together (rule S7): SQL filters are evaluated one by one for every message.
 pub const RULES_PER_TOPIC_MAX: usize = 2_000;
 

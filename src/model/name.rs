@@ -4,6 +4,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use crate::model::access::KeyName;
+use crate::model::shared_access::ROOT_RULE;
+
 /// Prefixes that Azure keeps for its own topics (rule 3.2).
 const RESERVED_PREFIXES: [&str; 3] = ["microsoft", "eventgrid", "system"];
 
@@ -16,7 +19,7 @@ pub const SUBSCRIPTION_NAME_CHARACTERS: RangeInclusive<usize> = 3..=64;
 /// Characters of the name of a queue, or of a topic of Service Bus (rule S1).
 pub const ENTITY_NAME_CHARACTERS: RangeInclusive<usize> = 1..=260;
 
-/// Characters of the name of a subscription of a Service Bus topic, and of a rule (rule S7).
+/// Characters of the name of a subscription of a Service Bus topic, of a rule (rule S7) and of an access rule.
 pub const RULE_NAME_CHARACTERS: RangeInclusive<usize> = 1..=50;
 
 /// Why a text is not a name.
@@ -146,6 +149,52 @@ impl RuleName {
     }
 }
 
+name! {
+    /// The name of a shared access rule, behind that of the queue or topic that it is for: `orders/app`. Without one, it
+    /// is for all of them.
+    AccessRuleName
+}
+
+impl AccessRuleName {
+    /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        let (entity, own) = match text.rsplit_once(IN_NAMESPACE) {
+            Some((entity, own)) => (Some(entity), own),
+            None => (None, text),
+        };
+        entity.map(TopicName::of_service_bus).transpose()?;
+        let own = part(own, "an access rule", RULE_NAME_CHARACTERS)?;
+        let mut reserved = KeyName::ALL
+            .map(KeyName::name)
+            .into_iter()
+            .chain([ROOT_RULE]);
+        match reserved.find(|name| own.eq_ignore_ascii_case(name)) {
+            Some(name) => Err(InvalidName {
+                what: "an access rule",
+                text: text.to_owned(),
+                problem: format!("{name} is there already, with keys of its own"),
+            }),
+            None => Ok(Self(text.into())),
+        }
+    }
+
+    /// The queue or topic that it is for; `None` for all of them.
+    pub fn entity(&self) -> Option<TopicName> {
+        let (entity, _) = self.0.rsplit_once(IN_NAMESPACE)?;
+        Some(TopicName(entity.into()))
+    }
+
+    /// The rule `own` of a queue or topic.
+    pub fn of(entity: &TopicName, own: &str) -> Result<Self, InvalidName> {
+        Self::parse(&format!("{entity}{IN_NAMESPACE}{own}"))
+    }
+
+    /// The name without that of its queue or topic.
+    pub fn own(&self) -> &str {
+        last_part(&self.0)
+    }
+}
+
 impl InspectorName {
     /// Checks `text` and keeps it as it is written. Two names that differ in case alone are equal.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
@@ -209,10 +258,12 @@ impl TopicName {
 
     /// The name without that of its namespace, or its last part.
     pub fn own(&self) -> &str {
-        self.0
-            .rsplit_once(IN_NAMESPACE)
-            .map_or(&self.0, |(_, own)| own)
+        last_part(&self.0)
     }
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit_once(IN_NAMESPACE).map_or(name, |(_, own)| own)
 }
 
 /// A name as one segment of a path, which its slashes do not end.

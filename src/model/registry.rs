@@ -12,10 +12,13 @@ use crate::model::access::{AccessKeys, KeyOwner};
 use crate::model::destination::DeliveryMode;
 use crate::model::event::Event;
 use crate::model::filter::{Dialect, EventView};
-use crate::model::name::{self, NamespaceName, RuleName, SubscriptionName, TopicName};
+use crate::model::name::{
+    self, AccessRuleName, NamespaceName, RuleName, SubscriptionName, TopicName,
+};
 use crate::model::namespace::{Namespace, NamespaceId};
 use crate::model::retry::RetryPolicy;
 use crate::model::rule::{Rule, RuleBook};
+use crate::model::shared_access::AccessRule;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::{NetworkAccess, Topic, TopicId};
 
@@ -90,6 +93,8 @@ pub struct Registry {
     topic_keys: HashTrieMapSync<TopicId, String>,
     /// Topic and subscription key by subscription.
     subscription_keys: HashTrieMapSync<SubscriptionId, (String, String)>,
+    /// By the name's key: those of a queue or topic stand next to each other.
+    access_rules: RedBlackTreeMapSync<String, Arc<AccessRule>>,
 }
 
 impl Registry {
@@ -183,7 +188,48 @@ impl Registry {
             self.subscription_keys.remove_mut(&subscription.id);
         }
         self.topic_keys.remove_mut(&id);
-        self.topics.remove_mut(&entry.topic.name.key());
+        let name = &entry.topic.name;
+        let rules: Vec<_> = self
+            .access_rules_of(Some(name))
+            .map(|rule| rule.name.key())
+            .collect();
+        for rule in rules {
+            self.access_rules.remove_mut(&rule);
+        }
+        self.topics.remove_mut(&name.key());
+    }
+
+    /// Adds or replaces an access rule.
+    pub fn put_access_rule(&mut self, rule: AccessRule) {
+        self.access_rules
+            .insert_mut(rule.name.key(), Arc::new(rule));
+    }
+
+    /// Removes an access rule.
+    pub fn remove_access_rule(&mut self, name: &AccessRuleName) {
+        self.access_rules.remove_mut(&name.key());
+    }
+
+    /// The access rule of that name, in any letter case.
+    pub fn access_rule(&self, name: &AccessRuleName) -> Option<&Arc<AccessRule>> {
+        self.access_rules.get(&name.key())
+    }
+
+    /// All access rules by name.
+    pub fn access_rules(&self) -> impl Iterator<Item = &Arc<AccessRule>> {
+        self.access_rules.values()
+    }
+
+    /// The access rules of a queue or topic by name; without one, those for all of them.
+    pub fn access_rules_of<'a>(
+        &'a self,
+        entity: Option<&'a TopicName>,
+    ) -> impl Iterator<Item = &'a Arc<AccessRule>> {
+        let from = entity.map_or_else(String::new, |entity| format!("{}/", entity.key()));
+        let all = self.access_rules.range(from.clone()..);
+        let near = all.take_while(move |(key, _)| key.starts_with(&from));
+        let is_of = move |rule: &&Arc<AccessRule>| rule.name.entity().as_ref() == entity;
+        near.map(|(_, rule)| rule).filter(is_of)
     }
 
     /// Adds or replaces an event subscription, unless its topic is unknown.

@@ -1,7 +1,54 @@
-//! What shared access rules allow (rule S1.1).
+//! Shared access rules: keys of queues and topics of Service Bus, and what they allow (rule S1.1).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::base::Timestamp;
+use crate::base::named::ids;
+use crate::model::access::{AccessKeys, Secret};
+use crate::model::name::AccessRuleName;
+
+/// The rule that there always is. It allows everything, and its key is the management token.
+pub const ROOT_RULE: &str = "RootManageSharedAccessKey";
+
+ids! {
+    /// The id of an access rule.
+    AccessRuleId,
+}
+
+/// Two keys, and what they allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessRule {
+    pub id: AccessRuleId,
+    pub name: AccessRuleName,
+    pub rights: Rights,
+    pub keys: AccessKeys,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// A rule as it is defined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessRuleDefinition {
+    pub rights: Rights,
+    /// `None` for one that is still to be generated.
+    pub key1: Option<Secret>,
+    pub key2: Option<Secret>,
+}
+
+impl From<&AccessRule> for AccessRuleDefinition {
+    fn from(rule: &AccessRule) -> Self {
+        Self {
+            rights: rule.rights,
+            key1: Some(rule.keys.key1.clone()),
+            key2: Some(rule.keys.key2.clone()),
+        }
+    }
+}
 
 /// One thing that a rule may allow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub enum Right {
     Send,
     Listen,
@@ -9,7 +56,8 @@ pub enum Right {
 }
 
 /// What a rule allows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Right>", into = "Vec<Right>")]
 pub struct Rights {
     pub send: bool,
     pub listen: bool,
@@ -40,4 +88,28 @@ impl Rights {
                 Right::Manage => false,
             }
     }
+}
+
+impl From<Vec<Right>> for Rights {
+    fn from(rights: Vec<Right>) -> Self {
+        let [send, listen, manage] = Right::ALL.map(|right| rights.contains(&right));
+        Self {
+            send: send || manage,
+            listen: listen || manage,
+            manage,
+        }
+    }
+}
+
+/// Each that is among them.
+impl From<Rights> for Vec<Right> {
+    fn from(rights: Rights) -> Self {
+        let all = Right::ALL.into_iter();
+        all.filter(|right| rights.allow(*right)).collect()
+    }
+}
+
+impl Right {
+    /// All three.
+    pub const ALL: [Self; 3] = [Self::Send, Self::Listen, Self::Manage];
 }

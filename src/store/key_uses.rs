@@ -54,5 +54,6 @@ fn row_of(owner: KeyOwner) -> (&'static str, i64) {
     match owner {
         KeyOwner::Topic(id) => ("topic", id.0),
         KeyOwner::Namespace(id) => ("namespace", id.0),
+        KeyOwner::AccessRule(id) => ("access_rule", id.0),
     }
 }

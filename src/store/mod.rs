@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub use accounts::Accounts;
 pub use alerts::{Alerts, DueAlertMessage};
 pub use audit::Audit;
-pub use catalog::{NamespaceChange, RegistryChange};
+pub use catalog::{AccessRuleChange, NamespaceChange, RegistryChange};
 pub use engine::data_dir::{DataDir, DataDirError, free_bytes, write_private};
 pub use engine::encryption::{InvalidMasterKey, MasterKeys};
 pub use engine::fatal::OnFatal;

@@ -67,7 +67,7 @@ pub(super) fn check(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreErro
 /// Whether the deletion of `outer` deletes `inner`, too.
 fn belongs_to(inner: &Target, outer: &Target) -> bool {
     let is_outer = |of: Target| of.kind == outer.kind && of.name.eq_ignore_ascii_case(&outer.name);
-    above(inner).any(is_outer)
+    above(inner).into_iter().any(is_outer)
 }
 
 fn mark(row: &Row<'_>) -> Result<Mark, StoreError> {

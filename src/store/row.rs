@@ -8,14 +8,15 @@ use rusqlite::types::{Value, ValueRef};
 use crate::model::access::{AccessKeys, Secret};
 use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::event::{Attribute, Event, EventData, StoredEvent};
-use crate::model::name::{NamespaceName, RuleName, SubscriptionName, TopicName};
+use crate::model::name::{AccessRuleName, NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::Namespace;
 use crate::model::rule::Rule;
+use crate::model::shared_access::AccessRule;
 use crate::model::subscription::{EventSubscription, SubscriptionId, Validation};
 use crate::model::topic::Topic;
 use crate::store::engine::encryption::{
-    Column, Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2, SUBSCRIPTION_DEFINITION, TOPIC_KEY1,
-    TOPIC_KEY2, VALIDATION_CODE,
+    ACCESS_RULE_KEY1, ACCESS_RULE_KEY2, Column, Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2,
+    SUBSCRIPTION_DEFINITION, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE,
 };
 use crate::store::error::StoreError;
 use crate::wire::resource;
@@ -31,6 +32,9 @@ pub(super) const NAMESPACE_COLUMNS: &str =
 
 /// The columns that [`topic`] reads.
 pub(super) const TOPIC_COLUMNS: &str = "id, name, definition, key1, key2, created_at, updated_at";
+
+/// The columns that [`access_rule`] reads.
+pub(super) const ACCESS_RULE_COLUMNS: &str = "id, name, rights, key1, key2, created_at, updated_at";
 
 /// The columns that [`subscription`] reads.
 pub(super) const SUBSCRIPTION_COLUMNS: &str = "id, topic_id, name, definition, validation_state, \
@@ -108,6 +112,25 @@ fn topic_keys(row: &Row<'_>, encryption: &Encryption) -> Result<Option<AccessKey
         key1: key(row, encryption, TOPIC_KEY1, 3)?,
         key2: key(row, encryption, TOPIC_KEY2, 4)?,
     }))
+}
+
+pub(super) fn access_rule(
+    row: &Row<'_>,
+    encryption: &Encryption,
+) -> Result<AccessRule, StoreError> {
+    let what = "access rule";
+    let (name, rights): (String, String) = (row.get(1)?, row.get(2)?);
+    Ok(AccessRule {
+        id: row.get(0)?,
+        name: AccessRuleName::parse(&name).map_err(|error| unreadable(what, error))?,
+        rights: serde_json::from_str(&rights).map_err(|error| unreadable(what, error))?,
+        keys: AccessKeys {
+            key1: key(row, encryption, ACCESS_RULE_KEY1, 3)?,
+            key2: key(row, encryption, ACCESS_RULE_KEY2, 4)?,
+        },
+        created_at: row.get(5)?,
+        updated_at: row.get(6)?,
+    })
 }
 
 /// A rule with the subscription that it is of.

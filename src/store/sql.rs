@@ -13,6 +13,7 @@ use crate::model::lease::LockToken;
 use crate::model::namespace::NamespaceId;
 use crate::model::rejection::RejectionId;
 use crate::model::replay::{ReplayJobId, ReplayState, Replayed};
+use crate::model::shared_access::AccessRuleId;
 use crate::model::subscription::{SubscriptionId, ValidationState};
 use crate::model::topic::TopicId;
 use crate::store::error::StoreError;
@@ -116,6 +117,7 @@ macro_rules! numbers {
 
 numbers! {
     Timestamp: Timestamp::from_ms, |at: &Timestamp| at.as_ms();
+    AccessRuleId: AccessRuleId, |id: &AccessRuleId| id.0;
     AlertChannelId: AlertChannelId, |id: &AlertChannelId| id.0;
     AlertMessageId: AlertMessageId, |id: &AlertMessageId| id.0;
     AlertRuleId: AlertRuleId, |id: &AlertRuleId| id.0;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::base::Timestamp;
 use crate::model::audit::{AuditAction, AuditEntry, Change, Target, TargetKind};
-use crate::model::name::{NamespaceName, RuleName, SubscriptionName, TopicName};
+use crate::model::name::{AccessRuleName, NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::probation::Health;
 use crate::model::queue::QueueCounts;
 use crate::model::registry::Registry;
@@ -53,6 +53,10 @@ fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Valu
     }
     if target.kind == TargetKind::ServiceBusTopic {
         return Some(resource::render_service_bus_topic(topic(name)?, 0));
+    }
+    if target.kind == TargetKind::AccessRule {
+        let rule = registry.access_rule(&AccessRuleName::parse(name).ok()?)?;
+        return Some(resource::render_access_rule(rule));
     }
     let (of, name) = name.rsplit_once('/')?;
     if target.kind == TargetKind::Rule {

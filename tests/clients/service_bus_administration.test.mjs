@@ -144,6 +144,25 @@ if (CONNECTION_STRING === undefined) {
     assert.equal(await admin.topicExists(topic), false);
   });
 
+  test("access rules make the round", async () => {
+    for (const kind of ["Queue", "Topic"]) {
+      const name = `a-${randomUUID()}`;
+      const claim = { claimType: "SharedAccessKey", claimValue: "None" };
+      const rules = [{ ...claim, keyName: "app", accessRights: ["Send", "Listen"], primaryKey: "p".repeat(44) }];
+      await admin[`create${kind}`](name, { authorizationRules: rules });
+      const found = await admin[`get${kind}`](name);
+      assert.deepEqual(found.authorizationRules.map((each) => [each.keyName, each.accessRights]), [
+        ["app", ["Send", "Listen"]],
+      ]);
+      await admin[`update${kind}`](found);
+      found.authorizationRules[0].accessRights = ["Listen"];
+      await admin[`update${kind}`](found);
+      const [rule] = (await admin[`get${kind}`](name)).authorizationRules;
+      assert.equal(rule.keyName, "app");
+      assert.deepEqual([rule.accessRights].flat(), ["Listen"]);
+    }
+  });
+
   test("forwarding and the namespace", async () => {
     const [from, to] = [`f-${randomUUID()}`, `f-${randomUUID()}`];
     await admin.createQueue(to);

@@ -1,5 +1,6 @@
 """Queues, topics, subscriptions and rules as the stock administration client for Python manages them, over TLS."""
 
+import contextlib
 import datetime
 import uuid
 from xml.etree import ElementTree
@@ -8,8 +9,14 @@ import pytest
 import requests
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
-from azure.servicebus.exceptions import MessagingEntityDisabledError
+from azure.servicebus.exceptions import (
+    MessagingEntityDisabledError,
+    ServiceBusAuthenticationError,
+    ServiceBusAuthorizationError,
+)
 from azure.servicebus.management import (
+    AccessRights,
+    AuthorizationRule,
     CorrelationRuleFilter,
     FalseRuleFilter,
     ServiceBusAdministrationClient,
@@ -20,6 +27,8 @@ from azure.servicebus.management import (
 
 from appliance import PATIENCE_S, Appliance
 from queues import token
+
+REFUSED = (ServiceBusAuthenticationError, ServiceBusAuthorizationError)
 
 MINUTES_5 = datetime.timedelta(minutes=5)
 
@@ -371,6 +380,127 @@ def test_the_namespace_has_properties(admin):
     assert properties.name and properties.messaging_sku == "Standard"
     assert properties.namespace_type == "Messaging"
     assert properties.created_at_utc <= datetime.datetime.now(datetime.timezone.utc)
+
+
+def rule(name, *rights, **keys):
+    return AuthorizationRule(type="SharedAccessAuthorizationRule", key_name=name, rights=list(rights), **keys)
+
+
+@contextlib.contextmanager
+def as_rule(appliance, rule, key):
+    """A client that has a key of an access rule."""
+    host = appliance.url.removeprefix("https://")
+    connection = f"Endpoint=sb://{host};SharedAccessKeyName={rule};SharedAccessKey={key}"
+    options = {"connection_verify": str(appliance.authority), "retry_total": 0}
+    with ServiceBusClient.from_connection_string(
+        connection, custom_endpoint_address=f"sb://{host}", **options
+    ) as client:
+        yield client
+
+
+def send_as(appliance, rule, key, queue):
+    with as_rule(appliance, rule, key) as client, client.get_queue_sender(queue) as sender:
+        sender.send_messages(ServiceBusMessage("hello"))
+
+
+def receive_as(appliance, rule, key, queue):
+    with as_rule(appliance, rule, key) as client, client.get_queue_receiver(queue, max_wait_time=5) as receiver:
+        [message] = receiver.receive_messages()
+        receiver.complete_message(message)
+
+
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_access_rules_make_the_round(appliance, admin, name, kind):
+    create, get, update = (getattr(admin, f"{verb}_{kind}") for verb in ("create", "get", "update"))
+    key = "k" * 44
+    rules = [rule("send.only", AccessRights.SEND, primary_key=key), rule("all", AccessRights.MANAGE)]
+    created = create(name, authorization_rules=rules)
+    found = get(name)
+    for each in (created, found):
+        own = {each.key_name: sorted(each.rights) for each in each.authorization_rules}
+        assert own == {"all": ["Listen", "Manage", "Send"], "send.only": ["Send"]}
+        assert not any(each.primary_key for each in each.authorization_rules), "keys are shown on demand alone"
+    path = f"/everpost/accessRules/{name}%2Fsend.only"
+    keys = appliance.manage("POST", f"{path}/listKeys")
+    assert keys["key1"] == key
+    # What was read is written back: keys stay, rights change, and what is left out goes.
+    found.authorization_rules = [rule("send.only", AccessRights.SEND, AccessRights.LISTEN)]
+    update(found)
+    [left] = get(name).authorization_rules
+    assert sorted(left.rights) == ["Listen", "Send"]
+    assert appliance.manage("POST", f"{path}/listKeys") == keys
+    update(get(name))
+    assert appliance.manage("POST", f"{path}/listKeys") == keys
+    with pytest.raises(HttpResponseError, match="AuthorizationRules.Rights") as refused:
+        create(name + "x", authorization_rules=[rule("none")])
+    assert refused.value.status_code == 400
+    with pytest.raises(HttpResponseError, match="key1 is there already"):
+        create(name + "x", authorization_rules=[rule("key1", AccessRights.SEND)])
+    with pytest.raises(ResourceNotFoundError):
+        get(name + "x")
+
+
+def test_rules_open_what_they_say_and_no_more(appliance, admin, name):
+    rules = [rule("s", AccessRights.SEND), rule("l", AccessRights.LISTEN), rule("m", AccessRights.MANAGE)]
+    admin.create_queue(name, authorization_rules=rules)
+    admin.create_queue(name + "2")
+    keys = {each: appliance.manage("POST", f"/everpost/accessRules/{name}%2F{each}/listKeys") for each in "slm"}
+    for each in ("key1", "key2"):
+        send_as(appliance, "s", keys["s"][each], name)
+    receive_as(appliance, "l", keys["l"]["key2"], name)
+    receive_as(appliance, "m", keys["m"]["key1"], name)
+    for refused in [
+        lambda: send_as(appliance, "l", keys["l"]["key1"], name),
+        lambda: receive_as(appliance, "s", keys["s"]["key1"], name),
+        lambda: send_as(appliance, "s", keys["l"]["key1"], name),
+        lambda: send_as(appliance, "s", keys["s"]["key1"], name + "2"),
+    ]:
+        with pytest.raises(REFUSED):
+            refused()
+    # For all queues and topics, unless one has a rule of that name.
+    for everywhere in (f"{name}-all", "s"):
+        appliance.manage("PUT", f"/everpost/accessRules/{everywhere}", {"rights": ["Send"]})
+        key = appliance.manage("POST", f"/everpost/accessRules/{everywhere}/listKeys")["key1"]
+        send_as(appliance, everywhere, key, name + "2")
+    with pytest.raises(REFUSED):
+        send_as(appliance, "s", key, name)
+    # A key that is regenerated, and a rule that is deleted, open nothing any more.
+    appliance.manage("POST", f"/everpost/accessRules/{name}%2Fs/regenerateKey", {"keyName": "key1"})
+    appliance.manage("DELETE", f"/everpost/accessRules/{name}%2Fl")
+    for rule_, key in [("s", keys["s"]["key1"]), ("l", keys["l"]["key1"])]:
+        with pytest.raises(REFUSED):
+            send_as(appliance, rule_, key, name)
+    send_as(appliance, "s", keys["s"]["key2"], name)
+    appliance.manage("DELETE", "/everpost/accessRules/s")
+
+
+def test_who_manages_one_entity_forwards_to_no_other(appliance, admin, name):
+    admin.create_queue(name, authorization_rules=[rule("m", AccessRights.MANAGE)])
+    admin.create_queue(name + "2")
+    key = appliance.manage("POST", f"/everpost/accessRules/{name}%2Fm/listKeys")["key1"]
+    own = token(f"{appliance.url}/{name}", key, rule="m")
+    assert ask(appliance, "GET", f"/{name}", own).status_code == 200
+    assert ask(appliance, "GET", f"/{name}2", own).status_code == 401
+    body = (
+        '<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><QueueDescription '
+        'xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect">'
+        f"<ForwardTo>{name}2</ForwardTo></QueueDescription></content></entry>"
+    )
+    other = token(f"{appliance.url}/{name}2", appliance.token)
+    for supplement, status in [(None, 401), (own, 401), (other, 200)]:
+        answer = requests.put(
+            f"{appliance.url}/{name}?api-version=2021-05",
+            data=body,
+            headers={
+                "Authorization": own,
+                "If-Match": "*",
+                **({"ServiceBusSupplementaryAuthorization": supplement} if supplement else {}),
+            },
+            timeout=PATIENCE_S,
+        )
+        assert answer.status_code == status, answer.text
+    entries = appliance.manage("GET", "/everpost/audit")["value"]
+    assert entries[0]["actor"] == f"{name}/m" and entries[0]["actorKind"] == "AccessRule"
 
 
 def ask(appliance, method, path, authorization=None, body=None):

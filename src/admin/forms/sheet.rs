@@ -22,6 +22,7 @@ pub(crate) enum Fields {
     AlertChannel,
     User,
     Token,
+    AccessRule,
     Backup,
 }
 

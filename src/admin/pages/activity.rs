@@ -223,6 +223,7 @@ fn page_of(target: &Target, registry: &Registry) -> Option<String> {
                 Some(paths::subscription_page(topic, found.name.as_str()))
             })
         }
+        TargetKind::AccessRule => Some(paths::access_rule_page(name)),
         TargetKind::Namespace => {
             let namespace = registry.namespace(&NamespaceName::parse(name).ok()?)?;
             Some(namespace.page())

@@ -1,6 +1,7 @@
 //! The pages, one file or folder for each family of them. `use crate::admin::pages::*` has in scope what every page is
 //! made of: the parts of the floor, the nouns of the model, what the store's views answer, and JSON.
 
+pub(crate) mod access_rules;
 pub(crate) mod account;
 pub(crate) mod activity;
 pub(crate) mod alerts;

@@ -1,7 +1,7 @@
 //! What a peer has shown that it may do (rule S1.1, 10.3).
 
+use crate::api::service_bus::access::Grant;
 use crate::base::Timestamp;
-use crate::model::access::Secret;
 use crate::model::shared_access::{Right, Rights};
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::{PutToken, SCHEME, TokenKind};
@@ -27,13 +27,13 @@ impl Claims {
         }
     }
 
-    /// What the token in `request` grants. `rule_of` finds the key and the rights of a rule by its name and the
-    /// resource that the token is for.
-    pub fn of_token(
+    /// What the token in `request` grants, and with which of the keys of its rule it was signed. `rule_of` finds the
+    /// rule by its name and the resource that the token is for.
+    pub(in crate::api) fn of_token(
         request: &PutToken,
         now: Timestamp,
-        rule_of: impl Fn(&str, &str) -> Option<(Secret, Rights)>,
-    ) -> Result<Self, AmqpError> {
+        rule_of: impl Fn(&str, &str) -> Option<Grant>,
+    ) -> Result<(Self, Grant, usize), AmqpError> {
         let refused = |problem: String| {
             let audience = &request.audience;
             AmqpError::new(AUTH_FAILED, format!("the token for {audience}: {problem}"))
@@ -49,11 +49,11 @@ impl Claims {
         let resource = token.resource().unwrap_or_default();
         let rule = rule_of(token.rule(), &resource);
         let unknown = || refused(format!("there is no rule {:?} for it", token.rule()));
-        let (key, rights) = rule.ok_or_else(unknown)?;
-        let (resource, expires_at) = token
-            .verify(&key, now)
-            .map_err(|error| refused(error.to_string()))?;
-        Ok(Self::new(&resource, rights, Some(expires_at)))
+        let rule = rule.ok_or_else(unknown)?;
+        let granted = token.verify(rule.secrets(), now);
+        let granted = granted.map_err(|error| refused(error.to_string()))?;
+        let claims = Self::new(&granted.resource, rule.rights, Some(granted.until));
+        Ok((claims, rule, granted.key))
     }
 
     /// Whether they still count.

@@ -1,9 +1,8 @@
 //! What the addresses of clients stand for: queues, topics and event subscriptions, the same ones that the other faces
 //! of the appliance serve.
 
-use std::cell::Cell;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -14,25 +13,26 @@ use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender, Transact
 use crate::api::amqp::queue::Queue;
 use crate::api::amqp::sessions::Sessions;
 use crate::api::amqp::topic::ToTopic;
-use crate::api::service_bus::access::AccessRule;
-use crate::model::audit::{AuditEntry, Target};
+use crate::api::service_bus::access::Grant;
+use crate::model::audit::{Actor, AuditEntry, Target};
 use crate::model::lease::SubQueue;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
-use crate::model::shared_access::Rights;
+use crate::model::shared_access::{ROOT_RULE, Rights};
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::address::{self, EntityAddress};
 use crate::wire::amqp::cbs::PutToken;
 use crate::wire::amqp::condition::{NOT_ALLOWED, NOT_FOUND, TRANSACTION_ROLLBACK};
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::sasl::Plain;
-use crate::wire::service_bus::sas::RULE;
 
 /// All of them, as a client sees them.
 pub(in crate::api) struct Entities {
     state: ApiState,
     client: IpAddr,
     sessions: Arc<Sessions>,
+    /// Who has shown a key, for the audit log: stock clients show the keys of one rule.
+    actor: Mutex<Actor>,
 }
 
 enum Entity {
@@ -49,6 +49,7 @@ impl Entities {
             state,
             client,
             sessions: Arc::default(),
+            actor: Mutex::new(Actor::ManagementToken),
         }
     }
 
@@ -69,6 +70,26 @@ impl Entities {
     fn note_denial(&self, what: &str) {
         let now = self.state.broker.clock().now();
         self.state.denials.note(Some(self.client), what, now);
+    }
+
+    /// What a rule grants whose key is shown as it is. No resource comes with it: it is for what the rule is for.
+    fn claims_of(&self, Plain { rule, key }: &Plain) -> Option<Claims> {
+        if rule.eq_ignore_ascii_case(ROOT_RULE) {
+            let is_right = self.state.token.admits(key);
+            return is_right.then(|| Claims::new("", Rights::ALL, None));
+        }
+        let registry = self.state.broker.registry();
+        let mut named = registry.access_rules().filter(|each| {
+            each.name.own().eq_ignore_ascii_case(rule) && each.keys.find(key.reveal()).is_some()
+        });
+        let found = named.next()?;
+        let resource = found.name.entity().map(|entity| entity.to_string());
+        *self.actor.lock().unwrap() = Actor::AccessRule(found.name.to_string());
+        Some(Claims::new(
+            &resource.unwrap_or_default(),
+            found.rights,
+            None,
+        ))
     }
 
     fn sender(&self, entity: &EntityAddress) -> Result<ToTopic, AmqpError> {
@@ -107,6 +128,7 @@ impl Entities {
         Ok(Entity::Queue(Queue {
             state: self.state.clone(),
             client: Some(self.client),
+            actor: self.actor.lock().unwrap().clone(),
             topic,
             subscription,
             sub_queue,
@@ -118,27 +140,20 @@ impl Entities {
 #[async_trait]
 impl Nodes for Entities {
     fn plain(&self, credentials: &Plain) -> Option<Claims> {
-        let is_right = credentials.rule.eq_ignore_ascii_case(RULE)
-            && self.state.token.admits(&credentials.key);
-        if !is_right {
+        let claims = self.claims_of(credentials);
+        if claims.is_none() {
             self.note_denial(&credentials.rule);
         }
-        is_right.then(|| Claims::new("", Rights::ALL, None))
+        claims
     }
 
     fn token(&self, request: &PutToken) -> Result<Claims, AmqpError> {
         let now = self.state.broker.clock().now();
-        let used = Cell::new(None);
-        let claims = Claims::of_token(request, now, |rule, resource| {
-            let rule = AccessRule::find(&self.state, rule, resource)?;
-            let granted = (rule.key.clone(), rule.rights);
-            used.set(Some(rule));
-            Some(granted)
-        });
-        let claims = claims.inspect_err(|_| self.note_denial(&request.audience))?;
-        if let Some(rule) = used.into_inner() {
-            rule.note_use(&self.state);
-        }
+        let find = |rule: &str, resource: &str| Grant::find(&self.state, rule, resource);
+        let granted = Claims::of_token(request, now, find);
+        let (claims, rule, key) = granted.inspect_err(|_| self.note_denial(&request.audience))?;
+        rule.note_use(&self.state, key);
+        *self.actor.lock().unwrap() = rule.actor;
         Ok(claims)
     }
 

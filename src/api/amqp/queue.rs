@@ -56,6 +56,7 @@ pub(in crate::api) struct Queue {
     pub(super) state: ApiState,
     /// Who is connected.
     pub(super) client: Option<IpAddr>,
+    pub(super) actor: Actor,
     pub(in crate::api) topic: Arc<TopicEntry>,
     pub(in crate::api) subscription: Arc<EventSubscription>,
     pub(super) sub_queue: SubQueue,
@@ -74,6 +75,7 @@ impl Queue {
         Self {
             state: state.clone(),
             client: caller.address,
+            actor: caller.actor.clone(),
             topic,
             subscription,
             sub_queue,
@@ -537,10 +539,10 @@ impl Queue {
         AmqpError::new(condition, problem)
     }
 
-    /// Who acts by this connection: the signature of what was shown was made with the management token.
+    /// Who acts by this connection.
     fn caller(&self) -> Caller {
         Caller {
-            actor: Actor::ManagementToken,
+            actor: self.actor.clone(),
             address: self.client,
             at: self.broker().clock().now(),
         }

@@ -177,7 +177,7 @@ pub(crate) async fn test_channel(
     }))
 }
 
-fn created(is_new: bool) -> StatusCode {
+pub(super) fn created(is_new: bool) -> StatusCode {
     match is_new {
         true => StatusCode::CREATED,
         false => StatusCode::OK,

@@ -18,8 +18,8 @@ use crate::model::alert::StoredAlertChannel;
 use crate::model::audit::{Change, Target, TargetKind};
 use crate::model::destination::{Destination, QueueRules};
 use crate::model::name::{
-    AlertChannelName, AlertRuleName, InspectorName, InvalidName, NamespaceName, RuleName,
-    SubscriptionName, TopicName, above,
+    AccessRuleName, AlertChannelName, AlertRuleName, InspectorName, InvalidName, NamespaceName,
+    RuleName, SubscriptionName, TopicName, above,
 };
 use crate::model::provisioned::Provisioned;
 use crate::model::queue::QueueDefinition;
@@ -83,6 +83,10 @@ async fn current(state: &ApiState) -> Result<Objects, ApiError> {
         add(TargetKind::AlertRule, each.name.to_string(), definition);
     }
     let registry = state.broker.registry();
+    for each in registry.access_rules() {
+        let definition = Definition::access_rule(&(&**each).into());
+        add(TargetKind::AccessRule, each.name.to_string(), definition);
+    }
     for each in registry.namespaces() {
         let namespace = &each.namespace;
         let definition = Definition::namespace(&namespace.definition);
@@ -333,15 +337,13 @@ impl Planner<'_> {
 
     /// Adds the step that leads to an object, if there is one.
     fn compare(&mut self, at: usize, target: &Target, object: &Value) {
-        if let Some(parent) = configuration::parent(target)
-            && !self.exists(&parent)
-            && !self.is_built_in(&parent)
-        {
-            return self.fault(
-                at,
-                "name",
-                format!("there is no {parent}, here or in the files"),
-            );
+        let parents: Vec<Target> = configuration::parents(target).collect();
+        let is_there = |parent: &Target| self.exists(parent) || self.is_built_in(parent);
+        if !parents.is_empty() && !parents.iter().any(is_there) {
+            let parents: Vec<String> = parents.iter().map(Target::to_string).collect();
+            let missing = parents.join(" or ");
+            let problem = format!("there is no {missing}, here or in the files");
+            return self.fault(at, "name", problem);
         }
         let definition = match self.define(target, object) {
             Ok(definition) => definition,
@@ -431,6 +433,12 @@ impl Planner<'_> {
             TargetKind::Rule => {
                 let name = RuleName::parse(own).map_err(invalid_name)?;
                 Definition::rule(&resource::parse_rule(name, object)?)
+            }
+            TargetKind::AccessRule => {
+                let name = AccessRuleName::parse(&target.name).map_err(invalid_name)?;
+                let known = self.registry.access_rule(&name).map(|known| &**known);
+                let definition = resource::parse_access_rule(properties, known).map_err(flat)?;
+                Definition::access_rule(&definition)
             }
             TargetKind::Inspector => {
                 InspectorName::parse(own).map_err(invalid_name)?;
@@ -659,12 +667,15 @@ impl Planner<'_> {
             .wanted
             .values()
             .filter(|(_, target)| target.kind == TargetKind::Rule)
-            .filter_map(|(_, target)| Some(configuration::parent(target)?.name.to_lowercase()))
+            .flat_map(|(_, target)| configuration::parents(target))
+            .map(|of| of.name.to_lowercase())
             .collect();
         let mut gone: Vec<Target> = Vec::new();
         let is_default = |target: &Target| target.name.to_lowercase().ends_with(DEFAULT_RULE);
         let stays = |(key, (target, _)): &(&Key, &(Target, Definition))| {
-            let of = configuration::parent(target).map(|of| of.name.to_lowercase());
+            let of = configuration::parents(target)
+                .next()
+                .map(|of| of.name.to_lowercase());
             self.wanted.contains_key(*key)
                 || (target.kind == TargetKind::User && !has_users)
                 || (target.kind == TargetKind::Rule
@@ -692,7 +703,7 @@ impl Planner<'_> {
         let keys: BTreeSet<Key> = gone.iter().map(key).collect();
         // With what it belongs to, an object goes by itself.
         let goes_with = |target: &Target| {
-            let mut outer = configuration::above(target);
+            let mut outer = configuration::above(target).into_iter();
             outer.find(|of| keys.contains(&key(of)))
         };
         let wanted = self.wanted.values();

@@ -1,5 +1,6 @@
 //! Topics and event subscriptions (rule 3), in namespaces or not (rule N1).
 
+pub(crate) mod access_rules;
 pub(crate) mod alerts;
 pub(crate) mod azure;
 pub(crate) mod configuration;

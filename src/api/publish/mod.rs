@@ -343,7 +343,7 @@ fn no_such_topic(name: &str) -> ApiError {
 }
 
 /// The host that the client meant, with its port.
-pub(crate) fn host_of(request: &Request<Body>) -> Option<String> {
+pub(crate) fn host_of<B>(request: &Request<B>) -> Option<String> {
     let header = request
         .headers()
         .get(header::HOST)

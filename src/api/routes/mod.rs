@@ -1,6 +1,7 @@
 //! The table of the API: each route with its path, its method, who may call it, its handler, what it takes
 //! and answers, and what it is for. The router and the OpenAPI document are made from it.
 
+mod access_rules;
 mod alerts;
 mod appliance;
 #[expect(
@@ -42,6 +43,7 @@ pub(crate) fn areas(options: &ApiOptions) -> Vec<Area> {
         pull::area(),
         message_queues::area(),
         service_bus::area(),
+        access_rules::area(),
         events::area(),
         explain::area(options),
         dead_letters::area(options),

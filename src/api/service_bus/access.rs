@@ -1,5 +1,7 @@
 //! Who is asking: shared access signatures, made with the key of a rule, and bearer tokens (rule S1.1).
 
+use std::sync::Arc;
+
 use axum::extract::Request;
 
 use super::refusal::Refusal;
@@ -8,57 +10,89 @@ use crate::api::auth::{Credential, address_of, check_role};
 use crate::api::publish::host_of;
 use crate::model::access::{KeyName, KeyOwner, KeyRef, Secret};
 use crate::model::audit::{Actor, Caller};
-use crate::model::name::{ENTITY_NAME_CHARACTERS, TopicName, above};
-use crate::model::shared_access::{Right, Rights};
+use crate::model::name::{AccessRuleName, ENTITY_NAME_CHARACTERS, TopicName, above};
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::shared_access::{AccessRule, ROOT_RULE, Right, Rights};
 use crate::store::accounts::Role;
 use crate::wire::sas::resource_covers;
-use crate::wire::service_bus::sas::{RULE, Token, TokenError, path_of};
+use crate::wire::service_bus::sas::{Token, TokenError, path_of};
 
-/// A rule: its key and what it allows.
-pub(in crate::api) struct AccessRule {
-    pub(in crate::api) key: Secret,
+/// What a rule grants to whoever has one of its keys.
+pub(in crate::api) struct Grant {
+    /// Either will do. Which one it is, is known unless it is the management token.
+    pub(in crate::api) keys: Vec<(Secret, Option<KeyRef>)>,
     pub(in crate::api) rights: Rights,
-    /// Which key it is, unless it is the management token.
-    of: Option<KeyRef>,
+    pub(in crate::api) actor: Actor,
 }
 
-impl AccessRule {
-    /// The rule of that name for a resource. That for all has the management token as its key; each queue and each Service
-    /// Bus topic has two rules of its own, its access keys.
+impl Grant {
+    /// That of the rule of that name for a resource: of [`ROOT_RULE`], whose key is the management token, or of a rule of
+    /// the queue or topic, each of which has two from the beginning, its access keys; or else of a rule for all of them.
     pub(in crate::api) fn find(state: &ApiState, name: &str, resource: &str) -> Option<Self> {
-        if name.eq_ignore_ascii_case(RULE) {
+        if name.eq_ignore_ascii_case(ROOT_RULE) {
             return Some(Self {
-                key: state.token.secret(),
+                keys: vec![(state.token.secret(), None)],
                 rights: Rights::ALL,
-                of: None,
+                actor: Actor::ManagementToken,
             });
         }
-        let mut names = KeyName::ALL.into_iter();
-        let key = names.find(|key| key.name().eq_ignore_ascii_case(name))?;
-        // No queue or topic is above another.
-        let path = path_of(resource);
-        let path = &path[..path.floor_char_boundary(ENTITY_NAME_CHARACTERS.end() + 1)];
-        let mut entities = above(path).chain([path]);
-        let entity = |name: &str| {
-            let topic = state.broker.topic(&TopicName::parse(name).ok()?).ok()?;
-            let has_rules = topic.queue().is_some() || topic.is_service_bus();
-            has_rules.then_some(topic)
-        };
-        let topic = entities.find_map(entity)?;
-        let owner = KeyOwner::Topic(topic.topic.id);
-        Some(Self {
-            key: topic.topic.keys.as_ref()?.get(key).clone(),
-            rights: Rights::USE,
-            of: Some(KeyRef { owner, key }),
-        })
+        let registry = state.broker.registry();
+        let topic = entity_of(&registry, resource);
+        if let Some(key) = KeyName::ALL
+            .into_iter()
+            .find(|key| key.name().eq_ignore_ascii_case(name))
+        {
+            let topic = topic?;
+            let owner = KeyOwner::Topic(topic.topic.id);
+            let secret = topic.topic.keys.as_ref()?.get(key).clone();
+            return Some(Self {
+                keys: vec![(secret, Some(KeyRef { owner, key }))],
+                rights: Rights::USE,
+                actor: Actor::AccessRule(format!("{}/{key}", topic.topic.name)),
+            });
+        }
+        let own = topic.and_then(|topic| {
+            let name = AccessRuleName::of(&topic.topic.name, name).ok()?;
+            registry.access_rule(&name)
+        });
+        let for_all = || registry.access_rule(&AccessRuleName::parse(name).ok()?);
+        own.or_else(for_all).map(|rule| Self::of(rule))
     }
 
-    /// Somebody has shown a signature that was made with it.
-    pub(in crate::api) fn note_use(&self, state: &ApiState) {
-        if let Some(key) = self.of {
-            state.broker.note_key_use(key);
+    fn of(rule: &AccessRule) -> Self {
+        let owner = KeyOwner::AccessRule(rule.id);
+        let keys = KeyName::ALL.map(|key| {
+            let secret = rule.keys.get(key).clone();
+            (secret, Some(KeyRef { owner, key }))
+        });
+        Self {
+            keys: keys.into(),
+            rights: rule.rights,
+            actor: Actor::AccessRule(rule.name.to_string()),
         }
     }
+
+    pub(in crate::api) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.keys.iter().map(|(secret, _)| secret)
+    }
+
+    /// Somebody has shown a signature that was made with this one of its keys.
+    pub(in crate::api) fn note_use(&self, state: &ApiState, key: usize) {
+        if let Some((_, Some(key))) = self.keys.get(key) {
+            state.broker.note_key_use(*key);
+        }
+    }
+}
+
+/// The queue or topic that a resource is, or lies in. None is above another.
+fn entity_of<'a>(registry: &'a Registry, resource: &str) -> Option<&'a Arc<TopicEntry>> {
+    let path = path_of(resource);
+    let path = &path[..path.floor_char_boundary(ENTITY_NAME_CHARACTERS.end() + 1)];
+    let mut entities = above(path).chain([path]);
+    entities.find_map(|name| {
+        let topic = registry.topic(&TopicName::parse(name).ok()?)?;
+        topic.takes_messages().then_some(topic)
+    })
 }
 
 /// Who sends the request, if that may do this where its path says.
@@ -77,10 +111,9 @@ pub(super) fn authorize(
             Ok(check_role(state, &token, address, role)?)
         }
         Credential::Token { token, .. } => {
-            let token = Token::parse(token.reveal()).map_err(|error| explain(&error))?;
-            check_token(state, request, &token, right)?;
+            let path = request.uri().path();
             Ok(Caller {
-                actor: Actor::ManagementToken, // its signature was made with it
+                actor: check_token(state, request, token.reveal(), (right, path))?,
                 address,
                 at: state.broker.clock().now(),
             })
@@ -92,28 +125,29 @@ pub(super) fn authorize(
     }
 }
 
-fn check_token(
+/// Who has signed a token, if it allows this at that path.
+pub(super) fn check_token<B>(
     state: &ApiState,
-    request: &Request,
-    token: &Token<'_>,
-    right: Right,
-) -> Result<(), Refusal> {
+    request: &http::Request<B>,
+    token: &str,
+    (right, path): (Right, &str),
+) -> Result<Actor, Refusal> {
+    let token = Token::parse(token).map_err(|error| explain(&error))?;
     let resource = token.resource().unwrap_or_default();
-    let rule = AccessRule::find(state, token.rule(), &resource).ok_or_else(|| {
+    let rule = Grant::find(state, token.rule(), &resource).ok_or_else(|| {
         Refusal::unauthorized(format!(
-            "There is no shared access rule {:?} for it; the rule for all is {RULE}, and its key is the \
+            "There is no shared access rule {:?} for it; the rule for all is {ROOT_RULE}, and its key is the \
              management token.",
             token.rule()
         ))
     })?;
     let now = state.broker.clock().now();
-    let (resource, _) = token
-        .verify(&rule.key, now)
-        .map_err(|error| explain(&error))?;
+    let granted = token.verify(rule.secrets(), now);
+    let granted = granted.map_err(|error| explain(&error))?;
+    let resource = granted.resource;
     let host = host_of(request).unwrap_or_default();
     let options = state.broker.options();
     let hosts = [host.as_str(), options.public_host()];
-    let path = request.uri().path();
     let covers = |host: &&str| resource_covers(&resource, host, path);
     if !hosts.iter().any(covers) {
         return Err(Refusal::unauthorized(format!(
@@ -126,8 +160,8 @@ fn check_token(
             token.rule()
         )));
     }
-    rule.note_use(state);
-    Ok(())
+    rule.note_use(state, granted.key);
+    Ok(rule.actor)
 }
 
 fn explain(error: &TokenError) -> Refusal {

@@ -11,24 +11,35 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use url::form_urlencoded;
 
-use super::access::authorize;
+use super::access::{authorize, check_token};
 use super::refusal::Refusal;
 use crate::api::ApiState;
 use crate::api::auth::query_value;
 use crate::api::error::ApiError;
 use crate::api::manage::messaging::{Entity, Found, queues, rules, show, subscriptions, topics};
 use crate::broker::{BrokerOptions, Put};
-use crate::model::audit::Caller;
+use crate::model::audit::{Actor, Caller};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
-use crate::model::name::{InvalidName, RuleName, SubscriptionName, TopicName};
+use crate::model::name::{AccessRuleName, InvalidName, RuleName, SubscriptionName, TopicName};
 use crate::model::rule::Rule;
-use crate::model::shared_access::Right;
+use crate::model::shared_access::{AccessRuleDefinition, Right};
 use crate::wire::resource;
 use crate::wire::service_bus::atom::{self, Place, Source};
-use crate::wire::service_bus::description::{Kind, first_rule, path_in_xml, read};
+use crate::wire::service_bus::description::{Kind, access_rules, first_rule, path_in_xml, read};
+use crate::wire::service_bus::sas::path_of;
+use crate::wire::service_bus::xml::Element;
 
 /// Entries of one page, unless fewer are asked for.
 const TOP_MAX: usize = 100;
+
+/// Where messages may be forwarded to, and the header with the token for it.
+const FORWARDING: [(&str, &str); 2] = [
+    ("forwardTo", "ServiceBusSupplementaryAuthorization"),
+    (
+        "forwardDeadLetteredMessagesTo",
+        "ServiceBusDlqSupplementaryAuthorization",
+    ),
+];
 
 const ATOM_XML: &str = "application/atom+xml;type=entry;charset=utf-8";
 
@@ -67,15 +78,17 @@ fn is_administration(request: &Request) -> bool {
 
 async fn answer(state: &ApiState, by: Caller, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let (method, uri) = (&parts.method, &parts.uri);
+    let request = http::Request::from_parts(parts, ());
+    let (method, uri) = (request.method(), request.uri());
     let place = Place::parse(uri.path()).ok_or_else(|| no_place(method, uri))?;
-    let is_update = parts.headers.contains_key(header::IF_MATCH);
+    let is_update = request.headers().contains_key(header::IF_MATCH);
     let options = state.broker.options();
     let call = Call {
         state,
         options,
         by,
         place,
+        request: &request,
     };
     match *method {
         Method::GET => call.get(uri).await,
@@ -100,6 +113,8 @@ struct Call<'a> {
     options: Arc<BrokerOptions>,
     by: Caller,
     place: Place,
+    /// Without its body.
+    request: &'a http::Request<()>,
 }
 
 impl Call<'_> {
@@ -124,8 +139,7 @@ impl Call<'_> {
         let shown = self.show(&found).await?;
         let source = self.source();
         let each = found.iter().zip(&shown);
-        let entries =
-            each.map(|(found, shown)| source.entry(&place_of(found), kind_of(found), shown));
+        let entries = each.map(|(found, shown)| self.described(&source, found, shown));
         let links = (&*page.query(page.range.start), more.as_deref());
         let feed = source.feed(&self.place, entries.collect(), links);
         let kind = (
@@ -148,8 +162,17 @@ impl Call<'_> {
         let first = first.unwrap_or_else(|| Ok(Rule::default_rule()));
         let first = first.map_err(in_xml)?;
         let document = read(kind, &description);
+        self.check_forwarding(&document)?;
+        let access = access_rules(&description).filter(|_| kind.has_access_rules());
+        let access = access.map(|rules| self.read_access_rules(rules));
+        let access = access.transpose().map_err(in_xml)?;
         let defined = entity.define(self.state, &self.by, &document, first, put);
-        let found = defined.await.map_err(in_xml)?;
+        let mut found = defined.await.map_err(in_xml)?;
+        if let (Some(rules), Entity::Queue(name) | Entity::Topic(name)) = (access, &entity) {
+            let set = self.state.broker.set_access_rules(&self.by, name, rules);
+            set.await.map_err(|error| in_xml(error.into()))?;
+            found = entity.find(self.state).map_err(in_xml)?;
+        }
         let status = match put {
             Put::Create => StatusCode::CREATED,
             Put::Update | Put::CreateOrUpdate => StatusCode::OK,
@@ -162,6 +185,65 @@ impl Call<'_> {
         let delete = entity.delete(self.state, &self.by);
         delete.await.map_err(Refusal::of_administration)?;
         Ok(StatusCode::OK.into_response())
+    }
+
+    /// The access rules of the entity here; keys that are not given stay.
+    fn read_access_rules(
+        &self,
+        rules: Vec<(String, Value)>,
+    ) -> Result<Vec<(AccessRuleName, AccessRuleDefinition)>, ApiError> {
+        let registry = self.state.broker.registry();
+        let entity = TopicName::of_service_bus(&self.place.path())?;
+        let read = rules.into_iter().map(|(own, body)| {
+            let name = AccessRuleName::of(&entity, &own)?;
+            let known = registry.access_rule(&name).map(|known| &**known);
+            let definition = resource::parse_access_rule(&body, known);
+            Ok((
+                name,
+                definition.map_err(|fault| fault.inside("authorizationRules"))?,
+            ))
+        });
+        read.collect()
+    }
+
+    /// Who may manage one entity alone forwards messages only to where they may send: a token for that is in a header.
+    fn check_forwarding(&self, document: &Value) -> Result<(), Refusal> {
+        let Actor::AccessRule(rule) = &self.by.actor else {
+            return Ok(());
+        };
+        if !rule.contains('/') {
+            return Ok(()); // it is a rule for all entities
+        }
+        for (property, name) in FORWARDING {
+            let Some(target) = document["properties"][property].as_str() else {
+                continue;
+            };
+            let path = format!("/{}", path_of(target));
+            let token = self.request.headers().get(name);
+            let token = token.and_then(|token| token.to_str().ok());
+            let token = token.and_then(|token| token.strip_prefix("SharedAccessSignature "));
+            let missing = || {
+                let detail = format!("To forward to {path}, the request needs the header {name}.");
+                Refusal::unauthorized(detail)
+            };
+            let checked = token.ok_or_else(missing).and_then(|token| {
+                check_token(self.state, self.request, token, (Right::Send, &path))
+            });
+            checked.map_err(|refusal| refusal.numbered(40_100))?;
+        }
+        Ok(())
+    }
+
+    fn described(&self, source: &Source<'_>, found: &Found, shown: &Value) -> Element {
+        let registry = self.state.broker.registry();
+        let rules = match found {
+            Found::Queue((topic, _)) | Found::Topic(topic) => {
+                let rules = registry.access_rules_of(Some(&topic.topic.name));
+                rules.cloned().collect()
+            }
+            Found::Subscription(_) | Found::Rule(..) => Vec::new(),
+        };
+        source.entry(&place_of(found), (kind_of(found), shown), &rules)
     }
 
     /// What is at the place.
@@ -213,9 +295,10 @@ impl Call<'_> {
     }
 
     async fn entry(&self, status: StatusCode, found: Found) -> Result<Response, Refusal> {
-        let (place, kind) = (place_of(&found), kind_of(&found));
-        let shown = self.show(&[found]).await?.pop().unwrap_or_default();
-        let entry = self.source().entry(&place, kind, &shown);
+        let found = [found];
+        let shown = self.show(&found).await?.pop().unwrap_or_default();
+        let [found] = found;
+        let entry = self.described(&self.source(), &found, &shown);
         let kind = (header::CONTENT_TYPE, ATOM_XML);
         Ok((status, [kind], entry.to_string()).into_response())
     }

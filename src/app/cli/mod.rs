@@ -1,5 +1,6 @@
 //! The command line: commands that run something here, and commands that talk to a running server.
 
+mod access_rules;
 mod admin;
 mod alerts;
 mod assert;
@@ -112,6 +113,8 @@ enum Command {
     Messages(Remote<Group<messages::MessagesCommand>>),
     /// Manage Service Bus topics, their subscriptions and their rules
     ServiceBus(Remote<Group<service_bus::ServiceBusCommand>>),
+    /// Manage access rules: keys of queues and Service Bus topics, and what each allows
+    AccessRules(Remote<Group<access_rules::AccessRulesCommand>>),
     /// Manage event subscriptions
     Subscriptions(Remote<Group<subscriptions::SubscriptionsCommand>>),
     /// List and show events
@@ -229,6 +232,7 @@ impl Command {
             Self::Queues(command) => wait_for(command.run()),
             Self::Messages(command) => wait_for(command.run()),
             Self::ServiceBus(command) => wait_for(command.run()),
+            Self::AccessRules(command) => wait_for(command.run()),
             Self::Subscriptions(command) => wait_for(command.run()),
             Self::Events(command) => wait_for(command.run()),
             Self::Assert(command) => wait_for(command.run()),

@@ -2,6 +2,7 @@
 //!
 //! Every change goes to the store first and then replaces the registry's snapshot, one at a time.
 
+mod access_rules;
 pub(super) mod alerts;
 pub(super) mod inspectors;
 pub(super) mod key_uses;
@@ -22,9 +23,10 @@ use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef, Secret};
 use crate::model::audit::{AuditAction, AuditEntry, Caller, SecretKind, Target, TargetKind};
 use crate::model::destination::DeliveryMode;
 use crate::model::limits::{
-    NAMESPACES_MAX, RULE_BYTES_MAX, RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX,
+    ACCESS_RULES_MAX, NAMESPACES_MAX, RULE_BYTES_MAX, RULES_PER_TOPIC_MAX,
+    SUBSCRIPTIONS_PER_TOPIC_MAX,
 };
-use crate::model::name::{NamespaceName, RuleName, SubscriptionName, TopicName};
+use crate::model::name::{AccessRuleName, NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::retry::DeliveryProfile;
@@ -98,6 +100,14 @@ pub enum ManageError {
     ServiceBusTopicNotFound(TopicName),
     #[error("the Service Bus topic {0} has no subscription {1}")]
     ServiceBusSubscriptionNotFound(TopicName, SubscriptionName),
+    #[error("there is no access rule {0}")]
+    AccessRuleNotFound(AccessRuleName),
+    #[error("there is no queue or Service Bus topic {0}")]
+    NoMessagingEntity(TopicName),
+    #[error(
+        "a queue or topic can have {ACCESS_RULES_MAX} access rules, and so many can be for all of them"
+    )]
+    TooManyAccessRules,
     #[error("the subscription {1} of the Service Bus topic {0} has no rule {2}")]
     RuleNotFound(TopicName, SubscriptionName, RuleName),
     #[error("{0} is a queue or a topic of events, so it cannot be the name of a Service Bus topic")]

@@ -212,6 +212,7 @@ fn notice_of(registry: &Registry, change: &RegistryChange) -> Option<Notice> {
         } => (*id, Some(definition), validation),
         RegistryChange::ChangeValidation { id, validation } => (*id, None, validation),
         RegistryChange::Namespace(_)
+        | RegistryChange::AccessRule(_)
         | RegistryChange::AddTopic { .. }
         | RegistryChange::AddQueue { .. }
         | RegistryChange::ChangeTopic { .. }

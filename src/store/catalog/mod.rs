@@ -1,5 +1,6 @@
 //! Namespaces, topics, event subscriptions and their rules: few, so they are loaded whole.
 
+mod access_rules;
 mod namespaces;
 
 use rusqlite::{Connection, params};
@@ -23,12 +24,14 @@ use crate::store::key_uses;
 use crate::store::row;
 use crate::store::sql::Sql;
 use crate::wire::resource;
+pub use access_rules::AccessRuleChange;
 pub use namespaces::NamespaceChange;
 
 /// One change of the catalog.
 #[derive(Clone, Debug)]
 pub enum RegistryChange {
     Namespace(NamespaceChange),
+    AccessRule(AccessRuleChange),
     AddTopic {
         /// `None` for a custom topic.
         namespace: Option<NamespaceId>,
@@ -113,6 +116,7 @@ pub(super) fn load(
     for (of, rule) in tx.all(rules, [], row::rule)? {
         registry.put_rule(of, rule);
     }
+    access_rules::load(tx, encryption, &mut registry)?;
     Ok(registry)
 }
 
@@ -137,6 +141,9 @@ pub(super) fn save(
     match change {
         RegistryChange::Namespace(change) => {
             namespaces::save(tx, encryption, change, registry, now)?;
+        }
+        RegistryChange::AccessRule(change) => {
+            access_rules::save(tx, encryption, change, registry, now)?;
         }
         RegistryChange::AddTopic {
             namespace,
@@ -206,6 +213,7 @@ pub(super) fn save(
                  WHERE topic_id = ?1 AND deleted_at IS NULL",
                 params![id, now, pending == OnDelete::DeadLetter],
             )?;
+            tx.run("DELETE FROM access_rule WHERE topic_id = ?1", [id])?;
             let delete = "UPDATE topic SET deleted_at = ?2 WHERE id = ?1";
             tx.run(delete, params![id, now])?;
             registry.remove_topic(id);

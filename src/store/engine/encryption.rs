@@ -38,6 +38,8 @@ pub(in crate::store) const NAMESPACE_KEY1: Column = column("namespace", "key1");
 pub(in crate::store) const NAMESPACE_KEY2: Column = column("namespace", "key2");
 pub(in crate::store) const TOPIC_KEY1: Column = column("topic", "key1");
 pub(in crate::store) const TOPIC_KEY2: Column = column("topic", "key2");
+pub(in crate::store) const ACCESS_RULE_KEY1: Column = column("access_rule", "key1");
+pub(in crate::store) const ACCESS_RULE_KEY2: Column = column("access_rule", "key2");
 pub(in crate::store) const SUBSCRIPTION_DEFINITION: Column =
     column("event_subscription", "definition");
 pub(in crate::store) const VALIDATION_CODE: Column =
@@ -47,11 +49,13 @@ pub(in crate::store) const ALERT_CHANNEL: Column = column("alert_channel", "defi
 pub(in crate::store) const USER_TOTP: Column = column("user", "totp");
 
 /// All encrypted columns. Their tables have a column `id`.
-pub(in crate::store) const COLUMNS: [Column; 9] = [
+pub(in crate::store) const COLUMNS: [Column; 11] = [
     NAMESPACE_KEY1,
     NAMESPACE_KEY2,
     TOPIC_KEY1,
     TOPIC_KEY2,
+    ACCESS_RULE_KEY1,
+    ACCESS_RULE_KEY2,
     SUBSCRIPTION_DEFINITION,
     VALIDATION_CODE,
     REPLAY_URL,

@@ -18,18 +18,20 @@ use crate::model::inspector::InspectorDefinition;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::queue::QueueDefinition;
 use crate::model::rule::Rule;
+use crate::model::shared_access::AccessRuleDefinition;
 use crate::model::subscription::SubscriptionDefinition;
 use crate::model::topic::TopicDefinition;
 use crate::wire::changes::changes;
 
 /// The kinds of objects in files, each behind those that it needs.
-pub const KINDS: [TargetKind; 11] = [
+pub const KINDS: [TargetKind; 12] = [
     TargetKind::User,
     TargetKind::Inspector,
     TargetKind::Namespace,
     TargetKind::Topic,
     TargetKind::ServiceBusTopic,
     TargetKind::Queue,
+    TargetKind::AccessRule,
     TargetKind::ServiceBusSubscription,
     TargetKind::Rule,
     TargetKind::EventSubscription,
@@ -41,18 +43,23 @@ pub const KINDS: [TargetKind; 11] = [
 pub fn is_flat(kind: TargetKind) -> bool {
     matches!(
         kind,
-        TargetKind::User | TargetKind::Inspector | TargetKind::AlertChannel | TargetKind::AlertRule
+        TargetKind::User
+            | TargetKind::Inspector
+            | TargetKind::AccessRule
+            | TargetKind::AlertChannel
+            | TargetKind::AlertRule
     )
 }
 
 /// Where the API has an object of each kind, with its name and those that stand in front of it.
-const PATHS: [(TargetKind, &str); 13] = [
+const PATHS: [(TargetKind, &str); 14] = [
     (TargetKind::User, "everpost/users/{}"),
     (TargetKind::Inspector, "everpost/inspectors/{}"),
     (TargetKind::Namespace, "namespaces/{}"),
     (TargetKind::Topic, "topics/{}"),
     (TargetKind::Topic, "namespaces/{}/topics/{}"),
     (TargetKind::Queue, "queues/{}"),
+    (TargetKind::AccessRule, "everpost/accessRules/{}"),
     (TargetKind::ServiceBusTopic, "serviceBusTopics/{}"),
     (
         TargetKind::ServiceBusSubscription,
@@ -106,6 +113,7 @@ fn is_of_service_bus(kind: TargetKind) -> bool {
     matches!(
         kind,
         TargetKind::Queue
+            | TargetKind::AccessRule
             | TargetKind::ServiceBusTopic
             | TargetKind::ServiceBusSubscription
             | TargetKind::Rule
@@ -113,7 +121,7 @@ fn is_of_service_bus(kind: TargetKind) -> bool {
 }
 
 /// What kinds of objects belong to.
-const PARENTS: [(TargetKind, TargetKind); 4] = [
+const PARENTS: [(TargetKind, TargetKind); 6] = [
     (TargetKind::Topic, TargetKind::Namespace),
     (TargetKind::EventSubscription, TargetKind::Topic),
     (
@@ -121,19 +129,24 @@ const PARENTS: [(TargetKind, TargetKind); 4] = [
         TargetKind::ServiceBusTopic,
     ),
     (TargetKind::Rule, TargetKind::ServiceBusSubscription),
+    (TargetKind::AccessRule, TargetKind::Queue),
+    (TargetKind::AccessRule, TargetKind::ServiceBusTopic),
 ];
 
-/// What has to be there before an object can be.
-pub fn parent(target: &Target) -> Option<Target> {
-    let (outer, _) = target.name.rsplit_once('/')?;
-    let mut parents = PARENTS.into_iter();
-    let (_, kind) = parents.find(|(of, _)| *of == target.kind)?;
-    Some(kind.named(outer))
+/// What has to be there before an object can be: one of these, if there are any.
+pub fn parents(target: &Target) -> impl Iterator<Item = Target> {
+    let outer = target.name.rsplit_once('/');
+    let kinds = PARENTS.into_iter().filter(|(of, _)| *of == target.kind);
+    kinds.filter_map(move |(_, kind)| Some(kind.named(outer?.0)))
 }
 
-/// All that an object belongs to, the closest first.
-pub fn above(target: &Target) -> impl Iterator<Item = Target> + use<> {
-    std::iter::successors(parent(target), parent)
+/// All that an object may belong to, the closest first.
+pub fn above(target: &Target) -> Vec<Target> {
+    let outer = parents(target).flat_map(|outer| {
+        let further = above(&outer);
+        std::iter::once(outer).chain(further)
+    });
+    outer.collect()
 }
 
 /// The body of the PUT that makes an object of a file.
@@ -203,6 +216,10 @@ impl Definition {
 
     pub fn rule(rule: &Rule) -> Self {
         Self::of(&RuleRequest::from(rule))
+    }
+
+    pub fn access_rule(definition: &AccessRuleDefinition) -> Self {
+        Self::flat(definition)
     }
 
     pub fn inspector(definition: &InspectorDefinition) -> Self {

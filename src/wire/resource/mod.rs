@@ -6,6 +6,7 @@
 //! secrets ([`secret`]), and reads them without the checks, so that a definition once accepted stays
 //! readable.
 
+mod access_rule;
 mod alert;
 pub mod configuration;
 mod credentials;
@@ -60,6 +61,7 @@ pub(crate) mod bodies {
         super::envelope::Envelope<NamespaceProperties>;
 }
 
+pub use access_rule::{ShownAccessRule, parse_access_rule, render_access_rule};
 pub use alert::{
     ShownAlert, ShownAlertChannel, ShownAlertMessage, ShownAlertRule, alert_channel_from_text,
     alert_channel_to_text, alert_rule_from_text, alert_rule_to_text, parse_alert_channel,

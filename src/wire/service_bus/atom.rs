@@ -1,11 +1,14 @@
 //! The administration API of Service Bus (rule S9): descriptions in entries and feeds of Atom.
 
+use std::sync::Arc;
+
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::description::{self, Kind};
 use super::xml::{Element, NoXml};
 use crate::base::Timestamp;
+use crate::model::shared_access::AccessRule;
 
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 
@@ -121,9 +124,18 @@ pub struct Source<'a> {
 
 impl Source<'_> {
     /// The entry of what the management API shows like this.
-    pub fn entry(&self, place: &Place, kind: Kind, shown: &Value) -> Element {
+    pub fn entry(
+        &self,
+        place: &Place,
+        (kind, shown): (Kind, &Value),
+        rules: &[Arc<AccessRule>],
+    ) -> Element {
         let name = shown["name"].as_str().unwrap_or_default();
-        self.of(place, name, description::write(kind, shown, self.host))
+        self.of(
+            place,
+            name,
+            description::write(kind, shown, rules, self.host),
+        )
     }
 
     /// The entry of the namespace, which was created then.

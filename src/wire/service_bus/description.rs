@@ -3,11 +3,14 @@
 //! The documents of the management API say which properties there are and what each may be. In XML they have the
 //! same names with a capital letter in front, but for rules, whose filters and values have a shape of their own.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::xml::Element;
 use crate::model::limits::MESSAGE_BYTES_MAX;
+use crate::model::shared_access::{AccessRule, Right};
 use crate::wire::duration::{self, DURATION_MAX};
 use crate::wire::moment;
 use crate::wire::resource::bodies::{
@@ -19,6 +22,9 @@ const CONNECT: &str = "http://schemas.microsoft.com/netservices/2010/10/serviceb
 const COUNTS: &str = "http://schemas.microsoft.com/netservices/2011/06/servicebus";
 const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 const SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
+
+/// The element with the access rules of a queue or topic.
+const ACCESS_RULES: &str = "AuthorizationRules";
 
 /// What is not known: when something was used last.
 const NEVER: &str = "0001-01-01T00:00:00Z";
@@ -43,6 +49,11 @@ impl Kind {
             Self::Subscription => "SubscriptionDescription",
             Self::Rule => "RuleDescription",
         }
+    }
+
+    /// Whether it has access rules of its own.
+    pub fn has_access_rules(self) -> bool {
+        matches!(self, Self::Queue | Self::Topic)
     }
 
     /// The kind that a description is of.
@@ -175,6 +186,47 @@ pub fn first_rule(description: &Element) -> Option<(String, Value)> {
     Some((rule_name.unwrap_or_default(), read(Kind::Rule, rule)))
 }
 
+/// The access rules that a queue or topic is to have: the name of each, and the body of its PUT. `None` if the
+/// description says nothing about them.
+pub fn access_rules(description: &Element) -> Option<Vec<(String, Value)>> {
+    let rules = description.child(ACCESS_RULES)?;
+    let rules = rules.children.iter().filter(|each| !is_nil(each));
+    let read = rules.map(|rule| {
+        let text = |name: &str| rule.child(name).map(|each| each.text.trim().to_owned());
+        let rights = rule.child("Rights").into_iter();
+        let rights = rights.flat_map(|rights| &rights.children);
+        let rights: Vec<&str> = rights.map(|right| right.text.trim()).collect();
+        let mut body = json!({ "rights": rights });
+        for (name, key) in [("key1", "PrimaryKey"), ("key2", "SecondaryKey")] {
+            if let Some(key) = text(key).filter(|key| !key.is_empty()) {
+                body[name] = key.into();
+            }
+        }
+        (text("KeyName").unwrap_or_default(), body)
+    });
+    Some(read.collect())
+}
+
+/// Those that there are, without their keys.
+fn described_access_rules(rules: &[Arc<AccessRule>]) -> Element {
+    let each = rules.iter().map(|rule| {
+        let rights: Vec<Right> = rule.rights.into();
+        let rights = rights.into_iter();
+        let rights = rights.map(|right| Element::of_text("AccessRights", format!("{right:?}")));
+        Element::new("AuthorizationRule")
+            .with_attribute("i:type", "SharedAccessAuthorizationRule")
+            .with_children([
+                Element::of_text("ClaimType", "SharedAccessKey"),
+                Element::of_text("ClaimValue", "None"),
+                Element::new("Rights").with_children(rights),
+                Element::of_text("CreatedTime", rule.created_at.to_azure()),
+                Element::of_text("ModifiedTime", rule.updated_at.to_azure()),
+                Element::of_text("KeyName", rule.name.own()),
+            ])
+    });
+    Element::new(ACCESS_RULES).with_children(each)
+}
+
 fn sql(element: &Element) -> Value {
     let mut sql = Map::new();
     if let Some(text) = element.child("SqlExpression") {
@@ -240,8 +292,8 @@ fn typed(value: &Element) -> Value {
 }
 
 /// The description of what the management API shows like this. `host` is that of the appliance, in whose URLs the
-/// names of other queues stand.
-pub fn write(kind: Kind, shown: &Value, host: &str) -> Element {
+/// names of other queues stand; `rules` are its access rules.
+pub fn write(kind: Kind, shown: &Value, rules: &[Arc<AccessRule>], host: &str) -> Element {
     let root = root(kind.root());
     let properties = &shown["properties"];
     let root = match kind {
@@ -253,12 +305,16 @@ pub fn write(kind: Kind, shown: &Value, host: &str) -> Element {
         }
         // Nothing waits in a topic itself.
         Kind::Topic => root
+            .with_children([described_access_rules(rules)])
             .with_children(described(properties, host))
             .with_children([count_details(&Map::from_iter([(
                 "scheduledMessageCount".to_owned(),
                 json!(0),
             )]))]),
-        Kind::Queue | Kind::Subscription => root.with_children(described(properties, host)),
+        Kind::Queue => root
+            .with_children([described_access_rules(rules)])
+            .with_children(described(properties, host)),
+        Kind::Subscription => root.with_children(described(properties, host)),
     };
     let moments = [("CreatedAt", "createdAt"), ("UpdatedAt", "lastModifiedAt")];
     let moments = moments.map(|(name, of)| {
@@ -433,7 +489,7 @@ mod tests {
         assert_eq!(document, expected);
         let queue = parse_queue(&document).expect("a queue");
         let shown = queue_document(&queue);
-        let written = write(Kind::Queue, &shown, "h");
+        let written = write(Kind::Queue, &shown, &[], "h");
         let again = parse_queue(&read(Kind::Queue, &element(&written.to_string())));
         let mut again = again.expect("a queue");
         // What clients were told although nobody had said it, they say from then on.
@@ -457,7 +513,7 @@ mod tests {
                 "correlationFilter": { "label": "paid", "properties": values } }),
             json!({ "filterType": "FalseFilter" }),
         ] {
-            let written = write(Kind::Rule, &json!({ "properties": properties }), "h");
+            let written = write(Kind::Rule, &json!({ "properties": properties }), &[], "h");
             let again = read(Kind::Rule, &element(&written.to_string()));
             assert_eq!(again["properties"], properties);
         }

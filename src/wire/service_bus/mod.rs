@@ -9,7 +9,7 @@ pub mod message;
 pub mod readable;
 pub mod sas;
 pub mod shown;
-mod xml;
+pub mod xml;
 
 use xml::Element;
 

@@ -12,9 +12,6 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use crate::base::Timestamp;
 use crate::model::access::Secret;
 
-/// The one rule that there is. Its key is the management token.
-pub const RULE: &str = "RootManageSharedAccessKey";
-
 /// A token taken apart; nothing in it is to be believed before [`Token::verify`].
 #[derive(Clone, Debug)]
 pub struct Token<'a> {
@@ -23,6 +20,16 @@ pub struct Token<'a> {
     expiry: &'a str,
     signature: &'a str,
     rule: String,
+}
+
+/// What a token grants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// A URL or a path; with it, everything below.
+    pub resource: String,
+    pub until: Timestamp,
+    /// With which of the keys it was signed.
+    pub key: usize,
 }
 
 /// Why a token grants nothing. Never tells the token itself.
@@ -68,15 +75,21 @@ impl<'a> Token<'a> {
         decoded(self.resource)
     }
 
-    /// Checks signature and expiry. Returns the resource that it is for, and until when.
-    pub fn verify(&self, key: &Secret, now: Timestamp) -> Result<(String, Timestamp), TokenError> {
+    /// Checks signature and expiry; any of the keys will do.
+    pub fn verify<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k Secret>,
+        now: Timestamp,
+    ) -> Result<Granted, TokenError> {
         let signature: Vec<u8> = percent_decode_str(self.signature).collect();
         let signature = STANDARD
             .decode(signature)
             .map_err(|_| TokenError::Malformed("its sig is not base64"))?;
         let signed = signed_text(self.resource, self.expiry);
-        hmac::verify(&hmac_key(key), signed.as_bytes(), &signature)
-            .map_err(|_| TokenError::WrongSignature)?;
+        let signs =
+            |key: &Secret| hmac::verify(&hmac_key(key), signed.as_bytes(), &signature).is_ok();
+        let key = keys.into_iter().position(signs);
+        let key = key.ok_or(TokenError::WrongSignature)?;
         let seconds: i64 = self
             .expiry
             .parse()
@@ -87,7 +100,11 @@ impl<'a> Token<'a> {
         }
         let resource = self.resource();
         let resource = resource.ok_or(TokenError::Malformed("its sr is not UTF-8"))?;
-        Ok((resource, at))
+        Ok(Granted {
+            resource,
+            until: at,
+            key,
+        })
     }
 }
 
@@ -145,11 +162,14 @@ mod tests {
     fn tokens_of_others_verify() {
         let token = Token::parse(KNOWN).expect("a token");
         assert_eq!(token.rule(), "RootManageSharedAccessKey");
-        let granted = token.verify(&key(), at(1_899_999_999)).expect("valid");
-        assert_eq!(
-            granted,
-            ("https://host/orders".to_owned(), at(1_900_000_000))
-        );
+        let keys = [Secret::new("another"), key()];
+        let granted = token.verify(&keys, at(1_899_999_999)).expect("valid");
+        let expected = Granted {
+            resource: "https://host/orders".to_owned(),
+            until: at(1_900_000_000),
+            key: 1,
+        };
+        assert_eq!(granted, expected);
     }
 
     #[test]
@@ -163,8 +183,12 @@ mod tests {
         for text in [token.to_owned(), parts.join("&")] {
             let token = Token::parse(&text).expect("a token");
             assert_eq!(token.rule(), "a rule");
-            let granted = ("sb://host/a b".to_owned(), at(10));
-            assert_eq!(token.verify(&key(), at(9)), Ok(granted));
+            let granted = Granted {
+                resource: "sb://host/a b".to_owned(),
+                until: at(10),
+                key: 0,
+            };
+            assert_eq!(token.verify([&key()], at(9)), Ok(granted));
         }
     }
 
@@ -172,7 +196,7 @@ mod tests {
     fn nothing_else_verifies() {
         let error = |text: &str, key: &Secret, now| {
             let token = Token::parse(text)?;
-            token.verify(key, now).map(|_| ())
+            token.verify([key], now).map(|_| ())
         };
         let (right, now) = (key(), at(1));
         let expired = TokenError::Expired {

@@ -103,19 +103,29 @@ impl Access {
     ) -> PageResult<Self> {
         let topic = &topic.topic;
         let keys = existing(topic.keys.clone(), "access keys of", &topic.name)?;
+        Self::with(call, (KeyOwner::Topic(topic.id), &keys), None, shown).await
+    }
+
+    /// The same of a rule; without its name, each key is a rule.
+    pub(crate) async fn with<S: Subject>(
+        call: &Call<S>,
+        (owner, keys): (KeyOwner, &AccessKeys),
+        rule: Option<&str>,
+        shown: Vec<KeyName>,
+    ) -> PageResult<Self> {
         let first = shown.first().copied();
-        let name = first.unwrap_or(KeyName::Key1);
+        let name = rule.unwrap_or(first.unwrap_or(KeyName::Key1).name());
         let key = first.map_or("KEY", |name| keys.get(name).reveal());
         Ok(Self {
             connection: json!(connection_string(&call.public_url(), name, key)),
             is_hidden: first.is_none(),
-            keys: Keys::of(call, KeyOwner::Topic(topic.id), &keys, shown).await?,
+            keys: Keys::of(call, owner, keys, shown).await?,
         })
     }
 }
 
 /// With a port, since clients connect to Azure's without one; they speak without TLS to a development emulator alone.
-fn connection_string(public_url: &str, name: KeyName, key: &str) -> String {
+fn connection_string(public_url: &str, name: &str, key: &str) -> String {
     let (scheme, rest) = public_url.split_once("://").unwrap_or(("http", public_url));
     let host = rest.split('/').next().unwrap_or_default();
     let (port, emulator) = match scheme {
@@ -202,7 +212,7 @@ mod tests {
             ("https://[2001:db8::7]:8443", "[2001:db8::7]:8443", tls),
         ] {
             let expected = format!("Endpoint=sb://{endpoint};{rest}");
-            assert_eq!(connection_string(url, KeyName::Key1, "k="), expected);
+            assert_eq!(connection_string(url, "key1", "k="), expected);
         }
     }
 }

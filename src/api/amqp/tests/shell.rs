@@ -17,8 +17,10 @@ use super::*;
 use crate::api::amqp::{
     Claims, Nodes, Receiver, ReceiverRequest, Sender, Server, Storing, Taken, Transaction, serve,
 };
+use crate::api::service_bus::access::Grant;
 use crate::base::Clock;
 use crate::model::access::Secret;
+use crate::model::audit::Actor;
 use crate::model::session::HeldSession;
 use crate::model::shared_access::Rights;
 use crate::wire::amqp::AmqpError;
@@ -64,7 +66,7 @@ impl Nodes for Fake {
     }
 
     fn token(&self, request: &PutToken) -> Result<Claims, AmqpError> {
-        Claims::of_token(request, self.0.clock.now(), |rule, _| {
+        let granted = Claims::of_token(request, self.0.clock.now(), |rule, _| {
             let rights = match rule {
                 "all" => Rights::ALL,
                 "listen" => Rights {
@@ -73,8 +75,13 @@ impl Nodes for Fake {
                 },
                 _ => return None,
             };
-            Some((Secret::new("key"), rights))
-        })
+            Some(Grant {
+                keys: vec![(Secret::new("key"), None)],
+                rights,
+                actor: Actor::ManagementToken,
+            })
+        });
+        granted.map(|(claims, ..)| claims)
     }
 
     async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError> {

@@ -20,9 +20,10 @@ use crate::app::cli::table::Cell::{Of, Text, Time, Word};
 use crate::app::cli::table::List;
 use crate::app::cli::timeline::timeline;
 use crate::base::{Clock, Timestamp};
+use crate::model::shared_access::ROOT_RULE;
 use crate::wire::query::{DeadLetterParameters, Paging};
 use crate::wire::service_bus::address::queue_path;
-use crate::wire::service_bus::sas::{RULE, sign};
+use crate::wire::service_bus::sas::sign;
 
 const PATH: [&str; 2] = ["everpost", "deadLetters"];
 
@@ -141,7 +142,7 @@ impl Token {
         let until = Clock::system().now() + Duration::from_secs(3_600 * u64::from(self.hours));
         let queue = queue_path(&self.topic, &self.subscription);
         let queue = format!("{}{queue}", access.url.as_str().trim_end_matches('/'));
-        let token = sign(&queue, RULE, until, key);
+        let token = sign(&queue, ROOT_RULE, until, key);
         let shown = json!({ "queue": queue, "token": token, "expiresAt": until.to_string() });
         server.show(&shown, |_: &_, _| format!("{token}\n"))
     }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::iter::successors;
 use std::mem;
 
 use serde_json::{Map, Value, json};
@@ -10,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::expression::Scope;
 use super::{Translation, list, member};
 use crate::model::audit::{Target, TargetKind};
-use crate::wire::resource::configuration::parent;
+use crate::wire::resource::configuration::above;
 
 /// The region of what is here.
 pub(super) const LOCATION: &str = "local";
@@ -94,7 +93,7 @@ pub(super) fn of_template(template: &Value, parameters: &Value, to: &mut Transla
     for object in mem::take(&mut to.objects) {
         let kind: Option<TargetKind> = serde_json::from_value(object["kind"].clone()).ok();
         let target = kind.map(|kind| kind.named(object["name"].as_str().unwrap_or_default()));
-        let mut outer = successors(target.as_ref().and_then(parent), parent);
+        let mut outer = target.iter().flat_map(above);
         match (&target, outer.find(|outer| left_out.contains(&key(outer)))) {
             (Some(target), Some(outer)) => {
                 to.lost.push(format!("{target} is left out with {outer}"));

@@ -1,0 +1,173 @@
+//! Access rules of queues and Service Bus topics: the list, the page of one with its keys, and the form.
+
+use crate::admin::pages::queues::Access;
+use crate::admin::pages::*;
+use crate::model::shared_access::{AccessRule, AccessRuleDefinition, Right, Rights};
+
+const LIST: &str = "/admin/access-rules";
+
+pub(crate) async fn list(call: Call) -> PageResult {
+    let rules: Vec<_> = call.broker.registry().access_rules().cloned().collect();
+    let recipe = Recipe::of(&call, "/everpost/accessRules", "everpost access-rules list");
+    answer!("pages/access_rules.html", &call.visitor, "Access rules", {
+        list: List = List::whole(rules.len(), ["rule", "rules"], recipe),
+        rules: Vec<Arc<AccessRule>> = rules,
+    })
+}
+
+pub(crate) async fn show(call: Call<Arc<AccessRule>>) -> PageResult {
+    Arc::draw(&call, Vec::new()).await
+}
+
+impl Subject for Arc<AccessRule> {
+    async fn find(site: &Site, names: &Names) -> PageResult<Self> {
+        let text = name_of(names, "rule");
+        let name = named_in("access rule", text, AccessRuleName::parse)?;
+        Ok(site.broker.access_rule(&name)?)
+    }
+
+    fn page(&self) -> String {
+        paths::access_rule_page(self.name.as_str())
+    }
+}
+
+impl Keyed for Arc<AccessRule> {
+    async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
+        let (broker, by, name) = (&call.broker, call.by(), &call.of.name);
+        match renewed {
+            Some(key) => drop(broker.regenerate_access_rule_key(by, name, key).await?),
+            None => drop(broker.show_access_rule_keys(by, name).await?),
+        }
+        Ok(())
+    }
+
+    async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
+        let (rule, owner) = (&call.of, KeyOwner::AccessRule(call.of.id));
+        let api = format!("/everpost/accessRules/{}", segment(rule.name.as_str()));
+        let command = format!("everpost access-rules show {}", rule.name);
+        let own = Some(rule.name.own());
+        answer!("pages/access_rule.html", &call.visitor, format!("Access rule {}", rule.name), {
+            access: Access = Access::with(call, (owner, &rule.keys), own, shown).await?,
+            recipe: Recipe = Recipe::of(call, &api, command),
+            path: String = rule.page(),
+            rule: Arc<AccessRule> = Arc::clone(rule),
+        })
+    }
+}
+
+impl Deletable for Arc<AccessRule> {
+    const NOUN: &'static str = "access rule";
+
+    async fn losing(_: &Call<Self>, question: Question) -> PageResult<Question> {
+        Ok(question.would(KEYS_STOP))
+    }
+
+    async fn delete(call: &Call<Self>) -> PageResult<bool> {
+        let (broker, by) = (&call.broker, call.by());
+        Ok(broker.delete_access_rule(by, &call.of.name).await?)
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct AccessRuleForm {
+    name: String,
+    /// The queue or topic; empty for all of them.
+    entity: String,
+    send: String,
+    listen: String,
+    manage: String,
+}
+
+impl Sheet<()> for AccessRuleForm {
+    const HEAD: Head = (Fields::AccessRule, "New access rule", LIST);
+
+    fn begin(_: &Call) -> PageResult<Self> {
+        Ok(Self::of(Rights::USE))
+    }
+
+    async fn save(&self, call: &Call) -> PageResult {
+        let (entity, own) = (self.entity.trim(), self.name.trim());
+        let name = match entity {
+            "" => AccessRuleName::parse(own),
+            entity => AccessRuleName::parse(&format!("{entity}/{own}")),
+        };
+        let known = name
+            .as_ref()
+            .ok()
+            .and_then(|name| call.broker.access_rule(name).ok());
+        let problem = match (&name, known, own.contains('/')) {
+            (Ok(_), None, false) => None,
+            (Ok(name), Some(_), _) => Some(format!("There is an access rule {name} already.")),
+            (Err(error), ..) => Some(sentence(&error.to_string())),
+            (.., true) => Some("A slash cannot be part of it.".to_owned()),
+        };
+        let faults = problem.map(|problem| Refusal::of("name", problem));
+        let rights = all_of(Vec::from_iter(faults), self.rights())?;
+        let name = name.map_err(PageError::refused)?;
+        put(call, &name, rights, "has been created.").await
+    }
+}
+
+impl Sheet<Arc<AccessRule>> for AccessRuleForm {
+    const HEAD: Head = (Fields::AccessRule, "Edit access rule", "");
+
+    fn begin(call: &Call<Arc<AccessRule>>) -> PageResult<Self> {
+        Ok(Self::of(call.of.rights))
+    }
+
+    async fn save(&self, call: &Call<Arc<AccessRule>>) -> PageResult {
+        put(call, &call.of.name, self.rights()?, "has been changed.").await
+    }
+}
+
+impl AccessRuleForm {
+    fn of(rights: Rights) -> Self {
+        let tick = |right| if rights.allow(right) { "on" } else { "" }.to_owned();
+        Self {
+            send: tick(Right::Send),
+            listen: tick(Right::Listen),
+            manage: tick(Right::Manage),
+            ..Self::default()
+        }
+    }
+
+    fn rights(&self) -> Result<Rights, Vec<Refusal>> {
+        let ticks = Right::ALL
+            .into_iter()
+            .zip([&self.send, &self.listen, &self.manage]);
+        let ticked = ticks.filter(|(_, tick)| !tick.is_empty());
+        match ticked.map(|(right, _)| right).collect::<Vec<_>>() {
+            none if none.is_empty() => Err(vec![Refusal::of("send", "Choose at least one right.")]),
+            rights => Ok(rights.into()),
+        }
+    }
+}
+
+async fn put<S>(call: &Call<S>, name: &AccessRuleName, rights: Rights, said: &str) -> PageResult {
+    let known = call.broker.access_rule(name).ok();
+    let keys = known.as_deref().map(AccessRuleDefinition::from);
+    let (key1, key2) = keys.map_or((None, None), |known| (known.key1, known.key2));
+    let definition = AccessRuleDefinition { rights, key1, key2 };
+    let rule = call
+        .broker
+        .put_access_rule(call.by(), name, definition)
+        .await?;
+    let said = Flash::done(format!("Access rule {name} {said}"));
+    call.visitor.leave(said, &rule.page()).await
+}
+
+/// Its rights, as a text.
+fn rights(rule: &AccessRule) -> String {
+    let rights: Vec<Right> = rule.rights.into();
+    let words: Vec<_> = rights.iter().map(|right| format!("{right:?}")).collect();
+    words.join(", ")
+}
+
+/// What it is for.
+fn of(rule: &AccessRule) -> String {
+    let entity = rule.name.entity();
+    entity.map_or_else(|| ALL.to_owned(), |entity| entity.to_string())
+}
+
+const ALL: &str = "All queues and topics";

@@ -1,0 +1,86 @@
+//! Shared access rules as the management API writes them: an extension.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::InvalidResource;
+use super::document;
+use super::envelope::close_but_for;
+use super::mirror::documents;
+use super::rules::Context;
+use crate::base::Timestamp;
+use crate::model::access::Secret;
+use crate::model::limits::CREDENTIAL_BYTES_MAX;
+use crate::model::shared_access::{AccessRule, AccessRuleDefinition, Right, Rights};
+
+documents! {
+    AccessRuleDefinition => AccessRuleDocument;
+}
+
+/// Characters of a key that somebody else has made: what is shorter can be guessed.
+const KEY_CHARACTERS_MIN: u32 = 16;
+
+/// What somebody with one of its keys may do.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "AccessRuleDefinition", rename_all = "camelCase")]
+#[schemars(rename = "AccessRuleDefinition", transform = close_but_for::<ShownOfAccessRule>)]
+struct AccessRuleDocument {
+    /// Manage includes the others.
+    #[schemars(with = "Vec<Right>", length(min = 1, max = 3), extend("x-noun" = "rights"))]
+    rights: Rights,
+    /// Null in answers; left out, it stays, or is generated.
+    #[schemars(length(min = KEY_CHARACTERS_MIN), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
+    #[schemars(extend("x-check" = "headerValue", "x-kept" = []))]
+    key1: Option<Secret>,
+    /// Likewise.
+    #[schemars(length(min = KEY_CHARACTERS_MIN), extend("x-maxBytes" = CREDENTIAL_BYTES_MAX))]
+    #[schemars(extend("x-check" = "headerValue", "x-kept" = []))]
+    key2: Option<Secret>,
+}
+
+/// What a rule has besides its definition.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ShownOfAccessRule {
+    name: String,
+    created_at: Timestamp,
+    last_modified_at: Timestamp,
+}
+
+/// An access rule as answers show it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AccessRule")]
+pub struct ShownAccessRule {
+    #[serde(flatten)]
+    definition: AccessRuleDefinition,
+    #[serde(flatten)]
+    shown: ShownOfAccessRule,
+}
+
+impl From<&AccessRule> for ShownAccessRule {
+    fn from(rule: &AccessRule) -> Self {
+        Self {
+            definition: rule.into(),
+            shown: ShownOfAccessRule {
+                name: rule.name.to_string(),
+                created_at: rule.created_at,
+                last_modified_at: rule.updated_at,
+            },
+        }
+    }
+}
+
+/// Reads the body of a PUT; the keys of what it replaces need not be given again.
+pub fn parse_access_rule(
+    body: &Value,
+    replaced: Option<&AccessRule>,
+) -> Result<AccessRuleDefinition, InvalidResource> {
+    let replaced = replaced.map(AccessRuleDefinition::from);
+    document::put(body, replaced.as_ref(), &Context::NONE)
+}
+
+/// The answer that shows an access rule.
+pub fn render_access_rule(rule: &AccessRule) -> Value {
+    json!(ShownAccessRule::from(rule))
+}
