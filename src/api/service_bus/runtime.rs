@@ -295,8 +295,8 @@ pub(in crate::api) fn message_of<'a>(
     let given = dead.map(|dead| dead.reason);
     let given = given.filter(|reason| *reason != DeadLetterReason::Application);
     Message {
-        sequence_number: delivery.id.0,
-        first_number: delivery.id.0,
+        sequence_number: delivery.number,
+        first_number: delivery.number,
         dead_letter_source: None,
         message_id: &event.event.id,
         enqueued_at: delivery.published_at,
