@@ -167,7 +167,7 @@ impl<'a> EntityHandler<'a> {
         let Some(locked) = self.receive(wait).await? else {
             return Ok(StatusCode::NO_CONTENT.into_response());
         };
-        let number = locked.delivery.id.0;
+        let number = locked.delivery.number;
         let path = self.address.lock_path(number, &locked.token.to_string());
         let location = format!("{}{path}", self.state.broker.options().public_url);
         let (mut headers, body) = self.message(&locked, Some((locked.token, locked.until)));
