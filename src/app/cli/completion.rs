@@ -1,11 +1,12 @@
 //! `everpost completion` and `everpost man`: what shells and `man` know about the command line.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
+use clap_mangen::Man;
 
 use crate::app::cli::CommandLine;
 use crate::app::cli::output::print;
@@ -32,14 +33,25 @@ impl CompletionArgs {
 
 impl ManArgs {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let command = CommandLine::command();
+        let mut command = CommandLine::command().disable_help_subcommand(true);
+        command.build();
         match self.dir {
-            Some(dir) => clap_mangen::generate_to(command, &dir)
+            Some(dir) => write_pages(command, &dir)
                 .with_context(|| format!("cannot write to {}", dir.display())),
-            None => {
-                let page = clap_mangen::Man::new(command);
-                Ok(page.render(&mut io::stdout().lock())?)
-            }
+            None => Ok(page(command).render(&mut io::stdout().lock())?),
         }
     }
+}
+
+/// The page of a command, with what all of them have at head and foot.
+fn page(command: Command) -> Man {
+    let source = concat!("Everpost ", env!("CARGO_PKG_VERSION"));
+    Man::new(command).source(source).manual("Everpost")
+}
+
+fn write_pages(command: Command, dir: &Path) -> io::Result<()> {
+    for command in command.get_subcommands().filter(|each| !each.is_hide_set()) {
+        write_pages(command.clone(), dir)?;
+    }
+    page(command).generate_to(dir).map(drop)
 }

@@ -78,7 +78,8 @@ pub fn sample() -> String {
         "Everpost reads this file if it is named by --config or by EVERPOST_CONFIG, or lies as \
          everpost.toml in the data directory. Flags win over variables of the environment, those \
          over what is saved on the settings page, and that over this file. Every line below shows \
-         the default or an example; take off the # to change it.",
+         the default or an example; take off the # to change it. In place of tls.cert = … there may \
+         be a table [tls] with cert = …, at the end of the file.",
     );
     let entries: String = KEYS.iter().map(entry).collect();
     format!("{head}{entries}")
