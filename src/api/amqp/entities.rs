@@ -62,7 +62,9 @@ impl Entities {
             }
         };
         found.map_err(|problem| {
-            let problem = format!("The messaging entity '{entity}' could not be found: {problem}.");
+            let options = self.state.broker.options();
+            let url = format!("sb://{}/{entity}", options.public_host());
+            let problem = format!("The messaging entity '{url}' could not be found: {problem}.");
             AmqpError::new(NOT_FOUND, problem)
         })
     }

@@ -797,9 +797,8 @@ impl Receiver for FromQueue {
 
 /// The message with where it comes from.
 fn from<'a>(told: &message::Message<'a>, origin: &'a Origin) -> message::Message<'a> {
-    let first = origin.first_number.map(|number| number.0);
     message::Message {
-        first_number: first.unwrap_or(told.sequence_number),
+        first_number: origin.first_number.map(|number| number.0),
         dead_letter_source: origin.dead_letter_source.as_deref(),
         ..told.clone()
     }
