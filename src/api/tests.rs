@@ -141,7 +141,8 @@ impl Door {
             .header(header::HOST, "127.0.0.1:8080")
             .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(
-                body.as_str().map_or_else(|| body.to_string(), str::to_owned),
+                body.as_str()
+                    .map_or_else(|| body.to_string(), str::to_owned),
             ))
             .expect("a request");
         let response = self.doors.clone().answer(request).await;

@@ -239,7 +239,6 @@ async fn a_topic_gets_subscriptions_rules_and_messages() {
         .await
         .expect(&["SharedAccessKeyName=key1;"]);
 
-    let mut viewer = appliance.signed_in(Role::Viewer).await;
     for page in [&send, &edit, &trial, &format!("{TOPIC}/new-subscription")] {
         let status = viewer.open(page).await.status;
         assert_eq!(status, StatusCode::FORBIDDEN, "{page}");

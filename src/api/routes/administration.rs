@@ -18,7 +18,9 @@ pub(crate) fn area() -> Area {
         description: "What the administration clients of Azure Service Bus ask: queues, topics, subscriptions and rules \
             as Atom entries. They are the same ones as under `/queues` and `/serviceBusTopics`, and their elements mean \
             what properties of the same name mean there. `api-version` is a year and a month.",
-        routes: Place::served().map(|(method, place)| route(method, &place)).collect(),
+        routes: Place::served()
+            .map(|(method, place)| route(method, &place))
+            .collect(),
     }
 }
 
@@ -34,7 +36,11 @@ fn route(method: Method, place: &Place) -> Route {
             .says("What the description leaves out has its default.")
             .bytes_max(MANAGEMENT_BYTES_MAX)
             .query::<AtomVersion>()
-            .header("If-Match", "string", "`*` updates what is there. Without it, something new is created.")
+            .header(
+                "If-Match",
+                "string",
+                "`*` updates what is there. Without it, something new is created.",
+            )
             .takes_as::<AtomDocument>(ATOM, example(place))
             .answers_as::<AtomDocument>(201, "The entry of what was created.", ATOM)
             .answers_as::<AtomDocument>(200, "The entry of what was updated.", ATOM)

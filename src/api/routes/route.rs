@@ -324,7 +324,9 @@ impl Route {
     /// What its errors look like. Clients of Service Bus read them in XML.
     pub(crate) fn error(&self) -> (&'static str, SchemaOf) {
         match self.access {
-            Access::Queue | Access::Manage => ("application/xml", Schemas::answer::<ServiceBusError>),
+            Access::Queue | Access::Manage => {
+                ("application/xml", Schemas::answer::<ServiceBusError>)
+            }
             Access::Public | Access::Key | Access::Role(_) => (JSON, Schemas::answer::<ErrorBody>),
         }
     }

@@ -228,7 +228,8 @@ pub(super) fn judge(it: &mut Judged<'_>) {
     if it.object.get("enablePartitioning") == Some(&Value::Bool(true)) {
         if megabytes <= PARTITION_MEGABYTES_MAX {
             let all = megabytes * u64::from(PARTITIONS);
-            it.object.insert("maxSizeInMegabytes".to_owned(), all.into());
+            it.object
+                .insert("maxSizeInMegabytes".to_owned(), all.into());
         }
         it.object.insert("supportOrdering".to_owned(), false.into());
     }
@@ -406,11 +407,17 @@ mod tests {
             let shown = queue_document(&parsed);
             assert_eq!(parse_queue(&shown), Ok(parsed), "it stays as it is shown");
             let shown = &shown["properties"];
-            (shown["maxSizeInMegabytes"].clone(), shown["supportOrdering"].clone())
+            (
+                shown["maxSizeInMegabytes"].clone(),
+                shown["supportOrdering"].clone(),
+            )
         };
         for (properties, megabytes) in [
             (json!({}), 16_384),
-            (json!({ "maxSizeInMegabytes": 5_120, "supportOrdering": true }), 81_920),
+            (
+                json!({ "maxSizeInMegabytes": 5_120, "supportOrdering": true }),
+                81_920,
+            ),
             (json!({ "maxSizeInMegabytes": 16_384 }), 16_384),
         ] {
             let mut properties = properties;
@@ -419,7 +426,10 @@ mod tests {
         }
         let plain = kept(json!({ "enablePartitioning": false, "supportOrdering": false }));
         assert_eq!(plain, (json!(1_024), json!(false)));
-        assert_eq!(kept(json!({ "maxMessageSizeInKilobytes": 256 })).1, Value::Null);
+        assert_eq!(
+            kept(json!({ "maxMessageSizeInKilobytes": 256 })).1,
+            Value::Null
+        );
     }
 
     #[test]

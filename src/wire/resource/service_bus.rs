@@ -379,8 +379,7 @@ const UUID: &str = "uuid";
 const BINARY: &str = "binary";
 
 /// What a [`TypedValue`] must be, in words.
-const TYPED: &str =
-    "a string, a number, true or false, or an object with \"timestamp\", \"duration\", \"uuid\" or \"binary\"";
+const TYPED: &str = "a string, a number, true or false, or an object with \"timestamp\", \"duration\", \"uuid\" or \"binary\"";
 
 impl TypedValue {
     fn to_json(&self) -> Value {

@@ -73,7 +73,10 @@ fn sample() -> Sample {
         .user("a]b", text("bracket"))
         .user("set", text("keyword"))
         .user("at", PropertyValue::Timestamp(Timestamp::from_ms(1_000)))
-        .user("wall", PropertyValue::ZonelessTime(Timestamp::from_ms(1_000)))
+        .user(
+            "wall",
+            PropertyValue::ZonelessTime(Timestamp::from_ms(1_000)),
+        )
         .user("span", PropertyValue::Duration(7))
         .user("id", PropertyValue::Uuid(Uuid::from_u128(7)))
 }

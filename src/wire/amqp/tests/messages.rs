@@ -86,7 +86,8 @@ fn sections_come_in_any_order() {
 fn a_message_of_a_body_alone_gets_a_header() {
     let message = Message::parse(&hex("00 53 77 a1 01 61")).expect("a message");
     let handed = message.hand_out(&Handout::default()).expect("a message");
-    let expected = "00 53 70 c0 06 05 40 40 40 40 43 00 53 71 c1 01 00 00 53 72 c1 01 00 00 53 77 a1 01 61";
+    let expected =
+        "00 53 70 c0 06 05 40 40 40 40 43 00 53 71 c1 01 00 00 53 72 c1 01 00 00 53 77 a1 01 61";
     assert_eq!(Bytes::from(handed), hex(expected));
     assert_eq!(message.to_bytes(), hex("00 53 77 a1 01 61"));
     assert_eq!(message.body_value(), Ok(Some("a".into())));
