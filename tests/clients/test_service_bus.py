@@ -696,7 +696,7 @@ def test_an_idle_queue_is_deleted_after_a_restart(tmp_path):
 
 
 def test_missing_queues_are_named(client):
-    with pytest.raises(MessagingEntityNotFoundError, match=r"'sb://.+/missing' could not be found: there is no queue"):
+    with pytest.raises(MessagingEntityNotFoundError, match=r"'sb://.+/missing' could not be found. Reason: there is no queue"):
         send(client, "missing", "lost")
     with pytest.raises(MessagingEntityNotFoundError):
         with receiver(client, "missing") as receiving:
