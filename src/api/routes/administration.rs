@@ -19,19 +19,19 @@ pub(crate) fn area() -> Area {
             as Atom entries. They are the same ones as under `/queues` and `/serviceBusTopics`, and their elements mean \
             what properties of the same name mean there. `api-version` is a year and a month.",
         routes: Place::served()
-            .map(|(method, place)| route(method, &place))
+            .map(|(method, place)| route(&method, &place))
             .collect(),
     }
 }
 
-fn route(method: Method, place: &Place) -> Route {
+fn route(method: &Method, place: &Place) -> Route {
     let (id, noun) = named(place);
     let begin = |verb: &str, summary: String| {
         let path = format!("/{}", place.path());
         let route = before_others(method.clone(), path, Access::Manage);
         route.doc(format!("{verb}{id}"), summary)
     };
-    match (&method, place) {
+    match (method, place) {
         (&Method::PUT, _) => begin("administer", format!("Create or update {noun}"))
             .says("What the description leaves out has its default.")
             .bytes_max(MANAGEMENT_BYTES_MAX)
