@@ -32,7 +32,7 @@ fn route(method: &Method, place: &Place) -> Route {
         route.doc(format!("{verb}{id}"), summary)
     };
     match (method, place) {
-        (&Method::PUT, _) => begin("administer", format!("Create or update {noun}"))
+        (&Method::PUT, _) => begin("put", format!("Create or update {noun}"))
             .says("What the description leaves out has its default.")
             .bytes_max(MANAGEMENT_BYTES_MAX)
             .query::<AtomVersion>()
@@ -45,18 +45,18 @@ fn route(method: &Method, place: &Place) -> Route {
             .answers_as::<AtomDocument>(201, "The entry of what was created.", ATOM)
             .answers_as::<AtomDocument>(200, "The entry of what was updated.", ATOM)
             .rejects(409, "It is there already, or something else is in the way."),
-        (&Method::DELETE, _) => begin("remove", format!("Delete {noun}"))
+        (&Method::DELETE, _) => begin("delete", format!("Delete {noun}"))
             .says("With all that belongs to it.")
             .query::<AtomVersion>()
             .answers_nothing(200, "It is deleted."),
         (_, Place::Namespace | Place::Entity(_) | Place::Subscription(..) | Place::Rule(..)) => {
-            begin("show", format!("Get {noun}"))
+            begin("get", format!("Get {noun}"))
                 .says("Its description, with counts where it has messages.")
                 .query::<AtomVersion>()
                 .answers_as::<AtomDocument>(200, "The entry.", ATOM)
         }
         (_, Place::Queues | Place::Topics | Place::Subscriptions(_) | Place::Rules(..)) => {
-            begin("enumerate", format!("List {noun}"))
+            begin("list", format!("List {noun}"))
                 .says("A feed of entries, with a link to the next page if there is one.")
                 .query::<AtomPage>()
                 .answers_as::<AtomDocument>(200, "The feed.", ATOM)
@@ -67,14 +67,14 @@ fn route(method: &Method, place: &Place) -> Route {
 /// A word for ids, and the words for what is at the place.
 fn named(place: &Place) -> (&'static str, &'static str) {
     match place {
-        Place::Namespace => ("BusNamespace", "the namespace"),
-        Place::Queues => ("BusQueues", "queues"),
-        Place::Topics => ("BusTopics", "topics"),
-        Place::Entity(_) => ("BusEntity", "a queue or topic"),
-        Place::Subscriptions(_) => ("BusSubscriptions", "the subscriptions of a topic"),
-        Place::Subscription(..) => ("BusSubscription", "a subscription"),
-        Place::Rules(..) => ("BusRules", "the rules of a subscription"),
-        Place::Rule(..) => ("BusRule", "a rule"),
+        Place::Namespace => ("AtomNamespace", "the namespace"),
+        Place::Queues => ("AtomQueues", "queues"),
+        Place::Topics => ("AtomTopics", "topics"),
+        Place::Entity(_) => ("AtomEntity", "a queue or topic"),
+        Place::Subscriptions(_) => ("AtomSubscriptions", "the subscriptions of a topic"),
+        Place::Subscription(..) => ("AtomSubscription", "a subscription"),
+        Place::Rules(..) => ("AtomRules", "the rules of a subscription"),
+        Place::Rule(..) => ("AtomRule", "a rule"),
     }
 }
 
