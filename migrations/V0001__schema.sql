@@ -164,11 +164,12 @@ CREATE TABLE delivery (
     deferred             INTEGER NOT NULL DEFAULT 0 CHECK (deferred IN (0, 1)), -- received by number only
     message_properties   BLOB,             -- application properties that receivers set: an encoded map of AMQP
     bytes                INTEGER,          -- of a message of a queue or a Service Bus subscription
+    number               INTEGER,          -- likewise: its place among all that were ever in the queue, from 1 on
     session              TEXT,             -- the message session that it belongs to
     -- Messages that another queue has forwarded, or that were scheduled in a topic.
     hops                 INTEGER,          -- how often
-    first_number         INTEGER,          -- the id of its delivery to the first queue; of what was scheduled in a
-                                           -- topic, that of the first copy
+    first_number         INTEGER,          -- that of its delivery to the first queue; of what was scheduled in a topic,
+                                           -- the id of the first copy
     dead_letter_source   TEXT,             -- the queue of which it was a dead letter
     -- Dead letters.
     dead_letter_reason   TEXT,
@@ -204,6 +205,8 @@ CREATE INDEX delivery_dead ON delivery (id, subscription_id, event_id, dead_lett
 CREATE INDEX delivery_dead_subscription ON delivery (subscription_id, id, event_id, dead_letter_reason,
     receiver_reason, last_outcome, last_status, ended_at, event_type, event_source, event_subject)
     WHERE state = 'DeadLettered';
+-- Which message of a queue has this number? No other one has it.
+CREATE UNIQUE INDEX delivery_number ON delivery (subscription_id, number) WHERE number IS NOT NULL;
 -- Which messages of a session are due, and which of them does its holder have?
 CREATE INDEX delivery_session ON delivery (subscription_id, session, next_attempt_at, id)
     WHERE state = 'Pending' AND session IS NOT NULL;
@@ -405,7 +408,8 @@ CREATE TABLE subscription_total (
     dead_lettered   INTEGER NOT NULL, -- ever
     dropped         INTEGER NOT NULL,
     dead_letters    INTEGER NOT NULL, -- in the queue now
-    bytes           INTEGER NOT NULL DEFAULT 0 -- of messages that are pending or dead letters
+    bytes           INTEGER NOT NULL DEFAULT 0, -- of messages that are pending or dead letters
+    numbered        INTEGER NOT NULL DEFAULT 0  -- messages that were ever in the queue
 ) STRICT;
 
 -- What happened to a subscription's deliveries, minute by minute; old rows are rolled up to full hours, then

@@ -229,7 +229,7 @@ mod tests {
             shown(Role::Admin),
             [
                 ": Overview",
-                "Set up: Topics, Namespaces, Subscriptions, Queues, Service Bus topics, Inspectors",
+                "Set up: Topics, Namespaces, Subscriptions, Queues, Service Bus topics, Access rules, Inspectors",
                 "Watch: Events, Rejected events, Dead letters, Replay jobs, Alerts",
                 "Try: Playground, API",
                 "People: Users, API tokens, Activity",

@@ -244,6 +244,8 @@ pub struct LateResponse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub id: DeliveryId,
+    /// What receivers know it by: of a message, its place among all that were ever in its queue; else its id.
+    pub number: i64,
     pub event: EventKey,
     /// Attempts made so far.
     pub attempts: u32,
@@ -368,6 +370,7 @@ mod tests {
         loop {
             let delivery = Delivery {
                 id: DeliveryId(1),
+                number: 1,
                 event: EventKey(1),
                 attempts,
                 published_at,
@@ -511,6 +514,7 @@ mod tests {
         let start = Timestamp::from_ms(0);
         let delivery = Delivery {
             id: DeliveryId(1),
+            number: 1,
             event: EventKey(1),
             attempts: 2,
             published_at: start,
@@ -533,6 +537,7 @@ mod tests {
         let now = Timestamp::from_ms(1_000);
         let first = Delivery {
             id: DeliveryId(1),
+            number: 1,
             event: EventKey(1),
             attempts: 0,
             published_at: now,
@@ -548,6 +553,7 @@ mod tests {
         );
         let delivery = Delivery {
             id: DeliveryId(1),
+            number: 1,
             event: EventKey(1),
             attempts: 1,
             published_at: Timestamp::from_ms(0),
@@ -563,6 +569,7 @@ mod tests {
         let now = Timestamp::from_ms(0);
         let delivery = |attempts| Delivery {
             id: DeliveryId(1),
+            number: 1,
             event: EventKey(1),
             attempts,
             published_at: now,
@@ -626,6 +633,7 @@ mod tests {
             };
             let delivery = Delivery {
                 id: DeliveryId(1),
+                number: 1,
                 event: EventKey(1),
                 attempts,
                 published_at: Timestamp::from_ms(0),

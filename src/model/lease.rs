@@ -126,6 +126,8 @@ pub struct Lock {
     pub deferred: bool,
     /// The publisher's id of the event.
     pub event_id: String,
+    /// See [`Delivery::number`](crate::model::delivery::Delivery::number).
+    pub number: i64,
 }
 
 /// Which lock a token is expected to be; another one counts as lost.
@@ -282,7 +284,7 @@ impl Lock {
 
     /// Whether it is the lock that is meant.
     pub fn is(&self, of: &LockOf) -> bool {
-        let is_named = |name: &String| *name == self.delivery.to_string() || *name == self.event_id;
+        let is_named = |name: &String| *name == self.number.to_string() || *name == self.event_id;
         of.queue.is_none_or(|queue| queue == self.of) && of.message.as_ref().is_none_or(is_named)
     }
 
@@ -322,6 +324,7 @@ mod tests {
             attempts: 3,
             deferred: false,
             event_id: "order-1".to_owned(),
+            number: 7,
         }
     }
 

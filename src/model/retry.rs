@@ -96,6 +96,7 @@ impl RetryPolicy {
         let start = Timestamp::from_ms(0);
         let mut delivery = Delivery {
             id: DeliveryId(0),
+            number: 0,
             event: EventKey(0),
             attempts: 0,
             published_at: start,
@@ -378,6 +379,7 @@ mod tests {
     fn delivery(at: Timestamp) -> Delivery {
         Delivery {
             id: DeliveryId(1),
+            number: 1,
             event: EventKey(1),
             attempts: 1,
             published_at: at,

@@ -154,6 +154,9 @@ async function namespace(appliance) {
 async function queues(appliance) {
   await appliance.manage("PUT", "/queues/idle-queue", { properties: { forwardDeadLetteredMessagesTo: null } });
   await appliance.manage("PUT", "/queues/jobs", { properties: { defaultMessageTimeToLive: "P1D" } });
+  for (const [name, ...rights] of [["jobs/worker", "Listen"], ["jobs/web-shop", "Send"], ["deploy", "Manage"]]) {
+    await appliance.manage("PUT", `/everpost/accessRules/${encodeURIComponent(name)}`, { rights });
+  }
   const steps = { requiresSession: true, requiresDuplicateDetection: true, forwardDeadLetteredMessagesTo: "jobs" };
   await appliance.manage("PUT", "/queues/steps", { properties: steps });
   const { key1 } = await appliance.manage("POST", "/topics/jobs/listKeys");

@@ -19,6 +19,7 @@ const IN_SHOP = "/admin/topics/shop%2Forders";
 const JOB = "/admin/replays/1";
 const BIN = "/admin/inspectors/bin";
 const JOBS = "/admin/queues/jobs";
+const RULE = "/admin/access-rules/jobs%2Fworker";
 const SALES = "/admin/service-bus-topics/shop.v1%2Fsales";
 const LARGE = `${SALES}/subscriptions/large`;
 const GUIDE = "/admin/first-event?topic=guided";
@@ -75,6 +76,13 @@ const PAGES = [
   ["/queues/{queue}/send", `${JOBS}/send`],
   ["/queues/{queue}/messages/{number}", JOBS, (ann) => ann.openFirstRow()],
   ["/queues/{queue}/delete", `${JOBS}/delete`],
+  ["/access-rules", "/admin/access-rules"],
+  ["/new-access-rule", "/admin/new-access-rule"],
+  ["/access-rules/{rule}", RULE],
+  ["/access-rules/{rule}/edit", `${RULE}/edit`],
+  ["/access-rules/{rule}/keys", RULE, (ann) => ann.press("Show keys")],
+  ["/access-rules/{rule}/keys/{key}/regenerate", `${RULE}/keys/key1/regenerate`],
+  ["/access-rules/{rule}/delete", `${RULE}/delete`],
   ["/service-bus-topics", "/admin/service-bus-topics"],
   ["/new-service-bus-topic", "/admin/new-service-bus-topic"],
   ["/service-bus-topics/{topic}", SALES],

@@ -41,6 +41,15 @@ DEFINED = """\
 - kind: Rule
   name: news/red/only-red
   properties: {sqlFilter: {sqlExpression: "color = 'red'"}}
+- kind: AccessRule
+  name: jobs/worker
+  properties: {rights: [Send, Listen], key1: {fromEnvironment: BILLING_KEY}}
+- kind: AccessRule
+  name: news/reader
+  properties: {rights: [Listen]}
+- kind: AccessRule
+  name: deploy
+  properties: {rights: [Manage]}
 - kind: Inspector
   name: bin
   properties: {answers: 503 200}
@@ -70,7 +79,7 @@ def file(tmp_path):
     return path
 
 
-def run(appliance, *words, key="s3cret-key"):
+def run(appliance, *words, key="s3cret-key-of-billing"):
     """A command with its exit code."""
     variables = {**environment(), "EVERPOST_MANAGEMENT_TOKEN": appliance.token}
     if key:
@@ -90,9 +99,12 @@ def test_what_is_exported_makes_the_same_appliance(appliance, file, tmp_path):
     again = run(appliance, "apply", file)
     assert (again.returncode, again.stdout) == (0, "no changes\n"), again
     # Secrets that are left out stay.
+    keys = appliance.manage("POST", "/everpost/accessRules/jobs%2Fworker/listKeys")
+    assert keys["key1"] == "s3cret-key-of-billing"
     (tmp_path / "exported.json").write_text(appliance.command("export", "--format", "json"))
     kept = run(appliance, "apply", tmp_path / "exported.json")
     assert kept.stdout == "no changes\n", kept
+    assert appliance.manage("POST", "/everpost/accessRules/jobs%2Fworker/listKeys") == keys
     with Appliance(tmp_path / "fresh") as fresh:
         assert run(fresh, "apply", file).returncode == 0
         assert fresh.command("export") == exported
@@ -102,12 +114,12 @@ def test_differences_are_shown_and_secrets_are_masked(appliance, file):
     assert run(appliance, "apply", file).returncode == 0
     assert run(appliance, "diff", file).returncode == 0
     file.write_text(DEFINED.replace("maxDeliveryAttempts: 5", "maxDeliveryAttempts: 9"))
-    differ = run(appliance, "diff", file, key="s3cret-new")
+    differ = run(appliance, "diff", file, key="s3cret-new-of-billing")
     assert differ.returncode == 1, differ
     assert "properties.retryPolicy.maxDeliveryAttempts: 5 → 9" in differ.stdout
     assert "deliveryAttributeMappings" in differ.stdout and "s3cret" not in differ.stdout + differ.stderr
-    assert run(appliance, "apply", file, "--dry-run", key="s3cret-new").stdout == differ.stdout
-    assert run(appliance, "diff", file, key="s3cret-new").returncode == 1
+    assert run(appliance, "apply", file, "--dry-run", key="s3cret-new-of-billing").stdout == differ.stdout
+    assert run(appliance, "diff", file, key="s3cret-new-of-billing").returncode == 1
 
 
 def test_prune_deletes_what_is_not_named(appliance, file):
@@ -133,6 +145,9 @@ def test_nothing_is_changed_by_files_with_faults(appliance, file):
     for wrong, expected in [
         ("- {kind: Queue, name: a b}", "a b: name: "),
         ("- {kind: Topic, name: a.b}", "a.b: name: "),
+        ("- {kind: AccessRule, name: lost/app, properties: {rights: [Send]}}", "there is no queue lost or Service Bus topic lost"),
+        ("- {kind: AccessRule, name: jobs/app, properties: {rights: []}}", "jobs/app: properties.rights"),
+        ("- {kind: AccessRule, name: jobs/key1, properties: {rights: [Send]}}", "jobs/key1: name: "),
         ("- {kind: Queue, name: jobs/more}", "jobs/more: name: its path would be above or below that of queue jobs"),
     ]:
         file.write_text(DEFINED + wrong)

@@ -13,6 +13,7 @@ from azure.servicebus.exceptions import (
     MessagingEntityDisabledError,
     ServiceBusAuthenticationError,
     ServiceBusAuthorizationError,
+    ServiceBusConnectionError,
 )
 from azure.servicebus.management import (
     AccessRights,
@@ -28,7 +29,8 @@ from azure.servicebus.management import (
 from appliance import PATIENCE_S, Appliance
 from queues import token
 
-REFUSED = (ServiceBusAuthenticationError, ServiceBusAuthorizationError)
+# The last one is what the client makes of a rejected token over TLS.
+REFUSED = (ServiceBusAuthenticationError, ServiceBusAuthorizationError, ServiceBusConnectionError)
 
 MINUTES_5 = datetime.timedelta(minutes=5)
 
@@ -486,6 +488,8 @@ def test_rules_open_what_they_say_and_no_more(appliance, admin, name):
         with pytest.raises(REFUSED):
             send_as(appliance, rule_, key, name)
     send_as(appliance, "s", keys["s"]["key2"], name)
+    counts = [appliance.manage("GET", f"/queues/{each}")["properties"]["messageCount"] for each in (name, name + "2")]
+    assert counts == [1, 2], "what was allowed, and no more"
     appliance.manage("DELETE", "/everpost/accessRules/s")
 
 

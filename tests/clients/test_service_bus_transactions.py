@@ -4,6 +4,7 @@ import proton
 import pytest
 from proton.handlers import MessagingHandler, TransactionHandler
 from proton.reactor import Container, SenderOption
+from proton.utils import BlockingConnection, LinkDetached
 
 from appliance import PATIENCE_S
 from queues import RULE, bodies, receiver, send
@@ -130,3 +131,25 @@ def test_a_transaction_has_a_hundred_messages_at_most(appliance, queues):
     of, to = queues
     assert Moved(appliance, of, to, answers=["x"] * 100).run() == "failed"
     assert (count(appliance, of), count(appliance, to)) == (1, 0)
+
+
+def test_plain_credentials_are_those_of_an_access_rule(appliance, client, create_queue):
+    own, other = create_queue(), create_queue()
+    rule = f"{own}%2Fworker"
+    appliance.manage("PUT", f"/everpost/accessRules/{rule}", {"rights": ["Send"]})
+    keys = appliance.manage("POST", f"/everpost/accessRules/{rule}/listKeys")
+
+    def connect(key):
+        url = appliance.url.replace("http://", "amqp://")
+        return BlockingConnection(url, user="worker", password=key, allowed_mechs="PLAIN", timeout=PATIENCE_S)
+
+    connection = connect(keys["key2"])
+    connection.create_sender(own).send(proton.Message(body=b"hello", inferred=True))
+    for refused in (lambda: connection.create_sender(other), lambda: connection.create_receiver(own)):
+        with pytest.raises(LinkDetached, match="unauthorized-access"):
+            refused()
+    connection.close()
+    with pytest.raises(proton.ConnectionException, match="unauthorized"):
+        connect("wrong")
+    with receiver(client, own) as receiving:
+        assert bodies(receiving.receive_messages()) == ["hello"]

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use everpost::model::delivery::DeliveryId;
 use everpost::model::lease::QueueRef;
 use everpost::model::name::TopicName;
 use everpost::store::Peeked;
@@ -41,7 +40,7 @@ async fn bridge(grid: &Grid, id: &str, mappings: Value) {
 }
 
 async fn peek(grid: &Grid, of: QueueRef) -> Vec<Message> {
-    let peeked = grid.broker.peek(of, None, DeliveryId(0), 250).await;
+    let peeked = grid.broker.peek(of, None, 0, 250).await;
     let message = |each: Peeked| of_event(&each.event.event).expect("a message");
     peeked.expect("peeked").into_iter().map(message).collect()
 }

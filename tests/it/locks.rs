@@ -282,7 +282,7 @@ impl Trial {
                 let row = &self.rows[&id];
                 let may = row.queue() == Some(queue) && row.deferred && !row.is_locked(self.now);
                 let expected = if may { vec![id] } else { Vec::new() };
-                let which = LockSelection::Deferred(vec![id]);
+                let which = LockSelection::Deferred(vec![id.0]);
                 self.lock(queue, which, 1, seconds, expected).await;
             }
             Step::Renew(token, seconds) => self.renew(self.token(token), seconds).await,
@@ -583,7 +583,7 @@ impl Trial {
                     subscription: self.subscription,
                     queue,
                 },
-                from,
+                from: from.0,
                 limit: expected.len() + 1,
                 bytes_max: usize::MAX,
                 session: None,

@@ -6,7 +6,6 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use everpost::broker::{NewMessage, PublishError, ReceiveRequest};
 use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
-use everpost::model::delivery::DeliveryId;
 use everpost::model::lease::{Disposition, LockChange, LockOf, QueueRef};
 use everpost::model::limits::{RULE_COPIES_MAX, RULES_PER_TOPIC_MAX};
 use everpost::model::name::{SubscriptionName, TopicName};
@@ -92,7 +91,7 @@ fn queue(grid: &Grid, of: &str) -> QueueRef {
 }
 
 async fn peek(grid: &Grid, of: QueueRef) -> Vec<Peeked> {
-    let peeked = grid.broker.peek(of, None, DeliveryId(0), 250).await;
+    let peeked = grid.broker.peek(of, None, 0, 250).await;
     peeked.expect("peeked")
 }
 

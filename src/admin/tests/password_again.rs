@@ -79,6 +79,7 @@ fn every_form_that_shows_secrets_or_gives_rights_asks() {
         by_itself
             || of_tokens
             || path == "/new-user"
+            || ["/new-access-rule", "/access-rules/{rule}/edit"].contains(&path)
             || path.contains("/keys")
             || path.ends_with("/url")
     };

@@ -20,7 +20,7 @@ use crate::base::Timestamp;
 use crate::broker::{self, Broker, ManageError, Put, ReceiveError, ReceiveRequest};
 use crate::model::audit::{Actor, AuditAction, AuditEntry, Caller, Target};
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
-use crate::model::delivery::{Delivery, DeliveryId};
+use crate::model::delivery::Delivery;
 use crate::model::destination::DeliveryMode;
 use crate::model::event::StoredEvent;
 use crate::model::lease::{
@@ -249,9 +249,8 @@ impl Queue {
             }
             Operation::Schedule(messages) => self.sender()?.schedule(messages).await?,
             Operation::CancelScheduled(numbers) => {
-                let ids = numbers.into_iter().map(DeliveryId).collect();
                 let (broker, queue) = (self.broker(), &self.subscription);
-                of_cancelled(broker.cancel_scheduled(&self.topic, queue, ids).await)?
+                of_cancelled(broker.cancel_scheduled(&self.topic, queue, numbers).await)?
             }
             Operation::RenewSession(name) => {
                 Reply::SessionRenewed(self.renew_session(&name).await?)
@@ -299,9 +298,7 @@ impl Queue {
         count: usize,
         session: Option<String>,
     ) -> Result<Vec<Vec<u8>>, AmqpError> {
-        let peeked = self
-            .broker()
-            .peek(self.of(), session, DeliveryId(from), count);
+        let peeked = self.broker().peek(self.of(), session, from, count);
         let peeked = peeked.await.map_err(|error| busy(&error))?;
         Ok(peeked.iter().map(|each| self.peeked(each)).collect())
     }
@@ -409,8 +406,7 @@ impl Queue {
         lock: bool,
         session: Option<&HeldSession>,
     ) -> Result<Vec<(Uuid, Bytes)>, AmqpError> {
-        let ids: Vec<DeliveryId> = numbers.into_iter().map(DeliveryId).collect();
-        let (wanted, which) = (ids.len(), LockSelection::Deferred(ids));
+        let (wanted, which) = (numbers.len(), LockSelection::Deferred(numbers));
         let mut locked = self.receive(which, wanted, true, session).await?;
         if locked.len() < wanted {
             self.give_back(&locked).await;
@@ -798,7 +794,7 @@ impl Receiver for FromQueue {
 /// The message with where it comes from.
 fn from<'a>(told: &message::Message<'a>, origin: &'a Origin) -> message::Message<'a> {
     message::Message {
-        first_number: origin.first_number.map(|number| number.0),
+        first_number: origin.first_number,
         dead_letter_source: origin.dead_letter_source.as_deref(),
         ..told.clone()
     }

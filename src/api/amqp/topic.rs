@@ -10,7 +10,6 @@ use crate::api::amqp::entities::{no_queue, not_found};
 use crate::api::amqp::nodes::{Sender, Storing};
 use crate::base::Timestamp;
 use crate::broker::{NewMessage, PublishError};
-use crate::model::delivery::DeliveryId;
 use crate::model::limits::{CHECKED_BATCH_MAX, MESSAGE_BYTES_MAX, SESSION_ID_MAX};
 use crate::model::registry::TopicEntry;
 use crate::model::topic::InputSchema;
@@ -47,7 +46,7 @@ impl ToTopic {
     pub(in crate::api) async fn store(
         &self,
         messages: Vec<Message>,
-    ) -> Result<Vec<DeliveryId>, AmqpError> {
+    ) -> Result<Vec<i64>, AmqpError> {
         let (topic, new) = self.checked(messages)?;
         let sent = self.state.broker.send_messages(&topic, new).await;
         sent.map_err(|error| unsent(&error))
@@ -65,7 +64,6 @@ impl ToTopic {
             }
             Operation::CancelScheduled(numbers) if self.topic.is_service_bus() => {
                 let broker = &self.state.broker;
-                let numbers = numbers.into_iter().map(DeliveryId).collect();
                 let cancelled = broker.cancel_copies(&self.topic, numbers).await;
                 of_cancelled(cancelled)
             }
@@ -76,9 +74,7 @@ impl ToTopic {
     /// Stores messages that are scheduled.
     pub(super) async fn schedule(&self, messages: Vec<Message>) -> Result<Reply, AmqpError> {
         let numbers = self.store(messages).await?;
-        Ok(Reply::Scheduled(
-            numbers.into_iter().map(|id| id.0).collect(),
-        ))
+        Ok(Reply::Scheduled(numbers))
     }
 
     /// The messages, if the topic as it is now takes them.

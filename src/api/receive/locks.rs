@@ -21,7 +21,6 @@ use crate::base::Timestamp;
 use crate::broker::ReceiveRequest;
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::dead_letter::DeadLetterDetails;
-use crate::model::delivery::DeliveryId;
 use crate::model::lease::{
     BadToken, Disposition, LockChange, LockError, LockOf, LockToken, QueueRef,
 };
@@ -63,7 +62,6 @@ pub(crate) async fn receive(
         None => (LockSelection::Due, asked.count.unwrap_or(1)),
         Some(numbers) => {
             let limit = numbers.len();
-            let numbers = numbers.into_iter().map(DeliveryId).collect();
             (LockSelection::Deferred(numbers), limit)
         }
     };
@@ -124,7 +122,7 @@ impl ShownLocked {
         Self {
             lock_token: locked.token.to_string(),
             locked_until: locked.until,
-            sequence_number: locked.delivery.id.0,
+            sequence_number: locked.delivery.number,
             delivery_count: locked.delivery.attempts,
             published_at: locked.delivery.published_at,
             dead_lettered_at: dead.map(|dead| dead.at),

@@ -167,7 +167,7 @@ impl<'a> EntityHandler<'a> {
         let Some(locked) = self.receive(wait).await? else {
             return Ok(StatusCode::NO_CONTENT.into_response());
         };
-        let number = locked.delivery.id.0;
+        let number = locked.delivery.number;
         let path = self.address.lock_path(number, &locked.token.to_string());
         let location = format!("{}{path}", self.state.broker.options().public_url);
         let (mut headers, body) = self.message(&locked, Some((locked.token, locked.until)));
@@ -295,7 +295,7 @@ pub(in crate::api) fn message_of<'a>(
     let given = dead.map(|dead| dead.reason);
     let given = given.filter(|reason| *reason != DeadLetterReason::Application);
     Message {
-        sequence_number: delivery.id.0,
+        sequence_number: delivery.number,
         first_number: None,
         dead_letter_source: None,
         message_id: &event.event.id,

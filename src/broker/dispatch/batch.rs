@@ -238,6 +238,7 @@ mod tests {
     fn due(id: i64, attempts: u32, tenant: &str) -> Due {
         let delivery = Delivery {
             id: DeliveryId(id),
+            number: id,
             event: EventKey(id),
             attempts,
             published_at: NOW,

@@ -114,7 +114,7 @@ impl Broker {
         &self,
         topic: &Arc<TopicEntry>,
         messages: Vec<NewMessage>,
-    ) -> Result<Vec<DeliveryId>, PublishError> {
+    ) -> Result<Vec<i64>, PublishError> {
         self.begin_to_send(topic, messages).await?.await
     }
 
@@ -123,8 +123,7 @@ impl Broker {
         &self,
         topic: &Arc<TopicEntry>,
         messages: Vec<NewMessage>,
-    ) -> Result<impl Future<Output = Result<Vec<DeliveryId>, PublishError>> + use<>, PublishError>
-    {
+    ) -> Result<impl Future<Output = Result<Vec<i64>, PublishError>> + use<>, PublishError> {
         let accepted = self.accepted(topic, messages).await?;
         Ok(self.clone().store_messages(Arc::clone(topic), accepted))
     }
@@ -149,7 +148,7 @@ impl Broker {
         self,
         topic: Arc<TopicEntry>,
         accepted: AppendRequest,
-    ) -> Result<Vec<DeliveryId>, PublishError> {
+    ) -> Result<Vec<i64>, PublishError> {
         match self.store_accepted(&topic, accepted).await? {
             Appended::Repeated => Ok(Vec::new()),
             Appended::Stored { deliveries, .. } => Ok(deliveries),
@@ -206,11 +205,12 @@ impl Broker {
     pub async fn cancel_copies(
         &self,
         topic: &TopicEntry,
-        numbers: Vec<DeliveryId>,
+        numbers: Vec<i64>,
     ) -> Result<bool, StoreError> {
         let mut all = true;
         for number in numbers {
-            let copies = self.store().ledger.scheduled_copies(number).await?;
+            let first = DeliveryId(number);
+            let copies = self.store().ledger.scheduled_copies(first).await?;
             let mut copies_of: BTreeMap<SubscriptionId, Vec<DeliveryId>> = BTreeMap::new();
             for (copy, of) in copies {
                 copies_of.entry(of).or_default().push(copy);
@@ -219,7 +219,7 @@ impl Broker {
             for subscription in topic.subscriptions.values() {
                 if let Some(copies) = copies_of.remove(&subscription.id) {
                     found = true;
-                    all &= self.cancel_scheduled(topic, subscription, copies).await?;
+                    all &= self.cancel(topic, subscription, copies).await?;
                 }
             }
             all &= found;
@@ -227,8 +227,18 @@ impl Broker {
         Ok(all)
     }
 
-    /// Cancels deliveries that are scheduled. Returns whether all of them were.
+    /// Cancels messages of a queue that are scheduled, by their numbers. Returns whether all of them were.
     pub async fn cancel_scheduled(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        numbers: Vec<i64>,
+    ) -> Result<bool, StoreError> {
+        let ids = self.store().ledger.ids_of(subscription.id, numbers).await?;
+        self.cancel(topic, subscription, ids).await
+    }
+
+    async fn cancel(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,

@@ -258,7 +258,7 @@ impl Broker {
         &self,
         of: QueueRef,
         session: Option<String>,
-        from: DeliveryId,
+        from: i64,
         limit: usize,
     ) -> Result<Vec<Peeked>, StoreError> {
         self.note_use_of(of.subscription);

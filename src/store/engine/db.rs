@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::base::{Clock, Stopwatch, Timestamp};
 use crate::model::limits::REQUEST_ID_WINDOW;
+use crate::model::subscription::SubscriptionId;
 use crate::store::engine::answers::{Answers, Ended, Reply};
 use crate::store::engine::checkpoints::Checkpointer;
 use crate::store::engine::fatal::{FatalHandler, OnFatal, ReportPanic};
@@ -34,7 +35,7 @@ use crate::store::engine::queue::{self, Lane, queue};
 use crate::store::engine::upkeep::EngineStatus;
 use crate::store::engine::write_times::{Longest, WriteTimes};
 use crate::store::error::{ChangeError, StoreError};
-use crate::store::ledger::counters::{Counts, QueueBytes};
+use crate::store::ledger::counters::{Counts, QueueSums};
 use crate::store::ledger::ids::Ids;
 use crate::store::ledger::request_marks::RequestMarks;
 use crate::store::sql::Sql;
@@ -103,7 +104,7 @@ pub(in crate::store) struct Db {
     backend: Backend,
     /// Notified of every commit.
     commits: watch::Sender<()>,
-    queue_bytes: QueueBytes,
+    queue_sums: QueueSums,
 }
 
 #[derive(Clone)]
@@ -135,9 +136,11 @@ pub(in crate::store) struct WriteTx {
     connection: Connection,
     /// What was counted in the group and is not written yet.
     counts: RefCell<Counts>,
+    /// What was counted in the group before the change that can be undone alone, while that is made.
+    before: RefCell<Counts>,
     marks: RefCell<RequestMarks>,
     ids: Ids,
-    queue_bytes: QueueBytes,
+    queue_sums: QueueSums,
 }
 
 impl Deref for WriteTx {
@@ -152,6 +155,12 @@ impl WriteTx {
     /// Counts what a change does to events and deliveries.
     pub(in crate::store) fn counts(&self) -> RefMut<'_, Counts> {
         self.counts.borrow_mut()
+    }
+
+    /// The number of the next message of a queue; it is given with [`WriteTx::counts`]. What is undone leaves no gap.
+    pub(in crate::store) fn next_number(&self, queue: SubscriptionId) -> i64 {
+        let group = self.before.borrow().numbered(queue) + self.counts.borrow().numbered(queue);
+        self.queue_sums.numbered(queue) + group + 1
     }
 
     /// The publish requests that are recognised.
@@ -223,7 +232,7 @@ impl Db {
         });
         let since = clock.now() - REQUEST_ID_WINDOW;
         let writer_connection = WriterConnection::new(open_writer(path)?, since);
-        let queue_bytes = writer_connection.queue_bytes().clone();
+        let queue_sums = writer_connection.queue_sums().clone();
         let connection = writer_connection.connection();
         connection.busy_timeout(LOCK_TOLD_AFTER)?;
         connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_LAST_RESORT)?;
@@ -274,17 +283,17 @@ impl Db {
                 threads,
             },
             commits,
-            queue_bytes,
+            queue_sums,
         })
     }
 
     /// A handle that runs everything on the caller's thread.
     pub(in crate::store) fn inline(database: InlineDatabase) -> Self {
-        let queue_bytes = database.writer_connection().queue_bytes().clone();
+        let queue_sums = database.writer_connection().queue_sums().clone();
         Self {
             backend: Backend::Inline(database),
             commits: watch::Sender::new(()),
-            queue_bytes,
+            queue_sums,
         }
     }
 
@@ -365,8 +374,8 @@ impl Db {
     }
 
     /// What lies in the queues.
-    pub(in crate::store) fn queue_bytes(&self) -> &QueueBytes {
-        &self.queue_bytes
+    pub(in crate::store) fn queue_sums(&self) -> &QueueSums {
+        &self.queue_sums
     }
 
     /// Lets somebody hold one snapshot for long; `None` for a store in memory, which has no log.
@@ -479,9 +488,10 @@ impl WriterConnection {
             tx: WriteTx {
                 connection,
                 counts: RefCell::default(),
+                before: RefCell::default(),
                 marks: RefCell::default(),
                 ids: Ids::default(),
-                queue_bytes: QueueBytes::default(),
+                queue_sums: QueueSums::default(),
             },
             write_times: Arc::default(),
             locked_out: Arc::default(),
@@ -494,11 +504,11 @@ impl WriterConnection {
     pub(super) fn load(&self, since: Timestamp) {
         self.tx.ids.forget();
         self.tx.marks().load(&self.tx, since);
-        self.tx.queue_bytes.load(&self.tx);
+        self.tx.queue_sums.load(&self.tx);
     }
 
-    pub(in crate::store) fn queue_bytes(&self) -> &QueueBytes {
-        &self.tx.queue_bytes
+    pub(in crate::store) fn queue_sums(&self) -> &QueueSums {
+        &self.tx.queue_sums
     }
 
     pub(in crate::store) fn connection(&self) -> &Connection {
@@ -629,7 +639,7 @@ fn run_group(
     counts.write(tx)?;
     tx.marks().write(tx)?;
     group.commit()?;
-    tx.queue_bytes.add(&counts);
+    tx.queue_sums.add(&counts);
     write_times.committed(stopwatch.took());
     Ok(())
 }
@@ -683,9 +693,10 @@ fn undo_alone<T, E: ChangeError>(
     tx: &WriteTx,
     change: impl FnOnce(&WriteTx) -> Result<T, E>,
 ) -> Result<T, E> {
-    let (before, marks) = (tx.counts.take(), tx.marks().unwritten());
+    let marks = tx.marks().unwritten();
+    tx.before.swap(&tx.counts);
     let result = in_savepoint(tx, change);
-    let counted = tx.counts.replace(before);
+    let counted = tx.counts.replace(tx.before.take());
     match result.is_ok() {
         true => tx.counts().add(counted),
         false => tx.marks().undo(marks),

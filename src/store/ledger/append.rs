@@ -184,8 +184,9 @@ impl AppendRequest {
 pub enum Appended {
     Stored {
         events: Vec<EventKey>,
-        /// Those that are created now; of messages that are scheduled in a topic with rules, the first one of each.
-        deliveries: Vec<DeliveryId>,
+        /// The numbers of those that are created now; of messages that are scheduled in a topic with rules, the id of the
+        /// first one of each.
+        deliveries: Vec<i64>,
     },
     /// The same request, or the same notice, was stored before, so nothing is stored again.
     Repeated,
@@ -222,8 +223,11 @@ impl Stored {
             return Appended::Repeated;
         };
         let deliveries = match numbers.is_empty() {
-            true => handed_over.iter().map(|each| each.delivery.id).collect(),
-            false => numbers,
+            true => handed_over
+                .iter()
+                .map(|each| each.delivery.number)
+                .collect(),
+            false => numbers.iter().map(|id| id.0).collect(),
         };
         then(handed_over);
         Appended::Stored { events, deliveries }
@@ -254,7 +258,13 @@ pub(in crate::store) fn append(
     {
         return Ok(None);
     }
-    let mut stored = Stored::default();
+    let events = &request.events;
+    let deliveries = events.iter().map(|(_, targets)| targets.len()).sum();
+    let mut stored = Stored {
+        events: Vec::with_capacity(events.len()),
+        handed_over: Vec::with_capacity(deliveries),
+        numbers: Vec::new(),
+    };
     let intake = request.intake.as_deref();
     let mut current = Current::default();
     for (place, (event, targets)) in request.events.into_iter().enumerate() {
@@ -295,7 +305,7 @@ pub(in crate::store) fn append(
                 bytes,
                 resubmission_of: None,
             };
-            let id = insert_delivery(tx, key, subscription, due_at, about)?;
+            let (id, number) = insert_delivery(tx, key, subscription, due_at, about)?;
             stored.numbers.extend(current.number(tx, Some(id))?);
             if let Some(mark) = &request.forwarded {
                 forward::mark(tx, id, mark)?;
@@ -310,6 +320,7 @@ pub(in crate::store) fn append(
                 subscription,
                 delivery: Delivery {
                     id,
+                    number,
                     event: key,
                     attempts: 0,
                     published_at: due_at,
@@ -333,7 +344,7 @@ const INSERT_EVENT: &str = "INSERT INTO event (id,topic_id,received_at,event_id,
      event_time,data_version,attributes,data,matched) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)";
 const NUMBER: &str = "UPDATE delivery SET first_number = ?2 WHERE id = ?1";
 const INSERT_DELIVERY: &str = "INSERT INTO delivery (id,event_id,subscription_id,next_attempt_at,published_at,\
-     resubmission_of,session,bytes) VALUES (?1,?2,?3,?4,?4,?5,?6,?7)";
+     resubmission_of,session,bytes,number) VALUES (?1,?2,?3,?4,?4,?5,?6,?7,?8)";
 
 pub(super) fn insert_event(
     tx: &WriteTx,
@@ -397,21 +408,31 @@ pub(super) struct About<'a> {
     pub(super) resubmission_of: Option<DeliveryId>,
 }
 
-/// Adds a delivery that is due at `at`, when its time to live begins.
+/// Adds a delivery that is due at `at`, when its time to live begins. Returns its id and its number.
 pub(super) fn insert_delivery(
     tx: &WriteTx,
     event: EventKey,
     subscription: SubscriptionId,
     at: Timestamp,
     about: About<'_>,
-) -> rusqlite::Result<DeliveryId> {
+) -> rusqlite::Result<(DeliveryId, i64)> {
     let About {
         session,
         bytes,
         resubmission_of,
     } = about;
     let id = tx.ids().next_delivery(tx)?;
-    let values = params![id, event, subscription, at, resubmission_of, session, bytes];
+    let number = bytes.map(|_| tx.next_number(subscription));
+    let values = params![
+        id,
+        event,
+        subscription,
+        at,
+        resubmission_of,
+        session,
+        bytes,
+        number
+    ];
     tx.run(INSERT_DELIVERY, values)?;
     if let Some(session) = session {
         sessions::join(tx, subscription, session, at)?;
@@ -425,5 +446,5 @@ pub(super) fn insert_delivery(
         old: None,
         new: Some(Version::pending(0)),
     });
-    Ok(id)
+    Ok((id, number.unwrap_or(id.0)))
 }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex};
 
-use rusqlite::{Connection, params, params_from_iter};
+use rusqlite::{Connection, Row, params, params_from_iter};
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
@@ -86,8 +86,9 @@ pub(in crate::store) struct Counts {
 enum Key {
     /// Of a subscription.
     Total(i64),
-    /// Of the total of a queue, in whose row it stands: bytes of its messages. It has one count, and events have none.
-    Bytes(i64),
+    /// Of the total of a queue, in whose row they stand: bytes of its messages, and how many there ever were. Events have
+    /// neither.
+    Messages(i64),
     /// Of a subscription, from this minute.
     Rollup(i64, i64),
     /// Of a roll-up, in whose row it stands: how many came up to this bound of [`LATENCY_BOUNDS_MS`]. It has one count.
@@ -106,6 +107,9 @@ const DROPPED: usize = 3;
 /// Of totals only.
 const PENDING: usize = 4;
 const DEAD_LETTERS: usize = 5;
+/// The counts of the messages of a queue.
+const BYTES: usize = 0;
+const NUMBERED: usize = 1;
 /// Of roll-ups only, instead of what is pending.
 const ATTEMPTS: usize = 4;
 const COUNTS: usize = 6;
@@ -114,16 +118,29 @@ const COUNTS: usize = 6;
 const LATENCIES: usize = ATTEMPTS + 1;
 const ROLLUP_COLUMNS: usize = LATENCIES + LATENCY_BOUNDS_MS.len();
 
-/// Bytes of the messages in each queue, as the last commit has left them: in memory, since whoever sends asks. Clones
-/// share them.
+/// What the messages of each queue come to, as the last commit has left it: in memory, since whoever sends asks. Clones
+/// share it.
 #[derive(Clone, Debug, Default)]
-pub(in crate::store) struct QueueBytes(Arc<Mutex<HashMap<i64, i64>>>);
+pub(in crate::store) struct QueueSums(Arc<Mutex<HashMap<i64, QueueSum>>>);
 
-impl QueueBytes {
-    /// Reads what is stored.
+#[derive(Clone, Copy, Debug, Default)]
+struct QueueSum {
+    bytes: i64,
+    /// The highest number of a message.
+    numbered: i64,
+}
+
+impl QueueSums {
+    /// Reads what is stored. Numbers are not given twice, even if a total is lost.
     pub(in crate::store) fn load(&self, tx: &Connection) {
-        let stored = "SELECT subscription_id, bytes FROM subscription_total WHERE bytes <> 0";
-        match tx.all(stored, [], |row| Ok((row.get(0)?, row.get(1)?))) {
+        let stored = "SELECT subscription_id, bytes, max(numbered, coalesce((SELECT max(number) FROM delivery \
+                 WHERE delivery.subscription_id = total.subscription_id AND number IS NOT NULL), 0)) AS highest \
+             FROM subscription_total AS total WHERE bytes <> 0 OR highest > 0";
+        let sum = |row: &Row<'_>| {
+            let (bytes, numbered) = (row.get(1)?, row.get(2)?);
+            Ok((row.get(0)?, QueueSum { bytes, numbered }))
+        };
+        match tx.all(stored, [], sum) {
             Ok(stored) => *self.0.lock().unwrap() = stored.into_iter().collect(),
             Err(error) => {
                 tracing::error!(%error, "queues count as empty, so they may grow beyond their sizes");
@@ -133,24 +150,38 @@ impl QueueBytes {
 
     /// Adds what was counted and committed.
     pub(in crate::store) fn add(&self, counts: &Counts) {
-        let bytes = Key::Bytes(i64::MIN)..=Key::Bytes(i64::MAX);
-        let mut changed = counts.rows.range(bytes).peekable();
+        let messages = Key::Messages(i64::MIN)..=Key::Messages(i64::MAX);
+        let mut changed = counts.rows.range(messages).peekable();
         if changed.peek().is_none() {
             return; // as with nearly every group
         }
         let mut queues = self.0.lock().unwrap();
-        for (key, [bytes, ..]) in changed {
-            if let Key::Bytes(of) = key {
-                *queues.entry(*of).or_default() += bytes;
+        for (key, [bytes, numbered, ..]) in changed {
+            if let Key::Messages(of) = key {
+                let sum = queues.entry(*of).or_default();
+                sum.bytes += bytes;
+                sum.numbered += numbered;
             }
         }
     }
 
     /// Of these together.
     pub(super) fn of(&self, queues: &[SubscriptionId]) -> u64 {
-        let bytes = self.0.lock().unwrap();
-        let sum = queues.iter().filter_map(|id| bytes.get(&id.0)).sum::<i64>();
-        sum.max(0).unsigned_abs()
+        let sums = self.0.lock().unwrap();
+        let bytes = queues
+            .iter()
+            .filter_map(|id| sums.get(&id.0))
+            .map(|sum| sum.bytes);
+        bytes.sum::<i64>().max(0).unsigned_abs()
+    }
+
+    /// The highest number of a message of the queue.
+    pub(in crate::store) fn numbered(&self, queue: SubscriptionId) -> i64 {
+        self.0
+            .lock()
+            .unwrap()
+            .get(&queue.0)
+            .map_or(0, |sum| sum.numbered)
     }
 }
 
@@ -232,8 +263,18 @@ impl Counts {
 
     fn bytes(&mut self, row: &DeliveryChange, by: i64) {
         if let Some(bytes) = row.bytes {
-            self.count(Key::Bytes(row.subscription.0), 0, by * i64::from(bytes));
+            self.count(
+                Key::Messages(row.subscription.0),
+                BYTES,
+                by * i64::from(bytes),
+            );
         }
+    }
+
+    /// How many messages of the queue have got numbers.
+    pub(in crate::store) fn numbered(&self, queue: SubscriptionId) -> i64 {
+        let counts = self.rows.get(&Key::Messages(queue.0));
+        counts.map_or(0, |counts| counts[NUMBERED])
     }
 
     fn enter(&mut self, row: &DeliveryChange, new: &Version) {
@@ -241,6 +282,9 @@ impl Counts {
         if row.old.is_none() {
             self.count(Key::Total(row.subscription.0), MATCHED, 1);
             self.count(row.rollup(row.published_at), MATCHED, 1);
+            if row.bytes.is_some() {
+                self.count(Key::Messages(row.subscription.0), NUMBERED, 1);
+            }
         }
         let before = row.old.as_ref().map_or(0, |old| old.attempts);
         let attempts = i64::from(new.attempts) - i64::from(before);
@@ -327,7 +371,7 @@ impl Counts {
         match key {
             Key::Total(of) => tx.run(ADD_TOTAL, [of, first, second, third, fourth, fifth, sixth]),
             // Behind all totals, so its row is there.
-            Key::Bytes(of) => tx.run(ADD_BYTES, [of, first]),
+            Key::Messages(of) => tx.run(ADD_MESSAGES, [of, first, second]),
             Key::Rollup(of, start_at) => {
                 let key = [of, start_at].into_iter();
                 let row = key.chain(self.rollup(of, start_at, counts));
@@ -397,8 +441,8 @@ const ADD_TOTAL: &str = "INSERT INTO subscription_total \
      ON CONFLICT DO UPDATE SET matched = matched + ?2, delivered = delivered + ?3, \
      dead_lettered = dead_lettered + ?4, dropped = dropped + ?5, pending = pending + ?6, \
      dead_letters = dead_letters + ?7";
-const ADD_BYTES: &str =
-    "UPDATE subscription_total SET bytes = bytes + ?2 WHERE subscription_id = ?1";
+const ADD_MESSAGES: &str = "UPDATE subscription_total SET bytes = bytes + ?2, \
+     numbered = numbered + ?3 WHERE subscription_id = ?1";
 /// Without spaces, because the cache of statements copies the text whenever it runs.
 static ADD_ROLLUP: LazyLock<String> = LazyLock::new(|| {
     let values: String = (3..3 + ROLLUP_COLUMNS)
@@ -516,7 +560,7 @@ pub(in crate::store) fn mend(tx: &Connection) -> Result<(), StoreError> {
         "INSERT INTO subscription_total
             SELECT subscription_id, 0, 0, count(*) FILTER (WHERE state = 'Delivered'),
                 count(*) FILTER (WHERE state IN ('DeadLettered', 'Resubmitted', 'Removed')),
-                count(*) FILTER (WHERE state = 'Dropped'), 0, 0
+                count(*) FILTER (WHERE state = 'Dropped'), 0, 0, coalesce(max(number), 0)
             FROM delivery WHERE subscription_id NOT IN (SELECT subscription_id FROM subscription_total)
             GROUP BY subscription_id;
          UPDATE subscription_total SET

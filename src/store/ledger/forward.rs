@@ -50,7 +50,7 @@ pub struct Forwardable {
 pub struct ForwardMark {
     pub hops: u32,
     /// The number of its delivery to the first queue.
-    pub first_number: DeliveryId,
+    pub first_number: i64,
     /// The queue of which it was a dead letter.
     pub dead_letter_source: Option<String>,
     /// See [`crate::model::lease::LockChange::properties`].
@@ -143,15 +143,15 @@ pub(super) fn forwardable(
     let values = params![query.from.subscription, query.now, query.limit];
     let due = tx.all(&select, values, |row| {
         let delivery = delivery(row)?;
-        let (hops, first_number): (Option<_>, Option<_>) = (row.get(5)?, row.get(6)?);
+        let (hops, first_number): (Option<_>, Option<_>) = (row.get(6)?, row.get(7)?);
         Ok(Message {
             hops: hops.unwrap_or(0),
-            first_number: first_number.unwrap_or(delivery.id),
-            dead_letter_source: row.get(7)?,
-            properties: row.get(8)?,
-            reason: row.get(9)?,
-            receiver_reason: row.get(10)?,
-            receiver_description: row.get(11)?,
+            first_number: first_number.unwrap_or(delivery.number),
+            dead_letter_source: row.get(8)?,
+            properties: row.get(9)?,
+            reason: row.get(10)?,
+            receiver_reason: row.get(11)?,
+            receiver_description: row.get(12)?,
             delivery,
         })
     })?;
@@ -185,7 +185,7 @@ pub(super) fn forwardable(
 struct Message {
     delivery: Delivery,
     hops: u32,
-    first_number: DeliveryId,
+    first_number: i64,
     dead_letter_source: Option<String>,
     properties: Option<Vec<u8>>,
     /// Of a dead letter.

@@ -1,7 +1,7 @@
 //! Due deliveries.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rusqlite::{Connection, Row, params};
 
@@ -51,15 +51,20 @@ pub struct Due {
 }
 
 /// The columns that [`delivery`] reads. The first attempt is looked up only where there was one.
-pub(super) const DELIVERY_COLUMNS: &str = "id, event_id, attempts, published_at, \
+pub(super) const DELIVERY_COLUMNS: &str = "id, coalesce(number, id), event_id, attempts, published_at, \
      CASE WHEN attempts > 0 THEN (SELECT started_at FROM delivery_attempt \
      WHERE delivery_id = delivery.id AND attempt = 1) END";
 
-pub(super) fn lease(tx: &Connection, request: &LeaseRequest) -> Result<Leased, StoreError> {
-    let mut find = tx.prepare_cached(&format!(
+/// Put together once, since every lease runs it.
+static FIND: LazyLock<String> = LazyLock::new(|| {
+    format!(
         "SELECT {DELIVERY_COLUMNS}, next_attempt_at FROM delivery \
          WHERE subscription_id = ?1 AND state = 'Pending' ORDER BY next_attempt_at, id LIMIT ?2"
-    ))?;
+    )
+});
+
+pub(super) fn lease(tx: &Connection, request: &LeaseRequest) -> Result<Leased, StoreError> {
+    let mut find = tx.prepare_cached(&FIND)?;
     // Held deliveries are due too and come first. One row more tells when the next one falls due, and one may be
     // that which goes first.
     let limit = request.limit + request.held.len() + 2;
@@ -114,17 +119,18 @@ fn first_of(
 
 /// A delivery, and when it falls due, or did.
 fn with_due(row: &Row<'_>) -> rusqlite::Result<(Delivery, Timestamp)> {
-    Ok((delivery(row)?, row.get(5)?))
+    Ok((delivery(row)?, row.get(6)?))
 }
 
 /// Reads a row that begins with [`DELIVERY_COLUMNS`].
 pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     Ok(Delivery {
         id: row.get(0)?,
-        event: row.get(1)?,
-        attempts: row.get(2)?,
-        published_at: row.get(3)?,
-        first_attempt_at: row.get(4)?,
+        number: row.get(1)?,
+        event: row.get(2)?,
+        attempts: row.get(3)?,
+        published_at: row.get(4)?,
+        first_attempt_at: row.get(5)?,
     })
 }
 

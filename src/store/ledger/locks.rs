@@ -52,8 +52,8 @@ pub struct LockRequest {
 pub enum LockSelection {
     /// The due ones, oldest first.
     Due,
-    /// Deferred ones, by id.
-    Deferred(Vec<DeliveryId>),
+    /// Deferred ones, by number.
+    Deferred(Vec<i64>),
 }
 
 /// A locked delivery.
@@ -87,7 +87,7 @@ pub struct LockBatch {
 pub struct PeekRequest {
     pub of: QueueRef,
     /// The first number.
-    pub from: DeliveryId,
+    pub from: i64,
     pub limit: usize,
     /// Bytes of events after which no more is added; the first one always is.
     pub bytes_max: usize,
@@ -114,7 +114,7 @@ pub struct Peeked {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The number of its delivery to the first of them.
-    pub first_number: Option<DeliveryId>,
+    pub first_number: Option<i64>,
     /// The queue of which it was a dead letter.
     pub dead_letter_source: Option<String>,
 }
@@ -167,24 +167,24 @@ struct Lockable {
 
 impl Lockable {
     fn of(row: &Row<'_>) -> Result<Self, StoreError> {
-        let (from, until): (Option<_>, Option<_>) = (row.get(6)?, row.get(7)?);
-        let dead_letter = match (row.get(8)?, row.get(12)?) {
+        let (from, until): (Option<_>, Option<_>) = (row.get(7)?, row.get(8)?);
+        let dead_letter = match (row.get(9)?, row.get(13)?) {
             (Some(reason), Some(at)) => Some(DeadLetter {
                 reason,
-                details: row::details(row, 9)?,
+                details: row::details(row, 10)?,
                 at,
             }),
             _ => None,
         };
         Ok(Self {
             delivery: delivery(row)?,
-            deferred: row.get(5)?,
+            deferred: row.get(6)?,
             lock: from.zip(until),
             dead_letter,
-            properties: row.get(13)?,
+            properties: row.get(14)?,
             origin: Origin {
-                first_number: row.get(14)?,
-                dead_letter_source: row.get(15)?,
+                first_number: row.get(15)?,
+                dead_letter_source: row.get(16)?,
             },
         })
     }
@@ -282,12 +282,17 @@ fn bounds(
 /// Deliveries by their numbers. One whose event cannot be read is left out.
 pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>, StoreError> {
     let (of, session) = (request.of, request.session.as_deref());
-    // The index has the numbers. Whole rows would be sorted, however many lie there.
-    let numbers = format!(
-        "SELECT id FROM delivery WHERE {} AND id >= ?2 ORDER BY id LIMIT ?3",
+    // Within a queue, ids ascend as numbers do, and the index has the ids. Whole rows would be sorted, however many lie
+    // there.
+    let first = "SELECT own.id FROM delivery AS own WHERE own.subscription_id = ?1 AND own.number >= ?2 \
+         ORDER BY own.number LIMIT 1";
+    let ids = format!(
+        "SELECT id FROM delivery WHERE {} AND id >= coalesce(({first}), ?2) ORDER BY id LIMIT ?3",
         scope(of, session)
     );
-    let select = select(&format!("id IN ({numbers}) ORDER BY id"));
+    let select = select(&format!(
+        "id IN ({ids}) AND coalesce(number, id) >= ?2 ORDER BY id"
+    ));
     let values = params![of.subscription, request.from, request.limit, session];
     let mut peeked = Vec::new();
     let mut bytes = 0;
@@ -347,14 +352,16 @@ fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreEr
                 params![subscription, request.now, request.tokens.len(), session],
             )
         }
-        LockSelection::Deferred(ids) => {
-            let deferred =
-                "deferred = 1 AND (locked_until IS NULL OR locked_until <= ?2) AND id = ?3";
+        LockSelection::Deferred(numbers) => {
+            let deferred = format!(
+                "deferred = 1 AND (locked_until IS NULL OR locked_until <= ?2) AND id = {NUMBERED} \
+                 AND coalesce(number, id) = ?3"
+            );
             let mut found = Vec::new();
-            for id in ids {
+            for number in numbers {
                 found.extend(find(
-                    deferred,
-                    params![subscription, request.now, id, session],
+                    &deferred,
+                    params![subscription, request.now, number, session],
                 )?);
             }
             Ok(found)
@@ -362,8 +369,27 @@ fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreEr
     }
 }
 
+/// The id of what has the number `?3` in the queue `?1`.
+const NUMBERED: &str = "coalesce((SELECT own.id FROM delivery AS own \
+     WHERE own.subscription_id = ?1 AND own.number = ?3), ?3)";
+
+/// The ids of what has these numbers in a queue; 0 where nothing has.
+pub(super) fn ids_of(
+    tx: &Connection,
+    queue: SubscriptionId,
+    numbers: &[i64],
+) -> Result<Vec<DeliveryId>, StoreError> {
+    let find = "SELECT id FROM delivery WHERE subscription_id = ?1 AND number = ?2";
+    let id = |number| {
+        Ok(tx
+            .find(find, params![queue, number])?
+            .unwrap_or(DeliveryId(0)))
+    };
+    numbers.iter().map(id).collect()
+}
+
 const HELD: &str = "SELECT delivery.id, subscription_id, locked_until, locked_at, attempts, \
-     published_at, ended_at, deferred, event.event_id \
+     published_at, ended_at, deferred, event.event_id, coalesce(number, delivery.id) \
      FROM delivery JOIN event ON event.id = delivery.event_id WHERE lock_token = ?1";
 
 /// The lock of a token, if it is held.
@@ -385,6 +411,7 @@ fn held(tx: &Connection, token: LockToken, now: Timestamp) -> Result<Option<Lock
             attempts: row.get(4)?,
             deferred: row.get(7)?,
             event_id: row.get(8)?,
+            number: row.get(9)?,
         })
     })?;
     Ok(held.filter(|lock| is_held(lock.until, now)))

@@ -451,12 +451,23 @@ impl Ledger {
     ) -> Result<Vec<(DeliveryId, SubscriptionId)>, StoreError> {
         // One message has so many copies at most, and they were made together.
         let find = "SELECT id, subscription_id FROM delivery WHERE id >= ?1 AND id < ?1 + ?2 \
-             AND first_number = ?1 AND state = 'Pending'";
+             AND first_number = ?1 AND hops IS NULL AND state = 'Pending'";
         self.db
             .read(move |tx| {
                 let values = params![number, RULE_COPIES_MAX];
                 tx.all(find, values, |row| Ok((row.get(0)?, row.get(1)?)))
             })
+            .await
+    }
+
+    /// The messages of a queue that have these numbers; an id of nothing where there is none.
+    pub async fn ids_of(
+        &self,
+        queue: SubscriptionId,
+        numbers: Vec<i64>,
+    ) -> Result<Vec<DeliveryId>, StoreError> {
+        self.db
+            .read(move |tx| locks::ids_of(tx, queue, &numbers))
             .await
     }
 
@@ -607,7 +618,7 @@ impl Ledger {
 impl Ledger {
     /// Bytes of the messages, dead letters among them, in these queues and subscriptions of messages together. Never waits.
     pub fn queue_bytes(&self, queues: &[SubscriptionId]) -> u64 {
-        self.db.queue_bytes().of(queues)
+        self.db.queue_sums().of(queues)
     }
 
     /// The totals of subscriptions, in their order.

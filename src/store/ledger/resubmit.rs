@@ -293,7 +293,7 @@ fn resubmit(
                 bytes: bytes.map(|bytes| edited_bytes.unwrap_or(bytes)),
                 resubmission_of: Some(of.delivery),
             };
-            let delivery = insert_delivery(tx, event, to, now, about)?;
+            let (delivery, _) = insert_delivery(tx, event, to, now, about)?;
             Added {
                 delivery: Some(delivery),
                 event: edited,
@@ -418,6 +418,6 @@ pub(super) fn send(
          (SELECT 1 FROM event_subscription WHERE id = ?2 AND deleted_at IS NULL)";
     Ok(match tx.run(count, params![event, subscription])? {
         0 => Sent::Missing,
-        _ => Sent::As(insert_delivery(tx, event, subscription, now, about)?),
+        _ => Sent::As(insert_delivery(tx, event, subscription, now, about)?.0),
     })
 }

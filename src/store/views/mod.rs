@@ -122,6 +122,8 @@ pub struct EventDetail {
 #[derive(Clone, Debug)]
 pub struct DeliveryRow {
     pub id: DeliveryId,
+    /// See [`Delivery::number`](crate::model::delivery::Delivery::number).
+    pub number: i64,
     pub event: EventKey,
     pub event_id: String,
     pub event_type: String,
@@ -421,7 +423,7 @@ const DELIVERY_ROW: &str = "SELECT delivery.id, delivery.event_id, event.event_i
      delivery.resubmission_of, delivery.resubmitted_as, delivery.receiver_reason, \
      delivery.receiver_description, delivery.receiver_properties, delivery.removed_at, \
      delivery.locked_until, delivery.deferred, (SELECT name FROM dead_letter_blob \
-     WHERE id = delivery.blob_id AND stored_at IS NOT NULL) \
+     WHERE id = delivery.blob_id AND stored_at IS NOT NULL), coalesce(delivery.number, delivery.id) \
      FROM delivery JOIN event ON event.id = delivery.event_id \
      JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
          AND (delivery.state <> 'Pending' OR event_subscription.deleted_at IS NULL) \
@@ -440,6 +442,7 @@ fn delivery_row(row: &Row<'_>) -> Result<DeliveryRow, StoreError> {
     let deferred: bool = row.get(24)?;
     Ok(DeliveryRow {
         id: row.get(0)?,
+        number: row.get(26)?,
         event: row.get(1)?,
         event_id: row::text(row, 2)?,
         event_type: row::text(row, 3)?,

@@ -1,8 +1,9 @@
 //! Whether what lies in the queues is what ought to.
 
+use std::collections::BTreeSet;
+
 use axum::http::Method;
 use everpost::model::dead_letter::DeadLetterReason;
-use everpost::model::delivery::DeliveryId;
 use everpost::model::lease::{QueueRef, SubQueue};
 use everpost::store::Peeked;
 use serde_json::Value;
@@ -26,8 +27,16 @@ impl Play {
         let pending = self.peek(at, SubQueue::Pending).await;
         let mut dead = self.peek(at, SubQueue::DeadLetters).await;
         let mut expected = std::mem::take(&mut self.contents[at]);
-        let numbers: Vec<_> = pending.iter().map(|each| each.delivery.id).collect();
+        let numbers: Vec<_> = pending.iter().map(|each| each.delivery.number).collect();
         assert!(numbers.is_sorted(), "{numbers:?}");
+        let numbers = pending.iter().chain(&dead).map(|each| each.delivery.number);
+        let numbers: Vec<_> = numbers.collect();
+        let given = 1..=self.arrived[at];
+        assert!(
+            numbers.iter().all(|number| given.contains(number)),
+            "{numbers:?}"
+        );
+        assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), numbers.len());
         let mut lies = Contents::new();
         for each in pending {
             let subject = subject_of(&each.event);
@@ -48,7 +57,7 @@ impl Play {
                 until,
                 "{subject}"
             );
-            learn(&mut message, each.delivery.id, &subject);
+            learn(&mut message, each.delivery.number, &subject);
             lies.insert(subject, message);
         }
         dead.sort_by_key(|each| each.delivery.id);
@@ -67,7 +76,7 @@ impl Play {
             if message.dead.is_none() {
                 (message.dead, message.place, message.lock) = (Some(found.reason), found.at, None);
             }
-            learn(&mut message, each.delivery.id, &subject);
+            learn(&mut message, each.delivery.number, &subject);
             lies.insert(subject, message);
         }
         for (subject, message) in expected {
@@ -114,12 +123,12 @@ impl Play {
             subscription,
             queue,
         };
-        let peeked = self.grid().broker.peek(of, None, DeliveryId(0), ALL).await;
+        let peeked = self.grid().broker.peek(of, None, 0, ALL).await;
         peeked.expect("an answer")
     }
 }
 
-fn learn(message: &mut Expected, number: DeliveryId, subject: &str) {
+fn learn(message: &mut Expected, number: i64, subject: &str) {
     let known = *message.number.get_or_insert(number);
     assert_eq!(known, number, "the number of {subject}");
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use everpost::base::Timestamp;
 use everpost::model::dead_letter::DeadLetterReason;
-use everpost::model::delivery::DeliveryId;
 use everpost::model::lease::{Disposition, LockError, LockToken, SubQueue};
 
 /// A queue and its rules.
@@ -66,8 +65,8 @@ pub(super) const LOCK: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub(super) struct Expected {
-    /// As soon as it was seen.
-    pub(super) number: Option<DeliveryId>,
+    /// Of what was forwarded, as soon as it was seen.
+    pub(super) number: Option<i64>,
     pub(super) session: Option<String>,
     pub(super) own_life: Option<Duration>,
     /// When it was or will be enqueued, or was dead-lettered.

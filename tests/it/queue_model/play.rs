@@ -33,6 +33,8 @@ pub(super) struct Play {
     pub(super) grid: Option<Grid>,
     pub(super) sent: u64,
     pub(super) contents: [Contents; QUEUES.len()],
+    /// How many messages were ever in each queue.
+    pub(super) arrived: [i64; QUEUES.len()],
     pub(super) sessions: Sessions,
     /// Until when the queue that detects duplicates remembers an id.
     pub(super) remembered: BTreeMap<String, Timestamp>,
@@ -78,6 +80,7 @@ impl Play {
             grid: Some(grid),
             sent: 0,
             contents: Default::default(),
+            arrived: Default::default(),
             sessions: Sessions::default(),
             remembered: BTreeMap::new(),
             tokens: Vec::new(),
@@ -214,6 +217,8 @@ impl Play {
             message.dead = Some(DeadLetterReason::SessionIdMissing);
             message.place = now;
         }
+        self.arrived[at] += 1;
+        message.number = Some(self.arrived[at]);
         self.contents[at].insert(subject, message);
     }
 
@@ -268,6 +273,7 @@ impl Play {
                 for (subject, each) in std::mem::take(&mut self.contents[from]) {
                     if goes_on(&each) {
                         let arrived = Expected::new(QUEUES[to], now, each.session, each.own_life);
+                        self.arrived[to] += 1;
                         self.contents[to].insert(subject, arrived);
                     } else {
                         stays.insert(subject, each);

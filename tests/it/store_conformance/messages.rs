@@ -44,6 +44,7 @@ pub(super) async fn scheduled_deliveries_wait_and_can_be_cancelled(f: Fixture) {
     let [now, later, never] = deliveries[..] else {
         panic!("three deliveries: {deliveries:?}");
     };
+    let [now, later, never] = [now, later, never].map(DeliveryId);
     assert_eq!(ids(&f.lease(f.billing, 49, 9).await), [now]);
     let cancel = async |id: DeliveryId, of, moment| {
         let request = FreeChanges {
@@ -110,7 +111,7 @@ pub(super) async fn properties_that_receivers_set_add_up(f: Fixture) {
     assert_eq!(too_many, Err(LockError::TooManyProperties));
     let request = PeekRequest {
         of,
-        from: DeliveryId(0),
+        from: 0,
         limit: 9,
         bytes_max: usize::MAX,
         session: None,
@@ -166,7 +167,7 @@ pub(super) async fn a_message_is_forwarded_as_often_as_it_may_be(f: Fixture) {
     );
     let request = PeekRequest {
         of: QueueRef::dead_letters(from),
-        from: DeliveryId(0),
+        from: 0,
         limit: 9,
         bytes_max: usize::MAX,
         session: None,
@@ -175,7 +176,7 @@ pub(super) async fn a_message_is_forwarded_as_often_as_it_may_be(f: Fixture) {
     assert_eq!(peeked[0].event.event.id, "a");
     assert_ne!(peeked[0].event.key, first);
     let origin = Origin {
-        first_number: Some(DeliveryId(1)),
+        first_number: Some(1),
         dead_letter_source: None,
     };
     assert_eq!(peeked[0].origin, origin);

@@ -234,7 +234,7 @@ pub(super) async fn a_holder_gives_its_messages_back(f: Fixture) {
     let left = queue.take(&held, 9, 33).await.expect("it is held");
     assert_eq!(counts(&left), [("c2", 0)]);
     let other = queue.accept(Some("d"), 34, 90).await.expect("a new one");
-    let first = || LockSelection::Deferred(vec![DeliveryId(1)]);
+    let first = || LockSelection::Deferred(vec![1]);
     let astray = queue.take_these(&other, first(), 1, 35).await;
     assert_eq!(astray, Some(vec![]));
     let found = queue.take_these(&held, first(), 1, 36).await;

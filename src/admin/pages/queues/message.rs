@@ -119,10 +119,12 @@ fn rules(call: &Call<Queue>, message: &QueuedMessage) -> Vec<(BusRule, Option<St
 /// The message that the address names, also one that is a dead letter.
 async fn find(call: &Call<Queue>) -> PageResult<QueuedMessage> {
     let (id, text) = (call.of.subscription.id, name_of(&call.names, "number"));
-    let number = numbered("message", text).map(DeliveryId)?;
+    let number: i64 = numbered("message", text)?;
     for queue in [QueueRef::pending(id), QueueRef::dead_letters(id)] {
         let found = call.broker.peek(queue, None, number, 1).await?;
-        let found = found.into_iter().find(|each| each.delivery.id == number);
+        let found = found
+            .into_iter()
+            .find(|each| each.delivery.number == number);
         if let Some(found) = found {
             return Ok(QueuedMessage::of(call, found));
         }
@@ -132,7 +134,7 @@ async fn find(call: &Call<Queue>) -> PageResult<QueuedMessage> {
 
 pub(crate) async fn show_message(Query(asked): Query<Names>, call: Call<Queue>) -> PageResult {
     let message = find(&call).await?;
-    let (visitor, number) = (&call.visitor, message.peeked.delivery.id);
+    let (visitor, number) = (&call.visitor, message.peeked.delivery.number);
     let page = paths::message_page(call.of.page(), number);
     let body = message.sent.plain_body();
     let body = BodyView::new("Body", &page, &body, name_of(&asked, "as"));
@@ -149,6 +151,6 @@ pub(crate) async fn show_message(Query(asked): Query<Names>, call: Call<Queue>) 
 
 pub(crate) async fn download(call: Call<Queue>) -> PageResult {
     let message = find(&call).await?;
-    let (number, body) = (message.peeked.delivery.id, message.sent.plain_body());
+    let (number, body) = (message.peeked.delivery.number, message.sent.plain_body());
     Ok(body_file(&format!("message-{number}"), body))
 }

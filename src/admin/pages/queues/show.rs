@@ -35,11 +35,11 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
     let (id, name) = (of.subscription.id, of.topic_name());
     let counts = views.message_counts(vec![id], visitor.now, QUEUE_COUNTED_MAX as u64);
     let (session, pending) = (given(&place.session), QueueRef::pending(id));
-    let from = DeliveryId(place.from.parse().unwrap_or(0));
+    let from: i64 = place.from.parse().unwrap_or(0);
     let peek = |from, most| call.broker.peek(pending, session.clone(), from, most);
     let found = peek(from, SHOWN).await?;
     let next = match found.last() {
-        Some(last) => peek(DeliveryId(last.delivery.id.0 + 1), 1).await?,
+        Some(last) => peek(last.delivery.number + 1, 1).await?,
         None => Vec::new(),
     };
     let messages = found.into_iter().map(|each| QueuedMessage::of(call, each));
@@ -75,9 +75,9 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
         counts: MessageCounts = counts.await?.pop().unwrap_or_default(),
         messages: Vec<QueuedMessage> = messages.collect(),
         // The pages around: of messages, then of sessions; `None` where there is no other.
-        first: Option<String> = (from.0 > 0).then(|| at(Place { from: String::new(), ..place.clone() })),
+        first: Option<String> = (from > 0).then(|| at(Place { from: String::new(), ..place.clone() })),
         next: Option<String> = next.first().map(|next| {
-            at(Place { from: next.delivery.id.to_string(), ..place.clone() })
+            at(Place { from: next.delivery.number.to_string(), ..place.clone() })
         }),
         first_sessions: Option<String> = given(&place.after).map(|_| at(Place::default())),
         next_sessions: Option<String> = sessions.as_ref().and_then(|page| page.next_before.clone())

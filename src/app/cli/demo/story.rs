@@ -46,6 +46,7 @@ fn wait_after_busy(attempt: u32) -> Duration {
     };
     let delivery = Delivery {
         id: DeliveryId(0),
+        number: 0,
         event: EventKey(0),
         attempts: attempt,
         published_at: now,
