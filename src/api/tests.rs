@@ -140,7 +140,10 @@ impl Door {
             .header(header::AUTHORIZATION, format!("Bearer {token}"))
             .header(header::HOST, "127.0.0.1:8080")
             .header(header::CONTENT_TYPE, "application/json")
-            .body(Body::from(body.to_string()))
+            .body(Body::from(
+                body.as_str()
+                    .map_or_else(|| body.to_string(), str::to_owned),
+            ))
             .expect("a request");
         let response = self.doors.clone().answer(request).await;
         let status = response.status();
@@ -150,7 +153,11 @@ impl Door {
             .await
             .expect("a body")
             .to_bytes();
-        (status, serde_json::from_slice(&body).unwrap_or_default())
+        let body = match serde_json::from_slice(&body) {
+            Err(_) if !body.is_empty() => String::from_utf8_lossy(&body).into(),
+            body => body.unwrap_or_default(),
+        };
+        (status, body)
     }
 
     /// A token of that role, which is also its name.

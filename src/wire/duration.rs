@@ -75,6 +75,28 @@ fn second(duration: Duration) -> String {
     format!("{seconds}.{}S", fraction.trim_end_matches('0'))
 }
 
+/// Nanoseconds of a tick, in which .NET counts durations.
+const TICK_NS: u128 = 100;
+
+/// Reads a duration that may have a minus in front, in ticks; what is less than a tick is left out.
+pub fn to_ticks(text: &str) -> Option<i64> {
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text),
+    };
+    let ticks = parse(text).ok()?.as_nanos() / TICK_NS;
+    Some(i64::try_from(ticks).ok()? * sign)
+}
+
+/// Writes ticks as [`to_ticks`] reads them; the least number as the one above it, which has an opposite.
+pub fn of_ticks(ticks: i64) -> String {
+    const PER_SECOND: u64 = 10_000_000;
+    let size = ticks.max(-i64::MAX).unsigned_abs();
+    let nanos = (size % PER_SECOND) as u32 * TICK_NS as u32;
+    let sign = if ticks < 0 { "-" } else { "" };
+    format!("{sign}{}", format(Duration::new(size / PER_SECOND, nanos)))
+}
+
 /// What has been read of a duration.
 #[derive(Default)]
 struct Total {
@@ -213,6 +235,21 @@ mod tests {
         ] {
             check(text, Err(InvalidDuration::TooLong));
         }
+    }
+
+    #[test]
+    fn ticks_have_a_sign() {
+        for (text, ticks) in [
+            ("PT1S", 10_000_000),
+            ("-PT0.0000001S", -1),
+            (DURATION_MAX_TEXT, i64::MAX),
+        ] {
+            assert_eq!(to_ticks(text), Some(ticks), "{text}");
+            assert_eq!(of_ticks(ticks), text);
+        }
+        assert_eq!(to_ticks(&of_ticks(i64::MIN)), Some(-i64::MAX));
+        assert_eq!(to_ticks("PT0.00000019S"), Some(1));
+        assert_eq!(to_ticks("--PT1S"), None);
     }
 
     #[test]

@@ -207,7 +207,7 @@ class World:
                 self.appliance.url + operation.url(),
                 params=operation.query(),
                 headers=headers,
-                data=json.dumps(example) if kind else None,
+                data=json.dumps(example) if kind and kind.endswith("json") else example,
                 timeout=60,
                 allow_redirects=False,
             )

@@ -12,6 +12,7 @@ from azure.servicebus import (
     NEXT_AVAILABLE_SESSION,
     ServiceBusClient,
     ServiceBusMessage,
+    ServiceBusMessageState,
     ServiceBusReceiveMode,
     ServiceBusSubQueue,
 )
@@ -91,8 +92,26 @@ def test_annotated_messages_arrive(client, queue):
         [message] = receiving.receive_messages()
         assert [bytes(part) for part in message.raw_amqp_message.body] == [b"a", b"b"]
         assert message.raw_amqp_message.annotations[b"color"] == b"red"
-        assert b"hop" not in message.raw_amqp_message.delivery_annotations
+        told = message.raw_amqp_message.delivery_annotations
+        assert told == {b"hop": 1, b"x-opt-lock-token": message.lock_token}
         receiving.complete_message(message)
+
+
+def test_what_is_so_of_most_messages_is_not_told(client, queue):
+    mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    for received in (ServiceBusReceiveMode.PEEK_LOCK, mode):
+        send(client, queue, "a")
+        with receiver(client, queue, receive_mode=received) as receiving:
+            [message] = receiving.receive_messages()
+            told = {b"x-opt-enqueued-time", b"x-opt-sequence-number"}
+            of_lock = set() if received == mode else {b"x-opt-locked-until"}
+            assert set(message.raw_amqp_message.annotations) == told | of_lock
+            assert message.state == ServiceBusMessageState.ACTIVE
+            if received == mode:
+                assert message.raw_amqp_message.delivery_annotations == {}
+                assert not message._delivery_tag
+            else:
+                receiving.complete_message(message)
 
 
 def test_batches_and_large_messages(client, queue):
@@ -599,9 +618,9 @@ def test_forwarding_ends(appliance, client, create_queue):
         [message] = dead.receive_messages()
         assert message.dead_letter_reason == "ForwardTargetMissing"
     appliance.command("diff", "-", given=appliance.command("export"))
-    for target in (one, "nobody"):
+    for target, status in [(one, 201), ("nobody", 400)]:
         properties = {"properties": {"forwardTo": target}}
-        appliance.manage("PUT", f"/queues/{one}", properties, status=400)
+        appliance.manage("PUT", f"/queues/{one}", properties, status=status)
 
 
 def test_a_full_queue_takes_nothing_more(appliance, client, create_queue):
@@ -678,7 +697,7 @@ def test_an_idle_queue_is_deleted_after_a_restart(tmp_path):
 
 
 def test_missing_queues_are_named(client):
-    with pytest.raises(MessagingEntityNotFoundError, match="there is no queue or topic missing"):
+    with pytest.raises(MessagingEntityNotFoundError, match=r"'sb://.+/missing' could not be found. Reason: there is no queue"):
         send(client, "missing", "lost")
     with pytest.raises(MessagingEntityNotFoundError):
         with receiver(client, "missing") as receiving:

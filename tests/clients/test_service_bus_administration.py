@@ -156,6 +156,20 @@ def test_sizes_are_told(admin, bus, name):
     admin.create_topic(topic, max_size_in_megabytes=5120)
     assert admin.get_topic(topic).max_size_in_megabytes == 5120
     assert admin.get_topic_runtime_properties(topic).size_in_bytes == 0
+    partitioned = admin.create_topic(f"p-{name}", enable_partitioning=True, support_ordering=True)
+    assert (partitioned.max_size_in_megabytes, partitioned.support_ordering) == (16_384, False)
+    assert admin.get_queue(name).max_message_size_in_kilobytes == 1024
+    for size in (1023, 102_401):
+        problem = "value for 'MaxMessageSizeInKilobytes' must be between 1024 and 102400"
+        with pytest.raises(HttpResponseError, match=problem):
+            admin.create_queue(f"{name}-large", max_message_size_in_kilobytes=size)
+
+
+def test_a_topic_keeps_what_is_said_of_its_order(admin, name):
+    made = admin.create_topic(name)
+    assert made.support_ordering
+    admin.update_topic(made, support_ordering=False)
+    assert not admin.get_topic(name).support_ordering
 
 
 def test_all_defaults_make_the_round(admin, name):
@@ -270,6 +284,7 @@ def test_rules_keep_their_filters_actions_and_types(admin, name):
     admin.create_rule(name, "some", "large", filter=sql, action=action)
     when = datetime.datetime(2026, 11, 26, 10, 0, tzinfo=datetime.timezone.utc)
     properties = {"n": 7, "far": 2**40, "half": 0.5, "yes": True, "text": "x & y", "at": when}
+    properties |= {"wall": datetime.datetime(2026, 11, 26, 10, 0), "long": datetime.timedelta(days=1, minutes=3)}
     correlation = CorrelationRuleFilter(label="paid", session_id="s", properties=properties)
     admin.create_rule(name, "some", "paid", filter=correlation)
     admin.create_rule(name, "some", "none", filter=FalseRuleFilter())
@@ -326,7 +341,7 @@ def test_forwarding_names_its_target_by_url(appliance, admin, bus, name):
     with bus.get_queue_receiver(name + "end", max_wait_time=5) as receiver:
         [message] = receiver.receive_messages()
         assert str(message) == "a"
-    with pytest.raises(HttpResponseError, match="no other queue") as refused:
+    with pytest.raises(HttpResponseError, match="nowhere is no queue or Service Bus topic") as refused:
         admin.create_queue(name + "x", forward_to="nowhere")
     assert refused.value.status_code == 400
 

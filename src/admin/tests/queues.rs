@@ -131,7 +131,7 @@ async fn a_queue_is_created_changed_and_deleted() {
     let page = ann.send_filled(&edit, &wrong).await;
     page.expect(&[
         "<a href=\"#forwardDeadLetteredMessagesTo\">",
-        "Nobody is no other queue",
+        "Nobody is no queue",
     ]);
     ann.open(&edit).await;
     let fields = [

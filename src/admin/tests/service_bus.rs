@@ -174,6 +174,9 @@ async fn a_topic_gets_subscriptions_rules_and_messages() {
         "&#34;L&#34;",
         "<code>limit</code></dt><dd><code>3</code>",
         "<code>name</code></dt><dd><code>&#34;3&#34;</code>",
+        "Which rules the message matches",
+        "<td class=\"pb\">Yes</td>",
+        "label = &#34;large&#34;",
     ]);
 
     let edit = format!("{LARGE}/rules/large/edit");
@@ -186,6 +189,21 @@ async fn a_topic_gets_subscriptions_rules_and_messages() {
     ];
     let page = ann.send_filled(&edit, &fields).await;
     page.expect(&["Rule large has been changed.", "sys.Label LIKE"]);
+    ann.open(&edit).await;
+    let other = [
+        ("filterType", "CorrelationFilter"),
+        ("correlationFilter.label", "small"),
+    ];
+    ann.send_filled(&edit, &other).await;
+    let why = "Label is &#34;large&#34;, not &#34;small&#34;.";
+    let no = "<td class=\"pb\">No</td>";
+    ann.open(&message).await.expect(&[no, why]);
+    let mut viewer = appliance.signed_in(Role::Viewer).await;
+    let page = viewer.open(&message).await;
+    page.expect(&[no]);
+    assert!(!page.body.contains(why), "a viewer sees no values");
+    ann.open(&edit).await;
+    ann.send_filled(&edit, &fields).await;
     let trial = format!("{LARGE}/try-rule?rule=large");
     ann.open(&trial)
         .await
@@ -221,7 +239,6 @@ async fn a_topic_gets_subscriptions_rules_and_messages() {
         .await
         .expect(&["SharedAccessKeyName=key1;"]);
 
-    let mut viewer = appliance.signed_in(Role::Viewer).await;
     for page in [&send, &edit, &trial, &format!("{TOPIC}/new-subscription")] {
         let status = viewer.open(page).await.status;
         assert_eq!(status, StatusCode::FORBIDDEN, "{page}");

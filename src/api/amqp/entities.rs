@@ -1,6 +1,7 @@
 //! What the addresses of clients stand for: queues, topics and event subscriptions, the same ones that the other faces
 //! of the appliance serve.
 
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
@@ -61,10 +62,7 @@ impl Entities {
                 Err("nothing is transferred here, so nothing fails to be".to_owned())
             }
         };
-        found.map_err(|problem| {
-            let problem = format!("The messaging entity '{entity}' could not be found: {problem}.");
-            AmqpError::new(NOT_FOUND, problem)
-        })
+        found.map_err(|problem| not_found(&self.state, entity, problem))
     }
 
     fn note_denial(&self, what: &str) {
@@ -217,6 +215,18 @@ fn of_all(mut entries: Vec<AuditEntry>) -> Option<AuditEntry> {
             },
         },
     )
+}
+
+/// In Azure's words, which clients look for.
+pub(super) fn not_found(
+    state: &ApiState,
+    entity: impl Display,
+    problem: impl Display,
+) -> AmqpError {
+    let options = state.broker.options();
+    let url = format!("sb://{}/{entity}", options.public_host());
+    let problem = format!("The messaging entity '{url}' could not be found. Reason: {problem}.");
+    AmqpError::new(NOT_FOUND, problem)
 }
 
 pub(in crate::api) fn no_queue() -> AmqpError {

@@ -794,7 +794,7 @@ impl Receiver for FromQueue {
 /// The message with where it comes from.
 fn from<'a>(told: &message::Message<'a>, origin: &'a Origin) -> message::Message<'a> {
     message::Message {
-        first_number: origin.first_number.unwrap_or(told.sequence_number),
+        first_number: origin.first_number,
         dead_letter_source: origin.dead_letter_source.as_deref(),
         ..told.clone()
     }

@@ -660,7 +660,7 @@ impl Shell<'_> {
         };
         waiting.extend(replies);
         let messages = waiting.drain(..).map(|message| Handout {
-            tag: Bytes::from_static(b"reply"),
+            tag: Bytes::new(),
             message,
             settled: true,
         });

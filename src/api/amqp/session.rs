@@ -474,7 +474,12 @@ impl Session {
             self.waiting.push_back(Sending {
                 handle,
                 delivery,
-                tag: message.tag,
+                // As Azure has it: nothing is left to settle.
+                tag: if message.settled {
+                    Bytes::new()
+                } else {
+                    message.tag
+                },
                 settled: message.settled,
                 rest: message.message,
                 has_begun: false,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures_util::future::FutureExt;
 
 use crate::api::ApiState;
-use crate::api::amqp::entities::no_queue;
+use crate::api::amqp::entities::{no_queue, not_found};
 use crate::api::amqp::nodes::{Sender, Storing};
 use crate::base::Timestamp;
 use crate::broker::{NewMessage, PublishError};
@@ -15,8 +15,8 @@ use crate::model::registry::TopicEntry;
 use crate::model::topic::InputSchema;
 use crate::store::StoreError;
 use crate::wire::amqp::condition::{
-    DECODE_ERROR, ENTITY_DISABLED, MESSAGE_NOT_FOUND, NOT_ALLOWED, NOT_FOUND,
-    RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
+    DECODE_ERROR, ENTITY_DISABLED, MESSAGE_NOT_FOUND, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED,
+    SERVER_BUSY,
 };
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::Message;
@@ -83,11 +83,8 @@ impl ToTopic {
         messages: Vec<Message>,
     ) -> Result<(Arc<TopicEntry>, Vec<NewMessage>), AmqpError> {
         let topic = self.state.broker.topic(&self.topic.topic.name);
-        let topic = topic.map_err(|error| {
-            let name = &self.topic.topic.name;
-            let problem = format!("The messaging entity '{name}' could not be found: {error}.");
-            AmqpError::new(NOT_FOUND, problem)
-        })?;
+        let name = &self.topic.topic.name;
+        let topic = topic.map_err(|error| not_found(&self.state, name, error))?;
         check(&topic, &messages)?;
         let new = messages.into_iter().map(|message| {
             let scheduled_at = message.scheduled_enqueue_ms()?.map(Timestamp::from_ms);

@@ -645,10 +645,10 @@ impl Planner<'_> {
             let is_kept = before.is_some_and(|before| before.contains(&forward));
             let mut kinds = [TargetKind::Queue, TargetKind::ServiceBusTopic].into_iter();
             let is_there = kinds.any(|kind| self.exists(&kind.named(queue)));
-            if !is_kept && (queue == name || !is_there) {
+            if !is_kept && queue != name && !is_there {
                 let path = format!("properties.{property}");
                 let problem =
-                    format!("{queue} is no other queue or Service Bus topic, here or in the files");
+                    format!("{queue} is no queue or Service Bus topic, here or in the files");
                 return Err(InvalidResource::of(&path, problem));
             }
         }

@@ -187,7 +187,7 @@ fn security(access: Access) -> Value {
             "sharedAccessSignature",
             "token",
         ],
-        Access::Queue => &["serviceBusSignature", "token"],
+        Access::Queue | Access::Manage => &["serviceBusSignature", "token"],
         Access::Role(_) => &["token"],
     };
     schemes.iter().map(|name| json!({ *name: [] })).collect()

@@ -63,13 +63,18 @@ fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
             json!("shop"),
             "The name of a namespace.",
         ),
-        ("serviceBusTopics", "topic") => {
+        ("serviceBusTopics", "topic") | (_, "serviceBusTopic") => {
             (entity(), json!("sales"), "The name of a Service Bus topic.")
         }
         (_, "topic") => (
             named(&NAME_CHARACTERS),
             json!("orders"),
             "The name of a topic.",
+        ),
+        (_, "entity") => (
+            entity(),
+            json!("invoices"),
+            "The name of a queue or a Service Bus topic.",
         ),
         (_, "queue") => (entity(), json!("jobs"), "The name of a queue."),
         (_, "subscriptionId") => (
@@ -92,7 +97,7 @@ fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
             json!("Microsoft.EventGrid.Topics"),
             "A type of topics.",
         ),
-        ("rules", "rule") => (
+        (_, "rule") => (
             fitting(&RULE_NAME_CHARACTERS, "[A-Za-z0-9._$-]+"),
             json!("large"),
             "The name of a rule.",
@@ -100,6 +105,11 @@ fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
         ("subscriptions", "name") => (
             fitting(&RULE_NAME_CHARACTERS, PART),
             json!("billing"),
+            "The name of a subscription.",
+        ),
+        (_, "subscription") => (
+            fitting(&RULE_NAME_CHARACTERS, PART),
+            json!("audit"),
             "The name of a subscription.",
         ),
         ("inspectors", "name") => (

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
 use crate::api::publish::{API_VERSION, namespace};
+use crate::api::service_bus::administration::TOP_MAX;
 use crate::base::Timestamp;
 use crate::model::limits::{
     NAMESPACE_PUBLISH_EVENTS_MAX, PUBLISH_EVENTS_MAX, PULL_WAIT, RECEIVE_EVENTS, RECEIVE_WAIT,
@@ -150,3 +151,26 @@ pub(crate) struct Nothing {}
 /// `<Error><Code>404</Code><Detail>…</Detail></Error>`
 #[derive(JsonSchema)]
 pub(crate) struct ServiceBusError(String);
+
+/// An entry or a feed of Atom. A description of a queue, topic, subscription or rule is the content of its entry.
+#[derive(JsonSchema)]
+pub(crate) struct AtomDocument(String);
+
+#[derive(JsonSchema)]
+pub(crate) struct AtomVersion {
+    /// The version of the API, such as `2021-05`.
+    #[schemars(rename = "api-version", extend("pattern" = "^\\d{4}-\\d{2}$", "examples" = ["2021-05"]))]
+    version: String,
+}
+
+#[derive(JsonSchema)]
+pub(crate) struct AtomPage {
+    #[schemars(flatten)]
+    version: AtomVersion,
+    /// How many entries to leave out.
+    #[schemars(rename = "$skip")]
+    skip: Option<usize>,
+    /// How many entries at most.
+    #[schemars(rename = "$top", extend("maximum" = TOP_MAX, "default" = TOP_MAX))]
+    top: Option<usize>,
+}

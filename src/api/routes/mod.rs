@@ -2,6 +2,7 @@
 //! and answers, and what it is for. The router and the OpenAPI document are made from it.
 
 mod access_rules;
+mod administration;
 mod alerts;
 mod appliance;
 #[expect(
@@ -43,6 +44,7 @@ pub(crate) fn areas(options: &ApiOptions) -> Vec<Area> {
         pull::area(),
         message_queues::area(),
         service_bus::area(),
+        administration::area(),
         access_rules::area(),
         events::area(),
         explain::area(options),
@@ -73,6 +75,7 @@ mod tests {
     use crate::api::AzureScope;
     use crate::api::publish::Address;
     use crate::model::limits::PUBLISH_BYTES_MAX;
+    use crate::wire::service_bus::atom::Place;
     use crate::wire::{pull, service_bus};
 
     #[test]
@@ -91,6 +94,9 @@ mod tests {
         let queued = service_bus::address::served();
         let queued = queued.map(|(method, path)| format!("{method} {path}"));
         let published = Address::paths().map(|path| format!("POST {path}"));
-        assert_eq!(told, pulled.chain(queued).chain(published).collect());
+        let administered = Place::served();
+        let administered = administered.map(|(method, at)| format!("{method} /{}", at.path()));
+        let known = pulled.chain(queued).chain(published).chain(administered);
+        assert_eq!(told, known.collect());
     }
 }

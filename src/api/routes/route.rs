@@ -38,6 +38,8 @@ pub(crate) enum Access {
     Key,
     /// Whoever has a signature for the dead-letter queue, and operators. The handler knows the queue.
     Queue,
+    /// Whoever has a signature with the right to manage, and admins. The handler knows for what.
+    Manage,
     /// Whoever has a token of that role.
     Role(Role),
 }
@@ -154,7 +156,7 @@ pub(crate) fn before_others(method: Method, path: impl Into<String>, access: Acc
         access,
         bytes_max: match access {
             Access::Public => Some(0),
-            Access::Key | Access::Queue => None,
+            Access::Key | Access::Queue | Access::Manage => None,
             Access::Role(_) => Some(MANAGEMENT_BYTES_MAX),
         },
         handler: None,
@@ -322,7 +324,9 @@ impl Route {
     /// What its errors look like. Clients of Service Bus read them in XML.
     pub(crate) fn error(&self) -> (&'static str, SchemaOf) {
         match self.access {
-            Access::Queue => ("application/xml", Schemas::answer::<ServiceBusError>),
+            Access::Queue | Access::Manage => {
+                ("application/xml", Schemas::answer::<ServiceBusError>)
+            }
             Access::Public | Access::Key | Access::Role(_) => (JSON, Schemas::answer::<ErrorBody>),
         }
     }
@@ -356,7 +360,7 @@ impl Route {
                 (state.clone(), role),
                 auth::require_role,
             )),
-            Access::Public | Access::Key | Access::Queue => handler,
+            Access::Public | Access::Key | Access::Queue | Access::Manage => handler,
         };
         router.route(&self.path, handler)
     }

@@ -30,7 +30,7 @@ use crate::wire::service_bus::sas::path_of;
 use crate::wire::service_bus::xml::Element;
 
 /// Entries of one page, unless fewer are asked for.
-const TOP_MAX: usize = 100;
+pub(in crate::api) const TOP_MAX: usize = 100;
 
 /// Where messages may be forwarded to, and the header with the token for it.
 const FORWARDING: [(&str, &str); 2] = [

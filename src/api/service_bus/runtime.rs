@@ -296,7 +296,7 @@ pub(in crate::api) fn message_of<'a>(
     let given = given.filter(|reason| *reason != DeadLetterReason::Application);
     Message {
         sequence_number: delivery.number,
-        first_number: delivery.number,
+        first_number: None,
         dead_letter_source: None,
         message_id: &event.event.id,
         enqueued_at: delivery.published_at,

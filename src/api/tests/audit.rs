@@ -95,6 +95,7 @@ fn acts() -> Vec<Act> {
     let queue = || json!({ "properties": { "deliveryConfiguration": { "deliveryMode": "Queue",
         "queue": { "receiveLockDurationInSeconds": 100 } } } });
     let key = || json!({ "keyName": "key1" });
+    let entry = |kind| json!(format!("<entry><content><{kind}Description/></content></entry>"));
     vec![
         act("PUT /queues/{queue}", "/queues/new", json!({}), "Created queue new"),
         act("PUT /queues/{queue}", "/queues/JOBS", json!({ "properties": { "maxDeliveryCount": 3 } }),
@@ -123,6 +124,18 @@ fn acts() -> Vec<Act> {
             "Created rule new of subscription prices/all"),
         act("DELETE /serviceBusTopics/{topic}/subscriptions/{name}/rules/{rule}",
             "/serviceBusTopics/prices/subscriptions/all/rules/$Default", none(), "Deleted rule $Default of subscription prices/all"),
+        act("PUT /{entity}", "/new?api-version=2021-05", entry("Queue"), "Created queue new"),
+        act("DELETE /{entity}", "/prices?api-version=2021-05", none(), "Deleted Service Bus topic prices"),
+        act("PUT /{serviceBusTopic}/Subscriptions/{subscription}", "/prices/Subscriptions/new?api-version=2021-05",
+            entry("Subscription"), "Created subscription new of Service Bus topic prices"),
+        act("DELETE /{serviceBusTopic}/Subscriptions/{subscription}", "/prices/Subscriptions/all?api-version=2021-05",
+            none(), "Deleted subscription all of Service Bus topic prices"),
+        act("PUT /{serviceBusTopic}/Subscriptions/{subscription}/Rules/{rule}",
+            "/prices/Subscriptions/all/Rules/new?api-version=2021-05", entry("Rule"),
+            "Created rule new of subscription prices/all"),
+        act("DELETE /{serviceBusTopic}/Subscriptions/{subscription}/Rules/{rule}",
+            "/prices/Subscriptions/all/Rules/$Default?api-version=2021-05", none(),
+            "Deleted rule $Default of subscription prices/all"),
         act("PUT /namespaces/{namespace}", "/namespaces/new", located(), "Created namespace new"),
         act("PATCH /namespaces/{namespace}", "/namespaces/SHOP", json!({ "tags": { "a": "1" } }),
             "Changed a of namespace shop"),
@@ -596,7 +609,8 @@ async fn what_a_file_provisions_nobody_else_defines() {
             continue;
         }
         assert_eq!(status, StatusCode::CONFLICT, "{}: {answer}", act.route);
-        let problem = answer["error"]["message"].as_str().unwrap_or_default();
+        let problem = answer["error"]["message"].as_str().or(answer.as_str());
+        let problem = problem.unwrap_or_default();
         let said = "is provisioned from /etc/all.yaml; change it there.";
         assert!(problem.contains(said), "{}: {problem}", act.route);
         assert_eq!(door.database.rows(), before, "{}", act.route);

@@ -87,7 +87,7 @@ pub enum ManageError {
         "{0} of a queue or a subscription cannot be changed; delete it and create it as you want it"
     )]
     QueuePropertyFixed(&'static str),
-    #[error("{0} is no other queue or Service Bus topic, so nothing can be forwarded to it")]
+    #[error("{0} is no queue or Service Bus topic, so nothing can be forwarded to it")]
     NoForwardTarget(TopicName),
     /// What is missing.
     #[error("{0} for events to go to; create it first")]

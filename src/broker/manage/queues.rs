@@ -40,7 +40,7 @@ impl Put {
     }
 }
 
-/// Rejects forwarding to what is no queue or topic other than that of the name.
+/// Rejects forwarding to what is no queue or topic. To itself is allowed, as in Azure: it ends after some hops.
 pub(super) fn check_targets(
     registry: &Registry,
     name: &TopicName,
@@ -50,7 +50,7 @@ pub(super) fn check_targets(
     let targets = [&rules.forward_to, &rules.forward_dead_letters_to];
     for target in targets.into_iter().flatten() {
         let topic = registry.topic(target);
-        if target == name || !topic.is_some_and(|topic| topic.takes_messages()) {
+        if target != name && !topic.is_some_and(|topic| topic.takes_messages()) {
             return Err(ManageError::NoForwardTarget(target.clone()));
         }
     }

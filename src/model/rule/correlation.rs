@@ -38,6 +38,7 @@ pub(super) enum Key {
     /// The bits of a number that is not whole.
     Fraction(u64),
     Timestamp(i64),
+    Duration(i64),
     Uuid(u128),
     Binary(Vec<u8>),
     Text(String),
@@ -56,11 +57,35 @@ impl CorrelationFilter {
 
     /// Whether `message` has everything that is asked for.
     pub fn matches(&self, message: &dyn MessageView) -> bool {
-        self.system.iter().all(|(property, text)| {
-            message.system(*property).and_then(text_of).as_ref() == Some(text)
-        }) && self.user.iter().all(|(name, value)| {
-            let found = message.user(name).and_then(|found| key(&found));
-            found.is_some() && found == key(value)
+        self.system
+            .iter()
+            .all(|(property, text)| is_text(message.system(*property).as_ref(), text))
+            && self
+                .user
+                .iter()
+                .all(|(name, value)| is_equal(message.user(name).as_ref(), value))
+    }
+
+    /// The first of what is asked for that `message` does not have, in a sentence; `None` if it matches.
+    pub fn difference(&self, message: &dyn MessageView) -> Option<String> {
+        let mut system = self.system.iter();
+        let system = system.find_map(|(property, text)| {
+            let found = message.system(*property);
+            let is_there = is_text(found.as_ref(), text);
+            (!is_there).then(|| (property.name(), found, PropertyValue::Text(text.clone())))
+        });
+        let user = || {
+            let mut user = self.user.iter();
+            user.find_map(|(name, value)| {
+                let found = message.user(name);
+                let is_there = is_equal(found.as_ref(), value);
+                (!is_there).then(|| (name.as_str(), found, value.clone()))
+            })
+        };
+        let (name, found, wanted) = system.or_else(user)?;
+        Some(match found {
+            None => format!("{name} is missing."),
+            Some(found) => format!("{name} is {}, not {}.", written(found), written(wanted)),
         })
     }
 
@@ -92,6 +117,23 @@ pub(super) fn offered(message: &dyn MessageView) -> Vec<Condition> {
     offered
 }
 
+fn is_text(found: Option<&PropertyValue>, text: &str) -> bool {
+    found.cloned().and_then(text_of).as_deref() == Some(text)
+}
+
+fn is_equal(found: Option<&PropertyValue>, value: &PropertyValue) -> bool {
+    let found = found.and_then(key);
+    found.is_some() && found == key(value)
+}
+
+/// Texts in quotes, so that they differ from all else.
+fn written(value: PropertyValue) -> String {
+    if let PropertyValue::Text(text) = &value {
+        return format!("{text:?}");
+    }
+    text_of(value).unwrap_or_else(|| "of another type".to_owned())
+}
+
 /// Identifiers may be other than texts, and compare by how they are written.
 fn text_of(value: PropertyValue) -> Option<String> {
     match value.in_type_of(&PropertyValue::Text(String::new())) {
@@ -102,6 +144,8 @@ fn text_of(value: PropertyValue) -> Option<String> {
         | PropertyValue::Float(_)
         | PropertyValue::Double(_)
         | PropertyValue::Timestamp(_)
+        | PropertyValue::ZonelessTime(_)
+        | PropertyValue::Duration(_)
         | PropertyValue::Uuid(_)
         | PropertyValue::Binary(_)
         | PropertyValue::Other => None,
@@ -115,7 +159,10 @@ fn key(value: &PropertyValue) -> Option<Key> {
         PropertyValue::Integer(_, number) => Key::Integer(*number),
         PropertyValue::Float(number) => number_key(f64::from(*number))?,
         PropertyValue::Double(number) => number_key(*number)?,
-        PropertyValue::Timestamp(at) => Key::Timestamp(at.as_ms()),
+        PropertyValue::Timestamp(at) | PropertyValue::ZonelessTime(at) => {
+            Key::Timestamp(at.as_ms())
+        }
+        PropertyValue::Duration(ticks) => Key::Duration(*ticks),
         PropertyValue::Uuid(uuid) => Key::Uuid(uuid.as_u128()),
         PropertyValue::Binary(bytes) => Key::Binary(bytes.clone()),
         PropertyValue::Text(text) => Key::Text(text.clone()),

@@ -77,6 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::base::Timestamp;
     use crate::model::rule::message::SystemProperty;
     use crate::model::rule::property::{IntegerType, PropertyValue};
     use crate::model::rule::sql::tests::Sample;
@@ -126,6 +127,13 @@ mod tests {
                 false,
             ),
             (PropertyValue::Null, PropertyValue::Null, false),
+            (PropertyValue::Duration(7), PropertyValue::Duration(7), true),
+            (PropertyValue::Duration(7), PropertyValue::long(7), false),
+            (
+                PropertyValue::ZonelessTime(Timestamp::from_ms(7)),
+                PropertyValue::Timestamp(Timestamp::from_ms(7)),
+                true,
+            ),
             (PropertyValue::Bool(true), PropertyValue::Bool(true), true),
         ] {
             let filter = CorrelationFilter {
@@ -134,11 +142,18 @@ mod tests {
             };
             let message = Sample::new().user("p", found.clone());
             assert_eq!(filter.matches(&message), expected, "{wanted:?} {found:?}");
+            assert_eq!(filter.difference(&message).is_none(), expected);
             let index: CorrelationIndex<()> = [(filter, ())].into_iter().collect();
             assert_eq!(index.matching(&message).count(), usize::from(expected));
         }
         let absent = labelled("x", &[]);
         assert!(!absent.matches(&Sample::new()));
+        let told = absent.difference(&Sample::new());
+        assert_eq!(told.as_deref(), Some("Label is missing."));
+        let numbered = labelled("x", &[("n", text("7"))]);
+        let message = Sample::new().system(SystemProperty::Label, text("x"));
+        let told = numbered.difference(&message.user("n", PropertyValue::long(7)));
+        assert_eq!(told.as_deref(), Some("n is 7, not \"7\"."));
     }
 
     fn value() -> impl Strategy<Value = PropertyValue> {

@@ -62,6 +62,24 @@ impl Rule {
 }
 
 impl RuleFilter {
+    /// Why a message does not match, in a sentence; `None` if it does.
+    pub fn mismatch(&self, message: &dyn MessageView, entropy: &Entropy) -> Option<String> {
+        match self {
+            Self::All => None,
+            Self::None => Some("The filter matches nothing.".to_owned()),
+            Self::Sql(filter) => match filter.truth(message, entropy) {
+                Ok(Some(true)) => None,
+                Ok(Some(false)) => Some("The condition is false.".to_owned()),
+                Ok(None) => Some(
+                    "The condition is unknown: a property is missing, or of another type."
+                        .to_owned(),
+                ),
+                Err(error) => Some(format!("The condition cannot be evaluated: {error}.")),
+            },
+            Self::Correlation(filter) => filter.difference(message),
+        }
+    }
+
     /// Whether a message matches.
     pub fn matches(
         &self,

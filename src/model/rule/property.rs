@@ -14,6 +14,10 @@ pub enum PropertyValue {
     Float(f32),
     Double(f64),
     Timestamp(Timestamp),
+    /// A moment that was given without a zone, which counts as UTC.
+    ZonelessTime(Timestamp),
+    /// In ticks of 100 ns, as .NET has it.
+    Duration(i64),
     Uuid(Uuid),
     Binary(Vec<u8>),
     Text(String),
@@ -101,9 +105,9 @@ impl PropertyValue {
             }
             Self::Float(_) => text.parse().ok().map(Self::Float),
             Self::Double(_) => text.parse().ok().map(Self::Double),
-            Self::Timestamp(_) => text.parse().ok().map(Self::Timestamp),
+            Self::Timestamp(_) | Self::ZonelessTime(_) => text.parse().ok().map(Self::Timestamp),
             Self::Uuid(_) => text.parse().ok().map(Self::Uuid),
-            Self::Null | Self::Binary(_) | Self::Text(_) | Self::Other => None,
+            Self::Null | Self::Duration(_) | Self::Binary(_) | Self::Text(_) | Self::Other => None,
         }
     }
 
@@ -114,10 +118,10 @@ impl PropertyValue {
             Self::Integer(_, number) => number.to_string(),
             Self::Float(number) => number.to_string(),
             Self::Double(number) => number.to_string(),
-            Self::Timestamp(at) => at.to_string(),
+            Self::Timestamp(at) | Self::ZonelessTime(at) => at.to_string(),
             Self::Uuid(uuid) => uuid.to_string(),
             Self::Text(text) => text.clone(),
-            Self::Null | Self::Binary(_) | Self::Other => return None,
+            Self::Null | Self::Duration(_) | Self::Binary(_) | Self::Other => return None,
         })
     }
 }

@@ -9,7 +9,7 @@ use crate::wire::amqp::value::Value;
 /// The message format that marks a batch.
 pub const BATCH_FORMAT: u32 = 0x8001_3700;
 
-/// Messages of one batch: more do not fit into the largest batch anyway.
+/// Messages of one batch: Service Bus' own limit.
 const BATCH_MESSAGES_MAX: usize = 4_500;
 
 /// The messages in a transfer of `format`.
@@ -22,7 +22,7 @@ pub fn messages(format: u32, payload: &Bytes) -> Result<Vec<Message>, DecodeErro
     let mut messages = Vec::new();
     while !sections.is_empty() {
         if messages.len() == BATCH_MESSAGES_MAX {
-            return Err(DecodeError::TooMany);
+            return Err(DecodeError::TooManyMessages(BATCH_MESSAGES_MAX));
         }
         let mut section = Decoder::new(sections.raw()?);
         let code = section.descriptor()?;

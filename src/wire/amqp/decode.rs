@@ -27,6 +27,8 @@ pub enum DecodeError {
     TooDeep,
     #[error("there are more than {VALUES_MAX} values")]
     TooMany,
+    #[error("a batch has at most {0} messages")]
+    TooManyMessages(usize),
     #[error("the content of a list, map or array is not as long as it says")]
     WrongSize,
     #[error("{found} is not expected here; expected {expected}")]

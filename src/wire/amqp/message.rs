@@ -36,12 +36,23 @@ pub mod annotation {
     pub const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
     pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
     pub const VIA_PARTITION_KEY: &str = "x-opt-via-partition-key";
+
+    /// Those that the broker alone gives: a sender may have them of a message that it had received.
+    pub(super) const OF_BROKER: [&str; 6] = [
+        DEAD_LETTER_SOURCE,
+        ENQUEUED_SEQUENCE_NUMBER,
+        ENQUEUED_TIME,
+        LOCKED_UNTIL,
+        MESSAGE_STATE,
+        SEQUENCE_NUMBER,
+    ];
 }
 
 /// An encoded message, cut into its sections. Each includes its descriptor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     header: Bytes,
+    delivery_annotations: Bytes,
     message_annotations: Bytes,
     properties: Bytes,
     application_properties: Bytes,
@@ -95,7 +106,7 @@ pub struct Handout {
     /// Deliveries before this one.
     pub delivery_count: u32,
     pub lock_token: Option<Uuid>,
-    /// These replace annotations of the same names.
+    /// In place of all that the broker alone gives.
     pub annotations: Vec<(&'static str, Value)>,
     /// Changes of application properties: a new value, or `None` to remove it.
     pub properties: Vec<(String, Option<Value>)>,
@@ -107,7 +118,7 @@ impl Message {
         let mut message = Self::default();
         let mut rest = Decoder::new(encoded.clone());
         let mut from = 0;
-        let (mut of_delivery, mut before) = (Bytes::new(), 0); // for one hop only, which ends here
+        let mut before = 0;
         while !rest.is_empty() {
             let section = rest.raw()?;
             let code = Decoder::new(section.clone()).descriptor()?;
@@ -115,7 +126,7 @@ impl Message {
             // In any order: Python's client writes the delivery annotations last, JavaScript's the footer before the body.
             let place = match code {
                 HEADER => &mut message.header,
-                DELIVERY_ANNOTATIONS => &mut of_delivery,
+                DELIVERY_ANNOTATIONS => &mut message.delivery_annotations,
                 MESSAGE_ANNOTATIONS => &mut message.message_annotations,
                 PROPERTIES => &mut message.properties,
                 APPLICATION_PROPERTIES => &mut message.application_properties,
@@ -131,6 +142,7 @@ impl Message {
             (from, before) = (to, code);
         }
         message.header()?;
+        map_of(&message.delivery_annotations)?;
         message.annotations()?;
         message.properties()?;
         message.application_properties()?;
@@ -230,6 +242,7 @@ impl Message {
         let map = |code, map: &Map| section(code, Value::Map(map.clone()));
         Self {
             header: section(HEADER, parts.header.to_value()),
+            delivery_annotations: self.delivery_annotations.clone(),
             message_annotations: map(MESSAGE_ANNOTATIONS, &parts.annotations),
             properties: section(PROPERTIES, parts.properties.to_value()),
             application_properties: map(APPLICATION_PROPERTIES, &parts.application_properties),
@@ -348,11 +361,11 @@ impl Message {
         }
     }
 
-    /// The message as it came, without what was for one hop.
+    /// The message as it came, its sections in the standard's order.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.with(
             &self.header,
-            &Bytes::new(),
+            &self.delivery_annotations,
             &self.message_annotations,
             &self.application_properties,
         )
@@ -366,13 +379,12 @@ impl Message {
             ..header
         };
         let header = section(HEADER, header.to_value());
-        let of_delivery = match handout.lock_token {
-            Some(token) => {
-                let token = (Value::symbol(annotation::LOCK_TOKEN), Value::Uuid(token));
-                section(DELIVERY_ANNOTATIONS, Value::Map(vec![token]))
-            }
-            None => Bytes::new(),
-        };
+        let mut of_delivery = map_of(&self.delivery_annotations)?;
+        of_delivery.retain(|(key, _)| key.as_text() != Some(annotation::LOCK_TOKEN));
+        let token = handout.lock_token;
+        let token = token.map(|token| (Value::symbol(annotation::LOCK_TOKEN), Value::Uuid(token)));
+        of_delivery.extend(token);
+        let of_delivery = section(DELIVERY_ANNOTATIONS, Value::Map(of_delivery));
         let annotations = section(MESSAGE_ANNOTATIONS, Value::Map(self.annotated(handout)?));
         let properties = match handout.properties.is_empty() {
             true => self.application_properties.clone(),
@@ -383,14 +395,8 @@ impl Message {
 
     fn annotated(&self, handout: &Handout) -> Result<Map, DecodeError> {
         let mut annotations = self.annotations()?;
-        let is_ours = |key: &Value| {
-            let key = key.as_text();
-            handout
-                .annotations
-                .iter()
-                .any(|(name, _)| Some(*name) == key)
-        };
-        annotations.retain(|(key, _)| !is_ours(key));
+        let is_ours = |name: &str| annotation::OF_BROKER.contains(&name);
+        annotations.retain(|(key, _)| !key.as_text().is_some_and(is_ours));
         let ours = handout.annotations.iter();
         annotations.extend(ours.map(|(name, value)| (Value::symbol(name), value.clone())));
         Ok(annotations)

@@ -4,6 +4,9 @@ use crate::base::Timestamp;
 use crate::model::rule::{IntegerType, PropertyValue};
 use crate::wire::amqp::value::Value;
 
+/// What .NET's client describes its durations with.
+const TIMESPAN: &str = "com.microsoft:timespan";
+
 impl From<&Value> for PropertyValue {
     fn from(value: &Value) -> Self {
         let integer = |width, number| Self::Integer(width, number);
@@ -28,11 +31,13 @@ impl From<&Value> for PropertyValue {
                 Some(c) => Self::Text(c.to_string()),
                 None => Self::Other,
             },
-            Value::Decimal(_)
-            | Value::List(_)
-            | Value::Map(_)
-            | Value::Array(_)
-            | Value::Described(_) => Self::Other,
+            Value::Described(described) => match &**described {
+                (Value::Symbol(kind), Value::Long(ticks)) if kind == TIMESPAN => {
+                    Self::Duration(*ticks)
+                }
+                _ => Self::Other,
+            },
+            Value::Decimal(_) | Value::List(_) | Value::Map(_) | Value::Array(_) => Self::Other,
         }
     }
 }
@@ -45,7 +50,12 @@ impl From<&PropertyValue> for Value {
             PropertyValue::Integer(width, number) => integer(*width, *number),
             PropertyValue::Float(number) => Self::Float(*number),
             PropertyValue::Double(number) => Self::Double(*number),
-            PropertyValue::Timestamp(at) => Self::Timestamp(at.as_ms()),
+            PropertyValue::Timestamp(at) | PropertyValue::ZonelessTime(at) => {
+                Self::Timestamp(at.as_ms())
+            }
+            PropertyValue::Duration(ticks) => {
+                Self::Described(Box::new((Self::symbol(TIMESPAN), Self::Long(*ticks))))
+            }
             PropertyValue::Uuid(uuid) => Self::Uuid(*uuid),
             PropertyValue::Binary(bytes) => Self::Binary(bytes.clone().into()),
             PropertyValue::Text(text) => Self::String(text.clone()),
@@ -92,6 +102,7 @@ mod tests {
             Value::Timestamp(-1),
             Value::Uuid(Uuid::from_u128(7)),
             Value::Binary(vec![0, 1].into()),
+            Value::Described(Box::new((Value::symbol(TIMESPAN), Value::Long(-7)))),
             "text".into(),
         ] {
             assert_eq!(Value::from(&PropertyValue::from(&value)), value);

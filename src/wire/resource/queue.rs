@@ -1,6 +1,7 @@
 //! Queues as Azure Resource Manager writes them (rule S1).
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -33,7 +34,7 @@ pub(crate) type ShownQueue = Resource<Envelope<Answered<QueueProperties, QueueAn
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "MessageQueue", inline)]
-#[schemars(extend("x-rule" = "queue"))]
+#[schemars(extend("x-rule" = "messagingEntity"))]
 pub(crate) struct QueueProperties {
     #[serde(flatten)]
     receiving: Receiving,
@@ -51,7 +52,7 @@ pub(super) struct InertProperties {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = USER_METADATA_MAX))]
     user_metadata: Option<String>,
-    /// Kept and shown, without effect: a message has up to 1 MiB.
+    /// 1,024 to 102,400, or 256; kept and shown, without effect: a message has up to 1 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_message_size_in_kilobytes: Option<u32>,
     /// Kept and shown, without effect.
@@ -60,9 +61,13 @@ pub(super) struct InertProperties {
     /// Kept and shown, without effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     enable_express: Option<bool>,
-    /// Kept and shown, without effect.
+    /// Kept and shown. As in Azure, `maxSizeInMegabytes` up to 5,120 is then that of each of 16 partitions, and 16 times
+    /// as much is kept and shown; there is no other effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     enable_partitioning: Option<bool>,
+    /// Kept and shown, without effect: order is always kept. Of what is partitioned it is `false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    support_ordering: Option<bool>,
 }
 
 /// What queues and subscriptions have in common.
@@ -195,10 +200,38 @@ fn megabytes() -> u32 {
     QUEUE_MEGABYTES
 }
 
+/// Partitions of what is partitioned, each of which has the size that is given, as in Azure.
+const PARTITIONS: u32 = 16;
+
+/// The largest size that can be meant as that of a partition.
+const PARTITION_MEGABYTES_MAX: u64 = 5_120;
+
+/// Kilobytes that a message may have in Azure, if the namespace is a premium one, and what a standard one says.
+const PREMIUM_KILOBYTES: RangeInclusive<u64> = 1_024..=102_400;
+const STANDARD_KILOBYTES: u64 = 256;
+
+/// What Azure makes of a partitioned queue or topic, and what it takes as a size of messages.
 pub(super) fn judge(it: &mut Judged<'_>) {
-    if it.object.get("requiresSession") == Some(&Value::Bool(true)) && it.has("forwardTo") {
-        let problem = "messages of sessions are not forwarded; leave it out, or requiresSession";
-        it.fault("forwardTo", problem);
+    let number = |name| it.object.get(name).and_then(Value::as_u64);
+    let kilobytes = number("maxMessageSizeInKilobytes");
+    let megabytes = number("maxSizeInMegabytes").unwrap_or(u64::from(QUEUE_MEGABYTES));
+    if kilobytes.is_some_and(|it| it != STANDARD_KILOBYTES && !PREMIUM_KILOBYTES.contains(&it)) {
+        let (least, most) = (PREMIUM_KILOBYTES.start(), PREMIUM_KILOBYTES.end());
+        it.fault(
+            "maxMessageSizeInKilobytes",
+            format!(
+                "the value for 'MaxMessageSizeInKilobytes' must be between {least} and {most}, \
+                 or {STANDARD_KILOBYTES} as in Azure's standard tier"
+            ),
+        );
+    }
+    if it.object.get("enablePartitioning") == Some(&Value::Bool(true)) {
+        if megabytes <= PARTITION_MEGABYTES_MAX {
+            let all = megabytes * u64::from(PARTITIONS);
+            it.object
+                .insert("maxSizeInMegabytes".to_owned(), all.into());
+        }
+        it.object.insert("supportOrdering".to_owned(), false.into());
     }
 }
 
@@ -368,6 +401,38 @@ mod tests {
     }
 
     #[test]
+    fn what_is_partitioned_has_the_size_of_all_partitions() {
+        let kept = |properties: Value| {
+            let parsed = parse_queue(&json!({ "properties": properties })).expect("a queue");
+            let shown = queue_document(&parsed);
+            assert_eq!(parse_queue(&shown), Ok(parsed), "it stays as it is shown");
+            let shown = &shown["properties"];
+            (
+                shown["maxSizeInMegabytes"].clone(),
+                shown["supportOrdering"].clone(),
+            )
+        };
+        for (properties, megabytes) in [
+            (json!({}), 16_384),
+            (
+                json!({ "maxSizeInMegabytes": 5_120, "supportOrdering": true }),
+                81_920,
+            ),
+            (json!({ "maxSizeInMegabytes": 16_384 }), 16_384),
+        ] {
+            let mut properties = properties;
+            properties["enablePartitioning"] = true.into();
+            assert_eq!(kept(properties), (json!(megabytes), json!(false)));
+        }
+        let plain = kept(json!({ "enablePartitioning": false, "supportOrdering": false }));
+        assert_eq!(plain, (json!(1_024), json!(false)));
+        assert_eq!(
+            kept(json!({ "maxMessageSizeInKilobytes": 256 })).1,
+            Value::Null
+        );
+    }
+
+    #[test]
     fn what_cannot_be_obeyed_is_refused() {
         for (properties, path) in [
             (json!({ "lockDuration": "PT4S" }), "lockDuration"),
@@ -388,8 +453,12 @@ mod tests {
             (json!({ "status": "Asleep" }), "status"),
             (json!({ "forwardTo": "a b" }), "forwardTo"),
             (
-                json!({ "forwardTo": "other", "requiresSession": true }),
-                "forwardTo",
+                json!({ "maxMessageSizeInKilobytes": 1_023 }),
+                "maxMessageSizeInKilobytes",
+            ),
+            (
+                json!({ "maxMessageSizeInKilobytes": 102_401 }),
+                "maxMessageSizeInKilobytes",
             ),
         ] {
             let body = json!({ "properties": properties });

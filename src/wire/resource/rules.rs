@@ -146,7 +146,7 @@ const RULES: [(&str, Rule); 19] = [
     ("inputSchema", topic::judge_input_schema),
     ("inspector", inspector::judge),
     ("mappedField", topic::judge_mapped_field),
-    ("queue", queue::judge),
+    ("messagingEntity", queue::judge),
     ("replayFilter", replay::judge_filter),
     ("replaySource", replay::judge_source),
     ("replayTarget", replay::judge_target),

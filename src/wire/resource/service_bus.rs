@@ -29,7 +29,7 @@ use crate::model::rule::{
 };
 use crate::model::subscription::EventSubscription;
 use crate::model::topic::TopicDefinition;
-use crate::wire::duration::DURATION_MAX;
+use crate::wire::duration::{self, DURATION_MAX};
 
 /// What a PUT of a topic takes.
 pub(crate) type ServiceBusTopicRequest = Envelope<ServiceBusTopicProperties>;
@@ -54,6 +54,7 @@ pub(super) const TIME_TO_LIVE: &str = "defaultMessageTimeToLive";
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "ServiceBusTopic", inline)]
+#[schemars(extend("x-rule" = "messagingEntity"))]
 pub(crate) struct ServiceBusTopicProperties {
     /// How long messages live at most; a message or a subscription may have less time of its own.
     #[serde(with = "iso")]
@@ -181,7 +182,6 @@ fn subscription_id(topic: &TopicEntry, subscription: &EventSubscription) -> Stri
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "ServiceBusSubscription", inline)]
-#[schemars(extend("x-rule" = "queue"))]
 pub(crate) struct ServiceBusSubscriptionProperties {
     #[serde(flatten)]
     receiving: Receiving,
@@ -374,12 +374,12 @@ struct CorrelationDocument {
 struct TypedValue(PropertyValue);
 
 const TIMESTAMP: &str = "timestamp";
+const DURATION: &str = "duration";
 const UUID: &str = "uuid";
 const BINARY: &str = "binary";
 
 /// What a [`TypedValue`] must be, in words.
-const TYPED: &str =
-    "a string, a number, true or false, or an object with \"timestamp\", \"uuid\" or \"binary\"";
+const TYPED: &str = "a string, a number, true or false, or an object with \"timestamp\", \"duration\", \"uuid\" or \"binary\"";
 
 impl TypedValue {
     fn to_json(&self) -> Value {
@@ -393,6 +393,10 @@ impl TypedValue {
             PropertyValue::Double(number) => json!(number),
             PropertyValue::Text(text) => json!(text),
             PropertyValue::Timestamp(at) => json!({ TIMESTAMP: at.to_string() }),
+            PropertyValue::ZonelessTime(at) => {
+                json!({ TIMESTAMP: at.to_string().trim_end_matches('Z') })
+            }
+            PropertyValue::Duration(ticks) => json!({ DURATION: duration::of_ticks(*ticks) }),
             PropertyValue::Uuid(uuid) => json!({ UUID: uuid.to_string() }),
             PropertyValue::Binary(bytes) => json!({ BINARY: STANDARD.encode(bytes) }),
             PropertyValue::Null | PropertyValue::Other => Value::Null,
@@ -412,11 +416,15 @@ impl TypedValue {
             Value::String(text) => PropertyValue::Text(text.clone()),
             Value::Object(object) if object.len() == 1 => {
                 let text = |name: &str| object.get(name)?.as_str();
-                match (text(TIMESTAMP), text(UUID), text(BINARY)) {
-                    (Some(at), _, _) => PropertyValue::Timestamp(at.parse().ok()?),
-                    (_, Some(uuid), _) => PropertyValue::Uuid(uuid.parse().ok()?),
-                    (_, _, Some(bytes)) => PropertyValue::Binary(STANDARD.decode(bytes).ok()?),
-                    (None, None, None) => return None,
+                match (text(TIMESTAMP), text(DURATION), text(UUID), text(BINARY)) {
+                    (Some(at), ..) => match at.parse() {
+                        Ok(at) => PropertyValue::Timestamp(at),
+                        Err(_) => PropertyValue::ZonelessTime(format!("{at}Z").parse().ok()?),
+                    },
+                    (_, Some(text), ..) => PropertyValue::Duration(duration::to_ticks(text)?),
+                    (_, _, Some(uuid), _) => PropertyValue::Uuid(uuid.parse().ok()?),
+                    (.., Some(bytes)) => PropertyValue::Binary(STANDARD.decode(bytes).ok()?),
+                    (None, None, None, None) => return None,
                 }
             }
             Value::Object(_) | Value::Array(_) | Value::Null => return None,
@@ -761,6 +769,8 @@ mod tests {
                 "label": "paid", "sessionId": "s", "properties": {
                     "n": 7, "big": u64::MAX, "half": 0.5, "one": 1.0, "text": "x", "yes": true,
                     "at": { "timestamp": "2026-11-25T10:00:00Z" },
+                    "there": { "timestamp": "2026-11-25T10:00:00" },
+                    "long": { "duration": "P1DT2H3M" }, "ago": { "duration": "-PT0.0000001S" },
                     "id": { "uuid": "00000000-0000-0000-0000-000000000007" },
                     "raw": { "binary": "AAE=" } } },
                 "action": { "sqlExpression": "SET a = @x", "parameters": { "x": "y" } } }),
@@ -769,11 +779,16 @@ mod tests {
             let text = rule_to_text(&rule);
             assert_eq!(rule_from_text(rule.name.clone(), &text), Ok(rule.clone()));
             let shown = serde_json::to_value(RuleProperties::from(&rule)).expect("JSON");
-            let at = "/correlationFilter/properties/at/timestamp";
-            assert_eq!(
-                shown.pointer(at).is_some(),
-                properties.pointer(at).is_some()
-            );
+            for (name, expected) in [
+                ("at/timestamp", "2026-11-25T10:00:00.000Z"),
+                ("there/timestamp", "2026-11-25T10:00:00.000"),
+                ("long/duration", "P1DT2H3M"),
+                ("ago/duration", "-PT0.0000001S"),
+            ] {
+                let at = format!("/correlationFilter/properties/{name}");
+                let expected = properties.pointer(&at).map(|_| json!(expected));
+                assert_eq!(shown.pointer(&at), expected.as_ref());
+            }
             let same = |value: &Value| parsed(value).expect("a rule");
             assert_eq!(same(&shown), rule);
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::Method;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
@@ -56,6 +57,29 @@ impl Place {
             }
             _ => return None,
         })
+    }
+
+    /// All that is served: each place, with names in braces, and what can be done there.
+    pub fn served() -> impl Iterator<Item = (Method, Self)> {
+        let topic = || "{serviceBusTopic}".to_owned();
+        let subscription = || "{subscription}".to_owned();
+        let defined = [
+            Self::Entity("{entity}".to_owned()),
+            Self::Subscription(topic(), subscription()),
+            Self::Rule(topic(), subscription(), "{rule}".to_owned()),
+        ];
+        let shown = [
+            Self::Namespace,
+            Self::Queues,
+            Self::Topics,
+            Self::Subscriptions(topic()),
+            Self::Rules(topic(), subscription()),
+        ];
+        let shown = shown.into_iter().map(|place| (Method::GET, place));
+        let defined = defined.into_iter().flat_map(|place| {
+            [Method::GET, Method::PUT, Method::DELETE].map(|method| (method, place.clone()))
+        });
+        shown.chain(defined)
     }
 
     /// Whether its path means nothing anywhere else.
@@ -193,5 +217,18 @@ impl Source<'_> {
                 Element::of_text("published", now.as_str()),
                 Element::of_text("updated", now.as_str()),
             ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_served_is_found_at_its_path() {
+        for (method, place) in Place::served() {
+            let found = Place::parse(&format!("/{}", place.path()));
+            assert_eq!(found, Some(place), "{method}");
+        }
     }
 }

@@ -209,6 +209,8 @@ fn set_system(parts: &mut Parts, property: SystemProperty, value: Option<&Proper
         | PropertyValue::Float(_)
         | PropertyValue::Double(_)
         | PropertyValue::Timestamp(_)
+        | PropertyValue::ZonelessTime(_)
+        | PropertyValue::Duration(_)
         | PropertyValue::Uuid(_)
         | PropertyValue::Binary(_)
         | PropertyValue::Other => None,
@@ -235,8 +237,9 @@ fn set_system(parts: &mut Parts, property: SystemProperty, value: Option<&Proper
             annotate(annotation::VIA_PARTITION_KEY, text().map(Value::from));
         }
         SystemProperty::ScheduledEnqueueTimeUtc => {
-            let at = value.filter(|value| matches!(value, PropertyValue::Timestamp(_)));
-            annotate(annotation::SCHEDULED_ENQUEUE_TIME, at.map(Value::from));
+            let at = value.map(Value::from);
+            let at = at.filter(|at| matches!(at, Value::Timestamp(_)));
+            annotate(annotation::SCHEDULED_ENQUEUE_TIME, at);
         }
         SystemProperty::TimeToLive => parts.header.ttl = value.and_then(time_to_live),
         // No action sets these.

@@ -277,6 +277,7 @@ fn typed(value: &Element) -> Value {
             let spelled = moment::respelled(number);
             json!({ "timestamp": spelled.as_deref().unwrap_or(number) })
         }
+        "duration" => json!({ "duration": number }),
         "guid" => json!({ "uuid": number }),
         "base64Binary" => json!({ "binary": number }),
         kind if ["int", "long", "short", "byte"]
@@ -431,6 +432,7 @@ fn spelled(value: &Value) -> (&'static str, String) {
         Value::Object(object) => {
             let kinds = [
                 ("timestamp", "dateTime"),
+                ("duration", "duration"),
                 ("uuid", "guid"),
                 ("binary", "base64Binary"),
             ];
@@ -502,7 +504,8 @@ mod tests {
     fn values_keep_their_types() {
         let values = json!({
             "text": "a < b", "yes": true, "small": 7, "large": 1_i64 << 40, "huge": u64::MAX, "half": 0.5, "one": 1.0,
-            "at": { "timestamp": "2026-11-25T10:00:00Z" },
+            "at": { "timestamp": "2026-11-25T10:00:00Z" }, "there": { "timestamp": "2026-11-25T10:00:00" },
+            "long": { "duration": "P1DT2H3M" },
             "id": { "uuid": "00000000-0000-0000-0000-000000000007" }, "raw": { "binary": "AAE=" },
         });
         for properties in [
@@ -517,7 +520,7 @@ mod tests {
             let again = read(Kind::Rule, &element(&written.to_string()));
             assert_eq!(again["properties"], properties);
         }
-        for (kind, text) in [("int", "x"), ("boolean", "2"), ("duration", "PT1S")] {
+        for (kind, text) in [("int", "x"), ("boolean", "2"), ("anyURI", "u")] {
             let value = Element::of_text("Value", text).with_attribute("type", kind);
             assert_eq!(typed(&value), Value::Null, "{kind}");
         }

@@ -169,8 +169,8 @@ pub fn reason_properties(reason: Option<&str>, description: Option<&str>) -> Map
 pub struct Message<'a> {
     /// The number of the delivery.
     pub sequence_number: i64,
-    /// That of its delivery to the first queue of those that have forwarded it.
-    pub first_number: i64,
+    /// That of where it was sent to, if that was another queue or a topic.
+    pub first_number: Option<i64>,
     /// The queue of which it was a dead letter, if that has forwarded it.
     pub dead_letter_source: Option<&'a str>,
     /// The publisher's id of the event.
@@ -227,13 +227,15 @@ impl Message<'_> {
                 annotation::SEQUENCE_NUMBER,
                 Value::Long(self.sequence_number),
             ),
-            (
-                annotation::ENQUEUED_SEQUENCE_NUMBER,
-                Value::Long(self.first_number),
-            ),
             (annotation::ENQUEUED_TIME, moment(self.enqueued_at)),
-            (annotation::MESSAGE_STATE, Value::Int(state as i32)),
         ];
+        // As in Azure, what is so of most messages is not said.
+        if let Some(first) = self.first_number {
+            annotations.push((annotation::ENQUEUED_SEQUENCE_NUMBER, Value::Long(first)));
+        }
+        if state != MessageState::Active {
+            annotations.push((annotation::MESSAGE_STATE, Value::Int(state as i32)));
+        }
         if let Some((_, until)) = self.lock {
             annotations.push((annotation::LOCKED_UNTIL, moment(until)));
         }
@@ -265,7 +267,7 @@ impl Message<'_> {
     pub(super) fn broker_properties(&self) -> Json {
         let mut properties = json!({
             "DeliveryCount": self.delivery_count,
-            "EnqueuedSequenceNumber": self.first_number,
+            "EnqueuedSequenceNumber": self.first_number.unwrap_or(self.sequence_number),
             "EnqueuedTimeUtc": rfc_1123(self.enqueued_at),
             "MessageId": self.message_id,
             "SequenceNumber": self.sequence_number,
@@ -318,7 +320,7 @@ mod tests {
         ];
         let message = Message {
             sequence_number: 42,
-            first_number: 42,
+            first_number: None,
             dead_letter_source: None,
             message_id: "größe 😀",
             enqueued_at: Timestamp::from_ms(784_111_777_500),
@@ -364,7 +366,7 @@ mod tests {
         let properties = [("Order-No".to_owned(), "7".to_owned())];
         let message = Message {
             sequence_number: 42,
-            first_number: 42,
+            first_number: None,
             dead_letter_source: None,
             message_id: "größe",
             enqueued_at: Timestamp::from_ms(1_000),
@@ -437,7 +439,7 @@ mod tests {
         assert!(of_event(&published).is_none(), "an event of somebody else");
         let message = Message {
             sequence_number: 1,
-            first_number: 1,
+            first_number: None,
             dead_letter_source: None,
             message_id: "m",
             enqueued_at: Timestamp::from_ms(0),
@@ -455,6 +457,20 @@ mod tests {
         let expected = vec![("tried".into(), Value::Int(2))];
         assert_eq!(handed.application_properties(), Ok(expected));
         assert_eq!(handed.body(), sent.body());
+        // Azure says no more of a message that waits where it was sent to.
+        let annotations = handed.annotations().expect("annotations");
+        let names: Vec<_> = annotations.iter().map(|(name, _)| name.as_text()).collect();
+        let told = [annotation::SEQUENCE_NUMBER, annotation::ENQUEUED_TIME];
+        assert_eq!(names, told.map(Some));
+        let forwarded = Message {
+            first_number: Some(7),
+            ..message
+        };
+        let handed = forwarded.hand_out(&again, MessageState::Active);
+        let handed = Encoded::parse(&handed.expect("a message").into()).expect("a message");
+        let annotations = handed.annotations().expect("annotations");
+        let first = get(&annotations, annotation::ENQUEUED_SEQUENCE_NUMBER);
+        assert_eq!(first, Some(&Value::Long(7)));
     }
 
     #[test]

@@ -100,8 +100,10 @@ pub(super) fn curl(server: &str, operation: &Operation<'_>) -> String {
     let json = contents().find(|(kind, _)| *kind == "application/json");
     if let Some((kind, content)) = json.or_else(|| contents().next()) {
         add(&format!("-H \"Content-Type: {kind}\""));
-        let example = format!("{:#}", content["example"]);
-        add(&format!("-d {}", quoted(&example)));
+        let example = &content["example"];
+        let text = example.as_str().map(str::to_owned);
+        let text = text.unwrap_or_else(|| format!("{example:#}"));
+        add(&format!("-d {}", quoted(&text)));
     }
     command
 }

@@ -1,10 +1,12 @@
 //! Messages that lie in a queue, and the page of one of them.
 
 use super::*;
+use crate::admin::pages::service_bus::BusRule;
 use crate::store::Peeked;
 use crate::wire::amqp::Value as AmqpValue;
 use crate::wire::amqp::message::{Message as Encoded, Properties, map};
 use crate::wire::amqp::value::{Map, get};
+use crate::wire::service_bus::copy::SentMessage;
 use crate::wire::service_bus::message::of_event;
 
 pub(crate) struct QueuedMessage {
@@ -102,6 +104,18 @@ impl QueuedMessage {
     }
 }
 
+/// The rules of the subscription, each with why the message does not match it now, if so.
+fn rules(call: &Call<Queue>, message: &QueuedMessage) -> Vec<(BusRule, Option<String>)> {
+    let (stored, topic) = (&message.peeked.event, &call.of.topic);
+    let sent = SentMessage::of(&stored.event, &topic.resource_id, stored.received_at);
+    let Ok(sent) = sent else {
+        return Vec::new(); // as it cannot be read, it matches nothing
+    };
+    let rules = BusRule::all_of(call).into_iter();
+    let why = |each: &BusRule| each.rule.filter.mismatch(&sent, call.broker.entropy());
+    rules.map(|each| (each.clone(), why(&each))).collect()
+}
+
 /// The message that the address names, also one that is a dead letter.
 async fn find(call: &Call<Queue>) -> PageResult<QueuedMessage> {
     let (id, text) = (call.of.subscription.id, name_of(&call.names, "number"));
@@ -129,6 +143,7 @@ pub(crate) async fn show_message(Query(asked): Query<Names>, call: Call<Queue>) 
         body: BodyView = body.seen_by(visitor.role),
         // Those of the application, for whoever sees data.
         properties: Option<Vec<(String, Value)>> = sees_data.then(|| message.application_properties()),
+        rules: Vec<(BusRule, Option<String>)> = rules(&call, &message),
         queue: Queue = call.of.clone(),
         message: QueuedMessage = message,
     })

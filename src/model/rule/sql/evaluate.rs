@@ -322,7 +322,11 @@ fn compare(left: &PropertyValue, comparison: Comparison, right: &PropertyValue) 
             Some(left.cmp(right))
         }
         (PropertyValue::Text(left), PropertyValue::Text(right)) => Some(left.cmp(right)),
-        (PropertyValue::Timestamp(left), PropertyValue::Timestamp(right)) => Some(left.cmp(right)),
+        (
+            PropertyValue::Timestamp(left) | PropertyValue::ZonelessTime(left),
+            PropertyValue::Timestamp(right) | PropertyValue::ZonelessTime(right),
+        ) => Some(left.cmp(right)),
+        (PropertyValue::Duration(left), PropertyValue::Duration(right)) => Some(left.cmp(right)),
         (PropertyValue::Uuid(left), PropertyValue::Uuid(right)) => Some(left.cmp(right)),
         (PropertyValue::Binary(left), PropertyValue::Binary(right)) => Some(left.cmp(right)),
         (PropertyValue::Bool(left), PropertyValue::Bool(right)) => {

@@ -83,14 +83,22 @@ impl SqlFilter {
         &self.parameters
     }
 
+    /// Whether the condition is true of `message`; `None` if that is unknown.
+    pub fn truth(
+        &self,
+        message: &dyn MessageView,
+        entropy: &Entropy,
+    ) -> Result<Option<bool>, EvaluationError> {
+        Evaluation::of(message, entropy).condition(&self.condition)
+    }
+
     /// Whether `message` matches. An error is what Service Bus calls a filter exception.
     pub fn matches(
         &self,
         message: &dyn MessageView,
         entropy: &Entropy,
     ) -> Result<bool, EvaluationError> {
-        let truth = Evaluation::of(message, entropy).condition(&self.condition)?;
-        Ok(truth == Some(true))
+        Ok(self.truth(message, entropy)? == Some(true))
     }
 }
 

@@ -73,6 +73,11 @@ fn sample() -> Sample {
         .user("a]b", text("bracket"))
         .user("set", text("keyword"))
         .user("at", PropertyValue::Timestamp(Timestamp::from_ms(1_000)))
+        .user(
+            "wall",
+            PropertyValue::ZonelessTime(Timestamp::from_ms(1_000)),
+        )
+        .user("span", PropertyValue::Duration(7))
         .user("id", PropertyValue::Uuid(Uuid::from_u128(7)))
 }
 
@@ -86,7 +91,7 @@ fn parameters() -> Parameters {
 fn evaluated(filter: &str) -> Result<Option<bool>, EvaluationError> {
     let filter = SqlFilter::parse(filter, parameters()).unwrap_or_else(|e| panic!("{filter}: {e}"));
     let (message, entropy) = (sample(), Entropy::seeded(1));
-    let truth = Evaluation::of(&message, &entropy).condition(&filter.condition);
+    let truth = filter.truth(&message, &entropy);
     let matches = filter.matches(&message, &entropy);
     assert_eq!(matches, truth.clone().map(|truth| truth == Some(true)));
     truth
@@ -100,6 +105,9 @@ const U: Option<bool> = None;
 fn filters_match_by_the_table() {
     for (filter, expected) in [
         ("1=1", T),
+        ("at = wall AND wall >= at", T),
+        ("span = span AND NOT span < span", T),
+        ("span = 7", U),
         ("1 = 0", F),
         ("TRUE", T),
         ("false", F),
@@ -416,6 +424,8 @@ fn print(expression: &Expression) -> String {
         PropertyValue::Text(text) => format!("'{}'", text.replace('\'', "''")),
         PropertyValue::Float(_)
         | PropertyValue::Timestamp(_)
+        | PropertyValue::ZonelessTime(_)
+        | PropertyValue::Duration(_)
         | PropertyValue::Uuid(_)
         | PropertyValue::Binary(_)
         | PropertyValue::Other => unreachable!("no constant: {value:?}"),

@@ -38,9 +38,9 @@ fn sections_are_kept_byte_for_byte() {
             properties: Vec::new(),
         })
         .expect("a message");
-    // Delivery annotations were for one hop, and are ours now. The delivery count is there although it is the default.
+    // The delivery count is there although it is the default.
     let header = "00 53 70 c0 0a 05 41 40 70 000003e8 40 43";
-    let of_delivery = "00 53 71 c1 24 02 a3 10 782d6f70742d6c6f636b2d746f6b656e 98 00000000000000000000000000000007";
+    let of_delivery = "00 53 71 c1 29 04 a3 01 78 52 01 a3 10 782d6f70742d6c6f636b2d746f6b656e 98 00000000000000000000000000000007";
     let annotations =
         "00 53 72 c1 1f 04 a3 01 61 52 02 a3 15 782d6f70742d73657175656e63652d6e756d626572 55 09";
     let expected = [
@@ -50,6 +50,20 @@ fn sections_are_kept_byte_for_byte() {
         hex(&SECTIONS[3..].concat()),
     ];
     assert_eq!(Bytes::from(handed), Bytes::from(expected.concat()));
+}
+
+#[test]
+fn what_another_broker_said_of_a_message_is_not_passed_on() {
+    let message = Message::parse(&whole()).expect("a message");
+    let received = Handout {
+        lock_token: Some(uuid::Uuid::from_u128(7)),
+        annotations: vec![(annotation::MESSAGE_STATE, Value::Int(2))],
+        ..Handout::default()
+    };
+    let sent_again = message.hand_out(&received).expect("a message");
+    let sent_again = Message::parse(&sent_again.into()).expect("a message");
+    let handed = sent_again.hand_out(&Handout::default());
+    assert_eq!(handed, message.hand_out(&Handout::default()));
 }
 
 #[test]
@@ -72,7 +86,8 @@ fn sections_come_in_any_order() {
 fn a_message_of_a_body_alone_gets_a_header() {
     let message = Message::parse(&hex("00 53 77 a1 01 61")).expect("a message");
     let handed = message.hand_out(&Handout::default()).expect("a message");
-    let expected = "00 53 70 c0 06 05 40 40 40 40 43 00 53 72 c1 01 00 00 53 77 a1 01 61";
+    let expected =
+        "00 53 70 c0 06 05 40 40 40 40 43 00 53 71 c1 01 00 00 53 72 c1 01 00 00 53 77 a1 01 61";
     assert_eq!(Bytes::from(handed), hex(expected));
     assert_eq!(message.to_bytes(), hex("00 53 77 a1 01 61"));
     assert_eq!(message.body_value(), Ok(Some("a".into())));
@@ -123,6 +138,15 @@ fn values_are_read_as_json() {
     for (value, expected) in values {
         assert_eq!(serde_json::Value::from(&value), expected, "{value:?}");
     }
+}
+
+#[test]
+fn a_batch_that_is_too_large_is_told_how_large_it_may_be() {
+    let batch = hex("00 53 75 a0 06 00 53 77 a1 01 61");
+    let messages = |count| batch::messages(BATCH_FORMAT, &Bytes::from(batch.repeat(count)));
+    assert_eq!(messages(4_500).expect("messages").len(), 4_500);
+    let error = messages(4_501).expect_err("too many").to_string();
+    assert_eq!(error, "a batch has at most 4500 messages");
 }
 
 #[test]
