@@ -201,10 +201,8 @@ pub(crate) async fn delete<S: Deletable>(call: Call<S>) -> PageResult<Flash> {
     let found = S::delete(&call).await?.then_some(());
     let (noun, name) = (call.of.noun(), call.of.name());
     existing(found, noun, &name)?;
-    let above = call
-        .visitor
-        .map
-        .above(&call.of.address(), call.visitor.role);
+    let (map, role) = (&call.visitor.map, call.visitor.role);
+    let above = map.above(&call.of.address(), role);
     let said = sentence(&format!("{noun} {name} has been deleted"));
     Ok(Flash::done(said).leading_to(above.unwrap_or_else(|| call.of.page())))
 }

@@ -41,6 +41,8 @@ pub(crate) struct State<'a> {
     pub(crate) status: Status,
     pub(crate) health: Health,
     pub(crate) dead_letters: DeadLetters,
+    /// Whether it is one of Service Bus without a rule.
+    pub(crate) is_ruleless: bool,
 }
 
 impl Standing {
@@ -60,12 +62,17 @@ impl Standing {
 
     pub(crate) fn of<'a>(&self, subscription: &'a EventSubscription) -> State<'a> {
         let id = &subscription.id;
+        let topic = self.registry.subscription(*id).map(|(topic, _)| topic);
+        let is_ruleless = topic.is_some_and(|topic| {
+            topic.has_rules(subscription) && topic.rules.of(*id).next().is_none()
+        });
         let health = self.healths.get(id).copied().unwrap_or_default();
         State {
             subscription,
             status: subscription.standing(&health, self.now),
             health,
             dead_letters: self.dead_letters.get(id).copied().unwrap_or_default(),
+            is_ruleless,
         }
     }
 
@@ -130,6 +137,7 @@ impl State<'_> {
         match self.status {
             _ if self.is_dead_lettering() => say(Tone::Warn, "Dead-lettering").with("warn"),
             Status::Active if self.is_failing() => say(Tone::Warn, "Failing").with("warn"),
+            Status::Active if self.is_ruleless => say(Tone::Warn, "No rules").with("warn"),
             Status::Active => say(Tone::Good, "Active"),
             Status::Expired => say(Tone::Rest, "Expired"),
             Status::Paused => say(Tone::Rest, "Paused").with("pause"),
@@ -157,20 +165,15 @@ impl State<'_> {
             }
             Status::Active if self.is_dead_lettering() => {
                 self.dead_letters.most.map(|(reason, count)| {
-                    let all = self.dead_letters.count;
-                    let dead = print::plural(all, "dead letter", "dead letters");
-                    let part = if count < all {
-                        format!("{count} of ")
-                    } else {
-                        String::new()
-                    };
-                    format!("{part}{dead}: {}", response::of_reason(reason))
+                    let is_all = count == self.dead_letters.count;
+                    response::of_reason(reason) + if is_all { "" } else { " and others" }
                 })
             }
             Status::Active if self.is_failing() => {
                 let failed = print::plural(self.health.failures, "attempt", "attempts");
                 Some(format!("{failed} failed in a row"))
             }
+            Status::Active if self.is_ruleless => Some("It gets no messages".to_owned()),
             Status::Active | Status::Expired | Status::Disabled(_) | Status::Paused => None,
         };
         reason.unwrap_or_default()

@@ -48,7 +48,7 @@ fn places(config: &Config, data_dir: &DataDir, url: &str) -> Vec<(&'static str, 
         ("Management token", token),
         (
             "Dead letters exported to",
-            export_dir.map_or("nowhere on this machine".to_owned(), text),
+            export_dir.map_or("not exported".to_owned(), text),
         ),
         ("Configuration file", config.shown.file.clone()),
     ]

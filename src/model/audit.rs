@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::base::Timestamp;
 use crate::base::named::ids;
+use crate::base::{Timestamp, human};
 use crate::model::access::KeyName;
 use crate::model::name::{RuleName, SubscriptionName, TopicName};
 
@@ -461,7 +461,10 @@ impl AuditEntry {
             ShowSecrets { what } => format!("Viewed {} of {target}", what.words()),
             RegenerateKey { key } => format!("Regenerated {key} of {target}"),
             CreateSasToken { key, expires_at } => {
-                format!("Created SAS token for {target} with {key}, valid until {expires_at}")
+                let at = expires_at.parse::<Timestamp>().ok();
+                let at = at.map(|at| format!("{} UTC", human::date_time(at)));
+                let until = at.as_ref().unwrap_or(expires_at);
+                format!("Created SAS token for {target} with {key}, valid until {until}")
             }
             RotateSigningSecret => format!("Rotated signing secret of {target}"),
             RemoveSigningSecrets => format!("Removed signing secrets of {target}"),
@@ -473,7 +476,7 @@ impl AuditEntry {
                 format!("Imported {} to {target}", count(*events, "dead letter"))
             }
             SendEvent { event } => format!("Sent event {event} to {target}"),
-            RetryNow => format!("Retried {target} now"),
+            RetryNow => format!("Retried {target}"),
             Resubmit {
                 dead_letters,
                 to,
@@ -523,7 +526,7 @@ impl AuditEntry {
                 let ended = format!("Ended {}", count(*sessions, "session"));
                 match (is_everything, is_own) {
                     (true, _) => format!("{ended} of all users"),
-                    (_, true) => format!("Ended {}", count(*sessions, "own session")),
+                    (_, true) => format!("{ended} of their own"),
                     (false, false) => format!("{ended} of {target}"),
                 }
             }

@@ -332,7 +332,7 @@ fn entity(text: &str, what: &'static str) -> Result<Arc<str>, InvalidName> {
     if has_room && parts.next().is_some_and(is_part) && parts.all(is_later_part) {
         return Ok(text.into());
     }
-    let problem = "letters, digits, dots, hyphens and underscores, and may have slashes between them; it does not begin with a dot, and no part of it is dots alone";
+    let problem = "letters, digits, dots, hyphens and underscores, with slashes between parts; no dot at the beginning, and no part of dots alone";
     Err(unfit(text, what, &ENTITY_NAME_CHARACTERS, problem))
 }
 

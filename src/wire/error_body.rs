@@ -26,6 +26,7 @@ pub struct ErrorObject {
     pub target: Option<String>,
 }
 
+/// One of the things that are wrong.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ErrorDetail {
     /// Says more than the status, such as `InputJsonInvalid`.

@@ -261,9 +261,8 @@ pub fn cause(subscription: &EventSubscription, abstention: SkipReason) -> String
 pub fn unmet(failed: &PartResult) -> String {
     let remark = failed.remark.map(|remark| format!(" ({remark})"));
     format!(
-        "The filter requires that {} ({}), but the event has {}{}.",
+        "Wanted: {}. The event has {}{}.",
         failed.wanted,
-        failed.part,
         failed.saw_or_nothing(),
         remark.unwrap_or_default()
     )

@@ -46,7 +46,7 @@ testBothWays("a channel is made and tested, an endpoint fires, and a rule is dis
   assert.equal((await chat.waitFor(1))[0].body.subject, "Test message");
   await row(ann, /chat/).getByText("Working").waitFor();
   await ann.follow("chat");
-  await ann.press("Save and send test");
+  await ann.press("Save and test");
   await ann.isTold("Test message sent to chat. Answer: 200 OK");
   assert.ok(!(await ann.page.content()).includes("hush"), "the URL is a secret");
 
@@ -57,7 +57,7 @@ testBothWays("a channel is made and tested, an endpoint fires, and a rule is dis
   await ann.type("Name", "rejected-orders");
   await ann.page.getByLabel("Fires when", { exact: true }).selectOption("There are too many dead letters");
   await ann.type("Minimum dead letters", "1");
-  await ann.type("Minutes", "5");
+  await ann.type("For at least (minutes)", "5");
   await ann.press("Create rule");
   await ann.isTold("Alert rule rejected-orders has been saved.");
   await appliance.publish(topic, [event]);

@@ -88,13 +88,13 @@ async function saysUntilWhenItIsHeld(ann) {
 
 async function saysWhatWasAnswered(ann) {
   await hasText(article(ann, "billing"), "404 Not Found");
-  await hasText(article(ann, "billing"), "Azure NotFound");
+  await hasText(article(ann, "billing"), "Azure’s reason NotFound");
   const why = region(ann, "Filter results");
   await hasText(why.getByRole("row").filter({ hasText: "Matched" }), /eventType is/);
   await hasText(why.getByRole("row").filter({ hasText: "Not matched" }), /Lost/);
   await ann.page.goto(`/admin/events/${EVENTS + 1}`);
   await ann.comesToSee("Connection refused");
-  await hasText(article(ann, "crm"), "Azure SocketError");
+  await hasText(article(ann, "crm"), "Azure’s reason SocketError");
 }
 
 /** The last hour is not better than it was. */
@@ -156,15 +156,15 @@ async function listsAttempts(ann, appliance, topic, receiver) {
 async function tellsWhatIsSet(ann) {
   const labels = await region(ann, "Settings").getByRole("term").allInnerTexts();
   assert.deepEqual(labels, [
-    ...["Deliver to", "Endpoint URL", "Validation", "Event types", "Delivery schema", "Max events per batch", "Preferred batch size"],
-    ...["Timeout", "Concurrent requests", "Rate limit", "Max attempts", "Time to live"],
+    ...["Deliver to", "Endpoint URL", "Validation", "Event types", "Delivery schema", "Events per batch", "Batch size"],
+    ...["Timeout", "Concurrency", "Rate limit", "Max attempts", "Time to live"],
     ...["Retry schedule", "Headers", "Signing", "On final failure", "Expires at", "Created", "Changed"],
   ]);
 }
 
 async function isPaused(ann, appliance, topic) {
   await ann.press("Pause");
-  await ann.isTold("Paused.");
+  await ann.isTold("is paused.");
   await appliance.publish(topic, [order("paused", "Paid")]);
   await ann.page.goto("/admin/events");
   await ann.openFirstRow();

@@ -33,13 +33,13 @@ testBothWays("through failures to a delivery, without waiting for the schedule",
   await ann.page.goto("/admin/first-event");
   await ann.press("Create topic, inspector and subscription");
   await ann.press("Publish an event that fails twice");
-  await ann.comesToSee("1 attempt of 30");
+  await ann.comesToSee("1 attempt of at most 30");
   await ann.sees("Attempt 2", "Busy", "503");
   await ann.press("Publish an event that is rejected"); // it has an inspector of its own
   await ann.comesToSee("A 400 is never retried: the event has become a dead letter.");
   await ann.press("Retry now");
   await ann.isTold("503 Service Unavailable after");
-  await ann.comesToSee("2 attempts of 30");
+  await ann.comesToSee("2 attempts of at most 30");
   await ann.press("Retry now");
   await ann.comesToSee("After two failures it has been delivered.");
 
@@ -60,11 +60,11 @@ test("an inspector shows what comes while one looks", async (t) => {
   await ann.goesTo("Inspectors");
   await ann.follow("New inspector");
   await ann.type("Name", "bin");
-  await ann.type("Responses", "410");
+  await ann.type("Statuses", "410");
   await ann.press("Create inspector");
   await ann.isTold("Inspector bin has been created.");
   await ann.press("Subscribe");
-  await ann.isTold("are delivered to this inspector now.");
+  await ann.isTold("This inspector now gets the events of");
   await ann.comesToSee("Event Grid validation, accepted");
 
   await ann.page.getByText("Event Grid validation").click(); // folds it up

@@ -84,12 +84,12 @@ async function publish(ann, id) {
 async function retryNow(ann, receiver) {
   receiver.script(503, 503);
   await publish(ann, "order-1");
-  await ann.comesToSee("1 attempt of 30");
+  await ann.comesToSee("1 attempt of at most 30");
   await ann.sees("Pending", "Attempt 1", "Busy", "503 Service Unavailable");
   await ann.sees("The receiver says that it is not available right now.");
   await ann.press("Retry now");
   await ann.isTold("503 Service Unavailable after");
-  await ann.comesToSee("2 attempts of 30");
+  await ann.comesToSee("2 attempts of at most 30");
   await ann.press("Retry now");
   await ann.isTold("Delivered: 200 OK after");
   await ann.comesToSee("Delivered");

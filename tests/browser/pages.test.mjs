@@ -432,13 +432,13 @@ async function publishOne(ann) {
 async function failTwice(ann) {
   await publishOne(ann);
   await ann.press("Publish an event that fails twice");
-  await ann.comesToSee("1 attempt of 30");
+  await ann.comesToSee("1 attempt of at most 30");
 }
 
 async function repair(ann) {
   await failTwice(ann);
   await ann.press("Retry now");
-  await ann.comesToSee("2 attempts of 30");
+  await ann.comesToSee("2 attempts of at most 30");
   await ann.press("Retry now");
   await ann.comesToSee("After two failures it has been delivered.");
   await ann.press("Publish an event that is rejected");

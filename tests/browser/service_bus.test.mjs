@@ -75,7 +75,7 @@ async function send(ann) {
   await ann.follow("Try a filter");
   await ann.type("Condition", "sys.Label = 'open'");
   await ann.press("Try");
-  await ann.sees("The filter matches 1 of the newest 2 events");
+  await ann.sees("The filter matches 1 of the newest 2 messages");
   await ann.page.getByRole("navigation", { name: "Breadcrumb" }).getByRole("link", { name: "mail_sender" }).click();
   await ann.isOn("mail_sender");
 }

@@ -16,13 +16,13 @@ testBothWays("retention is changed, kept, and taken back", async (t, options) =>
   await retention.locator("summary").click();
   assert.deepEqual(await ann.barriers(), []);
   await retention.getByRole("link", { name: "Change" }).click();
-  await ann.isOn("Change retention.hours");
+  await ann.isOn("Retention of delivered events");
   assert.deepEqual(await ann.barriers(), []);
-  await ann.type("Delivered events (hours)", "soon");
+  await ann.type("Retention of delivered events (hours)", "soon");
   await ann.press("Save changes");
   await ann.sees("write a whole number from 0 to 876000");
-  assert.equal(await ann.page.getByLabel("Delivered events (hours)").getAttribute("aria-invalid"), "true");
-  await ann.type("Delivered events (hours)", "336");
+  assert.equal(await ann.page.getByLabel("Retention of delivered events (hours)").getAttribute("aria-invalid"), "true");
+  await ann.type("Retention of delivered events (hours)", "336");
   await ann.press("Save changes");
   await ann.isTold("retention.hours is saved and in force.");
   await retention.getByText("14 d").waitFor();

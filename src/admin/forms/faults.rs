@@ -11,7 +11,8 @@ use crate::admin::widgets::{filters, part};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Vec<(Refusal, OnceLock<Place>)>);
 
-type Place = (String, String);
+/// The name of a field, its label, and its place among those that say something.
+type Place = (String, String, usize);
 
 impl Faults {
     pub(crate) fn new(refusals: impl IntoIterator<Item = Refusal>) -> Self {
@@ -35,9 +36,14 @@ impl Faults {
     /// What is wrong with the property at `path`, which the field `name` fills in; empty for nothing.
     pub(crate) fn at(&self, path: &str, name: &str, label: &str) -> String {
         let fits = |each: &Refusal| each.target == name || each.fits(path);
+        let drawn = self.0.iter().filter(|(_, place)| place.get().is_some());
+        let drawn = drawn.count();
         let fits = self.0.iter().filter(|(each, _)| fits(each));
         let here = fits.filter(|(_, place)| {
-            place.get_or_init(|| (name.to_owned(), label.to_owned())).0 == name
+            place
+                .get_or_init(|| (name.to_owned(), label.to_owned(), drawn))
+                .0
+                == name
         });
         let here = here.map(|(refusal, _)| refusal.problem.as_str());
         here.collect::<Vec<_>>().join(" ")
@@ -55,6 +61,7 @@ impl Faults {
                 None => told.others.push(format!("{target}: {problem}")),
             }
         }
+        told.fields.sort_by_key(|(_, _, place)| *place);
         (!self.is_empty()).then_some(told)
     }
 }

@@ -27,12 +27,19 @@ pub(crate) fn of_events(text: &str, bad: &BadInput) -> String {
 
 /// A reason of the publish API as a sentence, with the events counted from 1.
 pub(crate) fn counted(reason: &str) -> String {
+    let reason = reason.replacen("it is not valid JSON: ", "not valid JSON, ", 1);
     let event = reason.strip_prefix("event [");
     let event = event.and_then(|event| event.split_once(']'));
     let number = event.and_then(|(index, rest)| Some((index.parse::<usize>().ok()? + 1, rest)));
     let told = number.map(|(number, rest)| {
-        let rest = rest.replacen(", field ", ", property ", 1);
-        format!("Event {number}{rest}")
+        let missing = rest.strip_prefix(", field ");
+        match missing.and_then(|rest| rest.strip_suffix(": it is missing")) {
+            Some(field) => format!("Event {number} has no {field}"),
+            None => format!(
+                "Event {number}{}",
+                rest.replacen(", field ", ", property ", 1)
+            ),
+        }
     });
-    print::sentence(told.as_deref().unwrap_or(reason))
+    print::sentence(&told.unwrap_or(reason))
 }

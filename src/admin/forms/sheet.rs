@@ -108,7 +108,8 @@ pub(crate) fn named<N: Display, E: Display, D>(
     definition: Result<D, Vec<Refusal>>,
 ) -> Result<(N, D), Vec<Refusal>> {
     let problem = match parse(form.text("name")) {
-        Err(error) => sentence(&error.to_string()),
+        // The name itself stands in the field.
+        Err(error) => sentence(error.to_string().rsplit(": ").next().unwrap_or_default()),
         Ok(name) if is_taken(&name) => format!("There is {noun} {name} already."),
         Ok(name) => return definition.map(|definition| (name, definition)),
     };

@@ -55,8 +55,8 @@ impl<S: Selectable> Bulk<S> {
         let button = format!("{verb} {}", counted::<S>(changed.len()));
         let named = Vec::from_iter(changed.iter().map(|each| each.title()));
         let mut question = Question::new(format!("{button}?"))
-            .would(format!("{}.", print::listed(&named)))
-            .would(self.consequence);
+            .would(self.consequence)
+            .would(format!("{}.", print::listed(&named)));
         if !unchanged.is_empty() {
             let count = counted::<S>(unchanged.len());
             question = question.would(format!("Nothing changes for {count} of the selection."));

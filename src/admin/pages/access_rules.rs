@@ -32,6 +32,10 @@ impl Subject for Arc<AccessRule> {
 }
 
 impl Keyed for Arc<AccessRule> {
+    fn owner(&self) -> KeyOwner {
+        KeyOwner::AccessRule(self.id)
+    }
+
     async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
         let (broker, by, name) = (&call.broker, call.by(), &call.of.name);
         match renewed {
@@ -42,12 +46,12 @@ impl Keyed for Arc<AccessRule> {
     }
 
     async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
-        let (rule, owner) = (&call.of, KeyOwner::AccessRule(call.of.id));
+        let rule = &call.of;
         let api = format!("/everpost/accessRules/{}", segment(rule.name.as_str()));
         let command = format!("everpost access-rules show {}", rule.name);
         let own = Some(rule.name.own());
         answer!("pages/access_rule.html", &call.visitor, format!("Access rule {}", rule.name), {
-            access: Access = Access::with(call, (owner, &rule.keys), own, shown).await?,
+            access: Access = Access::with(call, &rule.keys, own, shown).await?,
             recipe: Recipe = Recipe::of(call, &api, command),
             path: String = rule.page(),
             rule: Arc<AccessRule> = Arc::clone(rule),

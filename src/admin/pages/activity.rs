@@ -197,20 +197,14 @@ fn did(entry: &AuditEntry) -> String {
 /// The page of a target that there still is, or of all of its kind.
 fn page_of(target: &Target, registry: &Registry) -> Option<String> {
     let name = target.name.as_str();
+    let topic = || registry.topic(&TopicName::parse(name).ok()?);
     match target.kind {
-        TargetKind::Topic => {
-            let topic = registry.topic(&TopicName::parse(name).ok()?)?;
-            Some(topic.page())
-        }
+        TargetKind::Topic => Some(topic()?.page()),
         TargetKind::ServiceBusTopic => {
-            let topic = registry.topic(&TopicName::parse(name).ok()?)?;
-            let page = || paths::service_bus_topic_page(topic.topic.name.as_str());
-            topic.is_service_bus().then(page)
+            let is_there = topic()?.is_service_bus();
+            is_there.then(|| paths::service_bus_topic_page(name))
         }
-        TargetKind::Queue => {
-            let topic = registry.topic(&TopicName::parse(name).ok()?)?;
-            topic.queue().map(|_| paths::queue_page(name))
-        }
+        TargetKind::Queue => topic()?.queue().map(|_| paths::queue_page(name)),
         TargetKind::EventSubscription | TargetKind::ServiceBusSubscription | TargetKind::Rule => {
             let of = match target.kind == TargetKind::Rule {
                 true => name.rsplit_once('/')?.0,

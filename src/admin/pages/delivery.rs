@@ -61,10 +61,8 @@ pub(crate) async fn came_of(
         return Ok(Flash::done(text));
     };
     let held_until = site.broker.health_of(of).probation.map(|it| it.until);
-    let next = row
-        .next_attempt_at
-        .max(held_until)
-        .filter(|_| row.state == DeliveryState::Pending);
+    let next = row.next_attempt_at.max(held_until);
+    let next = next.filter(|_| row.state == DeliveryState::Pending);
     let came = response::of_attempt(&attempt);
     let retried = format!("Retried: {came}");
     // The words for that say how long it was already.

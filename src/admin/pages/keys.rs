@@ -19,12 +19,12 @@ pub(crate) struct Keys {
 part!(Keys);
 
 impl Keys {
-    pub(crate) async fn of<S: Subject>(
+    pub(crate) async fn of<S: Keyed>(
         call: &Call<S>,
-        owner: KeyOwner,
         keys: &AccessKeys,
         shown: Vec<KeyName>,
     ) -> PageResult<Self> {
+        let owner = call.of.owner();
         Ok(Self {
             page: call.of.page(),
             visitor: call.visitor.clone(),
@@ -45,6 +45,8 @@ pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {
 }
 
 pub(crate) trait Keyed: Subject {
+    fn owner(&self) -> KeyOwner;
+
     /// Has the key renewed, or records that they are shown to somebody.
     fn access(
         call: &Call<Self>,
@@ -82,9 +84,13 @@ pub(crate) async fn ask_to_regenerate<K: Keyed>(call: Call<K>) -> PageResult<Que
     let key = named(name_of(&call.names, "key"))?;
     let title = format!("Regenerate {key} of {}?", call.of.name());
     let would = format!("Whoever uses {key}, or a SAS token made with it, is rejected at once.");
+    let uses = call.broker.key_uses(call.of.owner()).await?;
+    let now = call.visitor.now;
+    let used = uses.map(|at| at.map_or("never".to_owned(), |at| print::relative(at, now)));
     Ok(Question::new(title)
         .would(would)
-        .would("The other key stays as it is: have your clients use it first.")
+        .would(format!("Last used: key1 {}, key2 {}.", used[0], used[1]))
+        .would("The other key stays as it is: move your clients to it first.")
         .dangerously())
 }
 
@@ -95,6 +101,6 @@ pub(crate) async fn regenerate<K: Keyed>(call: Call<K>) -> PageResult {
     let said = format!("{key} has been regenerated.");
     call.visitor.flash(Flash::done(said)).await?;
     // The form goes along, since keys are shown to nothing else.
-    let page = format!("{}/keys?only={key}", call.of.page());
+    let page = format!("{}/keys?only={key}#keys", call.of.page());
     Ok(Redirect::temporary(&page).into_response())
 }

@@ -62,11 +62,19 @@ fn speed(rate: Rate) -> String {
     match rate.in_1000_s() {
         1_000 => "1 event per second".to_owned(),
         rate @ 1_001.. => format!("{} events per second", f64::from(rate) / 1_000.0),
-        rate => {
-            let every = Duration::from_millis(1_000_000 / u64::from(rate));
-            format!("1 event every {}", print::span(every))
-        }
+        _ => format!("1 event every {}", print::span(every(rate))),
     }
+}
+
+fn every(rate: Rate) -> Duration {
+    Duration::from_millis(1_000_000 / u64::from(rate.in_1000_s()))
+}
+
+/// When one that takes its time takes the next event.
+fn next(job: &ReplayJob) -> Option<Timestamp> {
+    let is_running = job.state == ReplayState::Running && job.progress.done() < total(job);
+    let wait = job.request.rate.filter(|_| is_running).map(every)?;
+    (wait > Duration::from_secs(1)).then(|| job.updated_at + wait)
 }
 
 /// How long the rest takes at its rate.
@@ -128,7 +136,7 @@ pub(crate) async fn ask_to_cancel(call: Call<ReplayJob>) -> PageResult<Question>
     Ok(Question::new(format!("Cancel replay job {}?", call.of.id))
         .would(format!("{left} not resubmitted."))
         .would(format!(
-            "What has been resubmitted is not undone: {done} of {total}."
+            "{done} of {total} were resubmitted; that is not undone."
         ))
         .dangerously())
 }

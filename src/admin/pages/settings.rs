@@ -71,9 +71,8 @@ pub(crate) async fn save(call: Call<Setting>) -> PageResult {
     let form = Filled::<SettingForm>::sent(&call.form);
     let lines = form.values.value.lines().map(str::trim);
     let value = Vec::from_iter(lines.filter(|line| !line.is_empty())).join(",");
-    let saved = call
-        .diagnostics
-        .save_setting(call.by(), call.of.name, Some(value));
+    let (by, name) = (call.by(), call.of.name);
+    let saved = call.diagnostics.save_setting(by, name, Some(value));
     match saved.await {
         Ok(()) => {
             let said = Flash::done(format!("{} is saved and in force.", call.of.name));
@@ -86,15 +85,14 @@ pub(crate) async fn save(call: Call<Setting>) -> PageResult {
 pub(crate) async fn reset(call: Call<Setting>) -> PageResult<Flash> {
     let name = call.of.name;
     call.diagnostics.save_setting(call.by(), name, None).await?;
-    Ok(Flash::done(format!(
-        "What was saved of {name} is not in force any more."
-    )))
+    let said = format!("What was saved of {name} is not in force any more.");
+    Ok(Flash::done(said))
 }
 
 fn draw_form(call: &Call<Setting>, form: Filled<SettingForm>) -> PageResult {
     let setting = &call.of;
     let command = format!("everpost config set {} VALUE", setting.name);
-    answer!("pages/setting.html", &call.visitor, format!("Change {}", setting.name), {
+    answer!("pages/setting.html", &call.visitor, setting.title, {
         form: Filled<SettingForm> = form,
         setting: Setting = setting.clone(),
         recipe: Recipe = Recipe::everpost_alone(&command),

@@ -138,17 +138,10 @@ fn checks(report: &Report, counts_are_even: bool) -> [Badge; 5] {
         true => Badge::new(Tone::Good, "Consistent"),
         false => Badge::new(Tone::Bad, "Inconsistent"),
     };
+    let compare = "Not compared yet. Test a connection to compare.";
+    let untried = [compare, "Not tested yet."].map(|word| Badge::new(Tone::Rest, word));
     let tried = report.outbound_check.as_ref().map(Tried);
-    let [clock, reached] = tried.map_or_else(
-        || {
-            [
-                "Not compared since the start: a connection test does.",
-                "Not tested since the start.",
-            ]
-            .map(|word| Badge::new(Tone::Rest, word))
-        },
-        |tried| [tried.clock(), tried.reached()],
-    );
+    let [clock, reached] = tried.map_or(untried, |it| [it.clock(), it.reached()]);
     [disk, counts, integrity(&report.integrity), clock, reached]
 }
 

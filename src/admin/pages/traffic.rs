@@ -188,9 +188,9 @@ const DEAD_LETTERS: Plan = Plan {
     title: "New dead letters",
     drawn: &[("bad", "", "Dead-lettered", |slot| Some(slot.dead_lettered as f64))],
     head: |it| {
-        let (step, title, all) = (it.range.step, it.range.title, print::count(TrafficSlot::sum(&it.slots).dead_lettered));
+        let new = print::count(TrafficSlot::sum(&it.slots).dead_lettered);
         let scale = Scale::counts(it.most(|slot| slot.dead_lettered));
-        (format!("per {step}, {title}"), scale, format!("{all} in {title}"))
+        (format!("per {}", it.range.step), scale, format!("{new} new"))
     },
     say: |slot| print::count(slot.dead_lettered),
 };
@@ -268,7 +268,7 @@ impl Traffic {
     }
 
     /// Whether nothing was delivered, failed or waited in all of it.
-    fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let mut slots = self.slots.iter();
         slots.all(|slot| slot.tried() + slot.pending + slot.dead_lettered + slot.dropped == 0)
     }

@@ -47,7 +47,7 @@ pub(crate) fn denied_words(denied: &Denied) -> String {
     };
     if *what == METADATA {
         let net = IpNet::from(*address);
-        return format!("{address} is {what}. Only {net} in the setting egress.allow opens it.");
+        return format!("{address} is {what}. To allow it, add {net} to the setting egress.allow.");
     }
     format!(
         "{address} is {what}, and only public addresses are called unless the appliance is told \
@@ -86,7 +86,9 @@ impl Tried<'_> {
         let place = &self.0.place;
         let skew = self.skew();
         let said = match skew {
-            None if self.0.connectivity.call.is_none() => format!("{place} was not asked."),
+            None if self.0.connectivity.call.is_none() => {
+                "Not compared: no server was reached.".to_owned()
+            }
             None => format!("Not told by {place}."),
             Some(ClockSkew::None) => format!("Matches that of {place}."),
             Some(ClockSkew::Ahead(by) | ClockSkew::Behind(by)) => {

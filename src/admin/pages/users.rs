@@ -1,5 +1,6 @@
 //! The pages of users, for administrators.
 
+use crate::admin::frame::role_title;
 use crate::admin::pages::sessions::{self, sessions_of};
 use crate::admin::pages::*;
 use crate::broker::people::UserPatch;
@@ -18,13 +19,17 @@ pub(crate) async fn list(call: Call) -> PageResult {
 }
 
 fn state(user: &User, now: Timestamp) -> Badge {
-    let has_no_password = user.source == UserSource::Local && user.password_hash.is_empty();
-    match (user.disabled_at, has_no_password) {
+    match (user.disabled_at, has_no_password(user)) {
         (Some(_), _) => Badge::new(Tone::Bad, "Disabled"),
         (None, true) if user.link_expires_at > Some(now) => Badge::new(Tone::Warn, "Invited"),
         (None, true) => Badge::new(Tone::Bad, "Invitation expired"),
         (None, false) => Badge::new(Tone::Good, "Active"),
     }
+}
+
+/// Whether it is invited, and has not chosen a password yet.
+fn has_no_password(user: &User) -> bool {
+    user.source == UserSource::Local && user.password_hash.is_empty()
 }
 
 /// A user to create, or the role to give to one.
@@ -86,7 +91,7 @@ pub(crate) async fn change_role(call: Call<User>) -> PageResult<Flash> {
     let unknown = || PageError::Unreadable("There is no such role.".to_owned());
     let role = Role::parse(call.form.text("role")).ok_or_else(unknown)?;
     if role == call.of.role {
-        let said = format!("{} has this role already.", call.of.name);
+        let said = format!("{} is {} already.", call.of.name, role_title(role));
         return Ok(Flash::unchanged(said));
     }
     let patch = UserPatch {
@@ -104,7 +109,8 @@ pub(crate) async fn set_disabled(call: Call<User>, disabled: bool) -> PageResult
     };
     let said = match disabled {
         true => "is disabled, and every session has ended",
-        false => "may sign in again",
+        false if has_no_password(&call.of) => "is enabled, and has not chosen a password yet",
+        false => "is enabled, and can sign in again",
     };
     change(&call, patch, said).await
 }
@@ -146,9 +152,8 @@ async fn find(site: &Site, id: UserId) -> PageResult<User> {
 pub(crate) async fn remove_second_factor(call: Call<User>) -> PageResult<Flash> {
     let User { id, name, .. } = &call.of;
     call.people.remove_second_factor(call.by(), *id).await?;
-    Ok(Flash::done(format!(
-        "{name} signs in with the password alone."
-    )))
+    let said = format!("{name} signs in with the password alone.");
+    Ok(Flash::done(said))
 }
 
 pub(crate) async fn end_sessions(call: Call<User>) -> PageResult<Flash> {
@@ -160,10 +165,9 @@ impl Deletable for User {
 
     async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
         let accounts = call.people.accounts();
-        let sessions = accounts
-            .count_sessions(call.of.id, call.visitor.now)
-            .await?;
-        let mut question = question.would("Nobody can sign in by this name any more.");
+        let sessions = accounts.count_sessions(call.of.id, call.visitor.now);
+        let sessions = sessions.await?;
+        let mut question = question.would(format!("{} can no longer sign in.", call.of.name));
         if sessions > 0 {
             let sessions = print::plural(sessions, "session ends", "sessions end");
             question = question.would(format!("{sessions} at once."));

@@ -102,11 +102,8 @@ async fn authenticate(from: &Stranger) -> PageResult<Option<User>> {
 /// What leads in besides a password: where, and what it says.
 fn others(from: &Stranger) -> Vec<(String, String)> {
     let (site, next) = (&from.site, from.form.raw("next"));
-    let name = site
-        .sign_in
-        .provider
-        .as_ref()
-        .map(|provider| provider.name());
+    let provider = site.sign_in.provider.as_ref();
+    let name = provider.map(|provider| provider.name());
     let with_provider = name.map(|name| (provider::path(next), format!("Sign in with {name}")));
     let proxied = from.proxied.as_ref().map(|proxied| {
         let next = paths::or_overview(next).to_owned();

@@ -58,6 +58,6 @@ fn used_link() -> Response {
 }
 
 fn invalid_link() -> Response {
-    let why = "The link is incomplete, older than half an hour, or from an earlier start of the appliance.";
+    let why = "The link is incomplete or older than half an hour, or a restart has made a new one.";
     say(StatusCode::FORBIDDEN, "This link does not work", Some(why))
 }

@@ -57,7 +57,7 @@ const FORMS: &[Form] = &[
         &["Regenerated key1 of topic orders", "Viewed keys of topic orders"]),
     ("/topics/{topic}/keys/token", "/topics/orders/keys/token",
         &[("key", "key2"), ("validFor", "other"), ("endsAt", "2030-01-01T00:00")],
-        &["Created SAS token for topic orders with key2, valid until 2030-01-01T00:00:00.000Z"]),
+        &["Created SAS token for topic orders with key2, valid until 2030-01-01 00:00:00 UTC"]),
     ("/topics/{topic}/delete", "/topics/orders/delete", NOTHING, &["Deleted topic orders"]),
     ("/topics/{topic}/retention", "/topics/shop%2Forders/retention", &[("eventRetentionInDays", "3")],
         &["Changed eventRetentionInDays of topic shop/orders"]),
@@ -96,7 +96,7 @@ const FORMS: &[Form] = &[
     ("/topics/{topic}/subscriptions/{name}/validate", "/topics/orders/subscriptions/billing/validate",
         NOTHING, &["Requested validation of event subscription billing of topic orders"]),
     ("/topics/{topic}/subscriptions/{name}/retry-now", "/topics/orders/subscriptions/billing/retry-now", NOTHING,
-        &["Retried event subscription billing of topic orders now"]),
+        &["Retried event subscription billing of topic orders"]),
     ("/topics/{topic}/subscriptions/{name}/pause", "/topics/orders/subscriptions/billing/pause", NOTHING,
         &["Paused event subscription billing of topic orders"]),
     ("/topics/{topic}/subscriptions/{name}/resume", "/topics/orders/subscriptions/crm/resume", NOTHING,
@@ -180,7 +180,7 @@ const FORMS: &[Form] = &[
         &["Created event subscription bin of topic orders"]),
     ("/inspectors/{name}/clear", "/inspectors/bin/clear", NOTHING, &["Cleared 5 requests of inspector bin"]),
     ("/inspectors/{name}/delete", "/inspectors/bin/delete", NOTHING, &["Deleted inspector bin"]),
-    ("/deliveries/{id}/retry-now", "/deliveries/2/retry-now", NOTHING, &["Retried delivery 2 now"]),
+    ("/deliveries/{id}/retry-now", "/deliveries/2/retry-now", NOTHING, &["Retried delivery 2"]),
     // Each step of the guide is made of several changes.
     ("/first-event", "/first-event", &[("topic", "guided")],
         &["Created topic guided", "Created inspector guided-inspector",
@@ -229,8 +229,8 @@ const FORMS: &[Form] = &[
         &["Changed own password"]),
     ("/account/second-factor/remove", "/account/second-factor/remove", &[("own-password", PASSWORD)],
         &["Removed own second factor"]),
-    ("/account/sessions/end", "/account/sessions/end", NOTHING, &["Ended 1 own session"]),
-    ("/account/sessions/{session}/end", "/account/sessions/of-ann/end", NOTHING, &["Ended 1 own session"]),
+    ("/account/sessions/end", "/account/sessions/end", NOTHING, &["Ended 1 session of their own"]),
+    ("/account/sessions/{session}/end", "/account/sessions/of-ann/end", NOTHING, &["Ended 1 session of their own"]),
     ("/logout", "/logout", NOTHING, &["Signed out"]),
 ];
 

@@ -57,7 +57,7 @@ async fn those_that_are_selected_are_resubmitted_after_a_question() {
 async fn new_ones_are_drawn_over_time_with_a_table_behind() {
     let (appliance, mut person) = with_dead_letters().await;
     let page = person.open(&format!("{LIST}?of=orders/billing")).await;
-    page.expect(&["New dead letters", "id=\"dead-letters-table\"", "3 in 1 h"]);
+    page.expect(&["New dead letters", "id=\"dead-letters-table\"", "3 new"]);
     let grouped = person.open(&format!("{LIST}?group=day")).await;
     grouped.expect(&["New dead letters"]);
 

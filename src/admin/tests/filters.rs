@@ -19,10 +19,10 @@ async fn a_filter_is_tried_in_the_form_before_anything_is_saved() {
     let page = person.send(&format!("{NEW}/draft#trial"), &typed).await;
     assert_eq!(page.status, 200);
     page.expect(&[
-        "The filter matches 0 of the newest 1 event of orders",
+        "The filter matches 0 of 1 event of orders",
         "Would not match: 1",
         &format!("href=\"{event}\""),
-        "The filter requires that subject begins with &#34;/nowhere&#34; (subjectBeginsWith), but the event has",
+        "Wanted: subject begins with &#34;/nowhere&#34;. The event has",
         "everpost topics try-filter orders --file -",
         "value=\"audit\"",
         "value=\"kept\"",
@@ -43,11 +43,11 @@ async fn a_changed_filter_is_compared_with_the_one_in_force() {
     page.expect(&[
         "The saved filter matches 1.",
         "No longer matched: 1",
-        "eventType is one of &#34;Other&#34; (includedEventTypes), but the event has &#34;Example.Created&#34;",
+        "eventType is one of &#34;Other&#34;. The event has &#34;Example.Created&#34;",
         "--compare billing",
     ]);
     assert_eq!(page.body.matches(&format!("href=\"{event}\"")).count(), 1);
-    page.expect(&["Would not match: 1", "1 of them is listed above."]);
+    page.expect(&["Would not match: 1", "1 listed above."]);
     assert!(!page.body.contains("Newly matched"), "there are none");
     let page = person.send(&draft, &[("do", "try"), ("last", "7")]).await;
     assert!(!page.body.contains("listed above"), "{}", page.body);
@@ -83,7 +83,7 @@ async fn the_filter_in_force_is_tried_on_a_page_of_its_own() {
     page.expect(&[&format!("href=\"{BILLING}/try-filter\"")]);
     let page = person.open(&format!("{BILLING}/try-filter?last=10")).await;
     page.expect(&[
-        "The filter matches 1 of the newest 1 event of orders",
+        "The filter matches 1 of 1 event of orders",
         "Would match: 1",
         &format!("href=\"{BILLING}/edit#trial\""),
         "value=\"10\"",
@@ -111,7 +111,7 @@ async fn clauses_are_built_by_buttons_and_keep_what_was_typed() {
         .send(&format!("{NEW}/draft#trial"), &with("add-clause"))
         .await;
     page.expect(&[
-        "<legend class=\"hidden\">Clause 2</legend>",
+        "<legend>Clause 2</legend>",
         "is in one of",
         "title=\"NumberInRange\" selected",
         "value=\"data.total\"",

@@ -49,11 +49,11 @@ async fn the_guide_leads_from_nothing_to_a_resubmission() {
 
     let page = person.send("/admin/first-event/fail", &[]).await;
     let path = page.path;
-    wait_for(&mut person, &path, "1 attempt of 30")
+    wait_for(&mut person, &path, "1 attempt of at most 30")
         .await
         .expect(&["Attempt 2 in ", "Retry now"]);
     for (came, attempts) in [
-        ("503 Service Unavailable after ", "2 attempts of 30"),
+        ("503 Service Unavailable after ", "2 attempts of at most 30"),
         (
             "Delivered: 200 OK after ",
             "After two failures it has been delivered",
@@ -101,7 +101,7 @@ async fn the_guide_follows_an_event_that_is_edited_and_refused_again() {
         .await;
     let guide = person.send("/admin/first-event/refuse", &[]).await.path;
     let page = wait_for(&mut person, &guide, "has become a dead letter").await;
-    page.expect(&["still answers 400", "Answer 200 and resubmit"]);
+    page.expect(&["answers 400 to everything", "Answer 200 and resubmit"]);
 
     let form = person.open("/admin/dead-letters/1/edit").await;
     let event = form.body.split("</textarea>").next();
@@ -123,7 +123,7 @@ async fn the_guide_follows_an_event_that_is_edited_and_refused_again() {
 
     let page = wait_for(&mut person, &guide, "name=\"delivery\" value=\"2\"").await;
     page.expect(&[
-        "still answers 400",
+        "answers 400 to everything",
         "id=\"delivery-1\"",
         "id=\"delivery-2\"",
     ]);

@@ -65,7 +65,7 @@ async fn an_inspector_shows_what_it_gets() {
     ]);
     let subscribe = "/admin/inspectors/bin/subscribe";
     let page = person.send(subscribe, &[("topic", "orders")]).await;
-    page.expect(&["are delivered to this inspector now.", "orders / bin"]);
+    page.expect(&["This inspector now gets the events of", "orders / bin"]);
     let page = person.send(subscribe, &[("topic", "orders")]).await;
     page.expect(&["already has an event subscription bin."]);
     wait_for(&mut person, "Event Grid validation, accepted").await;
@@ -91,7 +91,7 @@ async fn an_inspector_shows_what_it_gets() {
 async fn the_body_of_an_answer_is_seen_on_the_page_of_the_event() {
     let (_appliance, mut person) = with_inspector("400").await;
     let edit = "/admin/inspectors/bin/edit";
-    person.open(edit).await.expect(&["Such as the error"]);
+    person.open(edit).await.expect(&["Sent with each response"]);
     let long = "x".repeat(1_025);
     let page = person.send_filled(edit, &[("responseBody", &long)]).await;
     assert_eq!(page.status.as_u16(), 422);
@@ -147,7 +147,7 @@ async fn an_inspector_is_changed_cleared_and_deleted() {
     person
         .open(clear)
         .await
-        .expect(&["Delete 1 request of bin?"]);
+        .expect(&["Clear 1 request of bin?"]);
     let page = person.send(clear, &[]).await;
     page.expect(&["1 request has been deleted.", "No requests yet."]);
 

@@ -163,10 +163,10 @@ async fn a_namespace_is_made_changed_and_deleted() {
     let orders = [("name", "orders"), ("eventRetentionInDays", "2")];
     let page = fill(&mut person, "/admin/namespaces/shop/new-topic", &orders).await;
     assert_eq!(page.path, "/admin/topics/shop%2Forders");
-    page.expect(&["Topic shop/orders has been created.", "2 days", "Retention"]);
+    page.expect(&["Topic shop/orders has been created.", "2 d", "Retention"]);
     let retention = "/admin/topics/shop%2Forders/retention";
     let page = fill(&mut person, retention, &[("eventRetentionInDays", "7")]).await;
-    page.expect(&["7 days"]);
+    page.expect(&["7 d"]);
 
     let delete = "/admin/namespaces/shop/delete";
     person
@@ -327,7 +327,7 @@ async fn pushed_subscriptions_have_a_form_that_keeps_what_it_does_not_show() {
     page.expect(&[
         "https://shop.example/refused",
         "Max attempts 5",
-        "Max events per batch 7",
+        "Events per batch 7",
     ]);
     let archive = format!("{topic}/subscriptions/archive");
     let edit = format!("{archive}/edit");
@@ -340,7 +340,7 @@ async fn pushed_subscriptions_have_a_form_that_keeps_what_it_does_not_show() {
             &[("maxDeliveryCount", "6"), ("skipValidation", "on")],
         )
         .await;
-    page.expect(&["Max attempts 6", "Max events per batch 1"]);
+    page.expect(&["Max attempts 6", "Events per batch 1"]);
     let url = person.send(&format!("{archive}/url"), &[]).await;
     url.expect(&["https://shop.example/refused?code=hush"]);
     assert_eq!(appliance.broker.registry().subscriptions().count(), 2);

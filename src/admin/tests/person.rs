@@ -227,10 +227,15 @@ async fn show(response: Response<Body>, path: String) -> Shown {
 
 /// The form of `page` that is sent to `path`.
 fn form_of<'a>(page: &'a str, path: &str) -> &'a str {
-    let action = format!("action=\"{}\"", path.replace('&', "&#38;"));
+    let action = format!("action=\"{}", path.replace('&', "&#38;"));
+    // Where the page that answers is read from makes no other form of it.
+    let is_sent_there = |form: &&str| {
+        let rest = form.split_once(&action).map(|(_, rest)| rest);
+        rest.is_some_and(|rest| rest.starts_with(['"', '#']))
+    };
     let forms = || page.split("<form").skip(1);
     let to_itself = |form: &&str| !form.split('>').next().unwrap_or("").contains("action=");
-    let form = forms().find(|form| form.contains(&action));
+    let form = forms().find(is_sent_there);
     let form = form.or_else(|| forms().find(to_itself));
     let form = form.unwrap_or_else(|| panic!("there is no form for {path} on the page:\n{page}"));
     form.split("</form>").next().unwrap_or("")

@@ -121,7 +121,7 @@ async fn one_shows_its_reason_and_what_came() {
         assert!(!page.body.contains(SCRIPT), "{}", page.body);
     }
     let cut = person.open("/admin/rejected-events/2").await;
-    cut.expect(&["19.5 KiB, of which this is the beginning"]);
+    cut.expect(&["first 16 KiB of 19.5 KiB"]);
     assert!(cut.body.contains(&"x".repeat(16_384)) && !cut.body.contains(&"x".repeat(16_385)));
     for missing in ["3", "x", "%3Cb%3E"] {
         let page = person

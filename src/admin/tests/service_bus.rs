@@ -207,11 +207,11 @@ async fn a_topic_gets_subscriptions_rules_and_messages() {
     let trial = format!("{LARGE}/try-rule?rule=large");
     ann.open(&trial)
         .await
-        .expect(&["matches 2 of the newest 3 events"]);
+        .expect(&["matches 2 of the newest 3 messages"]);
     let trial = format!("{LARGE}/try-rule?sql=sys.Label%3D%27small%27&last=10");
     ann.open(&trial)
         .await
-        .expect(&["matches 1 of the newest 3 events"]);
+        .expect(&["matches 1 of the newest 3 messages"]);
     let page = ann.open(&format!("{LARGE}/try-rule?sql=a%3E&last=0")).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
     page.expect(&["<a href=\"#last\">"]);

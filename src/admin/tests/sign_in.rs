@@ -56,7 +56,7 @@ async fn the_link_makes_one_account_and_signs_in() {
     person
         .open(&link)
         .await
-        .expect(&["Create the first account"]);
+        .expect(&["Create the administrator’s account"]);
     let shown = person
         .send("/admin/setup", &[("name", NAME), ("password", "short")])
         .await;

@@ -79,7 +79,7 @@ async fn an_event_tells_that_the_filter_would_not_have_wanted_it_either() {
     let page = person.open(&event).await;
     page.expect(&[
         "has not passed validation (Failed)",
-        "The filter requires that subject begins with",
+        "Wanted: subject begins with",
     ]);
 }
 
@@ -90,7 +90,7 @@ async fn the_form_says_what_becomes_of_events_until_a_new_url_agrees() {
     page.expect(&["are never delivered to it"]);
     change(&mut person, EDIT, "https://shop.example/events", "").await;
     let page = person.open(EDIT).await;
-    page.expect(&["Events are held until it passes."]);
+    page.expect(&["Pending and new events are held until it passes."]);
     let page = change(&mut person, EDIT, "https://shop.example/barred", "").await;
     page.expect(&["Events are matched and held until validation passes."]);
     assert!(!page.body.contains(UNMATCHED), "{}", page.body);

@@ -30,7 +30,7 @@ async fn only_what_is_not_as_by_default_is_open() {
         let page = person.open(path).await;
         assert_eq!(open_folds(&page), [""; 0], "{path}");
         page.expect(&[
-            "Event Grid, Max events per batch: 1",
+            "Event Grid, Events per batch: 1",
             "Max attempts: 30, Time to live: 1 d",
             "Keep as dead letter",
         ]);
@@ -53,7 +53,7 @@ async fn only_what_is_not_as_by_default_is_open() {
     ];
     assert_eq!(open_folds(&page), open);
     page.expect(&[
-        "Max events per batch: 10",
+        "Events per batch: 10",
         "Retry schedule: 10 s",
         "Bearer token",
         "Labels: north",

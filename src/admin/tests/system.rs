@@ -41,7 +41,7 @@ async fn the_page_tells_how_things_stand() {
         "of 7",
         "2 of 5 checks passed, 3 not run.",
         "none since the start",
-        "Not tested since the start.",
+        "Not tested yet.",
         "one or more of MIT, Zlib",
     ]);
 }
@@ -54,7 +54,7 @@ async fn the_database_is_looked_through_and_counted_on_demand() {
     assert_eq!(page.path, "/admin/system#integrity");
     page.expect(&["Passed just now"]);
     let page = person.send("/admin/system/count", &[]).await;
-    page.expect(&["Consistent", "counted again just now"]);
+    page.expect(&["Consistent", "recounted just now"]);
 }
 
 #[tokio::test(start_paused = true)]

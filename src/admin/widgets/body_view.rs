@@ -12,8 +12,8 @@ const TEXT_MAX: usize = 65_536;
 /// Bytes that are shown in hex, which takes four times as much.
 const HEX_MAX: usize = 16_384;
 
-/// Bytes in a line of hex, of which two stand beside each other where there is room.
-const HEX_LINE: usize = 8;
+/// Bytes in a line of hex.
+const HEX_LINE: usize = 16;
 
 #[derive(Debug, Template)]
 #[template(path = "widgets/body.html")]
@@ -27,7 +27,7 @@ pub(crate) struct BodyView {
     code: Option<JsonCode>,
     text: String,
     is_hex: bool,
-    bytes: usize,
+    pub(crate) bytes: usize,
     is_cut: bool,
     is_secret: bool,
 }
@@ -114,7 +114,7 @@ fn hex(bytes: &[u8]) -> String {
         let visible = |byte: &u8| Some(char::from(*byte)).filter(|c| matches!(c, ' '..='~'));
         let text = bytes.iter().map(|byte| visible(byte).unwrap_or('.'));
         let text = String::from_iter(text);
-        format!("{:04x}  {:23}  {text}\n", at * HEX_LINE, codes.join(" "))
+        format!("{:04x}  {:47}  {text}\n", at * HEX_LINE, codes.join(" "))
     };
     bytes.chunks(HEX_LINE).enumerate().map(line).collect()
 }
@@ -146,9 +146,12 @@ mod tests {
 
     #[test]
     fn hex_has_places_bytes_and_characters() {
-        let lines = hex(b"01234567\x00z");
-        let expected = "0000  30 31 32 33 34 35 36 37  01234567\n\
-             0008  00 7a                    .z\n";
+        let lines = hex(b"0123456789abcdef\x00z");
+        let codes = "30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66";
+        let expected = format!(
+            "0000  {codes}  0123456789abcdef\n0010  {:47}  .z\n",
+            "00 7a"
+        );
         assert_eq!(lines, expected);
     }
 

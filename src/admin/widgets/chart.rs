@@ -156,29 +156,22 @@ impl Chart {
         bars
     }
 
-    /// A line through the middle of each slot, broken where nothing is known; what lies below it, which is nothing for
-    /// an axis that does not begin at nothing; and dots for values without a neighbour, through which no line leads.
-    fn curve(&self, values: &[Option<f64>]) -> [String; 3] {
-        let [mut line, mut area, mut dots] = [const { String::new() }; 3];
+    /// A line through the middle of each slot, broken where nothing is known; and dots for values without a neighbour,
+    /// through which no line leads.
+    fn curve(&self, values: &[Option<f64>]) -> [String; 2] {
+        let [mut line, mut dots] = [const { String::new() }; 2];
         let point = |(slot, value): (usize, &Option<f64>)| Some((slot as f64 + 0.5, (*value)?));
         let points: Vec<_> = values.iter().enumerate().map(point).collect();
         for run in points.split(Option::is_none).filter(|run| !run.is_empty()) {
             let run: Vec<_> = run.iter().flatten().copied().collect();
-            let at = |index: usize| run[index].0 * self.width();
-            let point = |index| format!("{:.2} {:.1}", at(index), self.y(run[index].1));
-            let points: Vec<String> = (0..run.len()).map(point).collect();
-            let (points, first, last) = (points.join("L"), at(0), at(run.len() - 1));
-            if run.len() == 1 {
-                let _ = write!(dots, "M{points}h0");
-                continue;
-            }
-            let _ = write!(line, "M{points}");
-            let _ = write!(area, "M{first:.2} {BASE}L{points}L{last:.2} {BASE}z");
+            let point = |(x, value)| format!("{:.2} {:.1}", x * self.width(), self.y(value));
+            let points = Vec::from_iter(run.iter().copied().map(point)).join("L");
+            let _ = match run.len() {
+                1 => write!(dots, "M{points}h0"),
+                _ => write!(line, "M{points}"),
+            };
         }
-        if self.scale.is_logarithmic || self.scale.ticks[0].0 > 0.0 {
-            area.clear();
-        }
-        [line, area, dots]
+        [line, dots]
     }
 }
 
@@ -304,12 +297,11 @@ mod tests {
     fn lines_are_broken_where_nothing_is_known() {
         let values = [Some(100.0), Some(50.0), None, Some(0.0)];
         let chart = chart(Scale::percent(50.0), Vec::new(), values.len());
-        let [line, area, dots] = chart.curve(&values);
+        let [line, dots] = chart.curve(&values);
         assert_eq!(
             (&*line, &*dots),
             ("M12.50 18.0L37.50 70.0", "M87.50 122.0h0")
         );
-        assert!(area.starts_with("M12.50 122L12.50 18.0L37.50 70.0L37.50 122z"));
     }
 
     #[test]

@@ -21,10 +21,10 @@ impl KeptBody {
             Some(text) => text.to_owned(),
             None => String::from_utf8_lossy(shown).into_owned(),
         };
-        let cut = ", of which this is the beginning";
+        let beginning = format!("first {} of ", print::bytes(shown.len() as u64));
         Self {
             text: print::visible(&text),
-            note: print::bytes(bytes) + if is_whole { "" } else { cut },
+            note: if is_whole { String::new() } else { beginning } + &print::bytes(bytes),
         }
     }
 }
@@ -37,12 +37,7 @@ mod tests {
     fn whole_json_is_laid_out_and_the_rest_stays_as_it_came() {
         for (shown, bytes, text, note) in [
             (&b"[1]"[..], 3, "[\n  1\n]", "3 B"),
-            (
-                b"[1]",
-                2_048,
-                "[1]",
-                "2 KiB, of which this is the beginning",
-            ),
+            (b"[1]", 2_048, "[1]", "first 3 B of 2 KiB"),
             (b"[1", 2, "[1", "2 B"),
             (b"a\xff\0", 3, "a\u{fffd}\\u{0}", "3 B"),
             (b"", 0, "", "0 B"),

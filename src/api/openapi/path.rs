@@ -13,6 +13,7 @@ const VERBS: [&str; 5] = ["complete", "abandon", "defer", "deadLetter", "renew"]
 
 /// The parameters of a path, in its order.
 pub(super) fn parameters(path: &str) -> Vec<Value> {
+    let in_namespace = path.contains("{namespace}");
     let mut before = "";
     let mut found = Vec::new();
     for segment in path.split('/') {
@@ -20,15 +21,15 @@ pub(super) fn parameters(path: &str) -> Vec<Value> {
             .strip_prefix('{')
             .and_then(|rest| rest.split('}').next());
         if let Some(name) = name {
-            found.push(parameter(before, name));
+            found.push(parameter(before, name, in_namespace));
         }
         before = segment;
     }
     found
 }
 
-fn parameter(before: &str, name: &str) -> Value {
-    let (schema, example, says) = meaning(before, name);
+fn parameter(before: &str, name: &str, in_namespace: bool) -> Value {
+    let (schema, example, says) = meaning(before, name, in_namespace);
     json!({
         "in": "path",
         "name": name,
@@ -52,7 +53,7 @@ fn fitting(characters: &RangeInclusive<usize>, pattern: &str) -> Value {
 }
 
 /// What a name in braces stands for behind the word `before`: its schema, an example, and a description.
-fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
+fn meaning(before: &str, name: &str, in_namespace: bool) -> (Value, Value, &'static str) {
     let text = || json!({ "type": "string" });
     let number = || json!({ "type": "integer" });
     let named = |characters: &RangeInclusive<usize>| fitting(characters, "[A-Za-z0-9-]+");
@@ -121,9 +122,12 @@ fn meaning(before: &str, name: &str) -> (Value, Value, &'static str) {
         ("settings", "name") => (text(), json!("retention.hours"), "The name of a setting."),
         ("tokens", "name") => (text(), json!("deploy"), "The name of an API token."),
         (_, "name") => (
-            named(&SUBSCRIPTION_NAME_CHARACTERS),
+            named(match in_namespace {
+                true => &NAME_CHARACTERS,
+                false => &SUBSCRIPTION_NAME_CHARACTERS,
+            }),
             json!("billing"),
-            "The name of an event subscription; in namespaces it has up to 50 characters.",
+            "The name of an event subscription.",
         ),
         (_, "key") => (
             number(),

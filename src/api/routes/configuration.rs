@@ -11,8 +11,8 @@ pub(crate) fn area() -> Area {
     let example = json!({ "kind": "Topic", "name": "orders", "location": "local" });
     Area {
         name: "Configuration",
-        description: "Everything that can be defined, as objects with `kind`, `name` and what a PUT of such an object \
-            takes. `everpost export`, `everpost diff` and `everpost apply` use it.",
+        description: "All definitions at once, each with its `kind`, its `name` and what a PUT of it takes. \
+            `everpost export`, `everpost diff` and `everpost apply` use it.",
         routes: vec![
             get("/everpost/configuration", ADMIN, configuration::export)
                 .doc("exportConfiguration", "Export the configuration")

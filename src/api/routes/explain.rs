@@ -16,7 +16,7 @@ pub(crate) fn area(options: &ApiOptions) -> Area {
         .publish_bytes_max
         .saturating_add(MANAGEMENT_BYTES_MAX);
     Area {
-        name: "Explanations",
+        name: "Filter checks",
         description: "Which event subscriptions an event matches, and what another filter would match.",
         routes: routes(pasted_bytes_max),
     }

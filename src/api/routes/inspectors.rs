@@ -13,7 +13,7 @@ use crate::wire::resource::{InspectedRow, ShownInspector, ShownRequest};
 pub(crate) fn area() -> Area {
     Area {
         name: "Inspectors",
-        description: "Webhooks inside the appliance with a response of your choice, which show the requests that they received.",
+        description: "Test webhooks inside the appliance that answer as you choose and show their requests.",
         routes: routes(),
     }
 }

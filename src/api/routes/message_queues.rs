@@ -32,7 +32,7 @@ pub(crate) fn area() -> Area {
     let path = "/queues/{queue}";
     Area {
         name: "Queues",
-        description: "What the clients of Azure Service Bus send to and receive from, over AMQP on this port. A queue \
+        description: "Queues for the clients of Azure Service Bus, over AMQP on this port. A queue \
             is a topic with one event subscription of the same name.",
         routes: vec![
             get("/queues", VIEWER, messaging::list_queues)

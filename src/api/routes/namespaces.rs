@@ -16,8 +16,7 @@ pub(crate) fn area() -> Area {
     let topic = "/namespaces/{namespace}/topics/{topic}";
     Area {
         name: "Namespaces",
-        description: "Topics of CloudEvents that share two keys and network rules, and whose events can be \
-            pulled.",
+        description: "Topics of CloudEvents with shared keys and network rules, and pull delivery.",
         routes: vec![
             get("/namespaces", VIEWER, namespaces::list)
                 .doc("listNamespaces", "List namespaces")

@@ -12,7 +12,7 @@ use crate::wire::pull::{SettledTokens, TokensBody};
 pub(crate) fn area() -> Area {
     Area {
         name: "Receiving from namespaces",
-        description: "Receivers of a pull subscription receive events under locks, and acknowledge, release, reject or renew them.",
+        description: "Events of pull subscriptions: receive, acknowledge, release, reject, renew locks.",
         routes: routes(),
     }
 }

@@ -14,8 +14,8 @@ use crate::wire::pull::SettledTokens;
 pub(crate) fn area() -> Area {
     Area {
         name: "Messages and dead-letter queues",
-        description: "Sending to queues and topics, and receiving from queues, subscriptions and the dead letters of event \
-            subscriptions, as Azure Service Bus has it. Fixed words come in any letter case, and behind a queue there is its \
+        description: "Send messages, and receive them from queues, subscriptions and dead letters. It works as with Azure Service \
+            Bus. Fixed words come in any letter case, and behind a queue there is its \
             `/$DeadLetterQueue`. Many dead letters at once are under `/everpost`.",
         routes: routes(),
     }
@@ -96,7 +96,7 @@ fn of_queue((place, what, word): (&str, &str, &str)) -> [Route; 5] {
             format!("Lock the first {noun}"),
         )
         .says(format!(
-            "It is locked for the lock duration of the queue, {seconds} s by default. The answer has the body of the message, \
+            "It is locked for the lock duration of its queue or subscription, {seconds} s by default. The answer has the body of the message, \
              or the event in the delivery schema of its subscription."
         ))
         .answers::<Value>(201, "The event.")
@@ -144,7 +144,10 @@ const REASON: (&str, &str) = (
     "DeadLetterReason",
     "The reason for dead-lettering, as a JSON text.",
 );
-const DESCRIPTION: (&str, &str) = ("DeadLetterErrorDescription", "The same in a sentence.");
+const DESCRIPTION: (&str, &str) = (
+    "DeadLetterErrorDescription",
+    "What was said about the reason, as a JSON text.",
+);
 
 fn of_everpost() -> [Route; 2] {
     [

@@ -15,8 +15,7 @@ use crate::wire::resource::bodies::{
 pub(crate) fn area() -> Area {
     Area {
         name: "Service Bus topics",
-        description: "What the clients of Azure Service Bus send to once and receive from several subscriptions, \
-            each with the rules that choose its messages. The topics of Event Grid are others, under `/topics`.",
+        description: "Topics of Service Bus, whose subscriptions have rules that choose messages. The topics of Event Grid are others, under `/topics`.",
         routes: topics()
             .into_iter()
             .chain(subscriptions())

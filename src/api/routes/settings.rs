@@ -10,8 +10,8 @@ pub(crate) fn area() -> Area {
     let (all, one) = ("/everpost/settings", "/everpost/settings/{name}");
     Area {
         name: "Settings",
-        description: "What the appliance runs with, and where each setting comes from: a flag, else an environment \
-            variable, else what is saved here, else the configuration file, else a default.",
+        description: "What the appliance runs with, and where each setting comes from. The first of these that sets it counts: a \
+            flag, an environment variable, what is saved here, the configuration file, a default.",
         routes: vec![
             get(all, VIEWER, settings::list)
                 .doc("listSettings", "List settings")

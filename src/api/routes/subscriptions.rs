@@ -35,8 +35,8 @@ fn of_topics() -> Vec<Route> {
             .answers::<ResourceList<ShownSubscription>>(200, "The event subscriptions."),
         get.answers::<ShownSubscription>(200, SHOWN),
         put.says(put_says(
-            "The webhook is asked whether it agrees, and gets nothing before it has; `provisioningState` \
-             tells.",
+            "The webhook is validated first and gets no events until it passes; `provisioningState` shows \
+             the state.",
         ))
         .takes::<EventSubscriptionRequest>(example())
         .answers::<ShownSubscription>(201, PUT),

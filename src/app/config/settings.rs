@@ -155,10 +155,10 @@ settings! {
     #[live]
     value delivery_in_flight_per_subscription: usize = "delivery.in_flight_per_subscription", "Requests per subscription", Number, "32",
         number(1..=10_000),
-        "Requests that may be in flight to one event subscription at once, 1 to 10000.";
+        "Requests that may be in flight to one event subscription at once, 1 to 10,000.";
     #[live]
     value delivery_in_flight_max: usize = "delivery.in_flight_max", "Requests in total", Number, "1024", number(0..=10_000),
-        "Requests that may be in flight at once over all event subscriptions, 0 to 10000; with 0 nothing is delivered, and \
+        "Requests that may be in flight at once over all event subscriptions, 0 to 10,000; with 0 nothing is delivered, and \
          events wait.";
     #[live]
     value delivery_response_deadline: Duration = "delivery.response_deadline_s", "Response timeout", Number, "30", seconds(1..=600),
@@ -170,11 +170,11 @@ settings! {
          \"azure\" counts an attempt that is not made, and dead-letters them after a client error.";
     #[live]
     value probation_failures: u32 = "probation.failures", "Failures before probation", Number, "10", number(1..=1_000_000),
-        "Failures in a row that put a subscription on probation, 1 to 1000000.";
+        "Failures in a row that put a subscription on probation, 1 to 1,000,000.";
     #[live]
     value probation_longest: Duration = "probation.longest_s", "Longest probation", Number, "3600",
         seconds(10..=PROBATION_LONGEST_S_MAX),
-        "Seconds that a probation lasts at most, 10 to 14400; each failed probe doubles it up to there.";
+        "Seconds that a probation lasts at most, 10 to 14,400; each failed probe doubles it up to there.";
     #[live]
     value replay_resubmissions_max: u32 = "replay.resubmissions_max", "Resubmissions of one event", Number, "10", number(1..=1_000),
         "How many resubmissions may lead from an event to its latest copy, 1 to 1000; one more is rejected, \
@@ -183,7 +183,7 @@ settings! {
         "Directory, which must exist, with files of topics, event subscriptions, queues and so on, as for `everpost apply`. \
          They are applied at the start and whenever a file changes, and nobody else changes what is in them.";
     value publish_bytes_max: usize = "publish.bytes_max", "Maximum request size", Number, "1048576", number(1_024..=67_108_864),
-        "Bytes of one publish request, and of one event in it, 1024 to 67108864.";
+        "Bytes of one publish request, and of one event in it, 1,024 to 67,108,864.";
     secret management_token: Option<Secret> = "management.token", "Management token", Text("TEXT"), "", token,
         "Bearer token of the management API, at least 16 characters. Without it one is made and kept in the \
          file management.token of the data directory.";
@@ -195,7 +195,7 @@ settings! {
         "Answers /metrics without the management token.";
     value admin_enabled: bool = "admin.enabled", "Admin pages", Switch, "true", switch,
         "Serves the admin pages.";
-    list admin_hosts: Vec<OwnHost> = "admin.hosts", "Hosts of the admin pages", List("HOST"), "", host,
+    list admin_hosts: Vec<OwnHost> = "admin.hosts", "Admin hosts", List("HOST"), "", host,
         "Hosts, without ports, that browsers may use for the admin pages, besides that of public_url, the \
          address that is listened on, and localhost: names such as events.lan, or addresses. Requests for \
          others are rejected, since anybody can point a name of theirs here.";
@@ -213,11 +213,11 @@ settings! {
         "Groups whose people have the role operator.";
     list sign_in_viewer_groups: Vec<String> = "sign_in.viewer_groups", "Groups of viewers", List("GROUP"), "", group,
         "Groups whose people have the role viewer.";
-    optional sign_in_proxy_user_header: Option<HeaderName> = "sign_in.proxy_user_header", "Header with the user", Text("HEADER"),
+    optional sign_in_proxy_user_header: Option<HeaderName> = "sign_in.proxy_user_header", "User header", Text("HEADER"),
         "X-Forwarded-User", header,
         "Header in which a reverse proxy names whom it has signed in. It is believed for the admin pages, and from \
          http.trusted_proxies alone, which have to remove it from what they are sent.";
-    value sign_in_proxy_groups_header: HeaderName = "sign_in.proxy_groups_header", "Header with the groups", Text("HEADER"),
+    value sign_in_proxy_groups_header: HeaderName = "sign_in.proxy_groups_header", "Groups header", Text("HEADER"),
         "X-Forwarded-Groups", header,
         "Header in which that proxy names the user's groups, separated by commas.";
     optional oidc_issuer: Option<String> = "oidc.issuer", "Issuer", Text("URL"), "https://login.example.com/realms/main", issuer,
@@ -231,15 +231,15 @@ settings! {
         "What people call the provider: the button says \"Sign in with NAME\".";
     list oidc_scopes: Vec<String> = "oidc.scopes", "Scopes", List("SCOPE"), "openid,profile,email", visible,
         "Scopes to ask the provider for.";
-    value oidc_user_claim: String = "oidc.user_claim", "Claim with the name", Text("CLAIM"), "preferred_username", visible,
+    value oidc_user_claim: String = "oidc.user_claim", "User claim", Text("CLAIM"), "preferred_username", visible,
         "Claim that names the user here, such as preferred_username or email.";
-    value oidc_groups_claim: String = "oidc.groups_claim", "Claim with the groups", Text("CLAIM"), "groups", visible,
+    value oidc_groups_claim: String = "oidc.groups_claim", "Groups claim", Text("CLAIM"), "groups", visible,
         "Claim with the user's groups, or the path to it, such as realm_access.roles.";
     value http_connections_max: usize = "http.connections_max", "Connections", Number, "10000", number(1..=1_000_000),
-        "Connections that are served at once, 1 to 1000000; more of them have to wait.";
+        "Connections that are served at once, 1 to 1,000,000; more of them have to wait.";
     #[live]
     value http_connections_per_client: usize = "http.connections_per_client", "Connections per client", Number, "1000", number(1..=1_000_000),
-        "Connections that are served at once from one address (from one /64 network of IPv6), 1 to 1000000; \
+        "Connections that are served at once from one address (from one /64 network of IPv6), 1 to 1,000,000; \
          more of them are closed. It does not hold for http.trusted_proxies.";
     list http_trusted_proxies: Vec<IpNet> = "http.trusted_proxies", "Trusted proxies", List("NETWORK"), "", network,
         "Networks of the reverse proxies in front of the appliance, such as 127.0.0.1/32. Of requests from there, the \
@@ -249,17 +249,17 @@ settings! {
         "Mebibytes that must be free on the disk of the data directory; with less, publishers are told to \
          come back later, while what is stored already is still delivered.";
     #[live]
-    value retention_delivered: Duration = "retention.hours", "Delivered events", Number, "168", hours(0..=RETENTION_HOURS_MAX),
+    value retention_delivered: Duration = "retention.hours", "Retention of delivered events", Number, "168", hours(0..=RETENTION_HOURS_MAX),
         "Hours for which an event is kept after its last delivery has ended, or after it was published if no subscription \
-         matched it, 0 to 876000. Pending events and dead letters stay.";
+         matched it, 0 to 876,000; with 0 it is deleted soon after. Pending events and dead letters stay.";
     #[live]
     value retention_bytes_max: u64 = "retention.max_mb", "Maximum storage", Number, "2048", mebibytes,
         "Mebibytes of the database above which delivered events are deleted early, the oldest first; 0 for no \
          limit.";
     #[live]
-    optional retention_dead_letters: Option<Duration> = "retention.dead_letter_hours", "Dead letters", Number, "720",
+    optional retention_dead_letters: Option<Duration> = "retention.dead_letter_hours", "Retention of dead letters", Number, "720",
         hours(0..=RETENTION_HOURS_MAX),
-        "Hours for which dead letters are kept, 0 to 876000. Without it they stay until they are resubmitted.";
+        "Hours for which dead letters are kept, 0 to 876,000. Without it they stay until they are resubmitted.";
     #[live]
     optional backup_dir: Option<BackupPlace> = "backup.dir", "Backup directory", Text("DIR"), "/srv/backups", backup_place,
         "Directory, which must exist, that backups are made in on schedule, or s3://bucket/prefix. Without it there are \
@@ -291,7 +291,7 @@ settings! {
     #[live]
     value dead_letter_export_delay: Duration = "dead_letter.export_delay_s", "Dead-letter export delay", Number, "300",
         seconds(0..=EXPORT_DELAY_S_MAX),
-        "Seconds that a dead letter waits for others to be exported with it, 0 to 86400.";
+        "Seconds that a dead letter waits for others to be exported with it, 0 to 86,400.";
     #[live]
     value dead_letter_unavailable: WhenUnavailable = "dead_letter.unavailable", "Unavailable dead-letter storage", Text("keep|drop"), "keep",
         word(&[("keep", WhenUnavailable::Keep), ("drop", WhenUnavailable::Drop)]),

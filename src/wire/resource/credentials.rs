@@ -108,6 +108,7 @@ struct ClientCredentialsDocument {
     sent_in: SecretPlace,
 }
 
+/// The part of the request for a token that has the client's secret.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "SecretPlace")]
 #[schemars(rename = "SecretPlace")]

@@ -54,6 +54,7 @@ pub(super) enum DeadLetterDocument {
     },
 }
 
+/// A storage account for dead letters, instead of the directory of the server.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "BlobStorage", tag = "type")]
 #[schemars(rename = "DeadLetterStorage", extend("x-rule" = "storage"))]

@@ -54,6 +54,7 @@ enum DestinationDocument {
     Queue(PullQueue),
 }
 
+/// A queue or a topic of this appliance.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "ServiceBusEntity", rename_all = "camelCase")]
 #[schemars(rename = "ServiceBusEntity", extend("x-rule" = "serviceBusEntity"))]

@@ -52,13 +52,16 @@ pub(crate) type ShownNamespaceSubscription =
         "there are no managed identities here; use \"deadLetterDestination\" instead",
 }))]
 pub(crate) struct Properties {
+    /// Where the events go.
     #[schemars(extend("x-expected" = "where the events are to go"))]
     destination: Destination,
+    /// Which events match; all unless given.
     #[serde(default, with = "BasicFilter")]
     filter: Filter,
     /// The topic's own unless chosen.
     #[schemars(extend("x-check" = "deliverySchema"))]
     event_delivery_schema: Option<DeliverySchema>,
+    /// How often and for how long a delivery is tried.
     #[serde(default)]
     retry_policy: RetryPolicy,
     #[serde(flatten)]
@@ -122,6 +125,7 @@ fn default_time_to_live() -> Duration {
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Common {
+    /// Words to find it by.
     #[serde(default)]
     labels: Vec<String>,
     /// From then on it matches nothing.

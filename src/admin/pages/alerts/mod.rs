@@ -26,6 +26,10 @@ fn firing(rules: &[StoredAlertRule]) -> usize {
     rules.iter().map(|rule| rule.firing().count()).sum()
 }
 
+fn all_fail(channels: &[StoredAlertChannel]) -> bool {
+    !channels.is_empty() && channels.iter().all(StoredAlertChannel::is_failing)
+}
+
 fn state_of_rule(rule: &StoredAlertRule) -> Badge {
     match (rule.rule.enabled, rule.firing().count()) {
         (false, _) => Badge::new(Tone::Rest, "Disabled"),
@@ -94,24 +98,20 @@ pub(crate) async fn enable(call: Call<StoredAlertRule>, enabled: bool) -> PageRe
     let (name, mut rule) = (&call.of.name, call.of.rule.clone());
     rule.enabled = enabled;
     call.broker.put_alert_rule(call.by(), name, rule).await?;
-    Ok(Flash::done(match enabled {
-        true => format!("Alert rule {name} has been enabled."),
-        false => format!("Alert rule {name} has been disabled."),
-    }))
+    let now = if enabled { "enabled" } else { "disabled" };
+    Ok(Flash::done(format!("Alert rule {name} has been {now}.")))
 }
 
 impl Deletable for StoredAlertRule {
     const NOUN: &'static str = "alert rule";
 
     async fn losing(_: &Call<Self>, question: Question) -> PageResult<Question> {
-        Ok(question.would("Nobody is notified by it any more."))
+        Ok(question.would("No more alerts are sent for it."))
     }
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
-        Ok(call
-            .broker
-            .delete_alert_rule(call.by(), &call.of.name)
-            .await?)
+        let (broker, name) = (&call.broker, &call.of.name);
+        Ok(broker.delete_alert_rule(call.by(), name).await?)
     }
 }
 
@@ -136,9 +136,7 @@ impl Deletable for StoredAlertChannel {
     }
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
-        Ok(call
-            .broker
-            .delete_alert_channel(call.by(), &call.of.name)
-            .await?)
+        let (broker, name) = (&call.broker, &call.of.name);
+        Ok(broker.delete_alert_channel(call.by(), name).await?)
     }
 }

@@ -33,7 +33,7 @@ pub(crate) async fn list(Query(asked): Query<Asked>, call: Call) -> PageResult {
     });
     let form = Filled::with(asked);
     let mut list = List::new(PATH, &form);
-    list.shown = print::plural(found.len(), "request", "requests");
+    list.shown = print::plural(found.len(), "operation", "operations");
     list.of_rows(found.len());
     list.recipe = Recipe::get(&call.management_url("/openapi.json"));
     answer!("pages/api.html"<'a>, &call.visitor, "API", {

@@ -55,12 +55,9 @@ impl FilterResults {
             now: None,
             send: None,
         };
+        let explained = topic.explain(&readable(event), at).into_iter();
         Self {
-            rows: topic
-                .explain(&readable(event), at)
-                .into_iter()
-                .map(row)
-                .collect(),
+            rows: explained.map(row).collect(),
             topic: topic.topic.name.to_string(),
             received_at: at,
         }

@@ -27,7 +27,7 @@ pub(crate) async fn ask_to_send(call: Call<Sending>) -> PageResult<Question> {
     let now = call.visitor.now;
     call.broker.match_again(stored.key, name, now).await?;
     let (kind, id) = (&stored.event.event_type, &stored.event.id);
-    let title = format!("Send event {} to {name}?", stored.key);
+    let title = format!("Send event {} to subscription {name}?", stored.key);
     Ok(Question::new(print::visible(&title))
         .would(print::visible(&format!(
             "{kind} {id} is delivered to {name}, whose filter matches it now."

@@ -140,9 +140,9 @@ fn days(cards: &[RequestCard]) -> Vec<(String, &[RequestCard])> {
 
 pub(crate) async fn ask_to_clear(call: Call<Inspector>) -> PageResult<Question> {
     let requests = print::plural(call.of.kept, "request", "requests");
-    let title = format!("Delete {requests} of {}?", call.of.name);
+    let title = format!("Clear {requests} of {}?", call.of.name);
     Ok(Question::new(title)
-        .would("Its responses begin again with the first one.")
+        .would("They are deleted, and its responses begin again with the first one.")
         .dangerously())
 }
 
@@ -159,22 +159,19 @@ impl Deletable for Inspector {
     async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
         let (registry, of) = (call.broker.registry(), &call.of);
         let to_it = call.broker.subscriptions_of_inspector(&of.name);
-        let to_it = to_it
-            .iter()
-            .filter_map(|each| registry.subscription(each.id));
+        let to_it = to_it.iter().map(|each| each.id);
+        let to_it = to_it.filter_map(|id| registry.subscription(id));
         let names = to_it.map(|(topic, each)| format!("{} / {}", topic.topic.name, each.name));
         let kept = print::plural(of.kept, "kept request is", "kept requests are");
         let question = question.would(format!("{kept} deleted."));
         let names = print::some_of(names, subscriptions::Subscription::NOUNS);
-        let gone = |names| format!("What delivers to it gets 404 from then on. {names}.");
+        let gone = |names| format!("These deliver to it, and will get 404: {names}.");
         Ok(names.map(gone).into_iter().fold(question, Question::would))
     }
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
-        Ok(call
-            .broker
-            .delete_inspector(call.by(), &call.of.name)
-            .await?)
+        let (broker, name) = (&call.broker, &call.of.name);
+        Ok(broker.delete_inspector(call.by(), name).await?)
     }
 }
 
@@ -185,7 +182,7 @@ pub(crate) async fn subscribe(call: Call<Inspector>) -> PageResult<Flash> {
     let of = &topic.topic.name;
     let name = SubscriptionName::of_custom_topic(inspector.as_str())
         .map_err(|error| PageError::Conflict(sentence(&error.to_string())))?;
-    let well = format!("The events of {of} are delivered to this inspector now.");
+    let well = format!("This inspector now gets the events of {of}.");
     let failed = format!("Topic {of} already has an event subscription {inspector}.");
     match deliver_to(&call, &topic, name, inspector, None).await? {
         true => Ok(Flash::done(well)),
@@ -280,10 +277,7 @@ mod tests {
         let card = RequestCard::new(&name, request(&long, 9_999), BODY_SHOWN, false);
         check(
             &card,
-            &[
-                "href=\"/admin/inspectors/bin/requests/7\"",
-                "9.8 KiB, of which",
-            ],
+            &["href=\"/admin/inspectors/bin/requests/7\"", "of 9.8 KiB"],
         );
         assert!(!card.to_string().contains(" open"), "{card}");
         assert!(!card.to_string().contains(&long));

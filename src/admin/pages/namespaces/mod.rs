@@ -71,13 +71,16 @@ impl Deletable for Arc<NamespaceEntry> {
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
         let (broker, name) = (&call.broker, &call.of.namespace.name);
-        Ok(broker
-            .delete_namespace(call.by(), name, OnDelete::Discard)
-            .await?)
+        let deleted = broker.delete_namespace(call.by(), name, OnDelete::Discard);
+        Ok(deleted.await?)
     }
 }
 
 impl Keyed for Arc<NamespaceEntry> {
+    fn owner(&self) -> KeyOwner {
+        KeyOwner::Namespace(self.namespace.id)
+    }
+
     async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
         let (broker, by, name) = (&call.broker, call.by(), &call.of.namespace.name);
         match renewed {
@@ -93,11 +96,10 @@ impl Keyed for Arc<NamespaceEntry> {
         let endpoint = format!("/namespaces/{name}");
         let command = format!("everpost namespaces show {name}");
         let step = visitor.step(format!("{path}/new-topic"), "New topic");
-        let owner = KeyOwner::Namespace(entry.namespace.id);
         let depths = QueueDepths::of(call, registry.topics_of(name)).await?;
         answer!("pages/namespace.html", visitor, format!("Namespace {name}"), {
             entry: Arc<NamespaceEntry> = Arc::clone(entry),
-            keys: Keys = Keys::of(call, owner, &entry.namespace.keys, shown).await?,
+            keys: Keys = Keys::of(call, &entry.namespace.keys, shown).await?,
             row: Row = row(registry, entry, &depths),
             topics: TopicTable = TopicTable::read(call, registry.topics_of(name), step).await?,
             // What Azure's clients take for its address.

@@ -12,7 +12,7 @@ pub(crate) struct QueueForm(Form);
 const FORWARDS: [&str; 2] = ["forwardTo", "forwardDeadLetteredMessagesTo"];
 
 /// Of queues that detect duplicates.
-const WINDOW: &str = "duplicateDetectionHistoryTimeWindow";
+pub(crate) const WINDOW: &str = "duplicateDetectionHistoryTimeWindow";
 
 /// The filter of the first rule of a new subscription.
 const FILTER: &str = "filter";

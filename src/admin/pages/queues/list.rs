@@ -72,9 +72,8 @@ pub(crate) async fn export(Query(filter): Query<QueueFilter>, call: Call) -> Pag
 
 async fn counts(call: &Call, queues: &[Queue]) -> PageResult<Vec<MessageCounts>> {
     let ids = queues.iter().map(|queue| queue.subscription.id).collect();
-    let counts = call
-        .views
-        .message_counts(ids, call.visitor.now, COUNTED_MAX);
+    let (views, now) = (&call.views, call.visitor.now);
+    let counts = views.message_counts(ids, now, COUNTED_MAX);
     Ok(counts.await?)
 }
 

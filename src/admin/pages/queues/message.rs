@@ -86,9 +86,8 @@ impl QueuedMessage {
             ("Reply to", it.reply_to.clone()),
             ("Reply session", it.reply_to_group_id.clone()),
         ];
-        let given = all
-            .into_iter()
-            .filter_map(|(label, value)| Some((label, value?)));
+        let all = all.into_iter();
+        let given = all.filter_map(|(label, value)| Some((label, value?)));
         given.collect()
     }
 

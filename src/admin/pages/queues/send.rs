@@ -55,7 +55,7 @@ impl Sheet<Queue> for MessageForm {
     fn remark(call: &Call<Queue>) -> String {
         let says = match call.of.definition.rules.has_sessions {
             true => "Required. Messages with the same one are received in their order.",
-            false => "Optional: this queue has no sessions.",
+            false => "",
         };
         says.to_owned()
     }
@@ -85,21 +85,16 @@ impl MessageForm {
         let body = String::from_utf8(carried_by(event)).map_err(no_text)?;
         let sent = of_event(event);
         let properties = sent.as_ref().and_then(|sent| sent.properties().ok());
-        let Properties {
-            subject,
-            content_type,
-            group_id,
-            ..
-        } = properties.unwrap_or_default();
+        let properties = properties.unwrap_or_default();
         let given = sent.and_then(|sent| sent.application_properties().ok());
         let given = given.unwrap_or_default();
         let line =
             |(name, value): &(AmqpValue, AmqpValue)| typed_line(&name.plain(), &value.into());
         Ok(Self {
             body,
-            content_type: content_type.unwrap_or_default(),
-            subject: subject.unwrap_or_default(),
-            session_id: group_id.unwrap_or_default(),
+            content_type: properties.content_type.unwrap_or_default(),
+            subject: properties.subject.unwrap_or_default(),
+            session_id: properties.group_id.unwrap_or_default(),
             properties: Vec::from_iter(given.iter().map(line)).join("\n"),
             ..Self::default()
         })
@@ -150,8 +145,7 @@ impl MessageForm {
         };
         let kind = "a media type such as application/json";
         let content_type = text("contentType", &self.content_type, kind, |text| {
-            text.bytes()
-                .all(|byte| byte.is_ascii_graphic() || byte == b' ')
+            text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         });
         let noun = format!("a message ID of up to {ID_MAX} characters");
         let message_id = text("messageId", &self.message_id, &noun, |text| {
@@ -162,10 +156,8 @@ impl MessageForm {
             text.chars().count() <= SESSION_ID_MAX
         });
         if has_sessions && given(&self.session_id).is_none() {
-            reading.refuse(
-                "sessionId",
-                "Enter one: the queue requires it of each message.",
-            );
+            let missing = "Enter one: the queue requires it of each message.";
+            reading.refuse("sessionId", missing);
         }
         let noun = "a duration of 1 s to 49 d, such as 10 min";
         let life = reading.field("timeToLive", &self.time_to_live, noun, |text| {

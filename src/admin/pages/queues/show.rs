@@ -54,15 +54,10 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
     let at = |place: Place| link(&of.page(), &Filled::with(place).pairs());
     let (access, recipe) = match of.is_subscription() {
         true => {
-            let path = format!(
-                "/serviceBusTopics/{}/subscriptions/{}",
-                segment(name.as_str()),
-                of.name()
-            );
-            let command = format!(
-                "everpost service-bus subscriptions show {} --topic {name}",
-                of.name()
-            );
+            let (topic, own) = (segment(name.as_str()), of.name());
+            let path = format!("/serviceBusTopics/{topic}/subscriptions/{own}");
+            let show = "everpost service-bus subscriptions show";
+            let command = format!("{show} {own} --topic {name}");
             (None, Recipe::of(call, &path, command))
         }
         false => {
@@ -96,20 +91,20 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
 }
 
 impl Access {
-    pub(crate) async fn of<S: Subject>(
+    pub(crate) async fn of<S: Keyed>(
         call: &Call<S>,
         topic: &TopicEntry,
         shown: Vec<KeyName>,
     ) -> PageResult<Self> {
         let topic = &topic.topic;
         let keys = existing(topic.keys.clone(), "access keys of", &topic.name)?;
-        Self::with(call, (KeyOwner::Topic(topic.id), &keys), None, shown).await
+        Self::with(call, &keys, None, shown).await
     }
 
     /// The same of a rule; without its name, each key is a rule.
-    pub(crate) async fn with<S: Subject>(
+    pub(crate) async fn with<S: Keyed>(
         call: &Call<S>,
-        (owner, keys): (KeyOwner, &AccessKeys),
+        keys: &AccessKeys,
         rule: Option<&str>,
         shown: Vec<KeyName>,
     ) -> PageResult<Self> {
@@ -119,7 +114,7 @@ impl Access {
         Ok(Self {
             connection: json!(connection_string(&call.public_url(), name, key)),
             is_hidden: first.is_none(),
-            keys: Keys::of(call, owner, keys, shown).await?,
+            keys: Keys::of(call, keys, shown).await?,
         })
     }
 }
@@ -132,9 +127,8 @@ fn connection_string(public_url: &str, name: &str, key: &str) -> String {
         "https" => (":443", ""),
         _ => (":80", "UseDevelopmentEmulator=true;"),
     };
-    let has_port = host
-        .rsplit_once(':')
-        .is_some_and(|(_, port)| !port.ends_with(']'));
+    let given = host.rsplit_once(':').map(|(_, port)| port);
+    let has_port = given.is_some_and(|port| !port.ends_with(']'));
     let port = if has_port { "" } else { port };
     format!(
         "Endpoint=sb://{host}{port};SharedAccessKeyName={name};SharedAccessKey={key};{emulator}"
@@ -142,6 +136,10 @@ fn connection_string(public_url: &str, name: &str, key: &str) -> String {
 }
 
 impl Keyed for Queue {
+    fn owner(&self) -> KeyOwner {
+        KeyOwner::Topic(self.topic.topic.id)
+    }
+
     async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
         access_topic(call, call.by(), call.of.topic_name(), renewed).await
     }
@@ -171,19 +169,13 @@ impl Deletable for Queue {
     }
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
-        let (broker, topic, own) = (
-            &call.broker,
-            call.of.topic_name(),
-            &call.of.subscription.name,
-        );
-        Ok(match call.of.is_subscription() {
-            true => {
-                broker
-                    .delete_service_bus_subscription(call.by(), topic, own)
-                    .await?
-            }
-            false => broker.delete_queue(call.by(), topic).await?,
-        })
+        let (of, broker, by) = (&call.of, &call.broker, call.by());
+        let (topic, own) = (of.topic_name(), &of.subscription.name);
+        let deleted = match of.is_subscription() {
+            true => broker.delete_service_bus_subscription(by, topic, own).await,
+            false => broker.delete_queue(by, topic).await,
+        };
+        Ok(deleted?)
     }
 }
 

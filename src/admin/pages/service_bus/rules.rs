@@ -195,22 +195,27 @@ pub(crate) async fn try_rule(Query(asked): Query<RuleTrial>, call: Call<Queue>) 
         Some((filter, last)) => {
             let topic = &call.of.topic;
             let tried = call.broker.try_rule(topic, &filter, last, TRIAL_DEADLINE);
-            let found: (TrialFindings, bool) = tried.await?;
+            let (findings, is_complete) = tried.await?;
             let send = call.visitor.step(call.of.sends_at(), "Send message");
             let empty = Empty::new(
                 "queues",
                 "No messages to try it on.",
                 "The topic keeps what was sent for as long as it keeps events.",
             );
-            Some(TrialText::of_rule(
-                call.of.topic_name().clone(),
-                found,
-                empty.leading_to(send),
-            ))
+            Some(TrialText {
+                topic: call.of.topic_name().clone(),
+                is_of_messages: true,
+                findings,
+                is_complete,
+                empty: empty.leading_to(send),
+                recipe: Recipe::default(),
+            })
         }
         None => None,
     };
-    answer!("pages/bus_rule_trial.html", &call.visitor, "Try a filter", {
+    let name = rule.as_ref().map(BusRule::name);
+    let title = name.map_or("Try a filter".to_owned(), |name| format!("Try rule {name}"));
+    answer!("pages/bus_rule_trial.html", &call.visitor, title, {
         form: Filled<RuleTrial> = form,
         // The rule that is tried, if it is one that there is.
         rule: Option<BusRule> = rule,

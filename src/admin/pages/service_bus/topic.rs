@@ -1,7 +1,7 @@
 //! The list of topics, the page of one, and the form that makes and changes it.
 
 use super::*;
-use crate::admin::pages::queues::{Access, COUNTED_MAX, counted};
+use crate::admin::pages::queues::{Access, COUNTED_MAX, WINDOW, counted};
 use crate::admin::pages::topics::{MESSAGES, also_deleted, losing};
 use crate::wire::resource::bodies::ServiceBusTopicRequest;
 use crate::wire::resource::parse_service_bus_topic;
@@ -71,6 +71,10 @@ async fn draw_topic(call: &Call<BusTopic>, shown: Vec<KeyName>) -> PageResult {
 }
 
 impl Keyed for BusTopic {
+    fn owner(&self) -> KeyOwner {
+        KeyOwner::Topic(self.0.topic.id)
+    }
+
     async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
         access_topic(call, call.by(), &call.of.0.topic.name, renewed).await
     }
@@ -124,7 +128,12 @@ impl Sheet<BusTopic> for BusTopicForm {
     const HEAD: Head = (Fields::ServiceBusTopic, "Edit topic", "");
 
     fn begin(call: &Call<BusTopic>) -> PageResult<Self> {
-        Ok(Self::of(&call.of.0.topic.definition))
+        let definition = &call.of.0.topic.definition;
+        let mut form = Self::of(definition);
+        if !definition.detects_duplicates {
+            form.0.remove(WINDOW);
+        }
+        Ok(form)
     }
 
     async fn save(&self, call: &Call<BusTopic>) -> PageResult {
@@ -134,6 +143,9 @@ impl Sheet<BusTopic> for BusTopicForm {
         let mut fixed = json!({ "requiresDuplicateDetection": detects });
         for (name, text) in &topic.definition.inert {
             fixed[name] = serde_json::from_str(text).unwrap_or_default();
+        }
+        if !detects {
+            fixed[WINDOW] = duration::format(topic.definition.duplicate_window).into();
         }
         let definition = self.read(&fixed)?;
         let said = (Put::Update, "has been changed.");

@@ -28,14 +28,14 @@ pub(crate) async fn validate(call: Call<Subscription>) -> PageResult<Flash> {
 pub(crate) async fn pause(call: Call<Subscription>) -> PageResult<Flash> {
     let (broker, (topic, name)) = (&call.broker, call.of.names());
     broker.pause_subscription(call.by(), topic, name).await?;
-    Ok(Flash::done("Paused."))
+    Ok(Flash::done(format!("{name} is paused.")))
 }
 
 /// Lets the deliveries of a paused or disabled subscription go on.
 pub(crate) async fn resume(call: Call<Subscription>) -> PageResult<Flash> {
     let (broker, (topic, name)) = (&call.broker, call.of.names());
     broker.resume_subscription(call.by(), topic, name).await?;
-    Ok(Flash::done("Resumed."))
+    Ok(Flash::done(format!("{name} is resumed.")))
 }
 
 /// Makes one attempt now, on probation its probe.
@@ -77,7 +77,7 @@ pub(crate) static PAUSE_SELECTED: Bulk<Subscription> = Bulk {
     key: "pause",
     verb: "Pause",
     changes: |each| !each.subscription.definition.paused,
-    consequence: "Their events are held, and their time to live keeps running.",
+    consequence: "Their deliveries are held, and their time to live keeps running.",
     otherwise: "Nothing to pause. All of the selected subscriptions are paused.",
 };
 
@@ -88,6 +88,6 @@ pub(crate) static RESUME_SELECTED: Bulk<Subscription> = Bulk {
         let definition = &each.subscription.definition;
         definition.paused || definition.disabled.is_some()
     },
-    consequence: "What is held is delivered.",
+    consequence: "What is held is delivered at once.",
     otherwise: "Nothing to resume. None of the selected subscriptions is paused or disabled.",
 };

@@ -82,7 +82,7 @@ pub(crate) async fn ask_to_stop_signing(call: Call<Subscription>) -> PageResult<
     let name = &signer(&call.of)?.subscription.name;
     Ok(Question::new(format!("Stop signing for {name}?"))
         .would("Requests carry no signature from now on; a receiver that checks it rejects them.")
-        .would("The secrets are forgotten; to sign again takes a new one.")
+        .would("The secrets are deleted. Signing again needs a new one.")
         .dangerously())
 }
 

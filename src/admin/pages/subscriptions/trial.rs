@@ -10,13 +10,15 @@ use crate::wire::resource::render_filter;
 #[derive(Template)]
 #[template(path = "widgets/trial.html")]
 pub(crate) struct TrialText {
-    topic: TopicName,
-    findings: TrialFindings,
+    pub(crate) topic: TopicName,
+    /// Whether it is tried on messages of a Service Bus topic.
+    pub(crate) is_of_messages: bool,
+    pub(crate) findings: TrialFindings,
     /// Whether there was time for all events.
-    is_complete: bool,
+    pub(crate) is_complete: bool,
     /// Shown where there was nothing to try it on.
-    empty: Empty,
-    recipe: Recipe,
+    pub(crate) empty: Empty,
+    pub(crate) recipe: Recipe,
 }
 
 part!(TrialText);
@@ -60,6 +62,7 @@ async fn try_on(
     let url = site.management_url(&format!("{}/tryFilter", name.path()));
     Ok(TrialText {
         topic: name.clone(),
+        is_of_messages: false,
         findings,
         is_complete,
         empty: Empty::saying(nothing, step),
@@ -68,22 +71,6 @@ async fn try_on(
 }
 
 impl TrialText {
-    /// That of a rule on messages that were sent to a Service Bus topic.
-    pub(crate) fn of_rule(
-        topic: TopicName,
-        (findings, is_complete): (TrialFindings, bool),
-        empty: Empty,
-    ) -> Self {
-        let recipe = Recipe::default();
-        Self {
-            topic,
-            findings,
-            is_complete,
-            empty,
-            recipe,
-        }
-    }
-
     /// Events on one side, and those of them that no side above lists: what is different where it is compared, and all.
     fn counts(&self) -> Vec<(&'static str, &SampleCount, Vec<&Sample>)> {
         let (found, mut listed) = (&self.findings, BTreeSet::new());

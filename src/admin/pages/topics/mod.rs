@@ -57,6 +57,8 @@ async fn draw_topic(
     let own = visitor.standing.all().filter(|(of, _)| of.topic.id == id);
     let born = (&*path, topic.topic.created_at);
     let traffic = Traffic::read(call, TrafficOf::Topic(id), range, born).await?;
+    let mut modes = topic.subscriptions.values();
+    let is_pushed = modes.any(|it| it.definition.destination.delivery_mode() == DeliveryMode::Push);
     answer!("pages/topic.html", visitor, format!("Topic {name}"), {
         topic: Arc<TopicEntry> = Arc::clone(topic),
         day: TopicDay = days.get(&id).copied().unwrap_or_default(),
@@ -64,7 +66,7 @@ async fn draw_topic(
         needing_attention: usize = own.filter(|(_, state)| state.needs_attention()).count(),
         sum: TrafficSlot = TrafficSlot::sum(&views.traffic(hours).await?),
         depth: QueueDepth = QueueDepths::of(call, [topic]).await?.total(),
-        traffic: Traffic = traffic,
+        traffic: Traffic = traffic.pulled(!is_pushed && !topic.subscriptions.is_empty()),
         subscriptions: SubscriptionTable = SubscriptionTable::of_topic(call).await?,
         types: RecentTypes = views.recent_types(id).await?,
         events: EventTable = EventTable::new(recent, EventTable::none_yet(publish)).of_topic(),
@@ -83,10 +85,9 @@ async fn publishing(
     let Some(keys) = &topic.topic.keys else {
         return Ok(None);
     };
-    let owner = KeyOwner::Topic(topic.topic.id);
     let first = shown.contains(&KeyName::Key1).then(|| keys.key1.reveal());
     let snippets = Snippets::new(call, topic, first);
-    let keys = Keys::of(call, owner, keys, shown).await?;
+    let keys = Keys::of(call, keys, shown).await?;
     Ok(Some((call.publish_url(topic), keys, snippets)))
 }
 
@@ -109,15 +110,14 @@ impl Deletable for Arc<TopicEntry> {
         let names = call.of.subscriptions.values().map(|each| &each.name);
         let question = also_deleted(question, names, Subscription::NOUNS)
             .would("Publishing to it is rejected from now on, and both keys are lost.")
-            .would("Events stay readable as long as they are kept.");
+            .would("Events stay readable until their retention ends.");
         Ok(losing(question, depth, DELIVERIES))
     }
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
         let (broker, name) = (&call.broker, &call.of.topic.name);
-        Ok(broker
-            .delete_topic(call.by(), name, OnDelete::Discard)
-            .await?)
+        let deleted = broker.delete_topic(call.by(), name, OnDelete::Discard);
+        Ok(deleted.await?)
     }
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn losing(question: Question, depth: QueueDepth, (one, many): (&str, 
     let dead = print::plural(depth.dead_letters, one, many);
     let mut question = question;
     if depth.pending > 0 {
-        question = question.would(format!("{pending} dropped for good."));
+        question = question.would(format!("{pending} dropped."));
     }
     if depth.dead_letters > 0 {
         question = question.would(format!("{dead} readable, but cannot be resubmitted."));
@@ -154,6 +154,10 @@ pub(crate) fn losing(question: Question, depth: QueueDepth, (one, many): (&str, 
 }
 
 impl Keyed for Arc<TopicEntry> {
+    fn owner(&self) -> KeyOwner {
+        KeyOwner::Topic(self.topic.id)
+    }
+
     async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
         access_topic(call, call.by(), &call.of.topic.name, renewed).await
     }

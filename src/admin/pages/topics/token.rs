@@ -40,7 +40,7 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
         let (topic, name) = (&call.of, &call.of.topic.name);
         let token = call.broker.create_sas_token(call.by(), name, key, ends_at);
         let token = token.await?;
-        let title = format!("Token for {name}");
+        let title = format!("SAS token for {name}");
         answer!("pages/access_token.html", &call.visitor, title, {
             topic: Arc<TopicEntry> = Arc::clone(topic),
             key: KeyName = key,
@@ -64,7 +64,7 @@ impl TokenForm {
         }
         match moment(&self.ends_at) {
             Some(at) if at > now => Ok((key, at)),
-            Some(_) => refuse("This has passed; it must lie in the future."),
+            Some(_) => refuse("Choose a time in the future."),
             None => refuse("Enter a date and a time, such as 2026-11-21T06:40."),
         }
     }

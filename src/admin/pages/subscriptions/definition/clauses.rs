@@ -50,9 +50,10 @@ pub(crate) fn read(form: &Form) -> Result<Option<Value>, String> {
 /// What is wrong at the path `inside` the list is said in its row, or with the path before it at the JSON.
 pub(crate) fn place(form: &Form, inside: &str, problem: &str) -> Refusal {
     // What marks code in other places stands as it is in a page.
+    let is_empty = form.filled(&format!("{ADVANCED}{inside}")).is_none();
     let problem = match (form.has(ADVANCED), inside.rsplit('.').next()) {
-        (false, Some(OPERATOR)) if problem.contains("is missing") => "Choose an operator.".into(),
-        (false, Some(KEY)) if problem.contains("is missing") => "Enter a key.".into(),
+        (false, Some(OPERATOR)) if is_empty => "Choose an operator.".into(),
+        (false, Some(KEY)) if is_empty => "Enter a key, such as data.total.".into(),
         _ => problem.replace('`', ""),
     };
     match form.has(ADVANCED) {

@@ -448,8 +448,9 @@ impl Draft {
         let header = name.strip_suffix(".value");
         let is_hidden = header.is_some_and(|it| !self.is(&format!("{it}.isSecret"), ""));
         let is_stored = is_kept(schema) && lookup(&self.stored, &path).is_some();
+        let limit = |name: &str| schema[name].as_u64().map_or_else(String::new, print::count);
         match (schema["type"] == "integer", is_stored || is_hidden) {
-            (true, _) => format!("{} to {}. ", schema["minimum"], schema["maximum"]),
+            (true, _) => format!("{} to {}. ", limit("minimum"), limit("maximum")),
             (_, true) => "Leave it empty to keep the stored one. ".to_owned(),
             _ => String::new(),
         }
