@@ -391,6 +391,7 @@ impl From<ManageError> for ApiError {
             | ManageError::ServiceBusSubscriptionNotFound(..)
             | ManageError::RuleNotFound(..)
             | ManageError::AccessRuleNotFound(_)
+            | ManageError::OwnerDeleted
             | ManageError::NoMessagingEntity(_)
             | ManageError::SubscriptionNotFound(..) => {
                 Self::new(StatusCode::NOT_FOUND, "ResourceNotFound", explanation)

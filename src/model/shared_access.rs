@@ -1,5 +1,7 @@
 //! Shared access rules: keys of queues and topics of Service Bus, and what they allow (rule S1.1).
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +33,20 @@ pub struct AccessRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessRuleDefinition {
     pub rights: Rights,
-    /// `None` for one that is still to be generated.
+    /// `None` for one that stays as it is, or is generated.
     pub key1: Option<Secret>,
     pub key2: Option<Secret>,
+}
+
+/// With the keys that there are, or new ones.
+impl From<Rights> for AccessRuleDefinition {
+    fn from(rights: Rights) -> Self {
+        Self {
+            rights,
+            key1: None,
+            key2: None,
+        }
+    }
 }
 
 impl From<&AccessRule> for AccessRuleDefinition {
@@ -106,6 +119,15 @@ impl From<Rights> for Vec<Right> {
     fn from(rights: Rights) -> Self {
         let all = Right::ALL.into_iter();
         all.filter(|right| rights.allow(*right)).collect()
+    }
+}
+
+/// Each, with commas between them.
+impl fmt::Display for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rights: Vec<Right> = (*self).into();
+        let words: Vec<String> = rights.iter().map(|right| format!("{right:?}")).collect();
+        f.write_str(&words.join(", "))
     }
 }
 

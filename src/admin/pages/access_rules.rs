@@ -2,7 +2,7 @@
 
 use crate::admin::pages::queues::Access;
 use crate::admin::pages::*;
-use crate::model::shared_access::{AccessRule, AccessRuleDefinition, Right, Rights};
+use crate::model::shared_access::{AccessRule, Right, Rights};
 
 const LIST: &str = "/admin/access-rules";
 
@@ -34,15 +34,6 @@ impl Subject for Arc<AccessRule> {
 impl Keyed for Arc<AccessRule> {
     fn owner(&self) -> KeyOwner {
         KeyOwner::AccessRule(self.id)
-    }
-
-    async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
-        let (broker, by, name) = (&call.broker, call.by(), &call.of.name);
-        match renewed {
-            Some(key) => drop(broker.regenerate_access_rule_key(by, name, key).await?),
-            None => drop(broker.show_access_rule_keys(by, name).await?),
-        }
-        Ok(())
     }
 
     async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
@@ -92,19 +83,16 @@ impl Sheet<()> for AccessRuleForm {
 
     async fn save(&self, call: &Call) -> PageResult {
         let (entity, own) = (self.entity.trim(), self.name.trim());
-        let name = match entity {
-            "" => AccessRuleName::parse(own),
-            entity => AccessRuleName::parse(&format!("{entity}/{own}")),
-        };
-        let known = name
-            .as_ref()
-            .ok()
-            .and_then(|name| call.broker.access_rule(name).ok());
-        let problem = match (&name, known, own.contains('/')) {
-            (Ok(_), None, false) => None,
-            (Ok(name), Some(_), _) => Some(format!("There is an access rule {name} already.")),
-            (Err(error), ..) => Some(sentence(&error.to_string())),
-            (.., true) => Some("A slash cannot be part of it.".to_owned()),
+        let name = format!("{entity}/{own}");
+        let name = AccessRuleName::parse(name.trim_start_matches('/'));
+        let problem = match &name {
+            Ok(_) if own.contains('/') => Some("A slash cannot be part of it.".to_owned()),
+            Ok(name) => call
+                .broker
+                .access_rule(name)
+                .ok()
+                .map(|known| format!("There is an access rule {} already.", known.name)),
+            Err(error) => Some(sentence(&error.to_string())),
         };
         let faults = problem.map(|problem| Refusal::of("name", problem));
         let rights = all_of(Vec::from_iter(faults), self.rights())?;
@@ -137,41 +125,20 @@ impl AccessRuleForm {
     }
 
     fn rights(&self) -> Result<Rights, Vec<Refusal>> {
-        let ticks = Right::ALL
-            .into_iter()
-            .zip([&self.send, &self.listen, &self.manage]);
+        let all = Right::ALL.into_iter();
+        let ticks = all.zip([&self.send, &self.listen, &self.manage]);
         let ticked = ticks.filter(|(_, tick)| !tick.is_empty());
-        match ticked.map(|(right, _)| right).collect::<Vec<_>>() {
-            none if none.is_empty() => Err(vec![Refusal::of("send", "Choose at least one right.")]),
-            rights => Ok(rights.into()),
+        let rights: Vec<Right> = ticked.map(|(right, _)| right).collect();
+        match rights.is_empty() {
+            true => Err(vec![Refusal::of("send", "Choose at least one right.")]),
+            false => Ok(rights.into()),
         }
     }
 }
 
 async fn put<S>(call: &Call<S>, name: &AccessRuleName, rights: Rights, said: &str) -> PageResult {
-    let known = call.broker.access_rule(name).ok();
-    let keys = known.as_deref().map(AccessRuleDefinition::from);
-    let (key1, key2) = keys.map_or((None, None), |known| (known.key1, known.key2));
-    let definition = AccessRuleDefinition { rights, key1, key2 };
-    let rule = call
-        .broker
-        .put_access_rule(call.by(), name, definition)
-        .await?;
+    let put = call.broker.put_access_rule(call.by(), name, rights.into());
+    let rule = put.await?;
     let said = Flash::done(format!("Access rule {name} {said}"));
     call.visitor.leave(said, &rule.page()).await
 }
-
-/// Its rights, as a text.
-fn rights(rule: &AccessRule) -> String {
-    let rights: Vec<Right> = rule.rights.into();
-    let words: Vec<_> = rights.iter().map(|right| format!("{right:?}")).collect();
-    words.join(", ")
-}
-
-/// What it is for.
-fn of(rule: &AccessRule) -> String {
-    let entity = rule.name.entity();
-    entity.map_or_else(|| ALL.to_owned(), |entity| entity.to_string())
-}
-
-const ALL: &str = "All queues and topics";

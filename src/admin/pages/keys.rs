@@ -47,26 +47,7 @@ pub(crate) fn named(text: &str) -> Result<KeyName, PageError> {
 pub(crate) trait Keyed: Subject {
     fn owner(&self) -> KeyOwner;
 
-    /// Has the key renewed, or records that they are shown to somebody.
-    fn access(
-        call: &Call<Self>,
-        renewed: Option<KeyName>,
-    ) -> impl Future<Output = Result<(), ManageError>> + Send;
-
     fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> impl Future<Output = PageResult> + Send;
-}
-
-/// The same of a topic, whose queue it may be.
-pub(crate) async fn access_topic(
-    site: &Site,
-    by: &Caller,
-    name: &TopicName,
-    renewed: Option<KeyName>,
-) -> Result<(), ManageError> {
-    match renewed {
-        Some(key) => site.broker.regenerate_key(by, name, key).await.map(drop),
-        None => site.broker.show_topic_keys(by, name).await.map(drop),
-    }
 }
 
 pub(crate) async fn reveal<K: Keyed>(Query(asked): Query<Names>, mut call: Call<K>) -> PageResult {
@@ -76,7 +57,8 @@ pub(crate) async fn reveal<K: Keyed>(Query(asked): Query<Names>, mut call: Call<
         key => vec![named(key)?],
     };
     call.visitor = call.visitor.with_flash().await?;
-    K::access(&call, None).await?;
+    let owner = call.of.owner();
+    call.broker.access_keys(call.by(), owner, None).await?;
     K::draw(&call, shown).await
 }
 
@@ -97,7 +79,8 @@ pub(crate) async fn ask_to_regenerate<K: Keyed>(call: Call<K>) -> PageResult<Que
 /// Renews a key, and leads to it: whoever may renew one has to see it next.
 pub(crate) async fn regenerate<K: Keyed>(call: Call<K>) -> PageResult {
     let key = named(name_of(&call.names, "key"))?;
-    K::access(&call, Some(key)).await?;
+    let (by, owner) = (call.by(), call.of.owner());
+    call.broker.access_keys(by, owner, Some(key)).await?;
     let said = format!("{key} has been regenerated.");
     call.visitor.flash(Flash::done(said)).await?;
     // The form goes along, since keys are shown to nothing else.

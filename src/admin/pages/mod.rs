@@ -45,7 +45,7 @@ pub(crate) use crate::admin::lists::list::{ROWS, cursor};
 pub(crate) use crate::admin::lists::recipe::{command, quoted};
 pub(crate) use crate::admin::page::*;
 pub(crate) use crate::admin::pages::delivery::DeliveryCard;
-pub(crate) use crate::admin::pages::keys::{KEYS_STOP, Keyed, Keys, access_topic};
+pub(crate) use crate::admin::pages::keys::{KEYS_STOP, Keyed, Keys};
 pub(crate) use crate::admin::pages::queue_depths::{LATE, QueueDepths};
 pub(crate) use crate::admin::pages::traffic::{RangeChoice, Traffic, bound};
 pub(crate) use crate::admin::refusal::{all_of, of_fields, refusals, said};

@@ -19,7 +19,8 @@ impl Broker {
         found.ok_or_else(|| ManageError::AccessRuleNotFound(name.clone()))
     }
 
-    /// Creates an access rule, or replaces the definition of an existing one. Keys that are not given are generated.
+    /// Creates an access rule, or replaces the definition of an existing one. Keys that are not given stay, or
+    /// are generated.
     pub async fn put_access_rule(
         &self,
         by: &Caller,
@@ -29,16 +30,18 @@ impl Broker {
         let _one_at_a_time = self.shared.managing.lock().await;
         let registry = self.registry();
         let entity = name.entity();
-        let generated = AccessKeys::generate(self.entropy());
+        let known = registry.access_rule(name);
+        let generated = || AccessKeys::generate(self.entropy());
+        let before = known.map_or_else(generated, |rule| rule.keys.clone());
         let keys = AccessKeys {
-            key1: definition.key1.unwrap_or(generated.key1),
-            key2: definition.key2.unwrap_or(generated.key2),
+            key1: definition.key1.unwrap_or(before.key1),
+            key2: definition.key2.unwrap_or(before.key2),
         };
         let of = entity
             .as_ref()
             .map(|name| self.messaging_entity(name))
             .transpose()?;
-        if let Some(rule) = registry.access_rule(name) {
+        if let Some(rule) = known {
             let audit = by.defined(TargetKind::AccessRule.named(&rule.name));
             return self.change_keys(rule, definition.rights, keys, audit).await;
         }

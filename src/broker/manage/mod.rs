@@ -100,6 +100,8 @@ pub enum ManageError {
     ServiceBusTopicNotFound(TopicName),
     #[error("the Service Bus topic {0} has no subscription {1}")]
     ServiceBusSubscriptionNotFound(TopicName, SubscriptionName),
+    #[error("what the keys belong to was deleted meanwhile")]
+    OwnerDeleted,
     #[error("there is no access rule {0}")]
     AccessRuleNotFound(AccessRuleName),
     #[error("there is no queue or Service Bus topic {0}")]
@@ -303,6 +305,46 @@ impl Broker {
         self.save(change, Some(entry)).await?;
         self.shared.key_uses.forget(of);
         Ok(keys)
+    }
+
+    /// Regenerates a key of whatever has keys, or records that somebody is shown both.
+    pub async fn access_keys(
+        &self,
+        by: &Caller,
+        of: KeyOwner,
+        renewed: Option<KeyName>,
+    ) -> Result<(), ManageError> {
+        let registry = self.registry();
+        match of {
+            KeyOwner::Topic(id) => {
+                let topic = registry.topic_by_id(id).ok_or(ManageError::OwnerDeleted)?;
+                let name = &topic.topic.name;
+                match renewed {
+                    Some(key) => self.regenerate_key(by, name, key).await.map(drop),
+                    None => self.show_topic_keys(by, name).await.map(drop),
+                }
+            }
+            KeyOwner::Namespace(id) => {
+                let mut all = registry.namespaces();
+                let found = all.find(|each| each.namespace.id == id);
+                let name = &found.ok_or(ManageError::OwnerDeleted)?.namespace.name;
+                match renewed {
+                    Some(key) => self.regenerate_namespace_key(by, name, key).await.map(drop),
+                    None => self.show_namespace_keys(by, name).await.map(drop),
+                }
+            }
+            KeyOwner::AccessRule(id) => {
+                let found = registry.access_rules().find(|each| each.id == id);
+                let name = &found.ok_or(ManageError::OwnerDeleted)?.name;
+                match renewed {
+                    Some(key) => self
+                        .regenerate_access_rule_key(by, name, key)
+                        .await
+                        .map(drop),
+                    None => self.show_access_rule_keys(by, name).await.map(drop),
+                }
+            }
+        }
     }
 
     /// Deletes a topic with its event subscriptions, and has their pending deliveries ended as `pending` says.

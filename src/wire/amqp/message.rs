@@ -290,6 +290,15 @@ impl Message {
         map_of(&self.application_properties)
     }
 
+    /// The same with those that receivers have `set`: an encoded map, or nothing.
+    pub fn application_properties_with(&self, set: &[u8]) -> Result<Map, DecodeError> {
+        let own = self.application_properties()?;
+        match set {
+            [] => Ok(own),
+            set => map(&merged(&encoded(own), set)?),
+        }
+    }
+
     /// All sections of the body as they came.
     pub fn body(&self) -> &Bytes {
         &self.body

@@ -13,9 +13,11 @@ use uuid::Uuid;
 
 use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::event::{Attribute, Event, EventData};
+use crate::model::event::{Attribute, Event, EventData, StoredEvent};
 use crate::model::lease::LockToken;
 use crate::model::limits::SESSION_ID_MAX;
+use crate::model::topic::DeliverySchema;
+use crate::wire;
 use crate::wire::amqp::message::{Handout, Message as Encoded, Properties, annotation, map};
 use crate::wire::amqp::outcome::changes;
 use crate::wire::amqp::value::Map;
@@ -96,6 +98,21 @@ pub fn of_event(event: &Event) -> Option<Encoded> {
         return None;
     }
     Encoded::parse(data).ok()
+}
+
+/// The same of any event: one that was published as such is the body of a message.
+pub fn of_stored(stored: &StoredEvent, schema: DeliverySchema, resource_id: &str) -> Encoded {
+    let event = &stored.event;
+    of_event(event).unwrap_or_else(|| {
+        let payload = wire::encode_message(schema, resource_id, stored);
+        let properties = Properties {
+            message_id: Some(event.id.as_str().into()),
+            subject: event.subject.clone(),
+            content_type: Some(payload.content_type.to_owned()),
+            ..Properties::default()
+        };
+        Encoded::of_data(&properties, Map::new(), payload.body)
+    })
 }
 
 /// The event with another text as the body of its message; `None` for one that was published as an event.

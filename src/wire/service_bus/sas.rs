@@ -118,6 +118,22 @@ pub fn sign(resource: &str, rule: &str, expires_at: Timestamp, key: &Secret) -> 
     format!("SharedAccessSignature sr={resource}&sig={signature}&se={expiry}&skn={rule}")
 }
 
+/// What clients connect with as `name`, a rule, by one of its keys: with a port, since clients connect to Azure's without one. They speak without TLS to a development emulator alone.
+pub fn connection_string(public_url: &str, name: &str, key: &str) -> String {
+    let (scheme, rest) = public_url.split_once("://").unwrap_or(("http", public_url));
+    let host = rest.split('/').next().unwrap_or_default();
+    let (port, emulator) = match scheme {
+        "https" => (":443", ""),
+        _ => (":80", "UseDevelopmentEmulator=true;"),
+    };
+    let given = host.rsplit_once(':').map(|(_, port)| port);
+    let has_port = given.is_some_and(|port| !port.ends_with(']'));
+    let port = if has_port { "" } else { port };
+    format!(
+        "Endpoint=sb://{host}{port};SharedAccessKeyName={name};SharedAccessKey={key};{emulator}"
+    )
+}
+
 /// The path of a resource that is named by its URL or its path, without slashes around it.
 pub fn path_of(resource: &str) -> &str {
     let path = match resource.split_once("://") {
@@ -215,6 +231,22 @@ mod tests {
             let without = KNOWN.replace(part, "x=");
             let error = error(&without, &right, now).expect_err("a part is missing");
             assert!(matches!(error, TokenError::Malformed(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn clients_connect_to_the_public_address() {
+        let emulator = "SharedAccessKeyName=key1;SharedAccessKey=k=;UseDevelopmentEmulator=true;";
+        let tls = "SharedAccessKeyName=key1;SharedAccessKey=k=;";
+        for (url, endpoint, rest) in [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080", emulator),
+            ("http://grid.lan", "grid.lan:80", emulator),
+            ("https://grid.example/events", "grid.example:443", tls),
+            ("https://[2001:db8::7]", "[2001:db8::7]:443", tls),
+            ("https://[2001:db8::7]:8443", "[2001:db8::7]:8443", tls),
+        ] {
+            let expected = format!("Endpoint=sb://{endpoint};{rest}");
+            assert_eq!(connection_string(url, "key1", "k="), expected);
         }
     }
 }

@@ -81,15 +81,6 @@ impl Keyed for Arc<NamespaceEntry> {
         KeyOwner::Namespace(self.namespace.id)
     }
 
-    async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
-        let (broker, by, name) = (&call.broker, call.by(), &call.of.namespace.name);
-        match renewed {
-            Some(key) => drop(broker.regenerate_namespace_key(by, name, key).await?),
-            None => drop(broker.show_namespace_keys(by, name).await?),
-        }
-        Ok(())
-    }
-
     async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
         let (visitor, entry, path) = (&call.visitor, &call.of, call.of.page());
         let (registry, name) = (&visitor.standing.registry, &entry.namespace.name);

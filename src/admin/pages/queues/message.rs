@@ -4,10 +4,9 @@ use super::*;
 use crate::admin::pages::service_bus::BusRule;
 use crate::store::Peeked;
 use crate::wire::amqp::Value as AmqpValue;
-use crate::wire::amqp::message::{Message as Encoded, Properties, map};
-use crate::wire::amqp::value::{Map, get};
+use crate::wire::amqp::message::{Message as Encoded, Properties};
 use crate::wire::service_bus::copy::SentMessage;
-use crate::wire::service_bus::message::of_event;
+use crate::wire::service_bus::message::of_stored;
 
 pub(crate) struct QueuedMessage {
     pub(crate) peeked: Peeked,
@@ -19,19 +18,8 @@ pub(crate) struct QueuedMessage {
 impl QueuedMessage {
     pub(crate) fn of(call: &Call<Queue>, peeked: Peeked) -> Self {
         let (topic, subscription) = (&call.of.topic, &call.of.subscription);
-        let event = &peeked.event.event;
-        let sent = of_event(event).unwrap_or_else(|| {
-            // It was published as an event.
-            let schema = subscription.definition.delivery_schema;
-            let payload = wire::encode_message(schema, &topic.resource_id, &peeked.event);
-            let properties = Properties {
-                message_id: Some(event.id.as_str().into()),
-                subject: event.subject.clone(),
-                content_type: Some(payload.content_type.to_owned()),
-                ..Properties::default()
-            };
-            Encoded::of_data(&properties, Map::new(), payload.body)
-        });
+        let schema = subscription.definition.delivery_schema;
+        let sent = of_stored(&peeked.event, schema, &topic.resource_id);
         Self {
             expires_at: call.broker.expires_at(topic, subscription, &peeked),
             properties: sent.properties().unwrap_or_default(),
@@ -74,31 +62,28 @@ impl QueuedMessage {
     /// What its sender has told the broker, besides the message id.
     fn broker_properties(&self) -> Vec<(&'static str, String)> {
         let it = &self.properties;
+        let correlation = it.correlation_id.as_ref().map(AmqpValue::plain);
         let all = [
             ("Subject", it.subject.clone()),
             ("Content type", it.content_type.clone()),
-            (
-                "Correlation ID",
-                it.correlation_id.as_ref().map(AmqpValue::plain),
-            ),
+            ("Correlation ID", correlation),
             ("Session ID", it.group_id.clone()),
             ("To", it.to.clone()),
             ("Reply to", it.reply_to.clone()),
             ("Reply session", it.reply_to_group_id.clone()),
         ];
-        let all = all.into_iter();
-        let given = all.filter_map(|(label, value)| Some((label, value?)));
+        let given = all
+            .into_iter()
+            .filter_map(|(label, value)| Some((label, value?)));
         given.collect()
     }
 
     /// What the application and receivers have set, each value as JSON.
     fn application_properties(&self) -> Vec<(String, Value)> {
-        let set = self.peeked.properties.as_deref();
-        let set = set.and_then(|set| map(set).ok()).unwrap_or_default();
-        let mut all = self.sent.application_properties().unwrap_or_default();
-        all.retain(|(name, _)| name.as_text().is_none_or(|name| get(&set, name).is_none()));
-        let all = all.iter().chain(&set);
-        all.map(|(name, value)| (name.plain(), Value::from(value)))
+        let set = self.peeked.properties.as_deref().unwrap_or_default();
+        let all = self.sent.application_properties_with(set);
+        let all = all.unwrap_or_default().into_iter();
+        all.map(|(name, value)| (name.plain(), Value::from(&value)))
             .collect()
     }
 }

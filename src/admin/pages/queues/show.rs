@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::admin::pages::service_bus::BusRule;
+use crate::wire::service_bus::sas::connection_string;
 
 /// Messages, and sessions, on a page.
 const SHOWN: usize = 20;
@@ -119,29 +120,9 @@ impl Access {
     }
 }
 
-/// With a port, since clients connect to Azure's without one; they speak without TLS to a development emulator alone.
-fn connection_string(public_url: &str, name: &str, key: &str) -> String {
-    let (scheme, rest) = public_url.split_once("://").unwrap_or(("http", public_url));
-    let host = rest.split('/').next().unwrap_or_default();
-    let (port, emulator) = match scheme {
-        "https" => (":443", ""),
-        _ => (":80", "UseDevelopmentEmulator=true;"),
-    };
-    let given = host.rsplit_once(':').map(|(_, port)| port);
-    let has_port = given.is_some_and(|port| !port.ends_with(']'));
-    let port = if has_port { "" } else { port };
-    format!(
-        "Endpoint=sb://{host}{port};SharedAccessKeyName={name};SharedAccessKey={key};{emulator}"
-    )
-}
-
 impl Keyed for Queue {
     fn owner(&self) -> KeyOwner {
         KeyOwner::Topic(self.topic.topic.id)
-    }
-
-    async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
-        access_topic(call, call.by(), call.of.topic_name(), renewed).await
     }
 
     async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
@@ -185,26 +166,5 @@ fn target_page(registry: &Registry, to: &TopicName) -> String {
     match topic.is_some_and(|topic| topic.is_service_bus()) {
         true => paths::service_bus_topic_page(to.as_str()),
         false => paths::queue_page(to.as_str()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clients_connect_to_the_public_address() {
-        let emulator = "SharedAccessKeyName=key1;SharedAccessKey=k=;UseDevelopmentEmulator=true;";
-        let tls = "SharedAccessKeyName=key1;SharedAccessKey=k=;";
-        for (url, endpoint, rest) in [
-            ("http://127.0.0.1:8080", "127.0.0.1:8080", emulator),
-            ("http://grid.lan", "grid.lan:80", emulator),
-            ("https://grid.example/events", "grid.example:443", tls),
-            ("https://[2001:db8::7]", "[2001:db8::7]:443", tls),
-            ("https://[2001:db8::7]:8443", "[2001:db8::7]:8443", tls),
-        ] {
-            let expected = format!("Endpoint=sb://{endpoint};{rest}");
-            assert_eq!(connection_string(url, "key1", "k="), expected);
-        }
     }
 }

@@ -75,10 +75,6 @@ impl Keyed for BusTopic {
         KeyOwner::Topic(self.0.topic.id)
     }
 
-    async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
-        access_topic(call, call.by(), &call.of.0.topic.name, renewed).await
-    }
-
     async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
         draw_topic(call, shown).await
     }

@@ -158,10 +158,6 @@ impl Keyed for Arc<TopicEntry> {
         KeyOwner::Topic(self.topic.id)
     }
 
-    async fn access(call: &Call<Self>, renewed: Option<KeyName>) -> Result<(), ManageError> {
-        access_topic(call, call.by(), &call.of.topic.name, renewed).await
-    }
-
     async fn draw(call: &Call<Self>, shown: Vec<KeyName>) -> PageResult {
         draw_topic(call, &RangeChoice::default(), shown).await
     }
