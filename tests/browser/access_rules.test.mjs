@@ -31,7 +31,7 @@ async function create(ann) {
   await ann.page.getByLabel("Listen", { exact: true }).check();
   await ann.press("Create access rule");
   await ann.isTold("Access rule jobs/worker has been created.");
-  await ann.sees("It opens jobs alone.");
+  await ann.sees("Valid for jobs alone.");
 }
 
 async function connect(ann, appliance) {

@@ -307,7 +307,7 @@ fn shells_and_man_learn_the_commands() {
     let page = pages.path().join("everpost-topics-create.1");
     let page = std::fs::read_to_string(page).expect("a page of each command");
     assert!(page.contains("retention\\-days"), "{page}");
-    let head = concat!("\"Everpost ", env!("CARGO_PKG_VERSION"), "\" \"Everpost\"");
+    let head = concat!("\"Everpost ", env!("CARGO_PKG_VERSION"), "\" Everpost");
     assert!(page.contains(head), "{page}");
 }
 

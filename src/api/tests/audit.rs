@@ -231,7 +231,7 @@ fn acts() -> Vec<Act> {
             json!({ "subscription": "crm" }),
             "Sent event 1 to event subscription crm of topic orders"),
         act("POST /everpost/deliveries/{id}/tryNow", "/everpost/deliveries/2/tryNow", none(),
-            "Retried delivery 2 now"),
+            "Retried delivery 2"),
         act("POST /everpost/deadLetters/purge", "/everpost/deadLetters/purge?topic=orders", none(),
             "Purged 1 dead letter of topic orders"),
         act("POST /everpost/deadLetters/resubmit", "/everpost/deadLetters/resubmit",

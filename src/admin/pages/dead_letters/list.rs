@@ -231,6 +231,22 @@ async fn grouped(
     })
 }
 
+/// The ways to group what is listed: where each leads, what it is called, and whether it is chosen.
+fn groupings(search: &Search) -> [(String, &'static str, bool); 4] {
+    let ways = [
+        ("", "Reason"),
+        ("type", "Event type"),
+        ("source", "Source"),
+        ("day", "Day"),
+    ];
+    ways.map(|(group, title)| {
+        let mut other = search.clone();
+        (other.group, other.before) = (group.to_owned(), String::new());
+        let is_chosen = grouped_by(search) == title;
+        (link(LIST, &Filled::with(other).pairs()), title, is_chosen)
+    })
+}
+
 fn grouped_by(search: &Search) -> &'static str {
     match GroupBy::from_name(&search.group) {
         None | Some(GroupBy::Reason) => "Reason",
