@@ -168,7 +168,7 @@ async fn all_that_is_wrong_is_told_at_once() {
 #[tokio::test(start_paused = true)]
 async fn inspectors_are_suggested_as_receivers() {
     let (_appliance, mut person) = with_subscription().await;
-    let create = "<a href=\"/admin/new-inspector\">create an inspector</a>";
+    let create = "<a href=\"/admin/new-inspector\">Create an inspector</a>";
     person.open(NEW).await.expect(&[create]);
     person.open("/admin/new-inspector").await;
     let fields = [("name", "bin"), ("answers", "200")];
@@ -177,7 +177,7 @@ async fn inspectors_are_suggested_as_receivers() {
     page.expect(&[
         "list=\"inspectors\"",
         "<datalist id=\"inspectors\">\n<option value=\"https://inspector.everpost.internal/bin\">bin",
-        "choose one of your inspectors",
+        "Pick one of your inspectors",
     ]);
     assert!(!page.body.contains(create));
 }
