@@ -33,17 +33,18 @@ pub enum Target {
 }
 
 impl Source {
-    /// The session that is asked for, if the filter is there.
+    /// The session that is asked for, if the filter is there and its value a text or null.
     pub fn session(&self) -> Option<SessionSelection> {
         let mut value = get(&self.filter, SESSION_FILTER)?;
         if let Value::Described(described) = value {
             value = &described.1;
         }
-        Some(match (value, value.as_text()) {
-            (Value::Null, _) => SessionSelection::Next,
-            (_, Some(name)) => SessionSelection::Named(name.to_owned()),
-            (other, None) => SessionSelection::Named(other.plain()),
-        })
+        match value {
+            Value::Null => Some(SessionSelection::Next),
+            other => other
+                .as_text()
+                .map(|name| SessionSelection::Named(name.to_owned())),
+        }
     }
 
     /// The same with the session that was found in the filter.

@@ -454,6 +454,8 @@ fn sessions_are_asked_for_in_two_ways() {
         assert_eq!(is_described(&answer), is_described(&source));
     }
     assert_eq!(Source::default().session(), None);
+    // A number is no session id, as with Azure.
+    assert_eq!(source(Value::Int(1)).session(), None);
 }
 
 fn in_transaction(outcome: Option<DeliveryState>) -> DeliveryState {
