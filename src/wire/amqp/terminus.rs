@@ -39,12 +39,11 @@ impl Source {
         if let Value::Described(described) = value {
             value = &described.1;
         }
-        match value {
-            Value::Null => Some(SessionSelection::Next),
-            other => other
-                .as_text()
-                .map(|name| SessionSelection::Named(name.to_owned())),
+        if *value == Value::Null {
+            return Some(SessionSelection::Next);
         }
+        let name = value.as_text()?;
+        Some(SessionSelection::Named(name.to_owned()))
     }
 
     /// The same with the session that was found in the filter.
