@@ -1,4 +1,4 @@
-//! Access keys of a topic.
+//! Access keys of topics, namespaces and access rules.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -46,8 +46,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The two keys of a topic, a namespace or an access rule. Either one publishes and signs, so that one can be regenerated while the other is
-/// in use (rule 1.2).
+/// The two keys of a topic, a namespace or an access rule. Either one publishes and signs, so that one can be
+/// regenerated while the other is in use (rule 1.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessKeys {
     pub key1: Secret,

@@ -56,6 +56,7 @@ pub(in crate::api) struct Queue {
     pub(super) state: ApiState,
     /// Who is connected.
     pub(super) client: Option<IpAddr>,
+    /// By which rule; the audit log names it.
     pub(super) actor: Actor,
     pub(in crate::api) topic: Arc<TopicEntry>,
     pub(in crate::api) subscription: Arc<EventSubscription>,

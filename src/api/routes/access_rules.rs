@@ -29,7 +29,7 @@ pub(crate) fn area() -> Area {
             put(one, ADMIN, access_rules::put)
                 .doc("putAccessRule", "Create or change an access rule")
                 .says(format!(
-                    "Each queue and topic may have {ACCESS_RULES_MAX}, and as many may be for all of them."
+                    "Each queue and topic can have up to {ACCESS_RULES_MAX}, and up to {ACCESS_RULES_MAX} can be for all of them."
                 ))
                 .takes::<AccessRuleDefinition>(json!({ "rights": ["Send", "Listen"] }))
                 .answers::<ShownAccessRule>(200, "It was there before.")
@@ -38,7 +38,7 @@ pub(crate) fn area() -> Area {
                 .rejects(409, "There are as many rules as there may be."),
             delete(one, ADMIN, access_rules::delete)
                 .doc("deleteAccessRule", "Delete an access rule")
-                .says("Its keys, and tokens made with them, stop working at once.")
+                .says("New connections and requests with its keys, or with tokens made with them, are rejected at once.")
                 .answers_nothing(204, "It is gone."),
             list_keys(one, access_rules::list_keys, "listAccessRuleKeys"),
             regenerate_key(one, access_rules::regenerate_key, "regenerateAccessRuleKey"),

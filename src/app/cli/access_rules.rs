@@ -27,13 +27,13 @@ pub(super) enum AccessRulesCommand {
     Show { rule: String },
     /// Show the two keys
     Keys { rule: String },
-    /// Regenerate one of the two keys; the old one stops working at once
+    /// Regenerate one of the two keys; new connections and requests with the old one are rejected
     RegenerateKey {
         rule: String,
         #[command(flatten)]
         key: KeyArg,
     },
-    /// Delete an access rule; its keys stop working at once
+    /// Delete an access rule; new connections and requests with its keys are rejected
     Delete {
         rule: String,
         /// Do not ask for confirmation

@@ -60,7 +60,7 @@ impl Broker {
         self.access_rule(name)
     }
 
-    /// Deletes an access rule: its keys stop working at once. Returns whether there was one.
+    /// Deletes an access rule: its keys open no new connection and no request. Returns whether there was one.
     pub async fn delete_access_rule(
         &self,
         by: &Caller,

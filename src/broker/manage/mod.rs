@@ -107,7 +107,7 @@ pub enum ManageError {
     #[error("there is no queue or Service Bus topic {0}")]
     NoMessagingEntity(TopicName),
     #[error(
-        "a queue or topic can have {ACCESS_RULES_MAX} access rules, and so many can be for all of them"
+        "a queue or topic can have up to {ACCESS_RULES_MAX} access rules, and up to {ACCESS_RULES_MAX} can be for all of them"
     )]
     TooManyAccessRules,
     #[error("the subscription {1} of the Service Bus topic {0} has no rule {2}")]

@@ -118,7 +118,8 @@ pub fn sign(resource: &str, rule: &str, expires_at: Timestamp, key: &Secret) -> 
     format!("SharedAccessSignature sr={resource}&sig={signature}&se={expiry}&skn={rule}")
 }
 
-/// What clients connect with as `name`, a rule, by one of its keys: with a port, since clients connect to Azure's without one. They speak without TLS to a development emulator alone.
+/// The connection string with which clients use the rule `name`, by one of its keys. It has a port, since without one
+/// clients connect to Azure's, and `UseDevelopmentEmulator` without TLS, since else they insist on it.
 pub fn connection_string(public_url: &str, name: &str, key: &str) -> String {
     let (scheme, rest) = public_url.split_once("://").unwrap_or(("http", public_url));
     let host = rest.split('/').next().unwrap_or_default();
