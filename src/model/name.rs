@@ -189,6 +189,11 @@ impl AccessRuleName {
         Self::parse(&format!("{entity}{IN_NAMESPACE}{own}"))
     }
 
+    /// The name, with that of its queue or topic as `entity` writes it.
+    pub fn within(&self, entity: &TopicName) -> Self {
+        Self(format!("{entity}{IN_NAMESPACE}{}", self.own()).into())
+    }
+
     /// The name without that of its queue or topic.
     pub fn own(&self) -> &str {
         last_part(&self.0)

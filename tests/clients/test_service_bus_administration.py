@@ -448,11 +448,16 @@ def test_access_rules_make_the_round(appliance, admin, name, kind):
     assert appliance.manage("POST", f"{path}/listKeys") == keys
     update(get(name))
     assert appliance.manage("POST", f"{path}/listKeys") == keys
+    other = f"/everpost/accessRules/{name.upper()}%2Fother"
+    assert appliance.manage("PUT", other, {"rights": ["Send"]}, status=201)["name"] == f"{name}/other"
     with pytest.raises(HttpResponseError, match="AuthorizationRules.Rights") as refused:
         create(name + "x", authorization_rules=[rule("none")])
     assert refused.value.status_code == 400
     with pytest.raises(HttpResponseError, match="key1 is there already"):
         create(name + "x", authorization_rules=[rule("key1", AccessRights.SEND)])
+    many = [rule(f"r{number}", AccessRights.SEND) for number in range(13)]
+    with pytest.raises(HttpResponseError, match="up to 12 access rules"):
+        create(name + "x", authorization_rules=many)
     with pytest.raises(ResourceNotFoundError):
         get(name + "x")
 

@@ -17,9 +17,9 @@ use crate::api::ApiState;
 use crate::api::auth::query_value;
 use crate::api::error::ApiError;
 use crate::api::manage::messaging::{Entity, Found, queues, rules, show, subscriptions, topics};
-use crate::broker::{BrokerOptions, Put};
+use crate::broker::{BrokerOptions, ManageError, Put};
 use crate::model::audit::{Actor, Caller};
-use crate::model::limits::MANAGEMENT_BYTES_MAX;
+use crate::model::limits::{ACCESS_RULES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::model::name::{AccessRuleName, InvalidName, RuleName, SubscriptionName, TopicName};
 use crate::model::rule::Rule;
 use crate::model::shared_access::{AccessRuleDefinition, Right};
@@ -187,11 +187,15 @@ impl Call<'_> {
         Ok(StatusCode::OK.into_response())
     }
 
-    /// The access rules of the entity here; keys that are not given stay.
+    /// The access rules of the entity here; keys that are not given stay. Nothing of the entity is stored before they are
+    /// known to be right.
     fn read_access_rules(
         &self,
         rules: Vec<(String, Value)>,
     ) -> Result<Vec<(AccessRuleName, AccessRuleDefinition)>, ApiError> {
+        if rules.len() > ACCESS_RULES_MAX {
+            return Err(ManageError::TooManyAccessRules.into());
+        }
         let registry = self.state.broker.registry();
         let entity = TopicName::of_service_bus(&self.place.path())?;
         let read = rules.into_iter().map(|(own, body)| {
@@ -295,9 +299,8 @@ impl Call<'_> {
     }
 
     async fn entry(&self, status: StatusCode, found: Found) -> Result<Response, Refusal> {
-        let found = [found];
-        let shown = self.show(&found).await?.pop().unwrap_or_default();
-        let [found] = found;
+        let shown = self.show(std::slice::from_ref(&found)).await?;
+        let shown = shown.into_iter().next().unwrap_or_default();
         let entry = self.described(&self.source(), &found, &shown);
         let kind = (header::CONTENT_TYPE, ATOM_XML);
         Ok((status, [kind], entry.to_string()).into_response())

@@ -8,8 +8,8 @@ use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef};
 use crate::model::audit::{AuditAction, AuditEntry, Caller, SecretKind, TargetKind};
 use crate::model::limits::ACCESS_RULES_MAX;
 use crate::model::name::{AccessRuleName, TopicName};
+use crate::model::registry::TopicEntry;
 use crate::model::shared_access::{AccessRule, AccessRuleDefinition, Rights};
-use crate::model::topic::TopicId;
 use crate::store::{AccessRuleChange, RegistryChange};
 
 impl Broker {
@@ -37,10 +37,8 @@ impl Broker {
             key1: definition.key1.unwrap_or(before.key1),
             key2: definition.key2.unwrap_or(before.key2),
         };
-        let of = entity
-            .as_ref()
-            .map(|name| self.messaging_entity(name))
-            .transpose()?;
+        let of = entity.as_ref().map(|name| self.messaging_entity(name));
+        let of = of.transpose()?;
         if let Some(rule) = known {
             let audit = by.defined(TargetKind::AccessRule.named(&rule.name));
             return self.change_keys(rule, definition.rights, keys, audit).await;
@@ -48,16 +46,19 @@ impl Broker {
         if registry.access_rules_of(entity.as_ref()).count() >= ACCESS_RULES_MAX {
             return Err(ManageError::TooManyAccessRules);
         }
+        let name = of
+            .as_ref()
+            .map_or(name.clone(), |of| name.within(&of.topic.name));
+        let audit = by.defined(TargetKind::AccessRule.named(&name));
         let change = AccessRuleChange::Add {
-            of,
+            of: of.map(|of| of.topic.id),
             name: name.clone(),
             rights: definition.rights,
             keys,
         };
-        let audit = by.defined(TargetKind::AccessRule.named(name));
         self.save(RegistryChange::AccessRule(change), Some(audit))
             .await?;
-        self.access_rule(name)
+        self.access_rule(&name)
     }
 
     /// Deletes an access rule: its keys open no new connection and no request. Returns whether there was one.
@@ -137,9 +138,6 @@ impl Broker {
         entity: &TopicName,
         rules: Vec<(AccessRuleName, AccessRuleDefinition)>,
     ) -> Result<(), ManageError> {
-        if rules.len() > ACCESS_RULES_MAX {
-            return Err(ManageError::TooManyAccessRules);
-        }
         let registry = self.registry();
         let known = registry.access_rules_of(Some(entity));
         let gone = known.filter(|known| rules.iter().all(|(name, _)| *name != known.name));
@@ -155,10 +153,10 @@ impl Broker {
         Ok(())
     }
 
-    fn messaging_entity(&self, name: &TopicName) -> Result<TopicId, ManageError> {
+    fn messaging_entity(&self, name: &TopicName) -> Result<Arc<TopicEntry>, ManageError> {
         let registry = self.registry();
         let found = registry.topic(name).filter(|topic| topic.takes_messages());
         let missing = || ManageError::NoMessagingEntity(name.clone());
-        Ok(found.ok_or_else(missing)?.topic.id)
+        found.cloned().ok_or_else(missing)
     }
 }
