@@ -151,7 +151,7 @@ impl Broker {
     ) -> Result<Vec<i64>, PublishError> {
         match self.store_accepted(&topic, accepted).await? {
             Appended::Repeated => Ok(Vec::new()),
-            Appended::Stored { deliveries, .. } => Ok(deliveries),
+            Appended::Stored { numbers, .. } => Ok(numbers),
         }
     }
 

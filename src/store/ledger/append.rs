@@ -184,9 +184,9 @@ impl AppendRequest {
 pub enum Appended {
     Stored {
         events: Vec<EventKey>,
-        /// The numbers of those that are created now; of messages that are scheduled in a topic with rules, the id of the
-        /// first one of each.
-        deliveries: Vec<i64>,
+        /// Of the deliveries that are created now; of messages that are scheduled in a topic with rules, the id of the
+        /// first delivery of each.
+        numbers: Vec<i64>,
     },
     /// The same request, or the same notice, was stored before, so nothing is stored again.
     Repeated,
@@ -208,7 +208,7 @@ pub(in crate::store) struct Stored {
     events: Vec<EventKey>,
     handed_over: Vec<HandedOver>,
     /// Of messages that are scheduled in a topic with rules.
-    numbers: Vec<DeliveryId>,
+    scheduled: Vec<DeliveryId>,
 }
 
 impl Stored {
@@ -217,20 +217,18 @@ impl Stored {
         let Some(Self {
             events,
             handed_over,
-            numbers,
+            scheduled,
         }) = stored
         else {
             return Appended::Repeated;
         };
-        let deliveries = match numbers.is_empty() {
-            true => handed_over
-                .iter()
-                .map(|each| each.delivery.number)
-                .collect(),
-            false => numbers.iter().map(|id| id.0).collect(),
+        let created = handed_over.iter().map(|each| each.delivery.number);
+        let numbers = match scheduled.is_empty() {
+            true => created.collect(),
+            false => scheduled.iter().map(|id| id.0).collect(),
         };
         then(handed_over);
-        Appended::Stored { events, deliveries }
+        Appended::Stored { events, numbers }
     }
 }
 
@@ -263,7 +261,7 @@ pub(in crate::store) fn append(
     let mut stored = Stored {
         events: Vec::with_capacity(events.len()),
         handed_over: Vec::with_capacity(deliveries),
-        numbers: Vec::new(),
+        scheduled: Vec::new(),
     };
     let intake = request.intake.as_deref();
     let mut current = Current::default();
@@ -271,7 +269,7 @@ pub(in crate::store) fn append(
         let sent = request.sent.get(&place);
         let scheduled = request.scheduled.get(&place).copied();
         if sent.is_some() || request.sent.is_empty() {
-            stored.numbers.extend(current.number(tx, None)?);
+            stored.scheduled.extend(current.number(tx, None)?);
             current = Current {
                 is_repeated: match intake {
                     None => false,
@@ -306,7 +304,7 @@ pub(in crate::store) fn append(
                 resubmission_of: None,
             };
             let (id, number) = insert_delivery(tx, key, subscription, due_at, about)?;
-            stored.numbers.extend(current.number(tx, Some(id))?);
+            stored.scheduled.extend(current.number(tx, Some(id))?);
             if let Some(mark) = &request.forwarded {
                 forward::mark(tx, id, mark)?;
             }
@@ -332,7 +330,7 @@ pub(in crate::store) fn append(
         }
         stored.events.push(key);
     }
-    stored.numbers.extend(current.number(tx, None)?);
+    stored.scheduled.extend(current.number(tx, None)?);
     if let (Some(later), Some(first)) = (&request.fan_out, stored.events.first()) {
         fan_out::insert(tx, topic, received_at, *first, later)?;
     }

@@ -38,11 +38,11 @@ pub(super) async fn scheduled_deliveries_wait_and_can_be_cancelled(f: Fixture) {
         ..f.accepted("", &[], 10)
     };
     let stored = f.store.ledger.append(accepted, drop).await;
-    let Ok(Appended::Stored { deliveries, .. }) = stored else {
+    let Ok(Appended::Stored { numbers, .. }) = stored else {
         panic!("stored: {stored:?}");
     };
-    let [now, later, never] = deliveries[..] else {
-        panic!("three deliveries: {deliveries:?}");
+    let [now, later, never] = numbers[..] else {
+        panic!("three deliveries: {numbers:?}");
     };
     let [now, later, never] = [now, later, never].map(DeliveryId);
     assert_eq!(ids(&f.lease(f.billing, 49, 9).await), [now]);
