@@ -120,7 +120,7 @@ fn pages() -> Vec<Page> {
         admin_only("/access-rules/{rule}/edit", sheet::<AccessRuleForm, Arc<AccessRule>>()).guarded(),
         page("/access-rules/{rule}/keys", get(access_rules::show).post(keys::reveal::<Arc<AccessRule>>)).guarded(),
         admin_only("/access-rules/{rule}/keys/{key}/regenerate", post(keys::regenerate::<Arc<AccessRule>>))
-            .named("Regenerate").asking(keys::ask_to_regenerate::<Arc<AccessRule>>).guarded(),
+            .named("Regenerate key").asking(keys::ask_to_regenerate::<Arc<AccessRule>>).guarded(),
         deletes::<Arc<AccessRule>>("/access-rules/{rule}/delete", "Delete access rule"),
         page("/inspectors", get(inspectors::list)).listed("Set up", "Inspectors", "inspectors"),
         page("/events", get(events::list)).listed("Watch", "Events", "events"),

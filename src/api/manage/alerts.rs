@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::lists::{List, Page};
-use crate::api::manage::{ApiResult, json};
+use crate::api::manage::{ApiResult, created, json};
 use crate::api::parameters::Parameters;
 use crate::broker::AlertError;
 use crate::model::alert::AlertMessageId;
@@ -175,11 +175,4 @@ pub(crate) async fn test_channel(
         sent: tested.is_ok(),
         answer: tested.unwrap_or_else(|error| error),
     }))
-}
-
-pub(super) fn created(is_new: bool) -> StatusCode {
-    match is_new {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
-    }
 }

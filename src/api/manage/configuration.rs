@@ -86,6 +86,7 @@ async fn current(state: &ApiState) -> Result<Objects, ApiError> {
     for each in registry.access_rules() {
         let definition = Definition::access_rule(&(&**each).into());
         add(TargetKind::AccessRule, each.name.to_string(), definition);
+        tokio::task::yield_now().await;
     }
     for each in registry.namespaces() {
         let namespace = &each.namespace;

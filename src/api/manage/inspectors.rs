@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::lists::{List, Page};
-use crate::api::manage::{ApiResult, json as read_json};
+use crate::api::manage::{ApiResult, created, json as read_json};
 use crate::api::parameters::Parameters;
 use crate::broker::InspectorError;
 use crate::model::audit::Caller;
@@ -46,10 +46,7 @@ pub(crate) async fn put(
 ) -> ApiResult {
     let name = InspectorName::parse(&name)?;
     let definition = resource::parse_inspector(&read_json(&body)?)?;
-    let status = match state.broker.put_inspector(&by, &name, definition).await? {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
-    };
+    let status = created(state.broker.put_inspector(&by, &name, definition).await?);
     let inspector = state.broker.inspector(&name).await?;
     Ok((status, Json(ShownInspector::from(&inspector))).into_response())
 }

@@ -440,6 +440,14 @@ fn context<'a>(state: &ApiState, entry: &'a TopicEntry) -> SubscriptionContext<'
     SubscriptionContext::of(entry, now, state.broker.options().egress.require_https)
 }
 
+/// The answer to a PUT that creates or replaces.
+fn created(is_new: bool) -> StatusCode {
+    match is_new {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    }
+}
+
 pub(crate) fn json(body: &Bytes) -> Result<Value, ApiError> {
     serde_json::from_slice(body).map_err(|cause| {
         ApiError::bad_request(format!("The request body is not valid JSON: {cause}."))
