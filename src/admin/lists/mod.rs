@@ -1,6 +1,7 @@
 //! What lists have in common.
 
 pub(crate) mod bulk;
+pub(crate) mod by_name;
 pub(crate) mod download;
 pub(crate) mod filter;
 pub(crate) mod list;

@@ -6,12 +6,20 @@ use crate::model::shared_access::{AccessRule, Right, Rights};
 
 const LIST: &str = "/admin/access-rules";
 
-pub(crate) async fn list(call: Call) -> PageResult {
-    let rules: Vec<_> = call.broker.registry().access_rules().cloned().collect();
-    let recipe = Recipe::of(&call, "/everpost/accessRules", "everpost access-rules list");
+pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageResult {
+    let (filter, registry) = (Filled::with(filter), call.broker.registry());
+    let all = registry.access_rules();
+    let found = all.filter(|rule| filter.values.fits(&rule.name.key()));
+    let found = (found.cloned().collect(), |rule: &Arc<AccessRule>| {
+        rule.name.key()
+    });
+    let all = registry.access_rules().count();
+    let (mut list, rules) = List::by_name(LIST, &filter, found, (all, "rules"));
+    list.recipe = Recipe::of(&call, "/everpost/accessRules", "everpost access-rules list");
     answer!("pages/access_rules.html", &call.visitor, "Access rules", {
-        list: List = List::whole(rules.len(), ["rule", "rules"], recipe),
         rules: Vec<Arc<AccessRule>> = rules,
+        list: List = list,
+        filter: Filled<NameFilter> = filter,
     })
 }
 
@@ -139,6 +147,6 @@ impl AccessRuleForm {
 async fn put<S>(call: &Call<S>, name: &AccessRuleName, rights: Rights, said: &str) -> PageResult {
     let put = call.broker.put_access_rule(call.by(), name, rights.into());
     let rule = put.await?;
-    let said = Flash::done(format!("Access rule {name} {said}"));
+    let said = Flash::done(format!("Access rule {} {said}", rule.name));
     call.visitor.leave(said, &rule.page()).await
 }

@@ -37,6 +37,7 @@ pub(crate) use crate::admin::forms::document::Shape;
 pub(crate) use crate::admin::forms::json_fault;
 pub(crate) use crate::admin::forms::sheet::{Fields, Head, Sheet, draw_sheet, named};
 pub(crate) use crate::admin::lists::bulk::{Bulk, Selectable};
+pub(crate) use crate::admin::lists::by_name::NameFilter;
 pub(crate) use crate::admin::lists::download::{
     FILE_BATCH, NDJSON, body_file, file, line, streamed,
 };

@@ -8,8 +8,9 @@ use super::{Appliance, Person};
 use crate::broker::{Put, ReceiveRequest};
 use crate::model::audit::Caller;
 use crate::model::lease::{Disposition, LockChange, LockOf, QueueRef};
-use crate::model::name::TopicName;
+use crate::model::name::{AccessRuleName, TopicName};
 use crate::model::session::SessionSelection;
+use crate::model::shared_access::Rights;
 use crate::model::subscription::EventSubscription;
 use crate::store::LockSelection;
 use crate::store::accounts::Role;
@@ -336,6 +337,24 @@ async fn long_lists_go_on() {
     ann.open("/admin/queues?text=nobody")
         .await
         .expect(&["No queue matches this filter."]);
+
+    for number in 10..60 {
+        let name = AccessRuleName::parse(&format!("queue-{number}/app")).expect("a name");
+        let by = &Caller::command_line(appliance.clock.now());
+        let put = appliance
+            .broker
+            .put_access_rule(by, &name, Rights::USE.into());
+        put.await.expect("a rule");
+    }
+    let page = ann.open("/admin/access-rules").await;
+    page.expect(&["50 of 50", "queue-59"]);
+    let page = ann.open("/admin/access-rules?text=QUEUE-1").await;
+    page.expect(&["10 of 10"]);
+    let page = ann.open("/admin/access-rules?before=queue-58%2Fapp").await;
+    page.expect(&["1 of 50", "queue-59", "First"]);
+    ann.open("/admin/access-rules?text=nobody")
+        .await
+        .expect(&["No access rule matches this filter."]);
 }
 
 #[tokio::test(start_paused = true)]

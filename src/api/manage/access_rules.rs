@@ -4,22 +4,26 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
 
 use crate::api::ApiState;
+use crate::api::arm::listing::Listing;
 use crate::api::error::ApiError;
-use crate::api::lists::List;
-use crate::api::manage::alerts::created;
-use crate::api::manage::{ApiResult, json};
+use crate::api::manage::{ApiResult, created, json as read_json};
 use crate::model::audit::Caller;
 use crate::model::name::AccessRuleName;
 use crate::wire::resource::{self, ShownAccessRule};
 
 /// `GET /everpost/accessRules`
-pub(crate) async fn list(State(state): State<ApiState>) -> Json<List<ShownAccessRule>> {
+pub(crate) async fn list(State(state): State<ApiState>, listing: Listing) -> Response {
     let registry = state.broker.registry();
-    let rules = registry.access_rules();
-    Json(rules.map(|rule| ShownAccessRule::from(&**rule)).collect())
+    Json(listing.page(
+        registry.access_rules(),
+        |rule| rule.name.to_string(),
+        |rule| json!(ShownAccessRule::from(&***rule)),
+    ))
+    .into_response()
 }
 
 /// `GET /everpost/accessRules/{name}`
@@ -40,7 +44,7 @@ pub(crate) async fn put(
 ) -> ApiResult {
     let name = AccessRuleName::parse(&name)?;
     let known = state.broker.access_rule(&name).ok();
-    let definition = resource::parse_access_rule(&json(&body)?, known.as_deref())?;
+    let definition = resource::parse_access_rule(&read_json(&body)?, known.as_deref())?;
     let rule = state.broker.put_access_rule(&by, &name, definition).await?;
     let status = created(known.is_none());
     Ok((status, Json(ShownAccessRule::from(&*rule))).into_response())
@@ -76,7 +80,7 @@ pub(crate) async fn regenerate_key(
     body: Bytes,
 ) -> ApiResult {
     let name = AccessRuleName::parse(&name)?;
-    let key = resource::parse_key_name(&json(&body)?)?;
+    let key = resource::parse_key_name(&read_json(&body)?)?;
     let keys = state.broker.regenerate_access_rule_key(&by, &name, key);
     Ok(Json(resource::render_keys(&keys.await?)).into_response())
 }

@@ -2,13 +2,14 @@
 
 use serde_json::json;
 
-use crate::api::lists::List;
+use crate::api::arm::listing::ListParameters;
 use crate::api::manage::access_rules;
 use crate::api::routes::route::{ADMIN, Area, VIEWER, delete, get, put};
 use crate::api::routes::topics::{list_keys, regenerate_key};
 use crate::model::limits::ACCESS_RULES_MAX;
 use crate::model::shared_access::AccessRuleDefinition;
 use crate::wire::resource::ShownAccessRule;
+use crate::wire::resource::bodies::ResourceList;
 
 pub(crate) fn area() -> Area {
     let (all, one) = ("/everpost/accessRules", "/everpost/accessRules/{name}");
@@ -21,7 +22,8 @@ pub(crate) fn area() -> Area {
             get(all, VIEWER, access_rules::list)
                 .doc("listAccessRules", "List access rules")
                 .says("All rules, without their keys.")
-                .answers::<List<ShownAccessRule>>(200, "The rules."),
+                .query::<ListParameters>()
+                .answers::<ResourceList<ShownAccessRule>>(200, "The rules."),
             get(one, VIEWER, access_rules::get)
                 .doc("getAccessRule", "Get an access rule")
                 .says("By name, in any letter case, without its keys.")
