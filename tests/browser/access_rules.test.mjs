@@ -48,7 +48,7 @@ async function change(ann, appliance) {
   await ann.press("Save changes");
   await ann.isTold("Access rule jobs/worker has been changed.");
   const { rights } = await appliance.manage("GET", "/everpost/accessRules/JOBS%2Fworker");
-  assert.deepEqual(rights, ["Send", "Listen", "Manage"]);
+  assert.deepEqual(rights, ["Manage", "Send", "Listen"]);
 }
 
 async function remove(ann) {

@@ -139,6 +139,7 @@ def test_a_mail_says_that_an_endpoint_fails_and_another_that_it_is_over(applianc
     assert mail["from"] == "Everpost <everpost@example.com>"
     text = mail.get_payload(decode=True).decode()
     assert "orders/billing: every attempt has failed since" in text and "/admin/alerts" in text
+    assert "UTC, last response 503" in text
 
     receiver.script()
     eventually(lambda: appliance.advance(300) and len(mail_server.mails) > 1, "the end is told")
