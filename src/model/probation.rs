@@ -71,11 +71,21 @@ pub enum ProbationMode {
 pub struct Health {
     /// Consecutive failures.
     pub failures: u32,
-    /// When the first of them ended.
-    pub failing_since: Option<Timestamp>,
+    pub failing: Option<Failing>,
     pub probation: Option<Probation>,
     /// Since when it responds 410.
     pub gone_since: Option<Timestamp>,
+}
+
+/// What is known of consecutive failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failing {
+    /// When the first of them ended.
+    pub since: Timestamp,
+    /// The outcome of the last.
+    pub last: Outcome,
+    /// Its HTTP status, if there was a response at all.
+    pub status: Option<u16>,
 }
 
 /// A time in which deliveries are not attempted.
@@ -160,7 +170,11 @@ impl Health {
         });
         Self {
             failures,
-            failing_since: self.failing_since.or(Some(now)),
+            failing: Some(Failing {
+                since: self.failing.map_or(now, |before| before.since),
+                last: seen.outcome,
+                status: seen.status,
+            }),
             probation: prolonged.or(self.probation),
             gone_since,
         }

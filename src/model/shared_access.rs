@@ -59,13 +59,13 @@ impl From<&AccessRule> for AccessRuleDefinition {
     }
 }
 
-/// One thing that a rule may allow.
+/// One thing that a rule may allow, in Azure's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub enum Right {
+    Manage,
     Send,
     Listen,
-    Manage,
 }
 
 /// What a rule allows.
@@ -105,7 +105,7 @@ impl Rights {
 
 impl From<Vec<Right>> for Rights {
     fn from(rights: Vec<Right>) -> Self {
-        let [send, listen, manage] = Right::ALL.map(|right| rights.contains(&right));
+        let [manage, send, listen] = Right::ALL.map(|right| rights.contains(&right));
         Self {
             send: send || manage,
             listen: listen || manage,
@@ -133,5 +133,5 @@ impl fmt::Display for Rights {
 
 impl Right {
     /// All three.
-    pub const ALL: [Self; 3] = [Self::Send, Self::Listen, Self::Manage];
+    pub const ALL: [Self; 3] = [Self::Manage, Self::Send, Self::Listen];
 }

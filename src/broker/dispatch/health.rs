@@ -164,6 +164,7 @@ impl HealthBook {
 mod tests {
     use super::*;
     use crate::model::delivery::Outcome;
+    use crate::model::probation::Failing;
 
     const A: SubscriptionId = SubscriptionId(1);
     const B: SubscriptionId = SubscriptionId(2);
@@ -200,8 +201,13 @@ mod tests {
         assert_eq!(book.known(A), None);
         failures(&mut book, A, 1, 5);
         failures(&mut book, A, 1, 7);
-        let since = |book: &HealthBook| book.known(A).map(|health| health.failing_since);
-        assert_eq!(since(&book), Some(Some(Timestamp::from_ms(5))));
+        let failing = |book: &HealthBook| book.known(A).map(|health| health.failing);
+        let since_the_first = Failing {
+            since: Timestamp::from_ms(5),
+            last: Outcome::Busy,
+            status: Some(503),
+        };
+        assert_eq!(failing(&book), Some(Some(since_the_first)));
         let seen = Observation {
             outcome: Outcome::Delivered,
             is_gone: Some(false),
@@ -210,7 +216,7 @@ mod tests {
         };
         let now = Timestamp::from_ms(9);
         book.observe(A, seen, now, now);
-        assert_eq!(since(&book), Some(None));
+        assert_eq!(failing(&book), Some(None));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::model::alert::{
 };
 use crate::model::destination::DeliveryMode;
 use crate::model::name::TopicName;
+use crate::model::probation::Failing;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{Disabled, EventSubscription, SubscriptionId, SubscriptionStatus};
 use crate::store::{DueAlertMessage, StoreError};
@@ -129,18 +130,11 @@ impl Broker {
             | SubscriptionStatus::NotValidated(_) => None,
             SubscriptionStatus::Active
             | SubscriptionStatus::Gone
-            | SubscriptionStatus::OnProbation => match health.failing_since.or(health.gone_since) {
-                Some(since) => {
-                    let last = health.probation.and_then(|probation| probation.status);
-                    let last = last.map_or_else(String::new, |it| format!(", last response {it}"));
-                    let since_when = date_time(since);
-                    failing(
-                        since,
-                        format!("every attempt has failed since {since_when} UTC{last}"),
-                    )
-                }
-                None if known.is_some() => Some(EndpointHealth::Working),
-                None => Some(EndpointHealth::Unknown),
+            | SubscriptionStatus::OnProbation => match (health.failing, health.gone_since) {
+                (Some(it), _) => failing(it.since, every_attempt_failed(it)),
+                (None, Some(since)) => failing(since, "the last response was 410".to_owned()),
+                (None, None) if known.is_some() => Some(EndpointHealth::Working),
+                (None, None) => Some(EndpointHealth::Unknown),
             },
         }
     }
@@ -244,6 +238,16 @@ impl Broker {
         };
         self.outbound().send_alert(&channel.channel, &notice).await
     }
+}
+
+/// What an alert says of an endpoint that has failed for long enough.
+fn every_attempt_failed(failing: Failing) -> String {
+    let last = match failing.status {
+        Some(status) => format!("last response {status}"),
+        None => format!("last result: {}", failing.last.title("")),
+    };
+    let since = date_time(failing.since);
+    format!("every attempt has failed since {since} UTC, {last}")
 }
 
 fn title(topic: &TopicEntry, subscription: &EventSubscription) -> String {
