@@ -10,22 +10,50 @@ mod play;
 mod receivers;
 mod sessions;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
 use play::Play;
+use tokio::runtime::Builder;
 
 /// Seeds that every test run plays, and the steps of each.
 const SEEDS: u64 = 16;
 const STEPS: u64 = 250;
+
+/// As many play at once.
+const THREADS: u64 = 2;
+
+/// Tells how far it is after as many.
+const PROGRESS_SEEDS: u64 = 100;
 
 fn number_from(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().expect("a number"))
 }
 
-/// A million steps: `EVERPOST_MODEL_SEEDS=4000 cargo test --release --test it queue_model::many`.
-#[tokio::test]
-async fn many_seeds() {
-    for seed in 0..number_from("EVERPOST_MODEL_SEEDS").unwrap_or(SEEDS) {
-        Play::new(seed).await.steps(STEPS).await;
+/// A million steps: `EVERPOST_MODEL_SEEDS=4000 cargo test --release --test it queue_model::many -- --nocapture`.
+#[test]
+fn many_seeds() {
+    let seeds = number_from("EVERPOST_MODEL_SEEDS").unwrap_or(SEEDS);
+    let next = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| play_up_to(seeds, &next));
+        }
+    });
+}
+
+fn play_up_to(seeds: u64, next: &AtomicU64) {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= seeds {
+            return;
+        }
+        runtime.block_on(async { Play::new(seed).await.steps(STEPS).await });
+        if (seed + 1).is_multiple_of(PROGRESS_SEEDS) {
+            eprintln!("{} of {seeds} seeds", seed + 1);
+        }
     }
 }
 
