@@ -1,6 +1,8 @@
 //! What pages and buttons work with, and what buttons do: one function each, of which a row of the registry tells
 //! the address, who may send it, its label and the question that comes before it.
 
+use std::future::ready;
+
 use futures_util::future::BoxFuture;
 
 use crate::admin::page::*;
@@ -23,7 +25,7 @@ pub(crate) trait Subject: Send + Sync + Sized + 'static {
 
     /// What people call it.
     fn name(&self) -> String {
-        paths::last_part(&self.page())
+        paths::last_part(&self.address())
     }
 
     /// Where its actions stand below.
@@ -176,6 +178,8 @@ struct Confirm {
 /// What can be deleted, after a question.
 pub(crate) trait Deletable: Subject {
     const NOUN: &'static str;
+    /// What is lost with it, whichever it is.
+    const LOSES: &'static str = "";
 
     fn noun(&self) -> &'static str {
         Self::NOUN
@@ -183,9 +187,11 @@ pub(crate) trait Deletable: Subject {
 
     /// The question with what else is lost.
     fn losing(
-        call: &Call<Self>,
+        _: &Call<Self>,
         question: Question,
-    ) -> impl Future<Output = PageResult<Question>> + Send;
+    ) -> impl Future<Output = PageResult<Question>> + Send {
+        ready(Ok(question.would(Self::LOSES)))
+    }
 
     /// Whether there was one.
     fn delete(call: &Call<Self>) -> impl Future<Output = PageResult<bool>> + Send;

@@ -15,37 +15,38 @@ pub(crate) struct NameFilter {
 }
 
 impl NameFilter {
-    /// Whether something is listed whose name has this key.
-    pub(crate) fn fits(&self, key: &str) -> bool {
-        key.contains(&self.text.trim().to_lowercase())
-    }
-
-    fn is_ahead(&self, key: &str) -> bool {
-        let before = cursor(&self.before).map(|it: String| it.to_lowercase());
-        before.is_none_or(|before| *key > *before)
+    /// Those that it fits, by the `key` of their names.
+    pub(crate) fn matching<T>(&self, mut all: Vec<T>, key: impl Fn(&T) -> String) -> Vec<T> {
+        let text = self.text.trim().to_lowercase();
+        all.retain(|each| key(each).contains(&text));
+        all
     }
 }
 
 impl List {
-    /// A page of those that are `found`, by the keys of their names, and what is around it.
+    /// A page of those of `all` that match, and what is around it.
     pub(crate) fn by_name<T>(
         path: &'static str,
         filter: &Filled<NameFilter>,
-        (mut found, key): (Vec<T>, impl Fn(&T) -> String),
-        (all, many): (usize, &str),
+        all: Vec<T>,
+        (key, many): (impl Fn(&T) -> String, &str),
     ) -> (Self, Vec<T>) {
+        let stored = all.len() as u64;
+        let mut found = filter.values.matching(all, &key);
         let fitting = found.len() as u64;
-        found.retain(|each| filter.values.is_ahead(&key(each)));
+        if let Some(before) = cursor::<String>(&filter.values.before) {
+            found.retain(|each| key(each) > before.to_lowercase());
+        }
         let has_more = found.len() > ROWS;
         found.truncate(ROWS);
         let next = found.last().filter(|_| has_more).map(key);
         let mut list = Self::new(path, filter).with_older(next, filter);
         list.turns = ["First", "Previous", "Next"];
-        list.is_blank = all == 0;
+        list.is_blank = stored == 0;
         if fitting > 0 {
             list.shown = format!("{} of {}", found.len(), print::count(fitting));
         }
-        list.of_matching(Some(fitting), Some(all as u64), many);
+        list.of_matching(Some(fitting), Some(stored), many);
         (list, found)
     }
 }

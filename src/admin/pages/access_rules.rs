@@ -8,13 +8,9 @@ const LIST: &str = "/admin/access-rules";
 
 pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageResult {
     let (filter, registry) = (Filled::with(filter), call.broker.registry());
-    let all = registry.access_rules();
-    let found = all.filter(|rule| filter.values.fits(&rule.name.key()));
-    let found = (found.cloned().collect(), |rule: &Arc<AccessRule>| {
-        rule.name.key()
-    });
-    let all = registry.access_rules().count();
-    let (mut list, rules) = List::by_name(LIST, &filter, found, (all, "rules"));
+    let all = registry.access_rules().cloned().collect();
+    let key = |rule: &Arc<AccessRule>| rule.name.key();
+    let (mut list, rules) = List::by_name(LIST, &filter, all, (key, "rules"));
     list.recipe = Recipe::of(&call, "/everpost/accessRules", "everpost access-rules list");
     answer!("pages/access_rules.html", &call.visitor, "Access rules", {
         rules: Vec<Arc<AccessRule>> = rules,
@@ -60,10 +56,7 @@ impl Keyed for Arc<AccessRule> {
 
 impl Deletable for Arc<AccessRule> {
     const NOUN: &'static str = "access rule";
-
-    async fn losing(_: &Call<Self>, question: Question) -> PageResult<Question> {
-        Ok(question.would(KEYS_STOP))
-    }
+    const LOSES: &'static str = KEYS_STOP;
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
         let (broker, by) = (&call.broker, call.by());
@@ -93,13 +86,12 @@ impl Sheet<()> for AccessRuleForm {
         let (entity, own) = (self.entity.trim(), self.name.trim());
         let name = format!("{entity}/{own}");
         let name = AccessRuleName::parse(name.trim_start_matches('/'));
+        let known = |name| call.broker.access_rule(name).ok();
         let problem = match &name {
             Ok(_) if own.contains('/') => Some("A slash cannot be part of it.".to_owned()),
-            Ok(name) => call
-                .broker
-                .access_rule(name)
-                .ok()
-                .map(|known| format!("There is an access rule {} already.", known.name)),
+            Ok(name) => {
+                known(name).map(|it| format!("There is an access rule {} already.", it.name))
+            }
             Err(error) => Some(sentence(&error.to_string())),
         };
         let faults = problem.map(|problem| Refusal::of("name", problem));
@@ -133,9 +125,12 @@ impl AccessRuleForm {
     }
 
     fn rights(&self) -> Result<Rights, Vec<Refusal>> {
-        let all = Right::ALL.into_iter();
-        let ticks = all.zip([&self.send, &self.listen, &self.manage]);
-        let ticked = ticks.filter(|(_, tick)| !tick.is_empty());
+        let ticks = [
+            (Right::Send, &self.send),
+            (Right::Listen, &self.listen),
+            (Right::Manage, &self.manage),
+        ];
+        let ticked = ticks.into_iter().filter(|(_, tick)| !tick.is_empty());
         let rights: Vec<Right> = ticked.map(|(right, _)| right).collect();
         match rights.is_empty() {
             true => Err(vec![Refusal::of("send", "Choose at least one right.")]),

@@ -64,10 +64,6 @@ impl Subject for StoredAlertRule {
         PAGE.to_owned()
     }
 
-    fn name(&self) -> String {
-        self.name.to_string()
-    }
-
     fn address(&self) -> String {
         format!("/admin/alert-rules/{}", self.name)
     }
@@ -82,10 +78,6 @@ impl Subject for StoredAlertChannel {
 
     fn page(&self) -> String {
         PAGE.to_owned()
-    }
-
-    fn name(&self) -> String {
-        self.name.to_string()
     }
 
     fn address(&self) -> String {
@@ -104,10 +96,7 @@ pub(crate) async fn enable(call: Call<StoredAlertRule>, enabled: bool) -> PageRe
 
 impl Deletable for StoredAlertRule {
     const NOUN: &'static str = "alert rule";
-
-    async fn losing(_: &Call<Self>, question: Question) -> PageResult<Question> {
-        Ok(question.would("No more alerts are sent for it."))
-    }
+    const LOSES: &'static str = "No more alerts are sent for it.";
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
         let (broker, name) = (&call.broker, &call.of.name);
@@ -130,10 +119,7 @@ async fn send_test<S>(call: &Call<S>, name: &AlertChannelName) -> PageResult<Fla
 
 impl Deletable for StoredAlertChannel {
     const NOUN: &'static str = "alert channel";
-
-    async fn losing(_: &Call<Self>, question: Question) -> PageResult<Question> {
-        Ok(question.would("It gets no more alerts, and the list of its messages is deleted."))
-    }
+    const LOSES: &'static str = "It gets no more alerts, and the list of its messages is deleted.";
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
         let (broker, name) = (&call.broker, &call.of.name);

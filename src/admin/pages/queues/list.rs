@@ -7,11 +7,7 @@ pub(crate) const COUNTED_MAX: u64 = 1_000;
 
 pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageResult {
     let (filter, visitor) = (Filled::with(filter), &call.visitor);
-    let found = (find(&filter.values, &call), |queue: &Queue| {
-        queue.topic_name().key()
-    });
-    let all = call.broker.queues().len();
-    let (mut list, found) = List::by_name(LIST, &filter, found, (all, "queues"));
+    let (mut list, found) = List::by_name(LIST, &filter, queues(&call), (key, "queues"));
     list.recipe = Recipe::of(&call, "/queues", "everpost queues list");
     if !found.is_empty() {
         list.export = Some(link("/admin/export-queues", &filter.pairs()));
@@ -32,14 +28,12 @@ pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageRe
         rows: Vec<(Queue, MessageCounts, TopicDay, u64)> = rows.collect(),
         list: List = list,
         filter: Filled<NameFilter> = filter,
-        // Of all, those that do not match included.
-        all: usize = all,
     })
 }
 
 /// Those that match, each on a line as the management API shows it.
 pub(crate) async fn export(Query(filter): Query<NameFilter>, call: Call) -> PageResult {
-    let found = find(&filter, &call);
+    let found = filter.matching(queues(&call), key);
     let mut lines = Vec::new();
     for queues in found.chunks(ROWS) {
         let counts = counts(&call, queues).await?;
@@ -59,9 +53,11 @@ async fn counts(call: &Call, queues: &[Queue]) -> PageResult<Vec<MessageCounts>>
     Ok(counts.await?)
 }
 
-/// Those that match, by name.
-fn find(filter: &NameFilter, call: &Call) -> Vec<Queue> {
-    let all = call.broker.queues().into_iter().filter_map(Queue::of);
-    let fitting = all.filter(|queue| filter.fits(&queue.topic_name().key()));
-    fitting.collect()
+fn queues(call: &Call) -> Vec<Queue> {
+    let all = call.broker.queues().into_iter();
+    all.filter_map(Queue::of).collect()
+}
+
+fn key(queue: &Queue) -> String {
+    queue.topic_name().key()
 }

@@ -52,10 +52,6 @@ impl Subject for BusRule {
         self.of.page()
     }
 
-    fn name(&self) -> String {
-        self.rule.name.to_string()
-    }
-
     fn address(&self) -> String {
         format!("{}/rules/{}", self.page(), self.rule.name)
     }
