@@ -14,6 +14,7 @@ pub(crate) use axum::extract::{FromRequest, FromRequestParts, Path, Query, Reque
 pub(crate) use axum::middleware::Next;
 pub(crate) use axum::response::{Html, IntoResponse, Redirect, Response};
 pub(crate) use axum::routing::{MethodRouter, get, post};
+pub(crate) use futures_util::future::OptionFuture;
 pub(crate) use http::header::{CONTENT_TYPE, HOST};
 pub(crate) use http::{HeaderMap, Method, StatusCode};
 pub(crate) use serde::de::{DeserializeOwned, IgnoredAny};

@@ -21,14 +21,15 @@ async function create(ann) {
   await ann.goesTo("Access rules");
   await ann.page.getByRole("link", { name: "New access rule" }).first().click();
   await ann.type("Name", "key1");
-  await ann.page.getByLabel("For").selectOption("jobs");
-  for (const right of ["Send", "Listen"]) await ann.page.getByLabel(right, { exact: true }).uncheck();
   await ann.press("Create access rule");
-  for (const field of ["Name", "Send"]) {
+  for (const field of ["For", "Send"]) {
     await ann.page.getByRole("alert").getByRole("link", { name: field }).waitFor();
   }
-  await ann.type("Name", "worker");
+  await ann.page.getByLabel("For").selectOption("jobs");
   await ann.page.getByLabel("Listen", { exact: true }).check();
+  await ann.press("Create access rule");
+  await ann.page.getByRole("alert").getByRole("link", { name: "Name" }).waitFor();
+  await ann.type("Name", "worker");
   await ann.press("Create access rule");
   await ann.isTold("Access rule jobs/worker has been created.");
   await ann.sees("Valid for jobs alone.");

@@ -112,5 +112,8 @@ async function connect(ann) {
   const connection = ann.page.getByRole("region", { name: "Connection string" });
   await connection.getByText("SharedAccessKey=KEY;").waitFor();
   await ann.press("Show keys");
-  await connection.getByText(/SharedAccessKey=[\w+/]{43}=;/).waitFor();
+  for (const key of ["key1", "key2"]) {
+    await connection.getByText(key, { exact: true }).click();
+    await connection.getByText(new RegExp(`Name=${key};SharedAccessKey=[\\w+/]{43}=;`)).waitFor();
+  }
 }

@@ -17,7 +17,7 @@ part!(Recipe);
 impl Recipe {
     pub(crate) fn get(url: &str) -> Self {
         let header = "-H \"Authorization: Bearer $TOKEN\"";
-        Self::default().and("curl", format!("curl {header} {}", quoted(url)))
+        Self::default().and("curl", format!("curl {header} \\\n  {}", quoted(url)))
     }
 
     /// Asks for what is at `path` of the API, and the same by a command.
@@ -39,7 +39,19 @@ impl Recipe {
     pub(crate) fn post(url: &str, body: &Value) -> Self {
         let headers = "-H \"Authorization: Bearer $TOKEN\" -H \"Content-Type: application/json\"";
         let body = quoted(&body.to_string());
-        Self::default().and("curl", format!("curl {headers} -d {body} {}", quoted(url)))
+        Self::default().and(
+            "curl",
+            format!("curl {headers} \\\n  -d {body} {}", quoted(url)),
+        )
+    }
+
+    /// And then has something done at `path`, and by a command.
+    pub(crate) fn then(mut self, site: &Site, path: &str, command: String) -> Self {
+        let then = Self::post(&site.management_url(path), &json!({})).everpost(command);
+        for ((_, text), (_, next)) in self.commands.iter_mut().zip(then.commands) {
+            *text += &format!("\n{next}");
+        }
+        self
     }
 
     /// For what the management API has no single request for.

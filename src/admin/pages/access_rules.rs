@@ -68,7 +68,7 @@ impl Deletable for Arc<AccessRule> {
 #[serde(default)]
 pub(crate) struct AccessRuleForm {
     name: String,
-    /// The queue or topic; empty for all of them.
+    /// The queue or topic; a slash for all of them.
     entity: String,
     send: String,
     listen: String,
@@ -79,7 +79,7 @@ impl Sheet<()> for AccessRuleForm {
     const HEAD: Head = (Fields::AccessRule, "New access rule", LIST);
 
     fn begin(_: &Call) -> PageResult<Self> {
-        Ok(Self::of(Rights::USE))
+        Ok(Self::default())
     }
 
     async fn save(&self, call: &Call) -> PageResult {
@@ -87,15 +87,18 @@ impl Sheet<()> for AccessRuleForm {
         let name = format!("{entity}/{own}");
         let name = AccessRuleName::parse(name.trim_start_matches('/'));
         let known = |name| call.broker.access_rule(name).ok();
+        let taken = |it: Arc<AccessRule>| format!("There is an access rule {} already.", it.name);
         let problem = match &name {
             Ok(_) if own.contains('/') => Some("A slash cannot be part of it.".to_owned()),
-            Ok(name) => {
-                known(name).map(|it| format!("There is an access rule {} already.", it.name))
-            }
+            Ok(name) => known(name).map(taken),
             Err(error) => Some(sentence(&error.to_string())),
         };
         let faults = problem.map(|problem| Refusal::of("name", problem));
-        let rights = all_of(Vec::from_iter(faults), self.rights())?;
+        let missing = entity
+            .is_empty()
+            .then(|| Refusal::of("entity", "Choose what it is for."));
+        let faults = faults.into_iter().chain(missing).collect();
+        let rights = all_of(faults, self.rights())?;
         let name = name.map_err(PageError::refused)?;
         put(call, &name, rights, "has been created.").await
     }
@@ -125,12 +128,9 @@ impl AccessRuleForm {
     }
 
     fn rights(&self) -> Result<Rights, Vec<Refusal>> {
-        let ticks = [
-            (Right::Send, &self.send),
-            (Right::Listen, &self.listen),
-            (Right::Manage, &self.manage),
-        ];
-        let ticked = ticks.into_iter().filter(|(_, tick)| !tick.is_empty());
+        let all = [Right::Send, Right::Listen, Right::Manage].into_iter();
+        let ticks = all.zip([&self.send, &self.listen, &self.manage]);
+        let ticked = ticks.filter(|(_, tick)| !tick.is_empty());
         let rights: Vec<Right> = ticked.map(|(right, _)| right).collect();
         match rights.is_empty() {
             true => Err(vec![Refusal::of("send", "Choose at least one right.")]),

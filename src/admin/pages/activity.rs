@@ -37,10 +37,8 @@ pub(crate) async fn list(
     call: Call,
 ) -> PageResult {
     let (query, form) = Filled::with(form).read(ActivityForm::query);
-    let found = match query {
-        Some(query) => call.views.audit(query).await?,
-        None => Page::default(),
-    };
+    let found = OptionFuture::from(query.map(|query| call.views.audit(query)));
+    let found = found.await.transpose()?.unwrap_or_default();
     let next = found.next_before.map(|id| id.0);
     let mut list = List::new(PATH, &form).with_older(next, &form);
     list.recipe = Recipe::list(&call, "audit", "audit", &flags(&form));

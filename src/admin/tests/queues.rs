@@ -364,7 +364,8 @@ async fn the_connection_string_is_put_together_on_demand() {
     let (topic, _) = appliance.broker.queue(&name).expect("the queue");
     let keys = topic.topic.keys.clone().expect("keys");
     let page = ann.open(JOBS).await;
-    page.expect(&["SharedAccessKeyName=key1;SharedAccessKey=KEY;UseDevelopmentEmulator=true;"]);
+    let text = page.body.replace("<wbr>", "");
+    assert!(text.contains("Name=key1;SharedAccessKey=KEY;UseDevelopmentEmulator=true;"));
     assert!(
         !page.body.contains("data-copy=\"connection string\""),
         "{}",
@@ -376,7 +377,8 @@ async fn the_connection_string_is_put_together_on_demand() {
         "Endpoint=sb://127.0.0.1:8080;SharedAccessKeyName=key1;SharedAccessKey={};UseDevelopmentEmulator=true;",
         keys.key1.reveal()
     );
-    page.expect(&[&expected, "data-copy=\"connection string\""]);
+    page.expect(&["data-copy=\"connection string\""]);
+    assert!(page.body.replace("<wbr>", "").contains(&expected));
     let regenerate = format!("{JOBS}/keys/key2/regenerate");
     ann.open(&regenerate).await;
     let page = ann.send(&regenerate, &[]).await;

@@ -93,8 +93,14 @@ pub(crate) async fn show(call: Call<DeadLetter>) -> PageResult {
         Err(error) => return Err(error.into()),
     };
     let request = event.as_ref().and_then(|event| request_of(&call, event));
+    let mut recipe = Recipe::one(&call, "deadLetters", "dead-letters show", row.id);
+    if call.of.obstacle.is_none() {
+        let path = format!("/everpost/deadLetters/{}/resubmit", row.id);
+        let command = format!("everpost dead-letters resubmit {}", row.id);
+        recipe = recipe.then(&call, &path, command);
+    }
     answer!("pages/dead_letter.html", &call.visitor, format!("Dead letter {}", row.id), {
-        recipe: Recipe = Recipe::one(&call, "deadLetters", "dead-letters show", row.id),
+        recipe: Recipe = recipe,
         request: Option<Request> = request,
         // `None` if it is gone, or cannot be read.
         data: Option<BodyView> = event.map(|event| events::data_of(&event, "", call.visitor.role)),
@@ -151,12 +157,7 @@ pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Questi
 
 impl Deletable for DeadLetter {
     const NOUN: &'static str = "dead letter";
-
-    async fn losing(_: &Call<Self>, question: Question) -> PageResult<Question> {
-        Ok(question
-            .would("It is gone for good: nobody can receive or resubmit it any more.")
-            .would("Its event stays in the list of events until it expires."))
-    }
+    const LOSES: &'static str = "Nobody can receive or resubmit it any more. Its event is kept.";
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
         let id = call.of.detail.row.id;

@@ -67,10 +67,8 @@ impl EventTable {
 pub(crate) async fn list(Query(search): Query<Search>, call: Call) -> PageResult {
     let (visitor, standing) = (&call.visitor, &call.visitor.standing);
     let (query, form) = Filled::with(search).read(|search| query(search, visitor, ROWS));
-    let found = match query {
-        Some(query) => call.views.events(query).await?,
-        None => EventSearch::default(),
-    };
+    let found = OptionFuture::from(query.map(|query| call.views.events(query)));
+    let found = found.await.transpose()?.unwrap_or_default();
     let depths = QueueDepths::of(&call, standing.registry.topics()).await?;
     let (pending, dead) = (depths.total().pending, standing.dead_letters());
     let tabs = [

@@ -23,7 +23,8 @@ pub(crate) struct Place {
 pub(crate) struct Access {
     /// As a text of JSON, which Python reads. In the place of a hidden key stands `KEY`.
     pub(crate) connection: Value,
-    pub(crate) is_hidden: bool,
+    /// With each key that is shown.
+    pub(crate) connections: Vec<(KeyName, String)>,
     pub(crate) keys: Keys,
 }
 
@@ -39,19 +40,15 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
     let from: i64 = place.from.parse().unwrap_or(0);
     let peek = |from, most| call.broker.peek(pending, session.clone(), from, most);
     let found = peek(from, SHOWN).await?;
-    let next = match found.last() {
-        Some(last) => peek(last.delivery.number + 1, 1).await?,
-        None => Vec::new(),
-    };
+    let next = found.last().map(|last| peek(last.delivery.number + 1, 1));
+    let next = OptionFuture::from(next)
+        .await
+        .transpose()?
+        .unwrap_or_default();
     let messages = found.into_iter().map(|each| QueuedMessage::of(call, each));
-    let sessions = match of.definition.rules.has_sessions {
-        true => Some(
-            views
-                .message_sessions(id, place.after.clone(), SHOWN)
-                .await?,
-        ),
-        false => None,
-    };
+    let sessions = || views.message_sessions(id, place.after.clone(), SHOWN);
+    let sessions = of.definition.rules.has_sessions.then(sessions);
+    let sessions = OptionFuture::from(sessions).await.transpose()?;
     let at = |place: Place| link(&of.page(), &Filled::with(place).pairs());
     let (access, recipe) = match of.is_subscription() {
         true => {
@@ -109,12 +106,16 @@ impl Access {
         rule: Option<&str>,
         shown: Vec<KeyName>,
     ) -> PageResult<Self> {
-        let first = shown.first().copied();
-        let name = rule.unwrap_or(first.unwrap_or(KeyName::Key1).name());
-        let key = first.map_or("KEY", |name| keys.get(name).reveal());
+        let url = call.public_url();
+        let of = |name: KeyName, key| connection_string(&url, rule.unwrap_or(name.name()), key);
+        let all = shown
+            .iter()
+            .map(|name| (*name, of(*name, keys.get(*name).reveal())));
+        let connections: Vec<_> = all.collect();
+        let first = connections.first().map(|(_, text)| text.clone());
         Ok(Self {
-            connection: json!(connection_string(&call.public_url(), name, key)),
-            is_hidden: first.is_none(),
+            connection: json!(first.unwrap_or_else(|| of(KeyName::Key1, "KEY"))),
+            connections,
             keys: Keys::of(call, keys, shown).await?,
         })
     }

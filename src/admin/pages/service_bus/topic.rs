@@ -27,11 +27,8 @@ impl Subject for BusTopic {
 pub(crate) async fn list(call: Call) -> PageResult {
     let topics = call.broker.service_bus_topics();
     let depths = QueueDepths::of(&call, &topics).await?;
-    let recipe = Recipe::of(
-        &call,
-        "/serviceBusTopics",
-        "everpost service-bus topics list",
-    );
+    let command = "everpost service-bus topics list";
+    let recipe = Recipe::of(&call, "/serviceBusTopics", command);
     answer!("pages/bus_topics.html", &call.visitor, "Service Bus topics", {
         list: List = List::whole(topics.len(), ["topic", "topics"], recipe),
         rows: Vec<(BusTopic, QueueDepth)> = topics
