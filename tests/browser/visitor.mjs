@@ -31,6 +31,9 @@ const ARGUMENTS = [
   "--renderer-process-limit=1",
 ];
 
+// What axe needs most of its time for: text that is too dim, and links that only their colour sets apart.
+const COLOURS = ["color-contrast", "link-in-text-block"];
+
 // What axe is asked for: faults alone, and of the page as it is, without reading its style sheet once more.
 const FAULTS_ALONE = { reporter: "no-passes", resultTypes: ["violations"], preload: false };
 
@@ -74,7 +77,7 @@ export class Visitor {
    * itself and needs a browser that runs scripts; the same pages are judged there.
    */
   async barriers() {
-    const [, found] = await this.#axe({ rules: { "color-contrast": { enabled: false } } });
+    const [, found] = await this.#axe({ rules: Object.fromEntries(COLOURS.map((rule) => [rule, { enabled: false }])) });
     return [...found, ...(await this.#dim())];
   }
 
@@ -94,11 +97,11 @@ export class Visitor {
   }
 
   /**
-   * Text that is too dim for its background. Axe needs most of its time to find that out, so text is left out that
-   * looks like some that this visitor has seen on another page: same colours, size and class.
+   * Faults of colour. Text is left out that looks like some that this visitor has seen on another page: same colours,
+   * size and class.
    */
   async #dim() {
-    const [looks, found] = await this.#axe({ runOnly: ["color-contrast"] }, [...this.#seen]);
+    const [looks, found] = await this.#axe({ runOnly: COLOURS }, [...this.#seen]);
     looks.forEach((look) => this.#seen.add(look));
     return found;
   }
