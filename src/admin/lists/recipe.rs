@@ -8,7 +8,8 @@ use crate::admin::widgets::part;
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "widgets/recipe.html")]
 pub(crate) struct Recipe {
-    commands: Vec<(&'static str, String)>,
+    /// One after the other, for each program.
+    commands: Vec<(&'static str, Vec<String>)>,
     needs_token: bool,
 }
 
@@ -41,7 +42,7 @@ impl Recipe {
         let body = quoted(&body.to_string());
         Self::default().and(
             "curl",
-            format!("curl {headers} \\\n  -d {body} {}", quoted(url)),
+            format!("curl {headers} \\\n  -d {body} \\\n  {}", quoted(url)),
         )
     }
 
@@ -49,7 +50,7 @@ impl Recipe {
     pub(crate) fn then(mut self, site: &Site, path: &str, command: String) -> Self {
         let then = Self::post(&site.management_url(path), &json!({})).everpost(command);
         for ((_, text), (_, next)) in self.commands.iter_mut().zip(then.commands) {
-            *text += &format!("\n{next}");
+            text.extend(next);
         }
         self
     }
@@ -65,7 +66,7 @@ impl Recipe {
 
     fn and(mut self, with: &'static str, command: String) -> Self {
         self.needs_token |= command.contains("$TOKEN");
-        self.commands.push((with, command));
+        self.commands.push((with, vec![command]));
         self
     }
 }
