@@ -105,10 +105,10 @@ impl Rights {
 
 impl From<Vec<Right>> for Rights {
     fn from(rights: Vec<Right>) -> Self {
-        let [manage, send, listen] = Right::ALL.map(|right| rights.contains(&right));
+        let manage = rights.contains(&Right::Manage);
         Self {
-            send: send || manage,
-            listen: listen || manage,
+            send: manage || rights.contains(&Right::Send),
+            listen: manage || rights.contains(&Right::Listen),
             manage,
         }
     }
