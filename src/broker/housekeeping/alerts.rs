@@ -268,3 +268,37 @@ fn named<T>(registry: &Registry, found: Vec<(SubscriptionId, T)>) -> Vec<(String
         .filter_map(|(id, value)| Some((name(id)?, value)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::delivery::Outcome;
+
+    #[test]
+    fn an_alert_says_how_an_endpoint_fails() {
+        let said = |last, status| {
+            let since = Timestamp::from_ms(0);
+            every_attempt_failed(Failing {
+                since,
+                last,
+                status,
+            })
+        };
+        for (last, status, end) in [
+            (Outcome::Busy, Some(503), "UTC, last response 503"),
+            (
+                Outcome::TimedOut,
+                None,
+                "UTC, last result: No response in time",
+            ),
+            (
+                Outcome::SocketError,
+                None,
+                "UTC, last result: Connection failed",
+            ),
+        ] {
+            let text = said(last, status);
+            assert!(text.ends_with(end), "{text}");
+        }
+    }
+}
