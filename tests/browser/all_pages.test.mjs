@@ -1,4 +1,4 @@
-// Every page.
+// Every page: whether everybody can use it, whatever colours and window they have.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";

@@ -1,38 +1,24 @@
 // What looks at pages: whether everybody can use them, whatever colours and window they have.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { after, test } from "node:test";
 
-import { Appliance } from "../clients/appliance.mjs";
 import { Administrator } from "./administrator.mjs";
 import { furnish } from "./furniture.mjs";
-import { openBrowser } from "./visitor.mjs";
+import { sharedStage } from "./stage.mjs";
 
 export const LAPTOP = { viewport: { width: 1280, height: 800 }, colorScheme: "light" };
 
 /** Looks at each of `places` (name, path, what to do there) in an appliance with something of everything. */
 export function testLooks(name, places) {
-  let browser;
-  let appliance;
   let unfurnish;
-
-  before(async () => {
-    browser = await openBrowser();
-    appliance = await Appliance.start();
-    const ann = await Administrator.arrive(browser, appliance.url);
-    await ann.claim(appliance);
-    await ann.leave();
+  const shared = sharedStage(async (appliance) => {
     unfurnish = await furnish(appliance);
   });
-
-  after(async () => {
-    await browser?.close();
-    await appliance?.stop();
-    await unfurnish?.();
-  });
+  after(() => unfurnish?.());
 
   test(name, async (t) => {
-    const ann = await Administrator.arrive(browser, appliance.url, LAPTOP);
+    const ann = await Administrator.arrive(shared.browser, shared.appliance.url, LAPTOP);
     ann.allow(/40[349]|422/); // what pages that refuse something answer with
     await ann.page.goto("/admin/login");
     await ann.signIn();

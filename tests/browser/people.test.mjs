@@ -2,36 +2,21 @@
 
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { Appliance } from "../clients/appliance.mjs";
 import { Administrator } from "./administrator.mjs";
-import { openBrowser } from "./visitor.mjs";
+import { sharedStage } from "./stage.mjs";
 
 const PASSWORD = "chosen by nobody else";
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-let browser;
-let appliance;
+const shared = sharedStage();
 
-before(async () => {
-  browser = await openBrowser();
-  appliance = await Appliance.start();
-  const ann = await arrive();
-  await ann.claim(appliance);
-  await ann.leave();
-});
-
-after(async () => {
-  await browser?.close();
-  await appliance?.stop();
-});
-
-const arrive = (options) => Administrator.arrive(browser, appliance.url, options);
+const arrive = (options) => Administrator.arrive(shared.browser, shared.appliance.url, options);
 
 /** Somebody with a role of their own, signed in. */
 async function signedIn(name, role, options) {
-  await appliance.manage("POST", "/everpost/users", { name, role, password: PASSWORD });
+  await shared.appliance.manage("POST", "/everpost/users", { name, role, password: PASSWORD });
   const person = await arrive(options);
   await person.page.goto("/admin/login");
   await person.signIn(name, PASSWORD);
@@ -75,7 +60,7 @@ for (const javaScriptEnabled of [true, false]) {
 
   test(`an invited user chooses a password and does what the role allows ${how}`, async () => {
     const name = `guest${javaScriptEnabled}`;
-    const { passwordUrl } = await appliance.manage("POST", "/everpost/users", { name, role: "viewer" });
+    const { passwordUrl } = await shared.appliance.manage("POST", "/everpost/users", { name, role: "viewer" });
     const guest = await arrive({ javaScriptEnabled });
     guest.allow(/403/);
     await guest.page.goto(passwordUrl);

@@ -25,6 +25,27 @@ export function stage(...flags) {
   };
 }
 
+/**
+ * One browser and one appliance for the whole file, which its administrator has claimed. They are there when the tests
+ * begin; `prepare` is done before them.
+ */
+export function sharedStage(prepare) {
+  const shared = {};
+  before(async () => {
+    shared.browser = await openBrowser();
+    shared.appliance = await Appliance.start();
+    const ann = await Administrator.arrive(shared.browser, shared.appliance.url);
+    await ann.claim(shared.appliance);
+    await ann.leave();
+    await prepare?.(shared.appliance);
+  });
+  after(async () => {
+    await shared.browser?.close();
+    await shared.appliance?.stop();
+  });
+  return shared;
+}
+
 /** The same test for browsers that run scripts and for those that do not. */
 export function testBothWays(name, act) {
   for (const javaScriptEnabled of [true, false]) {

@@ -1,30 +1,15 @@
 // Light and dark: by the system, or as somebody chooses, and never the wrong one first.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { Appliance } from "../clients/appliance.mjs";
 import { Administrator } from "./administrator.mjs";
-import { openBrowser } from "./visitor.mjs";
+import { sharedStage } from "./stage.mjs";
 
 const LIGHT = "rgb(246, 247, 249)";
 const DARK = "rgb(15, 20, 24)";
 
-let browser;
-let appliance;
-
-before(async () => {
-  browser = await openBrowser();
-  appliance = await Appliance.start();
-  const ann = await Administrator.arrive(browser, appliance.url);
-  await ann.claim(appliance);
-  await ann.leave();
-});
-
-after(async () => {
-  await browser?.close();
-  await appliance?.stop();
-});
+const shared = sharedStage();
 
 for (const javaScriptEnabled of [true, false]) {
   test(`colours can be chosen ${javaScriptEnabled ? "with" : "without"} a script`, async () => {
@@ -67,7 +52,7 @@ test("the first thing that is drawn is drawn in the chosen colours", async () =>
 });
 
 async function arrive(options) {
-  const ann = await Administrator.arrive(browser, appliance.url, options);
+  const ann = await Administrator.arrive(shared.browser, shared.appliance.url, options);
   await ann.page.goto("/admin/login");
   await ann.signIn();
   await ann.isOn("Overview");

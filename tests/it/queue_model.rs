@@ -20,10 +20,10 @@ use tokio::runtime::Builder;
 const SEEDS: u64 = 16;
 const STEPS: u64 = 250;
 
-/// As many play at once.
+/// Seeds that are played at once.
 const THREADS: u64 = 2;
 
-/// Tells how far it is after as many.
+/// After so many seeds, progress is printed.
 const PROGRESS_SEEDS: u64 = 100;
 
 fn number_from(variable: &str) -> Option<u64> {
