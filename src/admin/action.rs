@@ -178,7 +178,7 @@ struct Confirm {
 /// What can be deleted, after a question.
 pub(crate) trait Deletable: Subject {
     const NOUN: &'static str;
-    /// What is lost with it, whichever it is.
+    /// What is lost with it, if that is the same for each; else `losing` says it.
     const LOSES: &'static str = "";
 
     fn noun(&self) -> &'static str {

@@ -5,6 +5,7 @@ use crate::admin::lists::list::{List, ROWS, cursor};
 use crate::admin::outside::*;
 use crate::admin::widgets::print;
 
+/// What is asked for of such a list.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct NameFilter {
@@ -15,7 +16,7 @@ pub(crate) struct NameFilter {
 }
 
 impl NameFilter {
-    /// Those that it fits, by the `key` of their names.
+    /// Those whose names match; `key` gives a name in lower case.
     pub(crate) fn matching<T>(&self, mut all: Vec<T>, key: impl Fn(&T) -> String) -> Vec<T> {
         let text = self.text.trim().to_lowercase();
         all.retain(|each| key(each).contains(&text));
@@ -24,19 +25,19 @@ impl NameFilter {
 }
 
 impl List {
-    /// A page of those of `all` that match, and what is around it.
+    /// A page of those of `all` that match, which are called `many`, and what is around it.
     pub(crate) fn by_name<T>(
         path: &'static str,
         filter: &Filled<NameFilter>,
         all: Vec<T>,
-        (key, many): (impl Fn(&T) -> String, &str),
+        key: impl Fn(&T) -> String,
+        many: &str,
     ) -> (Self, Vec<T>) {
         let stored = all.len() as u64;
         let mut found = filter.values.matching(all, &key);
         let fitting = found.len() as u64;
-        if let Some(before) = cursor::<String>(&filter.values.before) {
-            found.retain(|each| key(each) > before.to_lowercase());
-        }
+        let before = cursor(&filter.values.before).map(|it: String| it.to_lowercase());
+        found.retain(|each| before.as_ref().is_none_or(|before| key(each) > *before));
         let has_more = found.len() > ROWS;
         found.truncate(ROWS);
         let next = found.last().filter(|_| has_more).map(key);

@@ -8,7 +8,7 @@ use crate::admin::widgets::part;
 #[derive(Clone, Debug, Default, Template)]
 #[template(path = "widgets/recipe.html")]
 pub(crate) struct Recipe {
-    /// One after the other, for each program.
+    /// For each program, in the order in which they are run.
     commands: Vec<(&'static str, Vec<String>)>,
     needs_token: bool,
 }
@@ -46,11 +46,11 @@ impl Recipe {
         )
     }
 
-    /// And then has something done at `path`, and by a command.
+    /// Then posts to `path` of the API, which needs nothing but that, and the same by a command.
     pub(crate) fn then(mut self, site: &Site, path: &str, command: String) -> Self {
         let then = Self::post(&site.management_url(path), &json!({})).everpost(command);
-        for ((_, text), (_, next)) in self.commands.iter_mut().zip(then.commands) {
-            text.extend(next);
+        for ((_, commands), (_, next)) in self.commands.iter_mut().zip(then.commands) {
+            commands.extend(next);
         }
         self
     }

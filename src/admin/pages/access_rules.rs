@@ -10,7 +10,7 @@ pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageRe
     let (filter, registry) = (Filled::with(filter), call.broker.registry());
     let all = registry.access_rules().cloned().collect();
     let key = |rule: &Arc<AccessRule>| rule.name.key();
-    let (mut list, rules) = List::by_name(LIST, &filter, all, (key, "rules"));
+    let (mut list, rules) = List::by_name(LIST, &filter, all, key, "rules");
     list.recipe = Recipe::of(&call, "/everpost/accessRules", "everpost access-rules list");
     answer!("pages/access_rules.html", &call.visitor, "Access rules", {
         rules: Vec<Arc<AccessRule>> = rules,

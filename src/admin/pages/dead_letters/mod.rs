@@ -157,7 +157,8 @@ pub(crate) async fn ask_to_resubmit(call: Call<DeadLetter>) -> PageResult<Questi
 
 impl Deletable for DeadLetter {
     const NOUN: &'static str = "dead letter";
-    const LOSES: &'static str = "Nobody can receive or resubmit it any more. Its event is kept.";
+    const LOSES: &'static str =
+        "Nobody can receive or resubmit it any more. Its event stays until it expires.";
 
     async fn delete(call: &Call<Self>) -> PageResult<bool> {
         let id = call.of.detail.row.id;

@@ -7,7 +7,7 @@ pub(crate) const COUNTED_MAX: u64 = 1_000;
 
 pub(crate) async fn list(Query(filter): Query<NameFilter>, call: Call) -> PageResult {
     let (filter, visitor) = (Filled::with(filter), &call.visitor);
-    let (mut list, found) = List::by_name(LIST, &filter, queues(&call), (key, "queues"));
+    let (mut list, found) = List::by_name(LIST, &filter, queues(&call), key, "queues");
     list.recipe = Recipe::of(&call, "/queues", "everpost queues list");
     if !found.is_empty() {
         list.export = Some(link("/admin/export-queues", &filter.pairs()));

@@ -40,11 +40,10 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
     let from: i64 = place.from.parse().unwrap_or(0);
     let peek = |from, most| call.broker.peek(pending, session.clone(), from, most);
     let found = peek(from, SHOWN).await?;
-    let next = found.last().map(|last| peek(last.delivery.number + 1, 1));
-    let next = OptionFuture::from(next)
-        .await
-        .transpose()?
-        .unwrap_or_default();
+    let next = match found.last() {
+        Some(last) => peek(last.delivery.number + 1, 1).await?,
+        None => Vec::new(),
+    };
     let messages = found.into_iter().map(|each| QueuedMessage::of(call, each));
     let sessions = || views.message_sessions(id, place.after.clone(), SHOWN);
     let sessions = of.definition.rules.has_sessions.then(sessions);
@@ -161,8 +160,8 @@ impl Deletable for Queue {
     }
 }
 
-/// The page of what a queue forwards to.
-fn target_page(registry: &Registry, to: &TopicName) -> String {
+/// The page of a queue or topic.
+pub(crate) fn entity_page(registry: &Registry, to: &TopicName) -> String {
     let topic = registry.topic(to);
     match topic.is_some_and(|topic| topic.is_service_bus()) {
         true => paths::service_bus_topic_page(to.as_str()),
