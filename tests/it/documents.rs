@@ -11,7 +11,7 @@ use everpost::app::cli::CommandLine;
 use everpost::app::config::{KEYS, Key};
 use everpost::model::setting::SettingKind;
 
-use crate::tidy::sources;
+use crate::sources::sources;
 
 /// Everything below this line of a document is generated.
 const MARK: &str =

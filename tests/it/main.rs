@@ -43,6 +43,7 @@ mod rows;
 mod schema;
 mod service_bus;
 mod sim;
+mod sources;
 mod standing;
 mod store_conformance;
 mod system_topics;

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::sources::{Import, code_lines, imports, product_sources, root, sources};
 
 /// The floors, from the ground up. A module imports from floors below its own.
 const FLOORS: [(&str, u32); 9] = [
@@ -18,12 +20,20 @@ const FLOORS: [(&str, u32); 9] = [
     ("app", 7),
 ];
 
-/// What the doors may take from the store: the read-only handle of the lists, the accounts that people
-/// sign in with, and what they have done, so that no verb of the broker merely passes a question on.
-const DOORS_MAY_USE: [&str; 3] = [
-    "crate::store::views",
-    "crate::store::accounts",
-    "crate::store::audit",
+/// Modules of the store that doors may read: the lists, the accounts that people sign in with, and the audit
+/// log, so that no verb of the broker merely passes a question on.
+const STORE_MODULES_OF_DOORS: [&str; 3] = ["views", "accounts", "audit"];
+
+/// Values of the store that broker verbs take and return, so that doors name them.
+const STORE_VALUES_OF_DOORS: [&str; 8] = [
+    "CommitTimes",
+    "DeadLetter",
+    "LockSelection",
+    "Locked",
+    "Origin",
+    "Peeked",
+    "RequestMark",
+    "StoreError",
 ];
 
 /// Calls that belong to one place, that place, and what to do instead.
@@ -59,7 +69,7 @@ const BANNED: [(&str, &str, &str); 8] = [
 ];
 
 /// What another database would have to implement. This number rises only for what the ledger did not do before.
-const LEDGER_VERBS: usize = 40;
+const LEDGER_VERBS: usize = 43;
 
 /// The command line's own client speaks to the appliance, not to the world.
 const CLIENT: &str = "src/app/cli/request.rs";
@@ -71,56 +81,31 @@ fn imports_point_downwards() {
         let Some((floor, height)) = floor_of(&path) else {
             continue;
         };
-        for (number, line) in code_lines(&text) {
-            for (other, other_height) in FLOORS {
-                let imports = line.contains(&format!("crate::{other}::"))
-                    || line.contains(&format!("crate::{other};"));
-                let allowed = other == floor || other_height < height;
-                if imports && !(allowed || is_exception(floor, line)) {
-                    faults.push(format!("{path}:{number}: {floor} must not import {other}"));
-                }
-                if imports && is_door(floor) && other == "store" && !is_exception(floor, line) {
-                    check_door(&path, number, line, &mut faults);
-                }
+        for import in imports(&text, "crate") {
+            let (other, _) = import.path.split_once("::").unwrap_or((&import.path, ""));
+            let Some((_, other_height)) = FLOORS.iter().find(|(name, _)| *name == other) else {
+                continue;
+            };
+            let place = format!("{path}:{}: {}", import.line, import.path);
+            if other != floor && *other_height >= height {
+                faults.push(format!("{place}: {floor} must not import {other}"));
+            }
+            if is_door(floor) && other == "store" && !may_stand_in_door(&import) {
+                faults.push(format!("{place}: a door reaches into the store"));
             }
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Doors may name the values that broker verbs take and return, and read the views.
-fn check_door(path: &str, number: usize, line: &str, faults: &mut Vec<String>) {
-    const VALUES: [&str; 8] = [
-        "CommitTimes",
-        "DeadLetter",
-        "Locked",
-        "Origin",
-        "Peeked",
-        "RequestMark",
-        "StoreError",
-        "LockSelection",
-    ];
-    let named = line.split("crate::store::").nth(1).unwrap_or_default();
-    let names = named.trim_matches(|c: char| "{};".contains(c) || c.is_whitespace());
-    let all_values = names
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .all(|name| VALUES.contains(&name.trim_matches(|c: char| "{};".contains(c))));
-    if !all_values {
-        faults.push(format!(
-            "{path}:{number}: a door reaches into the store: {}",
-            line.trim()
-        ));
-    }
-}
-
 fn is_door(floor: &str) -> bool {
     matches!(floor, "api" | "admin")
 }
 
-fn is_exception(floor: &str, line: &str) -> bool {
-    is_door(floor) && DOORS_MAY_USE.iter().any(|module| line.contains(module))
+/// Doors read the views and name the values that broker verbs take and return.
+fn may_stand_in_door(import: &Import) -> bool {
+    let named = import.path.split("::").nth(1).unwrap_or_default();
+    STORE_MODULES_OF_DOORS.contains(&named) || STORE_VALUES_OF_DOORS.contains(&named)
 }
 
 #[test]
@@ -133,7 +118,7 @@ fn the_ledger_is_a_short_list_of_verbs() {
         );
         let public = text
             .lines()
-            .filter(|line| line.starts_with("    pub async fn "));
+            .filter(|line| line.starts_with("    pub") && line.contains(" fn "));
         verbs.extend(public.map(str::to_owned));
     }
     assert_eq!(verbs.len(), LEDGER_VERBS, "{}", verbs.join("\n"));
@@ -160,16 +145,14 @@ fn admin_folders_import_each_other_in_one_direction() {
     let modules: BTreeMap<String, String> = product_sources()
         .filter(|(path, _)| path.starts_with("src/admin/"))
         .collect();
-    let imports = |path: &String| -> BTreeSet<&String> {
-        let code: Vec<&str> = code_lines(&modules[path]).map(|(_, line)| line).collect();
-        let named = imported(&code.join("\n"));
-        named
-            .iter()
-            .filter_map(|name| module_of(name, &modules))
+    let imported = |path: &String| -> BTreeSet<&String> {
+        let imports = imports(&modules[path], "crate::admin").into_iter();
+        imports
+            .filter_map(|import| module_of(&import.path, &modules))
             .collect()
     };
     let direct: BTreeMap<&String, BTreeSet<&String>> =
-        modules.keys().map(|path| (path, imports(path))).collect();
+        modules.keys().map(|path| (path, imported(path))).collect();
     let reached: BTreeMap<&String, BTreeSet<&String>> = modules
         .keys()
         .map(|path| (path, reachable(path, &direct)))
@@ -184,22 +167,9 @@ fn admin_folders_import_each_other_in_one_direction() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What `code` imports of the admin pages: `crate::admin::forms::field` as `forms/field`.
-fn imported(code: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for rest in code.split("crate::admin::").skip(1) {
-        let end = rest.find(|c: char| !(c.is_alphanumeric() || "_:{}, \n".contains(c)));
-        let tree = &rest[..end.unwrap_or(rest.len())];
-        let (stem, leaves) = tree.split_once('{').unwrap_or((tree, ""));
-        let leaves = leaves.split('}').next().unwrap_or("").split(',');
-        found.extend(leaves.map(|leaf| format!("{stem}{}", leaf.trim()).replace("::", "/")));
-    }
-    found
-}
-
 /// The file of the innermost module on the path of `name`.
 fn module_of<'a>(name: &str, modules: &'a BTreeMap<String, String>) -> Option<&'a String> {
-    let parts: Vec<&str> = name.split('/').map(str::trim).collect();
+    let parts: Vec<&str> = name.split("::").collect();
     let files = (1..=parts.len()).rev().flat_map(|length| {
         let stem = format!("src/admin/{}", parts[..length].join("/"));
         [format!("{stem}.rs"), format!("{stem}/mod.rs")]
@@ -260,50 +230,187 @@ fn no_test_file_is_forgotten() {
     }
 }
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Every Rust file below `folder`, as path from the root and text.
-pub(crate) fn sources(folder: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut folders = vec![root().join(folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).expect("a folder of the project") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).expect("a source file");
-                let path = path.strip_prefix(root()).expect("below the root");
-                found.push((path.to_string_lossy().into_owned(), text));
-            }
-        }
-    }
-    found.sort();
-    assert!(!found.is_empty(), "{folder} has no sources");
-    found
-}
-
-/// What ships: the sources without the tests that stand beside the code.
-pub(crate) fn product_sources() -> impl Iterator<Item = (String, String)> {
-    sources("src")
-        .into_iter()
-        .filter(|(path, _)| !path.contains("tests"))
-}
-
 fn floor_of(path: &str) -> Option<(&'static str, u32)> {
     let name = path.strip_prefix("src/")?.split('/').next()?;
     FLOORS.into_iter().find(|(floor, _)| *floor == name)
 }
 
-/// The lines that are code, with their numbers: comments and what follows `#[cfg(test)]` are left out.
-fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let lines = text
-        .lines()
-        .enumerate()
-        .map(|(index, line)| (index + 1, line));
-    lines
-        .take_while(|(_, line)| line.trim() != "#[cfg(test)]")
-        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+/// A thing that is to become rarer, and how often it stands in the product today. No change may raise the number,
+/// and one that lowers it writes down the new one.
+struct Rarity {
+    name: &'static str,
+    most: usize,
+    count: fn(&str) -> usize,
+}
+
+const RARITIES: [Rarity; 5] = [
+    Rarity {
+        name: "doc comments that presuppose another",
+        most: 1345,
+        count: presupposing_comments,
+    },
+    Rarity {
+        name: "matches on booleans",
+        most: 299,
+        count: boolean_matches,
+    },
+    Rarity {
+        name: "imports of everything",
+        most: 148,
+        count: glob_imports,
+    },
+    Rarity {
+        name: "refus*",
+        most: 508,
+        count: refusals,
+    },
+    Rarity {
+        name: "names that shadow what they are made of",
+        most: 618,
+        count: shadowings,
+    },
+];
+
+/// Counts the types whose name another type has, too.
+const NAMESAKES: usize = 401;
+
+#[test]
+fn nothing_that_is_to_become_rarer_becomes_more() {
+    let texts: Vec<(String, String)> = product_sources().collect();
+    let mut faults = Vec::new();
+    for Rarity { name, most, count } in RARITIES {
+        let counts = texts.iter().map(|(path, text)| (count(text), path));
+        let total: usize = counts.clone().map(|(count, _)| count).sum();
+        if total > most {
+            let mut counts: Vec<_> = counts.collect();
+            counts.sort_by(|one, other| other.cmp(one));
+            faults.push(format!(
+                "{name}: {total}, but at most {most}; most of them: {:?}",
+                &counts[..5]
+            ));
+        }
+    }
+    let mut types: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in texts.iter().flat_map(|(_, text)| type_names(text)) {
+        *types.entry(name).or_default() += 1;
+    }
+    types.retain(|_, count| *count > 1);
+    let namesakes: usize = types.values().sum();
+    if namesakes > NAMESAKES {
+        faults.push(format!(
+            "types that share their names: {namesakes}, but at most {NAMESAKES}: {types:?}"
+        ));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Counts the comments that say something only to those who read the one above.
+fn presupposing_comments(text: &str) -> usize {
+    const HEADS: [&str; 10] = [
+        "What",
+        "Whether",
+        "Of",
+        "The same",
+        "As",
+        "Those",
+        "That of",
+        "All of them",
+        "One of them",
+        "Likewise",
+    ];
+    let mut is_first = true;
+    let mut found = 0;
+    for line in text.lines().map(str::trim_start) {
+        let doc = line.strip_prefix("/// ").or(line.strip_prefix("//! "));
+        let presupposes = doc.is_some_and(|doc| {
+            HEADS.iter().any(|head| {
+                let rest = doc.strip_prefix(head);
+                rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+            })
+        });
+        found += usize::from(is_first && presupposes);
+        is_first = doc.is_none() && !line.starts_with("///");
+    }
+    found
+}
+
+fn boolean_matches(text: &str) -> usize {
+    let arms = code_lines(text).map(|(_, line)| line.trim_start());
+    arms.filter(|arm| arm.starts_with("true =>")).count()
+}
+
+fn glob_imports(text: &str) -> usize {
+    let mut found = 0;
+    let mut is_import = false;
+    for (_, line) in code_lines(text) {
+        let line = line.trim_start();
+        is_import |= ["use ", "pub use ", "pub(crate) use ", "pub(super) use "]
+            .iter()
+            .any(|head| line.starts_with(head));
+        found += usize::from(is_import && line.contains('*'));
+        is_import &= !line.ends_with(';');
+    }
+    found
+}
+
+fn refusals(text: &str) -> usize {
+    text.to_lowercase().matches("refus").count()
+}
+
+fn shadowings(text: &str) -> usize {
+    let made = code_lines(text).filter_map(|(_, line)| line.trim_start().strip_prefix("let "));
+    made.filter(|made| {
+        let made = made.strip_prefix("mut ").unwrap_or(made);
+        let name = made
+            .split_once(" = ")
+            .map(|(name, from)| (name, from.trim_start_matches(['&', '*'])));
+        name.is_some_and(|(name, from)| {
+            let rest = from.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '?']))
+        })
+    })
+    .count()
+}
+
+fn type_names(text: &str) -> impl Iterator<Item = &str> {
+    code_lines(text).filter_map(|(_, line)| {
+        let line = line.trim_start();
+        let line = match line.strip_prefix("pub(") {
+            Some(rest) => rest.split_once(") ")?.1,
+            None => line.strip_prefix("pub ").unwrap_or(line),
+        };
+        let name = line.strip_prefix("struct ").or(line.strip_prefix("enum "));
+        let name = name?.split(|c: char| !c.is_alphanumeric()).next();
+        name.filter(|name| !name.is_empty()) // `$name` in a macro
+    })
+}
+
+#[test]
+fn the_rare_is_counted() {
+    let source = "
+/// What it is.
+/// Of no account.
+struct A;
+
+/// Offers nothing. The same as above.
+pub(crate) enum B {
+    /// Whether it is so.
+    C,
+}
+use a::{
+    b::*,
+};
+fn refuse(now: bool) {
+    let a = a.b();
+    let mut b = &b?;
+    let c = cd.e();
+    match now {
+        true => 1 * 2,
+        false => 3,
+    }
+}
+";
+    let counts = RARITIES.map(|rarity| (rarity.count)(source));
+    assert_eq!(counts, [2, 1, 1, 1, 2]);
+    assert_eq!(type_names(source).collect::<Vec<_>>(), ["A", "B"]);
 }
