@@ -264,6 +264,11 @@ impl Session {
         }
         frames.links -= 1;
         self.links.remove(&handle);
+        debug_assert!(
+            self.waiting.iter().all(|each| each.handle != handle)
+                && self.unsettled.values().all(|each| each.link != id),
+            "nothing of a link outlives it, or it would be another's at its handle"
+        );
     }
 
     /// Gives back what the deliveries of a link count for.
@@ -341,6 +346,10 @@ impl Session {
     ) -> Result<(), Fault> {
         // It is renewed in time; what bounds a peer is credit, and the bytes that are read.
         self.next_incoming_id = self.next_incoming_id.wrapping_add(1);
+        debug_assert!(
+            self.incoming_window >= INCOMING_WINDOW / 2,
+            "a window is renewed before it is used up"
+        );
         self.incoming_window -= 1;
         let handle = transfer.handle;
         let link = self
@@ -437,6 +446,10 @@ impl Session {
         let pending = u32::try_from(incoming.pending.len()).unwrap_or(u32::MAX);
         if incoming.credit + pending <= INCOMING_CREDIT / 2 {
             incoming.credit = INCOMING_CREDIT - pending;
+            debug_assert!(
+                incoming.credit > 0,
+                "whoever is granted credit can send something"
+            );
             self.send_flow(Some(handle), false, frames);
         }
     }
@@ -517,6 +530,10 @@ impl Session {
             self.next_outgoing_id = self.next_outgoing_id.wrapping_add(1);
             frames.send(self.channel, &Performative::Transfer(transfer));
         }
+        debug_assert!(
+            self.remote_incoming_window == 0 || self.waiting.is_empty(),
+            "messages wait for the peer's window and for nothing else"
+        );
     }
 
     /// What the peer says of messages that were handed out to it.

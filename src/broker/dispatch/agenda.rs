@@ -39,6 +39,9 @@ pub(in crate::broker) struct SlotLimits {
 /// thousand quick receivers.
 const SLOW_ANSWER: Duration = Duration::from_secs(1);
 
+/// Sums over all entries are checked, in debug builds, while there are no more than these.
+const SUMMED_UP_MAX: usize = 64;
+
 /// A delivery in memory.
 pub(in crate::broker) trait InMemory {
     fn id(&self) -> DeliveryId;
@@ -255,6 +258,7 @@ impl<W: InMemory> Agenda<W> {
         }
         entry.state = EntryState::Later(at);
         self.later.insert((at, subscription));
+        self.assert_consistent(subscription);
         earliest.is_none_or(|earliest| at < earliest)
     }
 
@@ -428,12 +432,14 @@ impl<W: InMemory> Agenda<W> {
         self.reserved += slots;
         let waiting = std::mem::take(&mut entry.waiting);
         self.waiting_bytes -= weight_of(&waiting);
+        // Whatever is stored from here on is noted or handed over, even if this turn reads it as well.
+        let unread = entry.unread.take();
+        self.assert_consistent(subscription);
         DispatchSlot {
             subscription,
             slots,
             waiting,
-            // Whatever is stored from here on is noted or handed over, even if this turn reads it as well.
-            unread: entry.unread.take(),
+            unread,
         }
     }
 
@@ -491,6 +497,7 @@ impl<W: InMemory> Agenda<W> {
                 entry.recalled.extend_from_slice(recalled);
             }
         }
+        self.assert_consistent(subscription);
     }
 
     /// Whether more may be leased than there are slots for.
@@ -516,6 +523,15 @@ impl<W: InMemory> Agenda<W> {
             released,
             unread,
         } = turned;
+        debug_assert_eq!(
+            entry.state,
+            EntryState::InTurn,
+            "a turn that ends was taken"
+        );
+        debug_assert!(
+            started <= entry.reserved,
+            "a turn starts no more requests than it has slots"
+        );
         let has_slots_left = started < entry.reserved;
         self.reserved -= std::mem::take(&mut entry.reserved);
         entry.in_flight += started;
@@ -558,6 +574,7 @@ impl<W: InMemory> Agenda<W> {
             Some(at) => self.note(subscription, at),
             None => false,
         };
+        self.assert_consistent(subscription);
         self.forget_idle(subscription);
         must_wake || (has_slots_left && !self.ready.is_empty())
     }
@@ -583,6 +600,7 @@ impl<W: InMemory> Agenda<W> {
         bytes: usize,
         took: Duration,
     ) {
+        debug_assert!(self.in_flight > 0, "a request that ends was started");
         self.in_flight = self.in_flight.saturating_sub(1);
         self.wire_bytes = self.wire_bytes.saturating_sub(bytes);
         if let Some(entry) = self.entries.get_mut(&subscription) {
@@ -590,6 +608,7 @@ impl<W: InMemory> Agenda<W> {
             entry.wire_bytes = entry.wire_bytes.saturating_sub(bytes);
             entry.answered_after(took);
         }
+        self.assert_consistent(subscription);
     }
 
     /// A subscription that waits for a slot may have got one. Returns whether anybody waits for one.
@@ -613,6 +632,10 @@ impl<W: InMemory> Agenda<W> {
         next_due: Option<Timestamp>,
     ) -> bool {
         let mut was_full = self.unstored >= self.limits.unstored;
+        debug_assert!(
+            answered <= self.unstored,
+            "no more answers are stored than there were"
+        );
         self.unstored = self.unstored.saturating_sub(answered);
         if let Some(entry) = self.entries.get_mut(&subscription) {
             for delivery in deliveries {
@@ -651,6 +674,60 @@ impl<W: InMemory> Agenda<W> {
         {
             self.entries.remove(&subscription);
         }
+    }
+
+    /// Checks, in debug builds, what holds of a subscription and of the sums between any two calls.
+    fn assert_consistent(&self, subscription: SubscriptionId) {
+        let Some(entry) = self.entries.get(&subscription) else {
+            return;
+        };
+        let is_in_turn = entry.state == EntryState::InTurn;
+        debug_assert_eq!(
+            is_in_turn,
+            entry.reserved > 0,
+            "slots are reserved for turns, and each turn has one"
+        );
+        debug_assert!(entry.window > 0, "everybody may send one request");
+        debug_assert!(
+            entry
+                .waiting
+                .iter()
+                .all(|each| entry.held.contains(&each.id())),
+            "whatever waits for a slot is held, or it would be read and sent again"
+        );
+        let is_idle = entry.state == EntryState::Idle;
+        debug_assert!(
+            !is_idle || entry.waiting.is_empty() && entry.unread.is_none(),
+            "whoever has something to do gets a turn some time"
+        );
+        if let EntryState::Later(at) = entry.state {
+            debug_assert!(
+                self.later.contains(&(at, subscription)),
+                "whoever waits for a moment is woken at it"
+            );
+        }
+        if cfg!(debug_assertions) && self.entries.len() <= SUMMED_UP_MAX {
+            self.assert_sums();
+        }
+    }
+
+    /// Checks, in debug builds, that the sums are those of the entries.
+    fn assert_sums(&self) {
+        let sum = |of: fn(&Entry<W>) -> usize| self.entries.values().map(of).sum::<usize>();
+        debug_assert_eq!(self.in_flight, sum(|entry| entry.in_flight));
+        debug_assert_eq!(self.wire_bytes, sum(|entry| entry.wire_bytes));
+        debug_assert_eq!(self.reserved, sum(|entry| entry.reserved));
+        debug_assert_eq!(
+            self.waiting_bytes,
+            sum(|entry| weight_of(&entry.waiting)),
+            "what waits takes the room that is counted"
+        );
+        let planned = |entry: &&Entry<W>| matches!(entry.state, EntryState::Later(_));
+        debug_assert_eq!(
+            self.later.len(),
+            self.entries.values().filter(planned).count(),
+            "nobody is woken twice"
+        );
     }
 }
 

@@ -161,6 +161,7 @@ impl QueueSums {
                 let sum = queues.entry(*of).or_default();
                 sum.bytes += bytes;
                 sum.numbered += numbered;
+                debug_assert!(*numbered >= 0, "no number is given twice");
             }
         }
     }
@@ -215,6 +216,7 @@ impl Counts {
 
     /// A delivery that was added, changed or deleted.
     pub(in crate::store) fn delivery(&mut self, row: &DeliveryChange) {
+        row.assert_possible();
         if let (Some(old), Some(new)) = (&row.old, &row.new)
             && (old.state, old.attempts) == (new.state, new.attempts)
         {
@@ -377,7 +379,13 @@ impl Counts {
                 let row = key.chain(self.rollup(of, start_at, counts));
                 tx.run(&ADD_ROLLUP, params_from_iter(row))
             }
-            Key::Latency(..) => Ok(0), // written with its roll-up, which counts the same delivery
+            Key::Latency(of, start_at, _) => {
+                debug_assert!(
+                    self.rows.contains_key(&Key::Rollup(of, start_at)),
+                    "a latency is written with its roll-up, which counts the same delivery"
+                );
+                Ok(0)
+            }
             Key::Topic(of, start_at) => {
                 tx.run(ADD_TOPIC_ROLLUP, [of, start_at, first, second, third])
             }
@@ -419,6 +427,7 @@ impl Added {
     }
 
     fn add(&mut self, later: Self) {
+        debug_assert!(later.count > 0, "dead letters are added, never taken back");
         self.count += later.count;
         self.last_at = later.last_at;
         self.last_delivery = later.last_delivery;
@@ -501,6 +510,40 @@ impl Version {
 }
 
 impl DeliveryChange {
+    /// Checks, in debug builds, that deliveries change so: whatever has ended stays ended, and only a dead letter
+    /// changes after that.
+    fn assert_possible(&self) {
+        debug_assert!(
+            self.old.is_some() || self.new.is_some(),
+            "a change is of a delivery that was there before or is there now"
+        );
+        for version in self.old.iter().chain(&self.new) {
+            let is_pending = version.state == DeliveryState::Pending;
+            debug_assert_eq!(
+                is_pending,
+                version.ended_at.is_none(),
+                "a delivery has a time of its end exactly if it has ended: {self:?}"
+            );
+            let is_dead_letter = version.state == DeliveryState::DeadLettered;
+            debug_assert_eq!(
+                is_dead_letter,
+                version.reason.is_some(),
+                "dead letters, and they alone, have a reason: {self:?}"
+            );
+        }
+        if let (Some(old), Some(new)) = (&self.old, &self.new) {
+            let may_change = match old.state {
+                DeliveryState::Pending => true,
+                DeliveryState::DeadLettered => new.state != DeliveryState::Pending,
+                DeliveryState::Delivered
+                | DeliveryState::Dropped
+                | DeliveryState::Resubmitted
+                | DeliveryState::Removed => new.state == old.state,
+            };
+            debug_assert!(may_change, "an ended delivery stays ended: {self:?}");
+        }
+    }
+
     fn rollup(&self, at: Timestamp) -> Key {
         Key::Rollup(self.subscription.0, start_of(at.as_ms(), MINUTE_MS))
     }

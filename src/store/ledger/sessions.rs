@@ -72,6 +72,11 @@ const COLUMNS: &str =
 impl Session {
     fn of(row: &Row<'_>) -> Result<Self, StoreError> {
         let (token, until): (Option<_>, Option<_>) = (row.get(3)?, row.get(4)?);
+        debug_assert_eq!(
+            token.is_some(),
+            until.is_some(),
+            "whoever holds a session holds it until some time"
+        );
         Ok(Self {
             id: row.get(0)?,
             of: row.get(1)?,
@@ -107,6 +112,7 @@ pub(super) fn accept(
     request: &SessionRequest,
 ) -> Result<Result<HeldSession, SessionError>, StoreError> {
     let SessionRequest { of, now, until, .. } = *request;
+    debug_assert!(until > now, "a lock ends after it begins");
     let found = match &request.which {
         SessionSelection::Named(name) => Some(named_or_new(tx, of, name)?),
         SessionSelection::Next => next(tx, of, now)?,
@@ -165,6 +171,10 @@ fn next(
         let Some(session) = tx.first(&find, params![of, now], Session::of)? else {
             return Ok(None);
         };
+        debug_assert!(
+            !session.is_held(now),
+            "a session is not worth looking at before its lock ends"
+        );
         let due_at = first_due(tx, of, &session.name)?;
         if due_at.is_some_and(|at| at <= now) {
             return Ok(Some(session));
@@ -216,6 +226,10 @@ fn return_messages(
         Ok((id, attempts, lock, place))
     })?;
     for (id, attempts, (from, until), place) in held {
+        debug_assert!(
+            session.lock.is_some_and(|(_, end)| until <= end),
+            "the locks on the messages of a session end with its own"
+        );
         match counts {
             true => record_lapse(tx, id, attempts, from, until.min(now))?,
             false => uncount(tx, id)?,
