@@ -1,16 +1,22 @@
 //! Bytes to values, within bounds.
 
+use std::fmt::Write;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::wire::amqp::value::Value;
+use crate::wire::amqp::value::{Array, Map, Value};
 
 /// How deep values may be nested: far deeper than any client does, and shallow enough for any stack.
 const DEPTH_MAX: usize = 32;
 
-/// How many values one decoding may make. A byte can stand for a value that takes forty in memory, and the
-/// elements of an array may take no bytes at all.
+/// How many values one decoding of a message may make: a request to settle or to schedule 4,500 messages, which is the
+/// largest, stays below. A byte can stand for a value that takes forty in memory. And since the elements of an array may
+/// take no bytes at all, there are never more values than bytes.
 const VALUES_MAX: usize = 32_768;
+
+/// How many values a frame may have beside its message. Anybody can send frames, and real ones have less than a hundred.
+const FRAME_VALUES_MAX: usize = 4_096;
 
 /// Why bytes are no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,8 +31,8 @@ pub enum DecodeError {
     OddMap,
     #[error("values are nested more than {DEPTH_MAX} deep")]
     TooDeep,
-    #[error("there are more than {VALUES_MAX} values")]
-    TooMany,
+    #[error("there are more than {0} values")]
+    TooMany(usize),
     #[error("a batch has at most {0} messages")]
     TooManyMessages(usize),
     #[error("the content of a list, map or array is not as long as it says")]
@@ -54,14 +60,26 @@ pub enum DecodeError {
 pub struct Decoder {
     bytes: Bytes,
     values_left: usize,
+    values_max: usize,
 }
 
 impl Decoder {
     /// Reads from `bytes`.
     pub fn new(bytes: Bytes) -> Self {
+        Self::within(bytes, VALUES_MAX)
+    }
+
+    /// Reads the body of a frame.
+    pub(super) fn of_frame(bytes: Bytes) -> Self {
+        Self::within(bytes, FRAME_VALUES_MAX)
+    }
+
+    fn within(bytes: Bytes, values_max: usize) -> Self {
+        let values_max = values_max.min(bytes.len());
         Self {
             bytes,
-            values_left: VALUES_MAX,
+            values_left: values_max,
+            values_max,
         }
     }
 
@@ -133,7 +151,7 @@ impl Decoder {
         self.values_left = self
             .values_left
             .checked_sub(1)
-            .ok_or(DecodeError::TooMany)?;
+            .ok_or(DecodeError::TooMany(self.values_max))?;
         Ok(match code {
             0x40 => Value::Null,
             0x41 => Value::Bool(true),
@@ -176,16 +194,15 @@ impl Decoder {
                 if count % 2 != 0 {
                     return Err(DecodeError::OddMap);
                 }
-                let mut values = inside.sequence(count, depth)?.into_iter();
+                let pairs = inside.pairs(count / 2, depth)?;
                 self.leave(&inside)?;
-                let pairs = std::iter::from_fn(|| Some((values.next()?, values.next()?)));
-                Value::Map(pairs.collect())
+                Value::Map(pairs)
             }
             0xe0 | 0xf0 => {
                 let (mut inside, count) = self.compound(code)?;
-                let values = inside.elements(count, depth + 1)?;
+                let array = inside.elements(count, depth + 1)?;
                 self.leave(&inside)?;
-                Value::Array(values)
+                Value::Array(Box::new(array))
             }
             unknown => return Err(DecodeError::UnknownType(unknown)),
         })
@@ -196,6 +213,7 @@ impl Decoder {
         let mut inside = Self {
             bytes: self.sized(code)?,
             values_left: self.values_left,
+            values_max: self.values_max,
         };
         let count = inside.length(code)?;
         Ok((inside, count))
@@ -218,23 +236,32 @@ impl Decoder {
         Ok(values)
     }
 
-    /// The elements of an array, after their one constructor.
-    fn elements(&mut self, count: usize, depth: usize) -> Result<Vec<Value>, DecodeError> {
-        if depth > DEPTH_MAX {
-            return Err(DecodeError::TooDeep);
-        }
-        let code = self.byte()?;
-        if code == 0x00 {
-            let descriptor = self.nested(depth + 1)?;
-            let inner = self.elements(count, depth + 1)?;
-            let described = |value| Value::Described(Box::new((descriptor.clone(), value)));
-            return Ok(inner.into_iter().map(described).collect());
-        }
-        let mut values = Vec::new();
+    fn pairs(&mut self, count: usize, depth: usize) -> Result<Map, DecodeError> {
+        let mut pairs = Vec::new();
         for _ in 0..count {
-            values.push(self.content(code, depth)?);
+            pairs.push((self.nested(depth + 1)?, self.nested(depth + 1)?));
         }
-        Ok(values)
+        Ok(pairs)
+    }
+
+    /// Reads an array from its constructor on, which stands once for all elements.
+    fn elements(&mut self, count: usize, depth: usize) -> Result<Array, DecodeError> {
+        let mut array = Array::default();
+        let code = loop {
+            let depth = depth + array.descriptors.len();
+            if depth > DEPTH_MAX {
+                return Err(DecodeError::TooDeep);
+            }
+            match self.byte()? {
+                0x00 => array.descriptors.push(self.nested(depth + 1)?),
+                code => break code,
+            }
+        };
+        let depth = depth + array.descriptors.len();
+        for _ in 0..count {
+            array.values.push(self.content(code, depth)?);
+        }
+        Ok(array)
     }
 
     fn text(&mut self, code: u8) -> Result<String, DecodeError> {
@@ -321,14 +348,34 @@ const SYMBOLIC: [(&str, u64); 9] = [
     ("amqp:footer:map", 0x78),
 ];
 
-/// That `found` stands where `expected` should.
+/// Returns the error that `found` stands where `expected` should.
 pub(super) fn unexpected(expected: &'static str, found: impl std::fmt::Debug) -> DecodeError {
-    let mut found = format!("{found:?}");
-    if let Some((end, _)) = found.char_indices().nth(FOUND_MAX) {
-        found.truncate(end);
-    }
+    let mut start = Start::default();
+    // It fails when there is no more room, so that a large value is not written to its end.
+    let _ = write!(start, "{found:?}");
+    let found = start.0;
     DecodeError::Unexpected { expected, found }
 }
 
 /// Characters of what was found that a message repeats.
 const FOUND_MAX: usize = 80;
+
+/// The beginning of a text that is being written.
+#[derive(Default)]
+struct Start(String);
+
+impl std::fmt::Write for Start {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let left = FOUND_MAX.saturating_sub(self.0.chars().count());
+        match text.char_indices().nth(left) {
+            None => {
+                self.0.push_str(text);
+                Ok(())
+            }
+            Some((end, _)) => {
+                self.0.push_str(&text[..end]);
+                Err(std::fmt::Error)
+            }
+        }
+    }
+}

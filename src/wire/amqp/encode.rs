@@ -1,6 +1,6 @@
 //! Values to bytes, each in its shortest encoding.
 
-use crate::wire::amqp::value::Value;
+use crate::wire::amqp::value::{Array, Value};
 
 /// The widest content whose size and count fit into one byte each, one of them counting itself.
 const SMALL_MAX: usize = 254;
@@ -59,8 +59,8 @@ pub(super) fn encode(value: &Value, out: &mut Vec<u8>) {
                 encode(value, out);
             }
         }),
-        Value::Array(values) => compound(0xe0, 0xf0, values.len(), out, |out| {
-            elements(values, out);
+        Value::Array(array) => compound(0xe0, 0xf0, array.values.len(), out, |out| {
+            elements(array, out);
         }),
         Value::Described(described) => {
             let (descriptor, value) = &**described;
@@ -118,27 +118,15 @@ fn length_of(length: usize) -> [u8; 4] {
 }
 
 /// The elements of an array share one constructor: the widest one of the type of the first.
-fn elements(values: &[Value], out: &mut Vec<u8>) {
-    let Some(first) = values.first() else {
-        return out.push(0x40);
-    };
-    if let Value::Described(described) = first {
+fn elements(array: &Array, out: &mut Vec<u8>) {
+    for descriptor in &array.descriptors {
         out.push(0x00);
-        encode(&described.0, out);
-        let inner: Vec<Value> = values.iter().filter_map(inner).collect();
-        return elements(&inner, out);
+        encode(descriptor, out);
     }
-    out.push(wide_code(first));
-    for value in values {
+    out.push(array.values.first().map_or(0x40, wide_code));
+    for value in &array.values {
         element(value, out);
     }
-}
-
-fn inner(value: &Value) -> Option<Value> {
-    let Value::Described(described) = value else {
-        return None;
-    };
-    Some(described.1.clone())
 }
 
 fn wide_code(value: &Value) -> u8 {
@@ -167,7 +155,8 @@ fn wide_code(value: &Value) -> u8 {
         Value::List(_) => 0xd0,
         Value::Map(_) => 0xd1,
         Value::Array(_) => 0xf0,
-        Value::Described(_) => 0x00,
+        // The descriptors of an array's values stand in the array.
+        Value::Described(described) => wide_code(&described.1),
     }
 }
 
@@ -212,12 +201,11 @@ fn element(value: &Value, out: &mut Vec<u8>) {
             }
             counted(2 * pairs.len(), content, out);
         }
-        Value::Array(values) => {
+        Value::Array(array) => {
             let mut content = Vec::new();
-            elements(values, &mut content);
-            counted(values.len(), content, out);
+            elements(array, &mut content);
+            counted(array.values.len(), content, out);
         }
-        // The constructor of the array has the descriptor; see `elements`.
         Value::Described(described) => element(&described.1, out),
     }
 }

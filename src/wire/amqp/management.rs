@@ -298,7 +298,7 @@ impl Reply {
         let entry = |name: &str, value| vec![(Value::from(name), value)];
         let moments = |moments: &[Timestamp]| {
             let moments = moments.iter().map(|at| Value::Timestamp(at.as_ms()));
-            Value::Array(moments.collect())
+            Value::array(moments.collect())
         };
         let found = |any: bool| if any { 200 } else { 204 };
         let message = |message: &Bytes| (Value::from("message"), Value::Binary(message.clone()));
@@ -323,7 +323,7 @@ impl Reply {
             }
             Self::Scheduled(numbers) => {
                 let numbers = numbers.iter().map(|number| Value::Long(*number));
-                let numbers = Value::Array(numbers.collect());
+                let numbers = Value::array(numbers.collect());
                 (200, entry("sequence-numbers", numbers))
             }
             Self::SessionRenewed(end) => (200, entry("expiration", Value::Timestamp(end.as_ms()))),
@@ -334,7 +334,7 @@ impl Reply {
                 // azure-servicebus for Python cannot read an array of nothing.
                 let list = match names.is_empty() {
                     true => Value::List(names),
-                    false => Value::Array(names),
+                    false => Value::array(names),
                 };
                 let skip = i32::try_from(*skip).unwrap_or(i32::MAX);
                 let body = vec![("skip".into(), skip.into()), ("sessions-ids".into(), list)];

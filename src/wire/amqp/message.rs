@@ -3,6 +3,7 @@
 //! What is stored is what was sent. Only what the broker says of a message is written anew when it leaves:
 //! the header, the annotations, and the application properties where a settlement or a rule changed them.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -412,19 +413,15 @@ impl Message {
     }
 
     fn changed(&self, handout: &Handout) -> Result<Map, DecodeError> {
-        let mut properties = self.application_properties()?;
-        for (name, value) in &handout.properties {
-            let place = properties
-                .iter()
-                .position(|(key, _)| key.as_text() == Some(name));
-            match (place, value) {
-                (Some(place), Some(value)) => properties[place].1 = value.clone(),
-                (Some(place), None) => drop(properties.remove(place)),
-                (None, Some(value)) => properties.push((name.as_str().into(), value.clone())),
-                (None, None) => {}
-            }
-        }
-        Ok(properties)
+        let properties = self.application_properties()?;
+        // By name, so that a message with thousands of them costs no more than its bytes.
+        let names = handout.properties.iter().map(|(name, _)| name.as_str());
+        let changed: HashSet<&str> = names.collect();
+        let is_kept = |key: &Value| !key.as_text().is_some_and(|name| changed.contains(name));
+        let kept = properties.into_iter().filter(|(key, _)| is_kept(key));
+        let set = handout.properties.iter();
+        let set = set.filter_map(|(name, value)| Some((name.as_str().into(), value.clone()?)));
+        Ok(kept.chain(set).collect())
     }
 
     fn with(
@@ -505,10 +502,8 @@ pub fn map(encoded: &[u8]) -> Result<Map, DecodeError> {
 /// The map `before` with the entries of `set`.
 pub fn merged(before: &[u8], set: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let (mut all, set) = (map(before)?, map(set)?);
-    all.retain(|(name, _)| {
-        set.iter()
-            .all(|(other, _)| other.as_text() != name.as_text())
-    });
+    let names: HashSet<Option<&str>> = set.iter().map(|(name, _)| name.as_text()).collect();
+    all.retain(|(name, _)| !names.contains(&name.as_text()));
     all.extend(set);
     Ok(encoded(all))
 }

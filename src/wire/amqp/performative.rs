@@ -156,7 +156,7 @@ pub struct Detach {
 impl Performative {
     /// Reads the body of a frame.
     pub fn decode(body: Bytes) -> Result<Self, DecodeError> {
-        let mut decoder = Decoder::new(body);
+        let mut decoder = Decoder::of_frame(body);
         let descriptor = decoder.descriptor()?;
         let fields = decoder.value()?;
         let rest = decoder.rest();

@@ -52,7 +52,7 @@ pub enum Outcome {
 impl Init {
     /// Reads the body of a frame.
     pub fn decode(body: Bytes) -> Result<Self, DecodeError> {
-        let mut decoder = Decoder::new(body);
+        let mut decoder = Decoder::of_frame(body);
         let descriptor = decoder.descriptor()?;
         if descriptor != INIT {
             return Err(unexpected("sasl-init", descriptor));
@@ -79,7 +79,7 @@ impl Init {
 /// Appends the offer of all mechanisms.
 pub fn write_mechanisms(out: &mut Vec<u8>) {
     let names = Mechanism::ALL.map(|each| Value::symbol(each.name()));
-    write(out, MECHANISMS, Value::Array(names.to_vec()));
+    write(out, MECHANISMS, Value::array(names.to_vec()));
 }
 
 /// Appends the end of the exchange.

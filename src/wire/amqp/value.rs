@@ -35,14 +35,22 @@ pub enum Value {
     Symbol(String),
     List(Vec<Value>),
     Map(Map),
-    /// Values of one type.
-    Array(Vec<Value>),
+    Array(Box<Array>),
     /// Descriptor and value.
     Described(Box<(Value, Value)>),
 }
 
 /// Keys and values in their order.
 pub type Map = Vec<(Value, Value)>;
+
+/// Values of one type. What describes them stands once, as it does in the bytes: a descriptor for each of the values would
+/// let a few bytes stand for any number of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Array {
+    /// The outermost one first.
+    pub descriptors: Vec<Value>,
+    pub values: Vec<Value>,
+}
 
 impl Value {
     /// A symbol.
@@ -63,6 +71,15 @@ impl Value {
         Self::described(descriptor, Self::List(fields))
     }
 
+    /// An array of values that are not described.
+    pub fn array(values: Vec<Value>) -> Self {
+        let descriptors = Vec::new();
+        Self::Array(Box::new(Array {
+            descriptors,
+            values,
+        }))
+    }
+
     /// A text without quotes; anything else as JSON.
     pub fn plain(&self) -> String {
         let text = self.as_text().map(str::to_owned);
@@ -75,6 +92,32 @@ impl Value {
             return None;
         };
         Some(text)
+    }
+
+    fn is_compound(&self) -> bool {
+        match self {
+            Self::Described(described) => described.1.is_compound(),
+            Self::List(_) | Self::Map(_) | Self::Array(_) => true,
+            Self::Null
+            | Self::Bool(_)
+            | Self::Ubyte(_)
+            | Self::Ushort(_)
+            | Self::Uint(_)
+            | Self::Ulong(_)
+            | Self::Byte(_)
+            | Self::Short(_)
+            | Self::Int(_)
+            | Self::Long(_)
+            | Self::Float(_)
+            | Self::Double(_)
+            | Self::Decimal(_)
+            | Self::Char(_)
+            | Self::Timestamp(_)
+            | Self::Uuid(_)
+            | Self::Binary(_)
+            | Self::String(_)
+            | Self::Symbol(_) => false,
+        }
     }
 
     /// An integer of any width.
@@ -97,7 +140,9 @@ impl Value {
     }
 }
 
-/// As JSON, for reading: bytes in base64, moments in RFC 3339, and without descriptors.
+/// As JSON, for reading: bytes in base64, moments in RFC 3339, and without descriptors. A map with a key that has values
+/// inside becomes a list of pairs: as the names of objects, such keys in keys would be escaped again at each level, and
+/// double their length.
 impl From<&Value> for Json {
     fn from(value: &Value) -> Self {
         let list = |values: &[Value]| values.iter().map(Self::from).collect();
@@ -119,7 +164,12 @@ impl From<&Value> for Json {
             Value::Timestamp(ms) => Self::from(Timestamp::from_ms(*ms).to_string()),
             Value::Uuid(id) => Self::from(id.to_string()),
             Value::String(text) | Value::Symbol(text) => Self::from(text.as_str()),
-            Value::List(values) | Value::Array(values) => list(values),
+            Value::List(values) => list(values),
+            Value::Array(array) => list(&array.values),
+            Value::Map(map) if map.iter().any(|(key, _)| key.is_compound()) => {
+                let pair = |(key, value): &(Value, Value)| [Self::from(key), Self::from(value)];
+                map.iter().map(pair).map(Self::from).collect()
+            }
             Value::Map(map) => {
                 let pair = |(name, value): &(Value, Value)| (key_text(name), Self::from(value));
                 Self::Object(map.iter().map(pair).collect())
@@ -228,10 +278,13 @@ impl FromValue for Vec<Value> {
     const KIND: &'static str = "a list";
 
     fn from_value(value: Value) -> Option<Self> {
-        let (Value::List(values) | Value::Array(values)) = value else {
+        if let Value::List(values) = value {
+            return Some(values);
+        }
+        let Value::Array(array) = value else {
             return Some(vec![value]);
         };
-        Some(values)
+        array.descriptors.is_empty().then_some(array.values)
     }
 }
 

@@ -609,7 +609,7 @@ async fn requests_are_answered_where_their_answers_are_waited_for() {
     )];
     let numbers = vec![(
         "sequence-numbers".into(),
-        Value::Array(vec![Value::Long(1)]),
+        Value::array(vec![Value::Long(1)]),
     )];
     let request = Message::of(&properties, operation, Value::Map(numbers));
     assert!(matches!(client.next().await, Some(Performative::Flow(_))));

@@ -129,7 +129,7 @@ fn values_are_read_as_json() {
         (Value::Char(0x61), json!("a")),
         (Value::Binary(hex("00 ff")), json!("AP8=")),
         (Value::described(1, Value::symbol("s")), json!("s")),
-        (Value::Array(vec![Value::Bool(true)]), json!([true])),
+        (Value::array(vec![Value::Bool(true)]), json!([true])),
         (
             Value::Map(map),
             json!({ "id": "00000000-0000-0000-0000-000000000000", "7": "1970-01-01T00:00:00.000Z" }),

@@ -7,14 +7,16 @@ use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::decode::{DecodeError, Decoder};
+use super::batch;
+use super::decode::{DecodeError, Decoder, unexpected};
 use super::frame::{FrameError, FrameKind, next_frame, write_frame};
+use super::message::{Handout, Message};
 use super::performative::{
     Attach, Disposition, Flow, Open, Performative, ReceiverSettles, Role, SenderSettles, Transfer,
 };
 use super::state::{DeliveryState, Modified, Transactional};
 use super::terminus::{Source, Target};
-use super::value::{Map, Value};
+use super::value::{Array, Map, Value};
 use super::{AmqpError, sasl};
 use crate::model::session::SessionSelection;
 
@@ -81,7 +83,7 @@ fn values_have_the_standards_encodings() {
         ),
         (
             "e0 0a 02 70 00000001 00000002",
-            Value::Array(vec![Value::Uint(1), Value::Uint(2)]),
+            Value::array(vec![Value::Uint(1), Value::Uint(2)]),
         ),
         ("00 53 24 45", Value::composite(0x24, Vec::new())),
     ] {
@@ -104,12 +106,15 @@ fn longer_encodings_are_read_too() {
         ("c0 01 00", Value::List(Vec::new())),
         (
             "f0 00000007 00000002 50 01 02",
-            Value::Array(vec![Value::Ubyte(1), Value::Ubyte(2)]),
+            Value::array(vec![Value::Ubyte(1), Value::Ubyte(2)]),
         ),
-        ("e0 02 00 40", Value::Array(Vec::new())),
+        ("e0 02 00 40", Value::array(Vec::new())),
         (
             "e0 05 01 00 53 24 45",
-            Value::Array(vec![Value::composite(0x24, Vec::new())]),
+            Value::Array(Box::new(Array {
+                descriptors: vec![Value::Ulong(0x24)],
+                values: vec![Value::List(Vec::new())],
+            })),
         ),
     ] {
         assert_eq!(decoded(&hex(bytes)), Ok(value), "{bytes}");
@@ -129,8 +134,8 @@ fn what_is_no_value_is_refused() {
         ("c0 03 01 40 40", DecodeError::WrongSize),
         ("c0 02 02 40", DecodeError::Truncated),
         // Elements without bytes, and as many as there can be.
-        ("f0 00000005 ffffffff 40", DecodeError::TooMany),
-        ("f0 00000005 ffffffff 45", DecodeError::TooMany),
+        ("f0 00000005 ffffffff 40", DecodeError::TooMany(10)),
+        ("f0 00000005 ffffffff 45", DecodeError::TooMany(10)),
     ] {
         assert_eq!(decoded(&hex(bytes)), Err(error), "{bytes}");
     }
@@ -176,10 +181,24 @@ fn scalar() -> impl Strategy<Value = Value> {
 fn value() -> impl Strategy<Value = Value> {
     scalar().prop_recursive(4, 64, 8, |inner| {
         let list = prop::collection::vec(inner.clone(), 0..8);
-        let array = (inner.clone(), 0..40usize).prop_map(|(each, count)| match count {
-            // The type of elements that are not there is lost.
-            0 => Value::Array(Vec::new()),
-            count => Value::Array(vec![each; count]),
+        let descriptors = prop::collection::vec(inner.clone(), 0..3);
+        let array = (descriptors, inner.clone(), 0..40usize);
+        let array = array.prop_map(|(mut descriptors, mut each, count)| {
+            while let Value::Described(described) = each {
+                descriptors.push(described.0);
+                each = described.1;
+            }
+            // The type of elements that are not there is lost, and those without a width cannot be more than the bytes.
+            let has_width = !matches!(each, Value::Null);
+            let values = if has_width {
+                vec![each; count]
+            } else {
+                Vec::new()
+            };
+            Value::Array(Box::new(Array {
+                descriptors,
+                values,
+            }))
         });
         let map = prop::collection::vec((inner.clone(), inner.clone()), 0..8);
         prop_oneof![
@@ -191,15 +210,123 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What decoding `bytes` takes of the memory at most.
-fn memory_of(bytes: &[u8]) -> u64 {
-    let mut decoder = Decoder::new(Bytes::copy_from_slice(bytes));
-    let measured = allocation_counter::measure(|| drop(decoder.value()));
-    measured.bytes_max
+/// Asserts that reading `bytes` in each of the ways in which the bytes of a client are read, and showing what was read,
+/// takes memory in proportion to them.
+fn assert_bounded(bytes: &[u8]) {
+    /// For errors, and the least that lists and texts take.
+    const BASE: u64 = 8 * 1_024;
+    /// A byte can stand for a null, which takes 40 bytes in a list that has just grown to the double, besides the old one.
+    const FOR_EACH_BYTE: u64 = 160;
+    let bytes = Bytes::copy_from_slice(bytes);
+    let most = BASE + FOR_EACH_BYTE * bytes.len() as u64;
+    let check = |what: &str, measured: allocation_counter::AllocationInfo| {
+        let taken = measured.bytes_max;
+        assert!(
+            taken <= most,
+            "{what} of {} bytes takes {taken}",
+            bytes.len()
+        );
+    };
+    let measure = |what, run: &dyn Fn()| check(what, allocation_counter::measure(run));
+    measure("a value", &|| drop(Decoder::new(bytes.clone()).value()));
+    measure("bytes", &|| drop(Decoder::new(bytes.clone()).raw()));
+    measure("a frame", &|| drop(Performative::decode(bytes.clone())));
+    measure("sasl-init", &|| drop(sasl::Init::decode(bytes.clone())));
+    measure("a message", &|| drop(Message::parse(&bytes)));
+    measure("a batch", &|| {
+        drop(batch::messages(batch::BATCH_FORMAT, &bytes));
+    });
+    if let Ok(message) = Message::parse(&bytes) {
+        measure("its body", &|| drop(message.plain_body()));
+        measure("its way out", &|| {
+            drop(message.hand_out(&Handout::default()));
+        });
+    }
+    if let Ok(value) = Decoder::new(bytes.clone()).value() {
+        measure("its text", &|| drop(value.plain()));
+        measure("its encoding", &|| drop(value.to_bytes()));
+        measure("an error with it", &|| drop(unexpected("another", &value)));
+    }
 }
 
-/// The most that decoding may take: as many values as there can be, in a list that has just grown.
-const MEMORY_MAX: u64 = 8 * 1_024 * 1_024;
+/// An array of `count` elements of no width, with `descriptor` before their constructor.
+fn described_array(descriptor: &[u8], count: u32, element: u8) -> Vec<u8> {
+    let mut content = count.to_be_bytes().to_vec();
+    content.push(0x00);
+    content.extend_from_slice(descriptor);
+    content.push(element);
+    let mut array = vec![0xf0];
+    array.extend(u32::try_from(content.len()).expect("small").to_be_bytes());
+    array.extend(content);
+    array
+}
+
+/// A map of one key and its value, as each of which it takes `inner` or a null.
+fn map_around(inner: &[u8], as_key: bool) -> Vec<u8> {
+    let mut content = vec![0, 0, 0, 2];
+    if as_key {
+        content.extend(inner);
+        content.push(0x40);
+    } else {
+        content.push(0x40);
+        content.extend(inner);
+    }
+    let mut map = vec![0xd1];
+    map.extend(u32::try_from(content.len()).expect("small").to_be_bytes());
+    map.extend(content);
+    map
+}
+
+#[test]
+fn few_bytes_stand_for_few_values() {
+    let mut nested: Vec<Vec<u8>> = Vec::new();
+    for element in [0x40, 0x41, 0x43, 0x44, 0x45] {
+        for count in [7, 200, u32::MAX] {
+            let mut array = vec![0x44];
+            for _ in 0..6 {
+                array = described_array(&array, count, element);
+                nested.push(array.clone());
+            }
+        }
+    }
+    for as_key in [true, false] {
+        let mut map = b"\xa1\x03\"\\\"".to_vec();
+        for _ in 0..30 {
+            map = map_around(&map, as_key);
+        }
+        nested.push(map);
+    }
+    for value in nested {
+        assert_bounded(&value);
+        // As a field of each frame, and as the content and the descriptor of each section of a message.
+        for code in (0x10..=0x18).chain([0x41]).chain(0x70..=0x78) {
+            let mut list = vec![0xd0];
+            list.extend(
+                u32::try_from(2 * value.len() + 5)
+                    .expect("small")
+                    .to_be_bytes(),
+            );
+            list.extend([0, 0, 0, 3, 0x40]);
+            list.extend(value.repeat(2));
+            assert_bounded(&[&[0x00, 0x53, code], list.as_slice()].concat());
+            assert_bounded(&[&[0x00, 0x53, code], value.as_slice()].concat());
+            assert_bounded(&[&[0x00], value.as_slice(), &[0x53, code]].concat());
+        }
+    }
+}
+
+#[test]
+fn a_whole_frame_of_nulls_takes_less_than_a_megabyte() {
+    let mut frame = vec![0x00, 0x53, 0x12, 0xd0];
+    frame.extend(65_508_u32.to_be_bytes());
+    frame.extend(65_504_u32.to_be_bytes());
+    frame.resize(frame.len() + 65_504, 0x40);
+    let measured = allocation_counter::measure(|| {
+        let decoded = Performative::decode(frame.clone().into());
+        assert_eq!(decoded, Err(DecodeError::TooMany(4_096)));
+    });
+    assert!(measured.bytes_max < 1_024 * 1_024, "{measured:?}");
+}
 
 proptest! {
     #[test]
@@ -215,10 +342,7 @@ proptest! {
 
     #[test]
     fn no_bytes_are_too_much(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        prop_assert!(memory_of(&bytes) < MEMORY_MAX);
-        drop(Decoder::new(bytes.clone().into()).raw());
-        drop(Performative::decode(bytes.clone().into()));
-        drop(sasl::Init::decode(bytes.into()));
+        assert_bounded(&bytes);
     }
 
     /// Bytes that look like AMQP more often than chance lets them.
@@ -233,8 +357,7 @@ proptest! {
             0..200,
         ),
     ) {
-        prop_assert!(memory_of(&bytes) < MEMORY_MAX);
-        drop(Performative::decode(bytes.into()));
+        assert_bounded(&bytes);
     }
 
     #[test]
@@ -249,7 +372,21 @@ proptest! {
             let place = place.index(bytes.len());
             bytes[place] = byte;
         }
-        drop(Performative::decode(bytes.into()));
+        assert_bounded(&bytes);
+    }
+
+    /// Values of every type in every other, as fields of each frame and sections of messages.
+    #[test]
+    fn no_value_in_a_frame_is_too_much(
+        values in prop::collection::vec(value(), 1..6),
+        code in prop::sample::select(Vec::from_iter((0x10..=0x18).chain([0x41]).chain(0x70..=0x78))),
+    ) {
+        for value in &values {
+            assert_bounded(&Value::described(code, value.clone()).to_bytes());
+            let described = Value::Described(Box::new((value.clone(), Value::Null)));
+            assert_bounded(&described.to_bytes());
+        }
+        assert_bounded(&Value::described(code, Value::List(values)).to_bytes());
     }
 
     #[test]
