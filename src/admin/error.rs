@@ -167,9 +167,6 @@ macro_rules! tell {
     };
 }
 
-tell!(ManageError, missing: ManageError::TopicNotFound(_) | ManageError::NamespaceNotFound(_)
-    | ManageError::SubscriptionNotFound(..) | ManageError::QueueNotFound(_), at "endpointUrl": ManageError::NotValidated { .. },
-    at "name": ManageError::InTheWay(..));
 tell!(BackupRejected, at "directory": BackupRejected::NoPlace | BackupRejected::Place(..));
 tell!(AccountError, missing: AccountError::NotFound | AccountError::TokenNotFound);
 tell!(PublishError, later: PublishError::Stopping | PublishError::DiskLow);
@@ -181,6 +178,27 @@ tell!(SendError, missing: SendError::NoEvent(_) | SendError::NoSubscription(..),
     later: SendError::Stopping | SendError::DiskLow);
 tell!(ResubmitError, missing: ResubmitError::NotFound(_),
     later: ResubmitError::Stopping | ResubmitError::DiskLow);
+
+impl From<ManageError> for PageError {
+    fn from(error: ManageError) -> Self {
+        let said = sentence(&error.to_string());
+        match (error.kind(), error) {
+            (_, ManageError::Store(error)) => error.into(),
+            (_, ManageError::NotValidated { .. }) => Refusal::of("endpointUrl", said).into(),
+            (_, ManageError::InTheWay(..)) => Refusal::of("name", said).into(),
+            (ErrorKind::NotFound, _) => Self::Missing(said),
+            (
+                ErrorKind::Exists
+                | ErrorKind::Conflict
+                | ErrorKind::Limit
+                | ErrorKind::Invalid
+                | ErrorKind::Forbidden,
+                _,
+            ) => Self::Conflict(said),
+            (ErrorKind::Unavailable, error) => Self::Unavailable(error.to_string()),
+        }
+    }
+}
 
 impl From<PeopleError> for PageError {
     fn from(error: PeopleError) -> Self {

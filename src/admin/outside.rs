@@ -25,7 +25,7 @@ pub(crate) use tower_sessions::cookie::{Cookie, SameSite};
 
 pub(crate) use crate::base::{Clock, Timestamp, sha256_hex};
 pub(crate) use crate::broker::people::PeopleError;
-pub(crate) use crate::broker::{Broker, ManageError};
+pub(crate) use crate::broker::{Broker, ErrorKind, ManageError};
 pub(crate) use crate::model::access::Secret;
 pub(crate) use crate::model::audit::{Caller, Target, TargetKind};
 pub(crate) use crate::model::dead_letter::DeadLetterReason;

@@ -1,4 +1,4 @@
-//! Every refusal in Azure's shape (rule 1.5).
+//! Every rejection in Azure's shape (rule 1.5).
 
 use std::any::Any;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
 use crate::broker::{
-    ManageError, PublishError, ReceiveError, ReplayError, ResubmitError, UnknownCode,
+    ErrorKind, ManageError, PublishError, ReceiveError, ReplayError, ResubmitError, UnknownCode,
 };
 use crate::model::limits::RETRY_AFTER_BUSY_S;
 use crate::model::name::InvalidName;
@@ -177,7 +177,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Writes the bodies of refusals, so that each carries its own number and moment.
+/// Writes the bodies of rejections, so that each carries its own number and moment.
 pub(super) async fn finish(
     State(state): State<ApiState>,
     request: Request,
@@ -383,53 +383,28 @@ impl From<PublishError> for ApiError {
 impl From<ManageError> for ApiError {
     fn from(error: ManageError) -> Self {
         let explanation = error.to_string();
-        match error {
-            ManageError::NamespaceNotFound(_)
-            | ManageError::TopicNotFound(_)
-            | ManageError::QueueNotFound(_)
-            | ManageError::ServiceBusTopicNotFound(_)
-            | ManageError::ServiceBusSubscriptionNotFound(..)
-            | ManageError::RuleNotFound(..)
-            | ManageError::AccessRuleNotFound(_)
-            | ManageError::OwnerDeleted
-            | ManageError::NoMessagingEntity(_)
-            | ManageError::SubscriptionNotFound(..) => {
+        match (error.kind(), error) {
+            (_, ManageError::Store(error)) => error.into(),
+            (_, ManageError::NotValidated { .. }) => {
+                Self::new(StatusCode::BAD_REQUEST, VALIDATION_FAILED, explanation)
+            }
+            (ErrorKind::NotFound, _) => {
                 Self::new(StatusCode::NOT_FOUND, "ResourceNotFound", explanation)
             }
-            ManageError::InputSchemaFixed
-            | ManageError::DeliveryModeFixed(_)
-            | ManageError::QueuePropertyFixed(_)
-            | ManageError::NoForwardTarget(_)
-            | ManageError::NoDestination(_)
-            | ManageError::ForwardInstead(_)
-            | ManageError::RuleTooLarge(_)
-            | ManageError::NothingSent(_) => {
-                Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", explanation)
-            }
-            ManageError::TooManyNamespaces
-            | ManageError::TooManyTopics(..)
-            | ManageError::TooManySubscriptions(_)
-            | ManageError::TooManyRules(_)
-            | ManageError::TooManyAccessRules => Self {
-                detail: QUOTA_EXCEEDED,
-                ..Self::conflict(explanation)
-            },
-            ManageError::Exists(_) => Self {
+            (ErrorKind::Exists, _) => Self {
                 detail: ENTITY_EXISTS,
                 ..Self::conflict(explanation)
             },
-            ManageError::TopicInTheWay(_)
-            | ManageError::OfQueue(_)
-            | ManageError::NameInUse(_)
-            | ManageError::InTheWay(..)
-            | ManageError::OfServiceBus(_)
-            | ManageError::EventSubscriptionInTheWay(..)
-            | ManageError::TooManySecrets(_) => Self::conflict(explanation),
-            ManageError::BuiltIn(_) => Self::forbidden(explanation),
-            ManageError::NotValidated { .. } => {
-                Self::new(StatusCode::BAD_REQUEST, VALIDATION_FAILED, explanation)
+            (ErrorKind::Conflict, _) => Self::conflict(explanation),
+            (ErrorKind::Limit, _) => Self {
+                detail: QUOTA_EXCEEDED,
+                ..Self::conflict(explanation)
+            },
+            (ErrorKind::Invalid, _) => {
+                Self::new(StatusCode::BAD_REQUEST, "InvalidRequest", explanation)
             }
-            ManageError::Store(error) => error.into(),
+            (ErrorKind::Forbidden, _) => Self::forbidden(explanation),
+            (ErrorKind::Unavailable, _) => Self::unavailable(explanation),
         }
     }
 }

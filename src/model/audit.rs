@@ -14,6 +14,7 @@ use crate::base::named::ids;
 use crate::base::{Timestamp, human};
 use crate::model::access::KeyName;
 use crate::model::name::{RuleName, SubscriptionName, TopicName};
+use crate::model::topic::EntityKind;
 
 /// Somebody who acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,6 +183,16 @@ impl TargetKind {
     pub fn named(self, name: impl fmt::Display) -> Target {
         let name = name.to_string();
         Target { kind: self, name }
+    }
+}
+
+impl From<EntityKind> for TargetKind {
+    fn from(kind: EntityKind) -> Self {
+        match kind {
+            EntityKind::Topic => Self::Topic,
+            EntityKind::Queue => Self::Queue,
+            EntityKind::ServiceBusTopic => Self::ServiceBusTopic,
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::model::retry::RetryPolicy;
 use crate::model::rule::{Rule, RuleBook};
 use crate::model::shared_access::AccessRule;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::model::topic::{NetworkAccess, Topic, TopicId};
+use crate::model::topic::{EntityKind, NetworkAccess, Topic, TopicId};
 
 /// The Azure subscription and resource group in resource ids. Both are settings without further effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +61,17 @@ impl ResourceScope {
 pub struct NamespaceEntry {
     pub namespace: Namespace,
     pub resource_id: Arc<str>,
+}
+
+/// The nouns that subscriptions are stored for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubscriptionKind {
+    /// An event subscription, of a topic of any kind or of a queue.
+    Event,
+    /// The one that receivers of a queue pull. It is part of the queue.
+    OfQueue,
+    /// A subscription of a Service Bus topic, which has rules.
+    ServiceBus,
 }
 
 /// A topic with its event subscriptions.
@@ -431,6 +442,38 @@ impl TopicEntry {
             time_to_live: most.map_or(policy.time_to_live, |most| policy.time_to_live.min(most)),
             ..policy.clone()
         }
+    }
+
+    /// The noun that it is.
+    pub fn kind(&self) -> EntityKind {
+        if self.is_service_bus() {
+            return EntityKind::ServiceBusTopic;
+        }
+        match self.queue() {
+            Some(_) => EntityKind::Queue,
+            None => EntityKind::Topic,
+        }
+    }
+
+    /// The noun that a subscription of it is.
+    pub fn subscription_kind(&self, subscription: &EventSubscription) -> SubscriptionKind {
+        match self.kind() {
+            EntityKind::ServiceBusTopic if self.has_rules(subscription) => {
+                SubscriptionKind::ServiceBus
+            }
+            EntityKind::Queue if self.queue().is_some_and(|own| own.id == subscription.id) => {
+                SubscriptionKind::OfQueue
+            }
+            EntityKind::Topic | EntityKind::Queue | EntityKind::ServiceBusTopic => {
+                SubscriptionKind::Event
+            }
+        }
+    }
+
+    /// The event subscriptions of it, by name: not what a queue or a Service Bus topic has for its receivers.
+    pub fn event_subscriptions(&self) -> impl Iterator<Item = &Arc<EventSubscription>> {
+        let all = self.subscriptions.values();
+        all.filter(|each| self.subscription_kind(each) == SubscriptionKind::Event)
     }
 
     /// Whether it is a topic of Service Bus.

@@ -38,6 +38,35 @@ impl Topic {
     }
 }
 
+/// The nouns that share one space of names. Each has a part of the management API of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntityKind {
+    /// A topic of events: custom, of a namespace, or built in.
+    Topic,
+    Queue,
+    ServiceBusTopic,
+}
+
+impl EntityKind {
+    /// Its name in a sentence.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Topic => "topic",
+            Self::Queue => "queue",
+            Self::ServiceBusTopic => "Service Bus topic",
+        }
+    }
+
+    /// The part of the management API that has all of the kind.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Topic => "/topics",
+            Self::Queue => "/queues",
+            Self::ServiceBusTopic => "/serviceBusTopics",
+        }
+    }
+}
+
 /// The definition of a topic (rule 3.2). A namespace topic only has an event retention of its own; its
 /// namespace decides who may publish.
 #[derive(Clone, Debug, PartialEq, Eq)]

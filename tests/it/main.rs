@@ -22,6 +22,7 @@ mod filter;
 mod golden;
 mod grid;
 mod inspectors;
+mod kinds;
 mod late;
 mod locks;
 mod manage;

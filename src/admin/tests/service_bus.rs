@@ -264,3 +264,25 @@ async fn a_topic_gets_subscriptions_rules_and_messages() {
     page.expect(&["Topic Contracts.V1/sales has been deleted."]);
     assert_eq!(json!(page.path), json!("/admin/service-bus-topics"));
 }
+
+/// Each of these is something else that is not there.
+#[tokio::test]
+async fn pages_of_what_is_not_there_are_not_found() {
+    let (_appliance, mut ann) = Appliance::claimed().await;
+    ann.open("/admin/new-service-bus-topic").await;
+    let form = "/admin/new-service-bus-topic";
+    ann.send_filled(form, &[("name", "news")]).await;
+    for path in [
+        "/admin/topics/nothing",
+        "/admin/queues/nothing",
+        "/admin/queues/news",
+        "/admin/service-bus-topics/nothing",
+        "/admin/service-bus-topics/news/subscriptions/nothing",
+        "/admin/access-rules/nothing",
+        "/admin/access-rules/news%2Fnothing",
+        "/admin/topics/news/delete",
+    ] {
+        let page = ann.open(path).await;
+        assert_eq!(page.status, StatusCode::NOT_FOUND, "{path}");
+    }
+}

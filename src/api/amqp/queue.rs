@@ -17,7 +17,7 @@ use crate::api::amqp::sessions::Sessions;
 use crate::api::amqp::topic::{ToTopic, busy, of_cancelled};
 use crate::api::service_bus::runtime::message_of;
 use crate::base::Timestamp;
-use crate::broker::{self, Broker, ManageError, Put, ReceiveError, ReceiveRequest};
+use crate::broker::{self, Broker, ErrorKind, ManageError, Put, ReceiveError, ReceiveRequest};
 use crate::model::audit::{Actor, AuditAction, AuditEntry, Caller, Target};
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::Delivery;
@@ -34,7 +34,7 @@ use crate::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
 };
 use crate::model::subscription::EventSubscription;
-use crate::store::{DeadLetter, LockSelection, Locked, Origin, Peeked, StoreError};
+use crate::store::{DeadLetter, LockSelection, Locked, Origin, Peeked};
 use crate::wire;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::condition::{
@@ -518,18 +518,19 @@ impl Queue {
         Err(AmqpError::new(NOT_ALLOWED, problem))
     }
 
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "all others are about what is no rule"
-    )]
     fn unmanaged(&self, error: &ManageError) -> AmqpError {
-        let condition = match error {
-            ManageError::Store(StoreError::Provisioned { .. }) => NOT_ALLOWED,
-            ManageError::Store(error) => return busy(error),
-            ManageError::TooManyRules(_) | ManageError::RuleTooLarge(_) => RESOURCE_LIMIT_EXCEEDED,
-            ManageError::ServiceBusTopicNotFound(_)
-            | ManageError::ServiceBusSubscriptionNotFound(..) => NOT_FOUND,
-            _ => NOT_ALLOWED,
+        let condition = match (error.kind(), error) {
+            (ErrorKind::Unavailable, ManageError::Store(error)) => return busy(error),
+            (_, ManageError::RuleTooLarge(_)) | (ErrorKind::Limit, _) => RESOURCE_LIMIT_EXCEEDED,
+            (ErrorKind::NotFound, _) => NOT_FOUND,
+            (
+                ErrorKind::Exists
+                | ErrorKind::Conflict
+                | ErrorKind::Invalid
+                | ErrorKind::Forbidden
+                | ErrorKind::Unavailable,
+                _,
+            ) => NOT_ALLOWED,
         };
         let entity = self.topic.queue_address(&self.subscription);
         let problem = format!("The rules of '{entity}' are as they were: {error}.");

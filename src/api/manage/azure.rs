@@ -16,6 +16,7 @@ use crate::api::error::{ApiError, VALIDATION_FAILED};
 use crate::api::manage::{ApiResult, SubscriptionPath, TopicPath, show_subscription};
 use crate::api::routes;
 use crate::model::subscription::{EventSubscription, ValidationState};
+use crate::model::topic::EntityKind;
 use crate::store::accounts::Role;
 use crate::wire::resource;
 use crate::wire::resource::bodies::ResourceList;
@@ -157,7 +158,8 @@ pub(crate) async fn list_event_types_of_topic(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
 ) -> Result<Json<ResourceList<EventType>>, ApiError> {
-    let entry = state.broker.topic(&topic.name(&state.broker.registry())?)?;
+    let name = topic.name(&state.broker.registry())?;
+    let entry = state.broker.entity(EntityKind::Topic, &name)?;
     let described = resource::event_types(&entry.topic.definition);
     let types = described.into_iter().map(|(name, facts)| {
         let text = |fact: &str| facts[fact].as_str().map(str::to_owned);

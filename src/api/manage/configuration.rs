@@ -14,6 +14,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::lists::List;
 use crate::api::manage::people::{UserPutBody, read};
+use crate::broker::event_subscription;
 use crate::model::alert::StoredAlertChannel;
 use crate::model::audit::{Change, Target, TargetKind};
 use crate::model::destination::{Destination, QueueRules};
@@ -509,7 +510,11 @@ impl Planner<'_> {
         let of_topic = of_topic.or(entry.map(|entry| &entry.topic.definition));
         let missing = || InvalidResource::of("name", format!("there is no topic {topic}"));
         let of_topic = of_topic.ok_or_else(missing)?;
-        let replaces = entry.and_then(|entry| entry.subscription(&name));
+        let replaces = match entry {
+            Some(entry) => event_subscription(entry, &name)
+                .map_err(|error| InvalidResource::of("name", error.to_string()))?,
+            None => None,
+        };
         let context = SubscriptionContext {
             input_schema: &of_topic.input_schema,
             event_retention: of_topic.event_retention,

@@ -28,11 +28,12 @@ use crate::api::arm::ArmPath;
 use crate::api::arm::listing::Listing;
 use crate::api::error::ApiError;
 use crate::api::parameters::Parameters;
-use crate::broker::ManageError;
+use crate::broker::{ManageError, event_subscription};
 use crate::model::audit::{Caller, SecretKind};
 use crate::model::name::{InvalidName, NamespaceName, SubscriptionName, TopicName};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, OnDelete};
+use crate::model::topic::EntityKind;
 use crate::wire::resource::{self, Observed, SubscriptionContext};
 
 pub(crate) type ApiResult = Result<Response, ApiError>;
@@ -104,7 +105,8 @@ pub(crate) async fn get_topic(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
 ) -> ApiResult {
-    let entry = state.broker.topic(&topic.name(&state.broker.registry())?)?;
+    let name = topic.name(&state.broker.registry())?;
+    let entry = state.broker.entity(EntityKind::Topic, &name)?;
     Ok(Json(show_topic(&state, &entry)).into_response())
 }
 
@@ -196,7 +198,7 @@ pub(crate) async fn list_subscriptions(
 ) -> ApiResult {
     let entry = state.broker.topic(&topic.name(&state.broker.registry())?)?;
     let page = listing.page(
-        entry.subscriptions.values(),
+        entry.event_subscriptions(),
         |each| each.name.to_string(),
         |each| show_subscription(&state, &entry, each),
     );
@@ -209,7 +211,7 @@ pub(crate) async fn get_subscription(
     Path(path): Path<SubscriptionPath>,
 ) -> ApiResult {
     let (topic, name) = path.names(&state.broker.registry())?;
-    let (entry, subscription) = state.broker.subscription(&topic, &name)?;
+    let (entry, subscription) = state.broker.event_subscription(&topic, &name)?;
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
 
@@ -223,7 +225,7 @@ pub(crate) async fn put_subscription(
 ) -> ApiResult {
     let (topic, name) = path.names(&state.broker.registry())?;
     let entry = state.broker.topic(&topic)?;
-    let replaced = entry.subscription(&name);
+    let replaced = event_subscription(&entry, &name)?;
     if replaced.is_none() && entry.namespace.is_none() {
         SubscriptionName::of_custom_topic(name.as_str())?;
     }

@@ -28,14 +28,14 @@ use crate::model::limits::{
 };
 use crate::model::name::{AccessRuleName, NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
-use crate::model::registry::{Registry, TopicEntry};
+use crate::model::registry::{Registry, SubscriptionKind, TopicEntry};
 use crate::model::retry::DeliveryProfile;
 use crate::model::signing::TooManySecrets;
 use crate::model::subscription::{
     Disabled, EventSubscription, OnDelete, SubscriptionDefinition, SubscriptionId, Validation,
     ValidationState,
 };
-use crate::model::topic::{Topic, TopicDefinition};
+use crate::model::topic::{EntityKind, Topic, TopicDefinition};
 use crate::store::{Effects, RegistryChange, StoreError};
 use crate::wire::sas;
 
@@ -69,17 +69,22 @@ pub enum ManageError {
     DeliveryModeFixed(DeliveryMode),
     #[error("the subscription {0} has no webhook, so nothing is asked, sent or signed")]
     NothingSent(SubscriptionName),
-    #[error("there is no topic {0}")]
-    TopicNotFound(TopicName),
+    #[error("there is no {} {name}", kind.noun())]
+    EntityNotFound { kind: EntityKind, name: TopicName },
+    /// Nothing was changed: whoever means one does not mean the other.
+    #[error(
+        "{name} is a {}, and not a {}; it is managed under {}", is.noun(), wanted.noun(), is.path()
+    )]
+    OtherKind {
+        name: TopicName,
+        is: EntityKind,
+        wanted: EntityKind,
+    },
     #[error(
         "the topic {0} is built in: it can be subscribed to, but not be changed, deleted or published \
          to, and it has no keys"
     )]
     BuiltIn(TopicName),
-    #[error("there is no queue {0}")]
-    QueueNotFound(TopicName),
-    #[error("{0} is a topic, so it cannot be the name of a queue")]
-    TopicInTheWay(TopicName),
     #[error("the subscription of the queue {0} goes with the queue; change or delete that")]
     OfQueue(TopicName),
     /// The name of the property.
@@ -96,8 +101,6 @@ pub enum ManageError {
         "{0} is a queue or a topic of Service Bus itself, so its event subscriptions have webhooks alone; use forwardTo"
     )]
     ForwardInstead(TopicName),
-    #[error("there is no Service Bus topic {0}")]
-    ServiceBusTopicNotFound(TopicName),
     #[error("the Service Bus topic {0} has no subscription {1}")]
     ServiceBusSubscriptionNotFound(TopicName, SubscriptionName),
     #[error("what the keys belong to was deleted meanwhile")]
@@ -112,18 +115,14 @@ pub enum ManageError {
     TooManyAccessRules,
     #[error("the subscription {1} of the Service Bus topic {0} has no rule {2}")]
     RuleNotFound(TopicName, SubscriptionName, RuleName),
-    #[error("{0} is a queue or a topic of events, so it cannot be the name of a Service Bus topic")]
-    NameInUse(TopicName),
     /// The key of one would open the other (rule S1).
     #[error(
         "{0} cannot be the name of a queue, a Service Bus topic or a namespace, because there is {1}, and the path of \
          one of the two would be above the other"
     )]
     InTheWay(String, String),
-    #[error(
-        "{0} is a Service Bus topic; change it, and its subscriptions, under /serviceBusTopics"
-    )]
-    OfServiceBus(TopicName),
+    #[error("the subscription {1} of the Service Bus topic {0} is managed under /serviceBusTopics")]
+    OfServiceBus(TopicName, SubscriptionName),
     #[error("the topic {0} has an event subscription {1}, which is none of Service Bus")]
     EventSubscriptionInTheWay(TopicName, SubscriptionName),
     #[error("the {0} exists already")]
@@ -152,14 +151,130 @@ pub enum ManageError {
     Store(#[from] StoreError),
 }
 
+/// Says what a client can do about a [`ManageError`]. Every door answers by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// It names something that is not there.
+    NotFound,
+    /// It is there already.
+    Exists,
+    /// Something else stands in the way.
+    Conflict,
+    /// There are as many as there may be.
+    Limit,
+    /// Something is wrong with what was sent.
+    Invalid,
+    /// Nobody may do it.
+    Forbidden,
+    /// The store has rejected it, or cannot be read or written.
+    Unavailable,
+}
+
+impl ManageError {
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NamespaceNotFound(_)
+            | Self::EntityNotFound { .. }
+            | Self::NoMessagingEntity(_)
+            | Self::SubscriptionNotFound(..)
+            | Self::ServiceBusSubscriptionNotFound(..)
+            | Self::RuleNotFound(..)
+            | Self::AccessRuleNotFound(_)
+            | Self::OwnerDeleted => ErrorKind::NotFound,
+            Self::Exists(_) => ErrorKind::Exists,
+            Self::OtherKind { .. }
+            | Self::OfQueue(_)
+            | Self::OfServiceBus(..)
+            | Self::InTheWay(..)
+            | Self::EventSubscriptionInTheWay(..)
+            | Self::TooManySecrets(_)
+            | Self::Store(StoreError::Provisioned { .. }) => ErrorKind::Conflict,
+            Self::TooManyNamespaces
+            | Self::TooManyTopics(..)
+            | Self::TooManySubscriptions(_)
+            | Self::TooManyRules(_)
+            | Self::TooManyAccessRules => ErrorKind::Limit,
+            Self::NotValidated { .. }
+            | Self::DeliveryModeFixed(_)
+            | Self::InputSchemaFixed
+            | Self::QueuePropertyFixed(_)
+            | Self::NoForwardTarget(_)
+            | Self::NoDestination(_)
+            | Self::ForwardInstead(_)
+            | Self::RuleTooLarge(_)
+            | Self::NothingSent(_) => ErrorKind::Invalid,
+            Self::BuiltIn(_) => ErrorKind::Forbidden,
+            Self::Store(_) => ErrorKind::Unavailable,
+        }
+    }
+}
+
+/// The entity of that name if it is of that kind; `None` where nothing has the name. Whoever changes it by that holds
+/// `managing`.
+pub(super) fn entity_of_kind<'a>(
+    registry: &'a Registry,
+    name: &TopicName,
+    wanted: EntityKind,
+) -> Result<Option<&'a Arc<TopicEntry>>, ManageError> {
+    let found = registry.topic(name);
+    match found.filter(|entry| entry.kind() != wanted) {
+        Some(other) => Err(ManageError::OtherKind {
+            name: other.topic.name.clone(),
+            is: other.kind(),
+            wanted,
+        }),
+        None => Ok(found),
+    }
+}
+
+/// Returns the event subscription of that name; `None` where the topic or the queue has no subscription of the name.
+pub fn event_subscription<'a>(
+    topic: &'a TopicEntry,
+    name: &SubscriptionName,
+) -> Result<Option<&'a Arc<EventSubscription>>, ManageError> {
+    let Some(found) = topic.subscription(name) else {
+        return Ok(None);
+    };
+    let of = &topic.topic.name;
+    match topic.subscription_kind(found) {
+        SubscriptionKind::Event => Ok(Some(found)),
+        SubscriptionKind::OfQueue => Err(ManageError::OfQueue(of.clone())),
+        SubscriptionKind::ServiceBus => {
+            Err(ManageError::OfServiceBus(of.clone(), found.name.clone()))
+        }
+    }
+}
+
+fn entity_not_found(kind: EntityKind, name: &TopicName) -> ManageError {
+    ManageError::EntityNotFound {
+        kind,
+        name: name.clone(),
+    }
+}
+
 impl Broker {
-    /// The topic of that name.
+    /// The topic, of whatever kind, or the queue of that name.
     pub fn topic(&self, name: &TopicName) -> Result<Arc<TopicEntry>, ManageError> {
+        let found = self.registry().topic(name).cloned();
+        found.ok_or_else(|| entity_not_found(EntityKind::Topic, name))
+    }
+
+    /// The entity of that name and kind. One of another kind is none.
+    pub fn entity(
+        &self,
+        kind: EntityKind,
+        name: &TopicName,
+    ) -> Result<Arc<TopicEntry>, ManageError> {
         let registry = self.registry();
-        registry
-            .topic(name)
-            .cloned()
-            .ok_or_else(|| ManageError::TopicNotFound(name.clone()))
+        let found = entity_of_kind(&registry, name, kind).ok().flatten();
+        found.cloned().ok_or_else(|| entity_not_found(kind, name))
+    }
+
+    /// All entities of a kind by name.
+    pub fn entities(&self, kind: EntityKind) -> Vec<Arc<TopicEntry>> {
+        let registry = self.registry();
+        let all = registry.topics().filter(|entry| entry.kind() == kind);
+        all.cloned().collect()
     }
 
     /// The event subscription of that name, with its topic.
@@ -169,13 +284,33 @@ impl Broker {
         name: &SubscriptionName,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
         let entry = self.topic(topic)?;
-        match entry.subscription(name) {
-            Some(subscription) => Ok((Arc::clone(&entry), Arc::clone(subscription))),
-            None => Err(ManageError::SubscriptionNotFound(
-                topic.clone(),
-                name.clone(),
-            )),
-        }
+        let subscription = entry.subscription(name).cloned();
+        let missing = || ManageError::SubscriptionNotFound(topic.clone(), name.clone());
+        Ok((entry, subscription.ok_or_else(missing)?))
+    }
+
+    /// The event subscription of that name, with its topic or queue. What these have for their receivers is none.
+    pub fn event_subscription(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let entry = self.topic(topic)?;
+        let subscription = event_subscription(&entry, name).ok().flatten().cloned();
+        let missing = || ManageError::SubscriptionNotFound(topic.clone(), name.clone());
+        Ok((entry, subscription.ok_or_else(missing)?))
+    }
+
+    /// Returns an event subscription to whoever changes it, and holds `managing`.
+    pub(super) fn changing_subscription(
+        &self,
+        topic: &TopicName,
+        name: &SubscriptionName,
+    ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
+        let entry = self.topic(topic)?;
+        let subscription = event_subscription(&entry, name)?.cloned();
+        let missing = || ManageError::SubscriptionNotFound(topic.clone(), name.clone());
+        Ok((entry, subscription.ok_or_else(missing)?))
     }
 
     /// Creates a topic with new keys, or replaces the definition of an existing one.
@@ -198,7 +333,10 @@ impl Broker {
         change: impl FnOnce(&TopicEntry) -> Result<TopicDefinition, E>,
     ) -> Result<Arc<TopicEntry>, E> {
         let _one_at_a_time = self.shared.managing.lock().await;
-        let definition = change(&*self.topic(&name)?)?;
+        let registry = self.registry();
+        let entry = entity_of_kind(&registry, &name, EntityKind::Topic)?;
+        let missing = || entity_not_found(EntityKind::Topic, &name);
+        let definition = change(entry.ok_or_else(missing)?)?;
         Ok(self.define_topic(by, name, definition).await?)
     }
 
@@ -210,7 +348,8 @@ impl Broker {
         definition: TopicDefinition,
     ) -> Result<Arc<TopicEntry>, ManageError> {
         let registry = self.registry();
-        let change = match registry.topic(&name) {
+        let found = entity_of_kind(&registry, &name, EntityKind::Topic)?;
+        let change = match found {
             None => {
                 let keys = AccessKeys::generate(self.entropy());
                 RegistryChange::AddTopic {
@@ -221,7 +360,6 @@ impl Broker {
                 }
             }
             Some(entry) if entry.topic.is_built_in() => return Err(ManageError::BuiltIn(name)),
-            Some(entry) if entry.is_service_bus() => return Err(ManageError::OfServiceBus(name)),
             Some(entry) if entry.topic.definition.input_schema != definition.input_schema => {
                 return Err(ManageError::InputSchemaFixed);
             }
@@ -230,8 +368,8 @@ impl Broker {
                 definition,
             },
         };
-        let known = registry.topic(&name).map(|entry| &entry.topic.name);
-        let audit = by.defined(Target::topic(known.unwrap_or(&name)));
+        let known = found.map_or(&name, |entry| &entry.topic.name);
+        let audit = by.defined(Target::topic(known));
         self.save(change, Some(audit)).await?;
         self.topic(&name)
     }
@@ -266,8 +404,7 @@ impl Broker {
             key,
             expires_at: expires_at.to_string(),
         };
-        self.record(by, action, Target::topic(&entry.topic.name))
-            .await?;
+        self.record(by, action, target(&entry)).await?;
         Ok(token)
     }
 
@@ -347,27 +484,40 @@ impl Broker {
         }
     }
 
-    /// Deletes a topic with its event subscriptions, and has their pending deliveries ended as `pending` says.
-    /// Returns whether there was such a topic.
+    /// Deletes a topic of events with its event subscriptions, and has their pending deliveries ended as `pending`
+    /// says. Returns whether there was such a topic.
     pub async fn delete_topic(
         &self,
         by: &Caller,
         name: &TopicName,
         pending: OnDelete,
     ) -> Result<bool, ManageError> {
+        self.delete_entity(by, EntityKind::Topic, name, pending)
+            .await
+    }
+
+    /// Deletes what has this name if it is of this kind. Returns whether there was one.
+    pub(super) async fn delete_entity(
+        &self,
+        by: &Caller,
+        kind: EntityKind,
+        name: &TopicName,
+        pending: OnDelete,
+    ) -> Result<bool, ManageError> {
         let one_at_a_time = self.shared.managing.lock().await;
-        let Ok(entry) = self.topic(name) else {
+        let registry = self.registry();
+        let Some(entry) = entity_of_kind(&registry, name, kind)? else {
             return Ok(false);
         };
         if entry.topic.is_built_in() {
             return Err(ManageError::BuiltIn(name.clone()));
         }
         let id = entry.topic.id;
-        let audit = by.defined(target(&entry));
+        let audit = by.defined(target(entry));
         self.save(RegistryChange::DeleteTopic { id, pending }, Some(audit))
             .await?;
         drop(one_at_a_time);
-        self.on_deleted(&entry);
+        self.on_deleted(entry);
         self.note_deleted();
         Ok(true)
     }
@@ -418,12 +568,12 @@ impl Broker {
         name: SubscriptionName,
         change: impl Fn(&TopicEntry, &EventSubscription) -> Result<SubscriptionDefinition, E>,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), E> {
-        let (entry, current) = self.subscription(topic, &name)?;
+        let (entry, current) = self.changing_subscription(topic, &name)?;
         // Validation may take long, so it runs outside of the lock.
         self.validate_first(topic, &name, &change(&entry, &current)?)
             .await?;
         let one_at_a_time = self.shared.managing.lock().await;
-        let (entry, current) = self.subscription(topic, &name)?;
+        let (entry, current) = self.changing_subscription(topic, &name)?;
         let definition = change(&entry, &current)?;
         let replaced = self.define(by, topic, &name, definition).await?;
         drop(one_at_a_time);
@@ -440,8 +590,7 @@ impl Broker {
         definition: SubscriptionDefinition,
     ) -> Result<Option<Arc<EventSubscription>>, ManageError> {
         let entry = self.topic(topic)?;
-        let replaced = entry.subscription(name).cloned();
-        check_queue(&entry, name)?;
+        let replaced = event_subscription(&entry, name)?.cloned();
         let before = replaced.as_ref().map(|it| &it.definition.destination);
         if before != Some(&definition.destination) {
             self.check_destination(&entry, &definition.destination)?;
@@ -533,7 +682,7 @@ impl Broker {
         change: impl FnOnce(SubscriptionDefinition) -> SubscriptionDefinition,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
-        let (entry, current) = self.subscription(topic, name)?;
+        let (entry, current) = self.changing_subscription(topic, name)?;
         let change = RegistryChange::ChangeSubscription {
             id: current.id,
             definition: change(current.definition.clone()),
@@ -590,7 +739,7 @@ impl Broker {
         topic: &TopicName,
         name: &SubscriptionName,
     ) -> Result<(Arc<TopicEntry>, Arc<EventSubscription>), ManageError> {
-        let (entry, current) = self.subscription(topic, name)?;
+        let (entry, current) = self.changing_subscription(topic, name)?;
         let target = Target::subscription(&entry.topic.name, &current.name);
         let audit = by.did(AuditAction::Validate, target);
         if entry.namespace.is_some() {
@@ -599,7 +748,7 @@ impl Broker {
             return Ok((entry, current));
         }
         let one_at_a_time = self.shared.managing.lock().await;
-        let (_, current) = self.subscription(topic, name)?;
+        let (_, current) = self.changing_subscription(topic, name)?;
         let validation = self.new_handshake(ValidationState::Updating, &current.validation);
         let change = RegistryChange::ChangeValidation {
             id: current.id,
@@ -622,10 +771,12 @@ impl Broker {
         pending: OnDelete,
     ) -> Result<bool, ManageError> {
         let one_at_a_time = self.shared.managing.lock().await;
-        let Ok((entry, subscription)) = self.subscription(topic, name) else {
+        let Ok(entry) = self.topic(topic) else {
             return Ok(false);
         };
-        check_queue(&entry, name)?;
+        let Some(subscription) = event_subscription(&entry, name)? else {
+            return Ok(false);
+        };
         let id = subscription.id;
         let audit = by.defined(Target::subscription(&entry.topic.name, &subscription.name));
         self.save(
@@ -634,7 +785,7 @@ impl Broker {
         )
         .await?;
         drop(one_at_a_time);
-        self.on_subscription_deleted(&entry, &subscription);
+        self.on_subscription_deleted(&entry, subscription);
         self.note_deleted();
         Ok(true)
     }
@@ -647,7 +798,7 @@ impl Broker {
         topic: &TopicName,
         name: &SubscriptionName,
     ) -> Result<Arc<EventSubscription>, ManageError> {
-        let (entry, subscription) = self.subscription(topic, name)?;
+        let (entry, subscription) = self.event_subscription(topic, name)?;
         let target = Target::subscription(&entry.topic.name, &subscription.name);
         self.audit_shown(by, what, target).await?;
         Ok(subscription)
@@ -717,14 +868,22 @@ impl Broker {
     }
 }
 
-/// What the audit log calls a topic, which may be a queue.
+/// Returns what the audit log calls a topic, or a queue.
 pub(in crate::broker) fn target(entry: &TopicEntry) -> Target {
-    let kind = match entry.queue() {
-        Some(_) => TargetKind::Queue,
-        None if entry.is_service_bus() => TargetKind::ServiceBusTopic,
-        None => TargetKind::Topic,
-    };
-    kind.named(&entry.topic.name)
+    TargetKind::from(entry.kind()).named(&entry.topic.name)
+}
+
+/// Returns what the audit log calls a subscription, or the queue that it is part of.
+pub(in crate::broker) fn subscription_target(
+    entry: &TopicEntry,
+    subscription: &EventSubscription,
+) -> Target {
+    let (of, name) = (&entry.topic.name, &subscription.name);
+    match entry.subscription_kind(subscription) {
+        SubscriptionKind::Event => Target::subscription(of, name),
+        SubscriptionKind::OfQueue => target(entry),
+        SubscriptionKind::ServiceBus => Target::service_bus_subscription(of, name),
+    }
 }
 
 /// The keys of the topic itself.
@@ -737,18 +896,6 @@ fn own_keys(topic: &Topic) -> Result<&AccessKeys, ManageError> {
 fn needs_no_handshake(definition: &SubscriptionDefinition) -> bool {
     definition.destination.skips_validation()
         || definition.retry_policy.profile == DeliveryProfile::Namespace
-}
-
-/// Rejects changes of what is no event subscription to Service Bus.
-fn check_queue(topic: &TopicEntry, name: &SubscriptionName) -> Result<(), ManageError> {
-    let found = topic.subscription(name);
-    if topic.queue().is_some_and(|own| own.name == *name) {
-        return Err(ManageError::OfQueue(topic.topic.name.clone()));
-    }
-    match found.is_some_and(|found| topic.has_rules(found)) {
-        true => Err(ManageError::OfServiceBus(topic.topic.name.clone())),
-        false => Ok(()),
-    }
 }
 
 /// Rejects a change of the delivery mode.

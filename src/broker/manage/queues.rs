@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::broker::Broker;
-use crate::broker::manage::{ManageError, check_path};
+use crate::broker::manage::{ManageError, check_path, entity_not_found, entity_of_kind};
 use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, Target, TargetKind};
 use crate::model::name::TopicName;
 use crate::model::queue::QueueDefinition;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, OnDelete};
-use crate::model::topic::TopicDefinition;
+use crate::model::topic::{EntityKind, TopicDefinition};
 use crate::store::RegistryChange;
 
 /// A queue: its topic, and the subscription that its receivers pull.
@@ -76,11 +76,10 @@ pub(super) fn change_to(
 impl Broker {
     /// The queue of that name.
     pub fn queue(&self, name: &TopicName) -> Result<Queue, ManageError> {
-        let missing = || ManageError::QueueNotFound(name.clone());
-        let registry = self.registry();
-        let topic = registry.topic(name).ok_or_else(missing)?;
-        let subscription = topic.queue().ok_or_else(missing)?;
-        Ok((Arc::clone(topic), Arc::clone(subscription)))
+        let topic = self.entity(EntityKind::Queue, name)?;
+        let subscription = topic.queue().cloned();
+        let missing = || entity_not_found(EntityKind::Queue, name);
+        Ok((topic, subscription.ok_or_else(missing)?))
     }
 
     /// All queues by name.
@@ -100,8 +99,8 @@ impl Broker {
     ) -> Result<Queue, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let registry = self.registry();
-        let found = registry.topic(&name);
-        let missing = || ManageError::QueueNotFound(name.clone());
+        let found = entity_of_kind(&registry, &name, EntityKind::Queue)?;
+        let missing = || entity_not_found(EntityKind::Queue, &name);
         let known = found.map_or(&name, |topic| &topic.topic.name);
         let target = TargetKind::Queue.named(known);
         put.check(found.is_some(), &target, missing)?;
@@ -116,11 +115,7 @@ impl Broker {
                     subscription: definition.subscription(),
                 }
             }
-            Some(topic) => {
-                let current = topic.queue();
-                let current = current.ok_or_else(|| ManageError::TopicInTheWay(name.clone()))?;
-                change_to(&definition, current)?
-            }
+            Some(topic) => change_to(&definition, topic.queue().ok_or_else(missing)?)?,
         };
         self.save(change, Some(by.defined(target))).await?;
         self.queue(&name)
@@ -128,9 +123,7 @@ impl Broker {
 
     /// Deletes a queue with its messages. Returns whether there was one.
     pub async fn delete_queue(&self, by: &Caller, name: &TopicName) -> Result<bool, ManageError> {
-        if self.queue(name).is_err() {
-            return Ok(false);
-        }
-        self.delete_topic(by, name, OnDelete::Discard).await
+        self.delete_entity(by, EntityKind::Queue, name, OnDelete::Discard)
+            .await
     }
 }

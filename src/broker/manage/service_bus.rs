@@ -4,34 +4,29 @@ use std::sync::Arc;
 
 use crate::broker::Broker;
 use crate::broker::manage::queues::{Put, Queue, change_to, check_targets};
-use crate::broker::manage::{ManageError, check_path};
+use crate::broker::manage::{ManageError, check_path, entity_not_found, entity_of_kind};
 use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, Target};
 use crate::model::destination::Destination;
 use crate::model::limits::{RULE_BYTES_MAX, RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
 use crate::model::name::{RuleName, SubscriptionName, TopicName};
 use crate::model::queue::QueueDefinition;
-use crate::model::registry::TopicEntry;
+use crate::model::registry::{SubscriptionKind, TopicEntry};
 use crate::model::rule::Rule;
-use crate::model::subscription::OnDelete;
-use crate::model::topic::TopicDefinition;
+use crate::model::subscription::{EventSubscription, OnDelete};
+use crate::model::topic::{EntityKind, TopicDefinition};
 use crate::store::RegistryChange;
 use crate::wire::resource;
 
 impl Broker {
     /// All topics of Service Bus by name.
     pub fn service_bus_topics(&self) -> Vec<Arc<TopicEntry>> {
-        let registry = self.registry();
-        let all = registry.topics().filter(|topic| topic.is_service_bus());
-        all.cloned().collect()
+        self.entities(EntityKind::ServiceBusTopic)
     }
 
     /// The topic of Service Bus of that name.
     pub fn service_bus_topic(&self, name: &TopicName) -> Result<Arc<TopicEntry>, ManageError> {
-        let registry = self.registry();
-        let found = registry.topic(name).filter(|topic| topic.is_service_bus());
-        let missing = || ManageError::ServiceBusTopicNotFound(name.clone());
-        found.cloned().ok_or_else(missing)
+        self.entity(EntityKind::ServiceBusTopic, name)
     }
 
     /// The subscription of that name, with its topic.
@@ -41,14 +36,10 @@ impl Broker {
         name: &SubscriptionName,
     ) -> Result<Queue, ManageError> {
         let entry = self.service_bus_topic(topic)?;
-        let found = entry.subscription(name).cloned();
-        match found.filter(|found| entry.has_rules(found)) {
-            Some(subscription) => Ok((entry, subscription)),
-            None => {
-                let (topic, name) = (topic.clone(), name.clone());
-                Err(ManageError::ServiceBusSubscriptionNotFound(topic, name))
-            }
-        }
+        let found = message_subscription(&entry, name).ok().flatten().cloned();
+        let missing = || ManageError::ServiceBusSubscriptionNotFound(topic.clone(), name.clone());
+        let found = found.ok_or_else(missing)?;
+        Ok((entry, found))
     }
 
     /// Creates a topic, or replaces the definition of an existing one, as far as `put` allows.
@@ -61,8 +52,8 @@ impl Broker {
     ) -> Result<Arc<TopicEntry>, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let registry = self.registry();
-        let found = registry.topic(&name);
-        let missing = || ManageError::ServiceBusTopicNotFound(name.clone());
+        let found = entity_of_kind(&registry, &name, EntityKind::ServiceBusTopic)?;
+        let missing = || entity_not_found(EntityKind::ServiceBusTopic, &name);
         let known = found.map_or(&name, |entry| &entry.topic.name);
         let target = Target::service_bus_topic(known);
         put.check(found.is_some(), &target, missing)?;
@@ -76,14 +67,13 @@ impl Broker {
                     keys: AccessKeys::generate(self.entropy()),
                 }
             }
-            Some(entry) if entry.is_service_bus() => {
+            Some(entry) => {
                 if let Some(fixed) = definition.fixed_change(&entry.topic.definition) {
                     return Err(ManageError::QueuePropertyFixed(fixed));
                 }
                 let id = entry.topic.id;
                 RegistryChange::ChangeTopic { id, definition }
             }
-            Some(_) => return Err(ManageError::NameInUse(name)),
         };
         self.save(change, Some(by.defined(target))).await?;
         self.service_bus_topic(&name)
@@ -95,10 +85,8 @@ impl Broker {
         by: &Caller,
         name: &TopicName,
     ) -> Result<bool, ManageError> {
-        if self.service_bus_topic(name).is_err() {
-            return Ok(false);
-        }
-        self.delete_topic(by, name, OnDelete::Discard).await
+        self.delete_entity(by, EntityKind::ServiceBusTopic, name, OnDelete::Discard)
+            .await
     }
 
     /// Creates a subscription with its first rule, or replaces the definition of an existing one, as far as `put`
@@ -116,7 +104,7 @@ impl Broker {
         let one_at_a_time = self.shared.managing.lock().await;
         let entry = self.service_bus_topic(topic)?;
         check_targets(&self.registry(), topic, &definition)?;
-        let found = entry.subscription(&name);
+        let found = message_subscription(&entry, &name)?;
         let missing = || ManageError::ServiceBusSubscriptionNotFound(topic.clone(), name.clone());
         let known = found.map_or(&name, |current| &current.name);
         let target = Target::service_bus_subscription(&entry.topic.name, known);
@@ -134,10 +122,6 @@ impl Broker {
                     rule,
                 }
             }
-            Some(current) if !entry.has_rules(current) => {
-                let topic = topic.clone();
-                return Err(ManageError::EventSubscriptionInTheWay(topic, name));
-            }
             Some(current) => change_to(&definition, current)?,
         };
         self.save(change, Some(by.defined(target))).await?;
@@ -153,7 +137,11 @@ impl Broker {
         name: &SubscriptionName,
     ) -> Result<bool, ManageError> {
         let one_at_a_time = self.shared.managing.lock().await;
-        let Ok((entry, subscription)) = self.service_bus_subscription(topic, name) else {
+        let registry = self.registry();
+        let Some(entry) = entity_of_kind(&registry, topic, EntityKind::ServiceBusTopic)? else {
+            return Ok(false);
+        };
+        let Some(subscription) = message_subscription(entry, name)? else {
             return Ok(false);
         };
         let target = Target::service_bus_subscription(&entry.topic.name, &subscription.name);
@@ -163,7 +151,7 @@ impl Broker {
         };
         self.save(delete, Some(by.defined(target))).await?;
         drop(one_at_a_time);
-        self.on_subscription_deleted(&entry, &subscription);
+        self.on_subscription_deleted(entry, subscription);
         self.note_deleted();
         Ok(true)
     }
@@ -271,6 +259,24 @@ impl Broker {
         };
         self.save(change, Some(by.defined(target))).await?;
         Ok(true)
+    }
+}
+
+/// Returns the subscription of messages of that name; `None` where the topic has no subscription of the name.
+fn message_subscription<'a>(
+    topic: &'a TopicEntry,
+    name: &SubscriptionName,
+) -> Result<Option<&'a Arc<EventSubscription>>, ManageError> {
+    let found = topic.subscription(name);
+    match found.filter(|found| topic.subscription_kind(found) != SubscriptionKind::ServiceBus) {
+        Some(other) => {
+            let of = topic.topic.name.clone();
+            Err(ManageError::EventSubscriptionInTheWay(
+                of,
+                other.name.clone(),
+            ))
+        }
+        None => Ok(found),
     }
 }
 

@@ -22,7 +22,7 @@ impl Broker {
         rotation: Rotation,
     ) -> Result<(SigningSecret, Arc<EventSubscription>), ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
-        let (entry, current) = self.subscription(topic, name)?;
+        let (entry, current) = self.changing_subscription(topic, name)?;
         let made = || SigningSecret::generate(self.entropy());
         let secret = rotation.secret.unwrap_or_else(made);
         let mut definition = current.definition.clone();

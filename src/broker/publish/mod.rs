@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::manage::{subscription_target, target};
 use crate::broker::publish::messages::{TakenIn, targets};
-use crate::model::audit::{AuditAction, Caller, Target};
+use crate::model::audit::{AuditAction, Caller};
 use crate::model::event::{Event, EventKey};
 use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX};
 use crate::model::name::TopicName;
@@ -124,8 +125,7 @@ impl Broker {
         let published = AuditAction::PublishEvents {
             events: count(&events),
         };
-        let target = Target::topic(&topic.topic.name);
-        let audit = by.did(published, target);
+        let audit = by.did(published, target(topic));
         let accepted = self.matched(topic, events, None, BTreeMap::new()).await?;
         let accepted = AppendRequest {
             audit: Some(audit),
@@ -145,10 +145,9 @@ impl Broker {
         request: Option<RequestMark>,
     ) -> Result<Vec<EventKey>, PublishError> {
         self.may_publish(topic, &events)?;
-        let name = &topic.topic.name;
         let target = subscription.map_or_else(
-            || Target::topic(name),
-            |subscription| Target::subscription(name, &subscription.name),
+            || target(topic),
+            |subscription| subscription_target(topic, subscription),
         );
         let imported = AuditAction::ImportDeadLetters {
             events: count(&events),

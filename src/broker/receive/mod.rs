@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::manage::{subscription_target, target};
 use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
 use crate::model::dead_letter_filter::DeadLetterFilter;
 use crate::model::delivery::{DeliveryId, Settlement};
@@ -456,8 +457,8 @@ impl Broker {
         let registry = self.registry();
         let topic = filter.topic.and_then(|id| registry.topic_by_id(id));
         match filter.subscription.and_then(|id| registry.subscription(id)) {
-            Some((topic, each)) => Target::subscription(&topic.topic.name, &each.name),
-            None => topic.map_or_else(Target::appliance, |topic| Target::topic(&topic.topic.name)),
+            Some((topic, each)) => subscription_target(topic, each),
+            None => topic.map_or_else(Target::appliance, |topic| target(topic)),
         }
     }
 

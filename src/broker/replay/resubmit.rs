@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::manage::target;
 use crate::broker::publish::messages::{session_at, targets};
 use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
 use crate::model::batch::BatchPolicy;
@@ -168,7 +169,7 @@ impl Broker {
             ReplayTarget::Topic(Some(id)) => {
                 let registry = self.registry();
                 let topic = registry.topic_by_id(*id);
-                topic.map(|entry| Target::topic(&entry.topic.name).to_string())
+                topic.map(|entry| target(entry).to_string())
             }
             ReplayTarget::Url(url) => Some(url.base()),
         };

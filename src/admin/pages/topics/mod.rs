@@ -106,6 +106,7 @@ impl Deletable for Arc<TopicEntry> {
     const NOUN: &'static str = "topic";
 
     async fn losing(call: &Call<Self>, question: Question) -> PageResult<Question> {
+        call.broker.entity(EntityKind::Topic, &call.of.topic.name)?;
         let depth = QueueDepths::of(call, [&call.of]).await?.total();
         let names = call.of.subscriptions.values().map(|each| &each.name);
         let question = also_deleted(question, names, Subscription::NOUNS)
