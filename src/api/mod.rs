@@ -7,6 +7,7 @@
 pub mod amqp;
 mod arm;
 mod auth;
+mod authority;
 mod denials;
 mod error;
 mod filters;
@@ -162,9 +163,11 @@ pub fn amqp_server(
 ) -> amqp::Server {
     let state = state.clone();
     let clock = state.broker.clock().clone();
+    let access = authority::changes(&state, stop.clone());
     amqp::Server {
         nodes: Box::new(move |client| Arc::new(amqp::Entities::new(state.clone(), client))),
         clock,
+        access,
         transaction_bytes: Arc::default(),
         container_id,
         stop,

@@ -39,6 +39,7 @@ mod replay;
 mod retention;
 mod retry;
 mod retry_now;
+mod rights;
 mod robust;
 mod rows;
 mod schema;

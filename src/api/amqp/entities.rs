@@ -3,37 +3,35 @@
 
 use std::fmt::Display;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::ApiState;
-use crate::api::amqp::claims::Claims;
 use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender, Transaction};
 use crate::api::amqp::queue::Queue;
 use crate::api::amqp::sessions::Sessions;
 use crate::api::amqp::topic::ToTopic;
-use crate::api::service_bus::access::Grant;
+use crate::api::authority::{Authority, Denied, Shown};
 use crate::model::audit::{Actor, AuditEntry, Target};
 use crate::model::lease::SubQueue;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
-use crate::model::shared_access::{ROOT_RULE, Rights};
 use crate::wire::amqp::AmqpError;
-use crate::wire::amqp::address::{self, EntityAddress};
-use crate::wire::amqp::cbs::PutToken;
-use crate::wire::amqp::condition::{NOT_ALLOWED, NOT_FOUND, TRANSACTION_ROLLBACK};
+use crate::wire::amqp::cbs::{PutToken, SCHEME, TokenKind};
+use crate::wire::amqp::condition::{
+    AUTH_FAILED, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, TRANSACTION_ROLLBACK,
+};
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::sasl::Plain;
+use crate::wire::service_bus::entity::{self, EntityAddress};
 
 /// All of them, as a client sees them.
 pub(in crate::api) struct Entities {
     state: ApiState,
     client: IpAddr,
     sessions: Arc<Sessions>,
-    /// Who has shown a key, for the audit log: stock clients show the keys of one rule.
-    actor: Mutex<Actor>,
 }
 
 enum Entity {
@@ -50,15 +48,14 @@ impl Entities {
             state,
             client,
             sessions: Arc::default(),
-            actor: Mutex::new(Actor::ManagementToken),
         }
     }
 
-    fn find(&self, entity: &EntityAddress) -> Result<Entity, AmqpError> {
+    fn find(&self, entity: &EntityAddress, by: &Actor) -> Result<Entity, AmqpError> {
         let found = match entity.sub_queue {
-            address::SubQueue::Active => self.find_at(&entity.path, SubQueue::Pending),
-            address::SubQueue::DeadLetter => self.find_at(&entity.path, SubQueue::DeadLetters),
-            address::SubQueue::TransferDeadLetter => {
+            entity::SubQueue::Active => self.find_at(entity, SubQueue::Pending, by),
+            entity::SubQueue::DeadLetter => self.find_at(entity, SubQueue::DeadLetters, by),
+            entity::SubQueue::TransferDeadLetter => {
                 Err("nothing is transferred here, so nothing fails to be".to_owned())
             }
         };
@@ -70,38 +67,23 @@ impl Entities {
         self.state.denials.note(Some(self.client), what, now);
     }
 
-    /// What a rule grants whose key is shown as it is. No resource comes with it: it is for what the rule is for.
-    fn claims_of(&self, Plain { rule, key }: &Plain) -> Option<Claims> {
-        if rule.eq_ignore_ascii_case(ROOT_RULE) {
-            let is_right = self.state.token.admits(key);
-            return is_right.then(|| Claims::new("", Rights::ALL, None));
-        }
-        let registry = self.state.broker.registry();
-        let mut named = registry.access_rules().filter(|each| {
-            each.name.own().eq_ignore_ascii_case(rule) && each.keys.find(key.reveal()).is_some()
-        });
-        let found = named.next()?;
-        let resource = found.name.entity().map(|entity| entity.to_string());
-        *self.actor.lock().unwrap() = Actor::AccessRule(found.name.to_string());
-        Some(Claims::new(
-            &resource.unwrap_or_default(),
-            found.rights,
-            None,
-        ))
-    }
-
+    /// What is sent is not in the audit log, so it does not matter who sends.
     fn sender(&self, entity: &EntityAddress) -> Result<ToTopic, AmqpError> {
-        match self.find(entity)? {
+        match self.find(entity, &Actor::Appliance)? {
             Entity::Queue(queue) => queue.sender(),
             Entity::Topic(topic) => ToTopic::of(&self.state, topic),
         }
     }
 
-    fn find_at(&self, path: &str, sub_queue: SubQueue) -> Result<Entity, String> {
-        let (topic, subscription) = address::split(path);
-        let name = TopicName::parse(topic).map_err(|error| error.to_string())?;
+    fn find_at(
+        &self,
+        entity: &EntityAddress,
+        sub_queue: SubQueue,
+        by: &Actor,
+    ) -> Result<Entity, String> {
+        let name = TopicName::parse(&entity.topic_or_queue).map_err(|error| error.to_string())?;
         let broker = &self.state.broker;
-        let (topic, subscription) = match subscription {
+        let (topic, subscription) = match &entity.subscription {
             Some(subscription) => {
                 let own =
                     SubscriptionName::parse(subscription).map_err(|error| error.to_string())?;
@@ -126,7 +108,7 @@ impl Entities {
         Ok(Entity::Queue(Queue {
             state: self.state.clone(),
             client: Some(self.client),
-            actor: self.actor.lock().unwrap().clone(),
+            actor: by.clone(),
             topic,
             subscription,
             sub_queue,
@@ -137,22 +119,29 @@ impl Entities {
 
 #[async_trait]
 impl Nodes for Entities {
-    fn plain(&self, credentials: &Plain) -> Option<Claims> {
-        let claims = self.claims_of(credentials);
-        if claims.is_none() {
-            self.note_denial(&credentials.rule);
-        }
-        claims
+    fn plain(&self, credentials: &Plain) -> Option<Authority> {
+        let found = Authority::of_password(&self.state, credentials, Some(self.client));
+        found
+            .inspect_err(|_| self.note_denial(&credentials.rule))
+            .ok()
     }
 
-    fn token(&self, request: &PutToken) -> Result<Claims, AmqpError> {
-        let now = self.state.broker.clock().now();
-        let find = |rule: &str, resource: &str| Grant::find(&self.state, rule, resource);
-        let granted = Claims::of_token(request, now, find);
-        let (claims, rule, key) = granted.inspect_err(|_| self.note_denial(&request.audience))?;
-        rule.note_use(&self.state, key);
-        *self.actor.lock().unwrap() = rule.actor;
-        Ok(claims)
+    fn token(&self, request: &PutToken) -> Result<Authority, AmqpError> {
+        let options = self.state.broker.options();
+        let hosts = [host_of(&request.audience), options.public_host()];
+        let found = signature(request).and_then(|token| {
+            let shown = Shown {
+                token,
+                hosts: &hosts,
+            };
+            let found = Authority::of_signature(&self.state, shown, Some(self.client));
+            found.map_err(|denied| unproven(request, &denied))
+        });
+        found.inspect_err(|_| self.note_denial(&request.audience))
+    }
+
+    fn still_holds(&self, authority: &Authority) -> bool {
+        authority.still_holds(&self.state)
     }
 
     async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError> {
@@ -164,18 +153,23 @@ impl Nodes for Entities {
         request: ReceiverRequest,
         gone: &CancellationToken,
     ) -> Result<Box<dyn Receiver>, AmqpError> {
-        match self.find(&request.entity)? {
+        match self.find(&request.entity, &request.by)? {
             Entity::Queue(queue) => Ok(Box::new(queue.receiver(&request, gone).await?)),
             Entity::Topic(_) => Err(no_queue()),
         }
     }
 
     async fn open_management(&self, entity: &EntityAddress) -> Result<(), AmqpError> {
-        self.find(entity).map(drop)
+        self.find(entity, &Actor::Appliance).map(drop)
     }
 
-    async fn manage(&self, entity: &EntityAddress, asked: Operation) -> Result<Reply, AmqpError> {
-        match self.find(entity)? {
+    async fn manage(
+        &self,
+        entity: &EntityAddress,
+        asked: Operation,
+        by: &Actor,
+    ) -> Result<Reply, AmqpError> {
+        match self.find(entity, by)? {
             Entity::Queue(queue) => queue.manage(asked).await,
             Entity::Topic(topic) => ToTopic::of(&self.state, topic)?.manage(asked).await,
         }
@@ -186,11 +180,11 @@ impl Nodes for Entities {
         let sends = sends.map(|(to, messages)| self.sender(&to)?.checked(messages));
         let sends = sends.collect::<Result<_, _>>()?;
         let (mut settles, mut audits) = (Vec::new(), Vec::new());
-        for (of, token, outcome) in changes.settles {
-            let Entity::Queue(queue) = self.find(&of)? else {
+        for settlement in changes.settles {
+            let Entity::Queue(queue) = self.find(&settlement.of, &settlement.by)? else {
                 return Err(no_queue());
             };
-            let change = queue.settlement(token, &outcome)?;
+            let change = queue.settlement(settlement.token, &settlement.outcome)?;
             audits.extend(queue.audit(&change));
             settles.push(change);
         }
@@ -201,6 +195,33 @@ impl Nodes for Entities {
             AmqpError::new(TRANSACTION_ROLLBACK, problem)
         })
     }
+}
+
+/// The host that a client names in the audience of a token.
+fn host_of(audience: &str) -> &str {
+    let rest = audience.split_once("://").map_or("", |(_, rest)| rest);
+    rest.split('/').next().unwrap_or_default()
+}
+
+/// The signature in a request, without its scheme.
+pub(super) fn signature(request: &PutToken) -> Result<&str, AmqpError> {
+    match request.kind {
+        TokenKind::SharedAccessSignature => {
+            let text = request.token.reveal();
+            Ok(text.strip_prefix(SCHEME).unwrap_or(text))
+        }
+        TokenKind::Other(_) => {
+            let problem = "only shared access signatures are taken (type \
+                           servicebus.windows.net:sastoken)";
+            Err(AmqpError::new(NOT_IMPLEMENTED, problem))
+        }
+    }
+}
+
+/// The answer to a token that opens nothing.
+pub(super) fn unproven(request: &PutToken, denied: &Denied) -> AmqpError {
+    let audience = &request.audience;
+    AmqpError::new(AUTH_FAILED, format!("the token for {audience}: {denied}"))
 }
 
 /// One entry for all of these: about the queue, or about the appliance if they are about several.

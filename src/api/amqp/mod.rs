@@ -5,7 +5,6 @@
 //! broker through [`Nodes`] and answers when something is durable. What a connection may take is in `limits`;
 //! everything past it ends the link, the session or the connection that asks for it, and no other.
 
-mod claims;
 mod connection;
 mod entities;
 mod event;
@@ -24,9 +23,10 @@ mod topic;
 mod transactions;
 mod websocket;
 
-pub use claims::Claims;
 pub(super) use entities::{Entities, no_queue};
-pub use nodes::{Nodes, Receiver, ReceiverRequest, Sender, Storing, Taken, Transaction};
+pub use nodes::{
+    Nodes, Receiver, ReceiverRequest, Sender, Settlement, Storing, Taken, Transaction,
+};
 pub(super) use queue::Queue;
 pub use serve::{Server, serve};
 pub(super) use topic::ToTopic;

@@ -11,24 +11,28 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::api::amqp::claims::Claims;
+use crate::api::authority::Authority;
+use crate::model::audit::Actor;
 use crate::model::session::{HeldSession, SessionSelection};
 use crate::wire::amqp::AmqpError;
-use crate::wire::amqp::address::EntityAddress;
 use crate::wire::amqp::cbs::PutToken;
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::sasl::Plain;
+use crate::wire::service_bus::entity::EntityAddress;
 
 /// All nodes, as one connection sees them.
 #[async_trait]
 pub trait Nodes: Send + Sync + 'static {
-    /// What the rule grants, if the key is its key.
-    fn plain(&self, credentials: &Plain) -> Option<Claims>;
+    /// Finds what the rule opens, if the key is its key.
+    fn plain(&self, credentials: &Plain) -> Option<Authority>;
 
-    /// What the token grants.
-    fn token(&self, request: &PutToken) -> Result<Claims, AmqpError>;
+    /// Finds what the token opens.
+    fn token(&self, request: &PutToken) -> Result<Authority, AmqpError>;
+
+    /// Whether nothing was taken from it since it was shown.
+    fn still_holds(&self, authority: &Authority) -> bool;
 
     /// Attaches a client that sends.
     async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError>;
@@ -44,7 +48,12 @@ pub trait Nodes: Send + Sync + 'static {
     async fn open_management(&self, entity: &EntityAddress) -> Result<(), AmqpError>;
 
     /// Answers a request. That the client may make it was checked.
-    async fn manage(&self, entity: &EntityAddress, asked: Operation) -> Result<Reply, AmqpError>;
+    async fn manage(
+        &self,
+        entity: &EntityAddress,
+        asked: Operation,
+        by: &Actor,
+    ) -> Result<Reply, AmqpError>;
 
     /// Does all of it or nothing. That the client may was checked. Runs to its end even if the client is gone.
     async fn commit(&self, changes: Transaction) -> Result<(), AmqpError>;
@@ -55,14 +64,27 @@ pub trait Nodes: Send + Sync + 'static {
 pub struct Transaction {
     /// Messages, each batch with the entity that it is sent to.
     pub sends: Vec<(EntityAddress, Vec<Message>)>,
-    /// Locks, each with the entity that its message was received from.
-    pub settles: Vec<(EntityAddress, Uuid, Outcome)>,
+    pub settles: Vec<Settlement>,
+}
+
+/// What becomes of a message at the end of a transaction.
+#[derive(Debug)]
+pub struct Settlement {
+    /// The entity that the message was received from.
+    pub of: EntityAddress,
+    /// The lock.
+    pub token: Uuid,
+    pub outcome: Outcome,
+    /// Who may receive there, for the audit log.
+    pub by: Actor,
 }
 
 /// How a client wants to receive.
 #[derive(Clone, Debug)]
 pub struct ReceiverRequest {
     pub entity: EntityAddress,
+    /// Who receives, for the audit log.
+    pub by: Actor,
     /// Messages are locked and then settled. Otherwise they are removed as they are handed out.
     pub lock: bool,
     pub session: Option<SessionSelection>,

@@ -14,7 +14,6 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::amqp::claims::Claims;
 use crate::api::amqp::connection::Connection;
 use crate::api::amqp::event::{Delivery, Event, LinkId};
 use crate::api::amqp::limits::{
@@ -24,13 +23,15 @@ use crate::api::amqp::limits::{
 use crate::api::amqp::nodes::{Nodes, ReceiverRequest};
 use crate::api::amqp::session::{Acceptance, Handout};
 use crate::api::amqp::tasks::{
-    Arrived, Command, Credit, Deliver, Reply, Task, Work, answer_requests, hand_out,
-    store_messages, token, unauthorized,
+    Arrived, Command, Credit, Deliver, Reply, Task, Work, answer_requests, authorized, hand_out,
+    store_messages, token,
 };
 use crate::api::amqp::transactions::Transactions;
+use crate::api::authority::Authority;
 use crate::base::{Clock, Timestamp};
+use crate::model::audit::Actor;
 use crate::model::shared_access::Right;
-use crate::wire::amqp::address::{Address, EntityAddress};
+use crate::wire::amqp::address::Address;
 use crate::wire::amqp::cbs::{self, PutToken};
 use crate::wire::amqp::condition::{
     AmqpError, CONNECTION_FORCED, ILLEGAL_STATE, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED,
@@ -43,6 +44,7 @@ use crate::wire::amqp::state::{DeliveryState, Transactional};
 use crate::wire::amqp::terminus::{Source, Target};
 use crate::wire::amqp::transaction;
 use crate::wire::amqp::value::{Value, get};
+use crate::wire::service_bus::entity::EntityAddress;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 32 * 1_024;
@@ -56,6 +58,8 @@ pub struct Server {
     pub container_id: String,
     /// Bytes that the transactions of all connections keep.
     pub transaction_bytes: Arc<AtomicUsize>,
+    /// Changes whenever rules, keys or the management token may have changed.
+    pub access: watch::Receiver<u64>,
     /// Ends all connections.
     pub stop: CancellationToken,
 }
@@ -73,6 +77,7 @@ where
         connection: Connection::new(server.container_id.clone(), now),
         links: HashMap::new(),
         claims: watch::channel(Vec::new()).0,
+        access: server.access.clone(),
         transactions: Transactions::new(Arc::clone(&server.transaction_bytes)),
         commands,
         held: VecDeque::new(),
@@ -93,7 +98,8 @@ struct Shell<'a> {
     connection: Connection,
     links: HashMap<LinkId, Link>,
     /// What the peer may do, by the tokens that it has shown.
-    claims: watch::Sender<Vec<Claims>>,
+    claims: watch::Sender<Vec<Authority>>,
+    access: watch::Receiver<u64>,
     transactions: Transactions,
     commands: mpsc::UnboundedSender<Command>,
     /// Messages that wait until the peer has taken what was sent before.
@@ -111,6 +117,8 @@ struct Link {
     address: Address,
     /// What the peer must be allowed, there and as long as the link lasts.
     right: Option<Right>,
+    /// Who may, for the audit log.
+    by: Actor,
     end: End,
 }
 
@@ -189,6 +197,7 @@ impl Shell<'_> {
                 }
                 Some(command) = queue.recv() => self.obey(command),
                 Some(ended) = self.tasks.join_next() => report(ended),
+                Ok(()) = self.access.changed() => self.review(),
                 () = tokio::time::sleep(deadline) => self.tick(is_writing)?,
                 () = self.server.stop.cancelled(), if !is_stopping => {
                     is_stopping = true;
@@ -219,7 +228,7 @@ impl Shell<'_> {
     /// How long until something is due.
     fn deadline(&self, is_writing: bool) -> Duration {
         let claims = self.claims.borrow();
-        let expiry = claims.iter().filter_map(Claims::expires_at).min();
+        let expiry = claims.iter().filter_map(Authority::expires_at).min();
         let written = is_writing.then(|| self.written_at + WRITE_DEADLINE);
         let all = [self.token_deadline, expiry, written];
         let others = all.into_iter().flatten();
@@ -235,7 +244,7 @@ impl Shell<'_> {
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.claims
-            .send_modify(|claims| claims.retain(|each| each.are_valid(now)));
+            .send_modify(|claims| claims.retain(|each| each.is_valid(now)));
         if self.token_deadline.is_some_and(|deadline| now >= deadline) {
             self.token_deadline = None;
             let problem = "no valid token was shown in time";
@@ -248,30 +257,37 @@ impl Shell<'_> {
 
     /// Ends the links whose tokens have expired.
     fn detach_unauthorized(&mut self) {
-        let expired = self.links.iter().filter_map(|(id, link)| {
-            let error = self.check(&link.address, link.right).err()?;
-            Some((*id, error))
-        });
-        let expired: Vec<(LinkId, AmqpError)> = expired.collect();
-        for (link, error) in expired {
+        let now = self.now();
+        let mut detached = Vec::new();
+        for (id, link) in &mut self.links {
+            match may_use(&self.claims.borrow(), &link.address, link.right, now) {
+                Ok(by) => link.by = by,
+                Err(error) => detached.push((*id, error)),
+            }
+        }
+        for (link, error) in detached {
             self.connection.detach(link, error);
         }
     }
 
-    fn check(&self, address: &Address, right: Option<Right>) -> Result<(), AmqpError> {
-        if matches!(address, Address::Tokens | Address::Coordinator) {
-            return Ok(()); // what transactions do was checked at its own link
+    /// Looks again at what the peer has shown, since some of it may be good for nothing any more. Without any of it left
+    /// the connection ends.
+    fn review(&mut self) {
+        let had_any = !self.claims.borrow().is_empty();
+        let nodes = Arc::clone(&self.nodes);
+        self.claims
+            .send_modify(|claims| claims.retain(|each| nodes.still_holds(each)));
+        if had_any && self.claims.borrow().is_empty() {
+            let problem =
+                "the rule, key or token that opened this connection is gone or has changed";
+            let error = AmqpError::new(UNAUTHORIZED_ACCESS, problem);
+            self.connection.close(error, self.now());
         }
-        let (now, path) = (self.now(), address.to_string());
-        let may = |each: &Claims| each.are_valid(now) && each.allow(&path, right);
-        match self.claims.borrow().iter().any(may) {
-            true => Ok(()),
-            false => {
-                let what = right.map(|right| format!("the right {right:?}"));
-                let what = what.unwrap_or_else(|| "anything".to_owned());
-                Err(unauthorized(&path, &what))
-            }
-        }
+        self.detach_unauthorized();
+    }
+
+    fn check(&self, address: &Address, right: Option<Right>) -> Result<Actor, AmqpError> {
+        may_use(&self.claims.borrow(), address, right, self.now())
     }
 
     fn handle_events(&mut self) {
@@ -367,7 +383,7 @@ impl Shell<'_> {
             (Address::Messages(_), Role::Receiver) => Some(Right::Listen),
             (Address::Tokens | Address::Coordinator | Address::Management(_), _) => None,
         };
-        self.check(&address, right)?;
+        let by = self.check(&address, right)?;
         let address = match (right, attach.transfer_destination()) {
             (Some(Right::Send), Some(destination)) => {
                 let destination = find(destination)?;
@@ -403,7 +419,8 @@ impl Shell<'_> {
                 self.spawn(link, entity, |task, _| store_messages(task))
             }
             (Address::Messages(entity), Role::Receiver) => {
-                let (request, takes) = (receiver_request(entity, attach), self.takes.clone());
+                let request = receiver_request(entity, attach, by.clone());
+                let takes = self.takes.clone();
                 self.spawn(link, entity, |task, credit| {
                     hand_out(task, request, credit, takes)
                 })
@@ -412,6 +429,7 @@ impl Shell<'_> {
         let attached = Link {
             address,
             right,
+            by,
             end,
         };
         self.links.insert(link, attached);
@@ -565,9 +583,11 @@ impl Shell<'_> {
         });
         let kept = kept.and_then(|outcome| {
             let of = self.entity(link)?.clone();
+            let by = self.links[&link].by.clone();
             let tokens = deliveries.iter().filter_map(|each| token(&each.tag));
             let locks = tokens.map(|token| (token, outcome.clone())).collect();
-            self.transactions.settle(&part.transaction, &of, locks)?;
+            self.transactions
+                .settle(&part.transaction, &of, &by, locks)?;
             Ok(outcome.confirmation())
         });
         let state = match kept {
@@ -598,10 +618,10 @@ impl Shell<'_> {
     }
 
     /// Takes in what a token grants. The newest ones of too many count.
-    fn claim(&mut self, claims: Claims) {
+    fn claim(&mut self, claims: Authority) {
         self.token_deadline = None;
         self.claims.send_modify(|held| {
-            held.retain(|each| !claims.replace(each));
+            held.retain(|each| !claims.replaces(each));
             if held.len() == CLAIMS_MAX {
                 held.remove(0);
             }
@@ -720,11 +740,26 @@ fn find(named: &str) -> Result<Address, AmqpError> {
     })
 }
 
-fn receiver_request(entity: &EntityAddress, attach: &Attach) -> ReceiverRequest {
+/// Returns who may use a link. Where tokens are shown, and where transactions are declared, anybody may: what a
+/// transaction does was checked at its own link.
+fn may_use(
+    shown: &[Authority],
+    address: &Address,
+    right: Option<Right>,
+    now: Timestamp,
+) -> Result<Actor, AmqpError> {
+    match address {
+        Address::Tokens | Address::Coordinator => Ok(Actor::Appliance),
+        Address::Messages(_) | Address::Management(_) => authorized(shown, address, right, now),
+    }
+}
+
+fn receiver_request(entity: &EntityAddress, attach: &Attach, by: Actor) -> ReceiverRequest {
     let wait = get(&attach.properties, "com.microsoft:timeout").and_then(Value::as_integer);
     let wait = wait.and_then(|ms| u64::try_from(ms).ok());
     ReceiverRequest {
         entity: entity.clone(),
+        by,
         lock: attach.sender_settles != SenderSettles::Settled,
         session: attach.source.as_ref().and_then(Source::session),
         session_wait: wait.map(Duration::from_millis),

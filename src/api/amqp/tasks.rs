@@ -9,20 +9,23 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::api::amqp::claims::Claims;
 use crate::api::amqp::event::{Delivery, LinkId};
 use crate::api::amqp::limits::{TAKE_MAX, UNSETTLED_MAX};
 use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender, Taken};
 use crate::api::amqp::session::{Acceptance, Handout};
-use crate::base::Clock;
+use crate::api::authority::{Authority, Demand};
+use crate::base::{Clock, Timestamp};
+use crate::model::audit::Actor;
 use crate::model::limits::SESSION_MESSAGES_HELD_MAX;
-use crate::wire::amqp::address::{Address, EntityAddress};
+use crate::model::shared_access::Right;
+use crate::wire::amqp::address::Address;
 use crate::wire::amqp::condition::{AmqpError, DECODE_ERROR, UNAUTHORIZED_ACCESS};
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::state::DeliveryState;
 use crate::wire::amqp::value::{Map, Value};
 use crate::wire::amqp::{batch, management};
+use crate::wire::service_bus::entity::EntityAddress;
 
 /// .NET counts tenths of microseconds from the year 1.
 const TICKS_AT_EPOCH: i64 = 621_355_968_000_000_000;
@@ -198,7 +201,7 @@ async fn begin_to_store(sender: &dyn Sender, arrived: Arrived) -> BoxFuture<'sta
 /// Answers a client's requests about an entity.
 pub(super) async fn answer_requests(
     mut task: Task,
-    claims: watch::Receiver<Vec<Claims>>,
+    claims: watch::Receiver<Vec<Authority>>,
     clock: Clock,
     message_bytes_max: u64,
 ) {
@@ -225,22 +228,18 @@ pub(super) async fn answer_requests(
 async fn answer(
     task: &Task,
     message: &Message,
-    claims: &watch::Receiver<Vec<Claims>>,
+    claims: &watch::Receiver<Vec<Authority>>,
     clock: &Clock,
 ) {
     let properties = message.properties().unwrap_or_default();
     let asked = management::Operation::parse(message).and_then(|asked| {
-        let (right, now) = (asked.right(), clock.now());
         // The client has shown a token for the node, or for the entity above it.
-        let path = Address::Management(task.entity.clone()).to_string();
-        let may = |each: &Claims| each.are_valid(now) && each.allow(&path, Some(right));
-        match claims.borrow().iter().any(may) {
-            true => Ok(asked),
-            false => Err(unauthorized(&path, &format!("the right {right:?}"))),
-        }
+        let node = Address::Management(task.entity.clone());
+        let by = authorized(&claims.borrow(), &node, Some(asked.right()), clock.now())?;
+        Ok((asked, by))
     });
     let answer = match asked {
-        Ok(asked) => task.nodes.manage(&task.entity, asked).await,
+        Ok((asked, by)) => task.nodes.manage(&task.entity, asked, &by).await,
         Err(error) => Err(error),
     };
     task.say(Command::Reply(Reply {
@@ -250,10 +249,29 @@ async fn answer(
     }));
 }
 
-/// That a peer has shown no token for `what` on `path`.
-pub(super) fn unauthorized(path: &str, what: &str) -> AmqpError {
-    let problem = format!("no valid token grants {what} on {path:?}");
-    AmqpError::new(UNAUTHORIZED_ACCESS, problem)
+/// Returns who may do what takes this right at a node, by what the client has shown.
+pub(super) fn authorized(
+    shown: &[Authority],
+    node: &Address,
+    right: Option<Right>,
+    now: Timestamp,
+) -> Result<Actor, AmqpError> {
+    let path = node.to_string();
+    let demand = Demand {
+        right,
+        topic_or_queue: node.entity().map(|entity| &*entity.topic_or_queue),
+        path: &path,
+    };
+    let mut allowing = shown.iter();
+    let found = allowing.find(|each| each.check(demand, now).is_ok());
+    found.map(|found| found.actor().clone()).ok_or_else(|| {
+        let what = right.map_or_else(
+            || "anything".to_owned(),
+            |right| format!("the right {right:?}"),
+        );
+        let problem = format!("no valid token grants {what} on {path:?}");
+        AmqpError::new(UNAUTHORIZED_ACCESS, problem)
+    })
 }
 
 /// Hands out messages to a client, and settles them.

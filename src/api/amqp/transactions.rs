@@ -10,14 +10,15 @@ use uuid::Uuid;
 use crate::api::amqp::limits::{
     TRANSACTION_BYTES_MAX, TRANSACTION_DEADLINE, TRANSACTION_MESSAGES_MAX, TRANSACTIONS_MAX,
 };
-use crate::api::amqp::nodes::Transaction;
+use crate::api::amqp::nodes::{Settlement, Transaction};
 use crate::base::Timestamp;
-use crate::wire::amqp::address::EntityAddress;
+use crate::model::audit::Actor;
 use crate::wire::amqp::condition::{
     AmqpError, RESOURCE_LIMIT_EXCEEDED, TRANSACTION_ROLLBACK, TRANSACTION_UNKNOWN,
 };
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
+use crate::wire::service_bus::entity::EntityAddress;
 
 /// Those that are not discharged yet. What is left when the connection ends was never done.
 #[derive(Debug)]
@@ -84,12 +85,17 @@ impl Transactions {
         &mut self,
         id: &Bytes,
         of: &EntityAddress,
+        by: &Actor,
         locks: Vec<(Uuid, Outcome)>,
     ) -> Result<(), AmqpError> {
         self.note(id, locks.len(), 0)?;
-        let locks = locks.into_iter();
-        let locks = locks.map(|(token, outcome)| (of.clone(), token, outcome));
-        self.find(id)?.changes.settles.extend(locks);
+        let settles = locks.into_iter().map(|(token, outcome)| Settlement {
+            of: of.clone(),
+            token,
+            outcome,
+            by: by.clone(),
+        });
+        self.find(id)?.changes.settles.extend(settles);
         Ok(())
     }
 
@@ -178,15 +184,11 @@ fn unknown() -> AmqpError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::amqp::address::SubQueue;
 
     #[test]
     fn a_connection_keeps_a_share_and_gives_it_back() {
         let all = Arc::new(AtomicUsize::new(0));
-        let to = EntityAddress {
-            path: "jobs".to_owned(),
-            sub_queue: SubQueue::Active,
-        };
+        let to = EntityAddress::of_parts(["jobs"]).expect("an address");
         let begin = || {
             let mut own = Transactions::new(Arc::clone(&all));
             let id = own.declare(Timestamp::from_ms(0)).expect("a transaction");

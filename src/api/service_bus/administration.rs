@@ -11,14 +11,15 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use url::form_urlencoded;
 
-use super::access::{authorize, check_token};
 use super::refusal::Refusal;
+use super::{authority_of, authorize};
 use crate::api::ApiState;
 use crate::api::auth::query_value;
+use crate::api::authority::{Authority, Demand};
 use crate::api::error::ApiError;
 use crate::api::manage::messaging::{Entity, Found, queues, rules, show, subscriptions, topics};
 use crate::broker::{BrokerOptions, ManageError, Put};
-use crate::model::audit::{Actor, Caller};
+use crate::model::audit::Caller;
 use crate::model::limits::{ACCESS_RULES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::model::name::{AccessRuleName, InvalidName, RuleName, SubscriptionName, TopicName};
 use crate::model::rule::Rule;
@@ -26,7 +27,7 @@ use crate::model::shared_access::{AccessRuleDefinition, Right};
 use crate::wire::resource;
 use crate::wire::service_bus::atom::{self, Place, Source};
 use crate::wire::service_bus::description::{Kind, access_rules, first_rule, path_in_xml, read};
-use crate::wire::service_bus::sas::path_of;
+use crate::wire::service_bus::resource::TokenResource;
 use crate::wire::service_bus::xml::Element;
 
 /// Entries of one page, unless fewer are asked for.
@@ -52,7 +53,13 @@ pub(in crate::api) async fn intercept(
     if !is_administration(&request) {
         return next.run(request).await;
     }
-    let by = authorize(&state, &request, Right::Manage);
+    let place = Place::parse(request.uri().path());
+    let demand = Demand {
+        right: Some(Right::Manage),
+        topic_or_queue: place.as_ref().and_then(Place::topic_or_queue),
+        path: request.uri().path(),
+    };
+    let by = authorize(&state, &request, demand);
     let answer = match by.map_err(|refusal| refusal.numbered(40_100)) {
         Ok(by) => answer(&state, by, request).await,
         Err(refusal) => Err(refusal),
@@ -76,7 +83,11 @@ fn is_administration(request: &Request) -> bool {
         || Place::parse(request.uri().path()).is_some_and(|place| place.is_reserved())
 }
 
-async fn answer(state: &ApiState, by: Caller, request: Request) -> Result<Response, Refusal> {
+async fn answer(
+    state: &ApiState,
+    (authority, by): (Authority, Caller),
+    request: Request,
+) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let request = http::Request::from_parts(parts, ());
     let (method, uri) = (request.method(), request.uri());
@@ -86,6 +97,7 @@ async fn answer(state: &ApiState, by: Caller, request: Request) -> Result<Respon
     let call = Call {
         state,
         options,
+        authority,
         by,
         place,
         request: &request,
@@ -111,6 +123,7 @@ fn no_place(method: &Method, uri: &Uri) -> Refusal {
 struct Call<'a> {
     state: &'a ApiState,
     options: Arc<BrokerOptions>,
+    authority: Authority,
     by: Caller,
     place: Place,
     /// Without its body.
@@ -212,26 +225,34 @@ impl Call<'_> {
 
     /// Who may manage one entity alone forwards messages only to where they may send: a token for that is in a header.
     fn check_forwarding(&self, document: &Value) -> Result<(), Refusal> {
-        let Actor::AccessRule(rule) = &self.by.actor else {
+        if !self.authority.is_of_entity() {
             return Ok(());
-        };
-        if !rule.contains('/') {
-            return Ok(()); // it is a rule for all entities
         }
         for (property, name) in FORWARDING {
             let Some(target) = document["properties"][property].as_str() else {
                 continue;
             };
-            let path = format!("/{}", path_of(target));
+            let target = TokenResource::parse(target, &[]).map_err(|error| {
+                let detail = format!("The property {property} is not valid: {error}.");
+                Refusal::bad_request(detail).numbered(40_000)
+            })?;
+            let path = target.path();
             let token = self.request.headers().get(name);
             let token = token.and_then(|token| token.to_str().ok());
             let token = token.and_then(|token| token.strip_prefix("SharedAccessSignature "));
             let missing = || {
-                let detail = format!("To forward to {path}, the request needs the header {name}.");
+                let detail = format!("To forward to /{path}, the request needs the header {name}.");
                 Refusal::unauthorized(detail)
             };
             let checked = token.ok_or_else(missing).and_then(|token| {
-                check_token(self.state, self.request, token, (Right::Send, &path))
+                let authority = authority_of(self.state, self.request, token)?;
+                let demand = Demand {
+                    right: Some(Right::Send),
+                    topic_or_queue: Some(&path),
+                    path: &path,
+                };
+                let now = self.state.broker.clock().now();
+                Ok(authority.check(demand, now)?)
             });
             checked.map_err(|refusal| refusal.numbered(40_100))?;
         }

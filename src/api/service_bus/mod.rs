@@ -1,6 +1,63 @@
 //! Azure Service Bus over HTTP: what its clients send to and receive from, and what manages that.
 
-pub(in crate::api) mod access;
 pub(in crate::api) mod administration;
 mod refusal;
 pub(in crate::api) mod runtime;
+
+use axum::extract::Request;
+use percent_encoding::percent_decode_str;
+
+use self::refusal::Refusal;
+use crate::api::ApiState;
+use crate::api::auth::{Credential, address_of};
+use crate::api::authority::{Authority, Demand, Shown};
+use crate::api::publish::host_of;
+use crate::model::audit::Caller;
+use crate::model::shared_access::Right;
+
+/// Returns who sends the request, if what it shows allows what is demanded at a path as it came.
+fn authorize(
+    state: &ApiState,
+    request: &Request,
+    demand: Demand<'_>,
+) -> Result<(Authority, Caller), Refusal> {
+    let address = address_of(request.extensions());
+    let at = state.broker.clock().now();
+    let authority = match Credential::of(request.headers(), request.uri()) {
+        Credential::Bearer(token) => {
+            let right = demand.right.unwrap_or(Right::Manage);
+            Authority::of_bearer(state, &token, address, right)?
+        }
+        Credential::Token { token, .. } => authority_of(state, request, token.reveal())?,
+        Credential::Key { .. } | Credential::None => {
+            return Err(Refusal::unauthorized(
+                "The request needs the header Authorization with a SharedAccessSignature, or with \
+                 Bearer and the management token.",
+            ));
+        }
+    };
+    let path = percent_decode_str(demand.path).decode_utf8_lossy();
+    let demand = Demand {
+        path: &path,
+        ..demand
+    };
+    authority.check(demand, at)?;
+    let actor = authority.actor().clone();
+    Ok((authority, Caller { actor, address, at }))
+}
+
+/// Finds what a signature in the request opens.
+fn authority_of<B>(
+    state: &ApiState,
+    request: &http::Request<B>,
+    token: &str,
+) -> Result<Authority, Refusal> {
+    let host = host_of(request).unwrap_or_default();
+    let options = state.broker.options();
+    let shown = Shown {
+        token,
+        hosts: &[host.as_str(), options.public_host()],
+    };
+    let client = address_of(request.extensions());
+    Ok(Authority::of_signature(state, shown, client)?)
+}

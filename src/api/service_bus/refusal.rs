@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::api::authority::Denied;
 use crate::api::error::{ApiError, ENTITY_EXISTS, QUOTA_EXCEEDED};
 use crate::broker::{ManageError, ReceiveError};
 use crate::model::lease::LockError;
@@ -73,6 +74,24 @@ impl IntoResponse for Refusal {
             headers.insert(header::RETRY_AFTER, RETRY_AFTER_BUSY_S.into());
         }
         response
+    }
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        let status = match denied {
+            Denied::TooManyGuesses(_) => StatusCode::TOO_MANY_REQUESTS,
+            Denied::Token(_)
+            | Denied::Resource(_)
+            | Denied::UnknownRule(_)
+            | Denied::OtherResource(_)
+            | Denied::MissingRight { .. } => StatusCode::UNAUTHORIZED,
+        };
+        let text = denied.to_string();
+        let mut letters = text.chars();
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        let detail: String = first.into_iter().chain(letters).chain(['.']).collect();
+        Self::new(status, detail)
     }
 }
 

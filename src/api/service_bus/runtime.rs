@@ -14,11 +14,12 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::access::authorize;
+use super::authorize;
 use super::refusal::Refusal;
 use crate::api::ApiState;
 use crate::api::amqp::{Queue, ToTopic, no_queue};
 use crate::api::auth::query_value;
+use crate::api::authority::Demand;
 use crate::base::Timestamp;
 use crate::broker::ReceiveRequest;
 use crate::model::audit::{AuditAction, Caller, Target};
@@ -49,7 +50,7 @@ pub(in crate::api) async fn intercept(
         Some(Ok(address)) => address,
     };
     match address.operation(request.method()) {
-        None if !address.is_dead_letters => next.run(request).await,
+        None if !address.is_dead_letters() => next.run(request).await,
         operation => answer(&state, &address, operation, request)
             .await
             .unwrap_or_else(Refusal::into_response),
@@ -66,14 +67,22 @@ async fn answer(
         Some(Operation::Send) => Right::Send,
         _ => Right::Listen,
     };
-    let caller = authorize(state, &request, right)?;
+    let demand = Demand {
+        right: Some(right),
+        topic_or_queue: Some(&address.entity.topic_or_queue),
+        path: request.uri().path(),
+    };
+    let (_, caller) = authorize(state, &request, demand)?;
     let (parts, body) = request.into_parts();
     let (method, uri) = (&parts.method, &parts.uri);
     let operation = operation.ok_or_else(|| {
         Refusal::not_found(format!("There is nothing at {method} {}.", uri.path()))
     })?;
-    if operation == Operation::Send && address.subscription.is_none() && !address.is_dead_letters {
-        let topic = state.broker.topic(&TopicName::parse(&address.entity)?)?;
+    let entity = &address.entity;
+    if operation == Operation::Send && entity.subscription.is_none() && !address.is_dead_letters() {
+        let topic = state
+            .broker
+            .topic(&TopicName::parse(&entity.topic_or_queue)?)?;
         return send(state, topic, &parts.headers, body).await;
     }
     let queue = EntityHandler::find(state, caller, address)?;
@@ -138,8 +147,8 @@ struct EntityHandler<'a> {
 
 impl<'a> EntityHandler<'a> {
     fn find(state: &'a ApiState, caller: Caller, address: &'a Address) -> Result<Self, Refusal> {
-        let name = TopicName::parse(&address.entity)?;
-        let (topic, subscription) = match &address.subscription {
+        let name = TopicName::parse(&address.entity.topic_or_queue)?;
+        let (topic, subscription) = match &address.entity.subscription {
             Some(own) => state
                 .broker
                 .subscription(&name, &SubscriptionName::parse(own)?)?,
@@ -150,7 +159,7 @@ impl<'a> EntityHandler<'a> {
                 (topic, own)
             }
         };
-        let sub_queue = match address.is_dead_letters {
+        let sub_queue = match address.is_dead_letters() {
             true => SubQueue::DeadLetters,
             false => SubQueue::Pending,
         };
@@ -215,7 +224,7 @@ impl<'a> EntityHandler<'a> {
         disposition: Disposition,
     ) -> Result<DeliveryId, Refusal> {
         let completes = disposition == Disposition::Complete;
-        let audit = (completes && self.address.is_dead_letters).then(|| {
+        let audit = (completes && self.address.is_dead_letters()).then(|| {
             let Queue {
                 topic,
                 subscription,

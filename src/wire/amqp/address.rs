@@ -3,10 +3,7 @@
 use std::fmt;
 
 use crate::wire::amqp::{cbs, management};
-
-const DEAD_LETTER: &str = "$DeadLetterQueue";
-const SUBSCRIPTIONS: &str = "Subscriptions";
-const TRANSFER: &str = "$Transfer";
+use crate::wire::service_bus::entity::EntityAddress;
 
 /// What a link ends at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,14 +15,6 @@ pub enum Address {
     Messages(EntityAddress),
     /// Requests about an entity.
     Management(EntityAddress),
-}
-
-/// An entity, or a sub-queue of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct EntityAddress {
-    /// `queue`, `topic` or `topic/Subscriptions/subscription`, in the letter case that the client used.
-    pub path: String,
-    pub sub_queue: SubQueue,
 }
 
 /// The relative address: what tokens for it name.
@@ -40,34 +29,15 @@ impl fmt::Display for Address {
     }
 }
 
-impl fmt::Display for EntityAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.sub_queue {
-            SubQueue::Active => f.write_str(&self.path),
-            SubQueue::DeadLetter => write!(f, "{}/{DEAD_LETTER}", self.path),
-            SubQueue::TransferDeadLetter => write!(f, "{}/{TRANSFER}/{DEAD_LETTER}", self.path),
+impl Address {
+    /// Returns the entity that it is, or is about.
+    pub fn entity(&self) -> Option<&EntityAddress> {
+        match self {
+            Self::Coordinator | Self::Tokens => None,
+            Self::Messages(entity) | Self::Management(entity) => Some(entity),
         }
     }
-}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SubQueue {
-    Active,
-    DeadLetter,
-    TransferDeadLetter,
-}
-
-/// The topic, or queue, that the path of an entity names, and the subscription if it is that of one.
-pub fn split(path: &str) -> (&str, Option<&str>) {
-    let parts = path.rsplit_once('/').and_then(|(above, subscription)| {
-        let (topic, word) = above.rsplit_once('/')?;
-        word.eq_ignore_ascii_case(SUBSCRIPTIONS)
-            .then_some((topic, Some(subscription)))
-    });
-    parts.unwrap_or((path, None))
-}
-
-impl Address {
     /// Reads an address, absolute or relative; the words that are not names in any letter case. `None` if it
     /// names nothing.
     pub fn parse(text: &str) -> Option<Self> {
@@ -76,29 +46,19 @@ impl Address {
             None => text,
         };
         let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let mut take = |word: &str| {
-            let is_last = parts
-                .last()
-                .is_some_and(|last| last.eq_ignore_ascii_case(word));
-            is_last.then(|| parts.pop()).is_some()
-        };
-        if take(cbs::NODE) {
+        let last = parts.last().copied().unwrap_or_default();
+        if last.eq_ignore_ascii_case(cbs::NODE) {
             return Some(Self::Tokens);
         }
-        let is_management = take(management::NODE);
-        let sub_queue = match take(DEAD_LETTER) {
-            true if take(TRANSFER) => SubQueue::TransferDeadLetter,
-            true => SubQueue::DeadLetter,
-            false => SubQueue::Active,
-        };
-        if parts.is_empty() {
-            return None;
+        let is_management = last.eq_ignore_ascii_case(management::NODE);
+        if is_management {
+            parts.pop();
         }
-        let path = parts.join("/");
-        let entity = EntityAddress { path, sub_queue };
-        Some(match is_management {
-            true => Self::Management(entity),
-            false => Self::Messages(entity),
+        let entity = EntityAddress::of_parts(parts)?;
+        Some(if is_management {
+            Self::Management(entity)
+        } else {
+            Self::Messages(entity)
         })
     }
 }

@@ -4,18 +4,16 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
+use crate::wire::service_bus::entity::{EntityAddress, SubQueue};
+
 const DEAD_LETTER_QUEUE: &str = "$DeadLetterQueue";
-const SUBSCRIPTIONS: &str = "Subscriptions";
 const MESSAGES: &str = "messages";
 const HEAD: &str = "head";
 
 /// A path below an entity of Service Bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// A queue or a topic.
-    pub entity: String,
-    pub subscription: Option<String>,
-    pub is_dead_letters: bool,
+    pub entity: EntityAddress,
     /// What stands behind that.
     below: Vec<String>,
 }
@@ -96,33 +94,32 @@ impl Address {
         let parts: Vec<String> = path.split('/').map(decode).collect();
         let is_word = |part: &String| part.eq_ignore_ascii_case(DEAD_LETTER_QUEUE);
         let dead = parts.iter().position(is_word);
-        let (above, below) = match dead {
-            Some(place) => (&parts[..place], &parts[place + 1..]),
+        let behind = match dead {
+            Some(place) => place + 1,
             // Behind the word there is nothing, `head`, or a number or id and a token.
             None => {
                 let last = parts.len().saturating_sub(3)..parts.len();
                 let mut places = last.rev();
                 let is_messages = |at: &usize| parts[*at].eq_ignore_ascii_case(MESSAGES);
-                parts.split_at(places.find(is_messages).filter(|at| *at > 0)?)
+                places.find(is_messages).filter(|at| *at > 0)?
             }
         };
-        let is_dead_letters = dead.is_some();
-        let (entity, subscription) = match above {
-            [entity @ .., word, name]
-                if !entity.is_empty() && word.eq_ignore_ascii_case(SUBSCRIPTIONS) =>
-            {
-                (entity.join("/"), Some(name.clone()))
-            }
-            [entity] if !entity.is_empty() => (entity.clone(), None),
-            [first, _, ..] if !OF_OTHERS.contains(&first.as_str()) => (above.join("/"), None),
-            _ => return is_dead_letters.then_some(Err(NoQueue)),
+        let (above, below) = parts.split_at(behind);
+        let is_of_others = |word: &str| above[0].eq_ignore_ascii_case(word);
+        let entity = EntityAddress::of_parts(above.iter().flat_map(|part| part.split('/')));
+        let entity = entity.filter(|_| !OF_OTHERS.into_iter().any(is_of_others));
+        let Some(entity) = entity else {
+            return dead.map(|_| Err(NoQueue));
         };
         Some(Ok(Self {
             entity,
-            subscription,
-            is_dead_letters,
             below: below.to_vec(),
         }))
+    }
+
+    /// Whether it is the dead-letter queue of something.
+    pub fn is_dead_letters(&self) -> bool {
+        self.entity.sub_queue != SubQueue::Active
     }
 
     /// What `method` asks here; `None` for what there is not.
@@ -154,33 +151,20 @@ impl Address {
         }
     }
 
-    /// The path of the entity.
-    pub fn path(&self) -> String {
-        let mut path = format!("/{}", self.entity);
-        if let Some(name) = &self.subscription {
-            path += &format!("/{SUBSCRIPTIONS}/{name}");
-        }
-        if self.is_dead_letters {
-            path += &format!("/{DEAD_LETTER_QUEUE}");
-        }
-        path
-    }
-
     /// The path of a locked one.
     pub fn lock_path(&self, sequence_number: i64, token: &str) -> String {
-        format!("{}/{MESSAGES}/{sequence_number}/{token}", self.path())
+        format!("/{}/{MESSAGES}/{sequence_number}/{token}", self.entity)
     }
 }
 
 /// The path of the dead letters of a subscription.
 pub fn queue_path(topic: &str, subscription: &str) -> String {
-    let address = Address {
-        entity: topic.to_owned(),
+    let address = EntityAddress {
+        topic_or_queue: topic.to_owned(),
         subscription: Some(subscription.to_owned()),
-        is_dead_letters: true,
-        below: Vec::new(),
+        sub_queue: SubQueue::DeadLetter,
     };
-    address.path()
+    format!("/{address}")
 }
 
 #[cfg(test)]
@@ -189,8 +173,12 @@ mod tests {
 
     fn parsed(path: &str) -> (String, String) {
         let address = Address::parse(path).expect(path).expect(path);
-        assert!(address.is_dead_letters, "{path}");
-        (address.entity, address.subscription.unwrap_or_default())
+        assert!(address.is_dead_letters(), "{path}");
+        let entity = address.entity;
+        (
+            entity.topic_or_queue,
+            entity.subscription.unwrap_or_default(),
+        )
     }
 
     #[test]
@@ -212,7 +200,7 @@ mod tests {
             ),
         ] {
             let address = Address::parse(path).expect(path).expect(path);
-            assert_eq!(address.path(), expected, "{path}");
+            assert_eq!(format!("/{}", address.entity), expected, "{path}");
         }
         for path in [
             "/messages",
@@ -221,6 +209,11 @@ mod tests {
             "/everpost/alerts/messages",
             "/admin/queues/jobs/messages/7",
             "/namespaces/shop/topics/messages/eventSubscriptions/billing",
+            "/topics/messages",
+            "/topics/messages/api/events",
+            "/Topics/messages/eventSubscriptions/billing",
+            "/queues/messages/listKeys",
+            "/serviceBusTopics/messages/subscriptions/billing",
             "/a/messages/7/t/u",
         ] {
             assert_eq!(Address::parse(path), None, "{path}");

@@ -82,6 +82,18 @@ impl Place {
         shown.chain(defined)
     }
 
+    /// Returns the queue or topic that it is, or belongs to.
+    pub fn topic_or_queue(&self) -> Option<&str> {
+        match self {
+            Self::Namespace | Self::Queues | Self::Topics => None,
+            Self::Entity(name)
+            | Self::Subscriptions(name)
+            | Self::Subscription(name, _)
+            | Self::Rules(name, _)
+            | Self::Rule(name, ..) => Some(name),
+        }
+    }
+
     /// Whether its path means nothing anywhere else.
     pub fn is_reserved(&self) -> bool {
         matches!(self, Self::Namespace | Self::Queues | Self::Topics)

@@ -25,8 +25,6 @@ pub struct Token<'a> {
 /// What a token grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// A URL or a path; with it, everything below.
-    pub resource: String,
     pub until: Timestamp,
     /// With which of the keys it was signed.
     pub key: usize,
@@ -98,13 +96,7 @@ impl<'a> Token<'a> {
         if at <= now {
             return Err(TokenError::Expired { at });
         }
-        let resource = self.resource();
-        let resource = resource.ok_or(TokenError::Malformed("its sr is not UTF-8"))?;
-        Ok(Granted {
-            resource,
-            until: at,
-            key,
-        })
+        Ok(Granted { until: at, key })
     }
 }
 
@@ -133,15 +125,6 @@ pub fn connection_string(public_url: &str, name: &str, key: &str) -> String {
     format!(
         "Endpoint=sb://{host}{port};SharedAccessKeyName={name};SharedAccessKey={key};{emulator}"
     )
-}
-
-/// The path of a resource that is named by its URL or its path, without slashes around it.
-pub fn path_of(resource: &str) -> &str {
-    let path = match resource.split_once("://") {
-        Some((_scheme, rest)) => rest.split_once('/').map_or("", |(_host, path)| path),
-        None => resource,
-    };
-    path.trim_matches('/')
 }
 
 fn signed_text(resource: &str, expiry: &str) -> String {
@@ -181,8 +164,8 @@ mod tests {
         assert_eq!(token.rule(), "RootManageSharedAccessKey");
         let keys = [Secret::new("another"), key()];
         let granted = token.verify(&keys, at(1_899_999_999)).expect("valid");
+        assert_eq!(token.resource().as_deref(), Some("https://host/orders"));
         let expected = Granted {
-            resource: "https://host/orders".to_owned(),
             until: at(1_900_000_000),
             key: 1,
         };
@@ -200,8 +183,8 @@ mod tests {
         for text in [token.to_owned(), parts.join("&")] {
             let token = Token::parse(&text).expect("a token");
             assert_eq!(token.rule(), "a rule");
+            assert_eq!(token.resource().as_deref(), Some("sb://host/a b"));
             let granted = Granted {
-                resource: "sb://host/a b".to_owned(),
                 until: at(10),
                 key: 0,
             };

@@ -2,29 +2,30 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::FutureExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::*;
+use crate::api::amqp::entities::{signature, unproven};
 use crate::api::amqp::{
-    Claims, Nodes, Receiver, ReceiverRequest, Sender, Server, Storing, Taken, Transaction, serve,
+    Nodes, Receiver, ReceiverRequest, Sender, Server, Storing, Taken, Transaction, serve,
 };
-use crate::api::service_bus::access::Grant;
+use crate::api::authority::{Authority, Grant, Scope, Shown};
 use crate::base::Clock;
 use crate::model::access::Secret;
 use crate::model::audit::Actor;
 use crate::model::session::HeldSession;
 use crate::model::shared_access::Rights;
 use crate::wire::amqp::AmqpError;
-use crate::wire::amqp::address::EntityAddress;
 use crate::wire::amqp::cbs::PutToken;
 use crate::wire::amqp::condition::{
     CONNECTION_FORCED, MESSAGE_LOCK_LOST, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
@@ -34,6 +35,7 @@ use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::value::get;
+use crate::wire::service_bus::entity::EntityAddress;
 use crate::wire::service_bus::sas;
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -57,16 +59,22 @@ struct State {
     settled: Mutex<Vec<(Uuid, Outcome)>>,
     /// Whether the client left in order, for each receiver that was closed.
     closed: Mutex<Vec<bool>>,
+    /// Whether the key of all rules was regenerated.
+    is_revoked: AtomicBool,
 }
 
 #[async_trait]
 impl Nodes for Fake {
-    fn plain(&self, _: &Plain) -> Option<Claims> {
+    fn plain(&self, _: &Plain) -> Option<Authority> {
         None
     }
 
-    fn token(&self, request: &PutToken) -> Result<Claims, AmqpError> {
-        let granted = Claims::of_token(request, self.0.clock.now(), |rule, _| {
+    fn token(&self, request: &PutToken) -> Result<Authority, AmqpError> {
+        let shown = Shown {
+            token: signature(request)?,
+            hosts: &["host"],
+        };
+        let verified = Authority::verify(shown, self.0.clock.now(), |rule, _| {
             let rights = match rule {
                 "all" => Rights::ALL,
                 "listen" => Rights {
@@ -78,14 +86,20 @@ impl Nodes for Fake {
             Some(Grant {
                 keys: vec![(Secret::new("key"), None)],
                 rights,
+                scope: Scope::Namespace,
                 actor: Actor::ManagementToken,
             })
         });
-        granted.map(|(claims, ..)| claims)
+        let verified = verified.map_err(|denied| unproven(request, &denied))?;
+        Ok(verified.authority)
+    }
+
+    fn still_holds(&self, _: &Authority) -> bool {
+        !self.0.is_revoked.load(Ordering::Relaxed)
     }
 
     async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError> {
-        match entity.path.as_str() {
+        match entity.topic_or_queue.as_str() {
             "orders" => Ok(Box::new(self.clone())),
             _ => Err(AmqpError::new(NOT_FOUND, "no such queue")),
         }
@@ -103,7 +117,7 @@ impl Nodes for Fake {
         Ok(())
     }
 
-    async fn manage(&self, _: &EntityAddress, _: Operation) -> Result<Reply, AmqpError> {
+    async fn manage(&self, _: &EntityAddress, _: Operation, _: &Actor) -> Result<Reply, AmqpError> {
         Ok(Reply::Scheduled(vec![7]))
     }
 
@@ -111,7 +125,7 @@ impl Nodes for Fake {
         let messages = changes.sends.into_iter().flat_map(|(_, messages)| messages);
         self.0.stored.lock().unwrap().extend(messages);
         let settled = changes.settles.into_iter();
-        let settled = settled.map(|(_, token, outcome)| (token, outcome));
+        let settled = settled.map(|each| (each.token, each.outcome));
         self.0.settled.lock().unwrap().extend(settled);
         Ok(())
     }
@@ -181,6 +195,7 @@ struct Client {
     input: BytesMut,
     serving: JoinHandle<()>,
     state: Arc<State>,
+    access: watch::Sender<u64>,
     stop: CancellationToken,
 }
 
@@ -199,8 +214,10 @@ impl Client {
             settles: Semaphore::new(100),
             settled: Mutex::default(),
             closed: Mutex::default(),
+            is_revoked: AtomicBool::new(false),
         });
         let stop = CancellationToken::new();
+        let access = watch::channel(0).0;
         let server = Server {
             nodes: Box::new({
                 let state = Arc::clone(&state);
@@ -208,6 +225,7 @@ impl Client {
             }),
             clock,
             container_id: "server".to_owned(),
+            access: access.subscribe(),
             transaction_bytes: Arc::default(),
             stop: stop.clone(),
         };
@@ -218,6 +236,7 @@ impl Client {
             input,
             serving,
             state,
+            access,
             stop,
         };
         let mut bytes = Protocol::Amqp.header().to_vec();
@@ -516,6 +535,21 @@ async fn what_no_token_allows_is_refused() {
     };
     let condition = detached.error.map(|error| error.condition.into_owned());
     assert_eq!(condition.as_deref(), Some(UNAUTHORIZED_ACCESS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_ends_with_the_key_that_opened_it() {
+    let mut client = Client::authorized("all").await;
+    client.attach(1, Role::Receiver).await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    client.access.send_modify(|version| *version += 1);
+    assert!(client.is_quiet().await, "something else has changed");
+    client.state.is_revoked.store(true, Ordering::Relaxed);
+    client.access.send_modify(|version| *version += 1);
+    let Some(Performative::Close(Some(error))) = client.next().await else {
+        panic!("a close");
+    };
+    assert_eq!(error.condition, UNAUTHORIZED_ACCESS);
 }
 
 #[tokio::test(start_paused = true)]

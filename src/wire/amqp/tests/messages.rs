@@ -1,10 +1,11 @@
 //! What is kept of a message, and what is written anew.
 
-use super::super::address::{Address, EntityAddress, SubQueue, split};
+use super::super::address::Address;
 use super::super::batch::{self, BATCH_FORMAT};
 use super::super::message::{Handout, Message, Properties, annotation, encoded, merged};
 use super::super::outcome::{DeadLettering, Outcome};
 use super::*;
+use crate::wire::service_bus::entity::{EntityAddress, SubQueue};
 use serde_json::json;
 
 /// Header (durable, ttl 1000), delivery annotations, annotations, properties, application properties, two data
@@ -245,23 +246,6 @@ fn batches_are_whole_messages_in_data_sections() {
 }
 
 #[test]
-fn paths_name_queues_topics_and_subscriptions() {
-    for (path, topic, subscription) in [
-        ("jobs", "jobs", None),
-        ("shop/orders", "shop/orders", None),
-        ("orders/subscriptions/audit", "orders", Some("audit")),
-        (
-            "shop/orders/Subscriptions/audit",
-            "shop/orders",
-            Some("audit"),
-        ),
-        ("Subscriptions/audit", "Subscriptions/audit", None),
-    ] {
-        assert_eq!(split(path), (topic, subscription), "{path}");
-    }
-}
-
-#[test]
 fn dispositions_are_settlements() {
     let changes = vec![(Value::symbol("a"), Value::Int(1))];
     let wanted = vec![("a".to_owned(), Value::Int(1))];
@@ -334,8 +318,8 @@ fn dispositions_are_settlements() {
 #[test]
 fn addresses_are_read_in_all_their_forms() {
     let entity = |path: &str, sub_queue| EntityAddress {
-        path: path.to_owned(),
         sub_queue,
+        ..EntityAddress::of_parts(path.split('/')).expect("an address")
     };
     let active = |path| entity(path, SubQueue::Active);
     let dead = |path| entity(path, SubQueue::DeadLetter);

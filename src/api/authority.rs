@@ -1,0 +1,434 @@
+//! What somebody may do at the entrances of Service Bus, whatever they have shown there: found and decided here alone.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::ApiState;
+use crate::api::auth::check_role;
+use crate::api::error::ApiError;
+use crate::base::{Timestamp, sha256_hex};
+use crate::model::access::{KeyName, KeyOwner, KeyRef, Secret};
+use crate::model::audit::Actor;
+use crate::model::name::{AccessRuleName, ENTITY_NAME_CHARACTERS, TopicName, above};
+use crate::model::registry::{Registry, TopicEntry};
+use crate::model::shared_access::{AccessRule, ROOT_RULE, Right, Rights};
+use crate::store::accounts::Role;
+use crate::wire::amqp::sasl::Plain;
+use crate::wire::service_bus::resource::{InvalidResource, TokenResource};
+use crate::wire::service_bus::sas::{Token, TokenError};
+
+/// How far ahead the end of a signature counts: a connection shows a new one at least that often.
+const SIGNATURE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How soon open connections notice what was taken from them: well within the 5 s that are promised.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Rights, where they hold, and who has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authority {
+    rights: Rights,
+    scope: Scope,
+    /// What the token is for: with it, what lies below it.
+    resource: TokenResource,
+    proof: Proof,
+    actor: Actor,
+    expires_at: Option<Timestamp>,
+}
+
+/// What a rule opens, whatever the token says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::api) enum Scope {
+    /// Everything.
+    Namespace,
+    /// The queue or topic of that name, with its subscriptions and sub-queues.
+    Entity(TopicName),
+}
+
+/// How the authority was shown, to be looked at again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Proof {
+    rule: String,
+    /// The hash of the key.
+    key: String,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::api) struct Demand<'a> {
+    /// `None` if any will do.
+    pub(in crate::api) right: Option<Right>,
+    /// The queue or topic; `None` for what belongs to none, such as lists.
+    pub(in crate::api) topic_or_queue: Option<&'a str>,
+    /// The path that the token has to cover.
+    pub(in crate::api) path: &'a str,
+}
+
+/// The keys of an access rule, and what they open.
+pub(in crate::api) struct Grant {
+    /// Either will do. Which one it is, is known unless it is the management token.
+    pub(in crate::api) keys: Vec<(Secret, Option<KeyRef>)>,
+    pub(in crate::api) rights: Rights,
+    pub(in crate::api) scope: Scope,
+    pub(in crate::api) actor: Actor,
+}
+
+/// Why what was shown opens nothing. Never tells a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(in crate::api) enum Denied {
+    #[error("the shared access signature is not valid: {0}")]
+    Token(#[from] TokenError),
+    #[error("the resource of the shared access signature is not valid: {0}")]
+    Resource(#[from] InvalidResource),
+    #[error(
+        "there is no shared access rule {0:?} for it; the rule for all is {ROOT_RULE}, and its key is the management \
+         token"
+    )]
+    UnknownRule(String),
+    #[error("the shared access signature is for {0:?}, and not for this")]
+    OtherResource(String),
+    #[error("the shared access rule {rule:?} does not have the right {right:?}, which this takes")]
+    MissingRight { rule: String, right: Right },
+    #[error("too many wrong keys came from this address; try again in {} s", .0.as_secs().max(1))]
+    TooManyGuesses(Duration),
+}
+
+/// What a client has shown, and where.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::api) struct Shown<'a> {
+    /// The signature, without its scheme.
+    pub(in crate::api) token: &'a str,
+    /// The hosts that the client may mean.
+    pub(in crate::api) hosts: &'a [&'a str],
+}
+
+/// What was verified: the authority, and the key that it was made with.
+pub(in crate::api) struct Verified {
+    pub(in crate::api) authority: Authority,
+    key: Secret,
+    key_ref: Option<KeyRef>,
+}
+
+impl Authority {
+    /// Finds what a signature opens, for a client at this address.
+    pub(in crate::api) fn of_signature(
+        state: &ApiState,
+        shown: Shown<'_>,
+        client: Option<IpAddr>,
+    ) -> Result<Self, Denied> {
+        let now = state.broker.clock().now();
+        let find = |rule: &str, resource: &TokenResource| Grant::find(state, rule, resource);
+        let verified = Self::verify(shown, now, find);
+        let presented = match &verified {
+            Ok(verified) => verified.key.clone(),
+            Err(_) => Secret::new(shown.token),
+        };
+        Self::unless_guessed(state, &presented, client, verified)
+    }
+
+    /// Finds what a rule opens whose key is shown as it is. It is for what the rule is for.
+    pub(in crate::api) fn of_password(
+        state: &ApiState,
+        Plain { rule, key }: &Plain,
+        client: Option<IpAddr>,
+    ) -> Result<Self, Denied> {
+        let found = Grant::named(state, rule).into_iter().find_map(|grant| {
+            let admits = |(secret, _): &&(Secret, _)| secret.admits(key.reveal());
+            let (secret, key_ref) = grant.keys.iter().find(admits)?.clone();
+            Some((grant, secret, key_ref))
+        });
+        let verified = found.ok_or_else(|| Denied::UnknownRule(rule.clone()));
+        let verified = verified.map(|(grant, key, key_ref)| Verified {
+            authority: grant.authority(rule, &key, TokenResource::default(), None),
+            key,
+            key_ref,
+        });
+        Self::unless_guessed(state, key, client, verified)
+    }
+
+    /// Finds what the bearer of a management or API token may do, if that includes `right`.
+    pub(in crate::api) fn of_bearer(
+        state: &ApiState,
+        token: &Secret,
+        client: Option<IpAddr>,
+        right: Right,
+    ) -> Result<Self, ApiError> {
+        let (role, rights) = match right {
+            Right::Send | Right::Listen => (Role::Operator, Rights::USE),
+            Right::Manage => (Role::Admin, Rights::ALL),
+        };
+        let caller = check_role(state, token, client, role)?;
+        Ok(Self {
+            rights,
+            scope: Scope::Namespace,
+            resource: TokenResource::default(),
+            proof: Proof {
+                rule: String::new(),
+                key: String::new(),
+            },
+            actor: caller.actor,
+            expires_at: None,
+        })
+    }
+
+    /// Checks a signature against the keys of the rule that `find` knows.
+    pub(in crate::api) fn verify(
+        shown: Shown<'_>,
+        now: Timestamp,
+        find: impl Fn(&str, &TokenResource) -> Option<Grant>,
+    ) -> Result<Verified, Denied> {
+        let token = Token::parse(shown.token)?;
+        let text = token
+            .resource()
+            .ok_or(TokenError::Malformed("its sr is not UTF-8"))?;
+        let resource = TokenResource::parse(&text, shown.hosts)?;
+        let grant = find(token.rule(), &resource);
+        let grant = grant.ok_or_else(|| Denied::UnknownRule(token.rule().to_owned()))?;
+        let granted = token.verify(grant.keys.iter().map(|(secret, _)| secret), now)?;
+        if !resource.is_at(shown.hosts) || !grant.scope.includes(&resource) {
+            return Err(Denied::OtherResource(text));
+        }
+        let (key, key_ref) = grant.keys[granted.key].clone();
+        let until = granted.until.min(now + SIGNATURE_MAX);
+        Ok(Verified {
+            authority: grant.authority(token.rule(), &key, resource, Some(until)),
+            key,
+            key_ref,
+        })
+    }
+
+    /// Lets nobody try one key after the other: a client that has shown too many wrong ones waits, unless this key was
+    /// right from there before.
+    fn unless_guessed(
+        state: &ApiState,
+        presented: &Secret,
+        client: Option<IpAddr>,
+        verified: Result<Verified, Denied>,
+    ) -> Result<Self, Denied> {
+        let now = state.broker.clock().now();
+        let is_guess = matches!(
+            &verified,
+            Err(Denied::UnknownRule(_) | Denied::Token(TokenError::WrongSignature))
+        );
+        let look = || (!is_guess).then_some(());
+        let looked = state.guesses.examine(presented, client, now, look);
+        looked.map_err(Denied::TooManyGuesses)?;
+        let verified = verified?;
+        if let Some(key) = verified.key_ref {
+            state.broker.note_key_use(key);
+        }
+        Ok(verified.authority)
+    }
+
+    /// Checks that it allows what is demanded. Nothing else decides that.
+    pub(in crate::api) fn check(&self, demand: Demand<'_>, now: Timestamp) -> Result<(), Denied> {
+        let is_in_scope = match (&self.scope, demand.topic_or_queue) {
+            (Scope::Namespace, _) => true,
+            (Scope::Entity(own), Some(name)) => own.as_str().eq_ignore_ascii_case(name),
+            (Scope::Entity(_), None) => false,
+        };
+        if !self.is_valid(now) || !is_in_scope || !self.resource.covers(demand.path) {
+            return Err(Denied::OtherResource(self.resource.path()));
+        }
+        match demand.right {
+            Some(right) if !self.rights.allow(right) => Err(Denied::MissingRight {
+                rule: self.proof.rule.clone(),
+                right,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it has not expired.
+    pub(in crate::api) fn is_valid(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|at| now < at)
+    }
+
+    /// Whether its rule still has that key and those rights.
+    pub(in crate::api) fn still_holds(&self, state: &ApiState) -> bool {
+        let rules = match &self.scope {
+            Scope::Namespace => Grant::of_all(state, &self.proof.rule),
+            Scope::Entity(entity) => {
+                let registry = state.broker.registry();
+                let topic = registry.topic(entity);
+                topic.and_then(|topic| Grant::of_entity(&registry, topic, &self.proof.rule))
+            }
+        };
+        rules.is_some_and(|grant| {
+            let mut keys = grant.keys.iter();
+            let has_key = keys.any(|(secret, _)| hash(secret) == self.proof.key);
+            has_key && grant.rights == self.rights
+        })
+    }
+
+    pub(in crate::api) fn expires_at(&self) -> Option<Timestamp> {
+        self.expires_at
+    }
+
+    /// Returns who has it, for the audit log.
+    pub(in crate::api) fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// Whether it opens one queue or topic alone.
+    pub(in crate::api) fn is_of_entity(&self) -> bool {
+        match self.scope {
+            Scope::Namespace => false,
+            Scope::Entity(_) => true,
+        }
+    }
+
+    /// Whether it takes the place of an `older` one: the same resource, shown again.
+    pub(in crate::api) fn replaces(&self, older: &Self) -> bool {
+        self.resource.path() == older.resource.path()
+    }
+}
+
+impl Scope {
+    /// Whether `resource` is what it opens, or lies in it.
+    fn includes(&self, resource: &TokenResource) -> bool {
+        match self {
+            Self::Namespace => true,
+            Self::Entity(name) => {
+                let entity = TokenResource::parse(name.as_str(), &[]);
+                entity.is_ok_and(|entity| entity.covers(&resource.path()))
+            }
+        }
+    }
+}
+
+impl Grant {
+    /// Finds the rule of that name for a resource: [`ROOT_RULE`], whose key is the management token, or a rule of the
+    /// queue or topic, each of which has two from the beginning, its access keys; or else a rule for all of them.
+    fn find(state: &ApiState, name: &str, resource: &TokenResource) -> Option<Self> {
+        let registry = state.broker.registry();
+        let own = entity_of(&registry, resource);
+        let own = own.and_then(|topic| Self::of_entity(&registry, topic, name));
+        if name.eq_ignore_ascii_case(ROOT_RULE) {
+            return Self::of_all(state, name);
+        }
+        own.or_else(|| Self::of_all(state, name))
+    }
+
+    /// Finds a rule for all queues and topics.
+    fn of_all(state: &ApiState, name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case(ROOT_RULE) {
+            return Some(Self {
+                keys: vec![(state.token.secret(), None)],
+                rights: Rights::ALL,
+                scope: Scope::Namespace,
+                actor: Actor::ManagementToken,
+            });
+        }
+        let name = AccessRuleName::parse(name).ok()?;
+        let registry = state.broker.registry();
+        let rule = registry.access_rule(&name).cloned();
+        // A name with a slash in it is that of an entity's rule, which opens that entity alone.
+        let rule = rule.filter(|rule| rule.name.entity().is_none());
+        rule.map(|rule| Self::of(&rule))
+    }
+
+    /// Finds a rule of a queue or topic.
+    fn of_entity(registry: &Registry, topic: &TopicEntry, name: &str) -> Option<Self> {
+        let mut keys = KeyName::ALL.into_iter();
+        if let Some(key) = keys.find(|key| key.name().eq_ignore_ascii_case(name)) {
+            let owner = KeyOwner::Topic(topic.topic.id);
+            let secret = topic.topic.keys.as_ref()?.get(key).clone();
+            return Some(Self {
+                keys: vec![(secret, Some(KeyRef { owner, key }))],
+                rights: Rights::USE,
+                scope: Scope::Entity(topic.topic.name.clone()),
+                actor: Actor::AccessRule(format!("{}/{key}", topic.topic.name)),
+            });
+        }
+        let name = AccessRuleName::of(&topic.topic.name, name).ok()?;
+        registry.access_rule(&name).map(|rule| Self::of(rule))
+    }
+
+    /// All rules of that name, those of queues and topics among them.
+    fn named(state: &ApiState, name: &str) -> Vec<Self> {
+        let registry = state.broker.registry();
+        let named = registry.access_rules();
+        let named = named.filter(|rule| rule.name.own().eq_ignore_ascii_case(name));
+        let root = name.eq_ignore_ascii_case(ROOT_RULE);
+        let root = root.then(|| Self::of_all(state, name)).flatten();
+        root.into_iter()
+            .chain(named.map(|rule| Self::of(rule)))
+            .collect()
+    }
+
+    fn of(rule: &AccessRule) -> Self {
+        let owner = KeyOwner::AccessRule(rule.id);
+        let keys = KeyName::ALL.map(|key| {
+            let secret = rule.keys.get(key).clone();
+            (secret, Some(KeyRef { owner, key }))
+        });
+        Self {
+            keys: keys.into(),
+            rights: rule.rights,
+            scope: rule.name.entity().map_or(Scope::Namespace, Scope::Entity),
+            actor: Actor::AccessRule(rule.name.to_string()),
+        }
+    }
+
+    fn authority(
+        &self,
+        rule: &str,
+        key: &Secret,
+        resource: TokenResource,
+        expires_at: Option<Timestamp>,
+    ) -> Authority {
+        Authority {
+            rights: self.rights,
+            scope: self.scope.clone(),
+            resource,
+            proof: Proof {
+                rule: rule.to_owned(),
+                key: hash(key),
+            },
+            actor: self.actor.clone(),
+            expires_at,
+        }
+    }
+}
+
+/// Watches access rules, keys and the management token until `stop`. The number changes whenever they may have changed, so
+/// that open connections look at their authorities again.
+pub(in crate::api) fn changes(state: &ApiState, stop: CancellationToken) -> watch::Receiver<u64> {
+    let (changed, receiver) = watch::channel(0);
+    let state = state.clone();
+    tokio::spawn(async move {
+        let look = || (state.broker.registry(), hash(&state.token.secret()));
+        let mut seen = look();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            let now = look();
+            if !Arc::ptr_eq(&seen.0, &now.0) || seen.1 != now.1 {
+                changed.send_modify(|version: &mut u64| *version += 1);
+            }
+            seen = now;
+        }
+    });
+    receiver
+}
+
+fn hash(secret: &Secret) -> String {
+    sha256_hex(secret.reveal().as_bytes())
+}
+
+/// The queue or topic that a resource is, or lies in. None is above another.
+fn entity_of<'a>(registry: &'a Registry, resource: &TokenResource) -> Option<&'a Arc<TopicEntry>> {
+    let path = resource.path();
+    let path = &path[..path.floor_char_boundary(ENTITY_NAME_CHARACTERS.end() + 1)];
+    let mut entities = above(path).chain([path]);
+    entities.find_map(|name| {
+        let topic = registry.topic(&TopicName::parse(name).ok()?)?;
+        topic.takes_messages().then_some(topic)
+    })
+}

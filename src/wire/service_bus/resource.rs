@@ -1,0 +1,161 @@
+//! The resource that a shared access signature is for.
+
+/// A host and a path, or a path alone. Scheme and port do not count: .NET's clients sign without the port, others with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenResource {
+    /// In lower case, without its port; `None` for a path alone.
+    host: Option<String>,
+    /// The parts of the path in lower case, none of them empty; without any, everything at the host.
+    parts: Vec<String>,
+}
+
+/// Why a text is not a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidResource {
+    #[error("it has a query or a fragment, which a resource cannot have")]
+    QueryOrFragment,
+    #[error("it has a user name, which a resource cannot have")]
+    User,
+    #[error("it has a scheme inside of its path")]
+    SecondScheme,
+    #[error("it has no host behind its scheme")]
+    NoHost,
+}
+
+impl TokenResource {
+    /// Reads a URL, or a path. A text without a scheme is a path, unless its first part is one of `hosts`, those that the
+    /// client may mean (with or without ports): people write `host/queue`, too.
+    pub fn parse(text: &str, hosts: &[&str]) -> Result<Self, InvalidResource> {
+        if text.contains(['?', '#']) {
+            return Err(InvalidResource::QueryOrFragment);
+        }
+        let (host, path) = match text.split_once("://") {
+            Some((scheme, _)) if scheme.contains('/') => {
+                return Err(InvalidResource::SecondScheme);
+            }
+            Some((_scheme, rest)) => {
+                let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+                if host.is_empty() {
+                    return Err(InvalidResource::NoHost);
+                }
+                (Some(host), path)
+            }
+            None => match text.split_once('/').unwrap_or((text, "")) {
+                (first, path) if is_one_of(first, hosts) => (Some(first), path),
+                _ => (None, text),
+            },
+        };
+        if path.contains("://") {
+            return Err(InvalidResource::SecondScheme);
+        }
+        if host.is_some_and(|host| host.contains('@')) {
+            return Err(InvalidResource::User);
+        }
+        Ok(Self {
+            host: host.map(without_port),
+            parts: parts(path).collect(),
+        })
+    }
+
+    /// Whether it is at one of these hosts, or names none.
+    pub fn is_at(&self, hosts: &[&str]) -> bool {
+        let host = self.host.as_deref();
+        host.is_none_or(|host| is_one_of(host, hosts))
+    }
+
+    /// Whether it is what lies at `path`, or lies above that.
+    pub fn covers(&self, path: &str) -> bool {
+        let mut below = parts(path);
+        self.parts
+            .iter()
+            .all(|own| below.next().as_ref() == Some(own))
+    }
+
+    /// Returns its path, without slashes around it.
+    pub fn path(&self) -> String {
+        self.parts.join("/")
+    }
+}
+
+fn is_one_of(host: &str, hosts: &[&str]) -> bool {
+    let host = without_port(host);
+    !host.is_empty() && hosts.iter().any(|each| without_port(each) == host)
+}
+
+/// Returns a host in lower case without its port. An IPv6 address stands in brackets.
+fn without_port(host: &str) -> String {
+    let port = host.rfind(':').filter(|at| !host[*at..].contains(']'));
+    host[..port.unwrap_or(host.len())].to_ascii_lowercase()
+}
+
+fn parts(path: &str) -> impl Iterator<Item = String> {
+    let parts = path.split('/').filter(|part| !part.is_empty());
+    parts.map(str::to_lowercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTS: [&str; 2] = ["Bus.example:8080", "[::1]:80"];
+
+    #[test]
+    fn scheme_and_port_do_not_count_and_host_and_path_do() {
+        for (text, is_there, path) in [
+            ("https://bus.example/", true, ""),
+            ("sb://BUS.example:5671/Jobs/", true, "jobs"),
+            ("amqps://bus.example//a//b", true, "a/b"),
+            ("http://[::1]:9/jobs", true, "jobs"),
+            ("bus.example/jobs", true, "jobs"),
+            ("bus.example:1", true, ""),
+            ("", true, ""),
+            ("/jobs", true, "jobs"),
+            ("other.example/jobs", true, "other.example/jobs"),
+            ("https://other.example/jobs", false, "jobs"),
+            ("https://evil.bus.example/jobs", false, "jobs"),
+        ] {
+            let resource = TokenResource::parse(text, &HOSTS).expect(text);
+            assert_eq!(resource.is_at(&HOSTS), is_there, "{text}");
+            assert_eq!(resource.path(), path, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_could_be_read_in_two_ways_is_rejected() {
+        for (text, expected) in [
+            (
+                "bus.example:8080?x://y/evil",
+                InvalidResource::QueryOrFragment,
+            ),
+            (
+                "https://bus.example/#/evil",
+                InvalidResource::QueryOrFragment,
+            ),
+            ("https://a@bus.example/", InvalidResource::User),
+            (
+                "https://bus.example/http://evil",
+                InvalidResource::SecondScheme,
+            ),
+            ("bus.example/sb://evil", InvalidResource::SecondScheme),
+            ("https:///jobs", InvalidResource::NoHost),
+            ("://", InvalidResource::NoHost),
+        ] {
+            assert_eq!(TokenResource::parse(text, &HOSTS), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn it_covers_whole_parts_below_it() {
+        for (resource, path, expected) in [
+            ("", "/jobs/messages", true),
+            ("jobs", "/Jobs/messages/head", true),
+            ("JOBS", "jobs/$DeadLetterQueue", true),
+            ("jobs", "/jobs2", false),
+            ("jobs/$DeadLetterQueue", "/jobs", false),
+            ("a/b", "/a", false),
+        ] {
+            let resource = TokenResource::parse(resource, &HOSTS).expect(resource);
+            assert_eq!(resource.covers(path), expected, "{resource:?} {path}");
+        }
+    }
+}
