@@ -209,12 +209,13 @@ impl Authority {
         verified: Result<Verified, Denied>,
     ) -> Result<Self, Denied> {
         let now = state.broker.clock().now();
-        let is_guess = matches!(
-            &verified,
-            Err(Denied::UnknownRule(_) | Denied::Token(TokenError::WrongSignature))
-        );
-        let look = || (!is_guess).then_some(());
-        let looked = state.guesses.examine(presented, client, now, look);
+        let right = match &verified {
+            Ok(_) => Some(()),
+            Err(Denied::UnknownRule(_) | Denied::Token(TokenError::WrongSignature)) => None,
+            // What is wrong with these says nothing of any key.
+            Err(denied) => return Err(denied.clone()),
+        };
+        let looked = state.guesses.examine(presented, client, now, || right);
         looked.map_err(Denied::TooManyGuesses)?;
         let verified = verified?;
         if let Some(key) = verified.key_ref {

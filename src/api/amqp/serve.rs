@@ -286,8 +286,15 @@ impl Shell<'_> {
         self.detach_unauthorized();
     }
 
+    /// Returns who may use a link that is to be attached, by what still opens it.
     fn check(&self, address: &Address, right: Option<Right>) -> Result<Actor, AmqpError> {
-        may_use(&self.claims.borrow(), address, right, self.now())
+        let (claims, now) = (self.claims.borrow(), self.now());
+        let holding = claims.iter().filter(|each| {
+            let allows = may_use(std::slice::from_ref(*each), address, right, now).is_ok();
+            allows && self.nodes.still_holds(each)
+        });
+        let holding: Vec<Authority> = holding.take(1).cloned().collect();
+        may_use(&holding, address, right, now)
     }
 
     fn handle_events(&mut self) {

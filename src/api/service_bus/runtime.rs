@@ -35,6 +35,7 @@ use crate::store::{DeadLetter, LockSelection, Locked};
 use crate::wire;
 use crate::wire::amqp::message::Message as Encoded;
 use crate::wire::service_bus::address::{Address, Claim, Operation};
+use crate::wire::service_bus::entity;
 use crate::wire::service_bus::http;
 use crate::wire::service_bus::message::{Message, of_event};
 
@@ -159,9 +160,13 @@ impl<'a> EntityHandler<'a> {
                 (topic, own)
             }
         };
-        let sub_queue = match address.is_dead_letters() {
-            true => SubQueue::DeadLetters,
-            false => SubQueue::Pending,
+        let sub_queue = match address.entity.sub_queue {
+            entity::SubQueue::Active => SubQueue::Pending,
+            entity::SubQueue::DeadLetter => SubQueue::DeadLetters,
+            entity::SubQueue::TransferDeadLetter => {
+                let problem = "Nothing is transferred here, so nothing fails to be.";
+                return Err(Refusal::not_found(problem));
+            }
         };
         let queue = Queue::of_request(state, &caller, (topic, subscription), sub_queue);
         Ok(Self {

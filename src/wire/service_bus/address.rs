@@ -119,7 +119,10 @@ impl Address {
 
     /// Whether it is the dead-letter queue of something.
     pub fn is_dead_letters(&self) -> bool {
-        self.entity.sub_queue != SubQueue::Active
+        match self.entity.sub_queue {
+            SubQueue::Active => false,
+            SubQueue::DeadLetter | SubQueue::TransferDeadLetter => true,
+        }
     }
 
     /// What `method` asks here; `None` for what there is not.

@@ -545,6 +545,8 @@ async fn a_connection_ends_with_the_key_that_opened_it() {
     client.access.send_modify(|version| *version += 1);
     assert!(client.is_quiet().await, "something else has changed");
     client.state.is_revoked.store(true, Ordering::Relaxed);
+    let refused = refusal(&mut client, 2, Role::Receiver).await;
+    assert_eq!(refused.as_deref(), Some(UNAUTHORIZED_ACCESS));
     client.access.send_modify(|version| *version += 1);
     let Some(Performative::Close(Some(error))) = client.next().await else {
         panic!("a close");
