@@ -35,9 +35,11 @@ CREATE UNIQUE INDEX namespace_name ON namespace (name) WHERE deleted_at IS NULL;
 -- Built-in topics have negative ids and no keys (see src/model/system_topic.rs).
 CREATE TABLE topic (
     id           INTEGER PRIMARY KEY AUTOINCREMENT,
-    namespace_id INTEGER REFERENCES namespace (id), -- NULL: a custom topic
+    namespace_id INTEGER REFERENCES namespace (id), -- of Event Grid; NULL but for topics of one
     name         TEXT    NOT NULL COLLATE NOCASE,   -- of a namespace topic: namespace/topic
-    definition   TEXT    NOT NULL,                  -- JSON: the resource as the management API takes it
+    kind         TEXT    NOT NULL CHECK (kind IN ('Custom', 'Namespace', 'Queue', 'ServiceBus', 'System')),
+    definition   TEXT    NOT NULL,                  -- JSON: the resource as the management API takes it; of a queue as
+                                                    -- far as its own subscription does not have it
     key1         TEXT    NOT NULL,                  -- encrypted; empty for a built-in topic
     key2         TEXT    NOT NULL,                  -- encrypted; empty for a built-in topic
     created_at   INTEGER NOT NULL,
@@ -45,14 +47,16 @@ CREATE TABLE topic (
     deleted_at   INTEGER,
     key1_used_at INTEGER,                           -- written at most once a minute; NULL: never
     key2_used_at INTEGER,
-    used_at      INTEGER                            -- likewise, of a Service Bus topic that is deleted when it is idle
+    used_at      INTEGER,                           -- likewise, of a Service Bus topic that is deleted when it is idle
+    -- Whose names it shares. There is one, in which topics of events have their names, too.
+    service_bus_namespace TEXT NOT NULL DEFAULT 'default' COLLATE NOCASE,
+    CHECK ((kind = 'Namespace') = (namespace_id IS NOT NULL))
 ) STRICT;
 
-CREATE UNIQUE INDEX topic_name ON topic (name) WHERE deleted_at IS NULL;
+CREATE UNIQUE INDEX topic_name ON topic (service_bus_namespace, name) WHERE deleted_at IS NULL;
 
-INSERT INTO topic (id, name, definition, key1, key2, created_at, updated_at)
-    SELECT column1, column2, '{"location":"local","properties":{"inputSchema":"EventGridSchema"}}', '', '',
-        unixepoch() * 1000, unixepoch() * 1000
+INSERT INTO topic (id, name, kind, definition, key1, key2, created_at, updated_at)
+    SELECT column1, column2, 'System', '{}', '', '', unixepoch() * 1000, unixepoch() * 1000
     FROM (VALUES (-1, 'dead-letter-storage'), (-2, 'everpost-system'));
 
 CREATE TABLE event_subscription (

@@ -101,7 +101,7 @@ pub(super) fn authorize_publisher(
     if let Credential::Bearer(token) = credential {
         return check_role(state, token, address, Role::Operator).map(drop);
     }
-    if topic.topic.definition.disable_local_auth {
+    if topic.topic.kind.disables_local_auth() {
         return Err(ApiError::unauthorized(format!(
             "The topic {} has disableLocalAuth set: it takes bearer tokens alone.",
             topic.topic.name

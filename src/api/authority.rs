@@ -430,6 +430,6 @@ fn entity_of<'a>(registry: &'a Registry, resource: &TokenResource) -> Option<&'a
     let mut entities = above(path).chain([path]);
     entities.find_map(|name| {
         let topic = registry.topic(&TopicName::parse(name).ok()?)?;
-        topic.takes_messages().then_some(topic)
+        topic.topic.kind.takes_messages().then_some(topic)
     })
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::destination::QueueRules;
 use crate::model::event::Event;
 use crate::model::lease::{QueueRef, SubQueue};
 use crate::model::limits::{
@@ -17,6 +16,7 @@ use crate::model::limits::{
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
+use crate::model::topic::EntityKind;
 use crate::store::{
     AppendRequest, ForwardMark, ForwardQuery, ForwardRequest, Forwardable, StoreError,
 };
@@ -56,9 +56,10 @@ impl Broker {
             queues.extend(topic.ruled_queues.iter().map(|queue| (topic, queue)));
         }
         for (topic, queue) in queues {
-            let Some(rules) = queue.definition.destination.queue_rules() else {
+            let Some(pulled) = queue.definition.destination.pull_queue() else {
                 continue;
             };
+            let rules = &pulled.receiving;
             for (to, from) in [
                 (&rules.forward_to, QueueRef::pending(queue.id)),
                 (
@@ -97,7 +98,7 @@ impl Broker {
             return Ok(0); // as nearly always, and nothing is written
         }
         let to = registry.topic(to);
-        let to = to.filter(|to| to.takes_messages());
+        let to = to.filter(|to| to.topic.kind.takes_messages());
         let (mut moves, mut announce) = (Vec::new(), Vec::new());
         let (looked_at, mut size) = (due.len(), Size::default());
         for message in due {
@@ -143,7 +144,7 @@ impl Broker {
         // What an action of a rule has set for its copy; what a sender has set is over.
         let scheduled_at = scheduled_at(&event).filter(|at| *at > now);
         let scheduled: BTreeMap<_, _> = scheduled_at.map(|at| (0, at)).into_iter().collect();
-        let request = match to.queue() {
+        let request = match &to.own {
             Some(queue) => {
                 let only = Some(queue.id);
                 self.match_filters(to, vec![event], only, scheduled).await
@@ -165,8 +166,8 @@ impl Broker {
 
     /// Lets the forwarder look, since something has arrived that may have to go on.
     pub(super) fn note_forwarding(&self, queue: &EventSubscription) {
-        let rules = queue.definition.destination.queue_rules();
-        if rules.is_some_and(QueueRules::forward) {
+        let pulled = queue.definition.destination.pull_queue();
+        if pulled.is_some_and(|pulled| pulled.receiving.forward()) {
             self.shared.forward_wake.notify_one();
         }
     }
@@ -174,7 +175,8 @@ impl Broker {
 
 /// The message as the rules of a topic see it: with the properties that receivers have set.
 fn told(event: Event, to: &TopicEntry, mark: &mut ForwardMark) -> Event {
-    let set = mark.properties.as_deref().filter(|_| to.is_service_bus());
+    let has_rules = to.topic.kind.entity() == EntityKind::ServiceBusTopic;
+    let set = mark.properties.as_deref().filter(|_| has_rules);
     match set.and_then(|set| with_properties(&event, set)) {
         Some(told) => {
             mark.properties = None;

@@ -274,7 +274,7 @@ impl Settlement {
             Destination::WebHook(_)
             | Destination::ServiceBusQueue(_)
             | Destination::ServiceBusTopic(_) => false,
-            Destination::Queue(queue) => !queue.rules.keeps_expired,
+            Destination::Queue(queue) => !queue.receiving.keeps_expired,
         };
         match reason == DeadLetterReason::TimeToLiveExceeded && drops_expired {
             true => Self::Drop(reason),

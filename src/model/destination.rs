@@ -1,6 +1,5 @@
 //! Destinations of a subscription's events, and their settings.
 
-use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::time::Duration;
 
@@ -10,10 +9,9 @@ use crate::base::named::named_enum;
 use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
-use crate::model::entity_status::EntityStatus;
-use crate::model::limits::{DUPLICATE_WINDOW, QUEUE_MEGABYTES};
 use crate::model::name::{InvalidName, TopicName};
 use crate::model::pace::ReceiverLimits;
+use crate::model::queue::{EntityUpkeep, ReceiveRules};
 use crate::model::signing::Signing;
 
 named_enum! {
@@ -123,11 +121,11 @@ impl Destination {
         }
     }
 
-    /// The rules of its queue; `None` where nothing is pulled.
-    pub fn queue_rules(&self) -> Option<&QueueRules> {
+    /// Returns how its events are pulled; `None` where they are pushed.
+    pub fn pull_queue(&self) -> Option<&PullQueue> {
         match self {
             Self::WebHook(_) | Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) => None,
-            Self::Queue(queue) => Some(&queue.rules),
+            Self::Queue(queue) => Some(queue),
         }
     }
 
@@ -211,70 +209,24 @@ impl EntityId {
 pub struct PullQueue {
     /// How long a receiver locks an event unless it renews the lock.
     pub lock_duration: Duration,
-    pub rules: QueueRules,
-}
-
-/// What distinguishes queues of messages from each other and from other pulled subscriptions (rule S1, S6).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueueRules {
-    /// Messages that expire become dead letters. Otherwise they are dropped.
-    pub keeps_expired: bool,
-    /// Each message belongs to a session, and is received by who holds that.
-    pub has_sessions: bool,
-    /// A message whose id is remembered is accepted and dropped.
-    pub detects_duplicates: bool,
-    /// How long ids are remembered.
-    pub duplicate_window: Duration,
-    /// The queue or topic that messages go on to (rule S4.2).
-    pub forward_to: Option<TopicName>,
-    /// The queue or topic that dead letters go on to.
-    pub forward_dead_letters_to: Option<TopicName>,
-    /// Of a queue: mebibytes that its messages and dead letters may have together.
-    pub megabytes_max: u32,
-    /// How long it may be idle before it is deleted; `None` for ever.
-    pub delete_on_idle: Option<Duration>,
+    pub receiving: ReceiveRules,
     /// Of a subscription with rules: messages that a rule cannot be evaluated for become dead letters. Otherwise such a
     /// rule does not match.
     pub keeps_unevaluated: bool,
-    pub status: EntityStatus,
-    /// Properties that are kept and shown without effect, as JSON by their names.
-    pub inert: BTreeMap<String, String>,
+    pub upkeep: EntityUpkeep,
 }
 
-impl QueueRules {
-    /// Those of pulled subscriptions that are no queues (rule N5).
-    pub fn of_events() -> Self {
+impl PullQueue {
+    /// Returns the settings of an event subscription whose events are pulled.
+    pub fn of_events(lock_duration: Duration) -> Self {
         Self {
-            keeps_expired: true,
-            ..Self::default()
-        }
-    }
-
-    /// Whether messages have to be looked at before they are stored.
-    pub fn inspect_messages(&self) -> bool {
-        self.has_sessions || self.detects_duplicates
-    }
-
-    /// Whether they have to be forwarded after that.
-    pub fn forward(&self) -> bool {
-        self.forward_to.is_some() || self.forward_dead_letters_to.is_some()
-    }
-}
-
-impl Default for QueueRules {
-    fn default() -> Self {
-        Self {
-            keeps_expired: false,
-            has_sessions: false,
-            detects_duplicates: false,
-            duplicate_window: DUPLICATE_WINDOW,
-            forward_to: None,
-            forward_dead_letters_to: None,
-            megabytes_max: QUEUE_MEGABYTES,
-            delete_on_idle: None,
+            lock_duration,
+            receiving: ReceiveRules {
+                keeps_expired: true,
+                ..ReceiveRules::default()
+            },
             keeps_unevaluated: false,
-            status: EntityStatus::Active,
-            inert: BTreeMap::new(),
+            upkeep: EntityUpkeep::default(),
         }
     }
 }

@@ -1,28 +1,108 @@
-//! Queues of Azure Service Bus, and the subscriptions of its topics (rule S1, S7).
+//! Queues of Azure Service Bus, its topics, and their subscriptions (rule S1, S7).
 //!
-//! A queue is a topic with one event subscription of its own name, which receivers pull: what is sent to it are
-//! events, and what is locked and settled are their deliveries. A Service Bus topic is a topic whose definition has a
-//! time to live of messages. Each of its subscriptions is a queue of its own in all but its name, and gets what its
-//! rules say (`model::rule`).
+//! A queue is a topic of the kind `Queue` with one subscription that receivers pull: what is sent to it are events, and
+//! what is locked and settled are their deliveries. A topic of the kind `ServiceBus` has any number of such
+//! subscriptions, each of which gets what its rules say (`model::rule`). Both kinds may have event subscriptions
+//! besides. What two of the nouns have in common is a struct, so that a property is one field.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::model::destination::{Destination, PullQueue, QueueRules};
+use crate::model::destination::{Destination, PullQueue};
+use crate::model::entity_status::EntityStatus;
 use crate::model::filter::{Dialect, Filter};
+use crate::model::limits::{DUPLICATE_WINDOW, QUEUE_MEGABYTES};
+use crate::model::name::TopicName;
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition, SubscriptionId};
 use crate::model::topic::{DeliverySchema, TopicId};
 
-/// What the operator decides about a queue, or a subscription of a Service Bus topic.
+/// Rules of a queue or a topic for what is sent to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendRules {
+    /// Mebibytes that its messages may have together, dead letters among them; of a topic those of all subscriptions.
+    pub megabytes_max: u32,
+    /// A message whose id is remembered is accepted and dropped.
+    pub detects_duplicates: bool,
+    /// How long ids are remembered.
+    pub duplicate_window: Duration,
+}
+
+impl Default for SendRules {
+    fn default() -> Self {
+        Self {
+            megabytes_max: QUEUE_MEGABYTES,
+            detects_duplicates: false,
+            duplicate_window: DUPLICATE_WINDOW,
+        }
+    }
+}
+
+impl SendRules {
+    /// Returns the property in which it differs from what it is now, and which cannot be changed: what was sent before
+    /// would not be known.
+    pub fn fixed_change(&self, now: &Self) -> Option<&'static str> {
+        let is_same = self.detects_duplicates == now.detects_duplicates;
+        (!is_same).then_some("requiresDuplicateDetection")
+    }
+}
+
+/// Rules of a queue or a subscription for what is received from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReceiveRules {
+    /// Messages that expire become dead letters. Otherwise they are dropped.
+    pub keeps_expired: bool,
+    /// Each message belongs to a session, and is received by who holds that.
+    pub has_sessions: bool,
+    /// The queue or topic that messages go on to (rule S4.2).
+    pub forward_to: Option<TopicName>,
+    /// The queue or topic that dead letters go on to.
+    pub forward_dead_letters_to: Option<TopicName>,
+}
+
+impl ReceiveRules {
+    /// Says whether anything goes on to another entity.
+    pub fn forward(&self) -> bool {
+        self.forward_to.is_some() || self.forward_dead_letters_to.is_some()
+    }
+}
+
+/// What there is to decide about each queue, topic and subscription.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntityUpkeep {
+    /// How long it may be idle before it is deleted; `None` for ever.
+    pub delete_on_idle: Option<Duration>,
+    /// Whether messages can be sent to it and received from it.
+    pub status: EntityStatus,
+    /// Properties that are kept and shown without effect, as JSON by their names.
+    pub inert: BTreeMap<String, String>,
+}
+
+/// What the operator decides about a topic of Service Bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceBusTopic {
+    pub sending: SendRules,
+    /// How long messages live at most, whatever they and the subscriptions say.
+    pub time_to_live: Duration,
+    pub upkeep: EntityUpkeep,
+}
+
+/// What the operator decides about a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueDefinition {
-    /// How long a receiver holds a message unless it renews the lock.
-    pub lock_duration: Duration,
+    pub sending: SendRules,
+    /// That of its receivers.
+    pub subscription: MessageSubscription,
+}
+
+/// What the operator decides about a subscription of messages: one of a Service Bus topic, or the one of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageSubscription {
     /// Deliveries of a message, the first one included, before it is dead-lettered.
     pub deliveries_max: u32,
     /// How long messages live at most; one may have less time of its own.
     pub time_to_live: Duration,
-    pub rules: QueueRules,
+    pub pull: PullQueue,
 }
 
 /// What messages are sent to or received from, as far as it can be idle.
@@ -45,29 +125,20 @@ pub struct QueueCounts {
     pub bytes: u64,
 }
 
-impl QueueDefinition {
-    /// The queue, or subscription of messages, that this subscription is; `None` for one that is pushed.
+impl MessageSubscription {
+    /// Returns what this subscription is as one of messages; `None` for one that is pushed.
     pub fn of(subscription: &SubscriptionDefinition) -> Option<Self> {
-        match &subscription.destination {
-            Destination::WebHook(_)
-            | Destination::ServiceBusQueue(_)
-            | Destination::ServiceBusTopic(_) => None,
-            Destination::Queue(queue) => Some(Self {
-                lock_duration: queue.lock_duration,
-                deliveries_max: subscription.retry_policy.attempts_max,
-                time_to_live: subscription.retry_policy.time_to_live,
-                rules: queue.rules.clone(),
-            }),
-        }
+        Some(Self {
+            deliveries_max: subscription.retry_policy.attempts_max,
+            time_to_live: subscription.retry_policy.time_to_live,
+            pull: subscription.destination.pull_queue()?.clone(),
+        })
     }
 
-    /// The event subscription of a new queue, or of a new subscription of messages.
+    /// Returns the definition of a new subscription.
     pub fn subscription(&self) -> SubscriptionDefinition {
         SubscriptionDefinition {
-            destination: Destination::Queue(PullQueue {
-                lock_duration: self.lock_duration,
-                rules: self.rules.clone(),
-            }),
+            destination: Destination::Queue(self.pull.clone()),
             filter: Filter {
                 dialect: Dialect::Namespace,
                 ..Filter::default()
@@ -88,19 +159,11 @@ impl QueueDefinition {
         }
     }
 
-    /// The property in which it differs from what the queue is, and which cannot be changed: it would leave messages
-    /// that nobody can receive, or that were never looked at.
+    /// Returns the property in which it differs from what it is now, and which cannot be changed: it would leave
+    /// messages that nobody can receive.
     pub fn fixed_change(&self, now: &Self) -> Option<&'static str> {
-        let (one, other) = (&self.rules, &now.rules);
-        let fixed = [
-            (one.has_sessions == other.has_sessions, "requiresSession"),
-            (
-                one.detects_duplicates == other.detects_duplicates,
-                "requiresDuplicateDetection",
-            ),
-        ];
-        let changed = fixed.into_iter().find(|(is_same, _)| !is_same);
-        changed.map(|(_, name)| name)
+        let is_same = self.pull.receiving.has_sessions == now.pull.receiving.has_sessions;
+        (!is_same).then_some("requiresSession")
     }
 
     /// The event subscription that was `before`, whose deliveries stay paused if they were.
@@ -111,5 +174,13 @@ impl QueueDefinition {
             retry_policy: changed.retry_policy,
             ..before.clone()
         }
+    }
+}
+
+impl QueueDefinition {
+    /// Returns the property in which it differs from what the queue is now, and which cannot be changed.
+    pub fn fixed_change(&self, now: &Self) -> Option<&'static str> {
+        let receiving = self.subscription.fixed_change(&now.subscription);
+        receiving.or_else(|| self.sending.fixed_change(&now.sending))
     }
 }

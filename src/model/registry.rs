@@ -16,11 +16,12 @@ use crate::model::name::{
     self, AccessRuleName, NamespaceName, RuleName, SubscriptionName, TopicName,
 };
 use crate::model::namespace::{Namespace, NamespaceId};
+use crate::model::queue::{EntityUpkeep, MessageSubscription, QueueDefinition};
 use crate::model::retry::RetryPolicy;
 use crate::model::rule::{Rule, RuleBook};
 use crate::model::shared_access::AccessRule;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::model::topic::{EntityKind, NetworkAccess, Topic, TopicId};
+use crate::model::topic::{NetworkAccess, ServiceBusNamespace, Topic, TopicId, TopicKind};
 
 /// The Azure subscription and resource group in resource ids. Both are settings without further effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,14 +84,41 @@ pub struct TopicEntry {
     pub namespace: Option<Arc<NamespaceEntry>>,
     /// By the name's key, hence in alphabetical order.
     pub subscriptions: RedBlackTreeMapSync<String, Arc<EventSubscription>>,
-    /// The queue that it is, and subscriptions of messages, as far as they have sessions, drop duplicates or forward.
-    /// Kept here, so that nothing is searched for at every publishing.
+    /// The subscription that receivers of a queue pull; `None` for what is no queue.
+    pub own: Option<Arc<EventSubscription>>,
+    /// The queue that it is, and subscriptions of messages, as far as they have sessions or forward. Kept here, so that
+    /// nothing is searched for at every publishing.
     pub ruled_queues: Vec<Arc<EventSubscription>>,
     /// The queue that it is, or its subscriptions of messages, in the order of their ids: their messages count for its size.
     /// Kept here likewise.
     pub measured: Arc<[SubscriptionId]>,
     /// The rules of its subscriptions, if it is a Service Bus topic.
     pub rules: RuleBook,
+}
+
+/// The names by which topics of all kinds, and queues, are looked up and ordered.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct EntityKey {
+    namespace: ServiceBusNamespace,
+    /// The key of the name.
+    name: String,
+}
+
+impl EntityKey {
+    fn of(topic: &Topic) -> Self {
+        Self {
+            namespace: topic.service_bus_namespace.clone(),
+            name: topic.name.key(),
+        }
+    }
+
+    /// Returns that of a name in the default namespace.
+    fn named(name: impl Into<String>) -> Self {
+        Self {
+            namespace: ServiceBusNamespace::DEFAULT,
+            name: name.into(),
+        }
+    }
 }
 
 /// The snapshot.
@@ -100,10 +128,10 @@ pub struct Registry {
     /// By the name's key, hence in alphabetical order.
     namespaces: RedBlackTreeMapSync<String, Arc<NamespaceEntry>>,
     /// By the name's key, hence in alphabetical order.
-    topics: RedBlackTreeMapSync<String, Arc<TopicEntry>>,
-    topic_keys: HashTrieMapSync<TopicId, String>,
+    topics: RedBlackTreeMapSync<EntityKey, Arc<TopicEntry>>,
+    topic_keys: HashTrieMapSync<TopicId, EntityKey>,
     /// Topic and subscription key by subscription.
-    subscription_keys: HashTrieMapSync<SubscriptionId, (String, String)>,
+    subscription_keys: HashTrieMapSync<SubscriptionId, (EntityKey, String)>,
     /// By the name's key: those of a queue or topic stand next to each other.
     access_rules: RedBlackTreeMapSync<String, Arc<AccessRule>>,
 }
@@ -139,9 +167,9 @@ impl Registry {
             namespace,
         });
         let name = &entry.namespace.name;
-        let topics: Vec<String> = self
+        let topics: Vec<EntityKey> = self
             .topics_of(name)
-            .map(|topic| topic.topic.name.key())
+            .map(|topic| EntityKey::of(&topic.topic))
             .collect();
         for key in topics {
             if let Some(topic) = self.topics.get_mut(&key) {
@@ -167,26 +195,36 @@ impl Registry {
 
     /// Adds or replaces a topic. Its event subscriptions stay.
     pub fn put_topic(&mut self, topic: Topic) {
-        let namespace = topic.name.namespace();
-        let namespace = namespace.and_then(|name| self.namespace(&name).cloned());
-        let key = topic.name.key();
-        let current = self.topics.get(&key);
-        let entry = TopicEntry {
-            resource_id: match namespace {
-                Some(_) => self.scope.topic_id(&topic.name),
-                None => self.scope.entity_id(&topic.name),
-            }
-            .into(),
-            namespace,
-            subscriptions: current.map_or_else(RedBlackTreeMapSync::default, |entry| {
-                entry.subscriptions.clone()
-            }),
-            ruled_queues: current.map_or_else(Vec::new, |entry| entry.ruled_queues.clone()),
-            measured: current.map_or_else(Arc::default, |entry| Arc::clone(&entry.measured)),
-            rules: current.map_or_else(RuleBook::default, |entry| entry.rules.clone()),
-            topic,
+        let namespace = match &topic.kind {
+            TopicKind::Namespace { .. } => topic.name.namespace(),
+            TopicKind::Custom(_)
+            | TopicKind::Queue(_)
+            | TopicKind::ServiceBus(_)
+            | TopicKind::System(_) => None,
         };
-        self.topic_keys.insert_mut(entry.topic.id, key.clone());
+        let namespace = namespace.and_then(|name| self.namespace(&name).cloned());
+        let resource_id = match &topic.kind {
+            TopicKind::Namespace { .. } => self.scope.topic_id(&topic.name),
+            TopicKind::Custom(_)
+            | TopicKind::Queue(_)
+            | TopicKind::ServiceBus(_)
+            | TopicKind::System(_) => self.scope.entity_id(&topic.name),
+        };
+        let (key, id) = (EntityKey::of(&topic), topic.id);
+        let entry = match self.topics.get(&key) {
+            Some(current) => TopicEntry {
+                topic,
+                resource_id: resource_id.into(),
+                namespace,
+                ..TopicEntry::clone(current)
+            },
+            None => TopicEntry {
+                resource_id: resource_id.into(),
+                namespace,
+                ..TopicEntry::without_subscriptions(topic)
+            },
+        };
+        self.topic_keys.insert_mut(id, key.clone());
         self.topics.insert_mut(key, Arc::new(entry));
     }
 
@@ -207,7 +245,7 @@ impl Registry {
         for rule in rules {
             self.access_rules.remove_mut(&rule);
         }
-        self.topics.remove_mut(&name.key());
+        self.topics.remove_mut(&EntityKey::of(&entry.topic));
     }
 
     /// Adds or replaces an access rule.
@@ -256,9 +294,8 @@ impl Registry {
         self.subscription_keys.insert_mut(subscription.id, keys);
         let entry = Arc::make_mut(entry);
         let subscription = Arc::new(subscription);
-        entry.set_ruled_queue(&subscription);
         entry.subscriptions.insert_mut(key, subscription);
-        entry.measure();
+        entry.arrange();
     }
 
     /// Removes an event subscription.
@@ -270,9 +307,8 @@ impl Registry {
         if let Some(entry) = self.topics.get_mut(&topic) {
             let entry = Arc::make_mut(entry);
             entry.subscriptions.remove_mut(&key);
-            entry.ruled_queues.retain(|each| each.id != id);
             entry.rules.remove_all(id);
-            entry.measure();
+            entry.arrange();
         }
     }
 
@@ -308,21 +344,22 @@ impl Registry {
     /// of them opens all that is below.
     pub fn in_the_way(&self, name: &str) -> Option<String> {
         let key = name.to_ascii_lowercase();
-        let is_entity =
-            |topic: &&Arc<TopicEntry>| topic.queue().is_some() || topic.is_service_bus();
+        let is_entity = |topic: &&Arc<TopicEntry>| topic.topic.kind.takes_messages();
         let named = |topic: &Arc<TopicEntry>| topic.topic.name.to_string();
         let above = || {
             name::above(&key).chain([key.as_str()]).find_map(|above| {
-                let topic = self.topics.get(above).filter(is_entity).map(named);
+                let topic = self.topics.get(&EntityKey::named(above));
+                let topic = topic.filter(is_entity).map(named);
                 let namespace = self.namespaces.get(above);
                 let namespace =
                     namespace.map(|found| format!("the namespace {}", found.namespace.name));
                 namespace.or(topic)
             })
         };
-        let prefix = format!("{key}/");
-        let below = self.topics.range(prefix.clone()..);
-        let mut below = below.take_while(|(each, _)| each.starts_with(&prefix));
+        let from = EntityKey::named(format!("{key}/"));
+        let mut below = self.topics.range(from.clone()..).take_while(|(each, _)| {
+            each.namespace == from.namespace && each.name.starts_with(&from.name)
+        });
         let below = below.find(|(_, topic)| is_entity(topic));
         above().or(below.map(|(_, topic)| named(topic)))
     }
@@ -340,27 +377,30 @@ impl Registry {
     /// The topics of a namespace.
     pub fn topics_of(&self, namespace: &NamespaceName) -> impl Iterator<Item = &Arc<TopicEntry>> {
         let is_in_it = move |entry: &&Arc<TopicEntry>| {
-            entry.topic.name.namespace().as_ref() == Some(namespace)
+            let own = entry.namespace.as_ref();
+            own.is_some_and(|own| own.namespace.name == *namespace)
         };
         self.topics().filter(is_in_it)
     }
 
     /// The topics of events that belong to no namespace, the built-in ones among them.
     pub fn custom_topics(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
-        let is_custom = |entry: &&Arc<TopicEntry>| {
-            entry.namespace.is_none() && entry.queue().is_none() && !entry.is_service_bus()
+        let is_custom = |entry: &&Arc<TopicEntry>| match entry.topic.kind {
+            TopicKind::Custom(_) | TopicKind::System(_) => true,
+            TopicKind::Namespace { .. } | TopicKind::Queue(_) | TopicKind::ServiceBus(_) => false,
         };
         self.topics().filter(is_custom)
     }
 
-    /// The topics that users have created, of both kinds, by name.
+    /// The topics and queues that users have created, by name.
     pub fn made_topics(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
-        self.topics().filter(|entry| !entry.topic.is_built_in())
+        self.topics()
+            .filter(|entry| !entry.topic.kind.is_built_in())
     }
 
     /// All topics, for people to choose from: users' topics first, then the built-in ones.
     pub fn topics_to_choose(&self) -> impl Iterator<Item = &Arc<TopicEntry>> {
-        let built_in = self.topics().filter(|entry| entry.topic.is_built_in());
+        let built_in = self.topics().filter(|entry| entry.topic.kind.is_built_in());
         self.made_topics().chain(built_in)
     }
 
@@ -371,7 +411,7 @@ impl Registry {
 
     /// The topic of that name, in any letter case.
     pub fn topic(&self, name: &TopicName) -> Option<&Arc<TopicEntry>> {
-        self.topics.get(&name.key())
+        self.topics.get(&EntityKey::named(name.key()))
     }
 
     /// The topic of that id.
@@ -424,9 +464,16 @@ impl TopicEntry {
 
     /// The network rules for its publishers.
     pub fn network_access(&self) -> &NetworkAccess {
-        match &self.namespace {
-            Some(entry) => &entry.namespace.definition.network_access,
-            None => &self.topic.definition.network_access,
+        static EVERYBODY: NetworkAccess = NetworkAccess::EVERYBODY;
+        match (&self.topic.kind, &self.namespace) {
+            (TopicKind::Custom(topic), _) => &topic.network_access,
+            (TopicKind::Namespace { .. }, Some(entry)) => {
+                &entry.namespace.definition.network_access
+            }
+            (TopicKind::Namespace { .. }, None)
+            | (TopicKind::Queue(_) | TopicKind::ServiceBus(_) | TopicKind::System(_), _) => {
+                &EVERYBODY
+            }
         }
     }
 
@@ -434,37 +481,67 @@ impl TopicEntry {
     /// live of a Service Bus topic (rule S7).
     pub fn retry_policy(&self, subscription: &EventSubscription) -> RetryPolicy {
         let policy = &subscription.definition.retry_policy;
-        let definition = &self.topic.definition;
-        let most = definition
-            .event_retention
-            .or(definition.message_time_to_live);
+        let most = self.topic.kind.time_to_live_max();
         RetryPolicy {
             time_to_live: most.map_or(policy.time_to_live, |most| policy.time_to_live.min(most)),
             ..policy.clone()
         }
     }
 
-    /// The noun that it is.
-    pub fn kind(&self) -> EntityKind {
-        if self.is_service_bus() {
-            return EntityKind::ServiceBusTopic;
+    /// An entry of what has no subscriptions yet, and belongs to no namespace.
+    pub fn without_subscriptions(topic: Topic) -> Self {
+        Self {
+            resource_id: "".into(),
+            topic,
+            namespace: None,
+            subscriptions: RedBlackTreeMapSync::default(),
+            own: None,
+            ruled_queues: Vec::new(),
+            measured: Arc::default(),
+            rules: RuleBook::default(),
         }
-        match self.queue() {
-            Some(_) => EntityKind::Queue,
-            None => EntityKind::Topic,
+    }
+
+    /// What there is to decide about each queue and topic of Service Bus; `None` for a topic of events.
+    pub fn upkeep(&self) -> Option<&EntityUpkeep> {
+        match &self.topic.kind {
+            TopicKind::Queue(_) => {
+                let pulled = self.own.as_ref()?.definition.destination.pull_queue();
+                pulled.map(|pulled| &pulled.upkeep)
+            }
+            TopicKind::ServiceBus(topic) => Some(&topic.upkeep),
+            TopicKind::Custom(_) | TopicKind::Namespace { .. } | TopicKind::System(_) => None,
+        }
+    }
+
+    /// Whether its status lets anybody send to it.
+    pub fn lets_send(&self) -> bool {
+        let upkeep = self.upkeep();
+        upkeep.is_none_or(|upkeep| upkeep.status.lets_send())
+    }
+
+    /// What the operator decides about the queue that it is.
+    pub fn queue_definition(&self) -> Option<QueueDefinition> {
+        match &self.topic.kind {
+            TopicKind::Queue(sending) => Some(QueueDefinition {
+                sending: sending.clone(),
+                subscription: MessageSubscription::of(&self.own.as_ref()?.definition)?,
+            }),
+            TopicKind::Custom(_)
+            | TopicKind::Namespace { .. }
+            | TopicKind::ServiceBus(_)
+            | TopicKind::System(_) => None,
         }
     }
 
     /// The noun that a subscription of it is.
     pub fn subscription_kind(&self, subscription: &EventSubscription) -> SubscriptionKind {
-        match self.kind() {
-            EntityKind::ServiceBusTopic if self.has_rules(subscription) => {
-                SubscriptionKind::ServiceBus
-            }
-            EntityKind::Queue if self.queue().is_some_and(|own| own.id == subscription.id) => {
-                SubscriptionKind::OfQueue
-            }
-            EntityKind::Topic | EntityKind::Queue | EntityKind::ServiceBusTopic => {
+        let mode = subscription.definition.destination.delivery_mode();
+        match (&self.topic.kind, mode) {
+            (TopicKind::Queue(_), DeliveryMode::Queue) => SubscriptionKind::OfQueue,
+            (TopicKind::ServiceBus(_), DeliveryMode::Queue) => SubscriptionKind::ServiceBus,
+            (TopicKind::Queue(_) | TopicKind::ServiceBus(_), DeliveryMode::Push)
+            | (TopicKind::Custom(_) | TopicKind::Namespace { .. } | TopicKind::System(_), _) => {
                 SubscriptionKind::Event
             }
         }
@@ -476,20 +553,12 @@ impl TopicEntry {
         all.filter(|each| self.subscription_kind(each) == SubscriptionKind::Event)
     }
 
-    /// Whether it is a topic of Service Bus.
-    pub fn is_service_bus(&self) -> bool {
-        self.topic.definition.message_time_to_live.is_some()
-    }
-
-    /// Whether messages can be sent and forwarded to it: it is a queue, or a topic of Service Bus.
-    pub fn takes_messages(&self) -> bool {
-        self.is_service_bus() || self.queue().is_some()
-    }
-
     /// Whether the rules of a subscription decide what it gets, and not its filter: it is one of Service Bus.
     pub fn has_rules(&self, subscription: &EventSubscription) -> bool {
-        let mode = subscription.definition.destination.delivery_mode();
-        self.is_service_bus() && mode == DeliveryMode::Queue
+        match self.subscription_kind(subscription) {
+            SubscriptionKind::ServiceBus => true,
+            SubscriptionKind::Event | SubscriptionKind::OfQueue => false,
+        }
     }
 
     /// The Service Bus subscriptions of it, by name.
@@ -500,9 +569,12 @@ impl TopicEntry {
 
     /// The dialect of the filters of its subscriptions.
     pub fn filter_dialect(&self) -> Dialect {
-        match self.namespace {
-            None => Dialect::Basic,
-            Some(_) => Dialect::Namespace,
+        match self.topic.kind {
+            TopicKind::Namespace { .. } => Dialect::Namespace,
+            TopicKind::Custom(_)
+            | TopicKind::Queue(_)
+            | TopicKind::ServiceBus(_)
+            | TopicKind::System(_) => Dialect::Basic,
         }
     }
 
@@ -511,61 +583,48 @@ impl TopicEntry {
         self.subscriptions.get(&name.key())
     }
 
-    /// The subscription that makes it a queue (rule S1); `None` for other topics.
-    pub fn queue(&self) -> Option<&Arc<EventSubscription>> {
-        let name = self.topic.name.own();
-        // Asked for every publish request: no copy of the name unless it takes one.
-        let own = match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            true => self.subscriptions.get(&name.to_ascii_lowercase()),
-            false => self.subscriptions.get(name),
-        }?;
-        let is_pulled = own.definition.destination.delivery_mode() == DeliveryMode::Queue;
-        let is_queue = self.namespace.is_none() && is_pulled && !self.is_service_bus();
-        is_queue.then_some(own)
-    }
-
     /// What clients of Service Bus call a queue, or a subscription, of it.
     pub fn queue_address(&self, subscription: &EventSubscription) -> String {
         let name = &self.topic.name;
-        match self.queue().is_some_and(|own| own.id == subscription.id) {
-            true => name.to_string(),
-            false => format!("{name}/Subscriptions/{}", subscription.name),
+        match self.subscription_kind(subscription) {
+            SubscriptionKind::OfQueue => name.to_string(),
+            SubscriptionKind::Event | SubscriptionKind::ServiceBus => {
+                format!("{name}/Subscriptions/{}", subscription.name)
+            }
         }
     }
 
-    /// Keeps it among the ruled queues if it is one, in the order of creation.
-    fn set_ruled_queue(&mut self, subscription: &Arc<EventSubscription>) {
-        self.ruled_queues.retain(|each| each.id != subscription.id);
-        let rules = subscription.definition.destination.queue_rules();
-        if rules.is_some_and(|rules| rules.inspect_messages() || rules.forward()) {
-            self.ruled_queues.push(Arc::clone(subscription));
-            self.ruled_queues.sort_by_key(|each| each.id);
-        }
-    }
-
-    /// Finds the subscriptions whose messages count for its size.
-    fn measure(&mut self) {
-        let own = self.queue().into_iter().chain(self.message_subscriptions());
-        let mut measured: Vec<_> = own.map(|each| each.id).collect();
-        measured.sort_unstable();
-        self.measured = measured.into();
+    /// Finds what is kept of its subscriptions, each in the order of their creation.
+    fn arrange(&mut self) {
+        let is_kind =
+            |entry: &Self, each: &EventSubscription, kind| entry.subscription_kind(each) == kind;
+        let mut all: Vec<_> = self.subscriptions.values().cloned().collect();
+        all.sort_unstable_by_key(|each| each.id);
+        let own = all
+            .iter()
+            .find(|each| is_kind(self, each, SubscriptionKind::OfQueue));
+        let own = own.cloned();
+        let measured = all
+            .iter()
+            .filter(|each| !is_kind(self, each, SubscriptionKind::Event))
+            .map(|each| each.id)
+            .collect();
+        all.retain(|each| {
+            let pulled = each.definition.destination.pull_queue();
+            pulled.is_some_and(|pulled| pulled.receiving.has_sessions || pulled.receiving.forward())
+        });
+        (self.own, self.measured, self.ruled_queues) = (own, measured, all);
     }
 
     /// Bytes that its messages may have together; `None` for a topic of events.
     pub fn bytes_max(&self) -> Option<u64> {
-        let own = self.queue();
-        let own = own.and_then(|own| own.definition.destination.queue_rules());
-        let megabytes = match own {
-            Some(rules) => rules.megabytes_max,
-            None if self.is_service_bus() => self.topic.definition.megabytes_max,
-            None => return None,
-        };
-        Some(u64::from(megabytes) * 1_024 * 1_024)
+        let sending = self.topic.kind.sending()?;
+        Some(u64::from(sending.megabytes_max) * 1_024 * 1_024)
     }
 
     /// `event` as the filters of this topic's subscriptions see it.
     pub fn view<'a>(&'a self, event: &'a Event) -> EventView<'a> {
-        match self.topic.definition.input_schema.is_of_any_shape() {
+        match self.topic.kind.input_schema().is_of_any_shape() {
             true => EventView::of_custom_input(event, &self.resource_id),
             false => EventView::new(event, &self.resource_id),
         }

@@ -225,14 +225,14 @@ impl EventSubscription {
 
     /// Whether its status lets receivers have its messages; dead letters can always be received.
     pub fn lets_receive(&self) -> bool {
-        let rules = self.definition.destination.queue_rules();
-        rules.is_none_or(|rules| rules.status.lets_receive())
+        let pulled = self.definition.destination.pull_queue();
+        pulled.is_none_or(|pulled| pulled.upkeep.status.lets_receive())
     }
 
     /// Whether its messages are received in sessions (rule S6).
     pub fn has_sessions(&self) -> bool {
-        let rules = self.definition.destination.queue_rules();
-        rules.is_some_and(|rules| rules.has_sessions)
+        let pulled = self.definition.destination.pull_queue();
+        pulled.is_some_and(|pulled| pulled.receiving.has_sessions)
     }
 
     /// Whether the dispatcher may send its deliveries; those of a queue are pulled.

@@ -1,5 +1,6 @@
 //! A topic: its definition and its schemas.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,9 +10,8 @@ use ipnet::IpNet;
 use crate::base::Timestamp;
 use crate::base::named::{ids, named_enum};
 use crate::model::access::AccessKeys;
-use crate::model::entity_status::EntityStatus;
-use crate::model::limits::{DUPLICATE_WINDOW, QUEUE_MEGABYTES};
 use crate::model::name::TopicName;
+use crate::model::queue::{SendRules, ServiceBusTopic};
 use crate::model::system_topic::SystemTopic;
 
 ids! {
@@ -19,22 +19,154 @@ ids! {
     TopicId,
 }
 
-/// A topic as it is stored.
+/// A topic, of whatever kind, or a queue, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     pub id: TopicId,
+    /// Whose names it shares.
+    pub service_bus_namespace: ServiceBusNamespace,
     pub name: TopicName,
-    pub definition: TopicDefinition,
+    pub kind: TopicKind,
     /// `None` for a built-in topic, to which only the appliance publishes.
     pub keys: Option<AccessKeys>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-impl Topic {
-    /// Whether it is built in, so that only the appliance publishes to it.
+/// The namespace of Service Bus in which an entity has its name. It is no namespace of Event Grid: those have topics of
+/// events in them, which share the names of the default one like all others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServiceBusNamespace(Cow<'static, str>);
+
+impl ServiceBusNamespace {
+    /// The only one that there is.
+    pub const DEFAULT: Self = Self(Cow::Borrowed("default"));
+
+    /// Returns the namespace that the store names.
+    pub fn stored(name: String) -> Self {
+        Self(Cow::Owned(name))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A kind of topic, with what the operator decides about one. Questions about topics are answered by matching on it, so
+/// that the compiler names each place that a new kind concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TopicKind {
+    /// A topic of events that belongs to no namespace.
+    Custom(CustomTopic),
+    /// A topic of a namespace of Event Grid, which decides who may publish.
+    Namespace {
+        /// How long deliveries may live at most.
+        event_retention: Duration,
+    },
+    /// A queue of Service Bus. All else about it is in its own subscription, which receivers pull.
+    Queue(SendRules),
+    /// A topic of Service Bus.
+    ServiceBus(ServiceBusTopic),
+    /// A topic that is built in, so that only the appliance publishes to it.
+    System(SystemTopic),
+}
+
+named_enum! {
+    /// The kinds of topics by their names.
+    pub enum TopicKindName {
+        Custom,
+        Namespace,
+        Queue,
+        ServiceBus,
+        System,
+    }
+}
+
+impl TopicKind {
+    pub fn name(&self) -> TopicKindName {
+        match self {
+            Self::Custom(_) => TopicKindName::Custom,
+            Self::Namespace { .. } => TopicKindName::Namespace,
+            Self::Queue(_) => TopicKindName::Queue,
+            Self::ServiceBus(_) => TopicKindName::ServiceBus,
+            Self::System(_) => TopicKindName::System,
+        }
+    }
+
+    /// Returns the noun that it is.
+    pub fn entity(&self) -> EntityKind {
+        match self {
+            Self::Custom(_) | Self::Namespace { .. } | Self::System(_) => EntityKind::Topic,
+            Self::Queue(_) => EntityKind::Queue,
+            Self::ServiceBus(_) => EntityKind::ServiceBusTopic,
+        }
+    }
+
+    /// Returns what publishers send over HTTP.
+    pub fn input_schema(&self) -> &InputSchema {
+        match self {
+            Self::Custom(topic) => &topic.input_schema,
+            Self::Namespace { .. } | Self::Queue(_) | Self::ServiceBus(_) => {
+                &InputSchema::CloudEventSchemaV1_0
+            }
+            Self::System(_) => &InputSchema::EventGridSchema,
+        }
+    }
+
+    /// Returns how long a topic of a namespace keeps events; others leave that to their subscriptions.
+    pub fn event_retention(&self) -> Option<Duration> {
+        match self {
+            Self::Namespace { event_retention } => Some(*event_retention),
+            Self::Custom(_) | Self::Queue(_) | Self::ServiceBus(_) | Self::System(_) => None,
+        }
+    }
+
+    /// Returns how long deliveries live at most, whatever their subscriptions say.
+    pub fn time_to_live_max(&self) -> Option<Duration> {
+        match self {
+            Self::Namespace { event_retention } => Some(*event_retention),
+            Self::ServiceBus(topic) => Some(topic.time_to_live),
+            Self::Custom(_) | Self::Queue(_) | Self::System(_) => None,
+        }
+    }
+
+    /// Says whether keys and SAS tokens are rejected, so that only bearer tokens publish.
+    pub fn disables_local_auth(&self) -> bool {
+        match self {
+            Self::Custom(topic) => topic.disable_local_auth,
+            Self::Namespace { .. } | Self::Queue(_) | Self::ServiceBus(_) | Self::System(_) => {
+                false
+            }
+        }
+    }
+
+    /// Returns the rules for messages that are sent to it; `None` for topics of events.
+    pub fn sending(&self) -> Option<&SendRules> {
+        match self {
+            Self::Queue(sending) => Some(sending),
+            Self::ServiceBus(topic) => Some(&topic.sending),
+            Self::Custom(_) | Self::Namespace { .. } | Self::System(_) => None,
+        }
+    }
+
+    /// Says whether messages can be sent and forwarded to it.
+    pub fn takes_messages(&self) -> bool {
+        self.sending().is_some()
+    }
+
+    /// Says whether only the appliance publishes to it.
     pub fn is_built_in(&self) -> bool {
-        SystemTopic::of(self.id).is_some()
+        match self {
+            Self::System(_) => true,
+            Self::Custom(_) | Self::Namespace { .. } | Self::Queue(_) | Self::ServiceBus(_) => {
+                false
+            }
+        }
+    }
+
+    /// Says whether one may take the place of what is there: of the same kind, with the same input.
+    pub fn may_replace(&self, now: &Self) -> bool {
+        self.name() == now.name() && self.input_schema() == now.input_schema()
     }
 }
 
@@ -67,10 +199,9 @@ impl EntityKind {
     }
 }
 
-/// The definition of a topic (rule 3.2). A namespace topic only has an event retention of its own; its
-/// namespace decides who may publish.
+/// What the operator decides about a custom topic (rule 3.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopicDefinition {
+pub struct CustomTopic {
     /// Azure's region. Without effect here, but every client sends and expects one.
     pub location: String,
     pub tags: BTreeMap<String, String>,
@@ -78,49 +209,23 @@ pub struct TopicDefinition {
     /// Rejects keys and SAS tokens, so that only bearer tokens publish.
     pub disable_local_auth: bool,
     pub network_access: NetworkAccess,
-    /// How long deliveries of a namespace topic may live at most; `None` for custom topics, where each
-    /// subscription has its own limit.
-    pub event_retention: Option<Duration>,
-    /// How long messages of a Service Bus topic may live at most (rule S7); `None` for topics of events.
-    pub message_time_to_live: Option<Duration>,
-    /// Of a Service Bus topic: whether a message whose id it remembers is accepted and dropped.
-    pub detects_duplicates: bool,
-    /// For how long it does.
-    pub duplicate_window: Duration,
-    /// Of a Service Bus topic: mebibytes that the messages of its subscriptions may have together.
-    pub megabytes_max: u32,
-    /// Of a Service Bus topic: how long it may be idle before it is deleted; `None` for ever.
-    pub delete_on_idle: Option<Duration>,
-    /// Of a Service Bus topic: whether messages can be sent to it.
-    pub status: EntityStatus,
     /// Properties that are stored and shown but have no effect here, as JSON by their names:
     /// `minimumTlsVersionAllowed`, `dataResidencyBoundary`, `eventTypeInfo`, `identity`, `sku`.
     pub inert: BTreeMap<String, String>,
 }
 
-impl TopicDefinition {
-    /// The property in which one of a Service Bus topic differs from what it is now, and which cannot be changed: what
-    /// was sent before would not be known.
-    pub fn fixed_change(&self, now: &Self) -> Option<&'static str> {
-        let is_same = self.detects_duplicates == now.detects_duplicates;
-        (!is_same).then_some("requiresDuplicateDetection")
-    }
+/// The region of what nobody has given one.
+pub const LOCATION: &str = "local";
 
-    /// That of a new queue, or of a Service Bus topic, whose messages live so long at most.
-    pub fn of_messages(time_to_live: Option<Duration>) -> Self {
+/// The one that answers show in place of a built-in topic.
+impl Default for CustomTopic {
+    fn default() -> Self {
         Self {
-            location: "local".to_owned(),
+            location: LOCATION.to_owned(),
             tags: BTreeMap::new(),
-            input_schema: InputSchema::CloudEventSchemaV1_0,
+            input_schema: InputSchema::EventGridSchema,
             disable_local_auth: false,
             network_access: NetworkAccess::default(),
-            event_retention: None,
-            message_time_to_live: time_to_live,
-            detects_duplicates: false,
-            duplicate_window: DUPLICATE_WINDOW,
-            megabytes_max: QUEUE_MEGABYTES,
-            delete_on_idle: None,
-            status: EntityStatus::Active,
             inert: BTreeMap::new(),
         }
     }
@@ -136,6 +241,12 @@ pub struct NetworkAccess {
 }
 
 impl NetworkAccess {
+    /// Admits everybody.
+    pub const EVERYBODY: Self = Self {
+        disabled: false,
+        allowed: Vec::new(),
+    };
+
     /// Whether a publisher at `address` may publish.
     pub fn admits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

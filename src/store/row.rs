@@ -13,7 +13,7 @@ use crate::model::namespace::Namespace;
 use crate::model::rule::Rule;
 use crate::model::shared_access::AccessRule;
 use crate::model::subscription::{EventSubscription, SubscriptionId, Validation};
-use crate::model::topic::Topic;
+use crate::model::topic::{ServiceBusNamespace, Topic};
 use crate::store::engine::encryption::{
     ACCESS_RULE_KEY1, ACCESS_RULE_KEY2, Column, Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2,
     SUBSCRIPTION_DEFINITION, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE,
@@ -31,7 +31,8 @@ pub(super) const NAMESPACE_COLUMNS: &str =
     "id, name, definition, key1, key2, created_at, updated_at";
 
 /// The columns that [`topic`] reads.
-pub(super) const TOPIC_COLUMNS: &str = "id, name, definition, key1, key2, created_at, updated_at";
+pub(super) const TOPIC_COLUMNS: &str = "id, name, definition, key1, key2, created_at, updated_at, \
+    service_bus_namespace, kind";
 
 /// The columns that [`access_rule`] reads.
 pub(super) const ACCESS_RULE_COLUMNS: &str = "id, name, rights, key1, key2, created_at, updated_at";
@@ -92,10 +93,12 @@ fn key(
 pub(super) fn topic(row: &Row<'_>, encryption: &Encryption) -> Result<Topic, StoreError> {
     let name: String = row.get(1)?;
     let definition: String = row.get(2)?;
+    let (id, kind) = (row.get(0)?, row.get(8)?);
     Ok(Topic {
-        id: row.get(0)?,
+        id,
+        service_bus_namespace: ServiceBusNamespace::stored(row.get(7)?),
         name: TopicName::parse(&name).map_err(|error| unreadable("topic", error))?,
-        definition: resource::topic_from_text(&definition)
+        kind: resource::topic_from_text(id, kind, &definition)
             .map_err(|error| unreadable("topic", error))?,
         keys: topic_keys(row, encryption)?,
         created_at: row.get(5)?,

@@ -15,7 +15,7 @@ use crate::model::rejection::RejectionId;
 use crate::model::replay::{ReplayJobId, ReplayState, Replayed};
 use crate::model::shared_access::AccessRuleId;
 use crate::model::subscription::{SubscriptionId, ValidationState};
-use crate::model::topic::TopicId;
+use crate::model::topic::{TopicId, TopicKindName};
 use crate::store::error::StoreError;
 
 /// Runs statements on a connection, a transaction or a savepoint.
@@ -158,6 +158,7 @@ names! {
     ReplayState,
     Replayed,
     ValidationState,
+    TopicKindName,
 }
 
 impl ToSql for LockToken {

@@ -44,15 +44,10 @@ fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Valu
         let namespace = registry.namespace(&NamespaceName::parse(name).ok()?)?;
         return Some(resource::render_namespace(namespace, ""));
     }
-    if target.kind == TargetKind::Topic {
-        return Some(resource::render_topic(topic(name)?, ""));
-    }
-    if target.kind == TargetKind::Queue {
-        let topic = topic(name)?;
-        return resource::render_queue(topic, topic.queue()?, QueueCounts::default());
-    }
-    if target.kind == TargetKind::ServiceBusTopic {
-        return Some(resource::render_service_bus_topic(topic(name)?, 0));
+    if let TargetKind::Topic | TargetKind::Queue | TargetKind::ServiceBusTopic = target.kind {
+        let entry = topic(name)?;
+        let is_meant = target.kind == entry.topic.kind.entity().into();
+        return resource::render_entity(entry, "").filter(|_| is_meant);
     }
     if target.kind == TargetKind::AccessRule {
         let rule = registry.access_rule(&AccessRuleName::parse(name).ok()?)?;

@@ -72,7 +72,7 @@ pub fn parse_question(
             ))
         }
         (None, Some(event)) => {
-            let schema = &topic.topic.definition.input_schema;
+            let schema = topic.topic.kind.input_schema();
             let event = decode_one(schema, &topic.resource_id, event.get(), now, entropy);
             let event = event.map_err(|problem| in_event(&problem))?;
             Ok(Question::Pasted(Box::new(event)))

@@ -68,7 +68,7 @@ pub fn decode_for(
         content::refuse_content_encoding(headers)?;
         return cloud_events::decode_for_namespace(headers, body);
     }
-    let schema = &topic.topic.definition.input_schema;
+    let schema = topic.topic.kind.input_schema();
     decode(schema, &topic.resource_id, headers, body, now, entropy)
 }
 

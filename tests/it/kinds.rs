@@ -226,7 +226,7 @@ async fn the_kind_is_looked_at_when_it_is_the_callers_turn() {
             assert!(first.as_mut().poll(context).is_pending());
             assert!(between.as_mut().poll(context).is_pending());
             assert!(last.as_mut().poll(context).is_pending());
-            Ok::<_, ManageError>(current.topic.definition.clone())
+            Ok::<_, ManageError>(current.topic.kind.clone())
         };
         let patched = broker.patch_topic(by, named("events"), held);
         patched.await.expect("patched");

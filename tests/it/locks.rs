@@ -195,7 +195,7 @@ impl Trial {
         let add = RegistryChange::AddTopic {
             namespace: None,
             name: name.clone(),
-            definition,
+            kind: definition,
             keys: AccessKeys::generate(&Entropy::seeded(1)),
         };
         let registry = store
@@ -211,7 +211,7 @@ impl Trial {
         let entry = registry.topic(&name).expect("the topic").clone();
         let context = resource::SubscriptionContext {
             event_retention: None,
-            input_schema: &entry.topic.definition.input_schema,
+            input_schema: entry.topic.kind.input_schema(),
             now: START,
             require_https: false,
             replaces: None,

@@ -43,7 +43,7 @@ async fn fill(dir: &Path) -> Vec<AccessKeys> {
         let add = RegistryChange::AddTopic {
             namespace: None,
             name: TopicName::parse(&format!("topic-{number:03}")).expect("a name"),
-            definition: definition.clone(),
+            kind: definition.clone(),
             keys: AccessKeys::generate(&Entropy::Os),
         };
         let now = Clock::system().now();

@@ -107,7 +107,7 @@ async fn fill(store: Store, dir: Option<tempfile::TempDir>) -> Fixture {
     let add = RegistryChange::AddTopic {
         namespace: None,
         name: topic.clone(),
-        definition,
+        kind: definition,
         keys,
     };
     let registry = changed(&store, add).await;

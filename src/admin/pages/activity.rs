@@ -198,11 +198,15 @@ fn page_of(target: &Target, registry: &Registry) -> Option<String> {
     let topic = || registry.topic(&TopicName::parse(name).ok()?);
     match target.kind {
         TargetKind::Topic => Some(topic()?.page()),
-        TargetKind::ServiceBusTopic => {
-            let is_there = topic()?.is_service_bus();
-            is_there.then(|| paths::service_bus_topic_page(name))
+        TargetKind::ServiceBusTopic | TargetKind::Queue => {
+            let entity = topic()?.topic.kind.entity();
+            let page = match entity {
+                EntityKind::Topic => return None,
+                EntityKind::Queue => paths::queue_page(name),
+                EntityKind::ServiceBusTopic => paths::service_bus_topic_page(name),
+            };
+            (target.kind == entity.into()).then_some(page)
         }
-        TargetKind::Queue => topic()?.queue().map(|_| paths::queue_page(name)),
         TargetKind::EventSubscription | TargetKind::ServiceBusSubscription | TargetKind::Rule => {
             let of = match target.kind == TargetKind::Rule {
                 true => name.rsplit_once('/')?.0,

@@ -106,14 +106,13 @@ async fn topic_named(call: &Call, name: &str) -> PageResult<Arc<TopicEntry>> {
     let inspectors = TAKING.inspector(&name).and(REJECTING.inspector(&name));
     inspectors.map_err(|_| unfit())?;
     match call.broker.registry().topic(&name).cloned() {
-        Some(entry) if entry.topic.is_built_in() => {
+        Some(entry) if entry.topic.kind.is_built_in() => {
             Err(refuse("The appliance alone publishes to this topic; take another name.").into())
         }
         Some(entry) => Ok(entry),
         None => {
-            let definition = resource::parse_topic(&json!({ "location": "local" }));
-            let definition = definition.map_err(PageError::refused)?;
-            Ok(call.broker.put_topic(call.by(), name, definition).await?)
+            let kind = TopicKind::Custom(CustomTopic::default());
+            Ok(call.broker.put_topic(call.by(), name, kind).await?)
         }
     }
 }
@@ -131,7 +130,7 @@ pub(crate) async fn publish(call: Call) -> PageResult {
     };
     let topic = call.custom_topic(&done.topic)?;
     way.prepare(&call, &topic, answers).await?;
-    let schema = &topic.topic.definition.input_schema;
+    let schema = topic.topic.kind.input_schema();
     let (text, entropy) = (example(&call, &topic).to_string(), call.broker.entropy());
     let event = wire::decode_one(schema, &topic.resource_id, &text, call.visitor.now, entropy);
     let mut event: Event = event.map_err(PageError::refused)?;

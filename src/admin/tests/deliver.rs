@@ -341,7 +341,7 @@ async fn secrets_are_shown_when_asked_for_and_not_before() {
         "nobody asked for it"
     );
     let topic = appliance.broker.registry();
-    let topic = topic.topics().find(|each| !each.topic.is_built_in());
+    let topic = topic.topics().find(|each| !each.topic.kind.is_built_in());
     let keys = topic
         .and_then(|each| each.topic.keys.as_ref())
         .expect("keys");

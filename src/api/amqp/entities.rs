@@ -94,7 +94,7 @@ impl Entities {
             None => {
                 let missing = |_| format!("there is no queue or topic {name}");
                 let topic = broker.topic(&name).map_err(missing)?;
-                match (topic.queue().cloned(), sub_queue) {
+                match (topic.own.clone(), sub_queue) {
                     (Some(own), _) => (topic, own),
                     (None, SubQueue::Pending) => return Ok(Entity::Topic(topic)),
                     (None, SubQueue::DeadLetters) => {

@@ -28,7 +28,7 @@ use crate::model::lease::{
 };
 use crate::model::limits::{LOCK_DURATION, RECEIVE_WAIT_MAX, SESSION_WAIT};
 use crate::model::name::{RuleName, SubscriptionName, TopicName};
-use crate::model::registry::TopicEntry;
+use crate::model::registry::{SubscriptionKind, TopicEntry};
 use crate::model::rule::Rule;
 use crate::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
@@ -89,11 +89,7 @@ impl Queue {
         if self.sub_queue == SubQueue::DeadLetters {
             return Err(nobody_sends());
         }
-        let is_queue = self
-            .topic
-            .queue()
-            .is_some_and(|own| own.id == self.subscription.id);
-        if !is_queue {
+        if self.topic.subscription_kind(&self.subscription) != SubscriptionKind::OfQueue {
             let problem = "Cannot create a message sender for a subscription; send to its topic.";
             return Err(AmqpError::new(NOT_ALLOWED, problem));
         }
@@ -162,10 +158,10 @@ impl Queue {
 
     /// Whether what lies here goes on to another queue.
     fn forwards(&self) -> bool {
-        let rules = self.subscription.definition.destination.queue_rules();
-        rules.is_some_and(|rules| match self.sub_queue {
-            SubQueue::Pending => rules.forward_to.is_some(),
-            SubQueue::DeadLetters => rules.forward_dead_letters_to.is_some(),
+        let pulled = self.subscription.definition.destination.pull_queue();
+        pulled.is_some_and(|pulled| match self.sub_queue {
+            SubQueue::Pending => pulled.receiving.forward_to.is_some(),
+            SubQueue::DeadLetters => pulled.receiving.forward_dead_letters_to.is_some(),
         })
     }
 

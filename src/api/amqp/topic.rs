@@ -12,7 +12,7 @@ use crate::base::Timestamp;
 use crate::broker::{NewMessage, PublishError};
 use crate::model::limits::{CHECKED_BATCH_MAX, MESSAGE_BYTES_MAX, SESSION_ID_MAX};
 use crate::model::registry::TopicEntry;
-use crate::model::topic::InputSchema;
+use crate::model::topic::{EntityKind, InputSchema, TopicKind};
 use crate::store::StoreError;
 use crate::wire::amqp::condition::{
     DECODE_ERROR, ENTITY_DISABLED, MESSAGE_NOT_FOUND, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED,
@@ -33,8 +33,8 @@ pub(in crate::api) struct ToTopic {
 impl ToTopic {
     /// A client that sends to it, if it takes messages.
     pub(in crate::api) fn of(state: &ApiState, topic: Arc<TopicEntry>) -> Result<Self, AmqpError> {
-        let schema = &topic.topic.definition.input_schema;
-        if topic.topic.is_built_in() || *schema != InputSchema::CloudEventSchemaV1_0 {
+        let schema = topic.topic.kind.input_schema();
+        if topic.topic.kind.is_built_in() || *schema != InputSchema::CloudEventSchemaV1_0 {
             let problem = "Messages are sent to queues, and to topics whose input schema is that of CloudEvents.";
             return Err(AmqpError::new(NOT_ALLOWED, problem));
         }
@@ -58,11 +58,10 @@ impl ToTopic {
         reason = "all others are about what is received"
     )]
     pub(super) async fn manage(&self, asked: Operation) -> Result<Reply, AmqpError> {
+        let has_rules = self.topic.topic.kind.entity() == EntityKind::ServiceBusTopic;
         match asked {
-            Operation::Schedule(messages) if self.topic.is_service_bus() => {
-                self.schedule(messages).await
-            }
-            Operation::CancelScheduled(numbers) if self.topic.is_service_bus() => {
+            Operation::Schedule(messages) if has_rules => self.schedule(messages).await,
+            Operation::CancelScheduled(numbers) if has_rules => {
                 let broker = &self.state.broker;
                 let cancelled = broker.cancel_copies(&self.topic, numbers).await;
                 of_cancelled(cancelled)
@@ -132,17 +131,19 @@ impl Sender for ToTopic {
 
 /// Whether the queue takes the messages.
 fn check(topic: &TopicEntry, messages: &[Message]) -> Result<(), AmqpError> {
-    let queue = topic.queue();
-    let rules = queue.and_then(|own| own.definition.destination.queue_rules());
-    let Some(rules) = rules.filter(|rules| rules.inspect_messages()) else {
+    let TopicKind::Queue(sending) = &topic.topic.kind else {
         return Ok(());
     };
+    let has_sessions = topic.own.as_ref().is_some_and(|own| own.has_sessions());
+    if !has_sessions && !sending.detects_duplicates {
+        return Ok(());
+    }
     if messages.len() > CHECKED_BATCH_MAX {
         let problem = format!("The queue takes up to {CHECKED_BATCH_MAX} messages at once.");
         return Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem));
     }
     let lacks_session = |each: &Message| message::session_id(each).is_none();
-    if rules.has_sessions && messages.iter().any(lacks_session) {
+    if has_sessions && messages.iter().any(lacks_session) {
         let problem = format!(
             "The SessionId was not set on a message, and it cannot be sent to the entity. It requires sessions, and an id of up to {SESSION_ID_MAX} characters with each message."
         );

@@ -16,7 +16,7 @@ use crate::api::error::{ApiError, VALIDATION_FAILED};
 use crate::api::manage::{ApiResult, SubscriptionPath, TopicPath, show_subscription};
 use crate::api::routes;
 use crate::model::subscription::{EventSubscription, ValidationState};
-use crate::model::topic::EntityKind;
+use crate::model::topic::{EntityKind, LOCATION, TopicKind};
 use crate::store::accounts::Role;
 use crate::wire::resource;
 use crate::wire::resource::bodies::ResourceList;
@@ -47,7 +47,13 @@ pub(crate) async fn list_subscriptions(
     let is_type = |word: &str| word.eq_ignore_ascii_case(TOPIC_TYPE);
     let is_meant = narrowed.topic_type.as_deref().is_none_or(is_type);
     let topics = registry.custom_topics().filter(|entry| {
-        let location = &entry.topic.definition.location;
+        let location = match &entry.topic.kind {
+            TopicKind::Custom(topic) => topic.location.as_str(),
+            TopicKind::Namespace { .. }
+            | TopicKind::Queue(_)
+            | TopicKind::ServiceBus(_)
+            | TopicKind::System(_) => LOCATION,
+        };
         let is_there = |wanted: &str| plain(location) == plain(wanted);
         is_meant && narrowed.location.as_deref().is_none_or(is_there)
     });
@@ -160,7 +166,7 @@ pub(crate) async fn list_event_types_of_topic(
 ) -> Result<Json<ResourceList<EventType>>, ApiError> {
     let name = topic.name(&state.broker.registry())?;
     let entry = state.broker.entity(EntityKind::Topic, &name)?;
-    let described = resource::event_types(&entry.topic.definition);
+    let described = resource::event_types(&entry.topic.kind);
     let types = described.into_iter().map(|(name, facts)| {
         let text = |fact: &str| facts[fact].as_str().map(str::to_owned);
         EventType {

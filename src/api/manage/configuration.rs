@@ -17,15 +17,15 @@ use crate::api::manage::people::{UserPutBody, read};
 use crate::broker::event_subscription;
 use crate::model::alert::StoredAlertChannel;
 use crate::model::audit::{Change, Target, TargetKind};
-use crate::model::destination::{Destination, QueueRules};
+use crate::model::destination::Destination;
 use crate::model::name::{
     AccessRuleName, AlertChannelName, AlertRuleName, InspectorName, InvalidName, NamespaceName,
     RuleName, SubscriptionName, TopicName, above,
 };
 use crate::model::provisioned::Provisioned;
-use crate::model::queue::QueueDefinition;
-use crate::model::registry::{Registry, TopicEntry};
-use crate::model::topic::TopicDefinition;
+use crate::model::queue::{MessageSubscription, ReceiveRules};
+use crate::model::registry::{Registry, SubscriptionKind, TopicEntry};
+use crate::model::topic::TopicKind;
 use crate::wire::resource::configuration::{self, Definition, KINDS};
 use crate::wire::resource::{self, InvalidResource, SubscriptionContext};
 
@@ -112,40 +112,35 @@ fn add_topic(
     add: &mut impl FnMut(TargetKind, String, Definition),
 ) {
     let name = &topic.topic.name;
-    let queue = topic.queue();
-    match queue.and_then(|queue| QueueDefinition::of(&queue.definition)) {
-        Some(queue) => add(
-            TargetKind::Queue,
-            name.to_string(),
-            Definition::queue(&queue),
-        ),
-        None if topic.is_service_bus() => {
-            let definition = Definition::service_bus_topic(&topic.topic.definition);
-            add(TargetKind::ServiceBusTopic, name.to_string(), definition);
-        }
-        None if topic.topic.is_built_in() => {}
-        None => {
-            let definition = Definition::topic(&topic.topic.definition);
-            add(TargetKind::Topic, name.to_string(), definition);
-        }
+    let defined = match &topic.topic.kind {
+        TopicKind::Custom(_) | TopicKind::Namespace { .. } => Definition::topic(&topic.topic.kind),
+        TopicKind::ServiceBus(definition) => Some(Definition::service_bus_topic(definition)),
+        TopicKind::Queue(_) => topic.queue_definition().as_ref().map(Definition::queue),
+        TopicKind::System(_) => None,
+    };
+    if let Some(definition) = defined {
+        let kind = topic.topic.kind.entity().into();
+        add(kind, name.to_string(), definition);
     }
     for each in topic.subscriptions.values() {
         let path = format!("{name}/{}", each.name);
-        if queue.is_some_and(|queue| queue.name == each.name) {
-            continue;
-        }
-        if !topic.has_rules(each) {
-            let definition = Definition::subscription(&each.definition, topic.namespace.is_some());
-            add(TargetKind::EventSubscription, path, definition);
-            continue;
-        }
-        for rule in state.broker.rules(&(Arc::clone(topic), Arc::clone(each))) {
-            let of = format!("{path}/{}", rule.name);
-            add(TargetKind::Rule, of, Definition::rule(&rule));
-        }
-        if let Some(queue) = QueueDefinition::of(&each.definition) {
-            let definition = Definition::service_bus_subscription(&queue);
-            add(TargetKind::ServiceBusSubscription, path, definition);
+        match topic.subscription_kind(each) {
+            SubscriptionKind::OfQueue => {}
+            SubscriptionKind::Event => {
+                let in_namespace = topic.namespace.is_some();
+                let definition = Definition::subscription(&each.definition, in_namespace);
+                add(TargetKind::EventSubscription, path, definition);
+            }
+            SubscriptionKind::ServiceBus => {
+                for rule in state.broker.rules(&(Arc::clone(topic), Arc::clone(each))) {
+                    let of = format!("{path}/{}", rule.name);
+                    add(TargetKind::Rule, of, Definition::rule(&rule));
+                }
+                if let Some(own) = MessageSubscription::of(&each.definition) {
+                    let definition = Definition::service_bus_subscription(&own);
+                    add(TargetKind::ServiceBusSubscription, path, definition);
+                }
+            }
         }
     }
 }
@@ -270,7 +265,7 @@ struct Planner<'a> {
     pruned: Pruned,
     wanted: BTreeMap<Key, (usize, Target)>,
     /// The topics of events that are wanted.
-    topics: BTreeMap<String, TopicDefinition>,
+    topics: BTreeMap<String, TopicKind>,
     plan: Plan,
 }
 
@@ -394,7 +389,7 @@ impl Planner<'_> {
     fn is_built_in(&self, topic: &Target) -> bool {
         let name = TopicName::parse(&topic.name).ok();
         let found = name.and_then(|name| self.registry.topic(&name));
-        topic.kind == TargetKind::Topic && found.is_some_and(|found| found.topic.is_built_in())
+        topic.kind == TargetKind::Topic && found.is_some_and(|found| found.topic.kind.is_built_in())
     }
 
     /// Reads an object by the rules of its kind, and by what it replaces.
@@ -409,27 +404,42 @@ impl Planner<'_> {
                 self.check_path(target)?;
                 Definition::namespace(&resource::parse_namespace(object)?)
             }
-            TargetKind::Topic => Definition::topic(&self.topic(target, object)?),
+            TargetKind::Topic => {
+                let kind = self.topic(target, object)?;
+                let missing = || InvalidResource::of("kind", "it is no topic of events");
+                Definition::topic(&kind).ok_or_else(missing)?
+            }
             TargetKind::EventSubscription => return self.subscription(outer, own, object),
             TargetKind::Queue => {
                 let name = self.free_name(target)?;
                 let definition = resource::parse_queue(object)?;
-                self.check_queue(&name, target, &definition)?;
+                let known = self.registry.topic(&name);
+                let known = known.and_then(|known| known.queue_definition());
+                let before = known
+                    .as_ref()
+                    .map(|known| &known.subscription.pull.receiving);
+                self.check_forwards(&name, before, &definition.subscription.pull.receiving)?;
+                check_fixed(known.and_then(|known| known.fixed_change(&definition)))?;
                 Definition::queue(&definition)
             }
             TargetKind::ServiceBusTopic => {
                 let name = self.free_name(target)?;
                 let definition = resource::parse_service_bus_topic(object)?;
                 let known = self.registry.topic(&name);
-                let known = known.map(|known| &known.topic.definition);
-                check_fixed(known.and_then(|known| definition.fixed_change(known)))?;
+                let known = known.and_then(|known| known.topic.kind.sending());
+                check_fixed(known.and_then(|known| definition.sending.fixed_change(known)))?;
                 Definition::service_bus_topic(&definition)
             }
             TargetKind::ServiceBusSubscription => {
                 let name = TopicName::of_service_bus(outer).map_err(invalid_name)?;
-                SubscriptionName::of_service_bus(own).map_err(invalid_name)?;
+                let own = SubscriptionName::of_service_bus(own).map_err(invalid_name)?;
                 let definition = resource::parse_service_bus_subscription(object)?;
-                self.check_queue(&name, target, &definition)?;
+                let known = self.registry.topic(&name);
+                let known = known.and_then(|known| known.subscription(&own));
+                let known = known.and_then(|known| MessageSubscription::of(&known.definition));
+                let before = known.as_ref().map(|known| &known.pull.receiving);
+                self.check_forwards(&name, before, &definition.pull.receiving)?;
+                check_fixed(known.and_then(|known| known.fixed_change(&definition)))?;
                 Definition::service_bus_subscription(&definition)
             }
             TargetKind::Rule => {
@@ -472,24 +482,20 @@ impl Planner<'_> {
         })
     }
 
-    fn topic(
-        &mut self,
-        target: &Target,
-        object: &Value,
-    ) -> Result<TopicDefinition, InvalidResource> {
+    fn topic(&mut self, target: &Target, object: &Value) -> Result<TopicKind, InvalidResource> {
         let name = self.free_name(target)?;
-        let definition = match name.namespace() {
+        let kind = match name.namespace() {
             None => resource::parse_topic(object)?,
             Some(_) => resource::parse_namespace_topic(object)?,
         };
         let known = self.registry.topic(&name);
-        let known = known.map(|known| &known.topic.definition.input_schema);
-        if known.is_some_and(|known| *known != definition.input_schema) {
+        let known = known.map(|known| known.topic.kind.input_schema());
+        if known.is_some_and(|known| known != kind.input_schema()) {
             let problem = "it cannot be changed once the topic exists; delete the topic first";
             return Err(InvalidResource::of("properties.inputSchema", problem));
         }
-        self.topics.insert(name.key(), definition.clone());
-        Ok(definition)
+        self.topics.insert(name.key(), kind.clone());
+        Ok(kind)
     }
 
     fn subscription(
@@ -507,7 +513,7 @@ impl Planner<'_> {
         let name = name.map_err(invalid_name)?;
         let entry = self.registry.topic(&topic);
         let of_topic = self.topics.get(&topic.key());
-        let of_topic = of_topic.or(entry.map(|entry| &entry.topic.definition));
+        let of_topic = of_topic.or(entry.map(|entry| &entry.topic.kind));
         let missing = || InvalidResource::of("name", format!("there is no topic {topic}"));
         let of_topic = of_topic.ok_or_else(missing)?;
         let replaces = match entry {
@@ -516,8 +522,8 @@ impl Planner<'_> {
             None => None,
         };
         let context = SubscriptionContext {
-            input_schema: &of_topic.input_schema,
-            event_retention: of_topic.event_retention,
+            input_schema: of_topic.input_schema(),
+            event_retention: of_topic.event_retention(),
             now: self.state.broker.clock().now(),
             replaces: replaces.map(|replaced| &replaced.definition),
             require_https: self.state.broker.options().egress.require_https,
@@ -630,22 +636,15 @@ impl Planner<'_> {
         }
     }
 
-    fn check_queue(
+    /// Rejects forwarding to what is no queue or topic, unless it was like that before.
+    fn check_forwards(
         &self,
         name: &TopicName,
-        target: &Target,
-        definition: &QueueDefinition,
+        before: Option<&ReceiveRules>,
+        definition: &ReceiveRules,
     ) -> Result<(), InvalidResource> {
-        let entry = self.registry.topic(name);
-        let known = entry.and_then(|entry| match target.name.rsplit_once('/') {
-            Some((_, own)) if target.kind == TargetKind::ServiceBusSubscription => {
-                entry.subscription(&SubscriptionName::parse(own).ok()?)
-            }
-            _ => entry.queue(),
-        });
-        let known = known.and_then(|known| QueueDefinition::of(&known.definition));
-        let before = known.as_ref().map(|known| forwards(&known.rules));
-        for forward @ (property, queue) in forwards(&definition.rules) {
+        let before = before.map(forwards);
+        for forward @ (property, queue) in forwards(definition) {
             let Some(queue) = queue else { continue };
             // Where messages go already may have been deleted since.
             let is_kept = before.is_some_and(|before| before.contains(&forward));
@@ -658,7 +657,7 @@ impl Planner<'_> {
                 return Err(InvalidResource::of(&path, problem));
             }
         }
-        check_fixed(known.and_then(|known| known.fixed_change(definition)))
+        Ok(())
     }
 
     /// Adds the steps that delete: everything that is not wanted if that is asked for, and the rule of a new
@@ -743,7 +742,7 @@ impl Planner<'_> {
 }
 
 /// Where messages go on to, by property.
-fn forwards(rules: &QueueRules) -> [(&'static str, Option<&TopicName>); 2] {
+fn forwards(rules: &ReceiveRules) -> [(&'static str, Option<&TopicName>); 2] {
     let dead_letters = rules.forward_dead_letters_to.as_ref();
     [
         ("forwardTo", rules.forward_to.as_ref()),

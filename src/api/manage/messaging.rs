@@ -21,6 +21,7 @@ use crate::model::name::{InvalidName, RuleName, SubscriptionName, TopicName};
 use crate::model::registry::TopicEntry;
 use crate::model::rule::Rule;
 use crate::model::subscription::EventSubscription;
+use crate::model::topic::TopicKind;
 use crate::wire::resource;
 
 /// What a path names: `/queues/{queue}`, or `/serviceBusTopics/{topic}`, with `/subscriptions/{name}` and `/rules/{rule}`
@@ -194,7 +195,15 @@ pub(in crate::api) async fn show(
         Found::Queue((topic, own)) => resource::render_queue(topic, own, next(own)),
         Found::Topic(topic) => {
             let bytes = state.broker.queue_bytes(&topic.measured);
-            Some(resource::render_service_bus_topic(topic, bytes))
+            match &topic.topic.kind {
+                TopicKind::ServiceBus(definition) => {
+                    Some(resource::render_service_bus_topic(topic, definition, bytes))
+                }
+                TopicKind::Custom(_)
+                | TopicKind::Namespace { .. }
+                | TopicKind::Queue(_)
+                | TopicKind::System(_) => None,
+            }
         }
         Found::Subscription((topic, own)) => {
             resource::render_service_bus_subscription(topic, own, next(own))

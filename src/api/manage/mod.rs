@@ -91,7 +91,7 @@ impl SubscriptionPath {
 pub(crate) async fn list_topics(State(state): State<ApiState>, listing: Listing) -> Response {
     let registry = state.broker.registry();
     // Whoever deletes all topics of a resource group does not mean the built-in ones.
-    let is_shown = |entry: &&Arc<TopicEntry>| !listing.is_arm() || !entry.topic.is_built_in();
+    let is_shown = |entry: &&Arc<TopicEntry>| !listing.is_arm() || !entry.topic.kind.is_built_in();
     Json(listing.page(
         registry.custom_topics().filter(is_shown),
         |entry| entry.topic.name.to_string(),
@@ -119,14 +119,14 @@ pub(crate) async fn put_topic(
 ) -> ApiResult {
     let name = topic.name(&state.broker.registry())?;
     let body = json(&body)?;
-    let definition = match topic.namespace {
+    let kind = match topic.namespace {
         None => {
             TopicName::custom(name.as_str())?;
             resource::parse_topic(&body)?
         }
         Some(_) => resource::parse_namespace_topic(&body)?,
     };
-    let entry = state.broker.put_topic(&by, name, definition).await?;
+    let entry = state.broker.put_topic(&by, name, kind).await?;
     Ok((StatusCode::CREATED, Json(show_topic(&state, &entry))).into_response())
 }
 
@@ -139,12 +139,8 @@ pub(crate) async fn patch_topic(
 ) -> ApiResult {
     let (name, patch) = (topic.name(&state.broker.registry())?, json(&body)?);
     let change = |current: &TopicEntry| {
-        let definition = &current.topic.definition;
-        let definition = match current.namespace {
-            None => resource::patch_topic(definition, &patch),
-            Some(_) => resource::patch_namespace_topic(definition, &patch),
-        };
-        definition.map_err(ApiError::from)
+        let patched = resource::patch_topic(&current.topic.kind, &patch);
+        patched.map_err(ApiError::from)
     };
     let entry = state.broker.patch_topic(&by, name, change).await?;
     Ok(Json(show_topic(&state, &entry)).into_response())
@@ -416,10 +412,8 @@ pub(crate) async fn validate(
 }
 
 pub(crate) fn show_topic(state: &ApiState, entry: &Arc<TopicEntry>) -> Value {
-    resource::render_topic(
-        entry,
-        &entry.publish_url(&state.broker.options().public_url),
-    )
+    let endpoint = entry.publish_url(&state.broker.options().public_url);
+    resource::render_topic(entry, &endpoint).unwrap_or_default()
 }
 
 fn show_subscription(

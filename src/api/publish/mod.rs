@@ -208,7 +208,7 @@ pub(crate) fn authorize(
     topic: &TopicEntry,
     request: &Request<Body>,
 ) -> Result<(), ApiError> {
-    if topic.topic.is_built_in() {
+    if topic.topic.kind.is_built_in() {
         // There is no key to be asked for.
         return Err(PublishError::BuiltIn(topic.topic.name.clone()).into());
     }

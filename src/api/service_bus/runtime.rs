@@ -155,7 +155,7 @@ impl<'a> EntityHandler<'a> {
                 .subscription(&name, &SubscriptionName::parse(own)?)?,
             None => {
                 let topic = state.broker.topic(&name)?;
-                let own = topic.queue().cloned();
+                let own = topic.own.clone();
                 let own = own.ok_or_else(|| Refusal::not_found(no_queue().description))?;
                 (topic, own)
             }

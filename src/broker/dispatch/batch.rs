@@ -184,14 +184,14 @@ mod tests {
     use crate::model::event::{Event, EventData, EventKey};
     use crate::model::name::{SubscriptionName, TopicName};
     use crate::model::subscription::{SubscriptionId, Validation};
-    use crate::model::topic::{Topic, TopicId};
+    use crate::model::topic::{CustomTopic, ServiceBusNamespace, Topic, TopicId, TopicKind};
     use crate::wire::resource::{self, SubscriptionContext};
 
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
     /// A topic and a subscription with these properties of its webhook.
     fn scene(webhook: &serde_json::Value) -> (Arc<TopicEntry>, Arc<EventSubscription>) {
-        let definition = resource::parse_topic(&json!({"location": "l"})).expect("a topic");
+        let kind = TopicKind::Custom(CustomTopic::default());
         let mut properties = json!({"endpointUrl": "http://a.test/"});
         for (name, value) in webhook.as_object().expect("an object") {
             properties[name] = value.clone();
@@ -199,7 +199,7 @@ mod tests {
         let body = json!({"properties": {"destination":
             {"endpointType": "WebHook", "properties": properties}}});
         let context = SubscriptionContext {
-            input_schema: &definition.input_schema,
+            input_schema: kind.input_schema(),
             event_retention: None,
             now: NOW,
             replaces: None,
@@ -216,20 +216,16 @@ mod tests {
         };
         let topic = Topic {
             id: TopicId(1),
+            service_bus_namespace: ServiceBusNamespace::DEFAULT,
             name: TopicName::parse("orders").expect("a name"),
-            definition,
+            kind,
             keys: Some(AccessKeys::generate(&Entropy::seeded(1))),
             created_at: NOW,
             updated_at: NOW,
         };
         let entry = TopicEntry {
-            topic,
             resource_id: "/t".into(),
-            namespace: None,
-            subscriptions: Default::default(),
-            ruled_queues: Vec::new(),
-            measured: Arc::default(),
-            rules: Default::default(),
+            ..TopicEntry::without_subscriptions(topic)
         };
         (Arc::new(entry), Arc::new(subscription))
     }

@@ -94,7 +94,7 @@ impl Broker {
             let mut sessions = messages.iter().map(|message| session_at(queue, message));
             sessions.any(|session| session == Some(None))
         };
-        if entity.queue().is_some_and(lacks_session) {
+        if entity.own.as_ref().is_some_and(lacks_session) {
             return Err(NotEnqueued::WithoutSession(entity.topic.name.clone()));
         }
         let matched = self

@@ -258,7 +258,7 @@ fn title(topic: &TopicEntry, subscription: &EventSubscription) -> String {
 fn named<T>(registry: &Registry, found: Vec<(SubscriptionId, T)>) -> Vec<(String, T)> {
     let name = |id| {
         let (topic, subscription) = registry.subscription(id)?;
-        Some(match topic.queue() {
+        Some(match &topic.own {
             Some(_) => topic.topic.name.to_string(),
             None => title(topic, subscription),
         })

@@ -11,6 +11,7 @@ use crate::model::audit::Caller;
 use crate::model::queue::MessageEntity;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::model::topic::TopicKind;
 use crate::store::StoreError;
 
 /// When what may be idle was last used.
@@ -69,8 +70,8 @@ impl Uses {
 impl Broker {
     /// Notes that a queue or a subscription of messages is used, if it may be idle. Never waits.
     pub(in crate::broker) fn note_use(&self, own: &EventSubscription) {
-        let rules = own.definition.destination.queue_rules();
-        if rules.is_some_and(|rules| rules.delete_on_idle.is_some()) {
+        let pulled = own.definition.destination.pull_queue();
+        if pulled.is_some_and(|pulled| pulled.upkeep.delete_on_idle.is_some()) {
             let now = self.clock().now();
             self.shared.uses.note(MessageEntity::Queue(own.id), now);
         }
@@ -85,14 +86,16 @@ impl Broker {
 
     /// Notes that something was sent to a queue or a Service Bus topic.
     pub(in crate::broker) fn note_sent(&self, topic: &TopicEntry) {
-        if topic.topic.definition.delete_on_idle.is_some() {
-            let entity = MessageEntity::Topic(topic.topic.id);
-            self.shared.uses.note(entity, self.clock().now());
-        }
-        // Not asked for topics of events.
-        let own = (!topic.measured.is_empty()).then(|| topic.queue());
-        if let Some(own) = own.flatten() {
-            self.note_use(own);
+        match (&topic.topic.kind, &topic.own) {
+            (TopicKind::ServiceBus(definition), _) => {
+                if definition.upkeep.delete_on_idle.is_some() {
+                    let entity = MessageEntity::Topic(topic.topic.id);
+                    self.shared.uses.note(entity, self.clock().now());
+                }
+            }
+            (TopicKind::Queue(_), Some(own)) => self.note_use(own),
+            (TopicKind::Queue(_), None)
+            | (TopicKind::Custom(_) | TopicKind::Namespace { .. } | TopicKind::System(_), _) => {}
         }
     }
 
@@ -141,13 +144,13 @@ impl Broker {
             return Ok(());
         }
         let (by, name) = (Caller::appliance(now), &topic.topic.name);
-        let deleted = match own {
-            None => self.delete_service_bus_topic(&by, name).await,
-            Some(own) if topic.is_service_bus() => {
+        let deleted = match (own, &topic.own) {
+            (None, _) => self.delete_service_bus_topic(&by, name).await,
+            (Some(_), Some(_)) => self.delete_queue(&by, name).await,
+            (Some(own), None) => {
                 let delete = self.delete_service_bus_subscription(&by, name, &own.name);
                 delete.await
             }
-            Some(_) => self.delete_queue(&by, name).await,
         };
         match deleted {
             // Its file would bring it back.
@@ -185,25 +188,28 @@ impl Candidate<'_> {
     fn limit(&self) -> Option<Duration> {
         let Self(topic, own) = self;
         let Some(own) = own else {
-            return topic.topic.definition.delete_on_idle;
+            return topic.upkeep()?.delete_on_idle;
         };
-        let rules = own.definition.destination.queue_rules()?;
-        rules.delete_on_idle.filter(|_| rules.forward_to.is_none())
+        let pulled = own.definition.destination.pull_queue()?;
+        let goes_on = pulled.receiving.forward_to.is_some();
+        pulled.upkeep.delete_on_idle.filter(|_| !goes_on)
     }
 }
 
 fn may_be_idle(registry: &Registry) -> Vec<Candidate<'_>> {
     let mut found = Vec::new();
     for topic in registry.topics() {
-        found.push(Candidate(topic, None));
-        if topic.measured.is_empty() {
-            continue; // a topic of events, as most are
+        match &topic.topic.kind {
+            TopicKind::Custom(_) | TopicKind::Namespace { .. } | TopicKind::System(_) => {}
+            TopicKind::Queue(_) => {
+                found.extend(topic.own.iter().map(|own| Candidate(topic, Some(own))));
+            }
+            TopicKind::ServiceBus(_) => {
+                found.push(Candidate(topic, None));
+                let own = topic.message_subscriptions();
+                found.extend(own.map(|own| Candidate(topic, Some(own))));
+            }
         }
-        let queues = topic
-            .queue()
-            .into_iter()
-            .chain(topic.message_subscriptions());
-        found.extend(queues.map(|own| Candidate(topic, Some(own))));
     }
     found.retain(|each| each.limit().is_some());
     found

@@ -155,7 +155,9 @@ impl Broker {
 
     fn messaging_entity(&self, name: &TopicName) -> Result<Arc<TopicEntry>, ManageError> {
         let registry = self.registry();
-        let found = registry.topic(name).filter(|topic| topic.takes_messages());
+        let found = registry
+            .topic(name)
+            .filter(|topic| topic.topic.kind.takes_messages());
         let missing = || ManageError::NoMessagingEntity(name.clone());
         found.cloned().ok_or_else(missing)
     }

@@ -35,7 +35,7 @@ use crate::model::subscription::{
     Disabled, EventSubscription, OnDelete, SubscriptionDefinition, SubscriptionId, Validation,
     ValidationState,
 };
-use crate::model::topic::{EntityKind, Topic, TopicDefinition};
+use crate::model::topic::{EntityKind, Topic, TopicKind};
 use crate::store::{Effects, RegistryChange, StoreError};
 use crate::wire::sas;
 
@@ -217,10 +217,10 @@ pub(super) fn entity_of_kind<'a>(
     wanted: EntityKind,
 ) -> Result<Option<&'a Arc<TopicEntry>>, ManageError> {
     let found = registry.topic(name);
-    match found.filter(|entry| entry.kind() != wanted) {
+    match found.filter(|entry| entry.topic.kind.entity() != wanted) {
         Some(other) => Err(ManageError::OtherKind {
             name: other.topic.name.clone(),
-            is: other.kind(),
+            is: other.topic.kind.entity(),
             wanted,
         }),
         None => Ok(found),
@@ -273,7 +273,9 @@ impl Broker {
     /// All entities of a kind by name.
     pub fn entities(&self, kind: EntityKind) -> Vec<Arc<TopicEntry>> {
         let registry = self.registry();
-        let all = registry.topics().filter(|entry| entry.kind() == kind);
+        let all = registry
+            .topics()
+            .filter(|entry| entry.topic.kind.entity() == kind);
         all.cloned().collect()
     }
 
@@ -318,10 +320,10 @@ impl Broker {
         &self,
         by: &Caller,
         name: TopicName,
-        definition: TopicDefinition,
+        kind: TopicKind,
     ) -> Result<Arc<TopicEntry>, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
-        self.define_topic(by, name, definition).await
+        self.define_topic(by, name, kind).await
     }
 
     /// Applies `change` to the definition of an existing topic, so that of two concurrent changes none is
@@ -330,14 +332,14 @@ impl Broker {
         &self,
         by: &Caller,
         name: TopicName,
-        change: impl FnOnce(&TopicEntry) -> Result<TopicDefinition, E>,
+        change: impl FnOnce(&TopicEntry) -> Result<TopicKind, E>,
     ) -> Result<Arc<TopicEntry>, E> {
         let _one_at_a_time = self.shared.managing.lock().await;
         let registry = self.registry();
         let entry = entity_of_kind(&registry, &name, EntityKind::Topic)?;
         let missing = || entity_not_found(EntityKind::Topic, &name);
-        let definition = change(entry.ok_or_else(missing)?)?;
-        Ok(self.define_topic(by, name, definition).await?)
+        let kind = change(entry.ok_or_else(missing)?)?;
+        Ok(self.define_topic(by, name, kind).await?)
     }
 
     /// The caller holds `managing`.
@@ -345,27 +347,29 @@ impl Broker {
         &self,
         by: &Caller,
         name: TopicName,
-        definition: TopicDefinition,
+        kind: TopicKind,
     ) -> Result<Arc<TopicEntry>, ManageError> {
         let registry = self.registry();
-        let found = entity_of_kind(&registry, &name, EntityKind::Topic)?;
+        let found = entity_of_kind(&registry, &name, kind.entity())?;
         let change = match found {
             None => {
                 let keys = AccessKeys::generate(self.entropy());
                 RegistryChange::AddTopic {
                     namespace: room_in_namespace(&registry, &name)?,
                     name: name.clone(),
-                    definition,
+                    kind,
                     keys,
                 }
             }
-            Some(entry) if entry.topic.is_built_in() => return Err(ManageError::BuiltIn(name)),
-            Some(entry) if entry.topic.definition.input_schema != definition.input_schema => {
+            Some(entry) if entry.topic.kind.is_built_in() => {
+                return Err(ManageError::BuiltIn(name));
+            }
+            Some(entry) if !kind.may_replace(&entry.topic.kind) => {
                 return Err(ManageError::InputSchemaFixed);
             }
             Some(entry) => RegistryChange::ChangeTopic {
                 id: entry.topic.id,
-                definition,
+                kind,
             },
         };
         let known = found.map_or(&name, |entry| &entry.topic.name);
@@ -509,7 +513,7 @@ impl Broker {
         let Some(entry) = entity_of_kind(&registry, name, kind)? else {
             return Ok(false);
         };
-        if entry.topic.is_built_in() {
+        if entry.topic.kind.is_built_in() {
             return Err(ManageError::BuiltIn(name.clone()));
         }
         let id = entry.topic.id;
@@ -870,7 +874,7 @@ impl Broker {
 
 /// Returns what the audit log calls a topic, or a queue.
 pub(in crate::broker) fn target(entry: &TopicEntry) -> Target {
-    TargetKind::from(entry.kind()).named(&entry.topic.name)
+    TargetKind::from(entry.topic.kind.entity()).named(&entry.topic.name)
 }
 
 /// Returns what the audit log calls a subscription, or the queue that it is part of.

@@ -7,10 +7,10 @@ use crate::broker::manage::{ManageError, check_path, entity_not_found, entity_of
 use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, Target, TargetKind};
 use crate::model::name::TopicName;
-use crate::model::queue::QueueDefinition;
+use crate::model::queue::{QueueDefinition, ReceiveRules};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, OnDelete};
-use crate::model::topic::{EntityKind, TopicDefinition};
+use crate::model::topic::EntityKind;
 use crate::store::RegistryChange;
 
 /// A queue: its topic, and the subscription that its receivers pull.
@@ -44,40 +44,28 @@ impl Put {
 pub(super) fn check_targets(
     registry: &Registry,
     name: &TopicName,
-    definition: &QueueDefinition,
+    rules: &ReceiveRules,
 ) -> Result<(), ManageError> {
-    let rules = &definition.rules;
     let targets = [&rules.forward_to, &rules.forward_dead_letters_to];
     for target in targets.into_iter().flatten() {
         let topic = registry.topic(target);
-        if target != name && !topic.is_some_and(|topic| topic.takes_messages()) {
+        if target != name && !topic.is_some_and(|topic| topic.topic.kind.takes_messages()) {
             return Err(ManageError::NoForwardTarget(target.clone()));
         }
     }
     Ok(())
 }
 
-/// The change of a queue, or a subscription of messages, to this definition.
-pub(super) fn change_to(
-    definition: &QueueDefinition,
-    current: &EventSubscription,
-) -> Result<RegistryChange, ManageError> {
-    let before = QueueDefinition::of(&current.definition);
-    if let Some(fixed) = before.and_then(|before| before.fixed_change(definition)) {
-        return Err(ManageError::QueuePropertyFixed(fixed));
-    }
-    Ok(RegistryChange::ChangeSubscription {
-        id: current.id,
-        definition: definition.changed(&current.definition),
-        validation: current.validation.clone(),
-    })
+/// Rejects a change of a property that cannot be changed, if there is one.
+pub(super) fn check_fixed(property: Option<&'static str>) -> Result<(), ManageError> {
+    property.map_or(Ok(()), |name| Err(ManageError::QueuePropertyFixed(name)))
 }
 
 impl Broker {
     /// The queue of that name.
     pub fn queue(&self, name: &TopicName) -> Result<Queue, ManageError> {
         let topic = self.entity(EntityKind::Queue, name)?;
-        let subscription = topic.queue().cloned();
+        let subscription = topic.own.clone();
         let missing = || entity_not_found(EntityKind::Queue, name);
         Ok((topic, subscription.ok_or_else(missing)?))
     }
@@ -85,7 +73,7 @@ impl Broker {
     /// All queues by name.
     pub fn queues(&self) -> Vec<Queue> {
         let registry = self.registry();
-        let queue = |topic: &Arc<TopicEntry>| Some((Arc::clone(topic), Arc::clone(topic.queue()?)));
+        let queue = |topic: &Arc<TopicEntry>| Some((Arc::clone(topic), topic.own.clone()?));
         registry.topics().filter_map(queue).collect()
     }
 
@@ -104,18 +92,28 @@ impl Broker {
         let known = found.map_or(&name, |topic| &topic.topic.name);
         let target = TargetKind::Queue.named(known);
         put.check(found.is_some(), &target, missing)?;
-        check_targets(&registry, &name, &definition)?;
+        check_targets(&registry, &name, &definition.subscription.pull.receiving)?;
         let change = match found {
             None => {
                 check_path(&registry, name.as_str())?;
                 RegistryChange::AddQueue {
                     name: name.clone(),
-                    topic: TopicDefinition::of_messages(None),
+                    sending: definition.sending,
                     keys: AccessKeys::generate(self.entropy()),
-                    subscription: definition.subscription(),
+                    subscription: definition.subscription.subscription(),
                 }
             }
-            Some(topic) => change_to(&definition, topic.queue().ok_or_else(missing)?)?,
+            Some(topic) => {
+                let before = topic.queue_definition();
+                check_fixed(before.and_then(|before| before.fixed_change(&definition)))?;
+                let own = topic.own.as_ref().ok_or_else(missing)?;
+                RegistryChange::ChangeQueue {
+                    id: topic.topic.id,
+                    sending: definition.sending,
+                    of: own.id,
+                    subscription: definition.subscription.changed(&own.definition),
+                }
+            }
         };
         self.save(change, Some(by.defined(target))).await?;
         self.queue(&name)

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use crate::broker::Broker;
-use crate::broker::manage::queues::{Put, Queue, change_to, check_targets};
+use crate::broker::manage::queues::{Put, Queue, check_fixed, check_targets};
 use crate::broker::manage::{ManageError, check_path, entity_not_found, entity_of_kind};
 use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, Target};
 use crate::model::destination::Destination;
 use crate::model::limits::{RULE_BYTES_MAX, RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
 use crate::model::name::{RuleName, SubscriptionName, TopicName};
-use crate::model::queue::QueueDefinition;
+use crate::model::queue::{MessageSubscription, ServiceBusTopic};
 use crate::model::registry::{SubscriptionKind, TopicEntry};
 use crate::model::rule::Rule;
 use crate::model::subscription::{EventSubscription, OnDelete};
-use crate::model::topic::{EntityKind, TopicDefinition};
+use crate::model::topic::{EntityKind, TopicKind};
 use crate::store::RegistryChange;
 use crate::wire::resource;
 
@@ -47,7 +47,7 @@ impl Broker {
         &self,
         by: &Caller,
         name: TopicName,
-        definition: TopicDefinition,
+        definition: ServiceBusTopic,
         put: Put,
     ) -> Result<Arc<TopicEntry>, ManageError> {
         let _one_at_a_time = self.shared.managing.lock().await;
@@ -63,16 +63,17 @@ impl Broker {
                 RegistryChange::AddTopic {
                     namespace: None,
                     name: name.clone(),
-                    definition,
+                    kind: TopicKind::ServiceBus(definition),
                     keys: AccessKeys::generate(self.entropy()),
                 }
             }
             Some(entry) => {
-                if let Some(fixed) = definition.fixed_change(&entry.topic.definition) {
-                    return Err(ManageError::QueuePropertyFixed(fixed));
+                let before = entry.topic.kind.sending();
+                check_fixed(before.and_then(|before| before.fixed_change(&definition.sending)))?;
+                RegistryChange::ChangeTopic {
+                    id: entry.topic.id,
+                    kind: TopicKind::ServiceBus(definition),
                 }
-                let id = entry.topic.id;
-                RegistryChange::ChangeTopic { id, definition }
             }
         };
         self.save(change, Some(by.defined(target))).await?;
@@ -96,14 +97,14 @@ impl Broker {
         by: &Caller,
         topic: &TopicName,
         name: SubscriptionName,
-        definition: QueueDefinition,
+        definition: MessageSubscription,
         rule: Rule,
         put: Put,
     ) -> Result<Queue, ManageError> {
         check_size(&rule)?;
         let one_at_a_time = self.shared.managing.lock().await;
         let entry = self.service_bus_topic(topic)?;
-        check_targets(&self.registry(), topic, &definition)?;
+        check_targets(&self.registry(), topic, &definition.pull.receiving)?;
         let found = message_subscription(&entry, &name)?;
         let missing = || ManageError::ServiceBusSubscriptionNotFound(topic.clone(), name.clone());
         let known = found.map_or(&name, |current| &current.name);
@@ -122,7 +123,15 @@ impl Broker {
                     rule,
                 }
             }
-            Some(current) => change_to(&definition, current)?,
+            Some(current) => {
+                let before = MessageSubscription::of(&current.definition);
+                check_fixed(before.and_then(|before| before.fixed_change(&definition)))?;
+                RegistryChange::ChangeSubscription {
+                    id: current.id,
+                    definition: definition.changed(&current.definition),
+                    validation: current.validation.clone(),
+                }
+            }
         };
         self.save(change, Some(by.defined(target))).await?;
         drop(one_at_a_time);
@@ -176,8 +185,7 @@ impl Broker {
     ) -> Result<(), ManageError> {
         let entity = self.service_bus_entity(destination);
         let entity = entity.map_err(|missing| ManageError::NoDestination(missing.to_string()))?;
-        let is_entity = topic.queue().is_some() || topic.is_service_bus();
-        match entity.is_some() && is_entity {
+        match entity.is_some() && topic.topic.kind.takes_messages() {
             true => Err(ManageError::ForwardInstead(topic.topic.name.clone())),
             false => Ok(()),
         }

@@ -84,22 +84,17 @@ impl Broker {
         events: impl Iterator<Item = &'a Event>,
         unevaluated: BTreeMap<usize, String>,
     ) -> Option<Arc<QueueIntake>> {
-        let definition = &topic.topic.definition;
-        let remembers = definition.detects_duplicates;
+        let sending = topic.topic.kind.sending();
+        let remembering = sending.filter(|sending| sending.detects_duplicates);
         let mut intake = QueueIntake {
             unevaluated,
-            remembers_for: remembers.then(|| self.time_scale().shrink(definition.duplicate_window)),
+            remembers_for: remembering
+                .map(|sending| self.time_scale().shrink(sending.duplicate_window)),
             ..QueueIntake::default()
         };
         for queue in &topic.ruled_queues {
-            let Some(rules) = queue.definition.destination.queue_rules() else {
-                continue;
-            };
-            if rules.has_sessions {
+            if queue.has_sessions() {
                 intake.with_sessions.push(queue.id);
-            }
-            if rules.detects_duplicates {
-                intake.remembers_for = Some(self.time_scale().shrink(rules.duplicate_window));
             }
         }
         if !intake.with_sessions.is_empty() {

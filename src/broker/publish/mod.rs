@@ -20,7 +20,7 @@ use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
-use crate::model::topic::TopicId;
+use crate::model::topic::{TopicId, TopicKind};
 use crate::store::{AppendRequest, Appended, HandedOver, RequestMark, StoreError};
 use crate::wire::amqp::DecodeError;
 
@@ -171,7 +171,7 @@ impl Broker {
         if self.is_stopping() {
             return Err(PublishError::Stopping);
         }
-        if topic.topic.is_built_in() {
+        if topic.topic.kind.is_built_in() {
             return Err(PublishError::BuiltIn(topic.topic.name.clone()));
         }
         self.lets_send(topic, events)
@@ -186,10 +186,7 @@ impl Broker {
         if self.disk_is_low() {
             return Err(PublishError::DiskLow);
         }
-        let own = topic.queue();
-        let own = own.and_then(|own| own.definition.destination.queue_rules());
-        let status = own.map_or(topic.topic.definition.status, |rules| rules.status);
-        if !status.lets_send() {
+        if !topic.lets_send() {
             return Err(PublishError::SendDisabled(topic.topic.name.clone()));
         }
         self.has_room(topic, events)
@@ -202,9 +199,7 @@ impl Broker {
         topic: &TopicEntry,
         events: impl IntoIterator<Item = &'a Event>,
     ) -> Result<(), PublishError> {
-        // Not asked for topics of events.
-        let most = (!topic.measured.is_empty()).then(|| topic.bytes_max());
-        let Some(most) = most.flatten() else {
+        let Some(most) = topic.bytes_max() else {
             return Ok(());
         };
         let new = events.into_iter().map(|each| u64::from(each.data_bytes()));
@@ -227,8 +222,8 @@ impl Broker {
         only: Option<SubscriptionId>,
         scheduled: BTreeMap<usize, Timestamp>,
     ) -> Result<AppendRequest, PublishError> {
-        match topic.is_service_bus() && only.is_none() {
-            true => {
+        match (&topic.topic.kind, only) {
+            (TopicKind::ServiceBus(_), None) => {
                 let mut request = self.match_rules(topic, events, &scheduled).await?;
                 let each = request.events.iter();
                 if each.map(|(_, to)| to.len()).sum::<usize>() > self.shared.change_deliveries_max {
@@ -236,7 +231,14 @@ impl Broker {
                 }
                 Ok(request)
             }
-            false => Ok(self.match_filters(topic, events, only, scheduled).await),
+            (TopicKind::ServiceBus(_), Some(_))
+            | (
+                TopicKind::Custom(_)
+                | TopicKind::Namespace { .. }
+                | TopicKind::Queue(_)
+                | TopicKind::System(_),
+                _,
+            ) => Ok(self.match_filters(topic, events, only, scheduled).await),
         }
     }
 

@@ -196,7 +196,7 @@ impl Broker {
 fn subscribed(
     (topic, subscription): (&Arc<TopicEntry>, &Arc<EventSubscription>),
 ) -> Option<Subscribed> {
-    (!topic.topic.is_built_in()).then(|| Subscribed {
+    (!topic.topic.kind.is_built_in()).then(|| Subscribed {
         topic: topic.topic.name.clone(),
         name: subscription.name.clone(),
     })
@@ -215,6 +215,7 @@ fn notice_of(registry: &Registry, change: &RegistryChange) -> Option<Notice> {
         | RegistryChange::AccessRule(_)
         | RegistryChange::AddTopic { .. }
         | RegistryChange::AddQueue { .. }
+        | RegistryChange::ChangeQueue { .. }
         | RegistryChange::ChangeTopic { .. }
         | RegistryChange::ChangeKeys { .. }
         | RegistryChange::DeleteTopic { .. }

@@ -67,11 +67,13 @@ impl Broker {
     ) -> Result<AppendRequest, PublishError> {
         let now = self.clock().now();
         let takers = takers(topic, now);
+        let sending = topic.topic.kind.sending();
+        let remembers = sending.is_some_and(|sending| sending.detects_duplicates);
         let cost = topic.rules.all().count() + topic.subscriptions.size();
         let (mut matched, mut evaluated) = (Matched::default(), 0);
         for (place, event) in events.into_iter().enumerate() {
             let due_at = scheduled.get(&place).copied();
-            if topic.topic.definition.detects_duplicates || !scheduled.is_empty() {
+            if remembers || !scheduled.is_empty() {
                 let sent = (event.id.clone(), due_at.is_some());
                 matched.sent.insert(matched.events.len(), sent);
             }
@@ -149,8 +151,8 @@ fn takers(topic: &TopicEntry, now: Timestamp) -> BTreeMap<SubscriptionId, bool> 
     let taking = topic.message_subscriptions();
     let taking = taking.filter(|each| each.takes_events(now));
     let keeps = |each: &EventSubscription| {
-        let rules = each.definition.destination.queue_rules();
-        rules.is_some_and(|rules| rules.keeps_unevaluated)
+        let pulled = each.definition.destination.pull_queue();
+        pulled.is_some_and(|pulled| pulled.keeps_unevaluated)
     };
     taking.map(|each| (each.id, keeps(each))).collect()
 }

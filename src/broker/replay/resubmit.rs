@@ -25,6 +25,7 @@ use crate::model::lease::is_held;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::replay::{NotResubmitted, ReplayTarget, check_loop_guard};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::model::topic::EntityKind;
 use crate::model::topic::InputSchema;
 use crate::outbound::DeliveryRequest;
 use crate::store::{
@@ -278,7 +279,7 @@ impl Broker {
         let registry = self.registry();
         let deleted = || ResubmitError::Rejected(of.delivery, NotResubmitted::TopicDeleted);
         let entry = registry.topic_by_id(of.topic).ok_or_else(deleted)?;
-        let schema = &entry.topic.definition.input_schema;
+        let schema = entry.topic.kind.input_schema();
         let unreadable = || ResubmitError::Rejected(of.delivery, NotResubmitted::EventUnreadable);
         let original = of.event.as_ref().ok_or_else(unreadable)?;
         let message = match edit {
@@ -305,7 +306,7 @@ impl Broker {
 
     /// Reads one event as its publisher would send it.
     fn decode_one(&self, entry: &TopicEntry, event: &str) -> Result<Event, BadInput> {
-        let schema = &entry.topic.definition.input_schema;
+        let schema = entry.topic.kind.input_schema();
         let (kind, body) = match schema {
             InputSchema::CloudEventSchemaV1_0 => ("application/cloudevents+json", event.to_owned()),
             InputSchema::EventGridSchema | InputSchema::CustomEventSchema(_) => {
@@ -452,20 +453,20 @@ fn publish_anew(
     event: Event,
     now: Timestamp,
 ) -> Result<Step, NotResubmitted> {
-    if to.topic.is_built_in() {
+    if to.topic.kind.is_built_in() {
         return Err(NotResubmitted::BuiltInTopic);
     }
-    if own.topic.definition.input_schema != to.topic.definition.input_schema {
+    if own.topic.kind.input_schema() != to.topic.kind.input_schema() {
         return Err(NotResubmitted::OtherSchema);
     }
-    if to.is_service_bus() {
+    if to.topic.kind.entity() == EntityKind::ServiceBusTopic {
         return Err(NotResubmitted::ServiceBusTopic);
     }
     let targets = targets(to, &event, now);
     if targets.is_empty() {
         return Err(NotResubmitted::Unmatched);
     }
-    let queue = to.queue().filter(|queue| targets.contains(&queue.id));
+    let queue = to.own.as_ref().filter(|queue| targets.contains(&queue.id));
     let queue = match queue.map(|queue| (queue.id, session_at(queue, &event))) {
         Some((_, Some(None))) => return Err(NotResubmitted::SessionIdMissing),
         found => found.map(|(queue, session)| (queue, session.flatten())),

@@ -10,12 +10,13 @@ use crate::base::Timestamp;
 use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef};
 use crate::model::name::{RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
+use crate::model::queue::SendRules;
 use crate::model::registry::{Registry, ResourceScope};
 use crate::model::rule::Rule;
 use crate::model::subscription::{
     EventSubscription, OnDelete, SubscriptionDefinition, SubscriptionId, Validation,
 };
-use crate::model::topic::{Topic, TopicDefinition, TopicId};
+use crate::model::topic::{ServiceBusNamespace, Topic, TopicId, TopicKind};
 use crate::store::engine::encryption::{
     Encryption, SUBSCRIPTION_DEFINITION, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE,
 };
@@ -36,19 +37,26 @@ pub enum RegistryChange {
         /// `None` for a custom topic.
         namespace: Option<NamespaceId>,
         name: TopicName,
-        definition: TopicDefinition,
+        kind: TopicKind,
         keys: AccessKeys,
     },
-    /// A topic of no namespace, and its subscription of the same name.
+    /// A queue, and its own subscription.
     AddQueue {
         name: TopicName,
-        topic: TopicDefinition,
+        sending: SendRules,
         keys: AccessKeys,
+        subscription: SubscriptionDefinition,
+    },
+    ChangeQueue {
+        id: TopicId,
+        sending: SendRules,
+        /// Its own subscription.
+        of: SubscriptionId,
         subscription: SubscriptionDefinition,
     },
     ChangeTopic {
         id: TopicId,
-        definition: TopicDefinition,
+        kind: TopicKind,
     },
     ChangeKeys {
         id: TopicId,
@@ -148,21 +156,24 @@ pub(super) fn save(
         RegistryChange::AddTopic {
             namespace,
             name,
-            definition,
+            kind,
             keys,
         } => {
             // The keys are encrypted for the row, whose id is known only now.
             let add = "INSERT INTO topic (name, definition, key1, key2, created_at, updated_at, \
-                 namespace_id) VALUES (?1, ?2, '', '', ?3, ?3, ?4)";
-            let text = resource::topic_to_text(&definition);
-            tx.run(add, params![name.as_str(), text, now, namespace])?;
+                 namespace_id, service_bus_namespace, kind) \
+                 VALUES (?1, ?2, '', '', ?3, ?3, ?4, ?5, ?6)";
+            let text = resource::topic_to_text(&kind);
+            let names = ServiceBusNamespace::DEFAULT;
+            let (name, names, kind) = (name.as_str(), names.as_str(), kind.name());
+            tx.run(add, params![name, text, now, namespace, names, kind])?;
             let id = TopicId(tx.last_insert_rowid());
             save_keys(tx, encryption, id, &keys, now)?;
             registry.put_topic(topic(tx, encryption, id)?);
         }
         RegistryChange::AddQueue {
             name,
-            topic,
+            sending,
             keys,
             subscription,
         } => {
@@ -170,7 +181,7 @@ pub(super) fn save(
             let add = RegistryChange::AddTopic {
                 namespace: None,
                 name,
-                definition: topic,
+                kind: TopicKind::Queue(sending),
                 keys,
             };
             save(tx, encryption, add, registry, now)?;
@@ -182,12 +193,21 @@ pub(super) fn save(
             };
             save(tx, encryption, add, registry, now)?;
         }
-        RegistryChange::ChangeTopic { id, definition } => {
+        RegistryChange::ChangeQueue {
+            id,
+            sending,
+            of,
+            subscription: definition,
+        } => {
+            let kind = TopicKind::Queue(sending);
+            let change = RegistryChange::ChangeTopic { id, kind };
+            save(tx, encryption, change, registry, now)?;
+            save_definition(tx, encryption, of, &definition, now)?;
+            registry.put_subscription(subscription(tx, encryption, of)?);
+        }
+        RegistryChange::ChangeTopic { id, kind } => {
             let change = "UPDATE topic SET definition = ?2, updated_at = ?3 WHERE id = ?1";
-            tx.run(
-                change,
-                params![id, resource::topic_to_text(&definition), now],
-            )?;
+            tx.run(change, params![id, resource::topic_to_text(&kind), now])?;
             registry.put_topic(topic(tx, encryption, id)?);
         }
         RegistryChange::ChangeKeys { id, keys, renewed } => {

@@ -22,8 +22,8 @@ fn unsealed(topics: usize) -> tempfile::TempDir {
     migrate::migrate_file(&path, &|_| ()).expect("a new database");
     let connection = db::open_writer(&path).expect("the database");
     for id in 1..=topics {
-        let insert = "INSERT INTO topic (id, name, definition, key1, key2, created_at, updated_at)
-                      VALUES (?1, 'topic-' || ?1, '{\"location\":\"l\",\"properties\":{}}', ?2, ?2, 0, 0)";
+        let insert = "INSERT INTO topic (id, name, kind, definition, key1, key2, created_at, updated_at)
+                      VALUES (?1, 'topic-' || ?1, 'Custom', '{\"location\":\"l\",\"properties\":{}}', ?2, ?2, 0, 0)";
         connection
             .execute(insert, params![id as i64, SECRETS[0]])
             .expect("a topic");

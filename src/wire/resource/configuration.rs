@@ -16,11 +16,11 @@ use crate::model::alert::{AlertChannel, AlertRule};
 use crate::model::audit::{Change, Target, TargetKind};
 use crate::model::inspector::InspectorDefinition;
 use crate::model::namespace::NamespaceDefinition;
-use crate::model::queue::QueueDefinition;
+use crate::model::queue::{MessageSubscription, QueueDefinition, ServiceBusTopic};
 use crate::model::rule::Rule;
 use crate::model::shared_access::AccessRuleDefinition;
 use crate::model::subscription::SubscriptionDefinition;
-use crate::model::topic::TopicDefinition;
+use crate::model::topic::TopicKind;
 use crate::wire::changes::changes;
 
 /// The kinds of objects in files, each behind those that it needs.
@@ -195,10 +195,14 @@ impl Definition {
         Self::of(&Namespace::from(definition))
     }
 
-    pub fn topic(definition: &TopicDefinition) -> Self {
-        match definition.event_retention {
-            None => Self::of(&Topic::from(definition)),
-            Some(_) => Self::of(&NamespaceTopic::from(definition)),
+    /// Returns that of a topic of events that somebody has made.
+    pub fn topic(kind: &TopicKind) -> Option<Self> {
+        match kind {
+            TopicKind::Custom(topic) => Some(Self::of(&Topic::from(topic))),
+            TopicKind::Namespace { event_retention } => {
+                Some(Self::of(&NamespaceTopic::from(event_retention)))
+            }
+            TopicKind::Queue(_) | TopicKind::ServiceBus(_) | TopicKind::System(_) => None,
         }
     }
 
@@ -206,11 +210,11 @@ impl Definition {
         Self::of(&QueueRequest::from(definition))
     }
 
-    pub fn service_bus_topic(definition: &TopicDefinition) -> Self {
+    pub fn service_bus_topic(definition: &ServiceBusTopic) -> Self {
         Self::of(&ServiceBusTopicRequest::from(definition))
     }
 
-    pub fn service_bus_subscription(definition: &QueueDefinition) -> Self {
+    pub fn service_bus_subscription(definition: &MessageSubscription) -> Self {
         Self::of(&ServiceBusSubscriptionRequest::from(definition))
     }
 

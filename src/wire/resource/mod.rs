@@ -78,7 +78,7 @@ pub use inspector::{
 pub use namespace::{
     namespace_from_text, namespace_to_text, parse_namespace, patch_namespace, render_namespace,
 };
-pub use namespace_topic::{parse_namespace_topic, patch_namespace_topic};
+pub use namespace_topic::parse_namespace_topic;
 pub use queue::{parse_queue, queue_document, render_queue};
 pub use reader::Fault;
 pub(crate) use reader::{places, schema_of};
@@ -101,7 +101,8 @@ pub use subscription::{
     subscription_schema, subscription_to_text,
 };
 pub use topic::{
-    event_types, parse_topic, patch_topic, render_topic, topic_from_text, topic_to_text,
+    event_types, parse_topic, patch_topic, render_entity, render_topic, topic_from_text,
+    topic_to_text,
 };
 
 /// What is wrong with a document, all of it: the answer is 400.

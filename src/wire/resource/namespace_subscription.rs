@@ -9,14 +9,16 @@ use serde_json::json;
 
 use super::dead_letter_destination::{self as dead_letter, DeadLetterDocument};
 use super::filter::FiltersConfiguration;
+use super::queue::UpkeepProperties;
 use super::rules::Judged;
 use super::subscription::{Common, NO_IDENTITY};
 use super::values::{Waits, seconds, waits};
-use crate::model::destination::{DeliveryMode, Destination, PullQueue, QueueRules};
+use crate::model::destination::{DeliveryMode, Destination, PullQueue};
 use crate::model::filter::{Dialect, Filter};
 use crate::model::limits::{
     NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RECEIVE_LOCK, RECEIVE_LOCK_SECONDS,
 };
+use crate::model::queue::ReceiveRules;
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition};
 use crate::model::topic::DeliverySchema;
@@ -106,18 +108,43 @@ struct Queue {
     #[schemars(range(min = *RECEIVE_LOCK_SECONDS.start(), max = *RECEIVE_LOCK_SECONDS.end()))]
     lock_duration: Duration,
     /// Of the queues of Service Bus; for the store alone.
-    #[serde(
-        default = "QueueRules::of_events",
-        skip_serializing_if = "are_of_events"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
-    rules: QueueRules,
+    messages: Option<StoredPull>,
     #[serde(flatten)]
     policy: Policy,
 }
 
-fn are_of_events(rules: &QueueRules) -> bool {
-    *rules == QueueRules::of_events()
+/// What queues of messages have besides; for the store alone.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredPull {
+    #[serde(flatten)]
+    receiving: ReceiveRules,
+    keeps_unevaluated: bool,
+    #[serde(flatten)]
+    upkeep: UpkeepProperties,
+}
+
+impl StoredPull {
+    /// Returns `None` for a pulled event subscription.
+    fn of(queue: &PullQueue) -> Option<Self> {
+        let plain = PullQueue::of_events(queue.lock_duration);
+        (*queue != plain).then(|| Self {
+            receiving: queue.receiving.clone(),
+            keeps_unevaluated: queue.keeps_unevaluated,
+            upkeep: (&queue.upkeep).into(),
+        })
+    }
+
+    fn queue(self, lock_duration: Duration) -> PullQueue {
+        PullQueue {
+            lock_duration,
+            receiving: self.receiving,
+            keeps_unevaluated: self.keeps_unevaluated,
+            upkeep: self.upkeep.into(),
+        }
+    }
 }
 
 fn receive_lock() -> Duration {
@@ -245,7 +272,7 @@ impl From<&SubscriptionDefinition> for NamespaceProperties {
                 Destination::Queue(queue) => DeliveryConfiguration::Queue {
                     queue: Box::new(Queue {
                         lock_duration: queue.lock_duration,
-                        rules: queue.rules.clone(),
+                        messages: StoredPull::of(queue),
                         policy,
                     }),
                 },
@@ -264,12 +291,12 @@ impl NamespaceProperties {
             DeliveryConfiguration::Queue { queue } => {
                 let Queue {
                     lock_duration,
-                    rules,
+                    messages,
                     policy,
                 } = *queue;
-                let pulled = PullQueue {
-                    lock_duration,
-                    rules,
+                let pulled = match messages {
+                    Some(messages) => messages.queue(lock_duration),
+                    None => PullQueue::of_events(lock_duration),
                 };
                 (Destination::Queue(pulled), policy)
             }

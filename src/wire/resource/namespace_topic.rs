@@ -1,7 +1,6 @@
 //! Namespace topics as Azure Resource Manager writes them (rule N1): all that there is to decide is how
 //! long they keep events.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -12,9 +11,8 @@ use super::envelope::Envelope;
 use super::rules::Context;
 use super::values::days;
 use super::{InvalidResource, document};
-use crate::model::entity_status::EntityStatus;
-use crate::model::limits::{DUPLICATE_WINDOW, EVENT_RETENTION_DAYS_MAX, QUEUE_MEGABYTES};
-use crate::model::topic::{DeliverySchema, InputSchema, NetworkAccess, TopicDefinition};
+use crate::model::limits::EVENT_RETENTION_DAYS_MAX;
+use crate::model::topic::{DeliverySchema, TopicKind};
 
 pub(crate) type NamespaceTopic = Envelope<NamespaceTopicProperties>;
 
@@ -31,9 +29,6 @@ pub(crate) struct NamespaceTopicProperties {
     retention: Duration,
 }
 
-/// A property that every stored namespace topic has, and no other topic.
-pub(super) const RETENTION: &str = "eventRetentionInDays";
-
 #[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 enum PublisherType {
     Custom,
@@ -49,47 +44,24 @@ impl Default for NamespaceTopicProperties {
     }
 }
 
-impl From<&TopicDefinition> for NamespaceTopicProperties {
-    fn from(definition: &TopicDefinition) -> Self {
-        let default = Self::default();
-        let retention = definition.event_retention.unwrap_or(default.retention);
+impl From<&Duration> for NamespaceTopicProperties {
+    fn from(event_retention: &Duration) -> Self {
         Self {
-            retention,
-            ..default
+            retention: *event_retention,
+            ..Self::default()
         }
     }
 }
 
-impl From<NamespaceTopic> for TopicDefinition {
+impl From<NamespaceTopic> for TopicKind {
     fn from(topic: NamespaceTopic) -> Self {
-        Self {
-            location: String::new(),
-            tags: BTreeMap::new(),
-            input_schema: InputSchema::CloudEventSchemaV1_0,
-            disable_local_auth: false,
-            network_access: NetworkAccess::default(),
-            event_retention: Some(topic.properties.retention),
-            message_time_to_live: None,
-            detects_duplicates: false,
-            duplicate_window: DUPLICATE_WINDOW,
-            megabytes_max: QUEUE_MEGABYTES,
-            delete_on_idle: None,
-            status: EntityStatus::Active,
-            inert: BTreeMap::new(),
+        Self::Namespace {
+            event_retention: topic.properties.retention,
         }
     }
 }
 
 /// Reads the body of a PUT.
-pub fn parse_namespace_topic(body: &Value) -> Result<TopicDefinition, InvalidResource> {
-    document::read::<NamespaceTopic>(body, &Context::NONE).map(TopicDefinition::from)
-}
-
-/// Applies the body of a PATCH.
-pub fn patch_namespace_topic(
-    current: &TopicDefinition,
-    body: &Value,
-) -> Result<TopicDefinition, InvalidResource> {
-    let current = NamespaceTopic::from(current);
-    document::patch(&current, body, &Context::NONE, &["", "properties"]).map(TopicDefinition::from)
+pub fn parse_namespace_topic(body: &Value) -> Result<TopicKind, InvalidResource> {
+    document::read::<NamespaceTopic>(body, &Context::NONE).map(TopicKind::from)
 }

@@ -1,6 +1,5 @@
 //! Queues as Azure Resource Manager writes them (rule S1).
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -13,14 +12,16 @@ use super::mirror::documents;
 use super::rules::{Context, Judged};
 use super::values::{iso, unless_for_ever};
 use super::{InvalidResource, document};
-use crate::model::destination::QueueRules;
+use crate::model::destination::PullQueue;
 use crate::model::entity_status::EntityStatus;
 use crate::model::limits::{
     DUPLICATE_WINDOW, LOCK_DURATION, QUEUE_DELIVERIES, QUEUE_DELIVERIES_MAX, QUEUE_MEGABYTES,
     QUEUE_MEGABYTES_MAX, USER_METADATA_MAX,
 };
 use crate::model::name::{InvalidName, TopicName};
-use crate::model::queue::{QueueCounts, QueueDefinition};
+use crate::model::queue::{
+    EntityUpkeep, MessageSubscription, QueueCounts, QueueDefinition, ReceiveRules, SendRules,
+};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::wire::duration::DURATION_MAX;
@@ -37,14 +38,53 @@ pub(crate) type ShownQueue = Resource<Envelope<Answered<QueueProperties, QueueAn
 #[schemars(extend("x-rule" = "messagingEntity"))]
 pub(crate) struct QueueProperties {
     #[serde(flatten)]
-    receiving: Receiving,
+    receiving: ReceivingProperties,
     #[serde(flatten)]
-    rules: QueueRules,
+    sending: SendRules,
+    #[serde(flatten)]
+    upkeep: UpkeepProperties,
+}
+
+/// What queues, topics and subscriptions have in common.
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct UpkeepProperties {
+    /// How long it may be idle before it is deleted, 5 minutes or more; for ever if it is left out. Nobody sends to it, receives from it or
+    /// changes it then. One that forwards its messages stays.
+    #[serde(
+        with = "unless_for_ever",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<String>", extend("format" = "duration", "x-check" = "idle"))]
+    auto_delete_on_idle: Option<Duration>,
+    /// Whether messages can be sent and received. Dead letters can always be received.
+    status: EntityStatus,
     #[serde(flatten)]
     inert: InertProperties,
 }
 
-/// Of queues, topics and subscriptions.
+impl From<&EntityUpkeep> for UpkeepProperties {
+    fn from(upkeep: &EntityUpkeep) -> Self {
+        Self {
+            auto_delete_on_idle: upkeep.delete_on_idle,
+            status: upkeep.status,
+            inert: from_inert(&upkeep.inert),
+        }
+    }
+}
+
+impl From<UpkeepProperties> for EntityUpkeep {
+    fn from(properties: UpkeepProperties) -> Self {
+        Self {
+            delete_on_idle: properties.auto_delete_on_idle,
+            status: properties.status,
+            inert: to_inert(&properties.inert),
+        }
+    }
+}
+
+/// What Azure has besides.
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct InertProperties {
@@ -73,7 +113,7 @@ pub(super) struct InertProperties {
 /// What queues and subscriptions have in common.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Receiving {
+pub(super) struct ReceivingProperties {
     /// How long a receiver holds a message unless it renews the lock, 5 seconds to 5 minutes.
     #[serde(with = "iso")]
     #[schemars(with = "String", extend("format" = "duration", "x-check" = "lockDuration"))]
@@ -85,35 +125,35 @@ pub(super) struct Receiving {
     #[serde(with = "iso")]
     #[schemars(with = "String", extend("format" = "duration", "x-check" = "messageTimeToLive"))]
     default_message_time_to_live: Duration,
-    /// Whether messages can be sent and received. Dead letters can always be received.
-    status: EntityStatus,
+    #[serde(flatten)]
+    rules: ReceiveRules,
 }
 
-impl Default for Receiving {
+impl Default for ReceivingProperties {
     fn default() -> Self {
         Self {
             lock_duration: LOCK_DURATION,
             max_delivery_count: QUEUE_DELIVERIES,
             default_message_time_to_live: DURATION_MAX,
-            status: EntityStatus::Active,
+            rules: ReceiveRules::default(),
         }
     }
 }
 
 documents! {
-    QueueRules => QueueRulesDocument;
+    SendRules => SendRulesDocument;
+    ReceiveRules => ReceiveRulesDocument;
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(remote = "QueueRules")]
-struct QueueRulesDocument {
-    /// Messages that expire become dead letters. Otherwise they are dropped.
-    #[serde(rename = "deadLetteringOnMessageExpiration", default)]
-    keeps_expired: bool,
-    /// Each message has a session id, and is received by who holds that session. It cannot be changed.
-    #[serde(rename = "requiresSession", default)]
-    has_sessions: bool,
-    /// A message whose id the queue remembers is accepted and dropped. It cannot be changed.
+#[serde(remote = "SendRules")]
+struct SendRulesDocument {
+    /// What its messages and dead letters, those of all its subscriptions, may have together. What would be more is not
+    /// accepted.
+    #[serde(rename = "maxSizeInMegabytes", default = "megabytes")]
+    #[schemars(range(min = 1, max = QUEUE_MEGABYTES_MAX))]
+    megabytes_max: u32,
+    /// A message whose id is remembered is accepted and dropped. It cannot be changed.
     #[serde(rename = "requiresDuplicateDetection", default)]
     detects_duplicates: bool,
     /// How long ids are remembered, 20 seconds to 7 days.
@@ -121,6 +161,18 @@ struct QueueRulesDocument {
     #[serde(default = "duplicate_window")]
     #[schemars(with = "String", extend("format" = "duration", "x-check" = "duplicateWindow"))]
     duplicate_window: Duration,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "ReceiveRules")]
+struct ReceiveRulesDocument {
+    /// Messages that expire become dead letters. Otherwise they are dropped.
+    #[serde(rename = "deadLetteringOnMessageExpiration", default)]
+    keeps_expired: bool,
+    /// Each message has a session id, and is received by who holds that session. Those without one are not accepted by a queue, and become dead
+    /// letters of a subscription. It cannot be changed.
+    #[serde(rename = "requiresSession", default)]
+    has_sessions: bool,
     /// The queue or topic that messages go on to. Nobody receives from this one then.
     #[serde(rename = "forwardTo", with = "queue_name", default)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,33 +183,6 @@ struct QueueRulesDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
     forward_dead_letters_to: Option<TopicName>,
-    /// What its messages and dead letters may have together. What would be more is not accepted.
-    #[serde(rename = "maxSizeInMegabytes", default = "megabytes")]
-    #[schemars(range(min = 1, max = QUEUE_MEGABYTES_MAX))]
-    megabytes_max: u32,
-    /// How long it may be idle before it is deleted, 5 minutes or more; for ever if it is left out. Nobody sends to it, receives from it or changes it then.
-    /// One that forwards its messages stays.
-    #[serde(
-        rename = "autoDeleteOnIdle",
-        with = "unless_for_ever",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schemars(with = "Option<String>", extend("format" = "duration", "x-check" = "idle"))]
-    delete_on_idle: Option<Duration>,
-    /// Of subscriptions; for the store alone.
-    #[serde(rename = "deadLetteringOnFilterEvaluationExceptions", default)]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schemars(skip)]
-    keeps_unevaluated: bool,
-    /// For the store alone, too.
-    #[serde(default, skip_serializing_if = "EntityStatus::is_active")]
-    #[schemars(skip)]
-    status: EntityStatus,
-    /// For the store alone.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(skip)]
-    inert: BTreeMap<String, String>,
 }
 
 /// The name of a queue, or its URL, which Service Bus' clients make of it.
@@ -276,27 +301,32 @@ impl QueueAnswer {
     }
 }
 
-impl From<&QueueDefinition> for Receiving {
-    fn from(definition: &QueueDefinition) -> Self {
+impl From<&MessageSubscription> for ReceivingProperties {
+    fn from(definition: &MessageSubscription) -> Self {
         Self {
-            lock_duration: definition.lock_duration,
+            lock_duration: definition.pull.lock_duration,
             max_delivery_count: definition.deliveries_max,
             default_message_time_to_live: definition.time_to_live,
-            status: definition.rules.status,
+            rules: definition.pull.receiving.clone(),
         }
     }
 }
 
-impl Receiving {
+impl ReceivingProperties {
     /// With what else there is.
-    pub(super) fn definition(self, rules: QueueRules) -> QueueDefinition {
-        QueueDefinition {
-            lock_duration: self.lock_duration,
+    pub(super) fn definition(
+        self,
+        keeps_unevaluated: bool,
+        upkeep: UpkeepProperties,
+    ) -> MessageSubscription {
+        MessageSubscription {
             deliveries_max: self.max_delivery_count,
             time_to_live: self.default_message_time_to_live,
-            rules: QueueRules {
-                status: self.status,
-                ..rules
+            pull: PullQueue {
+                lock_duration: self.lock_duration,
+                receiving: self.rules,
+                keeps_unevaluated,
+                upkeep: upkeep.into(),
             },
         }
     }
@@ -305,23 +335,19 @@ impl Receiving {
 impl From<&QueueDefinition> for QueueProperties {
     fn from(definition: &QueueDefinition) -> Self {
         Self {
-            receiving: definition.into(),
-            rules: QueueRules {
-                status: EntityStatus::Active,
-                inert: BTreeMap::new(),
-                ..definition.rules.clone()
-            },
-            inert: from_inert(&definition.rules.inert),
+            receiving: (&definition.subscription).into(),
+            sending: definition.sending.clone(),
+            upkeep: (&definition.subscription.pull.upkeep).into(),
         }
     }
 }
 
 impl From<QueueProperties> for QueueDefinition {
     fn from(properties: QueueProperties) -> Self {
-        properties.receiving.definition(QueueRules {
-            inert: to_inert(&properties.inert),
-            ..properties.rules
-        })
+        Self {
+            sending: properties.sending,
+            subscription: properties.receiving.definition(false, properties.upkeep),
+        }
     }
 }
 
@@ -342,7 +368,10 @@ pub fn render_queue(
     subscription: &EventSubscription,
     counts: QueueCounts,
 ) -> Option<Value> {
-    let definition = QueueDefinition::of(&subscription.definition)?;
+    let definition = QueueDefinition {
+        sending: topic.topic.kind.sending()?.clone(),
+        subscription: MessageSubscription::of(&subscription.definition)?,
+    };
     let answer = QueueAnswer::of(counts);
     let set = QueueProperties::from(&definition);
     Some(json!(Resource {
@@ -363,10 +392,17 @@ mod tests {
     #[test]
     fn what_is_left_out_has_azures_defaults() {
         let expected = QueueDefinition {
-            lock_duration: Duration::from_secs(60),
-            deliveries_max: 10,
-            time_to_live: DURATION_MAX,
-            rules: QueueRules::default(),
+            sending: SendRules::default(),
+            subscription: MessageSubscription {
+                deliveries_max: 10,
+                time_to_live: DURATION_MAX,
+                pull: PullQueue {
+                    lock_duration: Duration::from_secs(60),
+                    receiving: ReceiveRules::default(),
+                    keeps_unevaluated: false,
+                    upkeep: EntityUpkeep::default(),
+                },
+            },
         };
         for body in [
             json!({}),
@@ -383,7 +419,7 @@ mod tests {
             "status": "SendDisabled", "autoDeleteOnIdle": "PT1H", "maxSizeInMegabytes": 2048, "enablePartitioning": false,
         } });
         let parsed = parse_queue(&body).expect("a queue");
-        assert_eq!(parsed.deliveries_max, 3);
+        assert_eq!(parsed.subscription.deliveries_max, 3);
         assert_eq!(queue_document(&parsed), body);
     }
 

@@ -12,23 +12,19 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::envelope::{Answered, Envelope, Resource, SystemData, from_inert, to_inert};
-use super::queue::{InertProperties, QueueAnswer, Receiving, queue_name};
+use super::envelope::{Answered, Envelope, Resource, SystemData};
+use super::queue::{QueueAnswer, ReceivingProperties, UpkeepProperties};
 use super::rules::{Context, Judged};
-use super::values::{iso, unless_for_ever};
+use super::values::iso;
 use super::{InvalidResource, document};
-use crate::model::destination::QueueRules;
-use crate::model::entity_status::EntityStatus;
-use crate::model::limits::{DUPLICATE_WINDOW, QUEUE_MEGABYTES, QUEUE_MEGABYTES_MAX};
-use crate::model::name::{RuleName, TopicName};
-use crate::model::queue::{QueueCounts, QueueDefinition};
+use crate::model::name::RuleName;
+use crate::model::queue::{MessageSubscription, QueueCounts, SendRules, ServiceBusTopic};
 use crate::model::registry::TopicEntry;
 use crate::model::rule::{
     CorrelationFilter, IntegerType, Parameters, PropertyValue, Rule, RuleFilter, SqlAction,
     SqlError, SqlFilter, SystemProperty,
 };
 use crate::model::subscription::EventSubscription;
-use crate::model::topic::TopicDefinition;
 use crate::wire::duration::{self, DURATION_MAX};
 
 /// What a PUT of a topic takes.
@@ -48,9 +44,6 @@ pub(crate) type ShownServiceBusSubscription =
 /// What a PUT of a rule takes.
 pub(crate) type RuleRequest = Envelope<RuleProperties>;
 
-/// A property that every stored topic of Service Bus has, and no other topic.
-pub(super) const TIME_TO_LIVE: &str = "defaultMessageTimeToLive";
-
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "ServiceBusTopic", inline)]
@@ -60,39 +53,18 @@ pub(crate) struct ServiceBusTopicProperties {
     #[serde(with = "iso")]
     #[schemars(with = "String", extend("format" = "duration", "x-check" = "messageTimeToLive"))]
     default_message_time_to_live: Duration,
-    /// A message whose id the topic remembers is accepted and dropped. It cannot be changed.
-    requires_duplicate_detection: bool,
-    /// How long ids are remembered, 20 seconds to 7 days.
-    #[serde(with = "iso")]
-    #[schemars(with = "String", extend("format" = "duration", "x-check" = "duplicateWindow"))]
-    duplicate_detection_history_time_window: Duration,
-    /// What the messages and dead letters of its subscriptions may have together. What would be more is not accepted.
-    #[schemars(range(min = 1, max = QUEUE_MEGABYTES_MAX))]
-    max_size_in_megabytes: u32,
-    /// How long it may be idle before it is deleted, 5 minutes or more; for ever if it is left out. Nobody sends to it or changes it then.
-    #[serde(
-        with = "unless_for_ever",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schemars(with = "Option<String>", extend("format" = "duration", "x-check" = "idle"))]
-    auto_delete_on_idle: Option<Duration>,
-    /// Whether messages can be sent to it; nothing is received from it but from its subscriptions.
-    status: EntityStatus,
     #[serde(flatten)]
-    inert: InertProperties,
+    sending: SendRules,
+    #[serde(flatten)]
+    upkeep: UpkeepProperties,
 }
 
 impl Default for ServiceBusTopicProperties {
     fn default() -> Self {
         Self {
             default_message_time_to_live: DURATION_MAX,
-            requires_duplicate_detection: false,
-            duplicate_detection_history_time_window: DUPLICATE_WINDOW,
-            max_size_in_megabytes: QUEUE_MEGABYTES,
-            auto_delete_on_idle: None,
-            status: EntityStatus::Active,
-            inert: InertProperties::default(),
+            sending: SendRules::default(),
+            upkeep: UpkeepProperties::default(),
         }
     }
 }
@@ -110,51 +82,44 @@ pub(crate) struct ServiceBusTopicAnswer {
     size_in_bytes: u64,
 }
 
-impl From<&TopicDefinition> for ServiceBusTopicProperties {
-    fn from(definition: &TopicDefinition) -> Self {
-        let default = Self::default();
-        let time_to_live = definition.message_time_to_live;
+impl From<&ServiceBusTopic> for ServiceBusTopicProperties {
+    fn from(topic: &ServiceBusTopic) -> Self {
         Self {
-            default_message_time_to_live: time_to_live
-                .unwrap_or(default.default_message_time_to_live),
-            requires_duplicate_detection: definition.detects_duplicates,
-            duplicate_detection_history_time_window: definition.duplicate_window,
-            max_size_in_megabytes: definition.megabytes_max,
-            auto_delete_on_idle: definition.delete_on_idle,
-            status: definition.status,
-            inert: from_inert(&definition.inert),
+            default_message_time_to_live: topic.time_to_live,
+            sending: topic.sending.clone(),
+            upkeep: (&topic.upkeep).into(),
         }
     }
 }
 
-impl From<ServiceBusTopicRequest> for TopicDefinition {
+impl From<ServiceBusTopicRequest> for ServiceBusTopic {
     fn from(topic: ServiceBusTopicRequest) -> Self {
         let properties = topic.properties;
         Self {
-            detects_duplicates: properties.requires_duplicate_detection,
-            duplicate_window: properties.duplicate_detection_history_time_window,
-            megabytes_max: properties.max_size_in_megabytes,
-            delete_on_idle: properties.auto_delete_on_idle,
-            status: properties.status,
-            inert: to_inert(&properties.inert),
-            ..Self::of_messages(Some(properties.default_message_time_to_live))
+            sending: properties.sending,
+            time_to_live: properties.default_message_time_to_live,
+            upkeep: properties.upkeep.into(),
         }
     }
 }
 
 /// Reads the body of a PUT.
-pub fn parse_service_bus_topic(body: &Value) -> Result<TopicDefinition, InvalidResource> {
+pub fn parse_service_bus_topic(body: &Value) -> Result<ServiceBusTopic, InvalidResource> {
     let read = document::read::<ServiceBusTopicRequest>(body, &Context::NONE);
-    read.map(TopicDefinition::from)
+    read.map(ServiceBusTopic::from)
 }
 
 /// What a PUT defines it with.
-pub fn service_bus_topic_document(definition: &TopicDefinition) -> Value {
+pub fn service_bus_topic_document(definition: &ServiceBusTopic) -> Value {
     json!({ "properties": ServiceBusTopicProperties::from(definition) })
 }
 
 /// The answer that shows a topic of Service Bus, whose messages have so many bytes.
-pub fn render_service_bus_topic(topic: &TopicEntry, size_in_bytes: u64) -> Value {
+pub fn render_service_bus_topic(
+    topic: &TopicEntry,
+    definition: &ServiceBusTopic,
+    size_in_bytes: u64,
+) -> Value {
     let is_correlation = |rule: &&Arc<Rule>| matches!(rule.filter, RuleFilter::Correlation(_));
     let correlation_filter_count = topic.rules.all().filter(is_correlation).count();
     let answer = ServiceBusTopicAnswer {
@@ -163,7 +128,7 @@ pub fn render_service_bus_topic(topic: &TopicEntry, size_in_bytes: u64) -> Value
         sql_filter_count: topic.rules.all().count() - correlation_filter_count,
         size_in_bytes,
     };
-    let set = ServiceBusTopicProperties::from(&topic.topic.definition);
+    let set = ServiceBusTopicProperties::from(definition);
     json!(Resource {
         id: topic.resource_id.to_string(),
         name: topic.topic.name.as_str().to_owned(),
@@ -184,89 +149,51 @@ fn subscription_id(topic: &TopicEntry, subscription: &EventSubscription) -> Stri
 #[schemars(rename = "ServiceBusSubscription", inline)]
 pub(crate) struct ServiceBusSubscriptionProperties {
     #[serde(flatten)]
-    receiving: Receiving,
-    /// Messages that expire become dead letters. Otherwise they are dropped.
-    dead_lettering_on_message_expiration: bool,
+    receiving: ReceivingProperties,
     /// Messages that a rule cannot be evaluated for become dead letters. Otherwise such a rule does not match.
     dead_lettering_on_filter_evaluation_exceptions: bool,
-    /// Messages are received by who holds their session; those without a session id become dead letters. It cannot be
-    /// changed.
-    requires_session: bool,
-    /// How long it may be idle before it is deleted, 5 minutes or more; for ever if it is left out. Nobody receives from it or
-    /// changes it or its rules then. One that forwards its messages stays.
-    #[serde(
-        with = "unless_for_ever",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schemars(with = "Option<String>", extend("format" = "duration", "x-check" = "idle"))]
-    auto_delete_on_idle: Option<Duration>,
-    /// The queue or topic that messages go on to. Nobody receives from the subscription then.
-    #[serde(with = "queue_name", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
-    forward_to: Option<TopicName>,
-    /// The queue or topic that dead letters go on to. Nobody receives them from the subscription then.
-    #[serde(with = "queue_name", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
-    forward_dead_lettered_messages_to: Option<TopicName>,
     #[serde(flatten)]
-    inert: InertProperties,
+    upkeep: UpkeepProperties,
 }
 
 impl Default for ServiceBusSubscriptionProperties {
     fn default() -> Self {
         Self {
-            receiving: Receiving::default(),
-            dead_lettering_on_message_expiration: false,
+            receiving: ReceivingProperties::default(),
             dead_lettering_on_filter_evaluation_exceptions: true,
-            requires_session: false,
-            auto_delete_on_idle: None,
-            forward_to: None,
-            forward_dead_lettered_messages_to: None,
-            inert: InertProperties::default(),
+            upkeep: UpkeepProperties::default(),
         }
     }
 }
 
-impl From<&QueueDefinition> for ServiceBusSubscriptionProperties {
-    fn from(definition: &QueueDefinition) -> Self {
-        let rules = &definition.rules;
+impl From<&MessageSubscription> for ServiceBusSubscriptionProperties {
+    fn from(definition: &MessageSubscription) -> Self {
         Self {
             receiving: definition.into(),
-            dead_lettering_on_message_expiration: rules.keeps_expired,
-            dead_lettering_on_filter_evaluation_exceptions: rules.keeps_unevaluated,
-            requires_session: rules.has_sessions,
-            auto_delete_on_idle: rules.delete_on_idle,
-            forward_to: rules.forward_to.clone(),
-            forward_dead_lettered_messages_to: rules.forward_dead_letters_to.clone(),
-            inert: from_inert(&rules.inert),
+            dead_lettering_on_filter_evaluation_exceptions: definition.pull.keeps_unevaluated,
+            upkeep: (&definition.pull.upkeep).into(),
         }
     }
 }
 
-impl From<ServiceBusSubscriptionProperties> for QueueDefinition {
+impl From<ServiceBusSubscriptionProperties> for MessageSubscription {
     fn from(properties: ServiceBusSubscriptionProperties) -> Self {
-        properties.receiving.definition(QueueRules {
-            keeps_expired: properties.dead_lettering_on_message_expiration,
-            keeps_unevaluated: properties.dead_lettering_on_filter_evaluation_exceptions,
-            has_sessions: properties.requires_session,
-            delete_on_idle: properties.auto_delete_on_idle,
-            forward_to: properties.forward_to,
-            forward_dead_letters_to: properties.forward_dead_lettered_messages_to,
-            inert: to_inert(&properties.inert),
-            ..QueueRules::default()
-        })
+        let keeps_unevaluated = properties.dead_lettering_on_filter_evaluation_exceptions;
+        let receiving = properties.receiving;
+        receiving.definition(keeps_unevaluated, properties.upkeep)
     }
 }
 
 /// Reads the body of a PUT.
-pub fn parse_service_bus_subscription(body: &Value) -> Result<QueueDefinition, InvalidResource> {
+pub fn parse_service_bus_subscription(
+    body: &Value,
+) -> Result<MessageSubscription, InvalidResource> {
     let read = document::read::<ServiceBusSubscriptionRequest>(body, &Context::NONE);
     read.map(|read| read.properties.into())
 }
 
 /// What a PUT defines it with.
-pub fn service_bus_subscription_document(definition: &QueueDefinition) -> Value {
+pub fn service_bus_subscription_document(definition: &MessageSubscription) -> Value {
     json!({ "properties": ServiceBusSubscriptionProperties::from(definition) })
 }
 
@@ -276,7 +203,7 @@ pub fn render_service_bus_subscription(
     subscription: &EventSubscription,
     counts: QueueCounts,
 ) -> Option<Value> {
-    let definition = QueueDefinition::of(&subscription.definition)?;
+    let definition = MessageSubscription::of(&subscription.definition)?;
     let answer = QueueAnswer::of(counts);
     let set = ServiceBusSubscriptionProperties::from(&definition);
     Some(json!(Resource {
@@ -711,6 +638,8 @@ pub fn render_rule(topic: &TopicEntry, subscription: &EventSubscription, rule: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::queue::EntityUpkeep;
+    use crate::model::topic::{TopicId, TopicKind};
     use crate::wire::resource::{topic_from_text, topic_to_text};
 
     fn parsed(properties: &Value) -> Result<Rule, InvalidResource> {
@@ -722,31 +651,38 @@ mod tests {
     fn topics_are_kept_as_they_are() {
         let body = json!({ "properties": { "defaultMessageTimeToLive": "P1D" } });
         let topic = parse_service_bus_topic(&body).expect("a topic");
-        let day = Duration::from_secs(86_400);
-        assert_eq!(topic, TopicDefinition::of_messages(Some(day)));
-        assert_eq!(topic_from_text(&topic_to_text(&topic)), Ok(topic));
+        let expected = ServiceBusTopic {
+            sending: SendRules::default(),
+            time_to_live: Duration::from_secs(86_400),
+            upkeep: EntityUpkeep::default(),
+        };
+        assert_eq!(topic, expected);
         let plain = parse_service_bus_topic(&json!({})).expect("a topic");
-        assert_eq!(plain.message_time_to_live, Some(DURATION_MAX));
-        assert_eq!(topic_from_text(&topic_to_text(&plain)), Ok(plain.clone()));
+        assert_eq!(plain.time_to_live, DURATION_MAX);
         let remembers = json!({ "properties": {
             "requiresDuplicateDetection": true, "duplicateDetectionHistoryTimeWindow": "PT30S",
         } });
         let remembers = parse_service_bus_topic(&remembers).expect("a topic");
-        assert!(remembers.detects_duplicates);
-        assert_eq!(remembers.duplicate_window, Duration::from_secs(30));
+        assert!(remembers.sending.detects_duplicates);
+        assert_eq!(remembers.sending.duplicate_window, Duration::from_secs(30));
         assert_eq!(
-            remembers.fixed_change(&plain),
+            remembers.sending.fixed_change(&plain.sending),
             Some("requiresDuplicateDetection")
         );
-        assert_eq!(topic_from_text(&topic_to_text(&remembers)), Ok(remembers));
+        for topic in [topic, plain, remembers] {
+            let stored = TopicKind::ServiceBus(topic);
+            let text = topic_to_text(&stored);
+            let read = topic_from_text(TopicId(1), stored.name(), &text);
+            assert_eq!(read, Ok(stored));
+        }
     }
 
     #[test]
     fn subscriptions_have_azures_defaults() {
         let defaults = parse_service_bus_subscription(&json!({})).expect("a subscription");
         assert_eq!(defaults.deliveries_max, 10);
-        assert_eq!(defaults.lock_duration, Duration::from_secs(60));
-        assert!(defaults.rules.keeps_unevaluated && !defaults.rules.keeps_expired);
+        assert_eq!(defaults.pull.lock_duration, Duration::from_secs(60));
+        assert!(defaults.pull.keeps_unevaluated && !defaults.pull.receiving.keeps_expired);
         let body = json!({ "properties": {
             "lockDuration": "PT30S", "maxDeliveryCount": 3, "defaultMessageTimeToLive": "P1D",
             "deadLetteringOnMessageExpiration": true,

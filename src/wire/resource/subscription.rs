@@ -182,10 +182,10 @@ pub struct SubscriptionContext<'a> {
 impl<'a> SubscriptionContext<'a> {
     /// For the subscriptions of this topic.
     pub fn of(topic: &'a TopicEntry, now: Timestamp, require_https: bool) -> Self {
-        let definition = &topic.topic.definition;
+        let kind = &topic.topic.kind;
         Self {
-            input_schema: &definition.input_schema,
-            event_retention: definition.event_retention,
+            input_schema: kind.input_schema(),
+            event_retention: kind.event_retention(),
             now,
             replaces: None,
             require_https,

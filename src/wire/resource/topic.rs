@@ -12,15 +12,18 @@ use super::envelope::{
     to_inert,
 };
 use super::mirror::documents;
-use super::namespace_topic::{self, NamespaceTopic, NamespaceTopicProperties};
+use super::namespace_topic::{NamespaceTopic, NamespaceTopicProperties};
 use super::network::Network;
+use super::queue::render_queue;
 use super::rules::{Context, Judged};
-use super::service_bus::{self, ServiceBusTopicRequest};
+use super::service_bus::{ServiceBusTopicRequest, render_service_bus_topic};
 use super::{InvalidResource, document};
-use crate::model::entity_status::EntityStatus;
-use crate::model::limits::{DUPLICATE_WINDOW, QUEUE_MEGABYTES};
+use crate::model::queue::{QueueCounts, SendRules};
 use crate::model::registry::TopicEntry;
-use crate::model::topic::{InputMapping, InputSchema, MappedField, TopicDefinition, TopicId};
+use crate::model::system_topic::SystemTopic;
+use crate::model::topic::{
+    CustomTopic, InputMapping, InputSchema, MappedField, TopicId, TopicKind, TopicKindName,
+};
 
 documents! {
     InputMapping => InputMappingDocument;
@@ -97,7 +100,10 @@ struct InertProperties {
 }
 
 /// The types of events that `eventTypeInfo` describes, with what it says of each.
-pub fn event_types(definition: &TopicDefinition) -> Map<String, Value> {
+pub fn event_types(kind: &TopicKind) -> Map<String, Value> {
+    let TopicKind::Custom(definition) = kind else {
+        return Map::new();
+    };
     let info = definition.inert.get("eventTypeInfo");
     let info: Option<Value> = info.and_then(|text| serde_json::from_str(text).ok());
     match info.map(|mut info| info["inlineEventTypes"].take()) {
@@ -217,8 +223,8 @@ pub(crate) struct TopicAnswer {
     provisioning_state: Succeeded,
 }
 
-impl From<&TopicDefinition> for Topic {
-    fn from(definition: &TopicDefinition) -> Self {
+impl From<&CustomTopic> for Topic {
+    fn from(definition: &CustomTopic) -> Self {
         let (schema, mapping) = match &definition.input_schema {
             InputSchema::EventGridSchema => (Schema::EventGrid, None),
             InputSchema::CloudEventSchemaV1_0 => (Schema::CloudEvents, None),
@@ -245,7 +251,7 @@ impl From<&TopicDefinition> for Topic {
     }
 }
 
-impl From<Topic> for TopicDefinition {
+impl From<Topic> for CustomTopic {
     fn from(topic: Topic) -> Self {
         let Topic {
             location,
@@ -267,13 +273,6 @@ impl From<Topic> for TopicDefinition {
             },
             disable_local_auth: properties.disable_local_auth,
             network_access: properties.network.into(),
-            event_retention: None,
-            message_time_to_live: None,
-            detects_duplicates: false,
-            duplicate_window: DUPLICATE_WINDOW,
-            megabytes_max: QUEUE_MEGABYTES,
-            delete_on_idle: None,
-            status: EntityStatus::Active,
             inert: all,
         }
     }
@@ -312,22 +311,44 @@ pub(super) fn judge_mapped_field(it: &mut Judged<'_>) {
     }
 }
 
-/// Reads the body of a PUT.
-pub fn parse_topic(body: &Value) -> Result<TopicDefinition, InvalidResource> {
-    document::read::<Topic>(body, &Context::NONE).map(TopicDefinition::from)
+/// Reads the body of a PUT of a custom topic.
+pub fn parse_topic(body: &Value) -> Result<TopicKind, InvalidResource> {
+    let read = document::read::<Topic>(body, &Context::NONE)?;
+    Ok(TopicKind::Custom(read.into()))
 }
 
 /// Applies the body of a PATCH. It does not move a topic, and cannot change what its publishers send
 /// (rule 3.2), because its subscriptions were made for that.
-pub fn patch_topic(
-    current: &TopicDefinition,
-    body: &Value,
-) -> Result<TopicDefinition, InvalidResource> {
+pub fn patch_topic(current: &TopicKind, body: &Value) -> Result<TopicKind, InvalidResource> {
     let merged = &["", "properties"];
-    let patched = document::patch(&Topic::from(current), body, &Context::NONE, merged)?;
-    let patched = TopicDefinition {
+    match current {
+        TopicKind::Custom(topic) => patch_custom(topic, body, merged).map(TopicKind::Custom),
+        // Whoever stores it rejects that.
+        TopicKind::System(_) => {
+            let shown = CustomTopic::default();
+            patch_custom(&shown, body, merged).map(TopicKind::Custom)
+        }
+        TopicKind::Namespace { event_retention } => {
+            let before = NamespaceTopic::from(event_retention);
+            let patched = document::patch(&before, body, &Context::NONE, merged);
+            patched.map(TopicKind::from)
+        }
+        TopicKind::Queue(_) | TopicKind::ServiceBus(_) => {
+            let problem = "it is no topic of events, and is replaced as a whole";
+            Err(InvalidResource::of("", problem))
+        }
+    }
+}
+
+fn patch_custom(
+    current: &CustomTopic,
+    body: &Value,
+    merged: &[&str],
+) -> Result<CustomTopic, InvalidResource> {
+    let document = document::patch(&Topic::from(current), body, &Context::NONE, merged)?;
+    let patched = CustomTopic {
         location: current.location.clone(),
-        ..TopicDefinition::from(patched)
+        ..CustomTopic::from(document)
     };
     match patched.input_schema == current.input_schema {
         true => Ok(patched),
@@ -341,64 +362,94 @@ pub fn patch_topic(
     }
 }
 
-/// The form in which the store keeps a definition.
-pub fn topic_to_text(definition: &TopicDefinition) -> String {
-    match (definition.event_retention, definition.message_time_to_live) {
-        (Some(_), _) => document::to_text(&NamespaceTopic::from(definition)),
-        (None, Some(_)) => document::to_text(&ServiceBusTopicRequest::from(definition)),
-        (None, None) => document::to_text(&Topic::from(definition)),
+/// The form in which the store keeps what a topic of each kind is defined by. Of a queue that is all that its own
+/// subscription does not have.
+pub fn topic_to_text(kind: &TopicKind) -> String {
+    match kind {
+        TopicKind::Custom(topic) => document::to_text(&Topic::from(topic)),
+        TopicKind::Namespace { event_retention } => {
+            document::to_text(&NamespaceTopic::from(event_retention))
+        }
+        TopicKind::Queue(sending) => document::to_text(&Envelope {
+            properties: sending.clone(),
+        }),
+        TopicKind::ServiceBus(topic) => document::to_text(&ServiceBusTopicRequest::from(topic)),
+        TopicKind::System(_) => "{}".to_owned(),
     }
 }
 
-/// Reads what [`topic_to_text`] wrote.
-pub fn topic_from_text(text: &str) -> Result<TopicDefinition, InvalidResource> {
-    if document::has_property(text, namespace_topic::RETENTION) {
-        return document::from_text::<NamespaceTopic>(text).map(TopicDefinition::from);
-    }
-    if document::has_property(text, service_bus::TIME_TO_LIVE) {
-        return document::from_text::<ServiceBusTopicRequest>(text).map(TopicDefinition::from);
-    }
-    document::from_text::<Topic>(text).map(TopicDefinition::from)
+/// Reads what [`topic_to_text`] wrote of the topic with this id.
+pub fn topic_from_text(
+    id: TopicId,
+    kind: TopicKindName,
+    text: &str,
+) -> Result<TopicKind, InvalidResource> {
+    Ok(match kind {
+        TopicKindName::Custom => TopicKind::Custom(document::from_text::<Topic>(text)?.into()),
+        TopicKindName::Namespace => document::from_text::<NamespaceTopic>(text)?.into(),
+        TopicKindName::Queue => {
+            TopicKind::Queue(document::from_text::<Envelope<SendRules>>(text)?.properties)
+        }
+        TopicKindName::ServiceBus => {
+            let read = document::from_text::<ServiceBusTopicRequest>(text)?;
+            TopicKind::ServiceBus(read.into())
+        }
+        TopicKindName::System => {
+            let known = SystemTopic::of(id);
+            let unknown = || InvalidResource::of("id", "there is no built-in topic of this id");
+            TopicKind::System(known.ok_or_else(unknown)?)
+        }
+    })
 }
 
-/// The answer that shows a topic of either kind. `endpoint` is the URL to publish to, which a built-in
-/// one has not.
-pub fn render_topic(entry: &TopicEntry, endpoint: &str) -> Value {
+/// The answer that shows a topic of events. `endpoint` is the URL to publish to, which a built-in one has not. Queues and
+/// topics of Service Bus are shown by answers of their own.
+pub fn render_topic(entry: &TopicEntry, endpoint: &str) -> Option<Value> {
+    let is_built_in = entry.topic.kind.is_built_in();
     let answer = TopicAnswer {
-        endpoint: (!entry.topic.is_built_in()).then(|| endpoint.to_owned()),
-        built_in: entry.topic.is_built_in().then_some(true),
+        endpoint: (!is_built_in).then(|| endpoint.to_owned()),
+        built_in: is_built_in.then_some(true),
         metric_resource_id: metric_resource_id(entry.topic.id),
         provisioning_state: Succeeded::Succeeded,
     };
-    let definition = &entry.topic.definition;
-    match definition.event_retention {
-        Some(_) => {
-            let set = NamespaceTopic::from(definition).properties;
+    let custom = |definition: &CustomTopic, answer| {
+        let Topic {
+            location,
+            tags,
+            inert,
+            properties: set,
+        } = Topic::from(definition);
+        let document = Topic {
+            location,
+            tags,
+            inert,
+            properties: Answered { set, answer },
+        };
+        json!(resource(entry, "Microsoft.EventGrid/topics", document))
+    };
+    match &entry.topic.kind {
+        TopicKind::Custom(definition) => Some(custom(definition, answer)),
+        TopicKind::System(_) => Some(custom(&CustomTopic::default(), answer)),
+        TopicKind::Namespace { event_retention } => {
+            let set = NamespaceTopicProperties::from(event_retention);
             let document = Envelope {
                 properties: Answered { set, answer },
             };
-            json!(resource(
-                entry,
-                "Microsoft.EventGrid/namespaces/topics",
-                document
-            ))
+            let kind = "Microsoft.EventGrid/namespaces/topics";
+            Some(json!(resource(entry, kind, document)))
         }
-        None => {
-            let Topic {
-                location,
-                tags,
-                inert,
-                properties: set,
-            } = Topic::from(definition);
-            let properties = Answered { set, answer };
-            let document = Topic {
-                location,
-                tags,
-                inert,
-                properties,
-            };
-            json!(resource(entry, "Microsoft.EventGrid/topics", document))
+        TopicKind::Queue(_) | TopicKind::ServiceBus(_) => None,
+    }
+}
+
+/// The answer that shows a topic of any kind or a queue, as if nothing lay in it.
+pub fn render_entity(entry: &TopicEntry, endpoint: &str) -> Option<Value> {
+    match &entry.topic.kind {
+        TopicKind::Custom(_) | TopicKind::Namespace { .. } | TopicKind::System(_) => {
+            render_topic(entry, endpoint)
         }
+        TopicKind::Queue(_) => render_queue(entry, entry.own.as_ref()?, QueueCounts::default()),
+        TopicKind::ServiceBus(topic) => Some(render_service_bus_topic(entry, topic, 0)),
     }
 }
 

@@ -495,8 +495,11 @@ mod tests {
         let again = parse_queue(&read(Kind::Queue, &element(&written.to_string())));
         let mut again = again.expect("a queue");
         // What clients were told although nobody had said it, they say from then on.
-        assert_eq!(again.rules.inert["enableExpress"], "false");
-        again.rules.inert.clear();
+        assert_eq!(
+            again.subscription.pull.upkeep.inert["enableExpress"],
+            "false"
+        );
+        again.subscription.pull.upkeep.inert.clear();
         assert_eq!(again, queue);
     }
 

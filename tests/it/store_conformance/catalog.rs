@@ -60,6 +60,8 @@ pub(super) async fn the_catalog_after_a_change_is_what_is_stored(f: Fixture) {
     let tagged = json!({"location": "l", "tags": {"a": "b"}});
     let tagged = resource::parse_namespace(&tagged).expect("a namespace");
     let (validation, pending) = (Validation::succeeded(Some(7)), OnDelete::Discard);
+    let queue = json!({ "properties": { "maxSizeInMegabytes": 7, "lockDuration": "PT7S" } });
+    let queue = resource::parse_queue(&queue).expect("a queue");
     let steps = [
         RegistryChange::Namespace(NamespaceChange::Add {
             name: NamespaceName::parse("shop").expect("a name"),
@@ -69,7 +71,7 @@ pub(super) async fn the_catalog_after_a_change_is_what_is_stored(f: Fixture) {
         RegistryChange::AddTopic {
             namespace: Some(namespace),
             name: in_namespace,
-            definition: topic.clone(),
+            kind: resource::parse_namespace_topic(&json!({})).expect("a topic"),
             keys: keys(3),
         },
         RegistryChange::Namespace(NamespaceChange::Change {
@@ -83,9 +85,9 @@ pub(super) async fn the_catalog_after_a_change_is_what_is_stored(f: Fixture) {
         }),
         RegistryChange::AddQueue {
             name: TopicName::parse("jobs").expect("a name"),
-            topic: topic.clone(),
+            sending: queue.sending.clone(),
             keys: keys(6),
-            subscription: definition(&f, &before),
+            subscription: queue.subscription.subscription(),
         },
         RegistryChange::AddServiceBusSubscription {
             topic: f.topic,
@@ -111,7 +113,7 @@ pub(super) async fn the_catalog_after_a_change_is_what_is_stored(f: Fixture) {
         },
         RegistryChange::ChangeTopic {
             id: f.topic,
-            definition: topic,
+            kind: topic,
         },
         RegistryChange::ChangeKeys {
             id: f.topic,

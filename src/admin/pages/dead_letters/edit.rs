@@ -67,7 +67,7 @@ pub(crate) async fn edit(call: Call<DeadLetter>) -> PageResult {
         })?,
         None => {
             let topic = call.topic(&row.topic)?;
-            let schema = DeliverySchema::default_for(&topic.topic.definition.input_schema);
+            let schema = DeliverySchema::default_for(topic.topic.kind.input_schema());
             let written = encode_message(schema, &topic.resource_id, &event.stored);
             json_text::laid_out(&String::from_utf8_lossy(&written.body))
         }

@@ -144,10 +144,7 @@ impl PastedEvent {
         // Browsers end the lines of a form in their own way, which must not show in the bytes of a delivery.
         let json = text.replace("\r\n", "\n");
         let (schema, resource_id) = match topic.as_deref() {
-            Some(of) => (
-                of.topic.definition.input_schema.clone(),
-                of.resource_id.clone(),
-            ),
+            Some(of) => (of.topic.kind.input_schema().clone(), of.resource_id.clone()),
             None => {
                 let recognized = wire::pasted::recognize(&json);
                 let name = TopicName::parse(NOWHERE).expect("it is a name");

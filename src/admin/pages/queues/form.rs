@@ -25,7 +25,7 @@ impl Sheet<()> for QueueForm {
 
     fn begin(_: &Call) -> PageResult<Self> {
         let defaults = parse_queue(&json!({})).map_err(PageError::refused)?;
-        Ok(Self::of(&defaults, false))
+        Ok(Self::of_queue(&defaults))
     }
 
     fn remark(_: &Call) -> String {
@@ -34,13 +34,13 @@ impl Sheet<()> for QueueForm {
 
     async fn save(&self, call: &Call) -> PageResult {
         let is_taken = |name: &TopicName| call.broker.registry().topic(name).is_some();
-        let definition = self.read(json!({}), false);
+        let definition = self.read_queue(&json!({}));
         let parse =
             |text: &str| TopicName::of_service_bus(text).map_err(|error| error.of("a queue"));
         let noun = "a queue or topic";
         let (name, definition) = named(&self.0, noun, parse, is_taken, definition)?;
         let said = (Put::Create, "has been created.");
-        self.put(call, (name, None), definition, said).await
+        self.put_queue(call, name, definition, said).await
     }
 }
 
@@ -49,7 +49,9 @@ impl Sheet<BusTopic> for QueueForm {
 
     fn begin(_: &Call<BusTopic>) -> PageResult<Self> {
         let defaults = parse_service_bus_subscription(&json!({}));
-        Ok(Self::of(&defaults.map_err(PageError::refused)?, true))
+        Ok(Self::of_subscription(
+            &defaults.map_err(PageError::refused)?,
+        ))
     }
 
     fn remark(_: &Call<BusTopic>) -> String {
@@ -59,14 +61,16 @@ impl Sheet<BusTopic> for QueueForm {
     async fn save(&self, call: &Call<BusTopic>) -> PageResult {
         let topic = &call.of.0;
         let is_taken = |name: &SubscriptionName| topic.subscription(name).is_some();
-        let definition = self.read(json!({}), true);
+        let definition = self.read_subscription(json!({}));
         let noun = "a subscription";
         let parse =
             |text: &str| SubscriptionName::of_service_bus(text).map_err(|error| error.of(noun));
         let definition = all_of(self.first_rule().err().into_iter().collect(), definition);
         let (name, definition) = named(&self.0, noun, parse, is_taken, definition)?;
-        let (of, said) = (topic.topic.name.clone(), (Put::Create, "has been created."));
-        self.put(call, (of, Some(name)), definition, said).await
+        let said = (Put::Create, "has been created.");
+        let of = &topic.topic.name;
+        self.put_subscription(call, of, name, definition, said)
+            .await
     }
 }
 
@@ -74,8 +78,11 @@ impl Sheet<Queue> for QueueForm {
     const HEAD: Head = (Fields::Queue, "Edit", "");
 
     fn begin(call: &Call<Queue>) -> PageResult<Self> {
-        let mut form = Self::of(&call.of.definition, call.of.is_subscription());
-        if !call.of.definition.rules.detects_duplicates {
+        let Some(queue) = call.of.topic.queue_definition() else {
+            return Ok(Self::of_subscription(&call.of.definition));
+        };
+        let mut form = Self::of_queue(&queue);
+        if !queue.sending.detects_duplicates {
             form.0.remove(WINDOW);
         }
         Ok(form)
@@ -91,82 +98,100 @@ impl Sheet<Queue> for QueueForm {
 
     async fn save(&self, call: &Call<Queue>) -> PageResult {
         // The form does not have what cannot be changed.
-        let (of, rules) = (&call.of, &call.of.definition.rules);
-        let mut fixed = json!({
-            "requiresSession": rules.has_sessions,
-            "requiresDuplicateDetection": rules.detects_duplicates,
-        });
-        for (name, text) in &rules.inert {
+        let pull = &call.of.definition.pull;
+        let mut fixed = json!({ "requiresSession": pull.receiving.has_sessions });
+        for (name, text) in &pull.upkeep.inert {
             fixed[name] = serde_json::from_str(text).unwrap_or_default();
         }
-        if !rules.detects_duplicates {
-            fixed[WINDOW] = duration::format(rules.duplicate_window).into();
-        }
-        let definition = self.read(fixed, of.is_subscription())?;
-        let own = of.is_subscription().then(|| of.subscription.name.clone());
         let said = (Put::Update, "has been changed.");
-        let names = (of.topic_name().clone(), own);
-        self.put(call, names, definition, said).await
+        let of = call.of.topic_name();
+        let Some(queue) = call.of.topic.queue_definition() else {
+            let definition = self.read_subscription(fixed)?;
+            let name = call.of.subscription.name.clone();
+            return self
+                .put_subscription(call, of, name, definition, said)
+                .await;
+        };
+        let sending = queue.sending;
+        fixed["requiresDuplicateDetection"] = sending.detects_duplicates.into();
+        if !sending.detects_duplicates {
+            fixed[WINDOW] = duration::format(sending.duplicate_window).into();
+        }
+        let definition = self.read_queue(&fixed)?;
+        self.put_queue(call, of.clone(), definition, said).await
     }
 }
 
 impl QueueForm {
-    fn of(definition: &QueueDefinition, is_subscription: bool) -> Self {
-        let (document, shape) = match is_subscription {
-            false => (
-                resource::queue_document(definition),
-                Shape::of::<QueueRequest>(),
-            ),
-            true => (
-                resource::service_bus_subscription_document(definition),
-                Shape::of::<ServiceBusSubscriptionRequest>(),
-            ),
-        };
-        let mut form = shape.form(&document);
-        if definition.time_to_live == DURATION_MAX {
+    fn of_queue(definition: &QueueDefinition) -> Self {
+        let document = resource::queue_document(definition);
+        let form = Shape::of::<QueueRequest>().form(&document);
+        Self::without_end(form, definition.subscription.time_to_live)
+    }
+
+    fn of_subscription(definition: &MessageSubscription) -> Self {
+        let document = resource::service_bus_subscription_document(definition);
+        let form = Shape::of::<ServiceBusSubscriptionRequest>().form(&document);
+        Self::without_end(form, definition.time_to_live)
+    }
+
+    fn without_end(mut form: Form, time_to_live: Duration) -> Self {
+        if time_to_live == DURATION_MAX {
             form.remove("defaultMessageTimeToLive");
         }
         Self(form)
     }
 
-    /// What the form defines beside what is `fixed`, or all that is wrong with it.
-    fn read(
-        &self,
-        mut fixed: Value,
-        is_subscription: bool,
-    ) -> Result<QueueDefinition, Vec<Refusal>> {
-        if !is_subscription {
-            let blank = json!({ "properties": fixed });
-            return Shape::of::<QueueRequest>().define(&self.0, blank, parse_queue);
-        }
+    /// Reads what the form defines beside what is `fixed`, or all that is wrong with it.
+    fn read_queue(&self, fixed: &Value) -> Result<QueueDefinition, Vec<Refusal>> {
+        let blank = json!({ "properties": fixed });
+        Shape::of::<QueueRequest>().define(&self.0, blank, parse_queue)
+    }
+
+    /// Reads a subscription, as [`QueueForm::read_queue`] reads a queue.
+    fn read_subscription(&self, mut fixed: Value) -> Result<MessageSubscription, Vec<Refusal>> {
         fixed[FILTER_ERRORS] = false.into();
         let blank = json!({ "properties": fixed });
         let shape = Shape::of::<ServiceBusSubscriptionRequest>();
         shape.define(&self.0, blank, parse_service_bus_subscription)
     }
 
-    /// Saves a queue, or the subscription of a topic.
-    async fn put<S>(
+    async fn put_queue<S>(
         &self,
         call: &Call<S>,
-        (topic, name): (TopicName, Option<SubscriptionName>),
+        name: TopicName,
         definition: QueueDefinition,
         (put, said): (Put, &str),
     ) -> PageResult {
-        let (broker, by) = (&call.broker, call.by());
-        let (saved, noun) = match name {
-            None => (broker.put_queue(by, topic, definition, put).await, "Queue"),
-            Some(name) => {
-                let first = self.first_rule()?;
-                let put =
-                    broker.put_service_bus_subscription(by, &topic, name, definition, first, put);
-                (put.await, "Subscription")
-            }
-        };
-        let saved = saved.map_err(|error| self.at_field(error))?;
-        let queue = existing(Queue::of(saved), QUEUE, noun)?;
-        let said = Flash::done(format!("{noun} {} {said}", queue.name()));
-        call.visitor.leave(said, &queue.page()).await
+        let saved = call.broker.put_queue(call.by(), name, definition, put);
+        self.leave(call, saved.await, "Queue", said).await
+    }
+
+    async fn put_subscription<S>(
+        &self,
+        call: &Call<S>,
+        of: &TopicName,
+        name: SubscriptionName,
+        definition: MessageSubscription,
+        (put, said): (Put, &str),
+    ) -> PageResult {
+        let (broker, first) = (&call.broker, self.first_rule()?);
+        let saved =
+            broker.put_service_bus_subscription(call.by(), of, name, definition, first, put);
+        self.leave(call, saved.await, "Subscription", said).await
+    }
+
+    async fn leave<S>(
+        &self,
+        call: &Call<S>,
+        saved: Result<crate::broker::Queue, ManageError>,
+        noun: &str,
+        said: &str,
+    ) -> PageResult {
+        let found = saved.map_err(|error| self.at_field(error))?;
+        let queue = existing(Queue::of(found), QUEUE, noun)?;
+        let done = Flash::done(format!("{noun} {} {said}", queue.name()));
+        call.visitor.leave(done, &queue.page()).await
     }
 
     /// For all messages unless the form has a filter.

@@ -11,7 +11,7 @@ pub(crate) use {form::*, list::*, message::*, send::*, show::*};
 
 use crate::admin::pages::topics::{MESSAGES, losing};
 use crate::admin::pages::*;
-use crate::model::queue::QueueDefinition;
+use crate::model::queue::{MessageSubscription, QueueDefinition};
 
 const LIST: &str = "/admin/queues";
 
@@ -23,13 +23,13 @@ const SUBSCRIPTION: &str = "subscription";
 pub(crate) struct Queue {
     pub(crate) topic: Arc<TopicEntry>,
     pub(crate) subscription: Arc<EventSubscription>,
-    pub(crate) definition: QueueDefinition,
+    pub(crate) definition: MessageSubscription,
 }
 
 impl Queue {
     pub(crate) fn of((topic, subscription): crate::broker::Queue) -> Option<Self> {
         Some(Self {
-            definition: QueueDefinition::of(&subscription.definition)?,
+            definition: MessageSubscription::of(&subscription.definition)?,
             topic,
             subscription,
         })
@@ -37,17 +37,19 @@ impl Queue {
 
     /// Whether it is a subscription of a Service Bus topic.
     pub(crate) fn is_subscription(&self) -> bool {
-        self.topic.is_service_bus()
+        self.topic.subscription_kind(&self.subscription) == SubscriptionKind::ServiceBus
     }
 
     /// The page of a queue, or of a subscription of a Service Bus topic; others have none of these.
     pub(crate) fn page_of(topic: &TopicEntry, own: &EventSubscription) -> Option<String> {
         let name = topic.topic.name.as_str();
-        let is_queue = topic.queue().is_some_and(|queue| queue.id == own.id);
-        let page = || paths::service_bus_subscription_page(name, own.name.as_str());
-        match is_queue {
-            true => Some(paths::queue_page(name)),
-            false => topic.has_rules(own).then(page),
+        match topic.subscription_kind(own) {
+            SubscriptionKind::OfQueue => Some(paths::queue_page(name)),
+            SubscriptionKind::ServiceBus => Some(paths::service_bus_subscription_page(
+                name,
+                own.name.as_str(),
+            )),
+            SubscriptionKind::Event => None,
         }
     }
 

@@ -53,7 +53,7 @@ impl Sheet<Queue> for MessageForm {
     }
 
     fn remark(call: &Call<Queue>) -> String {
-        let says = match call.of.definition.rules.has_sessions {
+        let says = match call.of.definition.pull.receiving.has_sessions {
             true => "Required. Messages with the same one are received in their order.",
             false => "",
         };
@@ -61,7 +61,7 @@ impl Sheet<Queue> for MessageForm {
     }
 
     async fn save(&self, call: &Call<Queue>) -> PageResult {
-        let has_sessions = call.of.definition.rules.has_sessions;
+        let has_sessions = call.of.definition.pull.receiving.has_sessions;
         self.send(call, &call.of.topic, has_sessions).await
     }
 }

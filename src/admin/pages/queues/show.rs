@@ -46,7 +46,7 @@ async fn draw_queue(call: &Call<Queue>, place: &Place, shown: Vec<KeyName>) -> P
     };
     let messages = found.into_iter().map(|each| QueuedMessage::of(call, each));
     let sessions = || views.message_sessions(id, place.after.clone(), SHOWN);
-    let sessions = of.definition.rules.has_sessions.then(sessions);
+    let sessions = of.definition.pull.receiving.has_sessions.then(sessions);
     let sessions = OptionFuture::from(sessions).await.transpose()?;
     let at = |place: Place| link(&of.page(), &Filled::with(place).pairs());
     let (access, recipe) = match of.is_subscription() {
@@ -163,7 +163,7 @@ impl Deletable for Queue {
 /// The page of a queue or topic.
 pub(crate) fn entity_page(registry: &Registry, to: &TopicName) -> String {
     let topic = registry.topic(to);
-    match topic.is_some_and(|topic| topic.is_service_bus()) {
+    match topic.is_some_and(|topic| topic.topic.kind.entity() == EntityKind::ServiceBusTopic) {
         true => paths::service_bus_topic_page(to.as_str()),
         false => paths::queue_page(to.as_str()),
     }

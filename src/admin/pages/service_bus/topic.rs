@@ -3,6 +3,7 @@
 use super::*;
 use crate::admin::pages::queues::{Access, COUNTED_MAX, WINDOW, counted};
 use crate::admin::pages::topics::{MESSAGES, also_deleted, losing};
+use crate::model::queue::ServiceBusTopic;
 use crate::wire::resource::bodies::ServiceBusTopicRequest;
 use crate::wire::resource::parse_service_bus_topic;
 
@@ -64,6 +65,7 @@ async fn draw_topic(call: &Call<BusTopic>, shown: Vec<KeyName>) -> PageResult {
         path: String = call.of.page(),
         bytes: u64 = call.broker.queue_bytes(&topic.measured),
         topic: Arc<TopicEntry> = Arc::clone(topic),
+        definition: ServiceBusTopic = call.of.definition()?.clone(),
     })
 }
 
@@ -121,9 +123,9 @@ impl Sheet<BusTopic> for BusTopicForm {
     const HEAD: Head = (Fields::ServiceBusTopic, "Edit topic", "");
 
     fn begin(call: &Call<BusTopic>) -> PageResult<Self> {
-        let definition = &call.of.0.topic.definition;
+        let definition = call.of.definition()?;
         let mut form = Self::of(definition);
-        if !definition.detects_duplicates {
+        if !definition.sending.detects_duplicates {
             form.0.remove(WINDOW);
         }
         Ok(form)
@@ -132,13 +134,14 @@ impl Sheet<BusTopic> for BusTopicForm {
     async fn save(&self, call: &Call<BusTopic>) -> PageResult {
         let topic = &call.of.0.topic;
         // The form does not have what cannot be changed.
-        let detects = topic.definition.detects_duplicates;
+        let current = call.of.definition()?;
+        let detects = current.sending.detects_duplicates;
         let mut fixed = json!({ "requiresDuplicateDetection": detects });
-        for (name, text) in &topic.definition.inert {
+        for (name, text) in &current.upkeep.inert {
             fixed[name] = serde_json::from_str(text).unwrap_or_default();
         }
         if !detects {
-            fixed[WINDOW] = duration::format(topic.definition.duplicate_window).into();
+            fixed[WINDOW] = duration::format(current.sending.duplicate_window).into();
         }
         let definition = self.read(&fixed)?;
         let said = (Put::Update, "has been changed.");
@@ -147,16 +150,16 @@ impl Sheet<BusTopic> for BusTopicForm {
 }
 
 impl BusTopicForm {
-    fn of(definition: &TopicDefinition) -> Self {
+    fn of(definition: &ServiceBusTopic) -> Self {
         let document = resource::service_bus_topic_document(definition);
         let mut form = Shape::of::<ServiceBusTopicRequest>().form(&document);
-        if definition.message_time_to_live == Some(DURATION_MAX) {
+        if definition.time_to_live == DURATION_MAX {
             form.remove("defaultMessageTimeToLive");
         }
         Self(form)
     }
 
-    fn read(&self, fixed: &Value) -> Result<TopicDefinition, Vec<Refusal>> {
+    fn read(&self, fixed: &Value) -> Result<ServiceBusTopic, Vec<Refusal>> {
         let blank = json!({ "properties": fixed });
         Shape::of::<ServiceBusTopicRequest>().define(&self.0, blank, parse_service_bus_topic)
     }
@@ -165,7 +168,7 @@ impl BusTopicForm {
         &self,
         call: &Call<S>,
         name: TopicName,
-        definition: TopicDefinition,
+        definition: ServiceBusTopic,
         (put, said): (Put, &str),
     ) -> PageResult {
         let page = paths::service_bus_topic_page(name.as_str());
@@ -182,11 +185,25 @@ fn first_of(rows: &[(Queue, MessageCounts)]) -> (String, bool) {
     let first = rows.first();
     first.map_or_else(
         || ("SUBSCRIPTION".to_owned(), false),
-        |(queue, _)| (queue.name(), queue.definition.rules.has_sessions),
+        |(queue, _)| (queue.name(), queue.definition.pull.receiving.has_sessions),
     )
 }
 
 impl BusTopic {
+    /// Returns what is decided about it.
+    fn definition(&self) -> PageResult<&ServiceBusTopic> {
+        match &self.0.topic.kind {
+            TopicKind::ServiceBus(definition) => Ok(definition),
+            TopicKind::Custom(_)
+            | TopicKind::Namespace { .. }
+            | TopicKind::Queue(_)
+            | TopicKind::System(_) => {
+                let name = self.0.topic.name.to_string();
+                Err(PageError::NotFound(format!("Service Bus topic {name}")))
+            }
+        }
+    }
+
     /// As filters name its messages and dead letters.
     fn filter(&self) -> String {
         whole_topic(&self.0.topic.name)

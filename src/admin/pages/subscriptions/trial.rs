@@ -57,7 +57,7 @@ async fn try_on(
     let tried = site.broker.try_filter(topic, &request, TRIAL_DEADLINE);
     let (findings, is_complete) = tried.await?;
     let publish = format!("{}/publish", paths::topic_page(name.as_str()));
-    let step = (!topic.topic.is_built_in()).then_some((publish, "Publish event"));
+    let step = (!topic.topic.kind.is_built_in()).then_some((publish, "Publish event"));
     let nothing = "The topic has no stored events to try the filter on.";
     let url = site.management_url(&format!("{}/tryFilter", name.path()));
     Ok(TrialText {

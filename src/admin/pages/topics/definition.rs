@@ -59,9 +59,9 @@ impl Sheet<Arc<TopicEntry>> for TopicForm {
 
     async fn save(&self, call: &Call<Arc<TopicEntry>>) -> PageResult {
         retention(&call.of)?;
-        let (name, definition) = (call.of.topic.name.clone(), self.retention()?);
+        let (name, kind) = (call.of.topic.name.clone(), self.retention()?);
         let said = Flash::done(format!("How long {name} keeps events has been changed."));
-        let put = call.broker.put_topic(call.by(), name, definition);
+        let put = call.broker.put_topic(call.by(), name, kind);
         put.await?;
         call.visitor.leave(said, &call.of.page()).await
     }
@@ -69,7 +69,7 @@ impl Sheet<Arc<TopicEntry>> for TopicForm {
 
 fn retention(topic: &TopicEntry) -> PageResult<Duration> {
     let missing = || PageError::refused(format!("{} is no topic of a namespace", topic.topic.name));
-    topic.topic.definition.event_retention.ok_or_else(missing)
+    topic.topic.kind.event_retention().ok_or_else(missing)
 }
 
 impl TopicForm {
@@ -81,7 +81,7 @@ impl TopicForm {
         &self,
         call: &Call<S>,
         parse: impl FnOnce(&str) -> Result<TopicName, InvalidName>,
-        definition: Result<TopicDefinition, Vec<Refusal>>,
+        definition: Result<TopicKind, Vec<Refusal>>,
     ) -> PageResult {
         let is_taken = |name: &TopicName| call.broker.registry().topic(name).is_some();
         let (name, definition) = named(&self.0, "a topic", parse, is_taken, definition)?;
@@ -94,12 +94,12 @@ impl TopicForm {
         call.visitor.leave(said, &topic.page()).await
     }
 
-    fn retention(&self) -> Result<TopicDefinition, Vec<Refusal>> {
+    fn retention(&self) -> Result<TopicKind, Vec<Refusal>> {
         let blank = json!({ "properties": { "eventRetentionInDays": null } });
         Shape::of::<NamespaceTopic>().define(&self.0, blank, parse_namespace_topic)
     }
 
-    fn definition(&self) -> Result<TopicDefinition, Vec<Refusal>> {
+    fn definition(&self) -> Result<TopicKind, Vec<Refusal>> {
         let mut blank = json!({ "location": null, "properties": {} });
         let is_mapped = self.0.text("inputSchema") == "CustomEventSchema";
         if is_mapped {
@@ -133,8 +133,8 @@ mod tests {
         };
         read("EventGridSchema", &[("id.sourceField", "left over")]).expect("a topic");
         let custom = read("CustomEventSchema", &MAPPING_EXAMPLE).expect("a topic");
-        let InputSchema::CustomEventSchema(mapping) = custom.input_schema else {
-            panic!("{:?}", custom.input_schema);
+        let InputSchema::CustomEventSchema(mapping) = custom.input_schema() else {
+            panic!("{custom:?}");
         };
         assert_eq!(mapping.id.as_deref(), Some("id"));
         assert_eq!(mapping.event_type.source_field.as_deref(), Some("kind"));
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn days_are_whole_and_few() {
         let read = |days: &str| TopicForm::keeping(days).retention();
-        let retention = |text| read(text).map(|topic| topic.event_retention.map(print::days));
+        let retention = |text| read(text).map(|topic| topic.event_retention().map(print::days));
         assert_eq!(retention("7"), Ok(Some(7)));
         assert_eq!(retention(""), Ok(Some(1)));
         for wrong in ["0", "8", "1.5", "long"] {

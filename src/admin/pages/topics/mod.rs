@@ -51,7 +51,7 @@ async fn draw_topic(
     };
     let recent = views.events(recent).await?.rows;
     let publish = visitor.step(format!("{path}/publish"), "Publish event");
-    let publish = publish.filter(|_| !topic.topic.is_built_in());
+    let publish = publish.filter(|_| !topic.topic.kind.is_built_in());
     let days = views.topic_days(visitor.now).await?;
     let hours = TrafficQuery::until(visitor.now, TrafficOf::Topic(id), 3_600_000, 24);
     let own = visitor.standing.all().filter(|(of, _)| of.topic.id == id);

@@ -34,7 +34,7 @@ async fn copy_of(call: &Call<Arc<TopicEntry>>, key: &str) -> PageResult<String> 
     let mut stored = existing(is_own.then_some(found.stored), "event", named)?;
     stored.event.id = call.broker.entropy().uuid().to_string();
     stored.event.time = stored.event.time.map(|_| call.visitor.now.to_string());
-    let schema = DeliverySchema::default_for(&topic.topic.definition.input_schema);
+    let schema = DeliverySchema::default_for(topic.topic.kind.input_schema());
     let written = wire::encode(schema, &topic.resource_id, &[&stored], false).body;
     Ok(String::from_utf8_lossy(&written).into_owned())
 }
@@ -81,7 +81,7 @@ fn read(call: &Call<Arc<TopicEntry>>, text: &str) -> Result<Vec<Event>, String> 
         return Err(problem);
     }
     // The content type by which a client would send this.
-    let schema = &call.of.topic.definition.input_schema;
+    let schema = call.of.topic.kind.input_schema();
     let kind = wire::content_type(schema, text.trim_start().starts_with('['));
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
     let (now, entropy) = (call.visitor.now, call.broker.entropy());

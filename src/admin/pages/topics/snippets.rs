@@ -73,7 +73,7 @@ impl Snippets {
 
 /// An event as publishers of `topic` send it.
 pub(crate) fn example(site: &Site, topic: &TopicEntry) -> Value {
-    let schema = &topic.topic.definition.input_schema;
+    let schema = topic.topic.kind.input_schema();
     wire::example(schema, site.broker.entropy(), site.broker.clock().now())
 }
 
@@ -86,7 +86,7 @@ pub(super) fn key_header(key: Option<&str>) -> String {
 /// The command that publishes an example with a header that opens the topic, as one word of a shell.
 pub(super) fn curl(site: &Site, topic: &TopicEntry, header: &str) -> String {
     let example = example(site, topic);
-    let kind = wire::content_type(&topic.topic.definition.input_schema, example.is_array());
+    let kind = wire::content_type(topic.topic.kind.input_schema(), example.is_array());
     format!(
         "curl -H {header} \\\n  -H 'Content-Type: {kind}' \\\n  -d {} \\\n  {}",
         quoted(&example.to_string()),
@@ -130,15 +130,23 @@ mod tests {
             Some(own) => TopicName::in_namespace(&namespace.name, own),
             None => TopicName::custom("events"),
         };
-        let mut definition = resource::parse_topic(&local).expect("a topic");
-        definition.input_schema = schema;
+        let kind = match own {
+            Some(_) => TopicKind::Namespace {
+                event_retention: DAY,
+            },
+            None => TopicKind::Custom(CustomTopic {
+                input_schema: schema,
+                ..CustomTopic::default()
+            }),
+        };
         let name = name.expect("a name");
         let mut registry = Registry::default();
         registry.put_namespace(namespace);
         registry.put_topic(Topic {
             id: TopicId(100),
+            service_bus_namespace: ServiceBusNamespace::DEFAULT,
             name: name.clone(),
-            definition,
+            kind,
             keys: Some(keys),
             created_at: at,
             updated_at: at,

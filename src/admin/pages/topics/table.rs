@@ -20,7 +20,7 @@ impl TopicTable {
         step: Option<(String, &'static str)>,
     ) -> Result<Self, StoreError> {
         let mut topics: Vec<_> = topics.cloned().collect();
-        topics.sort_by_key(|topic| topic.topic.is_built_in());
+        topics.sort_by_key(|topic| topic.topic.kind.is_built_in());
         let depths = QueueDepths::of(call, &topics).await?;
         let days = call.views.topic_days(call.visitor.now).await?;
         let row = |topic: Arc<TopicEntry>| {

@@ -30,7 +30,7 @@ impl Sheet<Arc<TopicEntry>> for TokenForm {
 
     fn remark(call: &Call<Arc<TopicEntry>>) -> String {
         let topic = &call.of.topic;
-        let is_off = topic.definition.disable_local_auth.then_some(TOKENS_OFF);
+        let is_off = topic.kind.disables_local_auth().then_some(TOKENS_OFF);
         is_off.unwrap_or_default().to_owned()
     }
 

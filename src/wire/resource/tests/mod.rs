@@ -22,7 +22,7 @@ use crate::model::registry::{ResourceScope, TopicEntry};
 use crate::model::subscription::{
     EventSubscription, SubscriptionDefinition, SubscriptionId, Validation,
 };
-use crate::model::topic::{InputSchema, Topic, TopicDefinition, TopicId};
+use crate::model::topic::{InputSchema, ServiceBusNamespace, Topic, TopicId, TopicKind};
 
 fn now() -> Timestamp {
     "2026-11-21T06:40:53Z".parse().expect("RFC 3339")
@@ -74,35 +74,33 @@ fn check(what: &str, answer: Result<Value, InvalidResource>, expected: &str) {
     }
 }
 
-fn topic(properties: &str) -> TopicDefinition {
+fn topic(properties: &str) -> TopicKind {
     let body = format!("{{'location': 'local', 'properties': {properties}}}");
     parse_topic(&read(&body)).expect("a valid topic")
 }
 
-fn entry(definition: TopicDefinition) -> TopicEntry {
+fn entry(kind: TopicKind) -> TopicEntry {
     let scope = ResourceScope {
         subscription: "s".to_owned(),
         resource_group: "g".to_owned(),
     };
     let name = TopicName::parse("Orders").expect("a name");
+    let resource_id = scope.topic_id(&name).into();
+    let topic = Topic {
+        id: TopicId(7),
+        service_bus_namespace: ServiceBusNamespace::DEFAULT,
+        name,
+        kind,
+        keys: Some(AccessKeys {
+            key1: Secret::new("one"),
+            key2: Secret::new("two"),
+        }),
+        created_at: now(),
+        updated_at: now(),
+    };
     TopicEntry {
-        resource_id: scope.topic_id(&name).into(),
-        topic: Topic {
-            id: TopicId(7),
-            name,
-            definition,
-            keys: Some(AccessKeys {
-                key1: Secret::new("one"),
-                key2: Secret::new("two"),
-            }),
-            created_at: now(),
-            updated_at: now(),
-        },
-        namespace: None,
-        subscriptions: Default::default(),
-        ruled_queues: Vec::new(),
-        measured: [].into(),
-        rules: Default::default(),
+        resource_id,
+        ..TopicEntry::without_subscriptions(topic)
     }
 }
 

@@ -23,14 +23,16 @@ use crate::model::credentials::{
 use crate::model::destination::{
     AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, WebHook,
 };
-use crate::model::entity_status::EntityStatus;
 use crate::model::filter::{Dialect, Filter};
-use crate::model::limits::{DUPLICATE_WINDOW, QUEUE_MEGABYTES};
+use crate::model::limits::QUEUE_MEGABYTES_MAX;
 use crate::model::pace::{Rate, ReceiverLimits};
+use crate::model::queue::SendRules;
 use crate::model::retry::RetryPolicy;
 use crate::model::signing::{ActiveSecret, Signing, SigningSecret};
 use crate::model::subscription::{DeadLetterDestination, Disabled};
-use crate::model::topic::{DeliverySchema, InputMapping, MappedField, NetworkAccess};
+use crate::model::topic::{
+    CustomTopic, DeliverySchema, InputMapping, MappedField, NetworkAccess, TopicKindName,
+};
 
 /// The last millisecond of the year 9999.
 const LAST_MS: i64 = 253_402_300_799_999;
@@ -45,12 +47,20 @@ proptest! {
     #[test]
     fn stored_topics_come_back(definition in any_topic()) {
         let text = topic_to_text(&definition);
-        prop_assert_eq!(topic_from_text(&text), Ok(definition));
+        prop_assert_eq!(topic_from_text(TopicId(7), definition.name(), &text), Ok(definition));
+    }
+
+    #[test]
+    fn stored_queues_come_back(megabytes_max in 1..=QUEUE_MEGABYTES_MAX, detects_duplicates in any::<bool>(), seconds in 20..=600_u64) {
+        let duplicate_window = Duration::from_secs(seconds);
+        let kind = TopicKind::Queue(SendRules { megabytes_max, detects_duplicates, duplicate_window });
+        let text = topic_to_text(&kind);
+        prop_assert_eq!(topic_from_text(TopicId(7), kind.name(), &text), Ok(kind));
     }
 
     #[test]
     fn shown_topics_can_be_sent_back(definition in any_topic()) {
-        let shown = render_topic(&entry(definition.clone()), "http://host");
+        let shown = render_topic(&entry(definition.clone()), "http://host").expect("a topic of events");
         prop_assert_eq!(parse_topic(&shown), Ok(definition));
     }
 }
@@ -68,7 +78,8 @@ fn the_store_reads_what_a_client_may_not_send() {
 
     let stored = read("{'location': 'local', 'tag': {}, 'inputSchema': 'x', 'properties': {}}");
     assert!(parse_topic(&stored).is_err());
-    assert!(topic_from_text(&stored.to_string()).is_ok());
+    let kind = TopicKindName::Custom;
+    assert!(topic_from_text(TopicId(7), kind, &stored.to_string()).is_ok());
 }
 
 #[test]
@@ -82,8 +93,21 @@ fn damaged_texts_are_errors() {
         "{\"properties\":{\"destination\":{}}}",
     ] {
         assert!(subscription_from_text(text).is_err(), "{text}");
-        assert!(topic_from_text(text).is_err(), "{text}");
+        let read = topic_from_text(TopicId(7), TopicKindName::Custom, text);
+        assert!(read.is_err(), "{text}");
     }
+    for text in ["", "{", "[]", "null", "{}"] {
+        for kind in [
+            TopicKindName::Namespace,
+            TopicKindName::Queue,
+            TopicKindName::ServiceBus,
+        ] {
+            let read = topic_from_text(TopicId(7), kind, text);
+            assert!(read.is_err(), "{kind:?} {text}");
+        }
+    }
+    let unknown = topic_from_text(TopicId(7), TopicKindName::System, "{}");
+    assert!(unknown.is_err(), "no built-in topic has this id");
 }
 
 fn text() -> &'static str {
@@ -303,9 +327,9 @@ prop_compose! {
         disabled in any::<bool>(),
         allowed in vec(any_network(), 0..4),
         inert in any_inert(),
-    ) -> TopicDefinition {
+    ) -> TopicKind {
         let network_access = NetworkAccess { disabled, allowed };
-        TopicDefinition { location, tags, input_schema, disable_local_auth, network_access, event_retention: None, message_time_to_live: None, detects_duplicates: false, duplicate_window: DUPLICATE_WINDOW, megabytes_max: QUEUE_MEGABYTES, delete_on_idle: None, status: EntityStatus::Active, inert }
+        TopicKind::Custom(CustomTopic { location, tags, input_schema, disable_local_auth, network_access, inert })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::model::topic::{InputMapping, MappedField};
 fn check_topic(changes: &str, expected: &str) {
     let body = with(read("{'location': 'westeurope'}"), changes);
     let endpoint = "http://host/topics/Orders/api/events";
-    let show = |definition| render_topic(&entry(definition), endpoint);
+    let show = |kind| render_topic(&entry(kind), endpoint).expect("a topic of events");
     check(changes, parse_topic(&body).map(show), expected);
 }
 
@@ -130,8 +130,9 @@ fn a_whole_mapping_is_read() {
         subject: field(text("path"), text("/orders")),
         data_version: field(None, text("1.0")),
     };
-    let read = topic(&custom(MAPPING)).input_schema;
-    assert_eq!(read, InputSchema::CustomEventSchema(Box::new(expected)));
+    let kind = topic(&custom(MAPPING));
+    let read = kind.input_schema();
+    assert_eq!(*read, InputSchema::CustomEventSchema(Box::new(expected)));
 }
 
 /// Replaces the part `name` of the mapping; `*` in what is expected stands for it.
@@ -198,7 +199,7 @@ pub(super) fn created() -> Value {
 fn topics_are_patched() {
     let current = parse_topic(&created()).expect("a valid topic");
     let check_patch = |body: &str, expected: &str| {
-        let show = |definition| render_topic(&entry(definition), "");
+        let show = |kind| render_topic(&entry(kind), "").expect("a topic of events");
         check(body, patch_topic(&current, &read(body)).map(show), expected);
     };
     let table = "

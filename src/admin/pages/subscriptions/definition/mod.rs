@@ -230,7 +230,7 @@ impl Draft {
         draft.form.set(URL, plain.unwrap_or_default());
         draft.form.set(DEAD_LETTERS, dead_letters);
         // It stays as long as the topic's retention, whatever that will be.
-        let retention = topic.topic.definition.event_retention;
+        let retention = topic.topic.kind.event_retention();
         if retention.is_some_and(|most| definition.retry_policy.time_to_live >= most) {
             draft.form.set("eventTimeToLive", "");
         }
