@@ -243,6 +243,19 @@ impl Authority {
         }
     }
 
+    /// Bytes that it takes while it is kept.
+    pub(in crate::api) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.resource.path().len()
+            + self.proof.rule.len()
+            + self.proof.key.len()
+    }
+
+    /// The hash of the key that it was made with.
+    pub(in crate::api) fn key(&self) -> &str {
+        &self.proof.key
+    }
+
     /// Whether it has not expired.
     pub(in crate::api) fn is_valid(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|at| now < at)

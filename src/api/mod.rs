@@ -15,6 +15,7 @@ mod guesses;
 mod intake;
 mod lists;
 mod manage;
+mod memory;
 mod openapi;
 mod operate;
 mod parameters;
@@ -47,6 +48,7 @@ pub use auth::ManagementToken;
 pub use denials::Denials;
 pub use guesses::Guesses;
 pub use intake::{Intake, client_of};
+pub use memory::Memory;
 pub use openapi::document;
 pub use operate::development::DevMode;
 
@@ -159,6 +161,7 @@ impl Doors {
 pub fn amqp_server(
     state: &ApiState,
     container_id: String,
+    memory: Memory,
     stop: CancellationToken,
 ) -> amqp::Server {
     let state = state.clone();
@@ -168,7 +171,7 @@ pub fn amqp_server(
         nodes: Box::new(move |client| Arc::new(amqp::Entities::new(state.clone(), client))),
         clock,
         access,
-        transaction_bytes: Arc::default(),
+        memory,
         container_id,
         stop,
     }

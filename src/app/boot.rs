@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, AdminState};
 use crate::api::{
-    self, ApiOptions, ApiParts, AzureScope, Denials, DevMode, Doors, Guesses, Intake, amqp,
+    self, ApiOptions, ApiParts, AzureScope, Denials, DevMode, Doors, Guesses, Intake, Memory, amqp,
 };
 use crate::app::config::{CONFIG_FILE, Config};
 use crate::app::forwarded::TrustedProxies;
@@ -249,9 +249,11 @@ impl Appliance {
             options: api_options,
         };
         let state = state.into();
+        let memory = Memory::default();
         let amqp = Arc::new(api::amqp_server(
             &state,
             container_id,
+            memory.clone(),
             stop_listening.clone(),
         ));
         let others = admin_router(pages).merge(amqp::router(Arc::clone(&amqp)));
@@ -293,6 +295,7 @@ impl Appliance {
             overall: connections,
             per_client,
             proxies: TrustedProxies(config.http_trusted_proxies.clone().into()),
+            memory,
         };
         let proxies = limits.proxies.clone();
         let service = move |address| {

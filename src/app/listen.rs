@@ -29,7 +29,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{amqp, client_of};
+use crate::api::{Memory, amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::paced_body::PacedBody;
 use crate::app::tls::{self, Tls};
@@ -37,6 +37,18 @@ use crate::app::unread::{Streams, watched};
 use crate::base::Live;
 use crate::broker::diagnostics::Connections;
 use crate::broker::people::ByTrustedProxy;
+
+/// Bytes that a connection counts for before it is known what it speaks.
+const STREAM_BYTES: usize = 2 * 1_024;
+
+/// Bytes that one with TLS counts for besides.
+const TLS_BYTES: usize = 16 * 1_024;
+
+/// Bytes that one of HTTP counts for: what it reads a head into, which grows no further until the client sends more.
+const HTTP_BYTES: usize = 8 * 1_024;
+
+/// Bytes that are read of a connection with TLS to know what it speaks.
+const FIRST_BYTES: usize = 512;
 
 /// How long a client may take to send the head of a request.
 const HEADER_DEADLINE: Duration = Duration::from_secs(10);
@@ -90,6 +102,8 @@ pub(super) struct ConnectionLimits {
     pub(super) per_client: Live<usize>,
     /// Those that many clients share, without such a limit.
     pub(super) proxies: TrustedProxies,
+    /// What is kept for all of them.
+    pub(super) memory: Memory,
 }
 
 /// Serves on `listener` until `stop`: whoever speaks AMQP by `amqp`, if it is there, and every other connection by
@@ -116,12 +130,25 @@ pub(super) async fn serve<S, B>(
             .run_until_cancelled_owned(tell_of(Arc::clone(&broken))),
     );
     while let Some((stream, address)) = accept(&listener, &stop).await {
-        let per_client = match limits.proxies.contain(address.ip()) {
-            true => usize::MAX,
-            false => *limits.per_client.get(),
+        let is_proxy = limits.proxies.contain(address.ip());
+        let per_client = if is_proxy {
+            usize::MAX
+        } else {
+            *limits.per_client.get()
         };
         let Some(of_client) = clients.enter(address.ip(), per_client) else {
             tracing::debug!(%address, "a client has too many connections");
+            continue;
+        };
+        let bytes = match &tls {
+            Some(_) => TLS_BYTES + STREAM_BYTES,
+            None => STREAM_BYTES,
+        };
+        let Ok(mut own) = limits
+            .memory
+            .enter((!is_proxy).then(|| address.ip()), bytes)
+        else {
+            tracing::debug!(%address, "there is no memory left for another connection");
             continue;
         };
         let slot = limits.overall.enter().await;
@@ -140,20 +167,25 @@ pub(super) async fn serve<S, B>(
         let (server, amqp, tls) = (server.clone(), amqp.clone(), tls.clone());
         let (stop, broken) = (stop.clone(), Arc::clone(&broken));
         let serving = async move {
+            let asked_to_close = own.account().asked_to_close().clone();
             let begun = tokio::select! {
                 begun = tokio::time::timeout(HEADER_DEADLINE, begin(stream, tls.as_ref())) => begun.ok().flatten(),
                 () = grace(&stop) => None,
+                () = asked_to_close.cancelled() => None,
             };
             match (begun, &amqp) {
                 (None, _) => {}
                 (Some((AMQP, stream)), Some(amqp)) => {
-                    amqp::serve(stream, address.ip(), amqp).await;
+                    amqp::serve(stream, address.ip(), amqp, own).await;
                 }
                 (Some((_, stream)), _) => {
+                    own.resize_anyway(HTTP_BYTES);
                     let connection =
                         server.serve_connection_with_upgrades(TokioIo::new(stream), service);
                     // A client that hangs up or sends nonsense concerns nobody but itself.
-                    if let Err(cause) = attend(connection.into_owned(), &requested, &stop).await {
+                    let attended = attend(connection.into_owned(), &requested, &stop);
+                    let attended = asked_to_close.run_until_cancelled(attended).await;
+                    if let Some(Err(cause)) = attended {
                         tracing::debug!(%cause, %address, "a connection was broken");
                         broken.fetch_add(1, Ordering::Relaxed);
                     }
@@ -182,7 +214,7 @@ async fn begin(stream: TcpStream, tls: Option<&Tls>) -> Option<(u8, Stream)> {
     }
     let secured = tls.accept(stream).await;
     let secured = secured.inspect_err(|cause| tracing::debug!(%cause, "a TLS handshake failed"));
-    let mut stream = BufReader::new(secured.ok()?);
+    let mut stream = BufReader::with_capacity(FIRST_BYTES, secured.ok()?);
     let first = *stream.fill_buf().await.ok()?.first()?;
     Some((first, Either::Right(stream)))
 }
@@ -401,6 +433,7 @@ mod tests {
             overall: Connections::of_at_most(1),
             per_client: Live::new(1),
             proxies: TrustedProxies::default(),
+            memory: Memory::default(),
         };
         let service = move |address| routed(router.clone(), address);
         tokio::spawn(serve(listener, None, limits, stop.clone(), service, None));
@@ -436,6 +469,7 @@ mod tests {
             overall: Connections::of_at_most(10),
             per_client: Live::new(2),
             proxies: TrustedProxies::default(),
+            memory: Memory::default(),
         };
         let service = move |address| routed(router.clone(), address);
         tokio::spawn(serve(listener, None, limits, stop.clone(), service, None));

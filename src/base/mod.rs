@@ -1,6 +1,7 @@
-//! Time and randomness, the forms in which people read figures and unknown text, hashes, and the newest lines
-//! of the log. Nothing else reads a clock or makes random numbers.
+//! Time and randomness, bytes that are kept for clients, the forms in which people read figures and unknown text, hashes,
+//! and the newest lines of the log. Nothing else reads a clock or makes random numbers.
 
+pub mod budget;
 pub mod clock;
 pub mod entropy;
 mod hash;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use everpost::base::Entropy;
 use serde_json::json;
 
-use appliance::Appliance;
+pub(crate) use appliance::Appliance;
 use ledger::Ledger;
 use load::Load;
 use receiver::Receiver;

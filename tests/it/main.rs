@@ -51,4 +51,5 @@ mod store_conformance;
 mod system_topics;
 mod templates;
 mod tidy;
+mod unfinished;
 mod vocabulary;

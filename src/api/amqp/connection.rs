@@ -10,10 +10,11 @@ use crate::api::amqp::event::{Event, LinkId};
 use crate::api::amqp::frames::Frames;
 use crate::api::amqp::limits::{
     CLOSE_DEADLINE, FRAME_BYTES_MAX, FRAME_BYTES_MIN, HANDSHAKE_DEADLINE, IDLE_TIMEOUT,
-    IDLE_TIMEOUT_MIN, PENDING_BYTES_MAX, SESSIONS_MAX,
+    IDLE_TIMEOUT_MIN, MESSAGE_BYTES, READ_BYTES_MAX, SESSIONS_MAX, UNFINISHED_DEADLINE,
 };
-use crate::api::amqp::session::{Acceptance, Fault, Handout, Session};
+use crate::api::amqp::session::{Acceptance, Fault, Handout, Session, nothing_left};
 use crate::base::Timestamp;
+use crate::base::budget::{Account, NothingLeft, Taken};
 use crate::wire::amqp::condition::{
     AmqpError, CONNECTION_FORCED, DECODE_ERROR, FRAMING_ERROR, ILLEGAL_STATE,
     RESOURCE_LIMIT_EXCEEDED,
@@ -23,6 +24,13 @@ use crate::wire::amqp::performative::{Begin, Open, Performative};
 use crate::wire::amqp::sasl::{self, Init, Mechanism, Outcome};
 use crate::wire::amqp::state::DeliveryState;
 use crate::wire::amqp::value::Map;
+
+/// Bytes of the smallest frame with a message, about.
+const TRANSFER_BYTES_MIN: usize = 16;
+
+/// Bytes that have to be left for more to be read: a frame of the largest size, and as many messages as one read can bring.
+const READ_ROOM: usize =
+    FRAME_BYTES_MAX as usize + READ_BYTES_MAX / TRANSFER_BYTES_MIN * MESSAGE_BYTES;
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +57,12 @@ pub(super) struct Connection {
     container_id: String,
     phase: Phase,
     input: BytesMut,
+    /// What the input counts for that is no whole frame yet.
+    unfinished: Taken,
+    /// When that began.
+    unfinished_since: Option<Timestamp>,
+    /// When nothing was read, last: what is not finished then is not the peer's fault.
+    not_read_at: Timestamp,
     frames: Frames,
     sessions: HashMap<u16, Session>,
     /// Channel and handle of links that may still be answered.
@@ -63,12 +77,15 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A connection that has just been accepted.
-    pub(super) fn new(container_id: String, now: Timestamp) -> Self {
+    pub(super) fn new(container_id: String, account: Account, now: Timestamp) -> Self {
         Self {
             container_id,
             phase: Phase::Header,
             input: BytesMut::new(),
-            frames: Frames::new(),
+            unfinished: account.nothing(),
+            unfinished_since: None,
+            not_read_at: now,
+            frames: Frames::new(account),
             sessions: HashMap::new(),
             places: HashMap::new(),
             started_at: now,
@@ -84,12 +101,42 @@ impl Connection {
         self.received_at = now;
         self.input.extend_from_slice(bytes);
         self.read(now);
+        if self.input.is_empty() {
+            // One that waits for the next frame keeps no memory for it.
+            self.input = BytesMut::new();
+            self.unfinished_since = None;
+        } else if self.unfinished_since.is_none() {
+            self.unfinished_since = Some(now);
+        }
+        if let Err(NothingLeft) = self.unfinished.resize(self.input.len()) {
+            self.fail(nothing_left("this frame"), now);
+        }
     }
 
-    /// Whether more bytes can be taken.
+    /// Whether more bytes can be taken: not while the memory that there is for this peer is full of what it has sent, and
+    /// part of that is about to be stored.
     pub(super) fn wants_input(&self) -> bool {
-        !matches!(self.phase, Phase::Authenticating | Phase::Closed)
-            && self.frames.pending_bytes < PENDING_BYTES_MAX
+        let is_read = !matches!(self.phase, Phase::Authenticating | Phase::Closed);
+        is_read && (self.frames.account.has_room(READ_ROOM) || !self.is_storing())
+    }
+
+    /// Whether messages of the peer are not answered yet.
+    fn is_storing(&self) -> bool {
+        self.sessions.values().any(Session::is_storing)
+    }
+
+    /// The account that all is counted for.
+    pub(super) fn account(&self) -> &Account {
+        &self.frames.account
+    }
+
+    /// The peer has shown a key, and everything counts for `account` from now on.
+    pub(super) fn move_to(&mut self, account: &Account) {
+        self.unfinished.move_to(account);
+        for session in self.sessions.values_mut() {
+            session.move_to(account);
+        }
+        self.frames.move_to(account);
     }
 
     /// What to do next.
@@ -116,7 +163,7 @@ impl Connection {
 
     /// Bytes that wait to be taken, or for the peer's window.
     pub(super) fn unsent_bytes(&self) -> usize {
-        self.frames.output.len() + self.frames.blocked_bytes
+        self.frames.output.len() + self.frames.blocked.bytes()
     }
 
     /// Whether the connection is over, once the output is sent.
@@ -136,7 +183,11 @@ impl Connection {
             Phase::Open | Phase::Closed => {
                 let silence = self.received_at + 2 * IDLE_TIMEOUT;
                 let heartbeat = self.heartbeat.map(|every| self.sent_at + every);
-                heartbeat.map_or(silence, |heartbeat| silence.min(heartbeat))
+                let frame = self
+                    .unfinished_since
+                    .map(|since| since + UNFINISHED_DEADLINE);
+                let others = [heartbeat, frame, self.frames.partial_deadline];
+                others.into_iter().flatten().fold(silence, Timestamp::min)
             }
         }
     }
@@ -152,7 +203,13 @@ impl Connection {
                 self.close(AmqpError::new(CONNECTION_FORCED, problem), now);
             }
             Phase::Open => {
-                write_frame(&mut self.frames.output, FrameKind::Amqp, 0, |_| {});
+                self.end_unfinished(now);
+                if self
+                    .heartbeat
+                    .is_some_and(|every| now >= self.sent_at + every)
+                {
+                    write_frame(&mut self.frames.output, FrameKind::Amqp, 0, |_| {});
+                }
             }
             Phase::Header
             | Phase::Sasl
@@ -161,6 +218,36 @@ impl Connection {
             | Phase::Opening
             | Phase::Closing
             | Phase::Closed => self.end(),
+        }
+    }
+
+    /// Ends what the peer takes too long to finish.
+    fn end_unfinished(&mut self, now: Timestamp) {
+        if !self.wants_input() {
+            self.not_read_at = now;
+        }
+        let is_late = |since: Timestamp| now >= since.max(self.not_read_at) + UNFINISHED_DEADLINE;
+        let next = self.not_read_at + UNFINISHED_DEADLINE;
+        if let Some(since) = self.unfinished_since {
+            if is_late(since) {
+                let seconds = UNFINISHED_DEADLINE.as_secs();
+                let problem = format!("a frame took more than {seconds} s to come in");
+                return self.fail(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem), now);
+            }
+            self.unfinished_since = Some(since.max(self.not_read_at));
+        }
+        if self.frames.partial_deadline.is_some_and(|at| now >= at) {
+            if now < next {
+                self.frames.partial_deadline = Some(next);
+                return;
+            }
+            let began_before = now - UNFINISHED_DEADLINE;
+            let mut first: Option<Timestamp> = None;
+            for session in self.sessions.values_mut() {
+                let of_session = session.end_late(began_before, &mut self.frames);
+                first = first.into_iter().chain(of_session).min();
+            }
+            self.frames.partial_deadline = first.map(|began_at| began_at + UNFINISHED_DEADLINE);
         }
     }
 
@@ -247,26 +334,28 @@ impl Connection {
 
     /// The peer is gone.
     pub(super) fn end(&mut self) {
+        self.input = BytesMut::new();
+        self.unfinished.give_back(self.unfinished.bytes());
         self.end_sessions();
         self.phase = Phase::Closed;
     }
 
-    /// What the bounds are about: pending, partial and blocked bytes, and links.
+    /// Links, and bytes that wait for the peer's window.
     #[cfg(test)]
-    pub(super) fn counts(&self) -> [usize; 4] {
-        let frames = &self.frames;
-        [
-            frames.pending_bytes,
-            frames.partial_bytes,
-            frames.blocked_bytes,
-            frames.links,
-        ]
+    pub(super) fn counts(&self) -> [usize; 2] {
+        [self.frames.links, self.frames.blocked.bytes()]
     }
 
     fn end_sessions(&mut self) {
         for (_, mut session) in self.sessions.drain() {
             session.end_links(&mut self.frames);
         }
+        debug_assert_eq!(self.frames.links, 0, "every link is in a session");
+        debug_assert_eq!(
+            self.frames.blocked.bytes(),
+            0,
+            "and every message in a link"
+        );
     }
 
     fn at<T>(
@@ -326,6 +415,7 @@ impl Connection {
         match next_frame(&mut self.input, FRAME_BYTES_MAX) {
             Ok(None) => false,
             Ok(Some(frame)) => {
+                self.unfinished_since = None;
                 self.on_frame(frame, now);
                 true
             }
@@ -440,8 +530,12 @@ impl Connection {
             let problem = format!("a session has begun on channel {channel} already");
             return self.close(AmqpError::new(ILLEGAL_STATE, problem), now);
         }
-        let session = Session::begin(channel, begin, &mut self.frames);
-        self.sessions.insert(channel, session);
+        match Session::begin(channel, begin, &mut self.frames) {
+            Ok(session) => {
+                self.sessions.insert(channel, session);
+            }
+            Err(NothingLeft) => self.close(nothing_left("another session"), now),
+        }
     }
 
     fn on_session(&mut self, channel: u16, performative: Performative, now: Timestamp) {
@@ -470,7 +564,7 @@ impl Connection {
                 })
             }
             Performative::Flow(flow) => session.on_flow(&flow, frames),
-            Performative::Transfer(transfer) => session.on_transfer(&transfer, frames),
+            Performative::Transfer(transfer) => session.on_transfer(&transfer, frames, now),
             Performative::Disposition(disposition) => {
                 session.on_disposition(&disposition, frames);
                 Ok(())

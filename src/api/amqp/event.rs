@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::base::budget::Taken;
 use crate::wire::amqp::performative::Attach;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::state::DeliveryState;
@@ -10,7 +11,7 @@ use crate::wire::amqp::state::DeliveryState;
 pub(super) type LinkId = u64;
 
 /// Something that only others than the connection can answer or do.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Event {
     /// Answered by `authenticated`; nothing more is read until then.
     Plain(Plain),
@@ -24,6 +25,8 @@ pub(super) enum Event {
         payload: Bytes,
         /// The id of the one that it is part of.
         transaction: Option<Bytes>,
+        /// What it counts for, until it is committed.
+        taken: Taken,
     },
     /// The peer takes messages up to the one with this serial number. If it drains, it waits for `drained`.
     Credit {

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use crate::api::amqp::event::{Event, LinkId};
-use crate::api::amqp::limits::FRAME_BYTES_MIN;
+use crate::api::amqp::limits::{CONNECTION_BYTES, FRAME_BYTES_MIN, UNFINISHED_DEADLINE};
+use crate::base::Timestamp;
+use crate::base::budget::{Account, Taken};
 use crate::wire::amqp::frame::{FrameKind, write_frame};
 use crate::wire::amqp::performative::Performative;
 
@@ -14,28 +16,46 @@ pub(super) struct Frames {
     pub(super) events: VecDeque<Event>,
     /// Bytes of a frame that the peer takes.
     pub(super) size_max: usize,
-    /// Bytes of whole messages that were not answered.
-    pub(super) pending_bytes: usize,
-    /// Bytes of messages that are not whole.
-    pub(super) partial_bytes: usize,
-    /// Bytes of messages that the peer has granted credit but no window for.
-    pub(super) blocked_bytes: usize,
+    /// What is kept for the peer is counted here.
+    pub(super) account: Account,
+    /// What the connection itself counts for.
+    own: Taken,
+    /// Of messages that the peer has granted credit but no window for.
+    pub(super) blocked: Taken,
+    /// When a message may have taken too long to be whole.
+    pub(super) partial_deadline: Option<Timestamp>,
     pub(super) links: usize,
     next_link: LinkId,
 }
 
 impl Frames {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(account: Account) -> Self {
+        let mut own = account.nothing();
+        own.add_anyway(CONNECTION_BYTES);
         Self {
             output: Vec::new(),
             events: VecDeque::new(),
             size_max: FRAME_BYTES_MIN as usize,
-            pending_bytes: 0,
-            partial_bytes: 0,
-            blocked_bytes: 0,
+            own,
+            blocked: account.nothing(),
+            account,
+            partial_deadline: None,
             links: 0,
             next_link: 0,
         }
+    }
+
+    /// Counts for `account` from now on.
+    pub(super) fn move_to(&mut self, account: &Account) {
+        self.own.move_to(account);
+        self.blocked.move_to(account);
+        self.account = account.clone();
+    }
+
+    /// A message has begun.
+    pub(super) fn note_partial(&mut self, now: Timestamp) {
+        let deadline = now + UNFINISHED_DEADLINE;
+        self.partial_deadline = Some(self.partial_deadline.unwrap_or(deadline));
     }
 
     pub(super) fn send(&mut self, channel: u16, performative: &Performative) {

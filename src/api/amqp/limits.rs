@@ -1,4 +1,5 @@
-//! What one connection may take, so that no peer can hold up another.
+//! What one connection may take, so that no peer can hold up another. What is kept for it is counted in bytes by its
+//! account (`api::memory`); what stands here says what things count for, and bounds the rest.
 
 use std::time::Duration;
 
@@ -20,14 +21,38 @@ pub(super) const INCOMING_WINDOW: u32 = 4_096;
 /// Messages that a peer may send over a link before the first of them is committed.
 pub(super) const INCOMING_CREDIT: u32 = 1_000;
 
-/// Bytes of messages that came and are not committed yet. Past it nothing more is read from the connection.
-pub(super) const PENDING_BYTES_MAX: usize = 8 * 1_024 * 1_024;
+/// Bytes that a connection counts for, beside what it is asked to keep: its task, its state and its channels.
+pub(super) const CONNECTION_BYTES: usize = 6 * 1_024;
 
-/// Bytes of messages whose last frame has not come yet, over all links: four of the largest ones.
-pub(super) const PARTIAL_BYTES_MAX: usize = 4 * 1_024 * 1_024;
+/// Bytes that a session counts for.
+pub(super) const SESSION_BYTES: usize = 1_024;
+
+/// Bytes that a link counts for, beside its name and addresses: its state, its task and its channels.
+pub(super) const LINK_BYTES: usize = 3 * 1_024;
+
+/// Bytes that a message which is not committed yet counts for, beside its payload: what was read of it.
+pub(super) const MESSAGE_BYTES: usize = 512;
+
+/// Bytes that a message counts for which was handed out and is not settled.
+pub(super) const DELIVERY_BYTES: usize = 256;
+
+/// Bytes that a message counts for which waits for the peer's window, beside those that are left of it.
+pub(super) const SENDING_BYTES: usize = 128;
+
+/// Bytes that an open transaction counts for, beside its messages.
+pub(super) const TRANSACTION_BYTES: usize = 512;
+
+/// Bytes that are read at once at first, and where little comes.
+pub(super) const READ_BYTES_MIN: usize = 1_024;
+
+/// Bytes that are read at once where much comes.
+pub(super) const READ_BYTES_MAX: usize = 32 * 1_024;
 
 /// Bytes that the peer has not taken yet. Past it nothing more is read or handed out.
 pub(super) const OUTPUT_BYTES_MAX: usize = 1_024 * 1_024;
+
+/// Bytes that a peer has not taken yet which has shown no key.
+pub(super) const STRANGER_OUTPUT_BYTES_MAX: usize = 8 * 1_024;
 
 /// Messages that a link has handed out and heard nothing of.
 pub(super) const UNSETTLED_MAX: usize = 5_000;
@@ -38,16 +63,13 @@ pub(super) const TAKE_MAX: usize = 256;
 /// Links of a connection that may have taken messages which do not stand in its output yet.
 pub(super) const TAKES_MAX: usize = 4;
 
-/// Bytes of replies that wait for a link's credit.
-pub(super) const REPLIES_WAITING_BYTES_MAX: usize = 4 * 1_024 * 1_024;
-
 /// Bytes of a request: a batch of messages to schedule is the largest.
 pub(super) const REQUEST_BYTES_MAX: u64 = 1_024 * 1_024;
 
 /// Bytes of a token with its request.
 pub(super) const TOKEN_BYTES_MAX: u64 = 64 * 1_024;
 
-/// Links over which a peer shows tokens. Anybody can attach them, so they are few.
+/// Links over which a peer shows tokens, and as many for the answers. Until it has shown one, it has one of each.
 pub(super) const TOKEN_LINKS_MAX: usize = 8;
 
 /// Tokens that a connection has shown: one for each entity that it uses, and its management.
@@ -58,6 +80,15 @@ pub(super) const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(20);
 
 /// How long a peer may take to show a valid token: Service Bus' own limit.
 pub(super) const TOKEN_DEADLINE: Duration = Duration::from_secs(20);
+
+/// How long a frame may take from its first byte to its last, and a message from its first frame to its last.
+pub(super) const UNFINISHED_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How long a request waits for memory for its answer before the peer is told to come back.
+pub(super) const MEMORY_WAIT: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether there is memory.
+pub(super) const MEMORY_CHECK: Duration = Duration::from_millis(5);
 
 /// The silence that a peer is told to avoid. Twice as much ends the connection.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -76,10 +107,6 @@ pub(super) const TRANSACTIONS_MAX: usize = 64;
 
 /// Messages that a transaction sends and settles: Service Bus' own limit.
 pub(super) const TRANSACTION_MESSAGES_MAX: usize = 100;
-
-/// Bytes of messages that the transactions of all connections keep until their discharge. A connection may keep more
-/// only while it keeps less than is left, so that none takes everything.
-pub(super) const TRANSACTION_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
 /// How long a transaction may take from its declaration to its discharge: Service Bus' own limit.
 pub(super) const TRANSACTION_DEADLINE: Duration = Duration::from_secs(120);

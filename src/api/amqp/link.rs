@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::api::amqp::event::LinkId;
+use crate::base::Timestamp;
+use crate::base::budget::Taken;
 use crate::wire::amqp::performative::Attach;
 
 /// A link, from the peer's attach to its detach.
@@ -13,11 +15,13 @@ pub(super) struct Link {
     pub(super) id: LinkId,
     pub(super) stage: Stage,
     pub(super) end: End,
+    /// What it counts for.
+    pub(super) taken: Taken,
 }
 
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// The peer has attached, and waits for an answer.
+    /// The peer has attached, and waits for this answer.
     Attaching(Box<Attach>),
     Attached,
     /// We have detached, and what the peer still sends means nothing.
@@ -55,12 +59,14 @@ pub(super) struct Partial {
     pub(super) transaction: Option<Bytes>,
     /// Nothing of it is kept.
     pub(super) is_too_large: bool,
-    pub(super) payload: BytesMut,
+    pub(super) payload: Vec<u8>,
+    /// What it counts for.
+    pub(super) taken: Taken,
+    pub(super) began_at: Timestamp,
 }
 
 #[derive(Debug)]
 pub(super) struct Pending {
-    pub(super) bytes: usize,
     /// The peer does not wait for an answer.
     pub(super) settled: bool,
 }

@@ -22,6 +22,7 @@ mod tests;
 mod topic;
 mod transactions;
 mod websocket;
+mod websocket_stream;
 
 pub(super) use entities::{Entities, no_queue};
 pub use nodes::{

@@ -5,7 +5,6 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,17 +16,20 @@ use tokio_util::sync::CancellationToken;
 use crate::api::amqp::connection::Connection;
 use crate::api::amqp::event::{Delivery, Event, LinkId};
 use crate::api::amqp::limits::{
-    CLAIMS_MAX, CLOSE_DEADLINE, COORDINATOR_BYTES_MAX, OUTPUT_BYTES_MAX, REPLIES_WAITING_BYTES_MAX,
-    REQUEST_BYTES_MAX, TAKES_MAX, TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
+    CLAIMS_MAX, CLOSE_DEADLINE, COORDINATOR_BYTES_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX,
+    READ_BYTES_MAX, READ_BYTES_MIN, REQUEST_BYTES_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX,
+    TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
 };
 use crate::api::amqp::nodes::{Nodes, ReceiverRequest};
-use crate::api::amqp::session::{Acceptance, Handout};
+use crate::api::amqp::session::{Acceptance, Handout, nothing_left};
 use crate::api::amqp::tasks::{
     Arrived, Command, Credit, Deliver, Reply, Task, Work, answer_requests, authorized, hand_out,
     store_messages, token,
 };
 use crate::api::amqp::transactions::Transactions;
 use crate::api::authority::Authority;
+use crate::api::memory::Memory;
+use crate::base::budget::{NothingLeft, Taken};
 use crate::base::{Clock, Timestamp};
 use crate::model::audit::Actor;
 use crate::model::shared_access::Right;
@@ -46,9 +48,6 @@ use crate::wire::amqp::transaction;
 use crate::wire::amqp::value::{Value, get};
 use crate::wire::service_bus::entity::EntityAddress;
 
-/// Bytes that are read at once.
-const READ_BYTES: usize = 32 * 1_024;
-
 /// What all connections share.
 pub struct Server {
     /// What a client at this address speaks to.
@@ -56,29 +55,35 @@ pub struct Server {
     pub clock: Clock,
     /// How this process names itself.
     pub container_id: String,
-    /// Bytes that the transactions of all connections keep.
-    pub transaction_bytes: Arc<AtomicUsize>,
     /// Changes whenever rules, keys or the management token may have changed.
     pub access: watch::Receiver<u64>,
+    /// What all connections keep for their clients.
+    pub memory: Memory,
     /// Ends all connections.
     pub stop: CancellationToken,
 }
 
-/// Serves the connection of `client` to its end, and the tasks of its links to theirs.
-pub async fn serve<S>(stream: S, client: IpAddr, server: &Server)
+/// Serves the connection of `client` to its end, and the tasks of its links to theirs. `own` is what the connection counts
+/// for already.
+pub async fn serve<S>(stream: S, client: IpAddr, server: &Server, own: Taken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let (commands, queue) = mpsc::unbounded_channel();
     let now = server.clock.now();
+    let account = own.account().clone();
     let mut shell = Shell {
         server,
         nodes: (server.nodes)(client),
-        connection: Connection::new(server.container_id.clone(), now),
+        is_known: false,
+        own,
+        output: account.nothing(),
+        claims_kept: account.nothing(),
+        connection: Connection::new(server.container_id.clone(), account, now),
         links: HashMap::new(),
         claims: watch::channel(Vec::new()).0,
         access: server.access.clone(),
-        transactions: Transactions::new(Arc::clone(&server.transaction_bytes)),
+        transactions: Transactions::default(),
         commands,
         held: VecDeque::new(),
         takes: Arc::new(Semaphore::new(TAKES_MAX)),
@@ -95,6 +100,14 @@ where
 struct Shell<'a> {
     server: &'a Server,
     nodes: Arc<dyn Nodes>,
+    /// The peer has shown a key.
+    is_known: bool,
+    /// What the stream counts for.
+    own: Taken,
+    /// What the output counts for.
+    output: Taken,
+    /// What the claims count for.
+    claims_kept: Taken,
     connection: Connection,
     links: HashMap<LinkId, Link>,
     /// What the peer may do, by the tokens that it has shown.
@@ -139,6 +152,8 @@ enum End {
         /// The address to which its requests want them.
         to: Option<String>,
         waiting: VecDeque<Bytes>,
+        /// What they count for.
+        memory: Taken,
     },
 }
 
@@ -165,7 +180,7 @@ impl Shell<'_> {
     {
         let (mut reader, mut writer) = tokio::io::split(stream);
         let mut is_flushed = true;
-        let mut buffer = vec![0; READ_BYTES];
+        let mut buffer = ReadBuffer::new();
         let mut output = Bytes::new();
         let mut is_stopping = false;
         loop {
@@ -179,14 +194,19 @@ impl Shell<'_> {
                 break;
             }
             let unsent = output.len() + self.connection.output_bytes();
-            let has_room = unsent < OUTPUT_BYTES_MAX;
+            self.output.resize_anyway(unsent + buffer.bytes.len());
+            let has_room = unsent < self.output_bytes_max();
+            let asked_to_close = self.connection.account().asked_to_close().clone();
             let is_writing = !output.is_empty() || !is_flushed;
             let deadline = self.deadline(is_writing);
             tokio::select! {
-                read = reader.read(&mut buffer), if has_room && self.connection.wants_input() => {
+                read = reader.read(&mut buffer.bytes), if has_room && self.connection.wants_input() => {
                     match read? {
                         0 => self.connection.end(),
-                        count => self.connection.receive(&buffer[..count], self.now()),
+                        count => {
+                            self.connection.receive(&buffer.bytes[..count], self.now());
+                            buffer.fit(count);
+                        }
                     }
                 }
                 written = write_or_flush(&mut writer, &output), if is_writing => {
@@ -199,6 +219,13 @@ impl Shell<'_> {
                 Some(ended) = self.tasks.join_next() => report(ended),
                 Ok(()) = self.access.changed() => self.review(),
                 () = tokio::time::sleep(deadline) => self.tick(is_writing)?,
+                () = asked_to_close.cancelled(), if !is_stopping => {
+                    is_stopping = true;
+                    let problem = "others need the memory that is kept for this connection";
+                    let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
+                    self.held.clear();
+                    self.connection.close(error, self.now());
+                }
                 () = self.server.stop.cancelled(), if !is_stopping => {
                     is_stopping = true;
                     let error = AmqpError::new(CONNECTION_FORCED, "the server stops");
@@ -223,6 +250,31 @@ impl Shell<'_> {
 
     fn now(&self) -> Timestamp {
         self.server.clock.now()
+    }
+
+    fn output_bytes_max(&self) -> usize {
+        if self.is_known {
+            OUTPUT_BYTES_MAX
+        } else {
+            STRANGER_OUTPUT_BYTES_MAX
+        }
+    }
+
+    /// The peer has shown a key: what is kept for it counts among what is kept for those who have.
+    fn become_known(&mut self, by: &Authority) {
+        if std::mem::replace(&mut self.is_known, true) {
+            return;
+        }
+        let account = self.server.memory.client(by);
+        self.connection.move_to(&account);
+        for kept in [&mut self.own, &mut self.output, &mut self.claims_kept] {
+            kept.move_to(&account);
+        }
+        for link in self.links.values_mut() {
+            if let End::Replies { memory, .. } = &mut link.end {
+                memory.move_to(&account);
+            }
+        }
     }
 
     /// How long until something is due.
@@ -307,10 +359,7 @@ impl Shell<'_> {
         match event {
             Event::Plain(plain) => {
                 let claims = self.nodes.plain(&plain);
-                let is_right = claims.is_some();
-                if let Some(claims) = claims {
-                    self.claim(claims);
-                }
+                let is_right = claims.is_some_and(|claims| self.claim(claims).is_ok());
                 let now = self.now();
                 self.connection.authenticated(is_right, now);
             }
@@ -325,11 +374,13 @@ impl Shell<'_> {
                 format,
                 payload,
                 transaction,
+                taken,
             } => {
                 let arrived = Arrived {
                     delivery,
                     format,
                     payload,
+                    memory: taken,
                 };
                 self.on_message(link, arrived, transaction);
             }
@@ -343,16 +394,34 @@ impl Shell<'_> {
                 if let Some(DeliveryState::Transactional(part)) = state {
                     return self.settle_in(part, link, &deliveries, settled);
                 }
-                let outcome = state.as_ref().and_then(Outcome::of);
-                if let (Some(outcome), Some(link)) = (outcome, self.links.get(&link)) {
-                    link.end.work(Work::Settle {
-                        deliveries,
-                        outcome,
-                        answer: !settled,
-                    });
+                if let Some(outcome) = state.as_ref().and_then(Outcome::of) {
+                    self.settle(link, deliveries, outcome, !settled);
                 }
             }
             Event::Detached { link, by_peer } => self.on_detached(link, by_peer),
+        }
+    }
+
+    /// Has messages settled. The properties that it sets are kept with each of them until that is done.
+    fn settle(&mut self, link: LinkId, deliveries: Vec<Delivery>, outcome: Outcome, answer: bool) {
+        let Some(attached) = self.links.get(&link) else {
+            return;
+        };
+        let bytes = outcome.bytes() * deliveries.len();
+        match self.connection.account().take(bytes) {
+            Ok(memory) => attached.end.work(Work::Settle {
+                deliveries,
+                outcome,
+                answer,
+                memory,
+            }),
+            Err(NothingLeft) => {
+                attached.end.work(Work::Enlisted(deliveries.len()));
+                let error = nothing_left("the properties of so many messages");
+                let state = DeliveryState::Rejected(Some(error));
+                let answers = deliveries.iter().map(|each| (each.id, state.clone()));
+                self.connection.settle_outgoing(link, answers.collect());
+            }
         }
     }
 
@@ -391,6 +460,10 @@ impl Shell<'_> {
             (Address::Tokens | Address::Coordinator | Address::Management(_), _) => None,
         };
         let by = self.check(&address, right)?;
+        if !self.is_known && address != Address::Tokens {
+            let problem = "no valid token was shown yet";
+            return Err(AmqpError::new(UNAUTHORIZED_ACCESS, problem));
+        }
         let address = match (right, attach.transfer_destination()) {
             (Some(Right::Send), Some(destination)) => {
                 let destination = find(destination)?;
@@ -401,7 +474,7 @@ impl Shell<'_> {
         };
         let end = match (&address, attach.role) {
             (Address::Tokens, Role::Sender) => {
-                self.check_token_links()?;
+                self.check_token_links(attach.role)?;
                 self.connection
                     .accept(link, Acceptance::up_to(TOKEN_BYTES_MAX));
                 End::Tokens
@@ -412,9 +485,15 @@ impl Shell<'_> {
                 End::Coordinator
             }
             (Address::Tokens | Address::Management(_), Role::Receiver) => {
+                if address == Address::Tokens {
+                    self.check_token_links(attach.role)?;
+                }
                 self.connection.accept(link, Acceptance::default());
-                let waiting = VecDeque::new();
-                End::Replies { to: other, waiting }
+                End::Replies {
+                    to: other,
+                    waiting: VecDeque::new(),
+                    memory: self.connection.account().nothing(),
+                }
             }
             (Address::Management(entity), Role::Sender) => {
                 let (claims, clock) = (self.claims.subscribe(), self.server.clock.clone());
@@ -443,13 +522,18 @@ impl Shell<'_> {
         Ok(())
     }
 
-    fn check_token_links(&self) -> Result<(), AmqpError> {
+    fn check_token_links(&self, role: Role) -> Result<(), AmqpError> {
+        let most = if self.is_known { TOKEN_LINKS_MAX } else { 1 };
         let links = self.links.values();
-        let count = links.filter(|link| matches!(link.end, End::Tokens)).count();
-        if count < TOKEN_LINKS_MAX {
+        let links = links.filter(|link| match &link.end {
+            End::Tokens => role == Role::Sender,
+            End::Replies { .. } => role == Role::Receiver && link.address == Address::Tokens,
+            End::Task { .. } | End::Coordinator => false,
+        });
+        if links.count() < most {
             return Ok(());
         }
-        let problem = format!("a connection has at most {TOKEN_LINKS_MAX} links to $cbs");
+        let problem = format!("a connection has at most {most} links to and from $cbs now");
         Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem))
     }
 
@@ -471,6 +555,7 @@ impl Shell<'_> {
             nodes: Arc::clone(&self.nodes),
             commands: self.commands.clone(),
             inbox: work,
+            account: self.connection.account().clone(),
             gone: gone.clone(),
         };
         self.tasks.spawn(run(task, credit_of));
@@ -499,21 +584,22 @@ impl Shell<'_> {
         let state = match arrived.request() {
             Ok(message) => {
                 let properties = message.properties().unwrap_or_default();
-                let granted =
-                    PutToken::parse(&message).and_then(|request| self.nodes.token(&request));
-                let (status, description) = match &granted {
-                    Ok(_) => (200, "OK"),
+                let claimed = PutToken::parse(&message)
+                    .and_then(|request| self.nodes.token(&request))
+                    .and_then(|claims| self.claim(claims));
+                let (status, description) = match &claimed {
+                    Ok(()) => (200, "OK"),
                     Err(error) => (status_of(error), error.description.as_str()),
                 };
-                let reply = Reply {
+                let message = cbs::reply(properties.message_id, status, description);
+                let mut memory = self.connection.account().nothing();
+                memory.add_anyway(message.len());
+                self.reply(Reply {
                     request: link,
                     to: properties.reply_to,
-                    message: cbs::reply(properties.message_id, status, description),
-                };
-                if let Ok(claims) = granted {
-                    self.claim(claims);
-                }
-                self.reply(reply);
+                    message,
+                    memory,
+                });
                 DeliveryState::Accepted
             }
             Err(error) => DeliveryState::Rejected(Some(error)),
@@ -529,7 +615,9 @@ impl Shell<'_> {
         let asked = asked.and_then(|message| transaction::Request::parse(&message));
         let done = asked.and_then(|asked| match asked {
             transaction::Request::Declare => {
-                let id = self.transactions.declare(self.now())?;
+                let id = self
+                    .transactions
+                    .declare(self.connection.account(), self.now())?;
                 Ok(Some(DeliveryState::Declared(id)))
             }
             transaction::Request::Discharge { transaction, fail } => {
@@ -625,15 +713,20 @@ impl Shell<'_> {
     }
 
     /// Takes in what a token grants. The newest ones of too many count.
-    fn claim(&mut self, claims: Authority) {
+    fn claim(&mut self, claims: Authority) -> Result<(), AmqpError> {
         self.token_deadline = None;
-        self.claims.send_modify(|held| {
-            held.retain(|each| !claims.replaces(each));
-            if held.len() == CLAIMS_MAX {
-                held.remove(0);
-            }
-            held.push(claims);
-        });
+        self.become_known(&claims);
+        let mut held = self.claims.borrow().clone();
+        held.retain(|each| !claims.replaces(each));
+        if held.len() == CLAIMS_MAX {
+            held.remove(0);
+        }
+        held.push(claims);
+        let bytes = held.iter().map(Authority::bytes).sum();
+        let kept = self.claims_kept.resize(bytes);
+        kept.map_err(|NothingLeft| nothing_left("another token"))?;
+        self.claims.send_replace(held);
+        Ok(())
     }
 
     fn on_credit(&mut self, link: LinkId, limit: u32, drain: bool) {
@@ -644,9 +737,8 @@ impl Shell<'_> {
             End::Task { credit, .. } => {
                 credit.send_replace(Credit { limit, drain });
             }
-            End::Replies { waiting, .. } => {
-                let replies = std::mem::take(waiting);
-                self.send_replies(link, replies);
+            End::Replies { .. } => {
+                self.send_replies(link, None);
                 if drain {
                     self.connection.drained(link, limit);
                 }
@@ -673,19 +765,25 @@ impl Shell<'_> {
             }
         }
         if let Some((link, _)) = found {
-            self.send_replies(link, VecDeque::from([reply.message.into()]));
+            self.send_replies(link, Some(reply));
         }
     }
 
-    fn send_replies(&mut self, link: LinkId, replies: VecDeque<Bytes>) {
+    /// Sends the replies that wait, and one more if there is one, as far as there is credit.
+    fn send_replies(&mut self, link: LinkId, reply: Option<Reply>) {
         let Some(Link {
-            end: End::Replies { waiting, .. },
+            end: End::Replies {
+                waiting, memory, ..
+            },
             ..
         }) = self.links.get_mut(&link)
         else {
             return;
         };
-        waiting.extend(replies);
+        waiting.extend(reply.map(|reply| {
+            drop(reply.memory); // it counts here from now on
+            Bytes::from(reply.message)
+        }));
         let messages = waiting.drain(..).map(|message| Handout {
             tag: Bytes::new(),
             message,
@@ -693,10 +791,10 @@ impl Shell<'_> {
         });
         let rest = self.connection.deliver(link, messages.collect());
         waiting.extend(rest.into_iter().map(|each| each.message));
-        let bytes: usize = waiting.iter().map(Bytes::len).sum();
-        if bytes > REPLIES_WAITING_BYTES_MAX {
-            let problem = "too many replies wait for credit";
-            let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
+        let each = waiting.iter().map(|each| each.len() + MESSAGE_BYTES);
+        if memory.resize(each.sum()).is_err() {
+            waiting.clear();
+            let error = nothing_left("the replies that wait for credit");
             self.connection.detach(link, error);
         }
     }
@@ -723,9 +821,39 @@ impl Shell<'_> {
         while unsent + self.connection.unsent_bytes() < OUTPUT_BYTES_MAX
             && let Some(deliver) = self.held.pop_front()
         {
+            drop(deliver.memory); // what is delivered counts as output from now on
             let rest = self.connection.deliver(deliver.link, deliver.messages);
             // A task that is gone has no use for them.
             let _ = deliver.undelivered.send(rest);
+        }
+    }
+}
+
+/// What is read at once: little for a peer that sends little, so that thousands that are silent take no memory.
+struct ReadBuffer {
+    bytes: Vec<u8>,
+}
+
+impl ReadBuffer {
+    fn new() -> Self {
+        Self {
+            bytes: vec![0; READ_BYTES_MIN],
+        }
+    }
+
+    /// Grows if it was full, and shrinks if it was nearly empty.
+    fn fit(&mut self, read: usize) {
+        let bytes = self.bytes.len();
+        let fitting = if read == bytes {
+            2 * bytes
+        } else if read < bytes / 8 {
+            bytes / 2
+        } else {
+            bytes
+        };
+        let fitting = fitting.clamp(READ_BYTES_MIN, READ_BYTES_MAX);
+        if fitting != bytes {
+            self.bytes = vec![0; fitting];
         }
     }
 }

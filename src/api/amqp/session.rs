@@ -2,12 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::api::amqp::event::{Delivery, Event, LinkId};
 use crate::api::amqp::frames::Frames;
-use crate::api::amqp::limits::{INCOMING_CREDIT, INCOMING_WINDOW, LINKS_MAX, PARTIAL_BYTES_MAX};
+use crate::api::amqp::limits::{
+    DELIVERY_BYTES, FRAME_BYTES_MAX, INCOMING_CREDIT, INCOMING_WINDOW, LINK_BYTES, LINKS_MAX,
+    MESSAGE_BYTES, SENDING_BYTES, SESSION_BYTES, UNFINISHED_DEADLINE,
+};
 use crate::api::amqp::link::{End, Incoming, Link, Outgoing, Partial, Pending, Stage};
+use crate::base::Timestamp;
+use crate::base::budget::{Account, NothingLeft, Taken};
+use crate::model::session::SessionSelection;
 use crate::wire::amqp::condition::{
     self, AmqpError, HANDLE_IN_USE, MESSAGE_SIZE_EXCEEDED, RESOURCE_LIMIT_EXCEEDED,
     TRANSFER_LIMIT_EXCEEDED, UNATTACHED_HANDLE,
@@ -59,6 +65,12 @@ pub(super) enum Fault {
     Connection(AmqpError),
 }
 
+/// Returns the error that there is no memory for `what`.
+pub(super) fn nothing_left(what: &str) -> AmqpError {
+    let problem = format!("there is no memory left for {what}; settle, detach or close something");
+    AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem)
+}
+
 #[derive(Debug)]
 pub(super) struct Session {
     channel: u16,
@@ -75,6 +87,8 @@ pub(super) struct Session {
     /// Messages that the peer has not settled, by number.
     unsettled: BTreeMap<u64, Unsettled>,
     next_delivery: u64,
+    /// What it counts for.
+    taken: Taken,
 }
 
 #[derive(Debug)]
@@ -93,12 +107,19 @@ struct Unsettled {
     tag: Bytes,
     /// The peer has said what becomes of it, and waits for an answer.
     is_answering: bool,
+    /// What it counts for.
+    taken: Taken,
 }
 
 impl Session {
     /// Answers the peer's begin.
-    pub(super) fn begin(channel: u16, begin: &Begin, frames: &mut Frames) -> Self {
+    pub(super) fn begin(
+        channel: u16,
+        begin: &Begin,
+        frames: &mut Frames,
+    ) -> Result<Self, NothingLeft> {
         let session = Self {
+            taken: frames.account.take(SESSION_BYTES)?,
             channel,
             is_ending: false,
             next_incoming_id: begin.next_outgoing_id,
@@ -118,7 +139,65 @@ impl Session {
             handle_max: u32::try_from(LINKS_MAX - 1).unwrap_or(u32::MAX),
         };
         frames.send(channel, &Performative::Begin(answer));
-        session
+        Ok(session)
+    }
+
+    /// Whether messages of the peer are not answered yet.
+    pub(super) fn is_storing(&self) -> bool {
+        self.links.values().any(|link| match &link.end {
+            End::Incoming(incoming) => !incoming.pending.is_empty(),
+            End::Outgoing(_) => false,
+        })
+    }
+
+    /// Counts for `account` from now on.
+    pub(super) fn move_to(&mut self, account: &Account) {
+        self.taken.move_to(account);
+        for link in self.links.values_mut() {
+            link.taken.move_to(account);
+            if let End::Incoming(Incoming {
+                partial: Some(partial),
+                ..
+            }) = &mut link.end
+            {
+                partial.taken.move_to(account);
+            }
+        }
+        for unsettled in self.unsettled.values_mut() {
+            unsettled.taken.move_to(account);
+        }
+    }
+
+    /// Ends the links over which a message has been coming in since before `began_before`. Returns when the first of the
+    /// others began.
+    pub(super) fn end_late(
+        &mut self,
+        began_before: Timestamp,
+        frames: &mut Frames,
+    ) -> Option<Timestamp> {
+        let (mut late, mut first) = (Vec::new(), None);
+        for (handle, link) in &self.links {
+            let End::Incoming(Incoming {
+                partial: Some(partial),
+                ..
+            }) = &link.end
+            else {
+                continue;
+            };
+            if partial.began_at <= began_before {
+                late.push(*handle);
+            } else {
+                let began_at: Timestamp = first.unwrap_or(partial.began_at);
+                first = Some(began_at.min(partial.began_at));
+            }
+        }
+        for handle in late {
+            let seconds = UNFINISHED_DEADLINE.as_secs();
+            let problem = format!("a message took more than {seconds} s to come in");
+            let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
+            self.detach(handle, error, frames);
+        }
+        first
     }
 
     /// Ends all links without a word to the peer, for whom they have ended, too.
@@ -155,9 +234,18 @@ impl Session {
             }),
             Role::Receiver => End::Outgoing(Outgoing::default()),
         };
+        let bytes = LINK_BYTES + 4 * named_bytes(&attach);
+        let taken = frames.account.take(bytes);
+        let taken = taken.map_err(|NothingLeft| Fault::Session(nothing_left("another link")))?;
         let id = frames.new_link();
-        let stage = Stage::Attaching(attach.clone());
-        self.links.insert(handle, Link { id, stage, end });
+        let link = Link {
+            id,
+            // What the answer needs, and nothing else of what came.
+            stage: Stage::Attaching(Box::new(answer_to(&attach))),
+            end,
+            taken,
+        };
+        self.links.insert(handle, link);
         frames.event(Event::Attached { link: id, attach });
         Ok(id)
     }
@@ -172,26 +260,27 @@ impl Session {
         let Some(link) = self.links.get_mut(&handle) else {
             return;
         };
-        let Stage::Attaching(attach) = std::mem::replace(&mut link.stage, Stage::Attached) else {
+        let Stage::Attaching(mut answer) = std::mem::replace(&mut link.stage, Stage::Attached)
+        else {
             return;
         };
-        let (id, mut answer) = (link.id, answer_to(&attach));
+        let id = link.id;
         answer.max_message_size = with.message_bytes_max;
         answer.properties = with.properties;
-        if let (Some(source), Some(session)) = (&attach.source, with.session) {
+        if let (Some(source), Some(session)) = (&answer.source, with.session) {
             answer.source = Some(source.with_session(&session));
         }
         match &mut link.end {
             End::Incoming(incoming) => {
                 let bytes_max = with.message_bytes_max.unwrap_or(0);
                 incoming.message_bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-                frames.send(self.channel, &Performative::Attach(Box::new(answer)));
+                frames.send(self.channel, &Performative::Attach(answer));
                 self.grant(handle, frames);
             }
             End::Outgoing(outgoing) => {
                 answer.initial_delivery_count = Some(0);
                 let (limit, drain) = (outgoing.limit, outgoing.drain);
-                frames.send(self.channel, &Performative::Attach(Box::new(answer)));
+                frames.send(self.channel, &Performative::Attach(answer));
                 if outgoing.credit() > 0 || drain {
                     let link = id;
                     frames.event(Event::Credit { link, limit, drain });
@@ -205,11 +294,11 @@ impl Session {
         let Some(link) = self.links.get(&handle) else {
             return;
         };
-        if let Stage::Attaching(attach) = &link.stage {
-            let mut answer = answer_to(attach);
+        if let Stage::Attaching(answer) = &link.stage {
+            let mut answer = answer.clone();
             (answer.source, answer.target) = (None, None);
             answer.initial_delivery_count = (answer.role == Role::Sender).then_some(0);
-            frames.send(self.channel, &Performative::Attach(Box::new(answer)));
+            frames.send(self.channel, &Performative::Attach(answer));
         }
         self.detach(handle, error, frames);
     }
@@ -275,16 +364,15 @@ impl Session {
     fn drop_deliveries(&mut self, handle: u32, id: LinkId, frames: &mut Frames) {
         let is_kept = |each: &Sending| each.handle != handle;
         let dropped = self.waiting.iter().filter(|each| !is_kept(each));
-        frames.blocked_bytes -= dropped.map(|each| each.rest.len()).sum::<usize>();
+        let bytes = dropped.map(|each| SENDING_BYTES + each.rest.len()).sum();
+        frames.blocked.give_back(bytes);
         self.waiting.retain(is_kept);
         self.unsettled.retain(|_, each| each.link != id);
         if let Some(link) = self.links.get_mut(&handle)
             && let End::Incoming(incoming) = &mut link.end
         {
-            let partial = incoming.partial.take();
-            frames.partial_bytes -= partial.map_or(0, |partial| partial.payload.len());
-            let pending = std::mem::take(&mut incoming.pending);
-            frames.pending_bytes -= pending.values().map(|each| each.bytes).sum::<usize>();
+            incoming.partial = None;
+            incoming.pending.clear();
         }
     }
 
@@ -343,6 +431,7 @@ impl Session {
         &mut self,
         transfer: &Transfer,
         frames: &mut Frames,
+        now: Timestamp,
     ) -> Result<(), Fault> {
         // It is renewed in time; what bounds a peer is credit, and the bytes that are read.
         self.next_incoming_id = self.next_incoming_id.wrapping_add(1);
@@ -365,30 +454,25 @@ impl Session {
             );
         } else if let (Stage::Attached, End::Incoming(incoming)) = (&link.stage, &mut link.end) {
             let id = link.id;
-            match incoming.take_in(transfer, frames) {
+            match incoming.take_in(transfer, frames, now) {
                 Ok(None) => {}
                 Ok(Some(whole)) if whole.is_too_large => self.reject_too_large(&whole, frames),
                 Ok(Some(whole)) => {
-                    let (bytes, settled) = (whole.payload.len(), whole.settled);
-                    frames.pending_bytes += bytes;
-                    let pending = Pending { bytes, settled };
-                    incoming.pending.insert(whole.delivery, pending);
+                    let settled = whole.settled;
+                    incoming.pending.insert(whole.delivery, Pending { settled });
                     frames.event(Event::Message {
                         link: id,
                         delivery: whole.delivery,
                         format: whole.format,
-                        payload: whole.payload.freeze(),
+                        payload: whole.payload.into(),
                         transaction: whole.transaction,
+                        taken: whole.taken,
                     });
                 }
-                Err(error) => self.detach(handle, error, frames),
+                Err(Fault::Session(error)) => self.detach(handle, error, frames),
+                Err(connection @ Fault::Connection(_)) => return Err(connection),
             }
             self.grant(handle, frames);
-            if frames.partial_bytes > PARTIAL_BYTES_MAX {
-                let problem = "messages that are not whole take too much room";
-                let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
-                return Err(Fault::Connection(error));
-            }
         }
         if self.incoming_window < INCOMING_WINDOW / 2 {
             self.incoming_window = INCOMING_WINDOW;
@@ -422,11 +506,10 @@ impl Session {
         };
         let mut answers = Vec::new();
         for (delivery, state) in settled {
-            if let Some(pending) = incoming.pending.remove(&delivery) {
-                frames.pending_bytes -= pending.bytes;
-                if !pending.settled {
-                    answers.push((delivery, state));
-                }
+            if let Some(pending) = incoming.pending.remove(&delivery)
+                && !pending.settled
+            {
+                answers.push((delivery, state));
             }
         }
         self.send_dispositions(Role::Receiver, answers, frames);
@@ -465,13 +548,22 @@ impl Session {
             id,
             end: End::Outgoing(outgoing),
             stage: Stage::Attached,
+            ..
         }) = self.links.get_mut(&handle)
         else {
             return messages;
         };
-        let mut messages = messages.into_iter();
-        let credit = outgoing.credit() as usize;
-        for message in messages.by_ref().take(credit) {
+        let mut credit = outgoing.credit();
+        let mut returned = Vec::new();
+        for message in messages {
+            let bytes = if message.settled { 0 } else { DELIVERY_BYTES };
+            let taken = frames.account.take(bytes);
+            let Some(taken) = taken.ok().filter(|_| credit > 0) else {
+                credit = 0; // the others stay behind it
+                returned.push(message);
+                continue;
+            };
+            credit -= 1;
             outgoing.delivery_count = outgoing.delivery_count.wrapping_add(1);
             let delivery = self.next_delivery;
             self.next_delivery += 1;
@@ -480,10 +572,13 @@ impl Session {
                     link: *id,
                     tag: message.tag.clone(),
                     is_answering: false,
+                    taken,
                 };
                 self.unsettled.insert(delivery, unsettled);
             }
-            frames.blocked_bytes += message.message.len();
+            frames
+                .blocked
+                .add_anyway(SENDING_BYTES + message.message.len());
             self.waiting.push_back(Sending {
                 handle,
                 delivery,
@@ -499,7 +594,7 @@ impl Session {
             });
         }
         self.send_waiting(frames);
-        messages.collect()
+        returned
     }
 
     /// Sends as many frames as the peer has room for.
@@ -509,7 +604,7 @@ impl Session {
             && let Some(first) = self.waiting.front_mut()
         {
             let payload = first.rest.split_to(first.rest.len().min(payload_max));
-            frames.blocked_bytes -= payload.len();
+            frames.blocked.give_back(payload.len());
             let more = !first.rest.is_empty();
             let transfer = Transfer {
                 handle: first.handle,
@@ -525,6 +620,7 @@ impl Session {
             first.has_begun = true;
             if !more {
                 self.waiting.pop_front();
+                frames.blocked.give_back(SENDING_BYTES);
             }
             self.remote_incoming_window -= 1;
             self.next_outgoing_id = self.next_outgoing_id.wrapping_add(1);
@@ -653,17 +749,17 @@ impl Session {
 }
 
 impl Incoming {
-    /// Adds a frame. Returns the message once it is whole.
+    /// Adds a frame. Returns the message once it is whole. What is wrong with it alone ends the link.
     fn take_in(
         &mut self,
         transfer: &Transfer,
         frames: &mut Frames,
-    ) -> Result<Option<Partial>, AmqpError> {
+        now: Timestamp,
+    ) -> Result<Option<Partial>, Fault> {
         let mut partial = match self.partial.take() {
             Some(partial) => partial,
-            None => self.begin(transfer)?,
+            None => self.begin(transfer, frames, now).map_err(Fault::Session)?,
         };
-        frames.partial_bytes -= partial.payload.len();
         if transfer.aborted {
             return Ok(None);
         }
@@ -672,19 +768,29 @@ impl Incoming {
         if partial.is_too_large || bytes > self.message_bytes_max {
             // It is read to its end, since the link can go on after that.
             partial.is_too_large = true;
-            partial.payload = BytesMut::new();
+            partial.payload = Vec::new();
         } else {
+            partial.make_room(transfer.payload.len());
             partial.payload.extend_from_slice(&transfer.payload);
         }
+        let taken = partial
+            .taken
+            .resize(MESSAGE_BYTES + partial.payload.capacity());
+        taken.map_err(|NothingLeft| Fault::Connection(nothing_left("this message")))?;
         if !transfer.more {
             return Ok(Some(partial));
         }
-        frames.partial_bytes += partial.payload.len();
+        frames.note_partial(partial.began_at);
         self.partial = Some(partial);
         Ok(None)
     }
 
-    fn begin(&mut self, transfer: &Transfer) -> Result<Partial, AmqpError> {
+    fn begin(
+        &mut self,
+        transfer: &Transfer,
+        frames: &Frames,
+        now: Timestamp,
+    ) -> Result<Partial, AmqpError> {
         self.credit = self.credit.checked_sub(1).ok_or_else(|| {
             AmqpError::new(TRANSFER_LIMIT_EXCEEDED, "the link's credit is used up")
         })?;
@@ -698,13 +804,44 @@ impl Incoming {
             format: transfer.message_format.unwrap_or(0),
             settled: false,
             transaction: match &transfer.state {
-                Some(DeliveryState::Transactional(part)) => Some(part.transaction.clone()),
+                // A slice of it would keep the whole frame.
+                Some(DeliveryState::Transactional(part)) => {
+                    Some(Bytes::copy_from_slice(&part.transaction))
+                }
                 _ => None,
             },
             is_too_large: false,
-            payload: BytesMut::new(),
+            payload: Vec::new(),
+            taken: frames.account.nothing(),
+            began_at: now,
         })
     }
+}
+
+impl Partial {
+    /// Makes room for as many bytes as a frame has, and for as many as came before, but not for much more than will come.
+    fn make_room(&mut self, bytes: usize) {
+        if self.payload.capacity() - self.payload.len() < bytes {
+            let more = self.payload.len().min(FRAME_BYTES_MAX as usize);
+            self.payload.reserve_exact(bytes.max(more));
+        }
+    }
+}
+
+/// Bytes of the texts that a client attaches with.
+fn named_bytes(attach: &Attach) -> usize {
+    let source = attach.source.as_ref().map_or(0, |source| {
+        let session = match source.session() {
+            Some(SessionSelection::Named(name)) => name.len(),
+            Some(SessionSelection::Next) | None => 0,
+        };
+        source.address.as_ref().map_or(0, String::len) + session
+    });
+    let target = match &attach.target {
+        Some(Target::Node { address }) => address.as_ref().map_or(0, String::len),
+        Some(Target::Coordinator) | None => 0,
+    };
+    attach.name.len() + source + target
 }
 
 /// What says the same as the peer's attach from our end.

@@ -10,16 +10,17 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::api::amqp::event::{Delivery, LinkId};
-use crate::api::amqp::limits::{TAKE_MAX, UNSETTLED_MAX};
+use crate::api::amqp::limits::{MEMORY_CHECK, MEMORY_WAIT, MESSAGE_BYTES, TAKE_MAX, UNSETTLED_MAX};
 use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender, Taken};
 use crate::api::amqp::session::{Acceptance, Handout};
 use crate::api::authority::{Authority, Demand};
+use crate::base::budget::{Account, Taken as Memory};
 use crate::base::{Clock, Timestamp};
 use crate::model::audit::Actor;
-use crate::model::limits::SESSION_MESSAGES_HELD_MAX;
+use crate::model::limits::{LOCK_BYTES_MAX, SESSION_MESSAGES_HELD_MAX};
 use crate::model::shared_access::Right;
 use crate::wire::amqp::address::Address;
-use crate::wire::amqp::condition::{AmqpError, DECODE_ERROR, UNAUTHORIZED_ACCESS};
+use crate::wire::amqp::condition::{AmqpError, DECODE_ERROR, SERVER_BUSY, UNAUTHORIZED_ACCESS};
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::state::DeliveryState;
@@ -50,6 +51,8 @@ pub(super) struct Deliver {
     pub(super) messages: Vec<Handout>,
     /// Hears which of them there was no credit for.
     pub(super) undelivered: oneshot::Sender<Vec<Handout>>,
+    /// What they count for until they stand in the output.
+    pub(super) memory: Memory,
 }
 
 /// An answer to a request.
@@ -59,6 +62,8 @@ pub(super) struct Reply {
     /// The address that it gave for the answer.
     pub(super) to: Option<String>,
     pub(super) message: Vec<u8>,
+    /// What it counts for.
+    pub(super) memory: Memory,
 }
 
 /// What a connection tells a task.
@@ -69,8 +74,10 @@ pub(super) enum Work {
         outcome: Outcome,
         /// The peer waits for an answer.
         answer: bool,
+        /// What the properties that are set count for.
+        memory: Memory,
     },
-    /// The peer has settled so many messages in a transaction.
+    /// Nothing is left to do for so many messages: the peer has settled them in a transaction, or could not.
     Enlisted(usize),
     /// The peer has detached the link; the last that it hears.
     Detached,
@@ -81,6 +88,8 @@ pub(super) struct Arrived {
     pub(super) delivery: u32,
     pub(super) format: u32,
     pub(super) payload: Bytes,
+    /// What it counts for, until it is committed.
+    pub(super) memory: Memory,
 }
 
 impl Arrived {
@@ -116,6 +125,8 @@ pub(super) struct Task {
     pub(super) nodes: Arc<dyn Nodes>,
     pub(super) commands: mpsc::UnboundedSender<Command>,
     pub(super) inbox: mpsc::UnboundedReceiver<Work>,
+    /// What the task keeps for the client is counted here.
+    pub(super) account: Account,
     /// Cancelled when the link is gone.
     pub(super) gone: CancellationToken,
 }
@@ -180,12 +191,18 @@ pub(super) async fn store_messages(mut task: Task) {
 /// What became of a message that the client has sent.
 type Settled = (u32, DeliveryState);
 
-async fn begin_to_store(sender: &dyn Sender, arrived: Arrived) -> BoxFuture<'static, Settled> {
+async fn begin_to_store(sender: &dyn Sender, mut arrived: Arrived) -> BoxFuture<'static, Settled> {
     let begun = match arrived.messages() {
-        Ok(messages) => sender.send(messages).await,
+        Ok(messages) => {
+            // The first one was counted as it came.
+            let others = messages.len().saturating_sub(1);
+            arrived.memory.add_anyway(others * MESSAGE_BYTES);
+            sender.send(messages).await
+        }
         Err(error) => Err(error),
     };
     Box::pin(async move {
+        let _memory = arrived.memory;
         let stored = match begun {
             Ok(storing) => storing.await,
             Err(error) => Err(error),
@@ -238,15 +255,63 @@ async fn answer(
         let by = authorized(&claims.borrow(), &node, Some(asked.right()), clock.now())?;
         Ok((asked, by))
     });
+    let mut memory = task.account.nothing();
     let answer = match asked {
-        Ok((asked, by)) => task.nodes.manage(&task.entity, asked, &by).await,
+        Ok((asked, by)) => match memory_for(&asked, &task.account).await {
+            Some(taken) => {
+                memory = taken;
+                task.nodes.manage(&task.entity, asked, &by).await
+            }
+            None => {
+                let problem = "there is no memory left for the answer; try again in a moment";
+                Err(AmqpError::new(SERVER_BUSY, problem))
+            }
+        },
         Err(error) => Err(error),
     };
+    let message = management::reply(properties.message_id, &answer);
+    memory.resize_anyway(message.len());
     task.say(Command::Reply(Reply {
         request: task.link,
         to: properties.reply_to,
-        message: management::reply(properties.message_id, &answer),
+        message,
+        memory,
     }));
+}
+
+/// Memory for the answer to a request; `None` if there is none for a while.
+async fn memory_for(asked: &management::Operation, account: &Account) -> Option<Memory> {
+    let has_messages = match asked {
+        management::Operation::Peek { .. }
+        | management::Operation::ReceiveNumbers { .. }
+        | management::Operation::SessionState(_)
+        | management::Operation::Rules { .. }
+        | management::Operation::Sessions { .. } => true,
+        management::Operation::RenewLocks(_)
+        | management::Operation::Settle { .. }
+        | management::Operation::DeleteBatch { .. }
+        | management::Operation::Schedule(_)
+        | management::Operation::CancelScheduled(_)
+        | management::Operation::RenewSession(_)
+        | management::Operation::SetSessionState { .. }
+        | management::Operation::AddRule(_)
+        | management::Operation::RemoveRule(_) => false,
+    };
+    if !has_messages {
+        return Some(account.nothing());
+    }
+    let taken = tokio::time::timeout(MEMORY_WAIT, memory_of(account, LOCK_BYTES_MAX));
+    taken.await.ok()
+}
+
+/// Waits until there is memory for so many bytes.
+async fn memory_of(account: &Account, bytes: usize) -> Memory {
+    loop {
+        if let Ok(taken) = account.take(bytes) {
+            return taken;
+        }
+        tokio::time::sleep(MEMORY_CHECK).await;
+    }
 }
 
 /// Returns who may do what takes this right at a node, by what the client has shown.
@@ -426,11 +491,18 @@ impl HandingOut {
         let (receiver, takes) = (Arc::clone(&self.receiver), Arc::clone(&self.takes));
         let (link, commands) = (self.task.link, self.task.commands.clone());
         let (limit, settled) = (self.wanted(), self.settled);
+        let (account, gone) = (self.task.account.clone(), self.task.gone.clone());
         let take = async move {
             let Ok(_permit) = takes.acquire().await else {
                 return Ok(HandedOut::default());
             };
+            // As many as can come, until it is known how many there are.
+            let memory = memory_of(&account, LOCK_BYTES_MAX);
+            let Some(mut memory) = gone.run_until_cancelled(memory).await else {
+                return Ok(HandedOut::default());
+            };
             let taken = receiver.take(limit).await?;
+            memory.resize_anyway(taken.iter().map(|each| each.message.len()).sum());
             let count = taken.len();
             if count == 0 {
                 return Ok(HandedOut::default());
@@ -442,6 +514,7 @@ impl HandingOut {
                 link,
                 messages: messages.collect(),
                 undelivered,
+                memory,
             }));
             let returned = returned.await.unwrap_or_default();
             Ok(HandedOut {
@@ -481,14 +554,20 @@ impl HandingOut {
     }
 
     fn settle(&mut self, gathered: impl Iterator<Item = Work>) {
-        let (mut locks, mut answers) = (Vec::new(), Vec::new());
+        let (mut locks, mut answers, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for work in gathered {
             let (deliveries, outcome, answer) = match work {
                 Work::Settle {
                     deliveries,
                     outcome,
                     answer,
-                } => (deliveries, outcome, answer),
+                    memory,
+                } => {
+                    if memory.bytes() > 0 {
+                        kept.push(memory);
+                    }
+                    (deliveries, outcome, answer)
+                }
                 Work::Enlisted(count) => {
                     self.unsettled = self.unsettled.saturating_sub(count);
                     continue;
@@ -514,6 +593,7 @@ impl HandingOut {
         let receiver = Arc::clone(&self.receiver);
         let settle = async move {
             let results = receiver.settle(locks).await;
+            drop(kept);
             let answers = answers.into_iter().zip(results);
             let answers = answers.filter_map(|(answer, result)| {
                 let (delivery, confirmation) = answer?;

@@ -1,17 +1,18 @@
 //! The transactions of a connection: what they are to do is kept until they are discharged.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::api::amqp::limits::{
-    TRANSACTION_BYTES_MAX, TRANSACTION_DEADLINE, TRANSACTION_MESSAGES_MAX, TRANSACTIONS_MAX,
+    MESSAGE_BYTES, TRANSACTION_BYTES, TRANSACTION_DEADLINE, TRANSACTION_MESSAGES_MAX,
+    TRANSACTIONS_MAX,
 };
 use crate::api::amqp::nodes::{Settlement, Transaction};
+use crate::api::amqp::session::nothing_left;
 use crate::base::Timestamp;
+use crate::base::budget::{Account, NothingLeft, Taken};
 use crate::model::audit::Actor;
 use crate::wire::amqp::condition::{
     AmqpError, RESOURCE_LIMIT_EXCEEDED, TRANSACTION_ROLLBACK, TRANSACTION_UNKNOWN,
@@ -21,12 +22,10 @@ use crate::wire::amqp::outcome::Outcome;
 use crate::wire::service_bus::entity::EntityAddress;
 
 /// Those that are not discharged yet. What is left when the connection ends was never done.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Transactions {
     open: BTreeMap<u64, Open>,
     last: u64,
-    /// What all connections keep, these among them.
-    all_bytes: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -34,33 +33,31 @@ struct Open {
     ends_at: Timestamp,
     changes: Transaction,
     messages: usize,
-    bytes: usize,
+    /// What it counts for.
+    taken: Taken,
     /// Why it cannot be committed.
     failed: Option<AmqpError>,
 }
 
 impl Transactions {
-    /// None yet.
-    pub(super) fn new(all_bytes: Arc<AtomicUsize>) -> Self {
-        Self {
-            open: BTreeMap::new(),
-            last: 0,
-            all_bytes,
-        }
-    }
-
-    /// Begins one. Returns its id.
-    pub(super) fn declare(&mut self, now: Timestamp) -> Result<Bytes, AmqpError> {
+    /// Begins one, which counts for `account`. Returns its id.
+    pub(super) fn declare(
+        &mut self,
+        account: &Account,
+        now: Timestamp,
+    ) -> Result<Bytes, AmqpError> {
         if self.open.len() >= TRANSACTIONS_MAX {
             let problem = format!("a connection has up to {TRANSACTIONS_MAX} transactions at once");
             return Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem));
         }
+        let taken = account.take(TRANSACTION_BYTES);
+        let taken = taken.map_err(|NothingLeft| nothing_left("another transaction"))?;
         self.last += 1;
         let open = Open {
             ends_at: now + TRANSACTION_DEADLINE,
             changes: Transaction::default(),
             messages: 0,
-            bytes: 0,
+            taken,
             failed: None,
         };
         self.open.insert(self.last, open);
@@ -88,7 +85,8 @@ impl Transactions {
         by: &Actor,
         locks: Vec<(Uuid, Outcome)>,
     ) -> Result<(), AmqpError> {
-        self.note(id, locks.len(), 0)?;
+        let bytes = locks.iter().map(|(_, outcome)| outcome.bytes()).sum();
+        self.note(id, locks.len(), bytes)?;
         let settles = locks.into_iter().map(|(token, outcome)| Settlement {
             of: of.clone(),
             token,
@@ -103,7 +101,6 @@ impl Transactions {
     pub(super) fn discharge(&mut self, id: &Bytes) -> Result<Transaction, AmqpError> {
         let open = number(id).and_then(|id| self.open.remove(&id));
         let open = open.ok_or_else(unknown)?;
-        self.free(open.bytes);
         match open.failed {
             None => Ok(open.changes),
             Some(AmqpError { description, .. }) => {
@@ -114,45 +111,24 @@ impl Transactions {
 
     /// Forgets those that have taken too long.
     pub(super) fn tick(&mut self, now: Timestamp) {
-        let before = self.bytes();
         self.open.retain(|_, open| now < open.ends_at);
-        self.free(before - self.bytes());
-    }
-
-    fn bytes(&self) -> usize {
-        self.open.values().map(|open| open.bytes).sum()
-    }
-
-    fn free(&self, bytes: usize) {
-        self.all_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-
-    /// Takes so many bytes of what all connections may keep. Returns whether this one may have them.
-    fn take(&self, bytes: usize) -> bool {
-        let own = self.bytes() + bytes;
-        let take = |all: usize| {
-            let left = TRANSACTION_BYTES_MAX.checked_sub(all + bytes)?;
-            (bytes == 0 || own <= left).then_some(all + bytes)
-        };
-        let order = Ordering::Relaxed;
-        self.all_bytes.fetch_update(order, order, take).is_ok()
     }
 
     /// Counts what is added. If that is too much, the transaction cannot be committed any more.
     fn note(&mut self, id: &Bytes, messages: usize, bytes: usize) -> Result<(), AmqpError> {
-        let is_full = self.find(id)?.messages + messages > TRANSACTION_MESSAGES_MAX;
-        let has_room = !is_full && self.take(bytes);
         let open = self.find(id)?;
-        if has_room {
+        let is_full = open.messages + messages > TRANSACTION_MESSAGES_MAX;
+        let bytes = bytes + messages * MESSAGE_BYTES;
+        if !is_full && open.taken.add(bytes).is_ok() {
             open.messages += messages;
-            open.bytes += bytes;
             return Ok(());
         }
-        let problem = match is_full {
-            true => format!("a transaction has up to {TRANSACTION_MESSAGES_MAX} messages"),
-            false => "too many messages wait for the end of their transactions".to_owned(),
+        let error = if is_full {
+            let problem = format!("a transaction has up to {TRANSACTION_MESSAGES_MAX} messages");
+            AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem)
+        } else {
+            nothing_left("what waits for the end of this transaction")
         };
-        let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
         open.failed = Some(error.clone());
         Err(error)
     }
@@ -160,12 +136,6 @@ impl Transactions {
     fn find(&mut self, id: &Bytes) -> Result<&mut Open, AmqpError> {
         let found = number(id).and_then(|id| self.open.get_mut(&id));
         found.ok_or_else(unknown)
-    }
-}
-
-impl Drop for Transactions {
-    fn drop(&mut self) {
-        self.free(self.bytes());
     }
 }
 
@@ -184,32 +154,36 @@ fn unknown() -> AmqpError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::budget::Budget;
+    use crate::wire::amqp::value::Value;
 
     #[test]
-    fn a_connection_keeps_a_share_and_gives_it_back() {
-        let all = Arc::new(AtomicUsize::new(0));
+    fn what_a_transaction_keeps_is_counted_and_given_back() {
+        let budget = Budget::of(100_000);
+        let account = budget.account(Vec::new(), usize::MAX);
         let to = EntityAddress::of_parts(["jobs"]).expect("an address");
-        let begin = || {
-            let mut own = Transactions::new(Arc::clone(&all));
-            let id = own.declare(Timestamp::from_ms(0)).expect("a transaction");
-            (own, id)
-        };
-        let (mut one, first) = begin();
-        let half = TRANSACTION_BYTES_MAX / 2;
-        assert_eq!(one.send(&first, &to, Vec::new(), half), Ok(()));
-        assert!(one.send(&first, &to, Vec::new(), 1).is_err(), "half of all");
-        let (mut other, second) = begin();
-        assert_eq!(other.send(&second, &to, Vec::new(), half / 2), Ok(()));
-        let rolled_back = one.discharge(&first).map(drop).expect_err("it has failed");
+        let now = Timestamp::from_ms(0);
+        let mut own = Transactions::default();
+        let mut declare = || own.declare(&account, now).expect("a transaction");
+        let (first, second, third) = (declare(), declare(), declare());
+        assert_eq!(own.send(&first, &to, Vec::new(), 40_000), Ok(()));
+        let full = own.send(&first, &to, Vec::new(), 40_000);
+        let full = full.expect_err("more than half of all");
+        assert_eq!(full.condition, RESOURCE_LIMIT_EXCEEDED);
+        let set = vec![("text".to_owned(), Value::String("x".repeat(4_000)))];
+        let locks = vec![(Uuid::nil(), Outcome::Abandon(set.into()))];
+        assert_eq!(own.settle(&second, &to, &Actor::Appliance, locks), Ok(()));
+        assert!(account.taken() > 44_000, "{}", account.taken());
+        let rolled_back = own.discharge(&first).map(drop).expect_err("it has failed");
         assert_eq!(rolled_back.condition, TRANSACTION_ROLLBACK);
-        assert_eq!(all.load(Ordering::Relaxed), half / 2);
-        other.tick(Timestamp::from_ms(0) + TRANSACTION_DEADLINE);
-        assert_eq!(all.load(Ordering::Relaxed), 0);
-        let late = other.discharge(&second).map(drop).expect_err("it is over");
+        assert!(account.taken() < 10_000, "{}", account.taken());
+        own.tick(now + TRANSACTION_DEADLINE);
+        assert_eq!(account.taken(), 0);
+        let late = own.discharge(&third).map(drop).expect_err("it is over");
         assert_eq!(late.condition, TRANSACTION_UNKNOWN);
-        let (mut gone, third) = begin();
-        assert_eq!(gone.send(&third, &to, Vec::new(), 7), Ok(()));
-        drop(gone);
-        assert_eq!(all.load(Ordering::Relaxed), 0);
+        let fourth = own.declare(&account, now).expect("a transaction");
+        assert_eq!(own.send(&fourth, &to, Vec::new(), 7), Ok(()));
+        drop(own);
+        assert_eq!(account.taken(), 0);
     }
 }

@@ -1,36 +1,41 @@
 //! AMQP inside of a WebSocket, for clients whose network lets only HTTPS out.
 
 use std::any::Any;
-use std::future::ready;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
-use axum::extract::{ConnectInfo, Extension, State};
-use axum::response::Response;
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use axum::Router;
+use axum::extract::{ConnectInfo, Extension, Request, State};
+use axum::http::header::{
+    CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Error, Router};
-use bytes::Bytes;
-use futures_util::{SinkExt, StreamExt};
-use tokio_util::io::{CopyToBytes, SinkWriter, StreamReader};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper_util::rt::TokioIo;
 
+use crate::api::amqp::websocket_stream::WebSocketStream;
 use crate::api::amqp::{Server, serve};
+use crate::api::error::ApiError;
 
 /// The path, as Service Bus has it.
 const PATH: &str = "/$servicebus/websocket";
 
-/// The subprotocol (AMQP WebSocket binding 1.0, section 2.1).
-const PROTOCOL: &str = "amqp";
+/// The subprotocol (AMQP WebSocket binding 1.0, section 2.1), after the name that Service Bus' clients use instead.
+const PROTOCOLS: [&str; 2] = ["AMQPWSB10", "amqp"];
 
-/// The name that Service Bus' clients use instead.
-const PROTOCOL_OF_AZURE: &str = "AMQPWSB10";
+/// The version of the protocol (RFC 6455, section 4.1).
+const VERSION: &str = "13";
 
-/// Bytes of one message: a client may put several frames of AMQP into it.
-const MESSAGE_BYTES_MAX: usize = 256 * 1_024;
+/// What the key of a client is hashed with (RFC 6455, section 1.3).
+const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Bytes that wait to be sent; then the connection waits.
-const WAITING_BYTES_MAX: usize = 1_024 * 1_024;
+/// Bytes that a connection counts for: its buffers and its task.
+const WEBSOCKET_BYTES: usize = 6 * 1_024;
 
 /// Counts a connection among those that are served until its last copy is dropped. Requests bring it along, since a
 /// WebSocket outlives the request that opened it.
@@ -46,32 +51,117 @@ async fn upgrade(
     State(server): State<Arc<Server>>,
     ConnectInfo(client): ConnectInfo<SocketAddr>,
     slot: Option<Extension<ConnectionSlot>>,
-    upgrade: WebSocketUpgrade,
-) -> Response {
-    upgrade
-        .protocols([PROTOCOL_OF_AZURE, PROTOCOL])
-        .max_message_size(MESSAGE_BYTES_MAX)
-        .max_frame_size(MESSAGE_BYTES_MAX)
-        .max_write_buffer_size(WAITING_BYTES_MAX)
-        .on_upgrade(async move |socket| {
-            serve(stream(socket), client.ip(), &server).await;
-            drop(slot);
-        })
+    mut request: Request,
+) -> Result<Response, ApiError> {
+    let accept = accept(request.headers())?;
+    let protocol = protocol(request.headers());
+    let own = server.memory.enter(Some(client.ip()), WEBSOCKET_BYTES);
+    let own = own.map_err(|_| {
+        let problem = "There is no memory left for another connection; try again in a moment.";
+        ApiError::unavailable(problem)
+    })?;
+    let upgraded = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        match upgraded.await {
+            Ok(upgraded) => {
+                let stream = WebSocketStream::new(TokioIo::new(upgraded));
+                serve(stream, client.ip(), &server, own).await;
+            }
+            Err(cause) => tracing::debug!(%cause, "a WebSocket could not be opened"),
+        }
+        drop(slot);
+    });
+    let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
+    let headers = response.headers_mut();
+    let mut put = |name: HeaderName, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    };
+    put(CONNECTION, "upgrade");
+    put(UPGRADE, "websocket");
+    put(SEC_WEBSOCKET_ACCEPT, &accept);
+    if let Some(protocol) = protocol {
+        put(SEC_WEBSOCKET_PROTOCOL, protocol);
+    }
+    Ok(response)
 }
 
-/// The bytes of the messages in both directions, as one stream: messages need not end where frames of AMQP do.
-fn stream(socket: WebSocket) -> impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {
-    let (sink, messages) = socket.split();
-    let read = messages.filter_map(|message| {
-        ready(match message {
-            Ok(Message::Binary(bytes)) => Some(Ok(bytes)),
-            Ok(_) => None,
-            Err(error) => Some(Err(io::Error::other(error))),
-        })
-    });
-    let write = sink
-        .with(|bytes: Bytes| ready(Ok::<_, Error>(Message::Binary(bytes))))
-        .sink_map_err(io::Error::other);
-    let write = SinkWriter::new(CopyToBytes::new(write));
-    tokio::io::join(StreamReader::new(read), write)
+/// The answer to the key of a client that asks for a WebSocket.
+fn accept(headers: &HeaderMap) -> Result<String, ApiError> {
+    let has = |name: HeaderName, word: &str| {
+        let words = headers.get_all(name).into_iter();
+        let words = words.filter_map(|value| value.to_str().ok());
+        let mut words = words.flat_map(|value| value.split(','));
+        words.any(|each| each.trim().eq_ignore_ascii_case(word))
+    };
+    let key = headers.get(SEC_WEBSOCKET_KEY);
+    let is_asked = has(CONNECTION, "upgrade") && has(UPGRADE, "websocket");
+    match key {
+        Some(key) if is_asked && has(SEC_WEBSOCKET_VERSION, VERSION) => {
+            let text = [key.as_bytes(), KEY_SUFFIX].concat();
+            let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &text);
+            Ok(STANDARD.encode(hash))
+        }
+        Some(_) | None => Err(ApiError::bad_request(format!(
+            "This is where AMQP clients open a WebSocket of version {VERSION}, with the headers Connection: Upgrade, \
+             Upgrade: websocket, Sec-WebSocket-Key and Sec-WebSocket-Version."
+        ))),
+    }
+}
+
+/// The subprotocol that is spoken, of those that a client offers.
+fn protocol(headers: &HeaderMap) -> Option<&'static str> {
+    let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter();
+    let offered = offered.filter_map(|value| value.to_str().ok());
+    let offered: Vec<&str> = offered
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .collect();
+    PROTOCOLS.into_iter().find(|each| offered.contains(each))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_websocket_is_opened_as_the_standard_has_it() {
+        let headers = |lines: &[(&'static str, &str)]| -> HeaderMap {
+            let lines = lines.iter();
+            lines
+                .map(|(name, value)| {
+                    (
+                        HeaderName::from_static(name),
+                        value.parse().expect("a value"),
+                    )
+                })
+                .collect()
+        };
+        let all = [
+            ("connection", "keep-alive, Upgrade"),
+            ("upgrade", "websocket"),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ];
+        let accepted = accept(&headers(&all));
+        assert_eq!(
+            accepted.ok().as_deref(),
+            Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
+        );
+        for left_out in 0..all.len() {
+            let mut some = all.to_vec();
+            some.remove(left_out);
+            assert!(accept(&headers(&some)).is_err(), "{some:?}");
+        }
+        for (offered, expected) in [
+            ("amqp", Some("amqp")),
+            ("other, AMQPWSB10", Some("AMQPWSB10")),
+            ("amqp, AMQPWSB10", Some("AMQPWSB10")),
+            ("other", None),
+        ] {
+            let offered = headers(&[("sec-websocket-protocol", offered)]);
+            assert_eq!(protocol(&offered), expected);
+        }
+    }
 }

@@ -2,7 +2,6 @@
 
 mod slots;
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -17,6 +16,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use crate::api::auth::address_of;
 use crate::api::error::ApiError;
 use crate::base::Timestamp;
+use crate::base::budget::{Budget, Groups, Taken};
 use crate::model::topic::TopicId;
 use slots::{Slot, Slots};
 
@@ -48,21 +48,16 @@ pub struct Intake {
     slots: Slots,
 }
 
-/// Memory for bodies, and who holds how much of it: a topic (and with it its keys), or a client, may have more of it
-/// only while it has less than is left, so that nobody can take it all.
+/// Memory for bodies: a topic (and with it its keys), or a client, may have more of it only while it has less than is
+/// left, so that nobody can take it all.
 #[derive(Clone)]
-struct Room {
-    held: Arc<Mutex<Held>>,
-    bytes_max: usize,
-}
+struct Room(Arc<Shared>);
 
-#[derive(Default)]
-struct Held {
-    bytes: usize,
-    /// It holds nothing of those who have no request.
-    by_holder: HashMap<Holder, usize>,
+struct Shared {
+    budget: Budget,
+    holders: Groups<Holder>,
     /// The last rejection that was due to all publishers together.
-    overloaded_at: Option<Timestamp>,
+    overloaded_at: Mutex<Option<Timestamp>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,8 +91,7 @@ impl Publisher {
 /// The memory of one request, until it is dropped.
 pub(super) struct Reservation {
     room: Room,
-    publisher: Publisher,
-    bytes: usize,
+    taken: Taken,
 }
 
 impl Intake {
@@ -138,12 +132,12 @@ impl Intake {
     }
 
     fn note_overload(&self, now: Timestamp) {
-        self.events.held.lock().unwrap().overloaded_at = Some(now);
+        self.events.note_overload(now);
     }
 
     /// Whether requests were rejected a moment ago because of all publishers together.
     pub(super) fn is_overloaded(&self, now: Timestamp) -> bool {
-        let overloaded_at = self.events.held.lock().unwrap().overloaded_at;
+        let overloaded_at = *self.events.0.overloaded_at.lock().unwrap();
         overloaded_at.is_some_and(|at| now.since(at) < OVERLOAD_SHOWN)
     }
 }
@@ -156,18 +150,24 @@ impl Default for Room {
 
 impl Room {
     fn of_at_most(bytes_max: usize) -> Self {
-        Self {
-            held: Arc::default(),
-            bytes_max,
-        }
+        Self(Arc::new(Shared {
+            budget: Budget::of(bytes_max),
+            holders: Groups::default(),
+            overloaded_at: Mutex::default(),
+        }))
     }
 
     fn nothing(&self, publisher: Publisher) -> Reservation {
+        let groups = publisher.holders().map(|holder| self.0.holders.of(holder));
+        let account = self.0.budget.account(groups.collect(), usize::MAX);
         Reservation {
             room: self.clone(),
-            publisher,
-            bytes: 0,
+            taken: account.nothing(),
         }
+    }
+
+    fn note_overload(&self, now: Timestamp) {
+        *self.0.overloaded_at.lock().unwrap() = Some(now);
     }
 }
 
@@ -179,16 +179,16 @@ impl Reservation {
         most: usize,
         now: Timestamp,
     ) -> Result<(), ApiError> {
-        if read <= self.bytes && self.bytes > 0 {
+        let held = self.taken.bytes();
+        if read <= held && held > 0 {
             return Ok(());
         }
         let wanted = (read + STEP).min(most.max(read));
         let mut waited = Duration::ZERO;
         while !self.take(wanted) {
             if waited >= MEMORY_WAIT {
-                let mut held = self.room.held.lock().unwrap();
-                if self.room.bytes_max - held.bytes < wanted - self.bytes {
-                    held.overloaded_at = Some(now);
+                if self.room.0.budget.left() < wanted - held {
+                    self.room.note_overload(now);
                 }
                 return Err(too_many());
             }
@@ -200,36 +200,9 @@ impl Reservation {
 
     /// Takes memory until there is some for `bytes` in all, or says that there is none.
     fn take(&mut self, bytes: usize) -> bool {
-        let bytes = bytes.min(self.room.bytes_max / 2); // a single body always fits
-        let more = bytes.saturating_sub(self.bytes);
-        let mut held = self.room.held.lock().unwrap();
-        let left = self.room.bytes_max - held.bytes;
-        let of = |holder| held.by_holder.get(&holder).copied().unwrap_or(0);
-        let mut holders = self.publisher.holders();
-        if more > left || holders.any(|holder| of(holder) + more > left) {
-            return false;
-        }
-        held.bytes += more;
-        for holder in self.publisher.holders() {
-            *held.by_holder.entry(holder).or_default() += more;
-        }
-        self.bytes += more;
-        true
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        let mut held = self.room.held.lock().unwrap();
-        held.bytes -= self.bytes;
-        for holder in self.publisher.holders() {
-            match held.by_holder.get_mut(&holder) {
-                Some(bytes) if *bytes > self.bytes => *bytes -= self.bytes,
-                _ => {
-                    held.by_holder.remove(&holder);
-                }
-            }
-        }
+        let most = self.room.0.budget.bytes_max() / 2; // a single body always fits
+        let more = bytes.min(most).saturating_sub(self.taken.bytes());
+        self.taken.add(more).is_ok()
     }
 }
 
@@ -255,7 +228,7 @@ impl HttpBody for HeldBody {
         let bytes = frame
             .as_ref()
             .and_then(|frame| frame.as_ref().ok()?.data_ref());
-        let needed = self.reservation.bytes + bytes.map_or(0, Bytes::len);
+        let needed = self.reservation.taken.bytes() + bytes.map_or(0, Bytes::len);
         Poll::Ready(match self.reservation.take(needed) {
             true => frame,
             false => Some(Err(axum::Error::new(TooMuch))),
@@ -326,8 +299,7 @@ mod tests {
         rooms.clear();
         assert!(room.take(topic(1), 16).is_some());
         drop(others);
-        let held = room.held.lock().unwrap();
-        assert_eq!((held.bytes, held.by_holder.len()), (0, 0));
+        assert_eq!(room.0.budget.taken(), 0);
     }
 
     #[test]
@@ -359,7 +331,7 @@ mod tests {
             (4 * STEP, 4 * STEP, 4 * STEP),
         ] {
             assert!(body.cover(read, most, now).await.is_ok());
-            assert_eq!(body.bytes, expected, "{read} of {most}");
+            assert_eq!(body.taken.bytes(), expected, "{read} of {most}");
         }
         let mut second = room.nothing(topic(1));
         assert!(second.cover(0, 4 * STEP, now).await.is_ok());

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::api::Memory;
 use crate::app::bench::Plan;
 use crate::app::bench::records::Records;
 use crate::app::forwarded::TrustedProxies;
@@ -60,6 +61,7 @@ impl Receiver {
             overall: Connections::of_at_most(CONNECTIONS_MAX),
             per_client: Live::new(CONNECTIONS_MAX),
             proxies: TrustedProxies::default(),
+            memory: Memory::default(),
         };
         let (plan, records) = (Arc::new(plan.clone()), Arc::clone(records));
         let service = move |_| {

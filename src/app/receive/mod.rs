@@ -27,6 +27,7 @@ pub use self::request::ReceivedRequest;
 
 use self::log::RequestLog;
 use self::turns::Turns;
+use crate::api::Memory;
 use crate::app::forwarded::TrustedProxies;
 use crate::app::listen::{self, ConnectionLimits};
 use crate::base::{Clock, Live, Timestamp};
@@ -101,6 +102,7 @@ impl Receiver {
             overall: Connections::of_at_most(CONNECTIONS_MAX),
             per_client: Live::new(CONNECTIONS_MAX),
             proxies: TrustedProxies::default(),
+            memory: Memory::default(),
         };
         let service = move |peer| {
             let answering = Arc::clone(&answering);

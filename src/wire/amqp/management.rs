@@ -1,5 +1,7 @@
 //! Requests to `$management` of an entity, and their replies (rule S10.8).
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -209,7 +211,7 @@ impl Arguments {
             "completed" => Outcome::Complete,
             "abandoned" => Outcome::Abandon(changes),
             "defered" => Outcome::Defer(changes),
-            "suspended" => Outcome::DeadLetter(Box::new(DeadLettering {
+            "suspended" => Outcome::DeadLetter(Arc::new(DeadLettering {
                 reason: self.optional("deadletter-reason")?,
                 description: self.optional("deadletter-description")?,
                 properties: changes,

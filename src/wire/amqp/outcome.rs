@@ -1,5 +1,7 @@
 //! What a receiver decides, as dispositions say it (rule S10.7).
 
+use std::sync::Arc;
+
 use crate::wire::amqp::condition::{AmqpError, DEAD_LETTER};
 use crate::wire::amqp::state::{DeliveryState, Modified};
 use crate::wire::amqp::value::{Map, Value};
@@ -15,13 +17,13 @@ pub enum Outcome {
     Abandon(Changes),
     /// Only by its number from now on.
     Defer(Changes),
-    DeadLetter(Box<DeadLettering>),
+    DeadLetter(Arc<DeadLettering>),
     /// Back to its place without counting.
     Release,
 }
 
-/// Application properties to set.
-pub type Changes = Vec<(String, Value)>;
+/// Application properties to set. Clones share them, since one disposition can be about thousands of messages.
+pub type Changes = Arc<[(String, Value)]>;
 
 /// Why a receiver dead-letters a message.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,7 +43,7 @@ impl Outcome {
             DeliveryState::Accepted => Self::Complete,
             DeliveryState::Released => Self::Release,
             DeliveryState::Rejected(error) => {
-                Self::DeadLetter(Box::new(DeadLettering::of(error.as_ref())))
+                Self::DeadLetter(Arc::new(DeadLettering::of(error.as_ref())))
             }
             DeliveryState::Modified(modified) => {
                 let changes = changes(&modified.annotations);
@@ -51,6 +53,18 @@ impl Outcome {
                 }
             }
         })
+    }
+
+    /// Bytes that the properties which it sets take in memory, which is more than they take with a stored message.
+    pub fn bytes(&self) -> usize {
+        let set = match self {
+            Self::Complete | Self::Release => return 0,
+            Self::Abandon(set) | Self::Defer(set) => set,
+            Self::DeadLetter(dead) => &dead.properties,
+        };
+        let each = set.iter();
+        each.map(|(name, value)| size_of::<String>() + name.len() + value.bytes())
+            .sum()
     }
 
     /// How it is confirmed: the same outcome, and never an error, which would mean that it failed.
@@ -74,7 +88,7 @@ impl DeadLettering {
         let Some(error) = error else {
             return Self::default();
         };
-        let mut properties = changes(&error.info);
+        let mut properties = named_values(&error.info);
         let mut take = |name: &str| {
             let place = properties.iter().position(|(key, _)| key == name)?;
             let (_, value) = properties.remove(place);
@@ -86,13 +100,18 @@ impl DeadLettering {
         Self {
             reason: reason.or_else(|| own(&error.condition)),
             description: description.or_else(|| own(&error.description)),
-            properties,
+            properties: properties.into(),
         }
     }
 }
 
 /// The changes in a map, whose keys may be strings or symbols.
 pub fn changes(map: &Map) -> Changes {
+    named_values(map).into()
+}
+
+/// The values in a map that have names, each with its name.
+pub fn named_values(map: &Map) -> Vec<(String, Value)> {
     let named = map.iter().filter_map(|(key, value)| {
         let name = key.as_text()?.to_owned();
         Some((name, value.clone()))

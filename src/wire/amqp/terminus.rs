@@ -19,6 +19,7 @@ pub struct Source {
     /// As the client wrote it, which is how it is echoed.
     pub address: Option<String>,
     pub dynamic: bool,
+    /// The one filter that is known here, or none: others are not in effect, so they are not echoed.
     pub filter: Map,
 }
 
@@ -86,9 +87,31 @@ impl FromValue for Source {
         Some(Self {
             address,
             dynamic,
-            filter,
+            filter: session_filter(&filter),
         })
     }
+}
+
+/// The session filter among others, if its value is a text or null.
+fn session_filter(filter: &Map) -> Map {
+    let Some(value) = get(filter, SESSION_FILTER) else {
+        return Map::new();
+    };
+    let (session, is_described) = if let Value::Described(described) = value {
+        (&described.1, true)
+    } else {
+        (value, false)
+    };
+    if session.as_text().is_none() && *session != Value::Null {
+        return Map::new();
+    }
+    let session = session.clone();
+    let value = if is_described {
+        Value::described(SESSION_FILTER_CODE, session)
+    } else {
+        session
+    };
+    vec![(Value::symbol(SESSION_FILTER), value)]
 }
 
 impl FromValue for Target {

@@ -94,6 +94,38 @@ impl Value {
         Some(text)
     }
 
+    /// Bytes that it takes in memory.
+    pub fn bytes(&self) -> usize {
+        let each = |values: &[Self]| values.iter().map(Self::bytes).sum::<usize>();
+        let content = match self {
+            Self::Decimal(bytes) | Self::Binary(bytes) => bytes.len(),
+            Self::String(text) | Self::Symbol(text) => text.len(),
+            Self::List(values) => each(values),
+            Self::Map(map) => map
+                .iter()
+                .map(|(key, value)| key.bytes() + value.bytes())
+                .sum(),
+            Self::Array(array) => each(&array.descriptors) + each(&array.values),
+            Self::Described(described) => described.0.bytes() + described.1.bytes(),
+            Self::Null
+            | Self::Bool(_)
+            | Self::Ubyte(_)
+            | Self::Ushort(_)
+            | Self::Uint(_)
+            | Self::Ulong(_)
+            | Self::Byte(_)
+            | Self::Short(_)
+            | Self::Int(_)
+            | Self::Long(_)
+            | Self::Float(_)
+            | Self::Double(_)
+            | Self::Char(_)
+            | Self::Timestamp(_)
+            | Self::Uuid(_) => 0,
+        };
+        size_of::<Self>() + content
+    }
+
     fn is_compound(&self) -> bool {
         match self {
             Self::Described(described) => described.1.is_compound(),

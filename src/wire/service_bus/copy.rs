@@ -9,7 +9,7 @@ use crate::model::name::RuleName;
 use crate::model::rule::{Changes, MessageView, PropertyValue, SystemProperty};
 use crate::model::topic::DeliverySchema;
 use crate::wire::amqp::message::{Message, Parts, Properties, annotation, map};
-use crate::wire::amqp::outcome::changes;
+use crate::wire::amqp::outcome::named_values;
 use crate::wire::amqp::value::{Map, get};
 use crate::wire::amqp::{DecodeError, Value};
 use crate::wire::service_bus::message::{of_event, to_event};
@@ -63,7 +63,7 @@ impl SentMessage {
 pub fn with_properties(event: &Event, properties: &[u8]) -> Option<Event> {
     let message = of_event(event)?;
     let mut parts = message.parts().ok()?;
-    for (name, value) in changes(&map(properties).ok()?) {
+    for (name, value) in named_values(&map(properties).ok()?) {
         set(&mut parts.application_properties, &name, Some(value));
     }
     to_event(message.with_parts(&parts), || event.id.clone()).ok()

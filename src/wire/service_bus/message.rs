@@ -19,7 +19,7 @@ use crate::model::limits::SESSION_ID_MAX;
 use crate::model::topic::DeliverySchema;
 use crate::wire;
 use crate::wire::amqp::message::{Handout, Message as Encoded, Properties, annotation, map};
-use crate::wire::amqp::outcome::changes;
+use crate::wire::amqp::outcome::named_values;
 use crate::wire::amqp::value::Map;
 use crate::wire::amqp::{DecodeError, Value};
 
@@ -268,7 +268,7 @@ impl Message<'_> {
         let changed = |(name, value): (&str, &str)| (name.to_owned(), Some(Value::from(value)));
         let set = match self.set.is_empty() {
             true => Vec::new(),
-            false => changes(&map(self.set)?),
+            false => named_values(&map(self.set)?),
         };
         let set = set.into_iter().map(|(name, value)| (name, Some(value)));
         sent.hand_out(&Handout {

@@ -14,17 +14,17 @@ use super::eventually;
 const TIME_SCALE: &str = "100";
 
 /// One process, from its start to the kill that ends it.
-pub(super) struct Appliance {
+pub(crate) struct Appliance {
     process: Child,
     data_dir: PathBuf,
     /// Where it listens; empty until then.
-    pub(super) url: String,
+    pub(crate) url: String,
     client: Client,
 }
 
 impl Appliance {
     /// Starts a process that keeps its data in `folder` and waits until it is ready.
-    pub(super) async fn start(folder: &Path) -> Self {
+    pub(crate) async fn start(folder: &Path) -> Self {
         let mut started = Self::spawn(folder);
         let url_file = started.data_dir.join("server.url");
         started.url = eventually("the appliance says where it listens", async || {
@@ -118,6 +118,18 @@ impl Appliance {
         let request = request.bearer_auth(token.expect("a management token").trim());
         let answer = request.send().await.expect("an answer");
         answer.text().await.expect("a whole answer")
+    }
+
+    /// Bytes that the process has in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()));
+        let status = status.expect("the state of the process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        1_024
+            * kib
+                .and_then(|kib| kib.parse::<usize>().ok())
+                .expect("a number")
     }
 
     fn insist_on_life(&mut self) {

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::limits::{INCOMING_WINDOW, LINKS_MAX, SESSIONS_MAX};
+use super::super::limits::{
+    CONNECTION_BYTES, INCOMING_WINDOW, LINKS_MAX, SESSIONS_MAX, UNFINISHED_DEADLINE,
+};
 use super::*;
 use crate::wire::amqp::condition::{
     DECODE_ERROR, FRAMING_ERROR, HANDLE_IN_USE, ILLEGAL_STATE, RESOURCE_LIMIT_EXCEEDED,
@@ -166,33 +168,200 @@ fn messages_that_are_never_answered_stop_the_reading() {
     let mut peer = Peer::begun();
     let link = peer.sending(0);
     let mut id = 0;
+    let mut storing = Vec::new();
     while peer.connection.wants_input() {
         peer.send(&Performative::Transfer(Transfer {
             more: true,
             ..transfer(0, id, vec![0; 50_000])
         }));
         peer.send(&Performative::Transfer(transfer(0, id, vec![0; 50_000])));
+        storing.extend(peer.event());
         id += 1;
-        assert!(id < 100, "8 MiB are not without end");
+        assert!(id < 200, "16 MiB are not without end");
     }
+    assert_eq!(
+        told(&mut peer),
+        None,
+        "whoever waits for the store does nothing wrong"
+    );
+    storing.clear();
     let settled = (0..id).map(|id| (id, DeliveryState::Accepted)).collect();
     peer.connection.settle_incoming(link, settled);
     assert!(peer.connection.wants_input());
-    // A link that is gone takes its part along.
-    for id in id..2 * id {
-        peer.send(&Performative::Transfer(transfer(0, id, vec![0; 60_000])));
+}
+
+#[test]
+fn what_is_not_finished_in_time_ends() {
+    let part = || {
+        Performative::Transfer(Transfer {
+            more: true,
+            ..transfer(0, 0, "x")
+        })
+    };
+    let late = NOW + UNFINISHED_DEADLINE;
+    // A message.
+    let mut peer = Peer::begun();
+    let link = peer.sending(0);
+    peer.sending(1);
+    peer.send(&part());
+    assert_eq!(peer.connection.deadline(), late);
+    peer.connection.tick(late);
+    assert_eq!(told(&mut peer).as_deref(), Some(RESOURCE_LIMIT_EXCEEDED));
+    assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
+    assert!(!peer.connection.is_closed(), "the connection goes on");
+    // One that ends in time, and one that begins later on the same link.
+    let mut peer = Peer::begun();
+    peer.sending(0);
+    peer.send(&part());
+    peer.send(&Performative::Transfer(transfer(0, 0, "x")));
+    let mut bytes = Vec::new();
+    frame(&mut bytes, 0, &part());
+    peer.connection
+        .receive(&bytes, NOW + std::time::Duration::from_secs(20));
+    peer.connection.tick(late);
+    assert_eq!(told(&mut peer), None);
+    peer.connection
+        .tick(late + std::time::Duration::from_secs(20));
+    assert_eq!(told(&mut peer).as_deref(), Some(RESOURCE_LIMIT_EXCEEDED));
+    // A frame.
+    let mut peer = Peer::begun();
+    peer.connection.receive(&bytes[..bytes.len() - 1], NOW);
+    assert_eq!(peer.connection.deadline(), late);
+    peer.connection.tick(late);
+    assert!(peer.connection.is_closed());
+    // One that follows another at once is another.
+    let mut peer = Peer::begun();
+    let twice = bytes.repeat(2);
+    peer.sending(0);
+    peer.connection.receive(&bytes[..9], NOW);
+    peer.connection.receive(
+        &twice[9..bytes.len() + 9],
+        NOW + std::time::Duration::from_secs(20),
+    );
+    peer.connection.tick(late);
+    assert!(!peer.connection.is_closed());
+}
+
+/// Frames that take more than they give, and how they are repeated.
+type Demand = fn(&mut Peer, u32);
+
+#[test]
+fn all_that_is_kept_for_a_peer_is_counted() {
+    const LIMIT: usize = 256 * 1_024;
+    let nulls = || vec![(Value::symbol("a"), Value::List(vec![Value::Null; 4_000]))];
+    let demands: [(&str, Demand, bool); 6] = [
+        (
+            "sessions",
+            |peer, n| peer.send_on(u16::try_from(n % 1_024).expect("small"), &begin(1)),
+            true,
+        ),
+        (
+            "links with long names",
+            |peer, n| {
+                let mut attach = attach(n, Role::Receiver);
+                attach.name = "x".repeat(10_000);
+                peer.send(&Performative::Attach(Box::new(attach)));
+            },
+            true,
+        ),
+        (
+            "frames that are not whole",
+            |peer, n| {
+                let bytes: &[u8] = if n == 0 {
+                    &[0, 1, 0, 0, 2, 0, 0, 0]
+                } else {
+                    &[0]
+                };
+                peer.connection.receive(bytes, NOW);
+            },
+            false,
+        ),
+        (
+            "messages that are not whole",
+            |peer, n| {
+                if n < 8 {
+                    peer.sending(n);
+                }
+                let part = transfer(n % 8, n % 8, vec![0; 10_000]);
+                peer.send(&Performative::Transfer(Transfer { more: true, ..part }));
+            },
+            true,
+        ),
+        (
+            "messages without a window",
+            |peer, n| {
+                if n == 0 {
+                    peer.receiving(0, 1_000_000);
+                }
+                drop(peer.connection.deliver(1, vec![handout(1, 10)]));
+            },
+            false,
+        ),
+        (
+            "messages that are not settled",
+            |peer, n| {
+                if n % 2_000 == 0 {
+                    peer.attached(attach(n, Role::Receiver));
+                    peer.send(&grant(n, 0, 1_000_000));
+                }
+                drop(
+                    peer.connection
+                        .deliver(u64::from(n / 2_000 + 1), vec![handout(1, 10)]),
+                );
+            },
+            false,
+        ),
+    ];
+    for (kind, demand, is_told) in demands {
+        let mut peer = Peer::with(account(LIMIT));
+        let (mut condition, mut counted) = (None, 0);
+        let measured = allocation_counter::measure(|| {
+            for n in 0..10_000 {
+                demand(&mut peer, n);
+                while peer.event().is_some() {}
+                peer.take();
+                counted = counted.max(peer.connection.account().taken());
+                condition = condition.take().or(told(&mut peer));
+                peer.output = BytesMut::new();
+            }
+        });
+        assert!(counted <= LIMIT + 16 * 1_024, "{kind}: {counted}");
+        // Frames are copied while they are read and written.
+        let kept = measured.bytes_max;
+        assert!(
+            kept <= LIMIT as u64 + 64 * 1_024,
+            "{kind}: {kept} for {counted}"
+        );
+        let expected = is_told.then_some(RESOURCE_LIMIT_EXCEEDED);
+        assert_eq!(condition.as_deref(), expected, "{kind}");
+        let account = peer.connection.account().clone();
+        drop(peer);
+        assert_eq!(account.taken(), 0, "{kind}");
     }
-    peer.send(&detach(0));
-    assert!(peer.connection.wants_input());
+    // An answer needs nothing of the properties, nor of filters that are not known.
+    let mut peer = Peer::with(account(LIMIT));
+    let measured = allocation_counter::measure(|| {
+        for n in 0..20 {
+            let mut attach = attach(n, Role::Receiver);
+            attach.properties = nulls();
+            attach.source = Some(Source {
+                filter: nulls(),
+                ..Source::default()
+            });
+            peer.send(&Performative::Attach(Box::new(attach)));
+            while peer.event().is_some() {}
+        }
+    });
+    assert!(measured.bytes_current < 40 * 1_024, "{measured:?}");
 }
 
 #[test]
 fn messages_that_never_end_close_the_connection() {
     let mut peer = Peer::begun();
-    for handle in 0..100 {
+    for handle in 0..200 {
         peer.sending(handle);
     }
-    for handle in 0..100 {
+    for handle in 0..200 {
         for _ in 0..2 {
             let part = transfer(handle, handle, vec![0; 45_000]);
             peer.send(&Performative::Transfer(Transfer { more: true, ..part }));
@@ -371,7 +540,8 @@ proptest! {
             ended += u32::from(matches!(event, Event::Detached { .. }));
         }
         prop_assert_eq!(begun, ended);
-        prop_assert_eq!(peer.connection.counts(), [0; 4]);
+        prop_assert_eq!(peer.connection.counts(), [0; 2]);
+        prop_assert_eq!(peer.connection.account().taken(), CONNECTION_BYTES);
     }
 
     #[test]

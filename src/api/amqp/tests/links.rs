@@ -72,7 +72,7 @@ fn a_client_may_say_everything_at_once_or_bit_by_bit() {
     assert!(sasl().ends_with(&[0x50, 0]), "the outcome is 0");
     assert_eq!(heard.split_to(8).as_ref(), Protocol::Amqp.header());
     let peer = &mut Peer {
-        connection: Connection::new(String::new(), NOW),
+        connection: Connection::new(String::new(), account(CLIENT_BYTES_MAX), NOW),
         output: heard,
     };
     let Some((0, Performative::Open(open))) = peer.next() else {

@@ -11,6 +11,7 @@ use super::event::{Event, LinkId};
 use super::limits::FRAME_BYTES_MAX;
 use super::session::{Acceptance, Handout};
 use crate::base::Timestamp;
+use crate::base::budget::{Account, Budget};
 use crate::wire::amqp::frame::{FrameKind, Protocol, next_frame, write_frame};
 use crate::wire::amqp::performative::{
     Attach, Begin, Detach, Disposition, Flow, Open, Performative, ReceiverSettles, Role,
@@ -22,6 +23,14 @@ use crate::wire::amqp::value::{Map, Value};
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
+/// Bytes that a client with a key has.
+const CLIENT_BYTES_MAX: usize = 16 * 1_024 * 1_024;
+
+/// An account with so many bytes, of a budget that has enough for it.
+fn account(bytes_max: usize) -> Account {
+    Budget::of(4 * bytes_max).account(Vec::new(), bytes_max)
+}
+
 /// The peer of a connection.
 struct Peer {
     connection: Connection,
@@ -31,10 +40,19 @@ struct Peer {
 impl Peer {
     /// That of a connection that was just accepted.
     fn new() -> Self {
+        Self::of(account(CLIENT_BYTES_MAX))
+    }
+
+    fn of(account: Account) -> Self {
         Self {
-            connection: Connection::new("server".to_owned(), NOW),
+            connection: Connection::new("server".to_owned(), account, NOW),
             output: BytesMut::new(),
         }
+    }
+
+    /// That of an open connection on which a session has begun, with such an account.
+    fn with(account: Account) -> Self {
+        Self::of(account).begin(2_048, FRAME_BYTES_MAX)
     }
 
     /// That of an open connection on which a session has begun.
@@ -43,16 +61,19 @@ impl Peer {
     }
 
     fn begun_with(incoming_window: u32, max_frame_size: u32) -> Self {
-        let mut peer = Self::new();
+        Self::new().begin(incoming_window, max_frame_size)
+    }
+
+    fn begin(mut self, incoming_window: u32, max_frame_size: u32) -> Self {
         let mut bytes = Protocol::Amqp.header().to_vec();
         frame(&mut bytes, 0, &open(max_frame_size));
         frame(&mut bytes, 0, &begin(incoming_window));
-        peer.connection.receive(&bytes, NOW);
-        peer.take();
-        peer.skip_header();
-        assert!(matches!(peer.next(), Some((0, Performative::Open(_)))));
-        assert!(matches!(peer.next(), Some((0, Performative::Begin(_)))));
-        peer
+        self.connection.receive(&bytes, NOW);
+        self.take();
+        self.skip_header();
+        assert!(matches!(self.next(), Some((0, Performative::Open(_)))));
+        assert!(matches!(self.next(), Some((0, Performative::Begin(_)))));
+        self
     }
 
     fn send(&mut self, performative: &Performative) {
@@ -78,7 +99,10 @@ impl Peer {
     /// The next frame that is not a heartbeat.
     fn next(&mut self) -> Option<(u16, Performative)> {
         self.take();
-        let frame = next_frame(&mut self.output, FRAME_BYTES_MAX).expect("frames")?;
+        let mut frame = next_frame(&mut self.output, FRAME_BYTES_MAX).expect("frames")?;
+        while frame.body.is_empty() {
+            frame = next_frame(&mut self.output, FRAME_BYTES_MAX).expect("frames")?;
+        }
         let performative = Performative::decode(frame.body).expect("a performative");
         Some((frame.channel, performative))
     }

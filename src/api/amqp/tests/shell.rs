@@ -20,6 +20,7 @@ use crate::api::amqp::{
     Nodes, Receiver, ReceiverRequest, Sender, Server, Storing, Taken, Transaction, serve,
 };
 use crate::api::authority::{Authority, Grant, Scope, Shown};
+use crate::api::memory::Memory;
 use crate::base::Clock;
 use crate::model::access::Secret;
 use crate::model::audit::Actor;
@@ -197,6 +198,7 @@ struct Client {
     state: Arc<State>,
     access: watch::Sender<u64>,
     stop: CancellationToken,
+    memory: Memory,
 }
 
 impl Client {
@@ -218,6 +220,7 @@ impl Client {
         });
         let stop = CancellationToken::new();
         let access = watch::channel(0).0;
+        let memory = Memory::default();
         let server = Server {
             nodes: Box::new({
                 let state = Arc::clone(&state);
@@ -226,10 +229,11 @@ impl Client {
             clock,
             container_id: "server".to_owned(),
             access: access.subscribe(),
-            transaction_bytes: Arc::default(),
+            memory: memory.clone(),
             stop: stop.clone(),
         };
-        let serving = tokio::spawn(async move { serve(theirs, CLIENT, &server).await });
+        let own = memory.enter(Some(CLIENT), 0).expect("memory");
+        let serving = tokio::spawn(async move { serve(theirs, CLIENT, &server, own).await });
         let input = BytesMut::new();
         let mut client = Self {
             stream,
@@ -238,6 +242,7 @@ impl Client {
             state,
             access,
             stop,
+            memory,
         };
         let mut bytes = Protocol::Amqp.header().to_vec();
         frame(&mut bytes, 0, &open(FRAME_BYTES_MAX));
@@ -670,8 +675,8 @@ async fn requests_are_answered_where_their_answers_are_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn links_that_anybody_may_attach_are_few() {
-    let mut client = Client::connected(1 << 20).await;
+async fn links_for_tokens_are_few() {
+    let mut client = Client::authorized("all").await;
     let mut refused = Vec::new();
     for handle in 0..9 {
         client.attach_at(handle, Role::Sender, "$cbs").await;
@@ -689,4 +694,100 @@ async fn links_that_anybody_may_attach_are_few() {
         .as_ref()
         .map(|error| error.condition.as_ref());
     assert_eq!(condition, Some(RESOURCE_LIMIT_EXCEEDED));
+}
+
+/// A request for a token with an id of so many bytes, whose answer repeats the id.
+fn request_with_id(bytes: usize) -> Vec<u8> {
+    let properties = Properties {
+        message_id: Some(Value::String("x".repeat(bytes))),
+        ..Properties::default()
+    };
+    Message::of(&properties, Map::new(), "no token".into()).to_bytes()
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_a_key_is_shown_there_is_one_link_each_way_and_nothing_else() {
+    let mut client = Client::connected(1 << 20).await;
+    client.attach_at(0, Role::Receiver, "$cbs").await;
+    client.attach_at(1, Role::Sender, "$cbs").await;
+    for _ in ["attach", "attach", "flow"] {
+        assert!(client.next().await.is_some());
+    }
+    for (handle, role, address) in [
+        (2, Role::Receiver, "$cbs"),
+        (3, Role::Sender, "$cbs"),
+        (4, Role::Sender, "orders"),
+        (5, Role::Receiver, "orders/$management"),
+    ] {
+        client.attach_at(handle, role, address).await;
+        assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+        let Some(Performative::Detach(detach)) = client.next().await else {
+            panic!("a detach");
+        };
+        let condition = detach.error.expect("an error").condition;
+        let expected = if address == "$cbs" {
+            RESOURCE_LIMIT_EXCEEDED
+        } else {
+            UNAUTHORIZED_ACCESS
+        };
+        assert_eq!(condition, expected, "{address}");
+    }
+    let coordinator = Attach {
+        target: Some(Target::Coordinator),
+        ..attach(6, Role::Sender)
+    };
+    client
+        .send(&Performative::Attach(Box::new(coordinator)))
+        .await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    assert!(matches!(client.next().await, Some(Performative::Detach(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn replies_without_credit_are_counted_and_end_their_link() {
+    let mut client = Client::connected(1 << 20).await;
+    client.attach_at(0, Role::Receiver, "$cbs").await;
+    client.attach_at(1, Role::Sender, "$cbs").await;
+    for _ in ["attach", "attach", "flow"] {
+        assert!(client.next().await.is_some());
+    }
+    let mut ended = None;
+    for id in 0..100 {
+        let request = transfer(1, id, request_with_id(5_000));
+        client.send(&Performative::Transfer(request)).await;
+        match client.next().await {
+            Some(Performative::Disposition(_)) => {}
+            Some(Performative::Detach(detach)) => {
+                ended = Some(detach);
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+        let (strangers, clients) = client.memory.taken();
+        assert!(strangers < 80 * 1_024 && clients == 0, "{strangers}");
+    }
+    let error = ended.expect("an end").error.expect("an error");
+    assert_eq!(error.condition, RESOURCE_LIMIT_EXCEEDED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_is_given_back_at_the_end() {
+    let mut client = Client::authorized("all").await;
+    let (strangers, clients) = client.memory.taken();
+    assert_eq!(strangers, 0, "whoever has shown a key is a client");
+    client.attach(0, Role::Receiver).await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    client.offer((1..4).map(Uuid::from_u128));
+    client.send(&grant(0, 0, 2)).await;
+    for _ in 0..2 {
+        assert!(matches!(
+            client.next().await,
+            Some(Performative::Transfer(_))
+        ));
+    }
+    assert!(client.is_quiet().await);
+    assert!(client.memory.taken().1 > clients);
+    drop(client.stream);
+    client.serving.await.expect("an end");
+    assert_eq!(client.memory.taken(), (0, 0));
 }

@@ -1,9 +1,11 @@
 //! What is kept of a message, and what is written anew.
 
+use std::sync::Arc;
+
 use super::super::address::Address;
 use super::super::batch::{self, BATCH_FORMAT};
 use super::super::message::{Handout, Message, Properties, annotation, encoded, merged};
-use super::super::outcome::{DeadLettering, Outcome};
+use super::super::outcome::{Changes, DeadLettering, Outcome};
 use super::*;
 use crate::wire::service_bus::entity::{EntityAddress, SubQueue};
 use serde_json::json;
@@ -248,7 +250,7 @@ fn batches_are_whole_messages_in_data_sections() {
 #[test]
 fn dispositions_are_settlements() {
     let changes = vec![(Value::symbol("a"), Value::Int(1))];
-    let wanted = vec![("a".to_owned(), Value::Int(1))];
+    let wanted: Changes = Arc::new([("a".to_owned(), Value::Int(1))]);
     let modified = |undeliverable_here, annotations: &Map| {
         DeliveryState::Modified(Modified {
             delivery_failed: None,
@@ -267,7 +269,7 @@ fn dispositions_are_settlements() {
         DeliveryState::Rejected(Some(AmqpError { info, ..error }))
     };
     let dead = |reason: &str, description: &str, properties| {
-        Outcome::DeadLetter(Box::new(DeadLettering {
+        Outcome::DeadLetter(Arc::new(DeadLettering {
             reason: Some(reason.to_owned()),
             description: Some(description.to_owned()),
             properties,
@@ -284,7 +286,7 @@ fn dispositions_are_settlements() {
         ),
         (
             modified(Some(false), &empty),
-            Some(Outcome::Abandon(Vec::new())),
+            Some(Outcome::Abandon(Changes::default())),
         ),
         (
             modified(Some(true), &changes),
@@ -296,11 +298,11 @@ fn dispositions_are_settlements() {
         ),
         (
             rejected("own:condition", &empty),
-            Some(dead("own:condition", "text", Vec::new())),
+            Some(dead("own:condition", "text", Changes::default())),
         ),
         (
             DeliveryState::Rejected(None),
-            Some(Outcome::DeadLetter(Box::default())),
+            Some(Outcome::DeadLetter(Arc::default())),
         ),
     ] {
         let outcome = Outcome::of(&state);

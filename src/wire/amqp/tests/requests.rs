@@ -1,10 +1,12 @@
 //! Requests to `$cbs` and `$management`, and what they are answered.
 
+use std::sync::Arc;
+
 use super::super::cbs::{self, PutToken, TokenKind};
 use super::super::condition::{ARGUMENT_ERROR, MESSAGE_LOCK_LOST, NOT_IMPLEMENTED};
 use super::super::management::{self, Operation, Reply};
 use super::super::message::{Message, Properties};
-use super::super::outcome::{DeadLettering, Outcome};
+use super::super::outcome::{Changes, DeadLettering, Outcome};
 use super::*;
 use crate::base::Timestamp;
 use crate::model::name::RuleName;
@@ -53,8 +55,8 @@ fn requests_are_typed() {
     };
     let status = |status: &str| entry("disposition-status", status);
     let changes = Map::from([entry("a", Value::Int(1))]);
-    let changed = vec![("a".to_owned(), Value::Int(1))];
-    let dead = Outcome::DeadLetter(Box::new(DeadLettering {
+    let changed: Changes = Arc::new([("a".to_owned(), Value::Int(1))]);
+    let dead = Outcome::DeadLetter(Arc::new(DeadLettering {
         reason: Some("r".to_owned()),
         description: None,
         properties: changed.clone(),
@@ -123,7 +125,7 @@ fn requests_are_typed() {
         (
             "update-disposition",
             vec![tokens(), status("defered")],
-            settle(Outcome::Defer(Vec::new())),
+            settle(Outcome::Defer(Changes::default())),
             Right::Listen,
         ),
         (

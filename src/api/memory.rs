@@ -1,0 +1,70 @@
+//! Memory that is kept for connections, so that neither many of them nor one takes that of others.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::api::authority::Authority;
+use crate::api::intake::client_of;
+use crate::base::budget::{Account, Budget, Groups, NothingLeft, Taken};
+
+/// Bytes that are kept for connections whose client has shown no key, and for those of HTTP: more than 10,000 of them
+/// have, and less than the 128 MiB that an appliance can spare.
+const STRANGERS_BYTES_MAX: usize = 96 * 1_024 * 1_024;
+
+/// Bytes that are kept for connections of AMQP whose client has shown a key. One key has no more, over any number of
+/// connections.
+const CLIENTS_BYTES_MAX: usize = 96 * 1_024 * 1_024;
+
+/// Bytes that a connection keeps for a client that has shown no key: a token with its request, and two links for it.
+const STRANGER_BYTES_MAX: usize = 64 * 1_024;
+
+/// Bytes that a connection keeps for a client that has shown a key: sixteen of the largest messages.
+const CLIENT_BYTES_MAX: usize = 16 * 1_024 * 1_024;
+
+/// What all connections share. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Memory(Arc<Budgets>);
+
+#[derive(Debug)]
+struct Budgets {
+    strangers: Budget,
+    clients: Budget,
+    addresses: Groups<IpAddr>,
+    /// By the hash of a key.
+    keys: Groups<String>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self(Arc::new(Budgets {
+            strangers: Budget::of(STRANGERS_BYTES_MAX),
+            clients: Budget::of(CLIENTS_BYTES_MAX),
+            addresses: Groups::default(),
+            keys: Groups::default(),
+        }))
+    }
+}
+
+impl Memory {
+    /// Takes what a new connection has from its beginning on. A client that is `None` shares its address with others, as
+    /// those behind a reverse proxy do.
+    pub fn enter(&self, client: Option<IpAddr>, bytes: usize) -> Result<Taken, NothingLeft> {
+        let group = client.map(|client| self.0.addresses.of(client_of(client)));
+        let bytes_max = bytes + STRANGER_BYTES_MAX;
+        let groups = Vec::from_iter(group);
+        let account = self.0.strangers.closable_account(groups, bytes_max);
+        account.take(bytes)
+    }
+
+    /// The account of a connection whose client has shown a key.
+    pub(in crate::api) fn client(&self, by: &Authority) -> Account {
+        let group = self.0.keys.of(by.key().to_owned());
+        let clients = &self.0.clients;
+        clients.closable_account(vec![group], CLIENT_BYTES_MAX)
+    }
+
+    /// Bytes that are kept for clients without a key, and for those with one.
+    pub fn taken(&self) -> (usize, usize) {
+        (self.0.strangers.taken(), self.0.clients.taken())
+    }
+}

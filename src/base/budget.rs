@@ -1,0 +1,382 @@
+//! Bytes that are kept for clients. Whoever keeps something takes its bytes first, and a guard gives them back.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use tokio_util::sync::CancellationToken;
+
+/// Bytes that all may keep together. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Total>);
+
+#[derive(Debug)]
+struct Total {
+    bytes_max: usize,
+    taken: AtomicUsize,
+    /// Accounts that can be closed to make room.
+    closable: Mutex<Vec<Weak<Holder>>>,
+    /// The one that was told to close last.
+    closing: Mutex<Weak<Holder>>,
+}
+
+/// What several accounts keep together, such as those of one address.
+#[derive(Clone, Debug)]
+pub struct Group(Arc<AtomicUsize>);
+
+/// Groups by what their accounts have in common. It holds nothing for long of those without accounts.
+#[derive(Debug)]
+pub struct Groups<K>(Mutex<HashMap<K, Weak<AtomicUsize>>>);
+
+/// One who keeps something. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Account(Arc<Holder>);
+
+#[derive(Debug)]
+struct Holder {
+    total: Arc<Total>,
+    groups: Vec<Group>,
+    bytes_max: usize,
+    taken: AtomicUsize,
+    close: CancellationToken,
+}
+
+/// Bytes that were taken, until it is dropped.
+#[derive(Debug)]
+pub struct Taken {
+    account: Account,
+    bytes: usize,
+}
+
+/// Why bytes cannot be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no memory left for it")]
+pub struct NothingLeft;
+
+impl Budget {
+    /// So many bytes.
+    pub fn of(bytes_max: usize) -> Self {
+        Self(Arc::new(Total {
+            bytes_max,
+            taken: AtomicUsize::new(0),
+            closable: Mutex::default(),
+            closing: Mutex::default(),
+        }))
+    }
+
+    /// An account that is never closed to make room.
+    pub fn account(&self, groups: Vec<Group>, bytes_max: usize) -> Account {
+        Account(Arc::new(Holder {
+            total: Arc::clone(&self.0),
+            groups,
+            bytes_max,
+            taken: AtomicUsize::new(0),
+            close: CancellationToken::new(),
+        }))
+    }
+
+    /// An account that is asked to close when others need its room and it has most.
+    pub fn closable_account(&self, groups: Vec<Group>, bytes_max: usize) -> Account {
+        let account = self.account(groups, bytes_max);
+        let mut closable = self.0.closable.lock().unwrap();
+        if closable.len() == closable.capacity() {
+            closable.retain(|each| each.strong_count() > 0);
+        }
+        closable.push(Arc::downgrade(&account.0));
+        account
+    }
+
+    /// Bytes that are taken.
+    pub fn taken(&self) -> usize {
+        self.0.taken.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that are left.
+    pub fn left(&self) -> usize {
+        self.0.bytes_max.saturating_sub(self.taken())
+    }
+
+    /// Bytes that there are.
+    pub fn bytes_max(&self) -> usize {
+        self.0.bytes_max
+    }
+}
+
+impl Total {
+    /// Asks the largest account of the largest group to close, unless it is that of `asking` or one is closing already.
+    fn make_room(&self, asking: &Holder) {
+        let mut closing = self.closing.lock().unwrap();
+        if closing.strong_count() > 0 {
+            return;
+        }
+        let largest = {
+            let mut closable = self.closable.lock().unwrap();
+            closable.retain(|each| each.strong_count() > 0);
+            let all = closable.iter().filter_map(Weak::upgrade);
+            all.max_by_key(|each| (each.taken_by_group(), each.taken()))
+        };
+        if let Some(largest) = largest
+            && largest.taken() > asking.taken()
+        {
+            *closing = Arc::downgrade(&largest);
+            largest.close.cancel();
+        }
+    }
+}
+
+impl<K> Default for Groups<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash> Groups<K> {
+    /// The group of what has `key` in common.
+    pub fn of(&self, key: K) -> Group {
+        let mut groups = self.0.lock().unwrap();
+        if let Some(found) = groups.get(&key).and_then(Weak::upgrade) {
+            return Group(found);
+        }
+        if groups.len() == groups.capacity() {
+            groups.retain(|_, each| each.strong_count() > 0);
+        }
+        let group = Arc::default();
+        groups.insert(key, Arc::downgrade(&group));
+        Group(group)
+    }
+}
+
+impl Holder {
+    fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    fn taken_by_group(&self) -> usize {
+        let groups = self.groups.iter();
+        let groups = groups.map(|group| group.0.load(Ordering::Relaxed));
+        groups.max().unwrap_or(0)
+    }
+
+    /// Whether the rule for shares lets `bytes` be added where `all` are taken.
+    fn share_allows(&self, all: usize, bytes: usize) -> bool {
+        let own = self.taken().max(self.taken_by_group());
+        let left = self.total.bytes_max.saturating_sub(all);
+        own.saturating_add(bytes) <= left
+    }
+
+    fn add(&self, bytes: usize) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        for group in &self.groups {
+            group.0.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let counts = [&self.total.taken, &self.taken].into_iter();
+        for count in counts.chain(self.groups.iter().map(|group| &*group.0)) {
+            let before = count.fetch_sub(bytes, Ordering::Relaxed);
+            debug_assert!(before >= bytes, "{bytes} of {before} bytes are given back");
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        debug_assert_eq!(self.taken(), 0, "what was taken is given back");
+    }
+}
+
+impl Account {
+    /// Takes bytes, if there are so many: an account may have up to its own limit, and it and each of its groups may have
+    /// more only while they have less than is left for all, so that nobody can take everything.
+    pub fn take(&self, bytes: usize) -> Result<Taken, NothingLeft> {
+        let mut taken = self.nothing();
+        taken.add(bytes)?;
+        Ok(taken)
+    }
+
+    /// No bytes yet.
+    pub fn nothing(&self) -> Taken {
+        Taken {
+            account: self.clone(),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes that are taken.
+    pub fn taken(&self) -> usize {
+        self.0.taken()
+    }
+
+    /// Whether so many bytes could be taken now.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let all = self.0.total.taken.load(Ordering::Relaxed);
+        self.0.taken() + bytes <= self.0.bytes_max && self.0.share_allows(all, bytes)
+    }
+
+    /// Cancelled when others need its room, and it has to close.
+    pub fn asked_to_close(&self) -> &CancellationToken {
+        &self.0.close
+    }
+}
+
+impl Taken {
+    /// Takes more.
+    pub fn add(&mut self, bytes: usize) -> Result<(), NothingLeft> {
+        let holder = &self.account.0;
+        if bytes == 0 {
+            return Ok(());
+        }
+        if holder.taken().saturating_add(bytes) > holder.bytes_max {
+            return Err(NothingLeft);
+        }
+        let more = |all| holder.share_allows(all, bytes).then(|| all + bytes);
+        let order = Ordering::Relaxed;
+        if holder.total.taken.fetch_update(order, order, more).is_err() {
+            holder.total.make_room(holder);
+            return Err(NothingLeft);
+        }
+        holder.add(bytes);
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Counts bytes that are there already, even if that makes too many: then nobody can take more.
+    pub fn add_anyway(&mut self, bytes: usize) {
+        let holder = &self.account.0;
+        holder.total.taken.fetch_add(bytes, Ordering::Relaxed);
+        holder.add(bytes);
+        self.bytes += bytes;
+    }
+
+    /// Gives some back.
+    pub fn give_back(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
+        let bytes = bytes.min(self.bytes);
+        self.account.0.give_back(bytes);
+        self.bytes -= bytes;
+    }
+
+    /// Takes more or gives some back, until there are so many.
+    pub fn resize(&mut self, bytes: usize) -> Result<(), NothingLeft> {
+        if bytes > self.bytes {
+            return self.add(bytes - self.bytes);
+        }
+        self.give_back(self.bytes - bytes);
+        Ok(())
+    }
+
+    /// Counts so many, as [`Taken::add_anyway`] does.
+    pub fn resize_anyway(&mut self, bytes: usize) {
+        if bytes > self.bytes {
+            self.add_anyway(bytes - self.bytes);
+        } else {
+            self.give_back(self.bytes - bytes);
+        }
+    }
+
+    /// Counts it for another account instead, even if that makes too many there.
+    pub fn move_to(&mut self, account: &Account) {
+        let mut moved = account.nothing();
+        moved.add_anyway(self.bytes);
+        *self = moved;
+    }
+
+    /// Bytes that were taken.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whose they are.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.account.0.give_back(self.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_takes_everything() {
+        let budget = Budget::of(64);
+        let groups = Groups::default();
+        let account = |group: &'static str| budget.account(vec![groups.of(group)], usize::MAX);
+        let ones = |account: &Account| -> Vec<Taken> {
+            (0..99).map_while(|_| account.take(1).ok()).collect()
+        };
+        let (first, same, other) = (account("a"), account("a"), account("b"));
+        let mut kept = ones(&first);
+        assert_eq!(kept.len(), 32, "half, beside nobody");
+        assert_eq!(same.take(1).err(), Some(NothingLeft), "the group counts");
+        assert_eq!(ones(&other).len(), 16, "half of what is left");
+        kept.clear();
+        assert_eq!((budget.taken(), first.taken()), (0, 0));
+        assert_eq!(ones(&same).len(), 32);
+    }
+
+    #[test]
+    fn an_account_has_a_limit_of_its_own() {
+        let budget = Budget::of(1_000);
+        let account = budget.account(Vec::new(), 10);
+        assert!(account.has_room(10) && !account.has_room(11));
+        let mut taken = account.take(7).expect("room");
+        assert_eq!(taken.add(4), Err(NothingLeft));
+        assert_eq!(taken.resize(10), Ok(()));
+        taken.give_back(9);
+        assert_eq!((taken.bytes(), account.taken(), budget.left()), (1, 1, 999));
+        taken.resize_anyway(20);
+        assert_eq!(
+            (account.taken(), budget.taken()),
+            (20, 20),
+            "it is there already"
+        );
+        assert!(!account.has_room(1));
+        drop(taken);
+        assert_eq!((account.taken(), budget.taken()), (0, 0));
+    }
+
+    #[test]
+    fn the_largest_goes_first() {
+        let budget = Budget::of(100);
+        let groups = Groups::default();
+        let account = |group: &'static str| budget.closable_account(vec![groups.of(group)], 100);
+        let (small, large) = (account("many"), account("many"));
+        let (alone, poor) = (account("alone"), account("poor"));
+        let few = small.take(10).expect("room");
+        let many = large.take(35).expect("room");
+        let _alone = alone.take(25).expect("room");
+        let is_closing = |account: &Account| account.asked_to_close().is_cancelled();
+        assert!(large.take(90).is_err());
+        assert!(!is_closing(&large), "its own wish does not close it");
+        assert!(poor.take(40).is_err());
+        assert!(is_closing(&large), "of the largest group the largest");
+        assert!(poor.take(40).is_err());
+        assert!(!is_closing(&small) && !is_closing(&alone), "one is enough");
+        drop((many, large));
+        assert!(poor.take(70).is_err());
+        assert!(is_closing(&alone), "the other group is the largest now");
+        assert!(!is_closing(&small));
+        drop(few);
+    }
+
+    #[test]
+    fn groups_without_accounts_are_forgotten() {
+        let groups = Groups::default();
+        for key in 0..10_000 {
+            drop(groups.of(key));
+        }
+        assert!(groups.0.lock().unwrap().len() < 100);
+        let kept = groups.of(7);
+        assert!(Arc::ptr_eq(&kept.0, &groups.of(7).0));
+    }
+}
