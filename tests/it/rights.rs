@@ -156,9 +156,10 @@ async fn the_key_of_an_entity_opens_that_entity_alone() {
             assert_eq!(status, 401, "{path} {resource}");
         }
     }
-    let status = (Method::GET, "/evil?api-version=2021-05");
-    let status = bus.status(status, &own, "https://bus.test/evil").await;
+    let description = (Method::GET, "/evil?api-version=2021-05");
+    let status = bus.status(description, &own, "https://bus.test/evil").await;
     assert_eq!(status, 200);
+    bus.grid.leave();
 }
 
 #[tokio::test]

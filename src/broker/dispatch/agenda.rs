@@ -693,7 +693,7 @@ impl<W: InMemory> Agenda<W> {
                 .waiting
                 .iter()
                 .all(|each| entry.held.contains(&each.id())),
-            "whatever waits for a slot is held, or it would be read and sent again"
+            "whatever waits for a slot is held, or it would be read and sent twice"
         );
         let is_idle = entry.state == EntryState::Idle;
         debug_assert!(
