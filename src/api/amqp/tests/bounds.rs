@@ -300,14 +300,11 @@ fn all_that_is_kept_for_a_peer_is_counted() {
         (
             "messages that are not settled",
             |peer, n| {
-                if n % 2_000 == 0 {
-                    peer.attached(attach(n, Role::Receiver));
-                    peer.send(&grant(n, 0, 1_000_000));
+                if n == 0 {
+                    peer.attached(attach(0, Role::Receiver));
+                    peer.send(&grant(0, 0, 1_000_000));
                 }
-                drop(
-                    peer.connection
-                        .deliver(u64::from(n / 2_000 + 1), vec![handout(1, 10)]),
-                );
+                drop(peer.connection.deliver(1, vec![handout(1, 10)]));
             },
             false,
         ),
