@@ -139,7 +139,6 @@ def names_of(appliance, path):
     return [each["name"] for each in appliance.manage("GET", path)["value"]]
 
 
-@pytest.mark.xfail(reason="a connection over which nothing was heard for too long ends without AMQP's close")
 def test_what_is_idle_is_deleted(appliance, client, create_queue):
     """Everything may be idle for ten minutes. The clock goes on by six and by five, and then by six again."""
     appliance.advance(300)  # clients have had the time to come back after the start

@@ -192,6 +192,11 @@ impl Connection {
         }
     }
 
+    /// Says how long nothing was really heard: a clock that was moved makes no silence.
+    pub(super) fn note_silence(&mut self, silence: Duration, now: Timestamp) {
+        self.received_at = self.received_at.max(now - silence);
+    }
+
     /// Does what time has made due.
     pub(super) fn tick(&mut self, now: Timestamp) {
         if now < self.deadline() {

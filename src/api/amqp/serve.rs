@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::amqp::connection::Connection;
@@ -90,6 +91,7 @@ where
         tasks: JoinSet::new(),
         token_deadline: Some(now + TOKEN_DEADLINE),
         written_at: now,
+        heard: Instant::now(),
     };
     if let Err(cause) = shell.run(stream, queue).await {
         tracing::debug!(%cause, "an AMQP connection ended early");
@@ -123,6 +125,8 @@ struct Shell<'a> {
     token_deadline: Option<Timestamp>,
     /// When the peer last took something, or had nothing to take.
     written_at: Timestamp,
+    /// When the peer last sent something.
+    heard: Instant,
 }
 
 /// A link that was attached.
@@ -204,6 +208,7 @@ impl Shell<'_> {
                     match read? {
                         0 => self.connection.end(),
                         count => {
+                            self.heard = Instant::now();
                             self.connection.receive(&buffer.bytes[..count], self.now());
                             buffer.fit(count);
                         }
@@ -290,6 +295,7 @@ impl Shell<'_> {
 
     fn tick(&mut self, is_writing: bool) -> io::Result<()> {
         let now = self.now();
+        self.connection.note_silence(self.heard.elapsed(), now);
         self.connection.tick(now);
         self.transactions.tick(now);
         if is_writing && now >= self.written_at + WRITE_DEADLINE {
