@@ -11,7 +11,6 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::amqp::connection::Connection;
@@ -31,7 +30,7 @@ use crate::api::amqp::transactions::Transactions;
 use crate::api::authority::Authority;
 use crate::api::memory::Memory;
 use crate::base::budget::{NothingLeft, Taken};
-use crate::base::{Clock, Timestamp};
+use crate::base::{Clock, Stopwatch, Timestamp};
 use crate::model::audit::Actor;
 use crate::model::shared_access::Right;
 use crate::wire::amqp::address::Address;
@@ -91,7 +90,7 @@ where
         tasks: JoinSet::new(),
         token_deadline: Some(now + TOKEN_DEADLINE),
         written_at: now,
-        heard: Instant::now(),
+        heard: Stopwatch::begin(),
     };
     if let Err(cause) = shell.run(stream, queue).await {
         tracing::debug!(%cause, "an AMQP connection ended early");
@@ -126,7 +125,7 @@ struct Shell<'a> {
     /// When the peer last took something, or had nothing to take.
     written_at: Timestamp,
     /// When the peer last sent something.
-    heard: Instant,
+    heard: Stopwatch,
 }
 
 /// A link that was attached.
@@ -208,7 +207,7 @@ impl Shell<'_> {
                     match read? {
                         0 => self.connection.end(),
                         count => {
-                            self.heard = Instant::now();
+                            self.heard = Stopwatch::begin();
                             self.connection.receive(&buffer.bytes[..count], self.now());
                             buffer.fit(count);
                         }
@@ -295,7 +294,7 @@ impl Shell<'_> {
 
     fn tick(&mut self, is_writing: bool) -> io::Result<()> {
         let now = self.now();
-        self.connection.note_silence(self.heard.elapsed(), now);
+        self.connection.note_silence(self.heard.took(), now);
         self.connection.tick(now);
         self.transactions.tick(now);
         if is_writing && now >= self.written_at + WRITE_DEADLINE {
