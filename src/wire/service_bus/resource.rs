@@ -30,8 +30,8 @@ impl TokenResource {
             return Err(InvalidResource::Fragment);
         }
         // JavaScript's administration client signs the query, too, which says nothing of where the resource is.
-        let text = text.split('?').next().unwrap_or_default();
-        let (host, path) = match text.split_once("://") {
+        let place = text.split('?').next().unwrap_or_default();
+        let (host, path) = match place.split_once("://") {
             Some((scheme, _)) if scheme.contains('/') => {
                 return Err(InvalidResource::SecondScheme);
             }
@@ -42,9 +42,9 @@ impl TokenResource {
                 }
                 (Some(host), path)
             }
-            None => match text.split_once('/').unwrap_or((text, "")) {
+            None => match place.split_once('/').unwrap_or((place, "")) {
                 (first, path) if is_one_of(first, hosts) => (Some(first), path),
-                _ => (None, text),
+                _ => (None, place),
             },
         };
         if path.contains("://") {
