@@ -32,14 +32,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub struct Authority {
     rights: Rights,
     scope: Scope,
-    /// What the token is for: with it, what lies below it.
+    /// The resource that the token is for, with all that lies below it.
     resource: TokenResource,
     proof: Proof,
     actor: Actor,
     expires_at: Option<Timestamp>,
 }
 
-/// What a rule opens, whatever the token says.
+/// The part of the namespace that a rule opens, whatever the token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::api) enum Scope {
     /// Everything.
@@ -56,7 +56,7 @@ struct Proof {
     key: String,
 }
 
-/// What is asked for.
+/// The right that is demanded, and where.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::api) struct Demand<'a> {
     /// `None` if any will do.
@@ -96,7 +96,7 @@ pub(in crate::api) enum Denied {
     TooManyGuesses(Duration),
 }
 
-/// What a client has shown, and where.
+/// A signature that a client has shown, and the hosts that it may mean.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::api) struct Shown<'a> {
     /// The signature, without its scheme.
@@ -105,7 +105,7 @@ pub(in crate::api) struct Shown<'a> {
     pub(in crate::api) hosts: &'a [&'a str],
 }
 
-/// What was verified: the authority, and the key that it was made with.
+/// An authority that was verified, and the key that it was made with.
 pub(in crate::api) struct Verified {
     pub(in crate::api) authority: Authority,
     key: Secret,
@@ -256,12 +256,12 @@ impl Authority {
         &self.proof.key
     }
 
-    /// Whether it has not expired.
+    /// Returns whether it has not expired.
     pub(in crate::api) fn is_valid(&self, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|at| now < at)
     }
 
-    /// Whether its rule still has that key and those rights.
+    /// Returns whether its rule still has that key and those rights.
     pub(in crate::api) fn still_holds(&self, state: &ApiState) -> bool {
         let rules = match &self.scope {
             Scope::Namespace => Grant::of_all(state, &self.proof.rule),
@@ -287,7 +287,7 @@ impl Authority {
         &self.actor
     }
 
-    /// Whether it opens one queue or topic alone.
+    /// Returns whether it opens one queue or topic alone.
     pub(in crate::api) fn is_of_entity(&self) -> bool {
         match self.scope {
             Scope::Namespace => false,
@@ -295,14 +295,14 @@ impl Authority {
         }
     }
 
-    /// Whether it takes the place of an `older` one: the same resource, shown again.
+    /// Returns whether it takes the place of an `older` one: the same resource, shown again.
     pub(in crate::api) fn replaces(&self, older: &Self) -> bool {
         self.resource.path() == older.resource.path()
     }
 }
 
 impl Scope {
-    /// Whether `resource` is what it opens, or lies in it.
+    /// Returns whether `resource` is what it opens, or lies in it.
     fn includes(&self, resource: &TokenResource) -> bool {
         match self {
             Self::Namespace => true,

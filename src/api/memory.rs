@@ -21,7 +21,7 @@ const STRANGER_BYTES_MAX: usize = 64 * 1_024;
 /// Bytes that a connection keeps for a client that has shown a key: sixteen of the largest messages.
 const CLIENT_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 
-/// What all connections share. Cheap to clone.
+/// The memory that all connections share. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<Budgets>);
 

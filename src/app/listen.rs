@@ -102,7 +102,7 @@ pub(super) struct ConnectionLimits {
     pub(super) per_client: Live<usize>,
     /// Those that many clients share, without such a limit.
     pub(super) proxies: TrustedProxies,
-    /// What is kept for all of them.
+    /// The memory that is kept for all of them.
     pub(super) memory: Memory,
 }
 

@@ -21,7 +21,7 @@ struct Total {
     closing: Mutex<Weak<Holder>>,
 }
 
-/// What several accounts keep together, such as those of one address.
+/// The bytes that several accounts keep together, such as those of one address.
 #[derive(Clone, Debug)]
 pub struct Group(Arc<AtomicUsize>);
 
@@ -158,7 +158,7 @@ impl Holder {
         groups.max().unwrap_or(0)
     }
 
-    /// Whether the rule for shares lets `bytes` be added where `all` are taken.
+    /// Returns whether the rule for shares lets `bytes` be added where `all` are taken.
     fn share_allows(&self, all: usize, bytes: usize) -> bool {
         let own = self.taken().max(self.taken_by_group());
         let left = self.total.bytes_max.saturating_sub(all);
@@ -209,7 +209,7 @@ impl Account {
         self.0.taken()
     }
 
-    /// Whether so many bytes could be taken now.
+    /// Returns whether so many bytes could be taken now.
     pub fn has_room(&self, bytes: usize) -> bool {
         let all = self.0.total.taken.load(Ordering::Relaxed);
         self.0.taken() + bytes <= self.0.bytes_max && self.0.share_allows(all, bytes)

@@ -67,18 +67,18 @@ impl ReceiveRules {
     }
 }
 
-/// What there is to decide about each queue, topic and subscription.
+/// The settings of each queue, topic and subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntityUpkeep {
     /// How long it may be idle before it is deleted; `None` for ever.
     pub delete_on_idle: Option<Duration>,
-    /// Whether messages can be sent to it and received from it.
+    /// True if messages can be sent to it and received from it.
     pub status: EntityStatus,
     /// Properties that are kept and shown without effect, as JSON by their names.
     pub inert: BTreeMap<String, String>,
 }
 
-/// What the operator decides about a topic of Service Bus.
+/// The definition of a topic of Service Bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceBusTopic {
     pub sending: SendRules,
@@ -87,15 +87,15 @@ pub struct ServiceBusTopic {
     pub upkeep: EntityUpkeep,
 }
 
-/// What the operator decides about a queue.
+/// The definition of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueDefinition {
     pub sending: SendRules,
-    /// That of its receivers.
+    /// The setting of its receivers.
     pub subscription: MessageSubscription,
 }
 
-/// What the operator decides about a subscription of messages: one of a Service Bus topic, or the one of a queue.
+/// The definition of a subscription of messages: one of a Service Bus topic, or the one of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageSubscription {
     /// Deliveries of a message, the first one included, before it is dead-lettered.

@@ -502,7 +502,7 @@ impl TopicEntry {
         }
     }
 
-    /// What there is to decide about each queue and topic of Service Bus; `None` for a topic of events.
+    /// The settings of each queue and topic of Service Bus; `None` for a topic of events.
     pub fn upkeep(&self) -> Option<&EntityUpkeep> {
         match &self.topic.kind {
             TopicKind::Queue(_) => {
@@ -514,13 +514,13 @@ impl TopicEntry {
         }
     }
 
-    /// Whether its status lets anybody send to it.
+    /// Returns whether its status lets anybody send to it.
     pub fn lets_send(&self) -> bool {
         let upkeep = self.upkeep();
         upkeep.is_none_or(|upkeep| upkeep.status.lets_send())
     }
 
-    /// What the operator decides about the queue that it is.
+    /// The definition of the queue that it is.
     pub fn queue_definition(&self) -> Option<QueueDefinition> {
         match &self.topic.kind {
             TopicKind::Queue(sending) => Some(QueueDefinition {

@@ -199,7 +199,7 @@ impl EntityKind {
     }
 }
 
-/// What the operator decides about a custom topic (rule 3.2).
+/// The definition of a custom topic (rule 3.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomTopic {
     /// Azure's region. Without effect here, but every client sends and expects one.

@@ -57,7 +57,7 @@ pub(super) struct Connection {
     container_id: String,
     phase: Phase,
     input: BytesMut,
-    /// What the input counts for that is no whole frame yet.
+    /// The bytes of the input that are no whole frame yet.
     unfinished: Taken,
     /// When that began.
     unfinished_since: Option<Timestamp>,
@@ -113,14 +113,14 @@ impl Connection {
         }
     }
 
-    /// Whether more bytes can be taken: not while the memory that there is for this peer is full of what it has sent, and
+    /// Returns whether more bytes can be taken: not while the memory that there is for this peer is full of what it has sent, and
     /// part of that is about to be stored.
     pub(super) fn wants_input(&self) -> bool {
         let is_read = !matches!(self.phase, Phase::Authenticating | Phase::Closed);
         is_read && (self.frames.account.has_room(READ_ROOM) || !self.is_storing())
     }
 
-    /// Whether messages of the peer are not answered yet.
+    /// Returns whether messages of the peer are not answered yet.
     fn is_storing(&self) -> bool {
         self.sessions.values().any(Session::is_storing)
     }

@@ -67,7 +67,7 @@ impl Entities {
         self.state.denials.note(Some(self.client), what, now);
     }
 
-    /// What is sent is not in the audit log, so it does not matter who sends.
+    /// Finds where to send to. The audit log has nothing of what is sent, so it does not matter who sends.
     fn sender(&self, entity: &EntityAddress) -> Result<ToTopic, AmqpError> {
         match self.find(entity, &Actor::Appliance)? {
             Entity::Queue(queue) => queue.sender(),

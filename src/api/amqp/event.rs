@@ -25,7 +25,7 @@ pub(super) enum Event {
         payload: Bytes,
         /// The id of the one that it is part of.
         transaction: Option<Bytes>,
-        /// What it counts for, until it is committed.
+        /// The bytes that it counts for, until it is committed.
         taken: Taken,
     },
     /// The peer takes messages up to the one with this serial number. If it drains, it waits for `drained`.

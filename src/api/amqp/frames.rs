@@ -16,11 +16,11 @@ pub(super) struct Frames {
     pub(super) events: VecDeque<Event>,
     /// Bytes of a frame that the peer takes.
     pub(super) size_max: usize,
-    /// What is kept for the peer is counted here.
+    /// Counts all that is kept for the peer.
     pub(super) account: Account,
-    /// What the connection itself counts for.
+    /// The bytes that the connection itself counts for.
     own: Taken,
-    /// Of messages that the peer has granted credit but no window for.
+    /// The bytes of messages that the peer has granted credit but no window for.
     pub(super) blocked: Taken,
     /// When a message may have taken too long to be whole.
     pub(super) partial_deadline: Option<Timestamp>,

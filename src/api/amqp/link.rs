@@ -15,7 +15,7 @@ pub(super) struct Link {
     pub(super) id: LinkId,
     pub(super) stage: Stage,
     pub(super) end: End,
-    /// What it counts for.
+    /// The bytes that it counts for.
     pub(super) taken: Taken,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Partial {
     /// Nothing of it is kept.
     pub(super) is_too_large: bool,
     pub(super) payload: Vec<u8>,
-    /// What it counts for.
+    /// The bytes that it counts for.
     pub(super) taken: Taken,
     pub(super) began_at: Timestamp,
 }

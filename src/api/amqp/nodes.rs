@@ -31,7 +31,7 @@ pub trait Nodes: Send + Sync + 'static {
     /// Finds what the token opens.
     fn token(&self, request: &PutToken) -> Result<Authority, AmqpError>;
 
-    /// Whether nothing was taken from it since it was shown.
+    /// Returns whether nothing was taken from it since it was shown.
     fn still_holds(&self, authority: &Authority) -> bool;
 
     /// Attaches a client that sends.
@@ -67,7 +67,7 @@ pub struct Transaction {
     pub settles: Vec<Settlement>,
 }
 
-/// What becomes of a message at the end of a transaction.
+/// A settlement of a message at the end of a transaction.
 #[derive(Debug)]
 pub struct Settlement {
     /// The entity that the message was received from.

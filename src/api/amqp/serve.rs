@@ -57,7 +57,7 @@ pub struct Server {
     pub container_id: String,
     /// Changes whenever rules, keys or the management token may have changed.
     pub access: watch::Receiver<u64>,
-    /// What all connections keep for their clients.
+    /// The memory that all connections keep for their clients.
     pub memory: Memory,
     /// Ends all connections.
     pub stop: CancellationToken,
@@ -103,11 +103,11 @@ struct Shell<'a> {
     nodes: Arc<dyn Nodes>,
     /// The peer has shown a key.
     is_known: bool,
-    /// What the stream counts for.
+    /// The bytes that the stream counts for.
     own: Taken,
-    /// What the output counts for.
+    /// The bytes that the output counts for.
     output: Taken,
-    /// What the claims count for.
+    /// The bytes that the claims count for.
     claims_kept: Taken,
     connection: Connection,
     links: HashMap<LinkId, Link>,
@@ -155,7 +155,7 @@ enum End {
         /// The address to which its requests want them.
         to: Option<String>,
         waiting: VecDeque<Bytes>,
-        /// What they count for.
+        /// The bytes that they count for.
         memory: Taken,
     },
 }
@@ -834,7 +834,7 @@ impl Shell<'_> {
     }
 }
 
-/// What is read at once: little for a peer that sends little, so that thousands that are silent take no memory.
+/// The buffer for one read: little for a peer that sends little, so that thousands that are silent take no memory.
 struct ReadBuffer {
     bytes: Vec<u8>,
 }

@@ -87,7 +87,7 @@ pub(super) struct Session {
     /// Messages that the peer has not settled, by number.
     unsettled: BTreeMap<u64, Unsettled>,
     next_delivery: u64,
-    /// What it counts for.
+    /// The bytes that it counts for.
     taken: Taken,
 }
 
@@ -107,7 +107,7 @@ struct Unsettled {
     tag: Bytes,
     /// The peer has said what becomes of it, and waits for an answer.
     is_answering: bool,
-    /// What it counts for.
+    /// The bytes that it counts for.
     taken: Taken,
 }
 
@@ -142,7 +142,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether messages of the peer are not answered yet.
+    /// Returns whether messages of the peer are not answered yet.
     pub(super) fn is_storing(&self) -> bool {
         self.links.values().any(|link| match &link.end {
             End::Incoming(incoming) => !incoming.pending.is_empty(),

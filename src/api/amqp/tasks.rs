@@ -51,7 +51,7 @@ pub(super) struct Deliver {
     pub(super) messages: Vec<Handout>,
     /// Hears which of them there was no credit for.
     pub(super) undelivered: oneshot::Sender<Vec<Handout>>,
-    /// What they count for until they stand in the output.
+    /// The bytes that they count for until they stand in the output.
     pub(super) memory: Memory,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Reply {
     /// The address that it gave for the answer.
     pub(super) to: Option<String>,
     pub(super) message: Vec<u8>,
-    /// What it counts for.
+    /// The bytes that it counts for.
     pub(super) memory: Memory,
 }
 
@@ -74,7 +74,7 @@ pub(super) enum Work {
         outcome: Outcome,
         /// The peer waits for an answer.
         answer: bool,
-        /// What the properties that are set count for.
+        /// The bytes that the properties count for that are set.
         memory: Memory,
     },
     /// Nothing is left to do for so many messages: the peer has settled them in a transaction, or could not.
@@ -88,7 +88,7 @@ pub(super) struct Arrived {
     pub(super) delivery: u32,
     pub(super) format: u32,
     pub(super) payload: Bytes,
-    /// What it counts for, until it is committed.
+    /// The bytes that it counts for, until it is committed.
     pub(super) memory: Memory,
 }
 
@@ -125,7 +125,7 @@ pub(super) struct Task {
     pub(super) nodes: Arc<dyn Nodes>,
     pub(super) commands: mpsc::UnboundedSender<Command>,
     pub(super) inbox: mpsc::UnboundedReceiver<Work>,
-    /// What the task keeps for the client is counted here.
+    /// Counts all that the task keeps for the client.
     pub(super) account: Account,
     /// Cancelled when the link is gone.
     pub(super) gone: CancellationToken,

@@ -33,7 +33,7 @@ struct Open {
     ends_at: Timestamp,
     changes: Transaction,
     messages: usize,
-    /// What it counts for.
+    /// The bytes that it counts for.
     taken: Taken,
     /// Why it cannot be committed.
     failed: Option<AmqpError>,

@@ -31,7 +31,7 @@ const PROTOCOLS: [&str; 2] = ["AMQPWSB10", "amqp"];
 /// The version of the protocol (RFC 6455, section 4.1).
 const VERSION: &str = "13";
 
-/// What the key of a client is hashed with (RFC 6455, section 1.3).
+/// The text that the key of a client is hashed with (RFC 6455, section 1.3).
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Bytes that a connection counts for: its buffers and its task.

@@ -36,7 +36,7 @@ pub(super) struct WebSocketStream<S> {
     frame: Option<Frame>,
     /// The content of a control frame, as far as it has come.
     control: Vec<u8>,
-    /// What is to be sent and was not yet.
+    /// The bytes that are to be sent and were not yet.
     output: BytesMut,
     is_closed: bool,
 }

@@ -58,7 +58,7 @@ pub(super) struct UpkeepProperties {
     )]
     #[schemars(with = "Option<String>", extend("format" = "duration", "x-check" = "idle"))]
     auto_delete_on_idle: Option<Duration>,
-    /// Whether messages can be sent and received. Dead letters can always be received.
+    /// True if messages can be sent and received. Dead letters can always be received.
     status: EntityStatus,
     #[serde(flatten)]
     inert: InertProperties,

@@ -117,7 +117,7 @@ impl Address {
         }))
     }
 
-    /// Whether it is the dead-letter queue of something.
+    /// Returns whether it is the dead-letter queue of something.
     pub fn is_dead_letters(&self) -> bool {
         match self.entity.sub_queue {
             SubQueue::Active => false,

@@ -59,13 +59,13 @@ impl TokenResource {
         })
     }
 
-    /// Whether it is at one of these hosts, or names none.
+    /// Returns whether it is at one of these hosts, or names none.
     pub fn is_at(&self, hosts: &[&str]) -> bool {
         let host = self.host.as_deref();
         host.is_none_or(|host| is_one_of(host, hosts))
     }
 
-    /// Whether it is what lies at `path`, or lies above that.
+    /// Returns whether it is what lies at `path`, or lies above that.
     pub fn covers(&self, path: &str) -> bool {
         let mut below = parts(path);
         self.parts

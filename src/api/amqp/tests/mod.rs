@@ -50,7 +50,7 @@ impl Peer {
         }
     }
 
-    /// That of an open connection on which a session has begun, with such an account.
+    /// A peer with an open connection on which a session has begun, with such an account.
     fn with(account: Account) -> Self {
         Self::of(account).begin(2_048, FRAME_BYTES_MAX)
     }

@@ -60,7 +60,7 @@ struct State {
     settled: Mutex<Vec<(Uuid, Outcome)>>,
     /// Whether the client left in order, for each receiver that was closed.
     closed: Mutex<Vec<bool>>,
-    /// Whether the key of all rules was regenerated.
+    /// True if the key of all rules was regenerated.
     is_revoked: AtomicBool,
 }
 
