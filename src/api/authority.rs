@@ -18,7 +18,7 @@ use crate::model::registry::{Registry, TopicEntry};
 use crate::model::shared_access::{AccessRule, ROOT_RULE, Right, Rights};
 use crate::store::accounts::Role;
 use crate::wire::amqp::sasl::Plain;
-use crate::wire::service_bus::resource::{InvalidResource, TokenResource};
+use crate::wire::service_bus::resource::{InvalidTokenResource, TokenResource};
 use crate::wire::service_bus::sas::{Token, TokenError};
 
 /// How far ahead the end of a signature counts: a connection shows a new one at least that often.
@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
     rights: Rights,
-    scope: Scope,
+    scope: AuthorityScope,
     /// The resource that the token is for, with all that lies below it.
     resource: TokenResource,
     proof: Proof,
@@ -41,7 +41,7 @@ pub struct Authority {
 
 /// The part of the namespace that a rule opens, whatever the token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::api) enum Scope {
+pub(in crate::api) enum AuthorityScope {
     /// Everything.
     Namespace,
     /// The queue or topic of that name, with its subscriptions and sub-queues.
@@ -72,17 +72,17 @@ pub(in crate::api) struct Grant {
     /// Either will do. Which one it is, is known unless it is the management token.
     pub(in crate::api) keys: Vec<(Secret, Option<KeyRef>)>,
     pub(in crate::api) rights: Rights,
-    pub(in crate::api) scope: Scope,
+    pub(in crate::api) scope: AuthorityScope,
     pub(in crate::api) actor: Actor,
 }
 
 /// Why what was shown opens nothing. Never tells a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::api) enum Denied {
+pub(in crate::api) enum AccessDenied {
     #[error("the shared access signature is not valid: {0}")]
     Token(#[from] TokenError),
     #[error("the resource of the shared access signature is not valid: {0}")]
-    Resource(#[from] InvalidResource),
+    Resource(#[from] InvalidTokenResource),
     #[error(
         "there is no shared access rule {0:?} for it; the rule for all is {ROOT_RULE}, and its key is the management \
          token"
@@ -98,7 +98,7 @@ pub(in crate::api) enum Denied {
 
 /// A signature that a client has shown, and the hosts that it may mean.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::api) struct Shown<'a> {
+pub(in crate::api) struct ShownSignature<'a> {
     /// The signature, without its scheme.
     pub(in crate::api) token: &'a str,
     /// The hosts that the client may mean.
@@ -106,7 +106,7 @@ pub(in crate::api) struct Shown<'a> {
 }
 
 /// An authority that was verified, and the key that it was made with.
-pub(in crate::api) struct Verified {
+pub(in crate::api) struct VerifiedAuthority {
     pub(in crate::api) authority: Authority,
     key: Secret,
     key_ref: Option<KeyRef>,
@@ -116,9 +116,9 @@ impl Authority {
     /// Finds what a signature opens, for a client at this address.
     pub(in crate::api) fn of_signature(
         state: &ApiState,
-        shown: Shown<'_>,
+        shown: ShownSignature<'_>,
         client: Option<IpAddr>,
-    ) -> Result<Self, Denied> {
+    ) -> Result<Self, AccessDenied> {
         let now = state.broker.clock().now();
         let find = |rule: &str, resource: &TokenResource| Grant::find(state, rule, resource);
         let verified = Self::verify(shown, now, find);
@@ -134,14 +134,14 @@ impl Authority {
         state: &ApiState,
         Plain { rule, key }: &Plain,
         client: Option<IpAddr>,
-    ) -> Result<Self, Denied> {
+    ) -> Result<Self, AccessDenied> {
         let found = Grant::named(state, rule).into_iter().find_map(|grant| {
             let admits = |(secret, _): &&(Secret, _)| secret.admits(key.reveal());
             let (secret, key_ref) = grant.keys.iter().find(admits)?.clone();
             Some((grant, secret, key_ref))
         });
-        let verified = found.ok_or_else(|| Denied::UnknownRule(rule.clone()));
-        let verified = verified.map(|(grant, key, key_ref)| Verified {
+        let verified = found.ok_or_else(|| AccessDenied::UnknownRule(rule.clone()));
+        let verified = verified.map(|(grant, key, key_ref)| VerifiedAuthority {
             authority: grant.authority(rule, &key, TokenResource::default(), None),
             key,
             key_ref,
@@ -163,7 +163,7 @@ impl Authority {
         let caller = check_role(state, token, client, role)?;
         Ok(Self {
             rights,
-            scope: Scope::Namespace,
+            scope: AuthorityScope::Namespace,
             resource: TokenResource::default(),
             proof: Proof {
                 rule: String::new(),
@@ -176,24 +176,24 @@ impl Authority {
 
     /// Checks a signature against the keys of the rule that `find` knows.
     pub(in crate::api) fn verify(
-        shown: Shown<'_>,
+        shown: ShownSignature<'_>,
         now: Timestamp,
         find: impl Fn(&str, &TokenResource) -> Option<Grant>,
-    ) -> Result<Verified, Denied> {
+    ) -> Result<VerifiedAuthority, AccessDenied> {
         let token = Token::parse(shown.token)?;
         let text = token
             .resource()
             .ok_or(TokenError::Malformed("its sr is not UTF-8"))?;
         let resource = TokenResource::parse(&text, shown.hosts)?;
         let grant = find(token.rule(), &resource);
-        let grant = grant.ok_or_else(|| Denied::UnknownRule(token.rule().to_owned()))?;
+        let grant = grant.ok_or_else(|| AccessDenied::UnknownRule(token.rule().to_owned()))?;
         let granted = token.verify(grant.keys.iter().map(|(secret, _)| secret), now)?;
         if !resource.is_at(shown.hosts) || !grant.scope.includes(&resource) {
-            return Err(Denied::OtherResource(text));
+            return Err(AccessDenied::OtherResource(text));
         }
         let (key, key_ref) = grant.keys[granted.key].clone();
         let until = granted.until.min(now + SIGNATURE_MAX);
-        Ok(Verified {
+        Ok(VerifiedAuthority {
             authority: grant.authority(token.rule(), &key, resource, Some(until)),
             key,
             key_ref,
@@ -206,17 +206,19 @@ impl Authority {
         state: &ApiState,
         presented: &Secret,
         client: Option<IpAddr>,
-        verified: Result<Verified, Denied>,
-    ) -> Result<Self, Denied> {
+        verified: Result<VerifiedAuthority, AccessDenied>,
+    ) -> Result<Self, AccessDenied> {
         let now = state.broker.clock().now();
         let right = match &verified {
             Ok(_) => Some(()),
-            Err(Denied::UnknownRule(_) | Denied::Token(TokenError::WrongSignature)) => None,
+            Err(AccessDenied::UnknownRule(_) | AccessDenied::Token(TokenError::WrongSignature)) => {
+                None
+            }
             // What is wrong with these says nothing of any key.
             Err(denied) => return Err(denied.clone()),
         };
         let looked = state.guesses.examine(presented, client, now, || right);
-        looked.map_err(Denied::TooManyGuesses)?;
+        looked.map_err(AccessDenied::TooManyGuesses)?;
         let verified = verified?;
         if let Some(key) = verified.key_ref {
             state.broker.note_key_use(key);
@@ -225,17 +227,21 @@ impl Authority {
     }
 
     /// Checks that it allows what is demanded. Nothing else decides that.
-    pub(in crate::api) fn check(&self, demand: Demand<'_>, now: Timestamp) -> Result<(), Denied> {
+    pub(in crate::api) fn check(
+        &self,
+        demand: Demand<'_>,
+        now: Timestamp,
+    ) -> Result<(), AccessDenied> {
         let is_in_scope = match (&self.scope, demand.topic_or_queue) {
-            (Scope::Namespace, _) => true,
-            (Scope::Entity(own), Some(name)) => own.as_str().eq_ignore_ascii_case(name),
-            (Scope::Entity(_), None) => false,
+            (AuthorityScope::Namespace, _) => true,
+            (AuthorityScope::Entity(own), Some(name)) => own.as_str().eq_ignore_ascii_case(name),
+            (AuthorityScope::Entity(_), None) => false,
         };
         if !self.is_valid(now) || !is_in_scope || !self.resource.covers(demand.path) {
-            return Err(Denied::OtherResource(self.resource.path()));
+            return Err(AccessDenied::OtherResource(self.resource.path()));
         }
         match demand.right {
-            Some(right) if !self.rights.allow(right) => Err(Denied::MissingRight {
+            Some(right) if !self.rights.allow(right) => Err(AccessDenied::MissingRight {
                 rule: self.proof.rule.clone(),
                 right,
             }),
@@ -264,8 +270,8 @@ impl Authority {
     /// Returns whether its rule still has that key and those rights.
     pub(in crate::api) fn still_holds(&self, state: &ApiState) -> bool {
         let rules = match &self.scope {
-            Scope::Namespace => Grant::of_all(state, &self.proof.rule),
-            Scope::Entity(entity) => {
+            AuthorityScope::Namespace => Grant::of_all(state, &self.proof.rule),
+            AuthorityScope::Entity(entity) => {
                 let registry = state.broker.registry();
                 let topic = registry.topic(entity);
                 topic.and_then(|topic| Grant::of_entity(&registry, topic, &self.proof.rule))
@@ -290,8 +296,8 @@ impl Authority {
     /// Returns whether it opens one queue or topic alone.
     pub(in crate::api) fn is_of_entity(&self) -> bool {
         match self.scope {
-            Scope::Namespace => false,
-            Scope::Entity(_) => true,
+            AuthorityScope::Namespace => false,
+            AuthorityScope::Entity(_) => true,
         }
     }
 
@@ -301,7 +307,7 @@ impl Authority {
     }
 }
 
-impl Scope {
+impl AuthorityScope {
     /// Returns whether `resource` is what it opens, or lies in it.
     fn includes(&self, resource: &TokenResource) -> bool {
         match self {
@@ -333,7 +339,7 @@ impl Grant {
             return Some(Self {
                 keys: vec![(state.token.secret(), None)],
                 rights: Rights::ALL,
-                scope: Scope::Namespace,
+                scope: AuthorityScope::Namespace,
                 actor: Actor::ManagementToken,
             });
         }
@@ -354,7 +360,7 @@ impl Grant {
             return Some(Self {
                 keys: vec![(secret, Some(KeyRef { owner, key }))],
                 rights: Rights::USE,
-                scope: Scope::Entity(topic.topic.name.clone()),
+                scope: AuthorityScope::Entity(topic.topic.name.clone()),
                 actor: Actor::AccessRule(format!("{}/{key}", topic.topic.name)),
             });
         }
@@ -383,7 +389,10 @@ impl Grant {
         Self {
             keys: keys.into(),
             rights: rule.rights,
-            scope: rule.name.entity().map_or(Scope::Namespace, Scope::Entity),
+            scope: rule
+                .name
+                .entity()
+                .map_or(AuthorityScope::Namespace, AuthorityScope::Entity),
             actor: Actor::AccessRule(rule.name.to_string()),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::api::authority::Authority;
 use crate::api::intake::client_of;
-use crate::base::budget::{Account, Budget, Groups, NothingLeft, Taken};
+use crate::base::budget::{Budget, MemoryAccount, MemoryGroups, NothingLeft, TakenBytes};
 
 /// Bytes that are kept for connections whose client has shown no key, and for those of HTTP: more than 10,000 of them
 /// have, and less than the 128 MiB that an appliance can spare.
@@ -29,9 +29,9 @@ pub struct Memory(Arc<Budgets>);
 struct Budgets {
     strangers: Budget,
     clients: Budget,
-    addresses: Groups<IpAddr>,
+    addresses: MemoryGroups<IpAddr>,
     /// By the hash of a key.
-    keys: Groups<String>,
+    keys: MemoryGroups<String>,
 }
 
 impl Default for Memory {
@@ -39,8 +39,8 @@ impl Default for Memory {
         Self(Arc::new(Budgets {
             strangers: Budget::of(STRANGERS_BYTES_MAX),
             clients: Budget::of(CLIENTS_BYTES_MAX),
-            addresses: Groups::default(),
-            keys: Groups::default(),
+            addresses: MemoryGroups::default(),
+            keys: MemoryGroups::default(),
         }))
     }
 }
@@ -48,7 +48,7 @@ impl Default for Memory {
 impl Memory {
     /// Takes what a new connection has from its beginning on. A client that is `None` shares its address with others, as
     /// those behind a reverse proxy do.
-    pub fn enter(&self, client: Option<IpAddr>, bytes: usize) -> Result<Taken, NothingLeft> {
+    pub fn enter(&self, client: Option<IpAddr>, bytes: usize) -> Result<TakenBytes, NothingLeft> {
         let group = client.map(|client| self.0.addresses.of(client_of(client)));
         let bytes_max = bytes + STRANGER_BYTES_MAX;
         let groups = Vec::from_iter(group);
@@ -57,7 +57,7 @@ impl Memory {
     }
 
     /// The account of a connection whose client has shown a key.
-    pub(in crate::api) fn client(&self, by: &Authority) -> Account {
+    pub(in crate::api) fn client(&self, by: &Authority) -> MemoryAccount {
         let group = self.0.keys.of(by.key().to_owned());
         let clients = &self.0.clients;
         clients.closable_account(vec![group], CLIENT_BYTES_MAX)

@@ -9,34 +9,34 @@ use tokio_util::sync::CancellationToken;
 
 /// Bytes that all may keep together. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Budget(Arc<Total>);
+pub struct Budget(Arc<BudgetState>);
 
 #[derive(Debug)]
-struct Total {
+struct BudgetState {
     bytes_max: usize,
     taken: AtomicUsize,
     /// Accounts that can be closed to make room.
-    closable: Mutex<Vec<Weak<Holder>>>,
+    closable: Mutex<Vec<Weak<AccountState>>>,
     /// The one that was told to close last.
-    closing: Mutex<Weak<Holder>>,
+    closing: Mutex<Weak<AccountState>>,
 }
 
 /// The bytes that several accounts keep together, such as those of one address.
 #[derive(Clone, Debug)]
-pub struct Group(Arc<AtomicUsize>);
+pub struct MemoryGroup(Arc<AtomicUsize>);
 
 /// Groups by what their accounts have in common. It holds nothing for long of those without accounts.
 #[derive(Debug)]
-pub struct Groups<K>(Mutex<HashMap<K, Weak<AtomicUsize>>>);
+pub struct MemoryGroups<K>(Mutex<HashMap<K, Weak<AtomicUsize>>>);
 
 /// One who keeps something. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Account(Arc<Holder>);
+pub struct MemoryAccount(Arc<AccountState>);
 
 #[derive(Debug)]
-struct Holder {
-    total: Arc<Total>,
-    groups: Vec<Group>,
+struct AccountState {
+    total: Arc<BudgetState>,
+    groups: Vec<MemoryGroup>,
     bytes_max: usize,
     taken: AtomicUsize,
     close: CancellationToken,
@@ -44,8 +44,8 @@ struct Holder {
 
 /// Bytes that were taken, until it is dropped.
 #[derive(Debug)]
-pub struct Taken {
-    account: Account,
+pub struct TakenBytes {
+    account: MemoryAccount,
     bytes: usize,
 }
 
@@ -57,7 +57,7 @@ pub struct NothingLeft;
 impl Budget {
     /// So many bytes.
     pub fn of(bytes_max: usize) -> Self {
-        Self(Arc::new(Total {
+        Self(Arc::new(BudgetState {
             bytes_max,
             taken: AtomicUsize::new(0),
             closable: Mutex::default(),
@@ -66,8 +66,8 @@ impl Budget {
     }
 
     /// An account that is never closed to make room.
-    pub fn account(&self, groups: Vec<Group>, bytes_max: usize) -> Account {
-        Account(Arc::new(Holder {
+    pub fn account(&self, groups: Vec<MemoryGroup>, bytes_max: usize) -> MemoryAccount {
+        MemoryAccount(Arc::new(AccountState {
             total: Arc::clone(&self.0),
             groups,
             bytes_max,
@@ -77,7 +77,7 @@ impl Budget {
     }
 
     /// An account that is asked to close when others need its room and it has most.
-    pub fn closable_account(&self, groups: Vec<Group>, bytes_max: usize) -> Account {
+    pub fn closable_account(&self, groups: Vec<MemoryGroup>, bytes_max: usize) -> MemoryAccount {
         let account = self.account(groups, bytes_max);
         let mut closable = self.0.closable.lock().unwrap();
         if closable.len() == closable.capacity() {
@@ -103,9 +103,9 @@ impl Budget {
     }
 }
 
-impl Total {
+impl BudgetState {
     /// Asks the largest account of the largest group to close, unless it is that of `asking` or one is closing already.
-    fn make_room(&self, asking: &Holder) {
+    fn make_room(&self, asking: &AccountState) {
         let mut closing = self.closing.lock().unwrap();
         if closing.strong_count() > 0 {
             return;
@@ -125,29 +125,29 @@ impl Total {
     }
 }
 
-impl<K> Default for Groups<K> {
+impl<K> Default for MemoryGroups<K> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: Eq + Hash> Groups<K> {
+impl<K: Eq + Hash> MemoryGroups<K> {
     /// The group of what has `key` in common.
-    pub fn of(&self, key: K) -> Group {
+    pub fn of(&self, key: K) -> MemoryGroup {
         let mut groups = self.0.lock().unwrap();
         if let Some(found) = groups.get(&key).and_then(Weak::upgrade) {
-            return Group(found);
+            return MemoryGroup(found);
         }
         if groups.len() == groups.capacity() {
             groups.retain(|_, each| each.strong_count() > 0);
         }
         let group = Arc::default();
         groups.insert(key, Arc::downgrade(&group));
-        Group(group)
+        MemoryGroup(group)
     }
 }
 
-impl Holder {
+impl AccountState {
     fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
@@ -181,24 +181,24 @@ impl Holder {
     }
 }
 
-impl Drop for Holder {
+impl Drop for AccountState {
     fn drop(&mut self) {
         debug_assert_eq!(self.taken(), 0, "what was taken is given back");
     }
 }
 
-impl Account {
+impl MemoryAccount {
     /// Takes bytes, if there are so many: an account may have up to its own limit, and it and each of its groups may have
     /// more only while they have less than is left for all, so that nobody can take everything.
-    pub fn take(&self, bytes: usize) -> Result<Taken, NothingLeft> {
+    pub fn take(&self, bytes: usize) -> Result<TakenBytes, NothingLeft> {
         let mut taken = self.nothing();
         taken.add(bytes)?;
         Ok(taken)
     }
 
     /// No bytes yet.
-    pub fn nothing(&self) -> Taken {
-        Taken {
+    pub fn nothing(&self) -> TakenBytes {
+        TakenBytes {
             account: self.clone(),
             bytes: 0,
         }
@@ -221,7 +221,7 @@ impl Account {
     }
 }
 
-impl Taken {
+impl TakenBytes {
     /// Takes more.
     pub fn add(&mut self, bytes: usize) -> Result<(), NothingLeft> {
         let holder = &self.account.0;
@@ -267,7 +267,7 @@ impl Taken {
         Ok(())
     }
 
-    /// Counts so many, as [`Taken::add_anyway`] does.
+    /// Counts so many, as [`TakenBytes::add_anyway`] does.
     pub fn resize_anyway(&mut self, bytes: usize) {
         if bytes > self.bytes {
             self.add_anyway(bytes - self.bytes);
@@ -277,7 +277,7 @@ impl Taken {
     }
 
     /// Counts it for another account instead, even if that makes too many there.
-    pub fn move_to(&mut self, account: &Account) {
+    pub fn move_to(&mut self, account: &MemoryAccount) {
         let mut moved = account.nothing();
         moved.add_anyway(self.bytes);
         *self = moved;
@@ -289,12 +289,12 @@ impl Taken {
     }
 
     /// Whose they are.
-    pub fn account(&self) -> &Account {
+    pub fn account(&self) -> &MemoryAccount {
         &self.account
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenBytes {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.account.0.give_back(self.bytes);
@@ -309,9 +309,9 @@ mod tests {
     #[test]
     fn nobody_takes_everything() {
         let budget = Budget::of(64);
-        let groups = Groups::default();
+        let groups = MemoryGroups::default();
         let account = |group: &'static str| budget.account(vec![groups.of(group)], usize::MAX);
-        let ones = |account: &Account| -> Vec<Taken> {
+        let ones = |account: &MemoryAccount| -> Vec<TakenBytes> {
             (0..99).map_while(|_| account.take(1).ok()).collect()
         };
         let (first, same, other) = (account("a"), account("a"), account("b"));
@@ -348,14 +348,14 @@ mod tests {
     #[test]
     fn the_largest_goes_first() {
         let budget = Budget::of(100);
-        let groups = Groups::default();
+        let groups = MemoryGroups::default();
         let account = |group: &'static str| budget.closable_account(vec![groups.of(group)], 100);
         let (small, large) = (account("many"), account("many"));
         let (alone, poor) = (account("alone"), account("poor"));
         let few = small.take(10).expect("room");
         let many = large.take(35).expect("room");
         let _alone = alone.take(25).expect("room");
-        let is_closing = |account: &Account| account.asked_to_close().is_cancelled();
+        let is_closing = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
         assert!(large.take(90).is_err());
         assert!(!is_closing(&large), "its own wish does not close it");
         assert!(poor.take(40).is_err());
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn groups_without_accounts_are_forgotten() {
-        let groups = Groups::default();
+        let groups = MemoryGroups::default();
         for key in 0..10_000 {
             drop(groups.of(key));
         }

@@ -14,7 +14,7 @@ use crate::api::amqp::limits::{
 };
 use crate::api::amqp::session::{Acceptance, Fault, Handout, Session, nothing_left};
 use crate::base::Timestamp;
-use crate::base::budget::{Account, NothingLeft, Taken};
+use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
 use crate::wire::amqp::condition::{
     AmqpError, CONNECTION_FORCED, DECODE_ERROR, FRAMING_ERROR, ILLEGAL_STATE,
     RESOURCE_LIMIT_EXCEEDED,
@@ -58,7 +58,7 @@ pub(super) struct Connection {
     phase: Phase,
     input: BytesMut,
     /// The bytes of the input that are no whole frame yet.
-    unfinished: Taken,
+    unfinished: TakenBytes,
     /// When that began.
     unfinished_since: Option<Timestamp>,
     /// When nothing was read, last: what is not finished then is not the peer's fault.
@@ -77,7 +77,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A connection that has just been accepted.
-    pub(super) fn new(container_id: String, account: Account, now: Timestamp) -> Self {
+    pub(super) fn new(container_id: String, account: MemoryAccount, now: Timestamp) -> Self {
         Self {
             container_id,
             phase: Phase::Header,
@@ -126,12 +126,12 @@ impl Connection {
     }
 
     /// The account that all is counted for.
-    pub(super) fn account(&self) -> &Account {
+    pub(super) fn account(&self) -> &MemoryAccount {
         &self.frames.account
     }
 
     /// The peer has shown a key, and everything counts for `account` from now on.
-    pub(super) fn move_to(&mut self, account: &Account) {
+    pub(super) fn move_to(&mut self, account: &MemoryAccount) {
         self.unfinished.move_to(account);
         for session in self.sessions.values_mut() {
             session.move_to(account);

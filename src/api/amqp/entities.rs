@@ -13,7 +13,7 @@ use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender, Transact
 use crate::api::amqp::queue::Queue;
 use crate::api::amqp::sessions::Sessions;
 use crate::api::amqp::topic::ToTopic;
-use crate::api::authority::{Authority, Denied, Shown};
+use crate::api::authority::{AccessDenied, Authority, ShownSignature};
 use crate::model::audit::{Actor, AuditEntry, Target};
 use crate::model::lease::SubQueue;
 use crate::model::name::{SubscriptionName, TopicName};
@@ -130,7 +130,7 @@ impl Nodes for Entities {
         let options = self.state.broker.options();
         let hosts = [host_of(&request.audience), options.public_host()];
         let found = signature(request).and_then(|token| {
-            let shown = Shown {
+            let shown = ShownSignature {
                 token,
                 hosts: &hosts,
             };
@@ -219,7 +219,7 @@ pub(super) fn signature(request: &PutToken) -> Result<&str, AmqpError> {
 }
 
 /// The answer to a token that opens nothing.
-pub(super) fn unproven(request: &PutToken, denied: &Denied) -> AmqpError {
+pub(super) fn unproven(request: &PutToken, denied: &AccessDenied) -> AmqpError {
     let audience = &request.audience;
     AmqpError::new(AUTH_FAILED, format!("the token for {audience}: {denied}"))
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::base::budget::Taken;
+use crate::base::budget::TakenBytes;
 use crate::wire::amqp::performative::Attach;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::state::DeliveryState;
@@ -26,7 +26,7 @@ pub(super) enum Event {
         /// The id of the one that it is part of.
         transaction: Option<Bytes>,
         /// The bytes that it counts for, until it is committed.
-        taken: Taken,
+        taken: TakenBytes,
     },
     /// The peer takes messages up to the one with this serial number. If it drains, it waits for `drained`.
     Credit {

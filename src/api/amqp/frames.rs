@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::api::amqp::event::{Event, LinkId};
 use crate::api::amqp::limits::{CONNECTION_BYTES, FRAME_BYTES_MIN, UNFINISHED_DEADLINE};
 use crate::base::Timestamp;
-use crate::base::budget::{Account, Taken};
+use crate::base::budget::{MemoryAccount, TakenBytes};
 use crate::wire::amqp::frame::{FrameKind, write_frame};
 use crate::wire::amqp::performative::Performative;
 
@@ -17,11 +17,11 @@ pub(super) struct Frames {
     /// Bytes of a frame that the peer takes.
     pub(super) size_max: usize,
     /// Counts all that is kept for the peer.
-    pub(super) account: Account,
+    pub(super) account: MemoryAccount,
     /// The bytes that the connection itself counts for.
-    own: Taken,
+    own: TakenBytes,
     /// The bytes of messages that the peer has granted credit but no window for.
-    pub(super) blocked: Taken,
+    pub(super) blocked: TakenBytes,
     /// When a message may have taken too long to be whole.
     pub(super) partial_deadline: Option<Timestamp>,
     pub(super) links: usize,
@@ -29,7 +29,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub(super) fn new(account: Account) -> Self {
+    pub(super) fn new(account: MemoryAccount) -> Self {
         let mut own = account.nothing();
         own.add_anyway(CONNECTION_BYTES);
         Self {
@@ -46,7 +46,7 @@ impl Frames {
     }
 
     /// Counts for `account` from now on.
-    pub(super) fn move_to(&mut self, account: &Account) {
+    pub(super) fn move_to(&mut self, account: &MemoryAccount) {
         self.own.move_to(account);
         self.blocked.move_to(account);
         self.account = account.clone();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::api::amqp::event::LinkId;
 use crate::base::Timestamp;
-use crate::base::budget::Taken;
+use crate::base::budget::TakenBytes;
 use crate::wire::amqp::performative::Attach;
 
 /// A link, from the peer's attach to its detach.
@@ -16,7 +16,7 @@ pub(super) struct Link {
     pub(super) stage: Stage,
     pub(super) end: End,
     /// The bytes that it counts for.
-    pub(super) taken: Taken,
+    pub(super) taken: TakenBytes,
 }
 
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub(super) struct Partial {
     pub(super) is_too_large: bool,
     pub(super) payload: Vec<u8>,
     /// The bytes that it counts for.
-    pub(super) taken: Taken,
+    pub(super) taken: TakenBytes,
     pub(super) began_at: Timestamp,
 }
 

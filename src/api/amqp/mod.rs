@@ -26,7 +26,7 @@ mod websocket_stream;
 
 pub(super) use entities::{Entities, no_queue};
 pub use nodes::{
-    Nodes, Receiver, ReceiverRequest, Sender, Settlement, Storing, Taken, Transaction,
+    Nodes, Receiver, ReceiverRequest, Sender, Storing, Taken, Transaction, TransactionSettlement,
 };
 pub(super) use queue::Queue;
 pub use serve::{Server, serve};

@@ -64,12 +64,12 @@ pub trait Nodes: Send + Sync + 'static {
 pub struct Transaction {
     /// Messages, each batch with the entity that it is sent to.
     pub sends: Vec<(EntityAddress, Vec<Message>)>,
-    pub settles: Vec<Settlement>,
+    pub settles: Vec<TransactionSettlement>,
 }
 
 /// A settlement of a message at the end of a transaction.
 #[derive(Debug)]
-pub struct Settlement {
+pub struct TransactionSettlement {
     /// The entity that the message was received from.
     pub of: EntityAddress,
     /// The lock.

@@ -29,7 +29,7 @@ use crate::api::amqp::tasks::{
 use crate::api::amqp::transactions::Transactions;
 use crate::api::authority::Authority;
 use crate::api::memory::Memory;
-use crate::base::budget::{NothingLeft, Taken};
+use crate::base::budget::{NothingLeft, TakenBytes};
 use crate::base::{Clock, Stopwatch, Timestamp};
 use crate::model::audit::Actor;
 use crate::model::shared_access::Right;
@@ -65,7 +65,7 @@ pub struct Server {
 
 /// Serves the connection of `client` to its end, and the tasks of its links to theirs. `own` is what the connection counts
 /// for already.
-pub async fn serve<S>(stream: S, client: IpAddr, server: &Server, own: Taken)
+pub async fn serve<S>(stream: S, client: IpAddr, server: &Server, own: TakenBytes)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -104,11 +104,11 @@ struct Shell<'a> {
     /// The peer has shown a key.
     is_known: bool,
     /// The bytes that the stream counts for.
-    own: Taken,
+    own: TakenBytes,
     /// The bytes that the output counts for.
-    output: Taken,
+    output: TakenBytes,
     /// The bytes that the claims count for.
-    claims_kept: Taken,
+    claims_kept: TakenBytes,
     connection: Connection,
     links: HashMap<LinkId, Link>,
     /// What the peer may do, by the tokens that it has shown.
@@ -156,7 +156,7 @@ enum End {
         to: Option<String>,
         waiting: VecDeque<Bytes>,
         /// The bytes that they count for.
-        memory: Taken,
+        memory: TakenBytes,
     },
 }
 

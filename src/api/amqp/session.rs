@@ -12,7 +12,7 @@ use crate::api::amqp::limits::{
 };
 use crate::api::amqp::link::{End, Incoming, Link, Outgoing, Partial, Pending, Stage};
 use crate::base::Timestamp;
-use crate::base::budget::{Account, NothingLeft, Taken};
+use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
 use crate::model::session::SessionSelection;
 use crate::wire::amqp::condition::{
     self, AmqpError, HANDLE_IN_USE, MESSAGE_SIZE_EXCEEDED, RESOURCE_LIMIT_EXCEEDED,
@@ -88,7 +88,7 @@ pub(super) struct Session {
     unsettled: BTreeMap<u64, Unsettled>,
     next_delivery: u64,
     /// The bytes that it counts for.
-    taken: Taken,
+    taken: TakenBytes,
 }
 
 #[derive(Debug)]
@@ -108,7 +108,7 @@ struct Unsettled {
     /// The peer has said what becomes of it, and waits for an answer.
     is_answering: bool,
     /// The bytes that it counts for.
-    taken: Taken,
+    taken: TakenBytes,
 }
 
 impl Session {
@@ -151,7 +151,7 @@ impl Session {
     }
 
     /// Counts for `account` from now on.
-    pub(super) fn move_to(&mut self, account: &Account) {
+    pub(super) fn move_to(&mut self, account: &MemoryAccount) {
         self.taken.move_to(account);
         for link in self.links.values_mut() {
             link.taken.move_to(account);

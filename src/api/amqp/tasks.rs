@@ -14,7 +14,7 @@ use crate::api::amqp::limits::{MEMORY_CHECK, MEMORY_WAIT, MESSAGE_BYTES, TAKE_MA
 use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender, Taken};
 use crate::api::amqp::session::{Acceptance, Handout};
 use crate::api::authority::{Authority, Demand};
-use crate::base::budget::{Account, Taken as Memory};
+use crate::base::budget::{MemoryAccount, TakenBytes};
 use crate::base::{Clock, Timestamp};
 use crate::model::audit::Actor;
 use crate::model::limits::{LOCK_BYTES_MAX, SESSION_MESSAGES_HELD_MAX};
@@ -52,7 +52,7 @@ pub(super) struct Deliver {
     /// Hears which of them there was no credit for.
     pub(super) undelivered: oneshot::Sender<Vec<Handout>>,
     /// The bytes that they count for until they stand in the output.
-    pub(super) memory: Memory,
+    pub(super) memory: TakenBytes,
 }
 
 /// An answer to a request.
@@ -63,7 +63,7 @@ pub(super) struct Reply {
     pub(super) to: Option<String>,
     pub(super) message: Vec<u8>,
     /// The bytes that it counts for.
-    pub(super) memory: Memory,
+    pub(super) memory: TakenBytes,
 }
 
 /// What a connection tells a task.
@@ -75,7 +75,7 @@ pub(super) enum Work {
         /// The peer waits for an answer.
         answer: bool,
         /// The bytes that the properties count for that are set.
-        memory: Memory,
+        memory: TakenBytes,
     },
     /// Nothing is left to do for so many messages: the peer has settled them in a transaction, or could not.
     Enlisted(usize),
@@ -89,7 +89,7 @@ pub(super) struct Arrived {
     pub(super) format: u32,
     pub(super) payload: Bytes,
     /// The bytes that it counts for, until it is committed.
-    pub(super) memory: Memory,
+    pub(super) memory: TakenBytes,
 }
 
 impl Arrived {
@@ -126,7 +126,7 @@ pub(super) struct Task {
     pub(super) commands: mpsc::UnboundedSender<Command>,
     pub(super) inbox: mpsc::UnboundedReceiver<Work>,
     /// Counts all that the task keeps for the client.
-    pub(super) account: Account,
+    pub(super) account: MemoryAccount,
     /// Cancelled when the link is gone.
     pub(super) gone: CancellationToken,
 }
@@ -279,8 +279,8 @@ async fn answer(
     }));
 }
 
-/// Memory for the answer to a request; `None` if there is none for a while.
-async fn memory_for(asked: &management::Operation, account: &Account) -> Option<Memory> {
+/// TakenBytes for the answer to a request; `None` if there is none for a while.
+async fn memory_for(asked: &management::Operation, account: &MemoryAccount) -> Option<TakenBytes> {
     let has_messages = match asked {
         management::Operation::Peek { .. }
         | management::Operation::ReceiveNumbers { .. }
@@ -305,7 +305,7 @@ async fn memory_for(asked: &management::Operation, account: &Account) -> Option<
 }
 
 /// Waits until there is memory for so many bytes.
-async fn memory_of(account: &Account, bytes: usize) -> Memory {
+async fn memory_of(account: &MemoryAccount, bytes: usize) -> TakenBytes {
     loop {
         if let Ok(taken) = account.take(bytes) {
             return taken;

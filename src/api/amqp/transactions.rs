@@ -9,10 +9,10 @@ use crate::api::amqp::limits::{
     MESSAGE_BYTES, TRANSACTION_BYTES, TRANSACTION_DEADLINE, TRANSACTION_MESSAGES_MAX,
     TRANSACTIONS_MAX,
 };
-use crate::api::amqp::nodes::{Settlement, Transaction};
+use crate::api::amqp::nodes::{Transaction, TransactionSettlement};
 use crate::api::amqp::session::nothing_left;
 use crate::base::Timestamp;
-use crate::base::budget::{Account, NothingLeft, Taken};
+use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
 use crate::model::audit::Actor;
 use crate::wire::amqp::condition::{
     AmqpError, RESOURCE_LIMIT_EXCEEDED, TRANSACTION_ROLLBACK, TRANSACTION_UNKNOWN,
@@ -34,7 +34,7 @@ struct Open {
     changes: Transaction,
     messages: usize,
     /// The bytes that it counts for.
-    taken: Taken,
+    taken: TakenBytes,
     /// Why it cannot be committed.
     failed: Option<AmqpError>,
 }
@@ -43,7 +43,7 @@ impl Transactions {
     /// Begins one, which counts for `account`. Returns its id.
     pub(super) fn declare(
         &mut self,
-        account: &Account,
+        account: &MemoryAccount,
         now: Timestamp,
     ) -> Result<Bytes, AmqpError> {
         if self.open.len() >= TRANSACTIONS_MAX {
@@ -87,12 +87,14 @@ impl Transactions {
     ) -> Result<(), AmqpError> {
         let bytes = locks.iter().map(|(_, outcome)| outcome.bytes()).sum();
         self.note(id, locks.len(), bytes)?;
-        let settles = locks.into_iter().map(|(token, outcome)| Settlement {
-            of: of.clone(),
-            token,
-            outcome,
-            by: by.clone(),
-        });
+        let settles = locks
+            .into_iter()
+            .map(|(token, outcome)| TransactionSettlement {
+                of: of.clone(),
+                token,
+                outcome,
+                by: by.clone(),
+            });
         self.find(id)?.changes.settles.extend(settles);
         Ok(())
     }

@@ -33,7 +33,7 @@ pub(super) struct WebSocketStream<S> {
     inner: BufReader<S>,
     /// The head of a frame, as far as it has come.
     head: Vec<u8>,
-    frame: Option<Frame>,
+    frame: Option<WebSocketFrame>,
     /// The content of a control frame, as far as it has come.
     control: Vec<u8>,
     /// The bytes that are to be sent and were not yet.
@@ -42,7 +42,7 @@ pub(super) struct WebSocketStream<S> {
 }
 
 /// A frame whose content is being read.
-struct Frame {
+struct WebSocketFrame {
     opcode: u8,
     left: u64,
     mask: [u8; 4],
@@ -54,7 +54,7 @@ fn broken(problem: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, problem)
 }
 
-impl Frame {
+impl WebSocketFrame {
     /// The frame of a whole head; `None` if it is not whole.
     fn of(head: &[u8]) -> io::Result<Option<Self>> {
         let &[first, second, ref rest @ ..] = head else {
@@ -157,7 +157,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketStream<S> {
                 return Poll::Ready(Ok(false));
             }
             self.head.extend(byte);
-            self.frame = Frame::of(&self.head)?;
+            self.frame = WebSocketFrame::of(&self.head)?;
             if self.frame.is_some() {
                 self.head.clear();
             }

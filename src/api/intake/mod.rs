@@ -16,7 +16,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use crate::api::auth::address_of;
 use crate::api::error::ApiError;
 use crate::base::Timestamp;
-use crate::base::budget::{Budget, Groups, Taken};
+use crate::base::budget::{Budget, MemoryGroups, TakenBytes};
 use crate::model::topic::TopicId;
 use slots::{Slot, Slots};
 
@@ -55,7 +55,7 @@ struct Room(Arc<Shared>);
 
 struct Shared {
     budget: Budget,
-    holders: Groups<Holder>,
+    holders: MemoryGroups<Holder>,
     /// The last rejection that was due to all publishers together.
     overloaded_at: Mutex<Option<Timestamp>>,
 }
@@ -91,7 +91,7 @@ impl Publisher {
 /// The memory of one request, until it is dropped.
 pub(super) struct Reservation {
     room: Room,
-    taken: Taken,
+    taken: TakenBytes,
 }
 
 impl Intake {
@@ -152,7 +152,7 @@ impl Room {
     fn of_at_most(bytes_max: usize) -> Self {
         Self(Arc::new(Shared {
             budget: Budget::of(bytes_max),
-            holders: Groups::default(),
+            holders: MemoryGroups::default(),
             overloaded_at: Mutex::default(),
         }))
     }

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 use self::refusal::Refusal;
 use crate::api::ApiState;
 use crate::api::auth::{Credential, address_of};
-use crate::api::authority::{Authority, Demand, Shown};
+use crate::api::authority::{Authority, Demand, ShownSignature};
 use crate::api::publish::host_of;
 use crate::model::audit::Caller;
 use crate::model::shared_access::Right;
@@ -54,7 +54,7 @@ fn authority_of<B>(
 ) -> Result<Authority, Refusal> {
     let host = host_of(request).unwrap_or_default();
     let options = state.broker.options();
-    let shown = Shown {
+    let shown = ShownSignature {
         token,
         hosts: &[host.as_str(), options.public_host()],
     };

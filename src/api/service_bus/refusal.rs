@@ -3,7 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::api::authority::Denied;
+use crate::api::authority::AccessDenied;
 use crate::api::error::{ApiError, ENTITY_EXISTS, QUOTA_EXCEEDED};
 use crate::broker::{ManageError, ReceiveError};
 use crate::model::lease::LockError;
@@ -77,15 +77,15 @@ impl IntoResponse for Refusal {
     }
 }
 
-impl From<Denied> for Refusal {
-    fn from(denied: Denied) -> Self {
+impl From<AccessDenied> for Refusal {
+    fn from(denied: AccessDenied) -> Self {
         let status = match denied {
-            Denied::TooManyGuesses(_) => StatusCode::TOO_MANY_REQUESTS,
-            Denied::Token(_)
-            | Denied::Resource(_)
-            | Denied::UnknownRule(_)
-            | Denied::OtherResource(_)
-            | Denied::MissingRight { .. } => StatusCode::UNAUTHORIZED,
+            AccessDenied::TooManyGuesses(_) => StatusCode::TOO_MANY_REQUESTS,
+            AccessDenied::Token(_)
+            | AccessDenied::Resource(_)
+            | AccessDenied::UnknownRule(_)
+            | AccessDenied::OtherResource(_)
+            | AccessDenied::MissingRight { .. } => StatusCode::UNAUTHORIZED,
         };
         let text = denied.to_string();
         let mut letters = text.chars();

@@ -350,7 +350,7 @@ const SYMBOLIC: [(&str, u64); 9] = [
 
 /// Returns the error that `found` stands where `expected` should.
 pub(super) fn unexpected(expected: &'static str, found: impl std::fmt::Debug) -> DecodeError {
-    let mut start = Start::default();
+    let mut start = FoundStart::default();
     // It fails when there is no more room, so that a large value is not written to its end.
     let _ = write!(start, "{found:?}");
     let found = start.0;
@@ -362,9 +362,9 @@ const FOUND_MAX: usize = 80;
 
 /// The beginning of a text that is being written.
 #[derive(Default)]
-struct Start(String);
+struct FoundStart(String);
 
-impl std::fmt::Write for Start {
+impl std::fmt::Write for FoundStart {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let left = FOUND_MAX.saturating_sub(self.0.chars().count());
         match text.char_indices().nth(left) {

@@ -11,7 +11,7 @@ pub struct TokenResource {
 
 /// Why a text is not a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidResource {
+pub enum InvalidTokenResource {
     #[error("it has a fragment, which a resource cannot have")]
     Fragment,
     #[error("it has a user name, which a resource cannot have")]
@@ -25,20 +25,20 @@ pub enum InvalidResource {
 impl TokenResource {
     /// Reads a URL, or a path. A text without a scheme is a path, unless its first part is one of `hosts`, those that the
     /// client may mean (with or without ports): people write `host/queue`, too.
-    pub fn parse(text: &str, hosts: &[&str]) -> Result<Self, InvalidResource> {
+    pub fn parse(text: &str, hosts: &[&str]) -> Result<Self, InvalidTokenResource> {
         if text.contains('#') {
-            return Err(InvalidResource::Fragment);
+            return Err(InvalidTokenResource::Fragment);
         }
         // JavaScript's administration client signs the query, too, which says nothing of where the resource is.
         let place = text.split('?').next().unwrap_or_default();
         let (host, path) = match place.split_once("://") {
             Some((scheme, _)) if scheme.contains('/') => {
-                return Err(InvalidResource::SecondScheme);
+                return Err(InvalidTokenResource::SecondScheme);
             }
             Some((_scheme, rest)) => {
                 let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
                 if host.is_empty() {
-                    return Err(InvalidResource::NoHost);
+                    return Err(InvalidTokenResource::NoHost);
                 }
                 (Some(host), path)
             }
@@ -48,10 +48,10 @@ impl TokenResource {
             },
         };
         if path.contains("://") {
-            return Err(InvalidResource::SecondScheme);
+            return Err(InvalidTokenResource::SecondScheme);
         }
         if host.is_some_and(|host| host.contains('@')) {
-            return Err(InvalidResource::User);
+            return Err(InvalidTokenResource::User);
         }
         Ok(Self {
             host: host.map(without_port),
@@ -127,15 +127,15 @@ mod tests {
     #[test]
     fn what_could_be_read_in_two_ways_is_rejected() {
         for (text, expected) in [
-            ("https://bus.example/#/evil", InvalidResource::Fragment),
-            ("https://a@bus.example/", InvalidResource::User),
+            ("https://bus.example/#/evil", InvalidTokenResource::Fragment),
+            ("https://a@bus.example/", InvalidTokenResource::User),
             (
                 "https://bus.example/http://evil",
-                InvalidResource::SecondScheme,
+                InvalidTokenResource::SecondScheme,
             ),
-            ("bus.example/sb://evil", InvalidResource::SecondScheme),
-            ("https:///jobs", InvalidResource::NoHost),
-            ("://", InvalidResource::NoHost),
+            ("bus.example/sb://evil", InvalidTokenResource::SecondScheme),
+            ("https:///jobs", InvalidTokenResource::NoHost),
+            ("://", InvalidTokenResource::NoHost),
         ] {
             assert_eq!(TokenResource::parse(text, &HOSTS), Err(expected), "{text}");
         }

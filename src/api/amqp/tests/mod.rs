@@ -11,7 +11,7 @@ use super::event::{Event, LinkId};
 use super::limits::FRAME_BYTES_MAX;
 use super::session::{Acceptance, Handout};
 use crate::base::Timestamp;
-use crate::base::budget::{Account, Budget};
+use crate::base::budget::{Budget, MemoryAccount};
 use crate::wire::amqp::frame::{FrameKind, Protocol, next_frame, write_frame};
 use crate::wire::amqp::performative::{
     Attach, Begin, Detach, Disposition, Flow, Open, Performative, ReceiverSettles, Role,
@@ -27,7 +27,7 @@ const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 const CLIENT_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 
 /// An account with so many bytes, of a budget that has enough for it.
-fn account(bytes_max: usize) -> Account {
+fn account(bytes_max: usize) -> MemoryAccount {
     Budget::of(4 * bytes_max).account(Vec::new(), bytes_max)
 }
 
@@ -43,7 +43,7 @@ impl Peer {
         Self::of(account(CLIENT_BYTES_MAX))
     }
 
-    fn of(account: Account) -> Self {
+    fn of(account: MemoryAccount) -> Self {
         Self {
             connection: Connection::new("server".to_owned(), account, NOW),
             output: BytesMut::new(),
@@ -51,7 +51,7 @@ impl Peer {
     }
 
     /// A peer with an open connection on which a session has begun, with such an account.
-    fn with(account: Account) -> Self {
+    fn with(account: MemoryAccount) -> Self {
         Self::of(account).begin(2_048, FRAME_BYTES_MAX)
     }
 

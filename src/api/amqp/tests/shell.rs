@@ -19,7 +19,7 @@ use crate::api::amqp::entities::{signature, unproven};
 use crate::api::amqp::{
     Nodes, Receiver, ReceiverRequest, Sender, Server, Storing, Taken, Transaction, serve,
 };
-use crate::api::authority::{Authority, Grant, Scope, Shown};
+use crate::api::authority::{Authority, AuthorityScope, Grant, ShownSignature};
 use crate::api::memory::Memory;
 use crate::base::Clock;
 use crate::model::access::Secret;
@@ -71,7 +71,7 @@ impl Nodes for Fake {
     }
 
     fn token(&self, request: &PutToken) -> Result<Authority, AmqpError> {
-        let shown = Shown {
+        let shown = ShownSignature {
             token: signature(request)?,
             hosts: &["host"],
         };
@@ -87,7 +87,7 @@ impl Nodes for Fake {
             Some(Grant {
                 keys: vec![(Secret::new("key"), None)],
                 rights,
-                scope: Scope::Namespace,
+                scope: AuthorityScope::Namespace,
                 actor: Actor::ManagementToken,
             })
         });
