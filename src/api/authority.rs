@@ -135,13 +135,14 @@ impl Authority {
         Plain { rule, key }: &Plain,
         client: Option<IpAddr>,
     ) -> Result<Self, AccessDenied> {
-        let found = Grant::named(state, rule).into_iter().find_map(|grant| {
+        let mut grants = Grant::named(state, rule).into_iter();
+        let found = grants.find_map(|grant| {
             let admits = |(secret, _): &&(Secret, _)| secret.admits(key.reveal());
             let (secret, key_ref) = grant.keys.iter().find(admits)?.clone();
             Some((grant, secret, key_ref))
         });
-        let verified = found.ok_or_else(|| AccessDenied::UnknownRule(rule.clone()));
-        let verified = verified.map(|(grant, key, key_ref)| VerifiedAuthority {
+        let named = found.ok_or_else(|| AccessDenied::UnknownRule(rule.clone()));
+        let verified = named.map(|(grant, key, key_ref)| VerifiedAuthority {
             authority: grant.authority(rule, &key, TokenResource::default(), None),
             key,
             key_ref,
@@ -185,8 +186,8 @@ impl Authority {
             .resource()
             .ok_or(TokenError::Malformed("its sr is not UTF-8"))?;
         let resource = TokenResource::parse(&text, shown.hosts)?;
-        let grant = find(token.rule(), &resource);
-        let grant = grant.ok_or_else(|| AccessDenied::UnknownRule(token.rule().to_owned()))?;
+        let unknown = || AccessDenied::UnknownRule(token.rule().to_owned());
+        let grant = find(token.rule(), &resource).ok_or_else(unknown)?;
         let granted = token.verify(grant.keys.iter().map(|(secret, _)| secret), now)?;
         if !resource.is_at(shown.hosts) || !grant.scope.includes(&resource) {
             return Err(AccessDenied::OtherResource(text));
@@ -324,12 +325,12 @@ impl Grant {
     /// Finds the rule of that name for a resource: [`ROOT_RULE`], whose key is the management token, or a rule of the
     /// queue or topic, each of which has two from the beginning, its access keys; or else a rule for all of them.
     fn find(state: &ApiState, name: &str, resource: &TokenResource) -> Option<Self> {
-        let registry = state.broker.registry();
-        let own = entity_of(&registry, resource);
-        let own = own.and_then(|topic| Self::of_entity(&registry, topic, name));
         if name.eq_ignore_ascii_case(ROOT_RULE) {
             return Self::of_all(state, name);
         }
+        let registry = state.broker.registry();
+        let entity = entity_of(&registry, resource);
+        let own = entity.and_then(|topic| Self::of_entity(&registry, topic, name));
         own.or_else(|| Self::of_all(state, name))
     }
 
@@ -345,10 +346,10 @@ impl Grant {
         }
         let name = AccessRuleName::parse(name).ok()?;
         let registry = state.broker.registry();
-        let rule = registry.access_rule(&name).cloned();
         // A name with a slash in it is that of an entity's rule, which opens that entity alone.
-        let rule = rule.filter(|rule| rule.name.entity().is_none());
-        rule.map(|rule| Self::of(&rule))
+        let found = registry.access_rule(&name);
+        let of_all = found.filter(|rule| rule.name.entity().is_none());
+        of_all.map(|rule| Self::of(rule))
     }
 
     /// Finds a rule of a queue or topic.
@@ -371,10 +372,10 @@ impl Grant {
     /// All rules of that name, those of queues and topics among them.
     fn named(state: &ApiState, name: &str) -> Vec<Self> {
         let registry = state.broker.registry();
-        let named = registry.access_rules();
-        let named = named.filter(|rule| rule.name.own().eq_ignore_ascii_case(name));
-        let root = name.eq_ignore_ascii_case(ROOT_RULE);
-        let root = root.then(|| Self::of_all(state, name)).flatten();
+        let rules = registry.access_rules();
+        let named = rules.filter(|rule| rule.name.own().eq_ignore_ascii_case(name));
+        let is_root = name.eq_ignore_ascii_case(ROOT_RULE);
+        let root = is_root.then(|| Self::of_all(state, name)).flatten();
         root.into_iter()
             .chain(named.map(|rule| Self::of(rule)))
             .collect()

@@ -154,8 +154,8 @@ impl AccountState {
 
     fn taken_by_group(&self) -> usize {
         let groups = self.groups.iter();
-        let groups = groups.map(|group| group.0.load(Ordering::Relaxed));
-        groups.max().unwrap_or(0)
+        let taken = groups.map(|group| group.0.load(Ordering::Relaxed));
+        taken.max().unwrap_or(0)
     }
 
     /// Returns whether the rule for shares lets `bytes` be added where `all` are taken.

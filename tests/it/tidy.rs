@@ -246,7 +246,7 @@ struct Rarity {
 const RARITIES: [Rarity; 5] = [
     Rarity {
         name: "doc comments that presuppose another",
-        most: 1373,
+        most: 1345,
         count: presupposing_comments,
     },
     Rarity {
@@ -266,13 +266,13 @@ const RARITIES: [Rarity; 5] = [
     },
     Rarity {
         name: "names that shadow what they are made of",
-        most: 630,
+        most: 618,
         count: shadowings,
     },
 ];
 
 /// Counts the types whose name another type has, too.
-const NAMESAKES: usize = 421;
+const NAMESAKES: usize = 401;
 
 #[test]
 fn nothing_that_is_to_become_rarer_becomes_more() {

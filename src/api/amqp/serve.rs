@@ -529,8 +529,7 @@ impl Shell<'_> {
 
     fn check_token_links(&self, role: Role) -> Result<(), AmqpError> {
         let most = if self.is_known { TOKEN_LINKS_MAX } else { 1 };
-        let links = self.links.values();
-        let links = links.filter(|link| match &link.end {
+        let links = self.links.values().filter(|link| match &link.end {
             End::Tokens => role == Role::Sender,
             End::Replies { .. } => role == Role::Receiver && link.address == Address::Tokens,
             End::Task { .. } | End::Coordinator => false,
@@ -849,14 +848,14 @@ impl ReadBuffer {
     /// Grows if it was full, and shrinks if it was nearly empty.
     fn fit(&mut self, read: usize) {
         let bytes = self.bytes.len();
-        let fitting = if read == bytes {
+        let wanted = if read == bytes {
             2 * bytes
         } else if read < bytes / 8 {
             bytes / 2
         } else {
             bytes
         };
-        let fitting = fitting.clamp(READ_BYTES_MIN, READ_BYTES_MAX);
+        let fitting = wanted.clamp(READ_BYTES_MIN, READ_BYTES_MAX);
         if fitting != bytes {
             self.bytes = vec![0; fitting];
         }

@@ -235,8 +235,8 @@ impl Session {
             Role::Receiver => End::Outgoing(Outgoing::default()),
         };
         let bytes = LINK_BYTES + 4 * named_bytes(&attach);
-        let taken = frames.account.take(bytes);
-        let taken = taken.map_err(|NothingLeft| Fault::Session(nothing_left("another link")))?;
+        let room = frames.account.take(bytes);
+        let taken = room.map_err(|NothingLeft| Fault::Session(nothing_left("another link")))?;
         let id = frames.new_link();
         let link = Link {
             id,

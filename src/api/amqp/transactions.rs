@@ -50,8 +50,8 @@ impl Transactions {
             let problem = format!("a connection has up to {TRANSACTIONS_MAX} transactions at once");
             return Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem));
         }
-        let taken = account.take(TRANSACTION_BYTES);
-        let taken = taken.map_err(|NothingLeft| nothing_left("another transaction"))?;
+        let room = account.take(TRANSACTION_BYTES);
+        let taken = room.map_err(|NothingLeft| nothing_left("another transaction"))?;
         self.last += 1;
         let open = Open {
             ends_at: now + TRANSACTION_DEADLINE,

@@ -55,8 +55,8 @@ async fn upgrade(
 ) -> Result<Response, ApiError> {
     let accept = accept(request.headers())?;
     let protocol = protocol(request.headers());
-    let own = server.memory.enter(Some(client.ip()), WEBSOCKET_BYTES);
-    let own = own.map_err(|_| {
+    let entered = server.memory.enter(Some(client.ip()), WEBSOCKET_BYTES);
+    let own = entered.map_err(|_| {
         let problem = "There is no memory left for another connection; try again in a moment.";
         ApiError::unavailable(problem)
     })?;
@@ -90,9 +90,9 @@ async fn upgrade(
 /// The answer to the key of a client that asks for a WebSocket.
 fn accept(headers: &HeaderMap) -> Result<String, ApiError> {
     let has = |name: HeaderName, word: &str| {
-        let words = headers.get_all(name).into_iter();
-        let words = words.filter_map(|value| value.to_str().ok());
-        let mut words = words.flat_map(|value| value.split(','));
+        let values = headers.get_all(name).into_iter();
+        let texts = values.filter_map(|value| value.to_str().ok());
+        let mut words = texts.flat_map(|text| text.split(','));
         words.any(|each| each.trim().eq_ignore_ascii_case(word))
     };
     let key = headers.get(SEC_WEBSOCKET_KEY);
@@ -112,10 +112,10 @@ fn accept(headers: &HeaderMap) -> Result<String, ApiError> {
 
 /// The subprotocol that is spoken, of those that a client offers.
 fn protocol(headers: &HeaderMap) -> Option<&'static str> {
-    let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter();
-    let offered = offered.filter_map(|value| value.to_str().ok());
-    let offered: Vec<&str> = offered
-        .flat_map(|value| value.split(','))
+    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter();
+    let texts = values.filter_map(|value| value.to_str().ok());
+    let offered: Vec<&str> = texts
+        .flat_map(|text| text.split(','))
         .map(str::trim)
         .collect();
     PROTOCOLS.into_iter().find(|each| offered.contains(each))
