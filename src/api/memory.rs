@@ -51,8 +51,8 @@ impl Memory {
     pub fn enter(&self, client: Option<IpAddr>, bytes: usize) -> Result<TakenBytes, NothingLeft> {
         let group = client.map(|client| self.0.addresses.of(client_of(client)));
         let bytes_max = bytes + STRANGER_BYTES_MAX;
-        let groups = Vec::from_iter(group);
-        let account = self.0.strangers.closable_account(groups, bytes_max);
+        let strangers = &self.0.strangers;
+        let account = strangers.closable_account([group, None], bytes_max);
         account.take(bytes)
     }
 
@@ -60,7 +60,7 @@ impl Memory {
     pub(in crate::api) fn client(&self, by: &Authority) -> MemoryAccount {
         let group = self.0.keys.of(by.key().to_owned());
         let clients = &self.0.clients;
-        clients.closable_account(vec![group], CLIENT_BYTES_MAX)
+        clients.closable_account([Some(group), None], CLIENT_BYTES_MAX)
     }
 
     /// Bytes that are kept for clients without a key, and for those with one.

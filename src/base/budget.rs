@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +25,9 @@ struct BudgetState {
 #[derive(Clone, Debug)]
 pub struct MemoryGroup(Arc<AtomicUsize>);
 
+/// The groups of one account: nothing is allocated for them, since each publish request has an account.
+pub type GroupsOfAccount = [Option<MemoryGroup>; 2];
+
 /// Groups by what their accounts have in common. It holds nothing for long of those without accounts.
 #[derive(Debug)]
 pub struct MemoryGroups<K>(Mutex<HashMap<K, Weak<AtomicUsize>>>);
@@ -36,10 +39,11 @@ pub struct MemoryAccount(Arc<AccountState>);
 #[derive(Debug)]
 struct AccountState {
     total: Arc<BudgetState>,
-    groups: Vec<MemoryGroup>,
+    groups: GroupsOfAccount,
     bytes_max: usize,
     taken: AtomicUsize,
-    close: CancellationToken,
+    /// Made when somebody first asks for it: most accounts are those of single requests, which never close.
+    close: OnceLock<CancellationToken>,
 }
 
 /// Bytes that were taken, until it is dropped.
@@ -66,18 +70,18 @@ impl Budget {
     }
 
     /// An account that is never closed to make room.
-    pub fn account(&self, groups: Vec<MemoryGroup>, bytes_max: usize) -> MemoryAccount {
+    pub fn account(&self, groups: GroupsOfAccount, bytes_max: usize) -> MemoryAccount {
         MemoryAccount(Arc::new(AccountState {
             total: Arc::clone(&self.0),
             groups,
             bytes_max,
             taken: AtomicUsize::new(0),
-            close: CancellationToken::new(),
+            close: OnceLock::new(),
         }))
     }
 
     /// An account that is asked to close when others need its room and it has most.
-    pub fn closable_account(&self, groups: Vec<MemoryGroup>, bytes_max: usize) -> MemoryAccount {
+    pub fn closable_account(&self, groups: GroupsOfAccount, bytes_max: usize) -> MemoryAccount {
         let account = self.account(groups, bytes_max);
         let mut closable = self.0.closable.lock().unwrap();
         if closable.len() == closable.capacity() {
@@ -120,7 +124,7 @@ impl BudgetState {
             && largest.taken() > asking.taken()
         {
             *closing = Arc::downgrade(&largest);
-            largest.close.cancel();
+            largest.close.get_or_init(CancellationToken::new).cancel();
         }
     }
 }
@@ -153,7 +157,7 @@ impl AccountState {
     }
 
     fn taken_by_group(&self) -> usize {
-        let groups = self.groups.iter();
+        let groups = self.groups.iter().flatten();
         let taken = groups.map(|group| group.0.load(Ordering::Relaxed));
         taken.max().unwrap_or(0)
     }
@@ -167,14 +171,14 @@ impl AccountState {
 
     fn add(&self, bytes: usize) {
         self.taken.fetch_add(bytes, Ordering::Relaxed);
-        for group in &self.groups {
+        for group in self.groups.iter().flatten() {
             group.0.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
     fn give_back(&self, bytes: usize) {
         let counts = [&self.total.taken, &self.taken].into_iter();
-        for count in counts.chain(self.groups.iter().map(|group| &*group.0)) {
+        for count in counts.chain(self.groups.iter().flatten().map(|group| &*group.0)) {
             let before = count.fetch_sub(bytes, Ordering::Relaxed);
             debug_assert!(before >= bytes, "{bytes} of {before} bytes are given back");
         }
@@ -217,7 +221,7 @@ impl MemoryAccount {
 
     /// Cancelled when others need its room, and it has to close.
     pub fn asked_to_close(&self) -> &CancellationToken {
-        &self.0.close
+        self.0.close.get_or_init(CancellationToken::new)
     }
 }
 
@@ -310,7 +314,8 @@ mod tests {
     fn nobody_takes_everything() {
         let budget = Budget::of(64);
         let groups = MemoryGroups::default();
-        let account = |group: &'static str| budget.account(vec![groups.of(group)], usize::MAX);
+        let account =
+            |group: &'static str| budget.account([Some(groups.of(group)), None], usize::MAX);
         let ones = |account: &MemoryAccount| -> Vec<TakenBytes> {
             (0..99).map_while(|_| account.take(1).ok()).collect()
         };
@@ -327,7 +332,7 @@ mod tests {
     #[test]
     fn an_account_has_a_limit_of_its_own() {
         let budget = Budget::of(1_000);
-        let account = budget.account(Vec::new(), 10);
+        let account = budget.account([None, None], 10);
         assert!(account.has_room(10) && !account.has_room(11));
         let mut taken = account.take(7).expect("room");
         assert_eq!(taken.add(4), Err(NothingLeft));
@@ -349,7 +354,8 @@ mod tests {
     fn the_largest_goes_first() {
         let budget = Budget::of(100);
         let groups = MemoryGroups::default();
-        let account = |group: &'static str| budget.closable_account(vec![groups.of(group)], 100);
+        let account =
+            |group: &'static str| budget.closable_account([Some(groups.of(group)), None], 100);
         let (small, large) = (account("many"), account("many"));
         let (alone, poor) = (account("alone"), account("poor"));
         let few = small.take(10).expect("room");

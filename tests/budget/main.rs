@@ -56,10 +56,9 @@ const TASKS_MAX: u64 = 1;
 const PAGES_MAX: u64 = 14;
 
 /// Allocations, and their bytes: the request is parsed and checked, the event copied out of it once; one request is
-/// encoded; its answer is recorded. Two are what counts the request's body against the memory for clients. A tenth of the
-/// bytes is the texts of statements, which the cache copies.
-const ALLOCATIONS_MAX: u64 = 86;
-const BYTES_MAX: u64 = 21_600;
+/// encoded; its answer is recorded. A tenth of the bytes is the texts of statements, which the cache copies.
+const ALLOCATIONS_MAX: u64 = 84;
+const BYTES_MAX: u64 = 21_500;
 
 /// Events that are measured, after as many that fill the caches.
 const EVENTS: u64 = 200;

@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn what_a_transaction_keeps_is_counted_and_given_back() {
         let budget = Budget::of(100_000);
-        let account = budget.account(Vec::new(), usize::MAX);
+        let account = budget.account([None, None], usize::MAX);
         let to = EntityAddress::of_parts(["jobs"]).expect("an address");
         let now = Timestamp::from_ms(0);
         let mut own = Transactions::default();

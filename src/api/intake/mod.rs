@@ -82,9 +82,11 @@ impl Publisher {
         Self { topic, client }
     }
 
-    fn holders(self) -> impl Iterator<Item = Holder> {
-        let client = self.client.map(Holder::Client);
-        self.topic.map(Holder::Topic).into_iter().chain(client)
+    fn holders(self) -> [Option<Holder>; 2] {
+        [
+            self.topic.map(Holder::Topic),
+            self.client.map(Holder::Client),
+        ]
     }
 }
 
@@ -158,8 +160,10 @@ impl Room {
     }
 
     fn nothing(&self, publisher: Publisher) -> Reservation {
-        let groups = publisher.holders().map(|holder| self.0.holders.of(holder));
-        let account = self.0.budget.account(groups.collect(), usize::MAX);
+        let groups = publisher
+            .holders()
+            .map(|holder| holder.map(|holder| self.0.holders.of(holder)));
+        let account = self.0.budget.account(groups, usize::MAX);
         Reservation {
             room: self.clone(),
             taken: account.nothing(),

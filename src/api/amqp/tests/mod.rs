@@ -28,7 +28,7 @@ const CLIENT_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 
 /// An account with so many bytes, of a budget that has enough for it.
 fn account(bytes_max: usize) -> MemoryAccount {
-    Budget::of(4 * bytes_max).account(Vec::new(), bytes_max)
+    Budget::of(4 * bytes_max).account([None, None], bytes_max)
 }
 
 /// The peer of a connection.
