@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
 use crate::broker::{
-    ErrorKind, ManageError, PublishError, ReceiveError, ReplayError, ResubmitError, UnknownCode,
+    ErrorKind, ManageError, MessagingError, PublishError, ReplayError, ResubmitError, UnknownCode,
 };
 use crate::model::limits::RETRY_AFTER_BUSY_S;
 use crate::model::name::InvalidName;
@@ -409,18 +409,17 @@ impl From<ManageError> for ApiError {
     }
 }
 
-impl From<ReceiveError> for ApiError {
-    fn from(error: ReceiveError) -> Self {
+impl From<MessagingError> for ApiError {
+    fn from(error: MessagingError) -> Self {
         let explanation = error.to_string();
-        match error {
-            ReceiveError::SubscriptionDeleted => Self::not_found(explanation),
-            ReceiveError::Pushed(_) | ReceiveError::NeedsSession(_) => {
-                Self::bad_request(explanation)
-            }
-            ReceiveError::ReceiveDisabled(_) => Self::forbidden(explanation),
-            ReceiveError::Session(_) => Self::conflict(explanation),
-            ReceiveError::TooManyWaiting => Self::too_many(explanation),
-            ReceiveError::Store(error) => error.into(),
+        match (error.kind(), error) {
+            (_, MessagingError::Store(error)) => error.into(),
+            (_, MessagingError::TooManyWaiting) => Self::too_many(explanation),
+            (ErrorKind::NotFound, _) => Self::not_found(explanation),
+            (ErrorKind::Invalid, _) => Self::bad_request(explanation),
+            (ErrorKind::Exists | ErrorKind::Conflict, _) => Self::conflict(explanation),
+            (ErrorKind::Forbidden | ErrorKind::Limit, _) => Self::forbidden(explanation),
+            (ErrorKind::Unavailable, _) => Self::unavailable(explanation),
         }
     }
 }

@@ -1,19 +1,17 @@
 //! The verbs: publish, dispatch, receive, manage, replay, housekeeping. `api` and `admin` hold a [`Broker`].
 //!
 //! An event enters in [`publish`], is stored by the ledger, and leaves through [`dispatch`] (push) or
-//! [`receive`] (pull).
+//! [`messaging`] (pull).
 
 pub mod diagnostics;
 mod dispatch;
-mod forward;
 mod housekeeping;
 mod manage;
+mod messaging;
 pub mod people;
 mod publish;
-mod receive;
 mod replay;
 mod traces;
-mod transaction;
 mod unfinished;
 
 use std::collections::HashMap;
@@ -40,14 +38,16 @@ pub use manage::inspectors::InspectorError;
 pub use manage::queues::{Put, Queue};
 pub use manage::validate::UnknownCode;
 pub use manage::{ErrorKind, ManageError, event_subscription};
+pub use messaging::{
+    MessageReceiver, MessageSender, MessageView, MessagingEntity, MessagingError,
+    MessagingTransaction, NotAllowed, Purged, ReceiveRequest,
+};
 pub use publish::PublishError;
 pub use publish::messages::NewMessage;
 pub use publish::send::SendError;
-pub use receive::{Purged, ReceiveError, ReceiveRequest};
 pub use replay::ReplayError;
 pub use replay::resubmit::{EventEdit, ResubmitError, ResubmitRequest};
 pub use traces::PublishSpan;
-pub use transaction::CommitError;
 
 use crate::base::{Clock, Entropy, Live, TimeScale, Timestamp};
 use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
@@ -79,8 +79,8 @@ use housekeeping::idle::Uses;
 use housekeeping::retention::RetentionCursor;
 use manage::inspectors::inspection;
 use manage::key_uses::WaitingKeyUses;
+use messaging::Arrivals;
 use publish::{notices, rejections};
-use receive::Arrivals;
 use replay::ReplayBook;
 use traces::Traces;
 use unfinished::Unfinished;

@@ -67,17 +67,17 @@ impl FromStr for LockToken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SubQueue {
     /// Pending deliveries.
-    Pending,
+    Active,
     /// Dead letters.
-    DeadLetters,
+    DeadLetter,
 }
 
 impl SubQueue {
     /// The state of its deliveries.
     pub fn state(self) -> DeliveryState {
         match self {
-            Self::Pending => DeliveryState::Pending,
-            Self::DeadLetters => DeliveryState::DeadLettered,
+            Self::Active => DeliveryState::Pending,
+            Self::DeadLetter => DeliveryState::DeadLettered,
         }
     }
 }
@@ -92,7 +92,7 @@ pub struct QueueRef {
 impl QueueRef {
     /// The pending deliveries of a subscription.
     pub fn pending(subscription: SubscriptionId) -> Self {
-        let queue = SubQueue::Pending;
+        let queue = SubQueue::Active;
         Self {
             subscription,
             queue,
@@ -101,7 +101,7 @@ impl QueueRef {
 
     /// Its dead letters.
     pub fn dead_letters(subscription: SubscriptionId) -> Self {
-        let queue = SubQueue::DeadLetters;
+        let queue = SubQueue::DeadLetter;
         Self {
             subscription,
             queue,
@@ -241,7 +241,7 @@ impl Lock {
             true => Settlement::Drop(reason),
             false => Settlement::DeadLetter(reason),
         };
-        let is_dead_letter = self.of.queue == SubQueue::DeadLetters;
+        let is_dead_letter = self.of.queue == SubQueue::DeadLetter;
         let (settlement, result) = match disposition {
             Disposition::Complete => (Settlement::Complete, of(Outcome::Delivered)),
             Disposition::Abandon => (back(self.queued_at), of(Outcome::Released)),
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn renewals_end_an_hour_after_the_locking_and_releases_with_the_life_of_the_event() {
-        let lock = lock(SubQueue::Pending);
+        let lock = lock(SubQueue::Active);
         let hour = Duration::from_secs(3_600);
         let renew = |within, now| {
             let lock_for = Duration::from_secs(60);
@@ -373,7 +373,7 @@ mod tests {
             (false, Settlement::DeadLetter(reason)),
             (true, Settlement::Drop(reason)),
         ] {
-            let ended = lock(SubQueue::Pending).dispose(release.clone(), drops, at(5));
+            let ended = lock(SubQueue::Active).dispose(release.clone(), drops, at(5));
             let (end, result) = ended.expect("it may");
             assert_eq!(end, LockEnd::Settled(expected));
             assert_eq!(result, Some(AttemptResult::of(Outcome::Released)));
@@ -384,12 +384,12 @@ mod tests {
     fn a_deferred_delivery_is_deferred_again_until_it_ends() {
         let deferred = Lock {
             deferred: true,
-            ..lock(SubQueue::Pending)
+            ..lock(SubQueue::Active)
         };
         let never = LockEnd::Settled(Settlement::Retry { at: NEVER });
         for (lock, disposition) in [
             (&deferred, Disposition::Abandon),
-            (&lock(SubQueue::Pending), Disposition::Defer),
+            (&lock(SubQueue::Active), Disposition::Defer),
         ] {
             let (end, result) = lock.dispose(disposition, false, at(5)).expect("deferred");
             assert_eq!(end, never);
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn a_token_can_be_expected_to_lock_a_certain_message() {
-        let lock = lock(SubQueue::DeadLetters);
+        let lock = lock(SubQueue::DeadLetter);
         let of = |queue, message: Option<&str>| LockOf {
             queue,
             message: message.map(str::to_owned),
@@ -428,13 +428,13 @@ mod tests {
     fn dead_letters_are_not_dead_lettered_again() {
         let details = Arc::new(DeadLetterDetails::default());
         let dead_letter = || Disposition::DeadLetter(Arc::clone(&details));
-        let rejected = lock(SubQueue::DeadLetters).dispose(dead_letter(), false, at(5));
+        let rejected = lock(SubQueue::DeadLetter).dispose(dead_letter(), false, at(5));
         assert_eq!(rejected, Err(LockError::IsDeadLetter));
         for (drops, expected) in [
             (false, Settlement::DeadLetter(DeadLetterReason::Application)),
             (true, Settlement::Drop(DeadLetterReason::Application)),
         ] {
-            let ended = lock(SubQueue::Pending).dispose(dead_letter(), drops, at(5));
+            let ended = lock(SubQueue::Active).dispose(dead_letter(), drops, at(5));
             let (end, result) = ended.expect("it may");
             assert_eq!(end, LockEnd::Settled(expected));
             assert_eq!(

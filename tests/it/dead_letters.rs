@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use everpost::broker::{ReceiveError, ReceiveRequest};
+use everpost::broker::{MessagingError, NotAllowed, ReceiveRequest};
 use everpost::model::lease::QueueRef;
 use everpost::store::LockSelection;
 use serde_json::{Value, json};
@@ -436,5 +436,9 @@ async fn pushed_deliveries_are_not_received() {
         .receive(&request)
         .await
         .expect_err("they are pushed");
-    assert!(matches!(refused, ReceiveError::Pushed(_)), "{refused}");
+    let is_pushed = matches!(
+        &refused,
+        MessagingError::NotAllowed(NotAllowed::ReceivePushed(_))
+    );
+    assert!(is_pushed, "{refused}");
 }

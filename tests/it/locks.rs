@@ -52,7 +52,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let queue = prop_oneof![Just(SubQueue::Pending), Just(SubQueue::DeadLetters)];
+    let queue = prop_oneof![Just(SubQueue::Active), Just(SubQueue::DeadLetter)];
     let seconds = 1_u64..60;
     prop_oneof![
         3 => Just(Step::Publish),
@@ -107,8 +107,8 @@ struct Row {
 impl Row {
     fn queue(&self) -> Option<SubQueue> {
         match self.state {
-            DeliveryState::Pending => Some(SubQueue::Pending),
-            DeliveryState::DeadLettered => Some(SubQueue::DeadLetters),
+            DeliveryState::Pending => Some(SubQueue::Active),
+            DeliveryState::DeadLettered => Some(SubQueue::DeadLetter),
             DeliveryState::Delivered
             | DeliveryState::Dropped
             | DeliveryState::Resubmitted
@@ -395,7 +395,7 @@ impl Trial {
                 each.delivery.id
             );
             assert_eq!(each.delivery.attempts, row.attempts);
-            assert_eq!(each.dead_letter.is_some(), queue == SubQueue::DeadLetters);
+            assert_eq!(each.dead_letter.is_some(), queue == SubQueue::DeadLetter);
             row.take(each.token, until);
             self.tokens.push(each.token);
         }
@@ -448,8 +448,8 @@ impl Trial {
         let queue = self.holder(token).and_then(|row| row.queue());
         // A lock of the other queue is lost there.
         let other = match queue {
-            Some(SubQueue::Pending) => QueueRef::dead_letters(self.subscription),
-            Some(SubQueue::DeadLetters) | None => QueueRef::pending(self.subscription),
+            Some(SubQueue::Active) => QueueRef::dead_letters(self.subscription),
+            Some(SubQueue::DeadLetter) | None => QueueRef::pending(self.subscription),
         };
         let astray = self.change(token, LockOf::any_of(other), how.clone());
         assert_eq!(astray.await, Err(LockError::LockLost));
@@ -569,7 +569,7 @@ impl Trial {
 
     /// Whoever looks at a queue sees all that is in it, locked or not, in the order of the numbers.
     async fn compare_peeked(&self) {
-        for queue in [SubQueue::Pending, SubQueue::DeadLetters] {
+        for queue in [SubQueue::Active, SubQueue::DeadLetter] {
             let rows = self.rows.iter();
             let rows = rows.filter(|(_, row)| row.queue() == Some(queue));
             let mut expected: Vec<_> = rows.map(|(id, row)| (*id, row.deferred)).collect();

@@ -98,6 +98,40 @@ fn imports_point_downwards() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Doors to messaging entities, which share what the broker has, and nothing else.
+const MESSAGING_DOORS: [&str; 2] = ["amqp", "service_bus"];
+
+#[test]
+fn messaging_doors_know_nothing_of_each_other() {
+    let mut faults = Vec::new();
+    for (path, text) in product_sources() {
+        let folder = |door: &&&str| path.starts_with(&format!("src/api/{door}/"));
+        let Some(own) = MESSAGING_DOORS.iter().find(folder) else {
+            continue;
+        };
+        for import in imports(&text, "crate::api") {
+            let other = import.path.split("::").next().unwrap_or_default();
+            if other != *own && MESSAGING_DOORS.contains(&other) {
+                faults.push(format!("{path}:{}: {own} imports {other}", import.line));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn the_broker_knows_no_protocol() {
+    let mut faults = Vec::new();
+    for (path, text) in product_sources().filter(|(path, _)| path.starts_with("src/broker/")) {
+        for import in imports(&text, "crate::wire::amqp") {
+            if import.path.starts_with("condition") || import.path == "AmqpError" {
+                faults.push(format!("{path}:{}: {}", import.line, import.path));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 fn is_door(floor: &str) -> bool {
     matches!(floor, "api" | "admin")
 }

@@ -1,7 +1,6 @@
 //! What the addresses of clients stand for: queues, topics and event subscriptions, the same ones that the other faces
 //! of the appliance serve.
 
-use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -9,36 +8,28 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::ApiState;
-use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender, Transaction};
-use crate::api::amqp::queue::Queue;
+use crate::api::amqp::error::rolled_back;
+use crate::api::amqp::management;
+use crate::api::amqp::nodes::{
+    Nodes, Receiver, ReceiverRequest, Sender, Transaction, TransactionSettlement,
+};
+use crate::api::amqp::receiver::{ReceiverLink, change};
 use crate::api::amqp::sessions::Sessions;
-use crate::api::amqp::topic::ToTopic;
 use crate::api::authority::{AccessDenied, Authority, ShownSignature};
-use crate::model::audit::{Actor, AuditEntry, Target};
-use crate::model::lease::SubQueue;
-use crate::model::name::{SubscriptionName, TopicName};
-use crate::model::registry::TopicEntry;
+use crate::broker::{MessagingEntity, MessagingError, MessagingTransaction};
+use crate::model::audit::{Actor, Caller};
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::{PutToken, SCHEME, TokenKind};
-use crate::wire::amqp::condition::{
-    AUTH_FAILED, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED, TRANSACTION_ROLLBACK,
-};
+use crate::wire::amqp::condition::{AUTH_FAILED, NOT_IMPLEMENTED};
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::sasl::Plain;
-use crate::wire::service_bus::entity::{self, EntityAddress};
+use crate::wire::service_bus::entity::EntityAddress;
 
 /// All of them, as a client sees them.
 pub(in crate::api) struct Entities {
     state: ApiState,
     client: IpAddr,
     sessions: Arc<Sessions>,
-}
-
-enum Entity {
-    /// What can be received from.
-    Queue(Queue),
-    /// What can only be sent to.
-    Topic(Arc<TopicEntry>),
 }
 
 impl Entities {
@@ -51,69 +42,22 @@ impl Entities {
         }
     }
 
-    fn find(&self, entity: &EntityAddress, by: &Actor) -> Result<Entity, AmqpError> {
-        let found = match entity.sub_queue {
-            entity::SubQueue::Active => self.find_at(entity, SubQueue::Pending, by),
-            entity::SubQueue::DeadLetter => self.find_at(entity, SubQueue::DeadLetters, by),
-            entity::SubQueue::TransferDeadLetter => {
-                Err("nothing is transferred here, so nothing fails to be".to_owned())
-            }
-        };
-        found.map_err(|problem| not_found(&self.state, entity, problem))
+    fn find(&self, entity: &EntityAddress) -> Result<MessagingEntity, MessagingError> {
+        self.state.broker.resolve(entity)
+    }
+
+    /// Returns who acts now.
+    fn caller(&self, by: &Actor) -> Caller {
+        Caller {
+            actor: by.clone(),
+            address: Some(self.client),
+            at: self.state.broker.clock().now(),
+        }
     }
 
     fn note_denial(&self, what: &str) {
         let now = self.state.broker.clock().now();
         self.state.denials.note(Some(self.client), what, now);
-    }
-
-    /// Finds where to send to. The audit log has nothing of what is sent, so it does not matter who sends.
-    fn sender(&self, entity: &EntityAddress) -> Result<ToTopic, AmqpError> {
-        match self.find(entity, &Actor::Appliance)? {
-            Entity::Queue(queue) => queue.sender(),
-            Entity::Topic(topic) => ToTopic::of(&self.state, topic),
-        }
-    }
-
-    fn find_at(
-        &self,
-        entity: &EntityAddress,
-        sub_queue: SubQueue,
-        by: &Actor,
-    ) -> Result<Entity, String> {
-        let name = TopicName::parse(&entity.topic_or_queue).map_err(|error| error.to_string())?;
-        let broker = &self.state.broker;
-        let (topic, subscription) = match &entity.subscription {
-            Some(subscription) => {
-                let own =
-                    SubscriptionName::parse(subscription).map_err(|error| error.to_string())?;
-                broker
-                    .subscription(&name, &own)
-                    .map_err(|error| error.to_string())?
-            }
-            None => {
-                let missing = |_| format!("there is no queue or topic {name}");
-                let topic = broker.topic(&name).map_err(missing)?;
-                match (topic.own.clone(), sub_queue) {
-                    (Some(own), _) => (topic, own),
-                    (None, SubQueue::Pending) => return Ok(Entity::Topic(topic)),
-                    (None, SubQueue::DeadLetters) => {
-                        return Err(
-                            "the dead letters of a topic are those of its subscriptions".to_owned()
-                        );
-                    }
-                }
-            }
-        };
-        Ok(Entity::Queue(Queue {
-            state: self.state.clone(),
-            client: Some(self.client),
-            actor: by.clone(),
-            topic,
-            subscription,
-            sub_queue,
-            sessions: Arc::clone(&self.sessions),
-        }))
     }
 }
 
@@ -145,7 +89,7 @@ impl Nodes for Entities {
     }
 
     async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError> {
-        Ok(Box::new(self.sender(entity)?))
+        Ok(Box::new(self.find(entity)?.sender()?))
     }
 
     async fn open_receiver(
@@ -153,14 +97,14 @@ impl Nodes for Entities {
         request: ReceiverRequest,
         gone: &CancellationToken,
     ) -> Result<Box<dyn Receiver>, AmqpError> {
-        match self.find(&request.entity, &request.by)? {
-            Entity::Queue(queue) => Ok(Box::new(queue.receiver(&request, gone).await?)),
-            Entity::Topic(_) => Err(no_queue()),
-        }
+        let receiver = self.find(&request.entity)?.receiver()?;
+        let (by, sessions) = (self.caller(&request.by), Arc::clone(&self.sessions));
+        let opened = ReceiverLink::open(receiver, by, sessions, &request, gone);
+        Ok(Box::new(opened.await?))
     }
 
     async fn open_management(&self, entity: &EntityAddress) -> Result<(), AmqpError> {
-        self.find(entity, &Actor::Appliance).map(drop)
+        Ok(self.find(entity).map(drop)?)
     }
 
     async fn manage(
@@ -169,31 +113,28 @@ impl Nodes for Entities {
         asked: Operation,
         by: &Actor,
     ) -> Result<Reply, AmqpError> {
-        match self.find(entity, by)? {
-            Entity::Queue(queue) => queue.manage(asked).await,
-            Entity::Topic(topic) => ToTopic::of(&self.state, topic)?.manage(asked).await,
-        }
+        let (found, by) = (self.find(entity)?, self.caller(by));
+        management::answer(found, &by, &self.sessions, asked).await
     }
 
     async fn commit(&self, changes: Transaction) -> Result<(), AmqpError> {
-        let sends = changes.sends.into_iter();
-        let sends = sends.map(|(to, messages)| self.sender(&to)?.checked(messages));
-        let sends = sends.collect::<Result<_, _>>()?;
-        let (mut settles, mut audits) = (Vec::new(), Vec::new());
-        for settlement in changes.settles {
-            let Entity::Queue(queue) = self.find(&settlement.of, &settlement.by)? else {
-                return Err(no_queue());
-            };
-            let change = queue.settlement(settlement.token, &settlement.outcome)?;
-            audits.extend(queue.audit(&change));
-            settles.push(change);
+        let mut transaction = MessagingTransaction::default();
+        for (to, messages) in changes.sends {
+            transaction.send(&self.find(&to)?.sender()?, messages)?;
         }
-        let done = self.state.broker.commit(sends, settles, of_all(audits));
-        let done = done.await;
-        done.map_err(|error| {
-            let problem = format!("the transaction was rolled back: {error}");
-            AmqpError::new(TRANSACTION_ROLLBACK, problem)
-        })
+        for TransactionSettlement {
+            of,
+            token,
+            outcome,
+            by,
+        } in changes.settles
+        {
+            let receiver = self.find(&of)?.receiver()?;
+            let change = change(&receiver, token, &outcome)?;
+            transaction.settle(&self.caller(&by), &receiver, change);
+        }
+        let committed = self.state.broker.commit(transaction).await;
+        committed.map_err(|error| rolled_back(&error))
     }
 }
 
@@ -222,35 +163,4 @@ pub(super) fn signature(request: &PutToken) -> Result<&str, AmqpError> {
 pub(super) fn unproven(request: &PutToken, denied: &AccessDenied) -> AmqpError {
     let audience = &request.audience;
     AmqpError::new(AUTH_FAILED, format!("the token for {audience}: {denied}"))
-}
-
-/// One entry for all of these: about the queue, or about the appliance if they are about several.
-fn of_all(mut entries: Vec<AuditEntry>) -> Option<AuditEntry> {
-    let last = entries.pop()?;
-    Some(
-        match entries.iter().all(|each| each.target == last.target) {
-            true => last,
-            false => AuditEntry {
-                target: Target::appliance(),
-                ..last
-            },
-        },
-    )
-}
-
-/// In Azure's words, which clients look for.
-pub(super) fn not_found(
-    state: &ApiState,
-    entity: impl Display,
-    problem: impl Display,
-) -> AmqpError {
-    let options = state.broker.options();
-    let url = format!("sb://{}/{entity}", options.public_host());
-    let problem = format!("The messaging entity '{url}' could not be found. Reason: {problem}.");
-    AmqpError::new(NOT_FOUND, problem)
-}
-
-pub(in crate::api) fn no_queue() -> AmqpError {
-    let problem = "The messages of a topic are received from its subscriptions.";
-    AmqpError::new(NOT_ALLOWED, problem)
 }

@@ -7,28 +7,28 @@
 
 mod connection;
 mod entities;
+mod error;
 mod event;
 mod frames;
 mod limits;
 mod link;
+mod management;
 mod nodes;
-mod queue;
+mod receiver;
+mod sender;
 mod serve;
 mod session;
 mod sessions;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod topic;
 mod transactions;
 mod websocket;
 mod websocket_stream;
 
-pub(super) use entities::{Entities, no_queue};
+pub(super) use entities::Entities;
 pub use nodes::{
     Nodes, Receiver, ReceiverRequest, Sender, Storing, Taken, Transaction, TransactionSettlement,
 };
-pub(super) use queue::Queue;
 pub use serve::{Server, serve};
-pub(super) use topic::ToTopic;
 pub use websocket::{ConnectionSlot, router};

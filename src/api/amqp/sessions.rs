@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use crate::base::Timestamp;
-use crate::model::session::HeldSession;
+use crate::broker::MessagingError;
+use crate::model::session::{HeldSession, SessionError};
 use crate::model::subscription::SubscriptionId;
 
 /// Those that its links hold. A client names a session in its requests, and may do so as long as it is here.
@@ -18,9 +19,19 @@ impl Sessions {
         self.0.lock().unwrap().insert(key, held);
     }
 
-    pub(super) fn find(&self, of: SubscriptionId, name: &str) -> Option<HeldSession> {
+    fn find(&self, of: SubscriptionId, name: &str) -> Option<HeldSession> {
         let sessions = self.0.lock().unwrap();
         sessions.get(&(of, name.to_owned())).cloned()
+    }
+
+    /// Returns a session that the connection holds.
+    pub(super) fn held(
+        &self,
+        of: SubscriptionId,
+        name: &str,
+    ) -> Result<HeldSession, MessagingError> {
+        let held = self.find(of, name);
+        held.ok_or_else(|| SessionError::LockLost.into())
     }
 
     /// When the lock on a session ends as far as it is held.

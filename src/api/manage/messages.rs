@@ -7,19 +7,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::ApiState;
-use crate::api::amqp::Queue;
 use crate::api::error::ApiError;
 use crate::api::lists::List;
 use crate::api::manage::messaging::{Found, MessagingPath};
 use crate::api::manage::people::read;
 use crate::api::parameters::Parameters;
+use crate::broker::MessageReceiver;
 use crate::model::audit::Caller;
 use crate::model::lease::SubQueue;
 use crate::model::limits::LOCKS_PER_REQUEST_MAX;
-use crate::wire::amqp::AmqpError;
-use crate::wire::amqp::condition::{
-    ENTITY_DISABLED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
-};
 use crate::wire::amqp::message::Message;
 use crate::wire::service_bus::shown::ShownMessage;
 
@@ -66,15 +62,14 @@ impl Default for ReceiveBody {
 /// `GET /queues/{queue}/messages`, and of a subscription
 pub(crate) async fn peek(
     State(state): State<ApiState>,
-    by: Caller,
     Path(path): Path<MessagingPath>,
     Parameters(asked): Parameters<PeekParameters>,
 ) -> Result<Json<List<ShownMessage>>, ApiError> {
-    let queue = queue(&state, &by, &path, asked.dead_letters)?;
+    let receiver = receiver(&state, &path, asked.dead_letters)?;
     let limit = asked.limit.unwrap_or(SHOWN).clamp(1, LOCKS_PER_REQUEST_MAX);
     let from = asked.from.unwrap_or(0);
-    let found = queue.peek(from, limit, asked.session).await;
-    shown(found.map_err(refused)?)
+    let peeked = receiver.peek(from, limit, asked.session).await?;
+    shown(peeked.iter().map(|each| receiver.encode_peeked(each)))
 }
 
 /// `POST /queues/{queue}/receive`, and of a subscription: they are removed.
@@ -88,32 +83,34 @@ pub(crate) async fn receive(
         limit,
         dead_letters,
     } = read(&body)?;
-    let queue = queue(&state, &by, &path, dead_letters)?;
-    let found = queue.receive_and_delete(limit.clamp(1, LOCKS_PER_REQUEST_MAX));
-    shown(found.await.map_err(refused)?)
+    let receiver = receiver(&state, &path, dead_letters)?;
+    receiver.check_receivable()?;
+    let limit = limit.clamp(1, LOCKS_PER_REQUEST_MAX);
+    let received = receiver.receive_and_delete(&by, limit, None).await?;
+    shown(received.iter().map(|each| receiver.encode(each, false)))
 }
 
-fn queue(
+fn receiver(
     state: &ApiState,
-    by: &Caller,
     path: &MessagingPath,
     dead_letters: bool,
-) -> Result<Queue, ApiError> {
+) -> Result<MessageReceiver, ApiError> {
     let found = match path.entity()?.find(state)? {
         Found::Queue(found) | Found::Subscription(found) => found,
         Found::Topic(_) | Found::Rule(..) => {
             return Err(ApiError::not_found("It has no messages of its own."));
         }
     };
-    let sub_queue = match dead_letters {
-        true => SubQueue::DeadLetters,
-        false => SubQueue::Pending,
+    let sub_queue = if dead_letters {
+        SubQueue::DeadLetter
+    } else {
+        SubQueue::Active
     };
-    Ok(Queue::of_request(state, by, found, sub_queue))
+    Ok(MessageReceiver::of(&state.broker, found, sub_queue))
 }
 
-fn shown(messages: Vec<Vec<u8>>) -> Result<Json<List<ShownMessage>>, ApiError> {
-    let shown = messages.into_iter().map(|encoded| {
+fn shown(messages: impl Iterator<Item = Vec<u8>>) -> Result<Json<List<ShownMessage>>, ApiError> {
+    let shown = messages.map(|encoded| {
         let message = Message::parse(&encoded.into());
         message.and_then(|message| ShownMessage::of(&message))
     });
@@ -121,14 +118,4 @@ fn shown(messages: Vec<Vec<u8>>) -> Result<Json<List<ShownMessage>>, ApiError> {
     let shown =
         shown.map_err(|error| ApiError::bad_request(format!("A message cannot be read: {error}.")));
     shown.map(Json)
-}
-
-fn refused(error: AmqpError) -> ApiError {
-    let problem = error.description;
-    match &*error.condition {
-        NOT_FOUND => ApiError::not_found(problem),
-        RESOURCE_LIMIT_EXCEEDED | ENTITY_DISABLED => ApiError::forbidden(problem),
-        SERVER_BUSY => ApiError::unavailable(&problem),
-        _ => ApiError::bad_request(problem),
-    }
 }

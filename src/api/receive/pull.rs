@@ -18,12 +18,11 @@ use crate::api::auth::{Credential, query_value};
 use crate::api::error::{ApiError, render_error};
 use crate::api::publish::namespace::{API_VERSIONS, choose_topic, no_such_topic, topic_in};
 use crate::api::publish::{authorize, check_version, host_of, read_body};
-use crate::broker::ManageError;
-use crate::model::lease::{BadToken, LockToken, ReceiverAction};
+use crate::broker::{ManageError, MessageReceiver};
+use crate::model::lease::{BadToken, LockToken, ReceiverAction, SubQueue};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::model::name::{NamespaceName, SubscriptionName};
 use crate::model::registry::TopicEntry;
-use crate::model::subscription::EventSubscription;
 use crate::wire::pull::{self, Address, Failure, Received};
 
 /// The version whose answers tell failures of single tokens without an object of their own.
@@ -55,16 +54,14 @@ async fn answer(
     let name = SubscriptionName::parse(&address.subscription)?;
     let subscription = topic.subscription(&name).cloned();
     let missing = || ManageError::SubscriptionNotFound(topic.topic.name.clone(), name);
-    let handler = EntityHandler {
-        state,
-        topic: &topic,
-        subscription: &*subscription.ok_or_else(missing)?,
-    };
+    let subscription = subscription.ok_or_else(missing)?;
+    let found = (topic, subscription);
+    let receiver = MessageReceiver::of(&state.broker, found, SubQueue::Active);
     let (parts, body) = request.into_parts();
     let delay = query_value(&parts.uri, "releaseDelayInSeconds");
     match pull::action(address.operation, delay.as_deref())? {
-        None => handler.receive(&parts.uri).await,
-        Some(action) => handler.settle(action, &parts.uri, body).await,
+        None => receive(&receiver, &parts.uri).await,
+        Some(action) => settle(&receiver, action, &parts.uri, body).await,
     }
 }
 
@@ -86,61 +83,48 @@ fn find_topic(
         .ok_or_else(|| no_such_topic(topic, &format!("in the namespace {namespace:?}")))
 }
 
-/// Where one subscription is served.
-struct EntityHandler<'a> {
-    state: &'a ApiState,
-    topic: &'a TopicEntry,
-    subscription: &'a EventSubscription,
+async fn receive(receiver: &MessageReceiver, uri: &Uri) -> Result<Response, ApiError> {
+    let parameter = |name| query_value(uri, name);
+    let limit = pull::max_events(parameter("maxEvents").as_deref())?;
+    let wait = pull::max_wait(parameter("maxWaitTime").as_deref())?;
+    let locked = receiver.receive_within(limit, wait).await?;
+    let received: Vec<Received<'_>> = locked
+        .iter()
+        .map(|each| Received {
+            token: each.token,
+            delivery_count: each.delivery.attempts + 1,
+            event: &each.event,
+        })
+        .collect();
+    let body = pull::render_received(&receiver.topic.resource_id, &received);
+    let kind = (header::CONTENT_TYPE, "application/json; charset=utf-8");
+    Ok(([kind], body).into_response())
 }
 
-impl EntityHandler<'_> {
-    async fn receive(&self, uri: &Uri) -> Result<Response, ApiError> {
-        let parameter = |name| query_value(uri, name);
-        let limit = pull::max_events(parameter("maxEvents").as_deref())?;
-        let wait = pull::max_wait(parameter("maxWaitTime").as_deref())?;
-        let broker = &self.state.broker;
-        let locked = broker.pull(self.subscription, limit, wait).await?;
-        let received: Vec<Received<'_>> = locked
-            .iter()
-            .map(|each| Received {
-                token: each.token,
-                delivery_count: each.delivery.attempts + 1,
-                event: &each.event,
-            })
-            .collect();
-        let body = pull::render_received(&self.topic.resource_id, &received);
-        let kind = (header::CONTENT_TYPE, "application/json; charset=utf-8");
-        Ok(([kind], body).into_response())
+async fn settle(
+    receiver: &MessageReceiver,
+    action: ReceiverAction,
+    uri: &Uri,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let version = query_value(uri, "api-version");
+    let read = read_body(body, MANAGEMENT_BYTES_MAX).await?;
+    if read.excess > 0 {
+        return Err(ApiError::too_large(format!(
+            "The request is larger than {MANAGEMENT_BYTES_MAX} bytes."
+        )));
     }
-
-    async fn settle(
-        &self,
-        action: ReceiverAction,
-        uri: &Uri,
-        body: Body,
-    ) -> Result<Response, ApiError> {
-        let version = query_value(uri, "api-version");
-        let body = read_body(body, MANAGEMENT_BYTES_MAX).await?;
-        if body.excess > 0 {
-            return Err(ApiError::too_large(format!(
-                "The request is larger than {MANAGEMENT_BYTES_MAX} bytes."
-            )));
-        }
-        let texts = pull::lock_tokens(&body.bytes)?;
-        let tokens = texts.iter().map(|text| pull::token_from_text(text));
-        let tokens: Vec<Result<LockToken, BadToken>> = tokens.collect();
-        let known = tokens.iter().flatten().copied().collect();
-        let broker = &self.state.broker;
-        let judged = broker
-            .apply_action(self.topic, self.subscription, known, action)
-            .await?;
-        let mut judged = judged.into_iter();
-        let outcomes = tokens.into_iter().map(|token| match token {
-            Err(BadToken) => Err(Failure::Bad),
-            Ok(_) => judged.next().unwrap_or(Ok(())).map_err(Failure::Refused),
-        });
-        let settled: Vec<_> = texts.iter().cloned().zip(outcomes).collect();
-        let has_flat_errors = version.as_deref() == Some(FLAT_ERRORS);
-        Ok(Json(pull::render_settled(settled, has_flat_errors)).into_response())
-    }
+    let texts = pull::lock_tokens(&read.bytes)?;
+    let tokens = texts.iter().map(|text| pull::token_from_text(text));
+    let tokens: Vec<Result<LockToken, BadToken>> = tokens.collect();
+    let known = tokens.iter().flatten().copied().collect();
+    let applied = receiver.apply_action(known, action).await?;
+    let mut applied = applied.into_iter();
+    let outcomes = tokens.into_iter().map(|token| match token {
+        Err(BadToken) => Err(Failure::Bad),
+        Ok(_) => applied.next().unwrap_or(Ok(())).map_err(Failure::Refused),
+    });
+    let settled: Vec<_> = texts.iter().cloned().zip(outcomes).collect();
+    let has_flat_errors = version.as_deref() == Some(FLAT_ERRORS);
+    Ok(Json(pull::render_settled(settled, has_flat_errors)).into_response())
 }

@@ -5,15 +5,9 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::authority::AccessDenied;
 use crate::api::error::{ApiError, ENTITY_EXISTS, QUOTA_EXCEEDED};
-use crate::broker::{ManageError, ReceiveError};
+use crate::broker::{ErrorKind, MessagingError};
 use crate::model::lease::LockError;
 use crate::model::limits::RETRY_AFTER_BUSY_S;
-use crate::model::name::InvalidName;
-use crate::store::StoreError;
-use crate::wire::amqp::AmqpError;
-use crate::wire::amqp::condition::{
-    ENTITY_DISABLED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
-};
 use crate::wire::service_bus::error_body;
 
 /// What is answered instead.
@@ -95,75 +89,35 @@ impl From<AccessDenied> for Refusal {
     }
 }
 
-impl From<StoreError> for Refusal {
-    fn from(error: StoreError) -> Self {
-        tracing::warn!(%error, "a queue could not be served");
-        let detail = "The appliance cannot answer right now; try again in a moment.";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
-    }
-}
-
-impl From<InvalidName> for Refusal {
-    fn from(error: InvalidName) -> Self {
-        no_entity(&error)
-    }
-}
-
-/// Whoever sends or receives manages nothing, so all that can be wrong is the name.
-impl From<ManageError> for Refusal {
-    fn from(error: ManageError) -> Self {
-        if let ManageError::Store(error) = error {
-            return error.into();
-        }
-        no_entity(&error)
-    }
-}
-
-fn no_entity(problem: &dyn std::fmt::Display) -> Refusal {
-    Refusal::not_found(format!(
-        "The messaging entity could not be found: {problem}."
-    ))
-}
-
 impl From<ApiError> for Refusal {
     fn from(error: ApiError) -> Self {
         Self::new(error.status, error.explanation)
     }
 }
 
-impl From<AmqpError> for Refusal {
-    fn from(error: AmqpError) -> Self {
-        let status = match &*error.condition {
-            NOT_FOUND => StatusCode::NOT_FOUND,
-            RESOURCE_LIMIT_EXCEEDED | ENTITY_DISABLED => StatusCode::FORBIDDEN,
-            SERVER_BUSY => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::BAD_REQUEST,
+impl From<MessagingError> for Refusal {
+    fn from(error: MessagingError) -> Self {
+        let status = match (error.kind(), &error) {
+            (_, MessagingError::TooManyWaiting) => StatusCode::TOO_MANY_REQUESTS,
+            (ErrorKind::NotFound, _) => StatusCode::NOT_FOUND,
+            (ErrorKind::Invalid, _) => StatusCode::BAD_REQUEST,
+            (ErrorKind::Exists | ErrorKind::Conflict, _) => StatusCode::CONFLICT,
+            (ErrorKind::Forbidden | ErrorKind::Limit, _) => StatusCode::FORBIDDEN,
+            (ErrorKind::Unavailable, _) => StatusCode::SERVICE_UNAVAILABLE,
         };
-        Self::new(status, error.description)
+        if let MessagingError::Store(error) = &error {
+            tracing::warn!(%error, "a queue could not be served");
+        }
+        Self::new(status, detail_of(&error))
     }
 }
 
-impl From<ReceiveError> for Refusal {
-    fn from(error: ReceiveError) -> Self {
-        let detail = format!("{error}.");
-        match error {
-            ReceiveError::SubscriptionDeleted => Self::not_found(detail),
-            ReceiveError::Pushed(_) | ReceiveError::NeedsSession(_) => Self::bad_request(detail),
-            ReceiveError::ReceiveDisabled(_) => Self::new(StatusCode::FORBIDDEN, detail),
-            ReceiveError::Session(_) => Self::new(StatusCode::CONFLICT, detail),
-            ReceiveError::TooManyWaiting => Self::new(StatusCode::TOO_MANY_REQUESTS, detail),
-            ReceiveError::Store(error) => error.into(),
-        }
-    }
-}
-
-impl From<LockError> for Refusal {
-    fn from(refusal: LockError) -> Self {
-        match refusal {
-            LockError::LockLost => Self::not_found(format!("MessageLockLost: {refusal}.")),
-            LockError::IsDeadLetter | LockError::TooManyProperties | LockError::HeldLongEnough => {
-                Self::bad_request(format!("{refusal}."))
-            }
-        }
-    }
+/// Returns the sentence, behind the name of an error that clients look for.
+fn detail_of(error: &MessagingError) -> String {
+    let is_lost = matches!(
+        error,
+        MessagingError::Lock(LockError::LockLost) | MessagingError::LockLostInSession
+    );
+    let name = if is_lost { "MessageLockLost: " } else { "" };
+    format!("{name}{error}.")
 }

@@ -105,20 +105,20 @@ pub(super) fn forward(tx: &WriteTx, request: ForwardRequest) -> Result<Forwarded
         };
         let id = delivery.id;
         let is_there = match from.queue {
-            SubQueue::Pending => {
+            SubQueue::Active => {
                 settle(tx, &SettlementRecord::of(&delivery, end), now)? == Settled::Done
             }
-            SubQueue::DeadLetters => tx.find::<DeliveryId>(IS_DUE, params![id, now])?.is_some(),
+            SubQueue::DeadLetter => tx.find::<DeliveryId>(IS_DUE, params![id, now])?.is_some(),
         };
         if !is_there {
             continue;
         }
         match (&onward, from.queue) {
-            (Ok(_), SubQueue::DeadLetters) => remove(tx, id, now)?,
-            (Err(_), SubQueue::DeadLetters) => {
+            (Ok(_), SubQueue::DeadLetter) => remove(tx, id, now)?,
+            (Err(_), SubQueue::DeadLetter) => {
                 tx.run(STAY, params![id, now + LOOK_AGAIN])?;
             }
-            (_, SubQueue::Pending) => {}
+            (_, SubQueue::Active) => {}
         }
         if let Ok(request) = onward {
             done.stored.push((place, append(tx, request)?));
@@ -162,7 +162,7 @@ pub(super) fn forwardable(
         }
         let event = load_event(tx, message.delivery.event)?.ok();
         bytes += event.as_ref().map_or(0, |stored| stored.event.size());
-        let is_dead = query.from.queue == SubQueue::DeadLetters;
+        let is_dead = query.from.queue == SubQueue::DeadLetter;
         found.push(Forwardable {
             event: event.map(|stored| stored.event),
             hops: message.hops,

@@ -207,7 +207,7 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
             break;
         }
         let Delivery { id, attempts, .. } = found.delivery;
-        let counts = request.of.queue == SubQueue::Pending;
+        let counts = request.of.queue == SubQueue::Active;
         let event = match load_event(tx, found.delivery.event)? {
             Err(reason) if counts => {
                 taken.unreadable.push((found.delivery, reason));
@@ -259,7 +259,7 @@ fn give_back_lapsed(tx: &WriteTx, of: QueueRef, now: Timestamp) -> Result<(), St
     })?;
     for (id, attempts, (from, until)) in lapsed {
         let id: DeliveryId = id;
-        if of.queue == SubQueue::Pending {
+        if of.queue == SubQueue::Active {
             record_lapse(tx, id, attempts, from, until)?;
         }
         tx.run(GIVE_BACK, [id])?;
@@ -424,7 +424,7 @@ impl LockSettled {
     /// Whether it is pending again.
     pub fn is_returned(&self) -> bool {
         matches!(self.end, LockEnd::Settled(Settlement::Retry { at }) if at != NEVER)
-            && self.lock.of.queue == SubQueue::Pending
+            && self.lock.of.queue == SubQueue::Active
     }
 
     fn removes_dead_letter(&self) -> bool {
@@ -432,7 +432,7 @@ impl LockSettled {
             self.end,
             LockEnd::Renewed { .. } | LockEnd::Settled(Settlement::Retry { .. })
         );
-        self.lock.of.queue == SubQueue::DeadLetters && !is_back
+        self.lock.of.queue == SubQueue::DeadLetter && !is_back
     }
 }
 
@@ -477,13 +477,13 @@ fn settle_lock(
         (LockEnd::Renewed { until }, _) => {
             tx.run(RENEW, params![id, until])?;
         }
-        (LockEnd::Settled(settlement), SubQueue::Pending) => {
+        (LockEnd::Settled(settlement), SubQueue::Active) => {
             settle_pending(tx, &lock, settlement, result, now)?;
         }
-        (LockEnd::Settled(Settlement::Retry { at }), SubQueue::DeadLetters) => {
+        (LockEnd::Settled(Settlement::Retry { at }), SubQueue::DeadLetter) => {
             unlock(tx, id, at)?;
         }
-        (LockEnd::Settled(_), SubQueue::DeadLetters) => remove(tx, id, now)?,
+        (LockEnd::Settled(_), SubQueue::DeadLetter) => remove(tx, id, now)?,
     }
     Ok(Ok(LockSettled { lock, end }))
 }

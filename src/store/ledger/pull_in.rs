@@ -18,7 +18,7 @@ pub(super) fn find(
     now: Timestamp,
 ) -> Result<Vec<(SubscriptionId, SubQueue)>, StoreError> {
     let mut found = Vec::new();
-    for queue in [SubQueue::Pending, SubQueue::DeadLetters] {
+    for queue in [SubQueue::Active, SubQueue::DeadLetter] {
         let state = queue.state().name();
         let select = format!(
             "SELECT id FROM event_subscription WHERE EXISTS (SELECT 1 FROM delivery \

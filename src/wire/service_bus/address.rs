@@ -4,7 +4,8 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::wire::service_bus::entity::{EntityAddress, SubQueue};
+use crate::model::lease::SubQueue;
+use crate::wire::service_bus::entity::EntityAddress;
 
 const DEAD_LETTER_QUEUE: &str = "$DeadLetterQueue";
 const MESSAGES: &str = "messages";
@@ -121,7 +122,7 @@ impl Address {
     pub fn is_dead_letters(&self) -> bool {
         match self.entity.sub_queue {
             SubQueue::Active => false,
-            SubQueue::DeadLetter | SubQueue::TransferDeadLetter => true,
+            SubQueue::DeadLetter => true,
         }
     }
 
@@ -166,6 +167,7 @@ pub fn queue_path(topic: &str, subscription: &str) -> String {
         topic_or_queue: topic.to_owned(),
         subscription: Some(subscription.to_owned()),
         sub_queue: SubQueue::DeadLetter,
+        is_transfer: false,
     };
     format!("/{address}")
 }

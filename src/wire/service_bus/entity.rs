@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::model::lease::SubQueue;
+
 const DEAD_LETTER: &str = "$DeadLetterQueue";
 const SUBSCRIPTIONS: &str = "Subscriptions";
 const TRANSFER: &str = "$Transfer";
@@ -14,13 +16,8 @@ pub struct EntityAddress {
     /// The name of a subscription of the topic.
     pub subscription: Option<String>,
     pub sub_queue: SubQueue,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SubQueue {
-    Active,
-    DeadLetter,
-    TransferDeadLetter,
+    /// Whether the dead letters are those that Service Bus could not transfer, of which there are none here.
+    pub is_transfer: bool,
 }
 
 impl EntityAddress {
@@ -34,13 +31,12 @@ impl EntityAddress {
             let is_last = last.is_some_and(|last| last.eq_ignore_ascii_case(word));
             is_last.then(|| parts.pop()).is_some()
         };
-        let sub_queue = if !take(DEAD_LETTER) {
-            SubQueue::Active
-        } else if take(TRANSFER) {
-            SubQueue::TransferDeadLetter
-        } else {
+        let sub_queue = if take(DEAD_LETTER) {
             SubQueue::DeadLetter
+        } else {
+            SubQueue::Active
         };
+        let is_transfer = sub_queue == SubQueue::DeadLetter && take(TRANSFER);
         let (name, subscription) = match parts.as_slice() {
             [] => return None,
             [name @ .., word, subscription]
@@ -54,6 +50,7 @@ impl EntityAddress {
             topic_or_queue: name.join("/"),
             subscription,
             sub_queue,
+            is_transfer,
         })
     }
 
@@ -70,10 +67,12 @@ impl EntityAddress {
 impl fmt::Display for EntityAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.path())?;
+        if self.is_transfer {
+            write!(f, "/{TRANSFER}")?;
+        }
         match self.sub_queue {
             SubQueue::Active => Ok(()),
             SubQueue::DeadLetter => write!(f, "/{DEAD_LETTER}"),
-            SubQueue::TransferDeadLetter => write!(f, "/{TRANSFER}/{DEAD_LETTER}"),
         }
     }
 }

@@ -24,8 +24,8 @@ impl Play {
     /// What lies in a queue is what ought to.
     pub(super) async fn check(&mut self, at: usize) {
         let (rules, now) = (QUEUES[at], self.now());
-        let pending = self.peek(at, SubQueue::Pending).await;
-        let mut dead = self.peek(at, SubQueue::DeadLetters).await;
+        let pending = self.peek(at, SubQueue::Active).await;
+        let mut dead = self.peek(at, SubQueue::DeadLetter).await;
         let mut expected = std::mem::take(&mut self.contents[at]);
         let numbers: Vec<_> = pending.iter().map(|each| each.delivery.number).collect();
         assert!(numbers.is_sorted(), "{numbers:?}");

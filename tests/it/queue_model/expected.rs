@@ -105,7 +105,7 @@ impl Expected {
     }
 
     pub(super) fn is_in(&self, queue: SubQueue) -> bool {
-        self.dead.is_some() == (queue == SubQueue::DeadLetters)
+        self.dead.is_some() == (queue == SubQueue::DeadLetter)
     }
 
     pub(super) fn is_due(&self, now: Timestamp) -> bool {

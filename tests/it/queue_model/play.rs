@@ -262,8 +262,8 @@ impl Play {
         let now = self.now();
         for (from, rules) in QUEUES.iter().enumerate() {
             for (to, queue) in [
-                (rules.forward_to, SubQueue::Pending),
-                (rules.forward_dead_letters_to, SubQueue::DeadLetters),
+                (rules.forward_to, SubQueue::Active),
+                (rules.forward_dead_letters_to, SubQueue::DeadLetter),
             ] {
                 let Some(to) = to.map(Self::place) else {
                     continue;
@@ -299,7 +299,7 @@ impl Play {
         self.check_all().await;
         for (at, rules) in QUEUES.iter().enumerate() {
             let is_free = rules.forward_to.is_none() && !rules.has_sessions;
-            while is_free && self.receive_from(at, SubQueue::Pending, None).await > 0 {}
+            while is_free && self.receive_from(at, SubQueue::Active, None).await > 0 {}
         }
         self.check_all().await;
         for (contents, rules) in self.contents.iter().zip(QUEUES) {

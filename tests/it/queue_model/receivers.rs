@@ -1,7 +1,7 @@
 //! What receivers do.
 
 use everpost::base::Timestamp;
-use everpost::broker::{ReceiveError, ReceiveRequest};
+use everpost::broker::{MessagingError, ReceiveRequest};
 use everpost::model::dead_letter::DeadLetterDetails;
 use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, QueueRef, SubQueue};
 use everpost::model::session::{HeldSession, SessionError};
@@ -17,14 +17,14 @@ impl Play {
             Self::place("morgue"),
             Self::place("remembering"),
         ]);
-        self.receive_from(at, SubQueue::Pending, None).await;
+        self.receive_from(at, SubQueue::Active, None).await;
     }
 
     pub(super) async fn receive_dead_letters(&mut self) {
         let at = *self
             .dice
             .pick(&[Self::place("plain"), Self::place("sessions")]);
-        self.receive_from(at, SubQueue::DeadLetters, None).await;
+        self.receive_from(at, SubQueue::DeadLetter, None).await;
     }
 
     /// Some receiver takes what is due. Returns how many it got.
@@ -62,7 +62,7 @@ impl Play {
             .await;
         let got = match (got, &session) {
             (Ok(got), _) => got,
-            (Err(ReceiveError::Session(SessionError::LockLost)), Some(held)) => {
+            (Err(MessagingError::Session(SessionError::LockLost)), Some(held)) => {
                 assert!(
                     !self.sessions.is_held_by(&held.name, held.token, now),
                     "{held:?} was held"
@@ -98,7 +98,7 @@ impl Play {
         which: LockSelection,
         limit: usize,
         session: Option<HeldSession>,
-    ) -> Result<Vec<Locked>, ReceiveError> {
+    ) -> Result<Vec<Locked>, MessagingError> {
         let subscription = self.queue(at).1.id;
         let request = ReceiveRequest {
             of: QueueRef {
@@ -167,7 +167,7 @@ impl Play {
         let wished: Vec<_> = wished.map(|(subject, _)| subject.clone()).collect();
         let which = LockSelection::Deferred(vec![wanted]);
         let got = self
-            .lock(at, SubQueue::Pending, which, 1, session.clone())
+            .lock(at, SubQueue::Active, which, 1, session.clone())
             .await;
         let Ok(got) = got else {
             assert!(is_lost, "{got:?}");
@@ -177,7 +177,7 @@ impl Play {
         let subjects: Vec<_> = got.iter().map(|each| subject_of(&each.event)).collect();
         assert_eq!(subjects, wished, "the deferred message {wanted:?}");
         let until = session.map_or(now + LOCK, |held| self.sessions.locks[&held.name].1);
-        self.hand_out(at, SubQueue::Pending, got, until);
+        self.hand_out(at, SubQueue::Active, got, until);
     }
 
     pub(super) async fn settle(&mut self) {
@@ -190,7 +190,7 @@ impl Play {
             0 => Disposition::Complete,
             1 => Disposition::Abandon,
             2 => Disposition::Uncount,
-            3 if queue == SubQueue::Pending => Disposition::Defer,
+            3 if queue == SubQueue::Active => Disposition::Defer,
             4 => Disposition::DeadLetter(DeadLetterDetails::default().into()),
             5 if !QUEUES[at].has_sessions => Disposition::Renew {
                 lock_for: LOCK,

@@ -2,7 +2,7 @@
 
 use std::future::ready;
 
-use everpost::broker::ReceiveError;
+use everpost::broker::MessagingError;
 use everpost::model::lease::SubQueue;
 use everpost::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
@@ -72,10 +72,10 @@ impl Play {
         let held = self.dice.pick(&self.held).clone();
         let (now, name) = (self.now(), held.name.clone());
         let is_held = self.sessions.is_held_by(&name, held.token, now);
-        let lost = || ReceiveError::from(SessionError::LockLost);
+        let lost = || MessagingError::from(SessionError::LockLost);
         let change = match self.dice.weighted(&[40, 15, 10, 10, 5, 10, 5]) {
             0 => {
-                self.receive_from(at, SubQueue::Pending, Some(held)).await;
+                self.receive_from(at, SubQueue::Active, Some(held)).await;
                 return;
             }
             1 => {

@@ -2,11 +2,13 @@
 //! then with tokens that are worth nothing.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::Request;
+use everpost::broker::MessageReceiver;
 use everpost::model::event::EventData;
+use everpost::model::lease::SubQueue;
 use everpost::model::subscription::SubscriptionId;
 use everpost::store::Locked;
 use everpost::wire::pull::token_to_text;
@@ -122,11 +124,10 @@ impl Simulation {
     async fn take(&self, id: SubscriptionId, limit: usize) -> Taken {
         let broker = &self.life().broker;
         let registry = broker.registry();
-        let (_, subscription) = registry.subscription(id)?;
-        let locked = broker
-            .pull(subscription, limit, Duration::ZERO)
-            .await
-            .ok()?;
+        let (topic, subscription) = registry.subscription(id)?;
+        let found = (Arc::clone(topic), Arc::clone(subscription));
+        let receiver = MessageReceiver::of(broker, found, SubQueue::Active);
+        let locked = receiver.receive(limit, None).await.ok()?;
         Some(locked.iter().map(Received::of).collect())
     }
 

@@ -7,7 +7,8 @@ use super::super::batch::{self, BATCH_FORMAT};
 use super::super::message::{Handout, Message, Properties, annotation, encoded, merged};
 use super::super::outcome::{Changes, DeadLettering, Outcome};
 use super::*;
-use crate::wire::service_bus::entity::{EntityAddress, SubQueue};
+use crate::model::lease::SubQueue;
+use crate::wire::service_bus::entity::EntityAddress;
 use serde_json::json;
 
 /// Header (durable, ttl 1000), delivery annotations, annotations, properties, application properties, two data
@@ -344,7 +345,10 @@ fn addresses_are_read_in_all_their_forms() {
         ),
         (
             "q/$Transfer/$DeadLetterQueue",
-            Some(Address::Messages(entity("q", SubQueue::TransferDeadLetter))),
+            Some(Address::Messages(EntityAddress {
+                is_transfer: true,
+                ..dead("q")
+            })),
         ),
         ("", None),
         ("amqps://host", None),

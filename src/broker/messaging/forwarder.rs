@@ -119,7 +119,7 @@ impl Broker {
         }
         let request = ForwardRequest { from, moves, now };
         let ended = self.store().ledger.forward(request, announce).await?;
-        if from.queue == SubQueue::Pending {
+        if from.queue == SubQueue::Active {
             self.on_settled(topic, queue, &ended);
         }
         Ok(looked_at)
@@ -165,7 +165,7 @@ impl Broker {
     }
 
     /// Lets the forwarder look, since something has arrived that may have to go on.
-    pub(super) fn note_forwarding(&self, queue: &EventSubscription) {
+    pub(in crate::broker) fn note_forwarding(&self, queue: &EventSubscription) {
         let pulled = queue.definition.destination.pull_queue();
         if pulled.is_some_and(|pulled| pulled.receiving.forward()) {
             self.shared.forward_wake.notify_one();

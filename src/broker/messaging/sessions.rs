@@ -2,7 +2,8 @@
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::receive::{Awaited, ReceiveError};
+use crate::broker::messaging::arrivals::Awaited;
+use crate::broker::messaging::{MessageReceiver, MessagingError, NotAllowed};
 use crate::model::lease::{LockToken, QueueRef};
 use crate::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
@@ -18,7 +19,7 @@ impl Broker {
         queue: &EventSubscription,
         which: &SessionSelection,
         give_up: impl Future<Output = ()>,
-    ) -> Result<HeldSession, ReceiveError> {
+    ) -> Result<HeldSession, MessagingError> {
         let none_free = Err(SessionError::NoneFree);
         let first = self.try_session(queue, which).await?;
         if first != none_free {
@@ -45,10 +46,10 @@ impl Broker {
         &self,
         queue: &EventSubscription,
         which: &SessionSelection,
-    ) -> Result<Result<HeldSession, SessionError>, ReceiveError> {
+    ) -> Result<Result<HeldSession, SessionError>, MessagingError> {
         let (registry, now) = (self.registry(), self.clock().now());
         let found = registry.subscription(queue.id);
-        let (_, queue) = found.ok_or(ReceiveError::SubscriptionDeleted)?;
+        let (_, queue) = found.ok_or(MessagingError::EntityDeleted)?;
         self.note_use(queue);
         if *which == SessionSelection::Next && !queue.may_deliver() {
             return Ok(Err(SessionError::NoneFree));
@@ -68,7 +69,7 @@ impl Broker {
         &self,
         queue: &EventSubscription,
         held: HeldSession,
-    ) -> Result<HeldSession, ReceiveError> {
+    ) -> Result<HeldSession, MessagingError> {
         let until = self.clock().now() + self.lock_duration(queue)?;
         let renew = SessionChange::Renew { until };
         self.change_session(held.clone(), renew).await?;
@@ -80,7 +81,7 @@ impl Broker {
         &self,
         held: HeldSession,
         change: SessionChange,
-    ) -> Result<SessionAnswer, ReceiveError> {
+    ) -> Result<SessionAnswer, MessagingError> {
         let is_end = matches!(change, SessionChange::Release | SessionChange::Abandon);
         let (of, now) = (QueueRef::pending(held.of), self.clock().now());
         self.note_use_of(held.of);
@@ -114,5 +115,87 @@ impl Broker {
     pub(in crate::broker) fn announce_message(&self, of: SubscriptionId, session: &str) {
         let awaited = SessionWait::In(of, session.to_owned());
         self.shared.arrivals.announce(&Awaited::Session(awaited), 1);
+    }
+}
+
+impl MessageReceiver {
+    /// Locks the session that is wanted, and waits for the next one until `give_up` is ready. Returns none where messages
+    /// are not received in sessions. It must not be dropped, since nobody would know of the lock then.
+    pub async fn accept_session(
+        &self,
+        wanted: Option<&SessionSelection>,
+        give_up: impl Future<Output = ()>,
+    ) -> Result<Option<HeldSession>, MessagingError> {
+        match (wanted, self.has_sessions()) {
+            (None, false) => Ok(None),
+            (None, true) => Err(NotAllowed::ReceiveWithoutSession.into()),
+            (Some(_), false) => Err(NotAllowed::ReceiveInSession.into()),
+            (Some(which), true) => {
+                let (broker, queue) = (self.broker(), &self.subscription);
+                Ok(Some(broker.accept_session(queue, which, give_up).await?))
+            }
+        }
+    }
+
+    /// Returns the session that a request names, as far as it has to name one.
+    pub fn named_session(&self, named: Option<String>) -> Result<Option<String>, MessagingError> {
+        match (named, self.has_sessions()) {
+            (None, true) => Err(NotAllowed::ReceiveWithoutSession.into()),
+            (named, true) => Ok(named),
+            (_, false) => Ok(None),
+        }
+    }
+
+    /// Holds a session for another lock duration. Returns the lock as it is then.
+    pub async fn renew_session(&self, held: HeldSession) -> Result<HeldSession, MessagingError> {
+        let broker = self.broker();
+        broker.renew_session(&self.subscription, held).await
+    }
+
+    /// Returns the state that is kept with a session.
+    pub async fn session_state(
+        &self,
+        held: HeldSession,
+    ) -> Result<Option<Vec<u8>>, MessagingError> {
+        let read = self.broker().change_session(held, SessionChange::ReadState);
+        match read.await? {
+            SessionAnswer::State(state) => Ok(state),
+            SessionAnswer::Done => Ok(None),
+        }
+    }
+
+    /// Keeps a state with a session, or none.
+    pub async fn set_session_state(
+        &self,
+        held: HeldSession,
+        state: Option<Vec<u8>>,
+    ) -> Result<(), MessagingError> {
+        let set = SessionChange::SetState(state);
+        self.broker().change_session(held, set).await.map(drop)
+    }
+
+    /// Gives a session back. What its receiver holds counts as received in vain if it has been `abandoned`.
+    pub async fn close_session(
+        &self,
+        held: HeldSession,
+        is_abandoned: bool,
+    ) -> Result<(), MessagingError> {
+        let end = if is_abandoned {
+            SessionChange::Abandon
+        } else {
+            SessionChange::Release
+        };
+        self.broker().change_session(held, end).await.map(drop)
+    }
+
+    /// Returns the names of up to `top` sessions after the first `skip`; see [`Broker::sessions`].
+    pub async fn sessions(
+        &self,
+        state_set_since: Option<Timestamp>,
+        skip: usize,
+        top: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let (broker, of) = (self.broker(), self.subscription.id);
+        broker.sessions(of, state_set_since, skip, top).await
     }
 }

@@ -1,0 +1,81 @@
+//! Errors of messaging entities, as clients of AMQP know them.
+
+use crate::broker::{ErrorKind, ManageError, MessagingError, PublishError};
+use crate::model::lease::LockError;
+use crate::model::session::SessionError;
+use crate::wire::amqp::AmqpError;
+use crate::wire::amqp::condition::{
+    ARGUMENT_ERROR, DECODE_ERROR, ENTITY_ALREADY_EXISTS, ENTITY_DISABLED, MESSAGE_LOCK_LOST,
+    MESSAGE_NOT_FOUND, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
+    SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT, TRANSACTION_ROLLBACK,
+};
+
+impl From<MessagingError> for AmqpError {
+    fn from(error: MessagingError) -> Self {
+        note_failure(&error);
+        Self::new(condition_of(&error), format!("{error}."))
+    }
+}
+
+/// Says that a transaction was rolled back, and why.
+pub(super) fn rolled_back(error: &MessagingError) -> AmqpError {
+    note_failure(error);
+    let problem = format!("the transaction was rolled back: {error}");
+    AmqpError::new(TRANSACTION_ROLLBACK, problem)
+}
+
+fn note_failure(error: &MessagingError) {
+    if let MessagingError::Store(error) = error {
+        tracing::warn!(%error, "a queue could not be served");
+    }
+}
+
+fn condition_of(error: &MessagingError) -> &'static str {
+    match error {
+        MessagingError::EntityNotFound { .. }
+        | MessagingError::EntityDeleted
+        | MessagingError::RuleNotFound { .. } => NOT_FOUND,
+        MessagingError::IsTopic
+        | MessagingError::NotAllowed(_)
+        | MessagingError::Lock(LockError::IsDeadLetter | LockError::HeldLongEnough) => NOT_ALLOWED,
+        MessagingError::ReceiveDisabled(_)
+        | MessagingError::Publish(PublishError::SendDisabled(_)) => ENTITY_DISABLED,
+        MessagingError::Session(SessionError::Held) => SESSION_CANNOT_BE_LOCKED,
+        MessagingError::Session(SessionError::NoneFree) => TIMEOUT,
+        MessagingError::Session(SessionError::LockLost) | MessagingError::LockLostInSession => {
+            SESSION_LOCK_LOST
+        }
+        MessagingError::Lock(LockError::LockLost) => MESSAGE_LOCK_LOST,
+        MessagingError::DeferredNotFound | MessagingError::ScheduledNotFound => MESSAGE_NOT_FOUND,
+        MessagingError::InvalidDetails(_) => ARGUMENT_ERROR,
+        MessagingError::Unreadable(_) | MessagingError::Publish(PublishError::Unreadable(_)) => {
+            DECODE_ERROR
+        }
+        MessagingError::Session(SessionError::StateTooLarge | SessionError::TooManyStates)
+        | MessagingError::Lock(LockError::TooManyProperties)
+        | MessagingError::BatchTooLarge
+        | MessagingError::TransactionTooLarge
+        | MessagingError::Publish(
+            PublishError::DiskLow | PublishError::QuotaExceeded(..) | PublishError::TooManyCopies,
+        ) => RESOURCE_LIMIT_EXCEEDED,
+        MessagingError::RuleExists { .. } => ENTITY_ALREADY_EXISTS,
+        MessagingError::RulesUnchanged { error, .. } => condition_of_rules(error),
+        MessagingError::TooManyWaiting
+        | MessagingError::Publish(
+            PublishError::Stopping | PublishError::BuiltIn(_) | PublishError::Store(_),
+        )
+        | MessagingError::Store(_) => SERVER_BUSY,
+    }
+}
+
+fn condition_of_rules(error: &ManageError) -> &'static str {
+    match (error.kind(), error) {
+        (_, ManageError::RuleTooLarge(_)) | (ErrorKind::Limit, _) => RESOURCE_LIMIT_EXCEEDED,
+        (ErrorKind::NotFound, _) => NOT_FOUND,
+        (ErrorKind::Unavailable, _) => SERVER_BUSY,
+        (
+            ErrorKind::Exists | ErrorKind::Conflict | ErrorKind::Invalid | ErrorKind::Forbidden,
+            _,
+        ) => NOT_ALLOWED,
+    }
+}

@@ -1,0 +1,152 @@
+//! Answers to what clients ask `$management` of an entity.
+
+use bytes::Bytes;
+
+use crate::api::amqp::receiver::{lock_of, renew_session, settle, uuid_of};
+use crate::api::amqp::sessions::Sessions;
+use crate::broker::{MessageReceiver, MessagingEntity, MessagingError};
+use crate::model::audit::Caller;
+use crate::model::session::HeldSession;
+use crate::wire::amqp::AmqpError;
+use crate::wire::amqp::management::{Operation, Reply};
+use crate::wire::amqp::message::Message;
+
+/// Does what a client asks of an entity. That the client may was checked.
+pub(super) async fn answer(
+    entity: MessagingEntity,
+    by: &Caller,
+    sessions: &Sessions,
+    asked: Operation,
+) -> Result<Reply, AmqpError> {
+    Ok(match asked {
+        Operation::Schedule(messages) => {
+            Reply::Scheduled(entity.sender()?.schedule(messages).await?)
+        }
+        Operation::CancelScheduled(numbers) => {
+            entity.sender()?.cancel_scheduled(numbers).await?;
+            Reply::Done
+        }
+        Operation::Peek {
+            from,
+            count,
+            session,
+            omit_body,
+        } => {
+            let receiver = entity.receiver()?;
+            let session = receiver.named_session(session)?;
+            Reply::Peeked(peek(&receiver, from, count, session, omit_body).await?)
+        }
+        Operation::ReceiveNumbers {
+            numbers,
+            lock,
+            session,
+        } => {
+            let receiver = entity.receiver()?;
+            let held = held(&receiver, sessions, session)?;
+            let received = receiver.receive_deferred(by, numbers, held.as_ref());
+            let received = if lock {
+                received.await?
+            } else {
+                receiver.complete(by, received.await?).await
+            };
+            let messages = received.iter().map(|each| {
+                let message = receiver.encode(each, lock);
+                (uuid_of(each.token), Bytes::from(message))
+            });
+            Reply::Received(messages.collect())
+        }
+        Operation::Settle { tokens, outcome } => {
+            let locks = tokens.into_iter().map(|token| (token, outcome.clone()));
+            let settled = settle(&entity.receiver()?, by, locks.collect()).await;
+            settled.into_iter().collect::<Result<(), _>>()?;
+            Reply::Done
+        }
+        Operation::RenewLocks(tokens) => {
+            let tokens = tokens.into_iter().map(lock_of).collect();
+            Reply::LocksRenewed(entity.receiver()?.renew_locks(by, tokens).await?)
+        }
+        Operation::DeleteBatch {
+            count,
+            enqueued_before,
+            session,
+        } => {
+            let receiver = entity.receiver()?;
+            let held = held(&receiver, sessions, session)?;
+            let deleted = receiver.delete_batch(by, count, enqueued_before, held.as_ref());
+            Reply::Deleted(deleted.await?)
+        }
+        Operation::RenewSession(name) => {
+            let renewed = renew_session(&entity.receiver()?, sessions, &name).await?;
+            Reply::SessionRenewed(renewed.until)
+        }
+        Operation::SessionState(name) => {
+            let receiver = entity.receiver()?;
+            let held = sessions.held(receiver.subscription.id, &name)?;
+            Reply::SessionState(receiver.session_state(held).await?.map(Bytes::from))
+        }
+        Operation::SetSessionState { session, state } => {
+            let receiver = entity.receiver()?;
+            let held = sessions.held(receiver.subscription.id, &session)?;
+            let state = state.map(|state| state.to_vec());
+            receiver.set_session_state(held, state).await?;
+            Reply::Done
+        }
+        Operation::Sessions {
+            state_set_since,
+            skip,
+            top,
+        } => {
+            let receiver = entity.receiver()?;
+            let names = receiver.sessions(state_set_since, skip, top).await;
+            let names = names.map_err(MessagingError::from)?;
+            let skip = skip + names.len();
+            Reply::Sessions { skip, names }
+        }
+        Operation::AddRule(rule) => {
+            entity.receiver()?.add_rule(by, *rule).await?;
+            Reply::Done
+        }
+        Operation::RemoveRule(name) => {
+            entity.receiver()?.remove_rule(by, &name).await?;
+            Reply::Done
+        }
+        Operation::Rules { skip, top } => Reply::Rules(entity.receiver()?.rules(skip, top)?),
+    })
+}
+
+async fn peek(
+    receiver: &MessageReceiver,
+    from: i64,
+    count: usize,
+    session: Option<String>,
+    omit_body: bool,
+) -> Result<Vec<Bytes>, MessagingError> {
+    let peeked = receiver.peek(from, count, session).await?;
+    let messages = peeked.iter().map(|each| {
+        let message = Bytes::from(receiver.encode_peeked(each));
+        if omit_body {
+            without_body(&message)
+        } else {
+            message
+        }
+    });
+    Ok(messages.collect())
+}
+
+fn without_body(message: &Bytes) -> Bytes {
+    match Message::parse(message) {
+        Ok(parsed) => parsed.without_body().to_bytes().into(),
+        Err(_) => message.clone(),
+    }
+}
+
+/// Returns the session that a request names, which the client's connection holds.
+fn held(
+    receiver: &MessageReceiver,
+    sessions: &Sessions,
+    session: Option<String>,
+) -> Result<Option<HeldSession>, MessagingError> {
+    let named = receiver.named_session(session)?;
+    let held = named.map(|name| sessions.held(receiver.subscription.id, &name));
+    held.transpose()
+}

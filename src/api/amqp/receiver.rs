@@ -1,0 +1,226 @@
+//! Links over which clients receive from an entity.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::api::amqp::nodes::{Receiver, ReceiverRequest, Taken};
+use crate::api::amqp::sessions::Sessions;
+use crate::broker::{MessageReceiver, MessagingError};
+use crate::model::audit::Caller;
+use crate::model::dead_letter::DeadLetterDetails;
+use crate::model::lease::{Disposition, LockChange, LockToken};
+use crate::model::limits::{RECEIVE_WAIT_MAX, SESSION_WAIT};
+use crate::model::session::{HeldSession, SessionError};
+use crate::wire::amqp::AmqpError;
+use crate::wire::amqp::message::encoded;
+use crate::wire::amqp::outcome::{Changes, Outcome};
+
+/// A link over which a client receives.
+pub(super) struct ReceiverLink {
+    receiver: MessageReceiver,
+    /// The client, for the audit log.
+    by: Caller,
+    /// The ones that the connection holds.
+    sessions: Arc<Sessions>,
+    /// As it was locked first.
+    session: Option<HeldSession>,
+    /// The client settles messages; otherwise they are removed as it gets them.
+    settles: bool,
+    /// Nothing could be taken although something seemed to be there.
+    in_vain: AtomicBool,
+}
+
+impl ReceiverLink {
+    /// Opens a link, once it has the session that the client wants.
+    pub(super) async fn open(
+        receiver: MessageReceiver,
+        by: Caller,
+        sessions: Arc<Sessions>,
+        request: &ReceiverRequest,
+        gone: &CancellationToken,
+    ) -> Result<Self, MessagingError> {
+        receiver.check_receivable()?;
+        let wait = request.session_wait.unwrap_or(SESSION_WAIT);
+        let give_up = tokio::time::timeout(wait.min(RECEIVE_WAIT_MAX), gone.cancelled());
+        let wanted = request.session.as_ref();
+        let session = receiver.accept_session(wanted, give_up.map(drop)).await?;
+        if let Some(held) = &session {
+            sessions.put(held.clone());
+        }
+        Ok(Self {
+            receiver,
+            by,
+            sessions,
+            session,
+            settles: request.lock,
+            in_vain: AtomicBool::new(false),
+        })
+    }
+
+    /// Waits until the lock on the session has ended; for ever without one. Whoever settles nothing renews nothing, so
+    /// the lock of such a client is renewed for it.
+    async fn session_ended(&self) {
+        let Some(held) = &self.session else {
+            return std::future::pending().await;
+        };
+        let receiver = &self.receiver;
+        while let Some(until) = self.sessions.end_of(held) {
+            let left = until.since(receiver.broker().clock().now());
+            if left.is_zero() {
+                return;
+            }
+            // At half of its time, however often this begins anew.
+            let half = receiver.lock_duration() / 2;
+            tokio::time::sleep(if self.settles {
+                left
+            } else {
+                left.saturating_sub(half)
+            })
+            .await;
+            if !self.settles
+                && renew_session(receiver, &self.sessions, &held.name)
+                    .await
+                    .is_err()
+            {
+                return;
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Receiver for ReceiverLink {
+    fn session(&self) -> Option<&HeldSession> {
+        self.session.as_ref()
+    }
+
+    async fn arrival(&self) -> Result<(), AmqpError> {
+        let in_vain = self.in_vain.load(Ordering::Relaxed);
+        let session = self.session.as_ref();
+        tokio::select! {
+            due = self.receiver.await_due(session, in_vain) => Ok(due?),
+            () = self.session_ended() => Err(MessagingError::from(SessionError::LockLost).into()),
+        }
+    }
+
+    async fn take(&self, limit: usize) -> Result<Vec<Taken>, AmqpError> {
+        let (receiver, session) = (&self.receiver, self.session.as_ref());
+        let received = if self.settles {
+            receiver.receive(limit, session).await?
+        } else {
+            receiver
+                .receive_and_delete(&self.by, limit, session)
+                .await?
+        };
+        self.in_vain.store(received.is_empty(), Ordering::Relaxed);
+        let taken = received.iter().map(|each| Taken {
+            token: uuid_of(each.token),
+            message: receiver.encode(each, self.settles),
+        });
+        Ok(taken.collect())
+    }
+
+    async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>> {
+        settle(&self.receiver, &self.by, locks).await
+    }
+
+    async fn close(&self, in_order: bool) {
+        let Some(held) = &self.session else {
+            return;
+        };
+        self.sessions.remove(held);
+        let closed = self.receiver.close_session(held.clone(), !in_order).await;
+        if let Err(MessagingError::Store(error)) = closed {
+            tracing::warn!(%error, "a session could not be given back; its lock has to expire");
+        }
+    }
+}
+
+/// Settles locks. Returns what became of each, in the same order.
+pub(super) async fn settle(
+    receiver: &MessageReceiver,
+    by: &Caller,
+    locks: Vec<(Uuid, Outcome)>,
+) -> Vec<Result<(), AmqpError>> {
+    let (mut changes, mut rejected) = (Vec::with_capacity(locks.len()), Vec::new());
+    for (place, (token, outcome)) in locks.into_iter().enumerate() {
+        match change(receiver, token, &outcome) {
+            Ok(change) => changes.push(change),
+            Err(error) => rejected.push((place, error)),
+        }
+    }
+    let settled = receiver.settle(by, changes).await.into_iter();
+    let mut results: Vec<Result<(), AmqpError>> = settled.map(|each| Ok(each?)).collect();
+    for (place, error) in rejected {
+        results.insert(place, Err(error.into()));
+    }
+    results
+}
+
+/// Returns what an outcome does to a lock.
+pub(super) fn change(
+    receiver: &MessageReceiver,
+    token: Uuid,
+    outcome: &Outcome,
+) -> Result<LockChange, MessagingError> {
+    let (disposition, properties) = disposition(outcome)?;
+    Ok(LockChange {
+        properties,
+        ..receiver.change(lock_of(token), disposition)
+    })
+}
+
+/// Returns what an outcome does to a message, and the properties that it sets.
+fn disposition(outcome: &Outcome) -> Result<(Disposition, Vec<u8>), MessagingError> {
+    Ok(match outcome {
+        Outcome::Complete => (Disposition::Complete, Vec::new()),
+        Outcome::Release => (Disposition::Uncount, Vec::new()),
+        Outcome::Abandon(set) => (Disposition::Abandon, properties(set)),
+        Outcome::Defer(set) => (Disposition::Defer, properties(set)),
+        Outcome::DeadLetter(dead) => {
+            let details = DeadLetterDetails {
+                reason: dead.reason.clone(),
+                description: dead.description.clone(),
+                properties: Vec::new(),
+            };
+            let dead_letter = Disposition::DeadLetter(Arc::new(details.checked()?));
+            (dead_letter, properties(&dead.properties))
+        }
+    })
+}
+
+fn properties(set: &Changes) -> Vec<u8> {
+    if set.is_empty() {
+        return Vec::new();
+    }
+    let each = set.iter();
+    encoded(
+        each.map(|(name, value)| (name.as_str().into(), value.clone()))
+            .collect(),
+    )
+}
+
+/// Renews the lock on a session that a connection holds, and keeps it as it is then.
+pub(super) async fn renew_session(
+    receiver: &MessageReceiver,
+    sessions: &Sessions,
+    name: &str,
+) -> Result<HeldSession, MessagingError> {
+    let held = sessions.held(receiver.subscription.id, name)?;
+    let renewed = receiver.renew_session(held).await?;
+    sessions.put(renewed.clone());
+    Ok(renewed)
+}
+
+pub(super) fn uuid_of(token: LockToken) -> Uuid {
+    Uuid::from_bytes(*token.as_bytes())
+}
+
+pub(super) fn lock_of(token: Uuid) -> LockToken {
+    LockToken::from_bytes(*token.as_bytes())
+}

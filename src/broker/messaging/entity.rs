@@ -1,0 +1,90 @@
+//! Messaging entities, found by the addresses that clients use.
+
+use std::sync::Arc;
+
+use crate::broker::Broker;
+use crate::broker::messaging::{MessageReceiver, MessageSender, MessagingError, NotAllowed};
+use crate::model::lease::SubQueue;
+use crate::model::name::{SubscriptionName, TopicName};
+use crate::model::registry::{SubscriptionKind, TopicEntry};
+use crate::model::subscription::EventSubscription;
+use crate::wire::service_bus::entity::EntityAddress;
+
+/// A queue, a topic or a subscription, or the dead letters of either.
+pub struct MessagingEntity {
+    broker: Broker,
+    topic: Arc<TopicEntry>,
+    /// Where its messages lie; `None` for a topic.
+    subscription: Option<Arc<EventSubscription>>,
+    sub_queue: SubQueue,
+}
+
+impl Broker {
+    /// Finds the entity of an address.
+    pub fn resolve(&self, address: &EntityAddress) -> Result<MessagingEntity, MessagingError> {
+        let found = self.entity_at(address);
+        found.map_err(|reason| self.no_entity(address, reason))
+    }
+
+    fn entity_at(&self, address: &EntityAddress) -> Result<MessagingEntity, String> {
+        if address.is_transfer {
+            return Err("nothing is transferred here, so nothing fails to be".to_owned());
+        }
+        let name = TopicName::parse(&address.topic_or_queue).map_err(|error| error.to_string())?;
+        let (topic, subscription) = match &address.subscription {
+            Some(own) => {
+                let own = SubscriptionName::parse(own).map_err(|error| error.to_string())?;
+                let found = self.subscription(&name, &own);
+                let (topic, own) = found.map_err(|error| error.to_string())?;
+                (topic, Some(own))
+            }
+            None => {
+                let topic = self.registry().topic(&name).cloned();
+                let topic = topic.ok_or_else(|| format!("there is no queue or topic {name}"))?;
+                let own = topic.own.clone();
+                (topic, own)
+            }
+        };
+        if subscription.is_none() && address.sub_queue == SubQueue::DeadLetter {
+            return Err("the dead letters of a topic are those of its subscriptions".to_owned());
+        }
+        Ok(MessagingEntity {
+            broker: self.clone(),
+            topic,
+            subscription,
+            sub_queue: address.sub_queue,
+        })
+    }
+
+    /// Says that an address, or a name, is that of no entity.
+    pub(super) fn no_entity(
+        &self,
+        address: impl std::fmt::Display,
+        reason: String,
+    ) -> MessagingError {
+        let url = format!("sb://{}/{address}", self.options().public_host());
+        MessagingError::EntityNotFound { url, reason }
+    }
+}
+
+impl MessagingEntity {
+    /// Returns what sends to it, if it takes messages.
+    pub fn sender(&self) -> Result<MessageSender, MessagingError> {
+        if self.sub_queue == SubQueue::DeadLetter {
+            return Err(NotAllowed::SendToDeadLetters.into());
+        }
+        if let Some(own) = &self.subscription
+            && self.topic.subscription_kind(own) != SubscriptionKind::OfQueue
+        {
+            return Err(NotAllowed::SendToSubscription.into());
+        }
+        MessageSender::of(&self.broker, Arc::clone(&self.topic))
+    }
+
+    /// Returns what receives from it. Whether somebody may is asked when a message is.
+    pub fn receiver(self) -> Result<MessageReceiver, MessagingError> {
+        let subscription = self.subscription.ok_or(MessagingError::IsTopic)?;
+        let queue = (self.topic, subscription);
+        Ok(MessageReceiver::of(&self.broker, queue, self.sub_queue))
+    }
+}

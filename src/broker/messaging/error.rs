@@ -1,0 +1,174 @@
+//! Why a messaging entity does not do what somebody wants, in the terms of no protocol. Each door has one table that
+//! says it in its own.
+
+use crate::broker::{ErrorKind, ManageError, PublishError};
+use crate::model::dead_letter::InvalidDetails;
+use crate::model::lease::LockError;
+use crate::model::limits::{
+    CHANGE_DELIVERIES_MAX, CHECKED_BATCH_MAX, RECEIVERS_WAITING_MAX, SESSION_ID_MAX,
+};
+use crate::model::name::SubscriptionName;
+use crate::model::session::SessionError;
+use crate::store::{StoreError, TransactionError};
+use crate::wire::amqp::DecodeError;
+
+/// Says why nothing was sent, received or changed. The texts lack their full stops.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessagingError {
+    /// In Azure's words, which clients look for.
+    #[error("The messaging entity '{url}' could not be found. Reason: {reason}")]
+    EntityNotFound { url: String, reason: String },
+    /// It was there when its receiver began.
+    #[error("the event subscription has been deleted")]
+    EntityDeleted,
+    /// It is there, but nothing lies in it.
+    #[error("The messages of a topic are received from its subscriptions")]
+    IsTopic,
+    #[error(transparent)]
+    NotAllowed(#[from] NotAllowed),
+    #[error("the status of {0} does not allow receiving from it")]
+    ReceiveDisabled(SubscriptionName),
+    #[error(
+        "no more receivers can wait here: of {RECEIVERS_WAITING_MAX} over all queues, an event subscription, \
+         and a namespace or custom topic, may have more only while it has fewer than are left"
+    )]
+    TooManyWaiting,
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The lock of a message in a session, which ends with that of its session.
+    #[error("{}", LockError::LockLost)]
+    LockLostInSession,
+    #[error("at least one of the sequence numbers is not that of a deferred message")]
+    DeferredNotFound,
+    #[error("at least one of the sequence numbers is not that of a scheduled message")]
+    ScheduledNotFound,
+    #[error(transparent)]
+    InvalidDetails(#[from] InvalidDetails),
+    #[error("the message cannot be read: {0}")]
+    Unreadable(#[from] DecodeError),
+    #[error("The queue takes up to {CHECKED_BATCH_MAX} messages at once")]
+    BatchTooLarge,
+    /// Never about the store, which has a variant of its own.
+    #[error(transparent)]
+    Publish(PublishError),
+    #[error("The messaging entity '{entity}/Rules/{rule}' already exists")]
+    RuleExists { entity: String, rule: String },
+    #[error("The messaging entity '{entity}/Rules/{rule}' could not be found")]
+    RuleNotFound { entity: String, rule: String },
+    #[error("The rules of '{entity}' are as they were: {error}")]
+    RulesUnchanged {
+        entity: String,
+        error: Box<ManageError>,
+    },
+    /// It would block the writer for too long.
+    #[error(
+        "the messages of the transaction have more than {CHANGE_DELIVERIES_MAX} copies for subscriptions"
+    )]
+    TransactionTooLarge,
+    #[error("The appliance cannot answer right now; try again in a moment")]
+    Store(#[from] StoreError),
+}
+
+/// Says what an entity, as it is, lets nobody do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAllowed {
+    #[error("Messages are sent to queues, and to topics whose input schema is that of CloudEvents")]
+    SendToEventTopic,
+    #[error("Cannot create a message sender for a subscription; send to its topic")]
+    SendToSubscription,
+    #[error(
+        "Nobody sends to a dead-letter queue: messages and events come into it when they cannot be delivered. Send \
+         to the queue, or publish to the topic, instead"
+    )]
+    SendToDeadLetters,
+    #[error(
+        "The SessionId was not set on a message, and it cannot be sent to the entity. It requires sessions, and an id \
+         of up to {SESSION_ID_MAX} characters with each message"
+    )]
+    SendWithoutSession,
+    #[error(
+        "the events of the subscription {0} are sent to its webhook; only its dead letters can be received"
+    )]
+    ReceivePushed(SubscriptionName),
+    #[error("Cannot create a message receiver on an entity with auto-forwarding enabled")]
+    ReceiveForwarded,
+    #[error(
+        "It is not possible for an entity that requires sessions to create a non-sessionful message receiver"
+    )]
+    ReceiveWithoutSession,
+    #[error(
+        "A sessionful message receiver cannot be created on an entity that does not require sessions"
+    )]
+    ReceiveInSession,
+    #[error("The locks of messages in sessions end with that of their session; renew that")]
+    RenewInSession,
+    #[error("Only the subscriptions of Service Bus topics have rules")]
+    HasNoRules,
+}
+
+impl MessagingError {
+    /// Returns what a client can do about it, for the doors that speak HTTP.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::EntityNotFound { .. }
+            | Self::EntityDeleted
+            | Self::IsTopic
+            | Self::Lock(LockError::LockLost)
+            | Self::LockLostInSession
+            | Self::DeferredNotFound
+            | Self::ScheduledNotFound
+            | Self::RuleNotFound { .. } => ErrorKind::NotFound,
+            Self::NotAllowed(_)
+            | Self::Lock(
+                LockError::IsDeadLetter | LockError::TooManyProperties | LockError::HeldLongEnough,
+            )
+            | Self::InvalidDetails(_)
+            | Self::Unreadable(_)
+            | Self::Publish(PublishError::Unreadable(_)) => ErrorKind::Invalid,
+            Self::ReceiveDisabled(_) | Self::Publish(PublishError::SendDisabled(_)) => {
+                ErrorKind::Forbidden
+            }
+            Self::BatchTooLarge
+            | Self::TransactionTooLarge
+            | Self::Publish(
+                PublishError::DiskLow
+                | PublishError::QuotaExceeded(..)
+                | PublishError::TooManyCopies,
+            ) => ErrorKind::Limit,
+            Self::Session(_) => ErrorKind::Conflict,
+            Self::RuleExists { .. } => ErrorKind::Exists,
+            Self::RulesUnchanged { error, .. } => error.kind(),
+            Self::TooManyWaiting
+            | Self::Publish(
+                PublishError::Stopping | PublishError::BuiltIn(_) | PublishError::Store(_),
+            )
+            | Self::Store(_) => ErrorKind::Unavailable,
+        }
+    }
+}
+
+impl From<PublishError> for MessagingError {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::Store(error) => Self::Store(error),
+            PublishError::Stopping
+            | PublishError::DiskLow
+            | PublishError::BuiltIn(_)
+            | PublishError::SendDisabled(_)
+            | PublishError::QuotaExceeded(..)
+            | PublishError::TooManyCopies
+            | PublishError::Unreadable(_) => Self::Publish(error),
+        }
+    }
+}
+
+impl From<TransactionError> for MessagingError {
+    fn from(error: TransactionError) -> Self {
+        match error {
+            TransactionError::Lock(error) => Self::Lock(error),
+            TransactionError::Store(error) => Self::Store(error),
+        }
+    }
+}

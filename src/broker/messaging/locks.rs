@@ -1,0 +1,121 @@
+//! Locks of messages: what their receivers do with them.
+
+use std::collections::{BTreeSet, HashSet};
+
+use crate::broker::Broker;
+use crate::broker::messaging::arrivals::Awaited;
+use crate::model::audit::AuditEntry;
+use crate::model::delivery::{DeliveryId, Settlement};
+use crate::model::lease::{Disposition, LockChange, LockEnd, LockError, NEVER, QueueRef, SubQueue};
+use crate::model::registry::TopicEntry;
+use crate::model::subscription::{DeadLetterDestination, EventSubscription, SubscriptionId};
+use crate::store::{LockChanges, LockSettled, StoreError};
+
+impl Broker {
+    /// Settles and renews locks. Returns what became of each. `audit` is recorded if dead letters leave their
+    /// queue for good, with their number.
+    pub async fn settle_locks(
+        &self,
+        changes: Vec<LockChange>,
+        audit: Option<AuditEntry>,
+    ) -> Result<Vec<Result<DeliveryId, LockError>>, StoreError> {
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let request = LockChanges {
+            dropping: self.dropping(&changes),
+            changes,
+            audit,
+            now: self.clock().now(),
+        };
+        let settled = self.store().ledger.settle_locks(request).await?;
+        self.on_locks_settled(settled.iter().flatten()).await?;
+        let each = settled.into_iter();
+        Ok(each.map(|settled| Ok(settled?.lock.delivery)).collect())
+    }
+
+    /// Counts settled locks, wakes who waits for what became available, and ends what came back from its last attempt.
+    pub(in crate::broker) async fn on_locks_settled(
+        &self,
+        settled: impl IntoIterator<Item = &LockSettled> + Clone,
+    ) -> Result<(), StoreError> {
+        for LockSettled { lock, end } in settled.clone() {
+            self.on_lock_settled(lock.of, *end);
+        }
+        self.end_returned(settled.into_iter()).await
+    }
+
+    /// Ends what came back from its last attempt.
+    async fn end_returned(
+        &self,
+        settled: impl Iterator<Item = &LockSettled>,
+    ) -> Result<(), StoreError> {
+        let registry = self.registry();
+        let is_last = |each: &&LockSettled| {
+            let found = registry.subscription(each.lock.of.subscription);
+            let policy = found.map(|(_, subscription)| &subscription.definition.retry_policy);
+            each.is_returned()
+                && policy.is_some_and(|policy| each.lock.attempts >= policy.attempts_max)
+        };
+        let ended: BTreeSet<_> = settled
+            .filter(is_last)
+            .map(|each| each.lock.of.subscription)
+            .collect();
+        for (topic, subscription) in ended.iter().filter_map(|id| registry.subscription(*id)) {
+            self.end_oldest_exhausted(topic, subscription).await?;
+        }
+        Ok(())
+    }
+
+    /// The subscriptions that keep no dead letters, if one of the changes may make one.
+    pub(in crate::broker) fn dropping(&self, changes: &[LockChange]) -> HashSet<SubscriptionId> {
+        let dead_letters = |each: &LockChange| {
+            matches!(
+                each.disposition,
+                Disposition::DeadLetter(_) | Disposition::Release { .. }
+            )
+        };
+        if !changes.iter().any(dead_letters) {
+            return HashSet::new();
+        }
+        let registry = self.registry();
+        let subscriptions = registry.subscriptions().map(|(_, each)| each);
+        let drops = subscriptions
+            .filter(|each| each.definition.dead_letter == DeadLetterDestination::Drop)
+            .map(|each| each.id);
+        drops.collect()
+    }
+
+    /// Counts a settled lock, and wakes those who wait for what became available.
+    fn on_lock_settled(&self, of: QueueRef, end: LockEnd) {
+        self.note_use_of(of.subscription);
+        match (end, of.queue) {
+            (LockEnd::Settled(Settlement::Retry { at }), _) if at != NEVER => {
+                self.shared.arrivals.announce_all(of);
+            }
+            (LockEnd::Settled(settlement), SubQueue::Active) => {
+                if let Some((topic, subscription)) = self.registry().subscription(of.subscription) {
+                    self.on_settled(topic, subscription, &[settlement]);
+                }
+            }
+            (LockEnd::Settled(_), SubQueue::DeadLetter) | (LockEnd::Renewed { .. }, _) => {}
+        }
+    }
+
+    /// Counts settled deliveries of a subscription, and wakes receivers of its dead letters.
+    pub(in crate::broker) fn on_settled(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        settlements: &[Settlement],
+    ) {
+        self.meters().settled(topic, subscription, settlements);
+        let is_dead = |each: &&Settlement| matches!(each, Settlement::DeadLetter(_));
+        let dead = settlements.iter().filter(is_dead).count();
+        if dead > 0 {
+            let awaited = Awaited::Queue(QueueRef::dead_letters(subscription.id));
+            self.shared.arrivals.announce(&awaited, dead);
+            self.note_forwarding(subscription);
+        }
+    }
+}

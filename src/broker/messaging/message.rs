@@ -1,0 +1,159 @@
+//! Messages as their receivers get them.
+
+use crate::base::Timestamp;
+use crate::broker::messaging::MessageReceiver;
+use crate::model::dead_letter::DeadLetterReason;
+use crate::model::delivery::Delivery;
+use crate::model::event::StoredEvent;
+use crate::model::lease::{LockToken, NEVER};
+use crate::store::{DeadLetter, Locked, Origin, Peeked};
+use crate::wire;
+use crate::wire::amqp::message::Message;
+use crate::wire::service_bus::message::{self, MessageState};
+
+/// A message that was received, or is only looked at.
+#[derive(Clone, Copy)]
+pub struct MessageView<'a> {
+    delivery: &'a Delivery,
+    event: &'a StoredEvent,
+    dead_letter: Option<&'a DeadLetter>,
+    properties: Option<&'a [u8]>,
+    origin: &'a Origin,
+}
+
+impl<'a> From<&'a Locked> for MessageView<'a> {
+    fn from(locked: &'a Locked) -> Self {
+        Self {
+            delivery: &locked.delivery,
+            event: &locked.event,
+            dead_letter: locked.dead_letter.as_ref(),
+            properties: locked.properties.as_deref(),
+            origin: &locked.origin,
+        }
+    }
+}
+
+impl<'a> From<&'a Peeked> for MessageView<'a> {
+    fn from(peeked: &'a Peeked) -> Self {
+        Self {
+            delivery: &peeked.delivery,
+            event: &peeked.event,
+            dead_letter: peeked.dead_letter.as_ref(),
+            properties: peeked.properties.as_deref(),
+            origin: &peeked.origin,
+        }
+    }
+}
+
+impl<'a> MessageView<'a> {
+    /// Returns what stands around the body, with the lock that its receiver holds.
+    pub fn described(self, lock: Option<(LockToken, Timestamp)>) -> message::Message<'a> {
+        let details = self.dead_letter.map(|dead| &dead.details);
+        let own_reason = details.and_then(|details| details.reason.as_deref());
+        let own_description = details.and_then(|details| details.description.as_deref());
+        // A receiver that gave no reason has none; everything else has ours.
+        let reason = self.system_dead_letter().map(|dead| dead.reason);
+        message::Message {
+            sequence_number: self.delivery.number,
+            first_number: self.origin.first_number,
+            dead_letter_source: self.origin.dead_letter_source.as_deref(),
+            message_id: &self.event.event.id,
+            enqueued_at: self.delivery.published_at,
+            delivery_count: self.delivery.attempts.max(1),
+            lock,
+            reason: own_reason.or(reason.map(DeadLetterReason::name)),
+            description: own_description.or(reason.map(DeadLetterReason::description)),
+            properties: details.map_or(&[], |details| &details.properties),
+            set: self.properties.unwrap_or_default(),
+        }
+    }
+
+    /// The dead letter, unless a receiver has made it one.
+    fn system_dead_letter(self) -> Option<&'a DeadLetter> {
+        self.dead_letter
+            .filter(|dead| dead.reason != DeadLetterReason::Application)
+    }
+
+    /// Counts deliveries: that after which a receiver dead-letters a message does not count.
+    fn deliveries_before(self) -> u32 {
+        let is_by_receiver = self.dead_letter.is_some() && self.system_dead_letter().is_none();
+        let attempts = self.delivery.attempts;
+        attempts.saturating_sub(u32::from(is_by_receiver))
+    }
+}
+
+impl MessageReceiver {
+    /// Encodes a message as AMQP has it, with its lock if its receiver holds that.
+    pub fn encode(&self, received: &Locked, is_held: bool) -> Vec<u8> {
+        // A message of a session has no end of its own.
+        let until = if self.has_sessions() {
+            NEVER
+        } else {
+            received.until
+        };
+        let state = if received.deferred {
+            MessageState::Deferred
+        } else {
+            MessageState::Active
+        };
+        let lock = is_held.then_some((received.token, until));
+        self.encode_in(received.into(), lock, state)
+    }
+
+    /// Encodes a message that is only looked at.
+    pub fn encode_peeked(&self, peeked: &Peeked) -> Vec<u8> {
+        let is_scheduled = peeked.delivery.published_at > self.broker().clock().now();
+        let state = match (peeked.deferred, is_scheduled) {
+            (true, _) => MessageState::Deferred,
+            (false, true) => MessageState::Scheduled,
+            (false, false) => MessageState::Active,
+        };
+        self.encode_in(peeked.into(), None, state)
+    }
+
+    /// Encodes a message as it was sent; of an event, the event in the subscription's delivery schema. Both with why they
+    /// lie among the dead letters.
+    fn encode_in(
+        &self,
+        view: MessageView<'_>,
+        lock: Option<(LockToken, Timestamp)>,
+        state: MessageState,
+    ) -> Vec<u8> {
+        let dead = view.system_dead_letter();
+        let system = dead.map(|dead| message::system_reason(dead.reason, view.delivery.attempts));
+        let described = view.described(lock);
+        let described = message::Message {
+            reason: system
+                .as_ref()
+                .map_or(described.reason, |(name, _)| Some(name)),
+            ..described
+        };
+        if let Some(sent) = message::of_event(&view.event.event) {
+            let own = dead.and_then(|dead| dead.details.description.as_deref());
+            let sentence = system.as_ref().map(|(_, sentence)| sentence.as_str());
+            let as_sent = message::Message {
+                delivery_count: view.deliveries_before(),
+                description: own.or(sentence).or(described.description),
+                ..described.clone()
+            };
+            let is_received = state == MessageState::Active && lock.is_some();
+            let state = if is_received && was_scheduled(&sent, view.delivery) {
+                MessageState::Scheduled
+            } else {
+                state
+            };
+            if let Ok(encoded) = as_sent.hand_out(&sent, state) {
+                return encoded;
+            }
+        }
+        let schema = self.subscription.definition.delivery_schema;
+        let payload = wire::encode_message(schema, &self.topic.resource_id, view.event);
+        described.encode(payload.content_type, payload.body, state)
+    }
+}
+
+/// Says whether a message had to wait for the moment that it names, which receivers see in its state.
+fn was_scheduled(sent: &Message, delivery: &Delivery) -> bool {
+    let at = sent.scheduled_enqueue_ms().ok().flatten();
+    at.is_some_and(|at| at >= delivery.published_at.as_ms())
+}

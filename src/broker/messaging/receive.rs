@@ -1,0 +1,220 @@
+//! Receiving: deliveries of a queue are locked, or shown.
+
+use std::time::Duration;
+
+use crate::base::Timestamp;
+use crate::broker::Broker;
+use crate::broker::messaging::arrivals::Awaited;
+use crate::broker::messaging::{MessagingError, NotAllowed};
+use crate::model::destination::{DeliveryMode, Destination};
+use crate::model::event::Event;
+use crate::model::lease::{Disposition, LockChange, LockOf, LockToken, QueueRef, SubQueue};
+use crate::model::limits::LOCK_BYTES_MAX;
+use crate::model::registry::TopicEntry;
+use crate::model::retry::RetryPolicy;
+use crate::model::session::{HeldSession, SessionError};
+use crate::model::subscription::EventSubscription;
+use crate::store::{
+    LockBatch, LockRequest, LockSelection, Locked, PeekRequest, Peeked, StoreError,
+};
+use crate::wire::duration::DURATION_MAX;
+use crate::wire::service_bus::message;
+
+/// Deliveries that are shown at once.
+const PEEK_MAX: usize = 250;
+
+/// What to receive.
+#[derive(Clone, Debug)]
+pub struct ReceiveRequest {
+    pub of: QueueRef,
+    pub which: LockSelection,
+    /// The most deliveries to lock.
+    pub limit: usize,
+    /// How long to lock them, unless in a session, with whose lock theirs end.
+    pub lock: Duration,
+    /// The session of the deliveries, in a queue with sessions.
+    pub session: Option<HeldSession>,
+}
+
+impl Broker {
+    /// Locks what can be received from a queue now.
+    pub async fn receive(&self, request: &ReceiveRequest) -> Result<Vec<Locked>, MessagingError> {
+        let registry = self.registry();
+        let found = registry.subscription(request.of.subscription);
+        let (topic, subscription) = found.ok_or(MessagingError::EntityDeleted)?;
+        self.note_use(subscription);
+        let mode = subscription.definition.destination.delivery_mode();
+        match (request.of.queue, mode) {
+            (SubQueue::DeadLetter, DeliveryMode::Push | DeliveryMode::Queue) => {
+                Ok(self.lock(request).await?.locked)
+            }
+            // The dispatcher's leases are in memory, where no receiver sees them.
+            (SubQueue::Active, DeliveryMode::Push) => {
+                Err(NotAllowed::ReceivePushed(subscription.name.clone()).into())
+            }
+            (SubQueue::Active, DeliveryMode::Queue) => {
+                if !subscription.lets_receive() {
+                    return Err(MessagingError::ReceiveDisabled(subscription.name.clone()));
+                }
+                if subscription.has_sessions() && request.session.is_none() {
+                    return Err(NotAllowed::ReceiveWithoutSession.into());
+                }
+                self.lock_pending(topic, subscription, request).await
+            }
+        }
+    }
+
+    /// Locks pending deliveries; none of a subscription that may not deliver.
+    async fn lock_pending(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        request: &ReceiveRequest,
+    ) -> Result<Vec<Locked>, MessagingError> {
+        while subscription.may_deliver() {
+            let taken = self.lock(request).await?;
+            if taken.session_is_lost {
+                return Err(SessionError::LockLost.into());
+            }
+            let found_any = !taken.locked.is_empty() || !taken.unreadable.is_empty();
+            self.quarantine(topic, subscription, &taken.unreadable)
+                .await?;
+            let handed_out = self.handed_out(topic, subscription, taken.locked).await?;
+            if !handed_out.is_empty() || !found_any {
+                return Ok(handed_out);
+            }
+            // All of them were unreadable or had used up their retry policy, and so may many more.
+            self.end_oldest_exhausted(topic, subscription).await?;
+        }
+        Ok(Vec::new())
+    }
+
+    async fn lock(&self, request: &ReceiveRequest) -> Result<LockBatch, StoreError> {
+        let now = self.clock().now();
+        let tokens = std::iter::repeat_with(|| LockToken::generate(self.entropy()));
+        let request = LockRequest {
+            of: request.of,
+            which: request.which.clone(),
+            now,
+            until: now + request.lock,
+            tokens: tokens.take(request.limit).collect(),
+            bytes_max: LOCK_BYTES_MAX,
+            session: request.session.clone(),
+        };
+        self.store().ledger.lock(request).await
+    }
+
+    /// Like [`Broker::receive`], but waits up to `wait` for the first delivery.
+    pub async fn receive_within(
+        &self,
+        request: &ReceiveRequest,
+        wait: Duration,
+    ) -> Result<Vec<Locked>, MessagingError> {
+        let found = self.receive(request).await?;
+        if !found.is_empty() || wait.is_zero() {
+            return Ok(found);
+        }
+        let waiter = self.wait_at(Awaited::Queue(request.of))?;
+        let deadline = tokio::time::sleep(wait);
+        tokio::pin!(deadline);
+        let mut in_vain = false;
+        loop {
+            tokio::select! {
+                due = self.due(&waiter, in_vain) => due?,
+                () = &mut deadline => return Ok(Vec::new()),
+                () = self.stopping() => return Ok(Vec::new()),
+            }
+            let found = self.receive(request).await?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+            in_vain = true;
+        }
+    }
+
+    /// Deliveries of a queue, or of a session of it, from a number on, whoever holds them.
+    pub async fn peek(
+        &self,
+        of: QueueRef,
+        session: Option<String>,
+        from: i64,
+        limit: usize,
+    ) -> Result<Vec<Peeked>, StoreError> {
+        self.note_use_of(of.subscription);
+        let request = PeekRequest {
+            of,
+            from,
+            limit: limit.min(PEEK_MAX),
+            bytes_max: LOCK_BYTES_MAX,
+            session,
+        };
+        self.store().ledger.peek(request).await
+    }
+
+    /// When a message of a queue expires, counted from its enqueuing or the moment that it is scheduled for; `None`
+    /// for one that never does.
+    pub fn expires_at(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        message: &Peeked,
+    ) -> Option<Timestamp> {
+        let policy = policy_of(topic, subscription, &message.event.event);
+        let life = Some(policy.time_to_live).filter(|life| *life < DURATION_MAX)?;
+        Some(message.delivery.published_at + self.time_scale().shrink(life))
+    }
+
+    /// Returns how long receivers hold what they lock, by the time scale.
+    pub fn lock_duration(
+        &self,
+        subscription: &EventSubscription,
+    ) -> Result<Duration, MessagingError> {
+        match &subscription.definition.destination {
+            Destination::WebHook(_)
+            | Destination::ServiceBusQueue(_)
+            | Destination::ServiceBusTopic(_) => {
+                Err(NotAllowed::ReceivePushed(subscription.name.clone()).into())
+            }
+            Destination::Queue(queue) => Ok(self.time_scale().shrink(queue.lock_duration)),
+        }
+    }
+
+    /// Keeps the locked deliveries that may be handed out, and ends those that have used up their retry
+    /// policy. Whoever receives a deferred one asks for that, and gets it.
+    async fn handed_out(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        locked: Vec<Locked>,
+    ) -> Result<Vec<Locked>, StoreError> {
+        let of = QueueRef::pending(subscription.id);
+        let mut exhausted = Vec::new();
+        let is_allowed = |each: &Locked| {
+            let policy = policy_of(topic, subscription, &each.event.event);
+            let ended = self.end_by(&policy, subscription, &each.delivery);
+            let ended = ended.filter(|_| !each.deferred);
+            let is_allowed = ended.is_none();
+            exhausted.extend(ended.map(|settlement| LockChange {
+                token: each.token,
+                of: LockOf::any_of(of),
+                disposition: Disposition::GiveUp(settlement),
+                properties: Vec::new(),
+            }));
+            is_allowed
+        };
+        let handed_out = locked.into_iter().filter(is_allowed).collect();
+        self.settle_locks(exhausted, None).await?;
+        Ok(handed_out)
+    }
+}
+
+/// The retry policy of a delivery, within the time that its event has of its own.
+fn policy_of(topic: &TopicEntry, subscription: &EventSubscription, event: &Event) -> RetryPolicy {
+    let policy = topic.retry_policy(subscription);
+    let own = message::time_to_live(event);
+    let time_to_live = own.map_or(policy.time_to_live, |own| own.min(policy.time_to_live));
+    RetryPolicy {
+        time_to_live,
+        ..policy
+    }
+}

@@ -1,0 +1,320 @@
+//! Receiving from a queue, a subscription, or the dead letters of either.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::Timestamp;
+use crate::broker::messaging::{MessagingError, NotAllowed};
+use crate::broker::{Broker, Queue, ReceiveRequest};
+use crate::model::audit::{AuditAction, AuditEntry, Caller, Target};
+use crate::model::destination::DeliveryMode;
+use crate::model::lease::{
+    Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, SubQueue,
+};
+use crate::model::limits::LOCK_DURATION;
+use crate::model::registry::TopicEntry;
+use crate::model::session::HeldSession;
+use crate::model::subscription::EventSubscription;
+use crate::store::{LockSelection, Locked, Peeked, StoreError};
+
+/// Messages that one request deletes, as in Azure's premium tier.
+const DELETED_MAX: usize = 4_000;
+
+/// Receives messages from a queue, a subscription, or the dead letters of either, and settles them.
+#[derive(Clone)]
+pub struct MessageReceiver {
+    broker: Broker,
+    /// As they were when the receiver began.
+    pub topic: Arc<TopicEntry>,
+    pub subscription: Arc<EventSubscription>,
+    pub sub_queue: SubQueue,
+}
+
+impl MessageReceiver {
+    /// Returns what receives from an entity that was found.
+    pub fn of(broker: &Broker, (topic, subscription): Queue, sub_queue: SubQueue) -> Self {
+        Self {
+            broker: broker.clone(),
+            topic,
+            subscription,
+            sub_queue,
+        }
+    }
+
+    /// Returns the broker that serves it.
+    pub fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    /// Returns where its messages lie in the store.
+    pub fn queue(&self) -> QueueRef {
+        QueueRef {
+            subscription: self.subscription.id,
+            queue: self.sub_queue,
+        }
+    }
+
+    /// Returns what clients call the queue or the subscription.
+    pub(super) fn address(&self) -> String {
+        self.topic.queue_address(&self.subscription)
+    }
+
+    /// Returns how long messages are locked. Dead letters of what is pushed have the usual time.
+    pub fn lock_duration(&self) -> Duration {
+        let own = self.broker.lock_duration(&self.subscription);
+        own.unwrap_or(LOCK_DURATION)
+    }
+
+    /// Says whether messages are received in sessions. Dead letters are not.
+    pub fn has_sessions(&self) -> bool {
+        self.sub_queue == SubQueue::Active && self.subscription.has_sessions()
+    }
+
+    /// Says whether what lies here goes on to another entity.
+    fn forwards(&self) -> bool {
+        let pulled = self.subscription.definition.destination.pull_queue();
+        pulled.is_some_and(|pulled| match self.sub_queue {
+            SubQueue::Active => pulled.receiving.forward_to.is_some(),
+            SubQueue::DeadLetter => pulled.receiving.forward_dead_letters_to.is_some(),
+        })
+    }
+
+    /// Checks that anybody may receive.
+    pub fn check_receivable(&self) -> Result<(), MessagingError> {
+        let own = &self.subscription;
+        let mode = own.definition.destination.delivery_mode();
+        let is_active = self.sub_queue == SubQueue::Active;
+        if is_active && mode == DeliveryMode::Push {
+            return Err(NotAllowed::ReceivePushed(own.name.clone()).into());
+        }
+        if is_active && !own.lets_receive() {
+            return Err(MessagingError::ReceiveDisabled(own.name.clone()));
+        }
+        if self.forwards() {
+            return Err(NotAllowed::ReceiveForwarded.into());
+        }
+        Ok(())
+    }
+
+    /// Locks up to `limit` messages that can be received now.
+    pub async fn receive(
+        &self,
+        limit: usize,
+        session: Option<&HeldSession>,
+    ) -> Result<Vec<Locked>, MessagingError> {
+        self.lock(LockSelection::Due, limit, session).await
+    }
+
+    /// Locks up to `limit` messages, and waits up to `wait` for the first one.
+    pub async fn receive_within(
+        &self,
+        limit: usize,
+        wait: Duration,
+    ) -> Result<Vec<Locked>, MessagingError> {
+        self.check_receivable()?;
+        let request = self.request(LockSelection::Due, limit, None);
+        self.broker.receive_within(&request, wait).await
+    }
+
+    /// Takes up to `limit` messages that can be received now, for good.
+    pub async fn receive_and_delete(
+        &self,
+        by: &Caller,
+        limit: usize,
+        session: Option<&HeldSession>,
+    ) -> Result<Vec<Locked>, MessagingError> {
+        let locked = self.receive(limit, session).await?;
+        Ok(self.complete(by, locked).await)
+    }
+
+    /// Locks deferred messages by their numbers: all of them or none.
+    pub async fn receive_deferred(
+        &self,
+        by: &Caller,
+        numbers: Vec<i64>,
+        session: Option<&HeldSession>,
+    ) -> Result<Vec<Locked>, MessagingError> {
+        let (wanted, deferred) = (numbers.len(), LockSelection::Deferred(numbers));
+        let locked = self.lock(deferred, wanted, session).await?;
+        if locked.len() < wanted {
+            self.give_back(by, &locked).await;
+            return Err(MessagingError::DeferredNotFound);
+        }
+        Ok(locked)
+    }
+
+    /// Deletes up to `count` of the oldest messages that nobody holds. Returns how many it were.
+    pub async fn delete_batch(
+        &self,
+        by: &Caller,
+        count: usize,
+        enqueued_before: Timestamp,
+        session: Option<&HeldSession>,
+    ) -> Result<usize, MessagingError> {
+        self.check_receivable()?;
+        let (most, mut deleted) = (count.min(DELETED_MAX), 0);
+        while deleted < most {
+            let locked = self.receive(most - deleted, session).await?;
+            let is_older = |each: &Locked| each.delivery.published_at < enqueued_before;
+            let (older, newer): (Vec<_>, Vec<_>) = locked.into_iter().partition(is_older);
+            let is_last = older.is_empty() || !newer.is_empty();
+            self.give_back(by, &newer).await;
+            deleted += self.complete(by, older).await.len();
+            if is_last {
+                break;
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// Returns messages from a number on, of one session or all, whoever holds them.
+    pub async fn peek(
+        &self,
+        from: i64,
+        count: usize,
+        session: Option<String>,
+    ) -> Result<Vec<Peeked>, StoreError> {
+        self.broker.peek(self.queue(), session, from, count).await
+    }
+
+    /// Waits until something can be received. `in_vain` says that just now nothing could be. May be dropped while it
+    /// waits.
+    pub async fn await_due(
+        &self,
+        session: Option<&HeldSession>,
+        in_vain: bool,
+    ) -> Result<(), MessagingError> {
+        self.broker.await_due(self.queue(), session, in_vain).await
+    }
+
+    async fn lock(
+        &self,
+        which: LockSelection,
+        limit: usize,
+        session: Option<&HeldSession>,
+    ) -> Result<Vec<Locked>, MessagingError> {
+        let request = self.request(which, limit, session);
+        self.broker.receive(&request).await
+    }
+
+    fn request(
+        &self,
+        which: LockSelection,
+        limit: usize,
+        session: Option<&HeldSession>,
+    ) -> ReceiveRequest {
+        ReceiveRequest {
+            of: self.queue(),
+            which,
+            limit,
+            lock: self.lock_duration(),
+            session: session.cloned(),
+        }
+    }
+
+    /// Ends messages. Returns those that were still locked.
+    pub async fn complete(&self, by: &Caller, mut locked: Vec<Locked>) -> Vec<Locked> {
+        let completed = self.settle_all(by, &locked, &Disposition::Complete).await;
+        let mut completed = completed.into_iter();
+        locked.retain(|_| completed.next().is_some_and(|each| each.is_ok()));
+        locked
+    }
+
+    /// Unlocks messages as if they had not been received.
+    async fn give_back(&self, by: &Caller, locked: &[Locked]) {
+        self.settle_all(by, locked, &Disposition::Uncount).await;
+    }
+
+    async fn settle_all(
+        &self,
+        by: &Caller,
+        locked: &[Locked],
+        disposition: &Disposition,
+    ) -> Vec<Result<(), MessagingError>> {
+        let tokens = locked.iter().map(|each| each.token);
+        let changes = tokens.map(|token| self.change(token, disposition.clone()));
+        self.settle(by, changes.collect()).await
+    }
+
+    /// Renews locks. Returns the moment until which each of them lasts; they last a little longer.
+    pub async fn renew_locks(
+        &self,
+        by: &Caller,
+        tokens: Vec<LockToken>,
+    ) -> Result<Vec<Timestamp>, MessagingError> {
+        if self.has_sessions() {
+            return Err(NotAllowed::RenewInSession.into());
+        }
+        let until = self.broker.clock().now() + self.lock_duration();
+        let renew = self.renewal();
+        let tokens = tokens.into_iter();
+        let changes = tokens.map(|token| self.change(token, renew.clone()));
+        let renewed = self.settle(by, changes.collect()).await.into_iter();
+        renewed.map(|each| each.map(|()| until)).collect()
+    }
+
+    /// Returns what renews a lock for another lock duration.
+    pub fn renewal(&self) -> Disposition {
+        Disposition::Renew {
+            lock_for: self.lock_duration(),
+            within: None,
+        }
+    }
+
+    /// Returns the change of a lock on one of its messages.
+    pub fn change(&self, token: LockToken, disposition: Disposition) -> LockChange {
+        LockChange {
+            token,
+            of: LockOf::any_of(self.queue()),
+            disposition,
+            properties: Vec::new(),
+        }
+    }
+
+    /// Settles and renews locks. Returns what became of each, in the same order.
+    pub async fn settle(
+        &self,
+        by: &Caller,
+        changes: Vec<LockChange>,
+    ) -> Vec<Result<(), MessagingError>> {
+        let count = changes.len();
+        let audit = self.audit(by, &changes);
+        match self.broker.settle_locks(changes, audit).await {
+            Ok(settled) => {
+                let each = settled.into_iter();
+                each.map(|each| each.map(drop).map_err(|error| self.unsettled(error)))
+                    .collect()
+            }
+            Err(error) => vec![Err(error.into()); count],
+        }
+    }
+
+    /// Returns what is recorded of changes: that dead letters leave their queue, now.
+    pub(super) fn audit<'a>(
+        &self,
+        by: &Caller,
+        changes: impl IntoIterator<Item = &'a LockChange>,
+    ) -> Option<AuditEntry> {
+        let completes = |change: &LockChange| change.disposition == Disposition::Complete;
+        let is_dead = self.sub_queue == SubQueue::DeadLetter;
+        (is_dead && changes.into_iter().any(completes)).then(|| {
+            let completed = AuditAction::CompleteDeadLetters { dead_letters: 0 };
+            let target = Target::subscription(&self.topic.topic.name, &self.subscription.name);
+            let now = Caller {
+                at: self.broker.clock().now(),
+                ..by.clone()
+            };
+            now.did(completed, target)
+        })
+    }
+
+    fn unsettled(&self, error: LockError) -> MessagingError {
+        match error {
+            LockError::LockLost if self.has_sessions() => MessagingError::LockLostInSession,
+            LockError::LockLost
+            | LockError::IsDeadLetter
+            | LockError::TooManyProperties
+            | LockError::HeldLongEnough => error.into(),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Sending to a queue or a topic.
+
+use std::sync::Arc;
+
+use crate::base::Timestamp;
+use crate::broker::messaging::{MessagingError, NotAllowed};
+use crate::broker::{Broker, NewMessage};
+use crate::model::limits::CHECKED_BATCH_MAX;
+use crate::model::registry::TopicEntry;
+use crate::model::topic::{InputSchema, TopicKind};
+use crate::wire::amqp::DecodeError;
+use crate::wire::amqp::message::Message;
+use crate::wire::service_bus::message;
+
+/// Sends messages to a queue or a topic.
+pub struct MessageSender {
+    broker: Broker,
+    /// As it was when the sender began. What is sent is matched with what it is then.
+    topic: Arc<TopicEntry>,
+}
+
+impl MessageSender {
+    /// Returns what sends to it, if it takes messages.
+    pub fn of(broker: &Broker, topic: Arc<TopicEntry>) -> Result<Self, MessagingError> {
+        let kind = &topic.topic.kind;
+        if kind.is_built_in() || *kind.input_schema() != InputSchema::CloudEventSchemaV1_0 {
+            return Err(NotAllowed::SendToEventTopic.into());
+        }
+        let broker = broker.clone();
+        Ok(Self { broker, topic })
+    }
+
+    /// Stores messages, all or none. Returns their numbers if one of them is scheduled.
+    pub async fn send(&self, messages: Vec<Message>) -> Result<Vec<i64>, MessagingError> {
+        self.begin_to_send(messages).await?.await
+    }
+
+    /// Accepts messages after those that were accepted before; the future stores them, from its first poll on, all or
+    /// none.
+    pub async fn begin_to_send(
+        &self,
+        messages: Vec<Message>,
+    ) -> Result<impl Future<Output = Result<Vec<i64>, MessagingError>> + Send + use<>, MessagingError>
+    {
+        let (topic, messages) = self.accept(messages)?;
+        let storing = self.broker.begin_to_send(&topic, messages).await?;
+        Ok(async { Ok(storing.await?) })
+    }
+
+    /// Stores messages that are scheduled. Returns their numbers.
+    pub async fn schedule(&self, messages: Vec<Message>) -> Result<Vec<i64>, MessagingError> {
+        self.check_schedules()?;
+        self.send(messages).await
+    }
+
+    /// Cancels scheduled messages by their numbers. If one of them is not that of any, the others are cancelled
+    /// nevertheless.
+    pub async fn cancel_scheduled(&self, numbers: Vec<i64>) -> Result<(), MessagingError> {
+        self.check_schedules()?;
+        let (broker, topic) = (&self.broker, &self.topic);
+        let are_cancelled = match &topic.own {
+            Some(own) => broker.cancel_scheduled(topic, own, numbers).await?,
+            None => broker.cancel_copies(topic, numbers).await?,
+        };
+        if are_cancelled {
+            return Ok(());
+        }
+        Err(MessagingError::ScheduledNotFound)
+    }
+
+    /// Topics of events cannot be asked to schedule anything.
+    fn check_schedules(&self) -> Result<(), MessagingError> {
+        if self.topic.topic.kind.takes_messages() {
+            return Ok(());
+        }
+        Err(MessagingError::IsTopic)
+    }
+
+    /// Returns the messages with the topic as it is now, if that takes them.
+    pub(super) fn accept(
+        &self,
+        messages: Vec<Message>,
+    ) -> Result<(Arc<TopicEntry>, Vec<NewMessage>), MessagingError> {
+        let (broker, name) = (&self.broker, &self.topic.topic.name);
+        let found = broker.topic(name);
+        let topic = found.map_err(|error| broker.no_entity(name, error.to_string()))?;
+        check(&topic, &messages)?;
+        let accepted = messages.into_iter().map(|sent| {
+            let scheduled_at = sent.scheduled_enqueue_ms()?.map(Timestamp::from_ms);
+            let new_id = || broker.entropy().uuid().simple().to_string();
+            let event = message::to_event(sent, new_id)?;
+            Ok(NewMessage {
+                event,
+                scheduled_at,
+            })
+        });
+        let accepted = accepted.collect::<Result<_, DecodeError>>()?;
+        Ok((topic, accepted))
+    }
+}
+
+/// Checks that the queue takes the messages.
+fn check(topic: &TopicEntry, messages: &[Message]) -> Result<(), MessagingError> {
+    let TopicKind::Queue(sending) = &topic.topic.kind else {
+        return Ok(());
+    };
+    let has_sessions = topic.own.as_ref().is_some_and(|own| own.has_sessions());
+    if !has_sessions && !sending.detects_duplicates {
+        return Ok(());
+    }
+    if messages.len() > CHECKED_BATCH_MAX {
+        return Err(MessagingError::BatchTooLarge);
+    }
+    let lacks_session = |each: &Message| message::session_id(each).is_none();
+    if has_sessions && messages.iter().any(lacks_session) {
+        return Err(NotAllowed::SendWithoutSession.into());
+    }
+    Ok(())
+}
