@@ -76,11 +76,20 @@ pub(crate) fn last_part(path: &str) -> String {
     part.replace("%2F", "/")
 }
 
-/// Whether `path` leads to one of our pages, and not through one of them to another site.
+/// Whether `path` leads to one of our pages, and not through one of them to another site, nor back to signing in or out.
 pub(crate) fn is_page(path: &str) -> bool {
-    let below = path == "/admin" || path.starts_with("/admin/") || path.starts_with("/admin?");
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
-    below && path.bytes().all(is_plain)
+    let (page, _) = path.split_once('?').unwrap_or((path, ""));
+    // A browser takes these parts out, so it would go elsewhere.
+    let steps = |part: &str| {
+        let part = part.to_ascii_lowercase().replace("%2e", ".");
+        part.is_empty() || part == "." || part == ".."
+    };
+    let mut parts = page.split('/').skip(1);
+    let is_ours = page.starts_with('/') && parts.next() == Some("admin");
+    let first = parts.clone().next();
+    let signs = ["login", "logout"].map(Some).contains(&first);
+    is_ours && !signs && !parts.any(steps) && path.bytes().all(is_plain)
 }
 
 /// The same, or the overview where it leads elsewhere.
@@ -98,6 +107,23 @@ mod tests {
             ("/admin", true),
             ("/admin/topics/orders?x=%0d%0a", true),
             ("/admin?x=1", true),
+            ("/admin?next=//evil.example/../x", true),
+            ("/admin/topics/a.b", true),
+            ("/admin/log", true),
+            ("/admin/login", false),
+            ("/admin/login?next=/admin/login", false),
+            ("/admin/login/provider?next=/admin/login/provider", false),
+            ("/admin/logout", false),
+            ("/admin/./login", false),
+            ("/admin/x/../login", false),
+            ("/admin/%2e/login", false),
+            ("/admin/x/%2E./login", false),
+            ("/admin/..//evil.example", false),
+            ("/admin//evil.example", false),
+            ("/admin/", false),
+            ("\t/admin", false),
+            ("/admin/\u{7f}", false),
+            ("/admin/\u{202e}", false),
             ("/administrator", false),
             ("//evil.example/admin", false),
             ("https://evil.example", false),

@@ -7,6 +7,7 @@ use std::{env, fs, io};
 use serde_json::{Map, Value};
 
 use crate::app::files;
+use crate::base::visible;
 use crate::model::limits::CONFIGURATION_BYTES_MAX;
 
 /// An object with its secrets, and where it stands.
@@ -28,7 +29,8 @@ pub(super) fn faults_of(plan: &Value, objects: &[Object]) -> Option<String> {
         });
         let path = text(fault, "path");
         let colon = if path.is_empty() { "" } else { ": " };
-        format!("\n  {object}{path}{colon}{}", text(fault, "problem"))
+        let line = format!("{object}{path}{colon}{}", text(fault, "problem"));
+        format!("\n  {}", visible(&line, &[]))
     };
     let faults = plan["faults"].as_array().into_iter().flatten();
     let lines: String = faults.map(line).collect();

@@ -3,6 +3,7 @@
 //! An event enters in [`publish`], is stored by the ledger, and leaves through [`dispatch`] (push) or
 //! [`messaging`] (pull).
 
+mod background;
 pub mod diagnostics;
 mod dispatch;
 mod housekeeping;

@@ -332,6 +332,10 @@ pub const ACCESS_RULES_MAX: usize = 12;
 /// Rules of all subscriptions of a topic together (rule S7): SQL filters are evaluated one by one for every message.
 pub const RULES_PER_TOPIC_MAX: usize = 2_000;
 
+/// Steps that the rules of all subscriptions of a topic take for one message together (rule S7): a few milliseconds. All
+/// rules that there can be, each with dozens of comparisons of short properties, are far below it.
+pub const RULE_STEPS_MAX: usize = 1_000_000;
+
 /// Copies that rules make of the messages that are sent together, and bytes of those that actions have changed: they are
 /// stored in one change.
 pub const RULE_COPIES_MAX: usize = 4_500;

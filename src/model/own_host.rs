@@ -20,6 +20,20 @@ pub enum OwnHost {
     Address(IpAddr),
 }
 
+/// Whether a host, as a URL has it, is this machine: a name that nobody else can own, or an address that leads nowhere
+/// else.
+pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
+    match host {
+        Host::Domain(name) => {
+            let name = name.as_ref().to_ascii_lowercase();
+            let name = name.strip_suffix('.').unwrap_or(&name);
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => IpAddr::from(*address).to_canonical().is_loopback(),
+    }
+}
+
 impl OwnHosts {
     /// `more` besides this machine's names for itself, and the address that is listened on: where that is every one,
     /// any address by number.

@@ -121,6 +121,16 @@ impl EntityKey {
     }
 }
 
+/// What filters make of an event, as far as they were asked.
+#[derive(Debug, Default)]
+pub struct FanOutPart {
+    pub targets: Vec<SubscriptionId>,
+    /// The place of the subscription to go on with; `None` if all were asked.
+    pub next: Option<usize>,
+    /// What it has cost.
+    pub steps: usize,
+}
+
 /// The snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
@@ -633,12 +643,31 @@ impl TopicEntry {
     /// The subscriptions whose filters match `event`, published at `now`. What subscriptions with rules get is in
     /// [`TopicEntry::rules`].
     pub fn fan_out(&self, event: &Event, now: Timestamp) -> Vec<SubscriptionId> {
+        self.fan_out_part(event, now, 0, usize::MAX).targets
+    }
+
+    /// The same for the subscriptions from a place on, until the filters have taken about so many steps (see
+    /// [`EventView::steps`]).
+    pub fn fan_out_part(
+        &self,
+        event: &Event,
+        now: Timestamp,
+        from: usize,
+        steps_max: usize,
+    ) -> FanOutPart {
         let view = self.view(event);
-        self.subscriptions
-            .values()
-            .filter(|each| each.takes_events(now) && !self.has_rules(each))
-            .filter(|each| each.definition.filter.matches(&view))
-            .map(|each| each.id)
-            .collect()
+        let mut part = FanOutPart::default();
+        for (place, each) in self.subscriptions.values().enumerate().skip(from) {
+            if view.steps() > steps_max {
+                part.next = Some(place);
+                break;
+            }
+            let takes = each.takes_events(now) && !self.has_rules(each);
+            if takes && each.definition.filter.matches(&view) {
+                part.targets.push(each.id);
+            }
+        }
+        part.steps = view.steps();
+        part
     }
 }

@@ -41,6 +41,8 @@ pub enum IdTokenError {
     Audience,
     #[error("it has expired; if it was made just now, one of the clocks is wrong")]
     Expired,
+    #[error("it does not say when it was made")]
+    Undated,
     #[error("it is from the future; one of the clocks is wrong")]
     Future,
     #[error("it belongs to another sign-in")]
@@ -187,9 +189,10 @@ impl Claims {
         texts.take(GROUPS_MAX).collect()
     }
 
-    /// Whether it says no, and not just nothing.
+    /// Whether it says something else than yes, and not just nothing. Some providers write `"true"`.
     pub fn denies(&self, name: &str) -> bool {
-        self.get(name) == Some(&Value::Bool(false))
+        let is_yes = |said: &Value| said.as_bool() == Some(true) || said.as_str() == Some("true");
+        self.get(name).is_some_and(|said| !is_yes(said))
     }
 
     /// When the password or the like was presented, if that is told.
@@ -266,6 +269,9 @@ fn check(claims: &Claims, expected: Expected<'_>, now_s: i64) -> Result<(), IdTo
     let expires = claims.seconds("exp");
     if expires.is_none_or(|at| at.saturating_add(CLOCK_SKEW_S) <= now_s) {
         return Err(IdTokenError::Expired);
+    }
+    if claims.seconds("iat").is_none() {
+        return Err(IdTokenError::Undated);
     }
     let latest = now_s + CLOCK_SKEW_S;
     let is_future = |name: &str| claims.seconds(name).is_some_and(|at| at > latest);

@@ -15,17 +15,9 @@ pub(crate) fn identity(
 ) -> Option<Identity> {
     let names = site.sign_in.proxy.as_ref()?;
     extensions.get::<ByTrustedProxy>()?;
-    let texts = |name: &HeaderName| {
-        let values = headers.get_all(name).iter();
-        values.filter_map(|value| str::from_utf8(value.as_bytes()).ok())
-    };
-    // Of two, one came from the client.
-    let mut named = texts(&names.user);
-    let (Some(name), None) = (named.next(), named.next()) else {
-        return None;
-    };
-    let name = name.trim();
-    let groups = texts(&names.groups).flat_map(|groups| groups.split(','));
+    let name = only(headers, &names.user)?.trim();
+    let groups = only(headers, &names.groups).into_iter();
+    let groups = groups.flat_map(|groups| groups.split(','));
     let groups = groups.map(str::trim).filter(|group| !group.is_empty());
     (!name.is_empty()).then(|| Identity {
         source: UserSource::Proxy,
@@ -34,6 +26,15 @@ pub(crate) fn identity(
         groups: groups.map(str::to_owned).collect(),
         authenticated_at: None,
     })
+}
+
+/// The text of a header that the proxy sets. Where there are two of it, one came from the client, and none counts.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => str::from_utf8(value.as_bytes()).ok(),
+        _ => None,
+    }
 }
 
 /// Has the session be that of whom the proxy names now, with the role that the groups have now; what it was before

@@ -74,6 +74,7 @@ impl Provider {
             ("iss", json!(ISSUER)),
             ("aud", json!("everpost")),
             ("nonce", json!(nonce)),
+            ("iat", json!(0)),
             ("exp", json!(4_000_000_000_u64)),
         ] {
             let claims = claims.as_object_mut().expect("an object");
@@ -457,8 +458,24 @@ async fn a_trusted_proxy_says_who_it_is() {
     eve.open("/admin/account").await.expect(&["eve, Viewer"]);
     eve.headers.truncate(1);
     eve.open("/admin/account").await.expect(&["Sign in"]);
-    // Two names are none: one of them is the client's.
-    eve.headers = named("eve", "root");
-    eve.headers.push(("x-forwarded-user", "root"));
-    eve.open("/admin/account").await.expect(&["Sign in"]);
+    // Two of a header are none: one of them is the client's, whichever it is.
+    for (header, text) in [
+        ("x-forwarded-user", "root"),
+        ("x-forwarded-groups", "root"),
+        ("x-forwarded-groups", ""),
+        ("x-forwarded-groups", "all"),
+    ] {
+        let groups = if header == "x-forwarded-groups" {
+            "guests"
+        } else {
+            "root"
+        };
+        for place in [0, 3] {
+            eve.headers = named("eve", groups);
+            eve.headers.insert(place, (header, text));
+            let shown = eve.open("/admin/account").await;
+            let is_in = shown.status == StatusCode::OK && !shown.body.contains("Sign in");
+            assert!(!is_in, "{header}: {text}: {}", shown.words());
+        }
+    }
 }

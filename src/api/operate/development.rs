@@ -6,18 +6,19 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
+use axum::http::uri::Authority;
 use axum::http::{StatusCode, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use url::{Host, Url};
+use url::Url;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::manage::people::read;
-use crate::api::publish::host_of;
 use crate::base::Timestamp;
+use crate::model::own_host::is_loopback;
 
 /// Between two looks at whether there is nothing to do.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
@@ -40,12 +41,16 @@ pub struct DevMode {
 /// Rejects what a browser on this machine sends for a web site: all keys are known to everybody. A site can point a name
 /// of its own here (which the host tells), or send requests and open WebSockets across sites (which the origin tells).
 pub(in crate::api) fn check_is_local(request: &Request) -> Result<(), ApiError> {
-    let origin = request.headers().get(header::ORIGIN);
-    let origin = origin.map(|origin| origin.to_str().unwrap_or_default());
+    let texts = |name| {
+        let all = request.headers().get_all(name).iter();
+        all.map(|text| text.to_str().unwrap_or_default())
+    };
     // The pages send none, for which browsers write null; their forms have tokens.
-    let origin = origin.filter(|it| *it != "null" || !request.uri().path().starts_with("/admin"));
-    let host = host_of(request).map(|host| format!("http://{host}"));
-    match host.as_deref().is_none_or(is_local) && origin.is_none_or(is_local) {
+    let is_page = request.uri().path().starts_with("/admin");
+    let mut origins = texts(header::ORIGIN).filter(|it| *it != "null" || !is_page);
+    let in_uri = request.uri().authority().map(Authority::as_str);
+    let mut hosts = texts(header::HOST).chain(in_uri);
+    match hosts.all(|host| is_local(&format!("http://{host}"))) && origins.all(is_local) {
         true => Ok(()),
         false => Err(ApiError::forbidden(
             "everpost dev answers this machine alone: use localhost or 127.0.0.1 in the URL, and no page of another host.",
@@ -53,17 +58,12 @@ pub(in crate::api) fn check_is_local(request: &Request) -> Result<(), ApiError> 
     }
 }
 
-/// Whether a URL names this machine. Nobody can own a name without a dot, or under these two.
+/// Whether a URL of the web names this machine. A name without a dot may be another machine's, and what browsers write
+/// for an extension is none at all.
 fn is_local(url: &str) -> bool {
     let url = Url::parse(url).ok();
-    match url.as_ref().and_then(Url::host) {
-        Some(Host::Domain(name)) => {
-            !name.contains('.') || name.ends_with(".localhost") || name.ends_with(".internal")
-        }
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
+    url.is_some_and(|url| url.host().as_ref().is_some_and(is_loopback))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -130,4 +130,72 @@ pub(crate) async fn reset(State(state): State<ApiState>) -> StatusCode {
         dev.closing.cancelled().await;
     }
     StatusCode::NO_CONTENT
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    fn check(headers: &[(&str, &str)], expected: bool) {
+        let request = headers
+            .iter()
+            .fold(Request::get("/topics"), |request, (name, value)| {
+                request.header(*name, *value)
+            });
+        let request = request.body(Body::empty()).expect("a request");
+        assert_eq!(check_is_local(&request).is_ok(), expected, "{headers:?}");
+    }
+
+    #[test]
+    fn names_of_this_machine_alone_are_answered() {
+        for (name, is_here) in [
+            ("localhost", true),
+            ("LOCALHOST:8080", true),
+            ("localhost.", true),
+            ("everpost.localhost:8080", true),
+            ("127.0.0.1", true),
+            ("127.9.9.9:1", true),
+            ("[::1]:8080", true),
+            ("[::ffff:127.0.0.1]", true),
+            ("2130706433", true), // as browsers read it
+            ("intranet", false),
+            ("everpost:8080", false),
+            ("host.docker.internal", false),
+            ("a.internal", false),
+            ("localhost.evil.example", false),
+            ("notlocalhost", false),
+            ("127.0.0.1.evil.example", false),
+            ("127.0.0.1@evil.example", false),
+            ("10.0.0.7", false),
+            ("0.0.0.0:8080", false),
+            ("[::]", false),
+            ("", false),
+        ] {
+            check(&[("host", name)], is_here);
+            check(&[("host", "localhost"), ("host", name)], is_here);
+            check(
+                &[("host", "localhost"), ("origin", &format!("http://{name}"))],
+                is_here,
+            );
+        }
+        for origin in [
+            "null",
+            "",
+            "chrome-extension://localhost",
+            "moz-extension://127.0.0.1",
+            "file://localhost",
+            "ws://localhost",
+            "localhost",
+        ] {
+            check(&[("host", "localhost"), ("origin", origin)], false);
+        }
+        let two = [
+            ("origin", "http://localhost"),
+            ("origin", "https://evil.example"),
+        ];
+        check(&two, false);
+        check(&[], true);
+    }
 }

@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::app::cli::CommandLine;
-use crate::app::cli::output::print;
+use crate::app::cli::output::print_exactly;
 
 #[derive(Args, Debug)]
 pub(super) struct CompletionArgs {
@@ -27,7 +27,7 @@ impl CompletionArgs {
         let mut script = Vec::new();
         let mut command = CommandLine::command();
         clap_complete::generate(self.shell, &mut command, "everpost", &mut script);
-        Ok(print(&String::from_utf8_lossy(&script))?)
+        Ok(print_exactly(&String::from_utf8_lossy(&script))?)
     }
 }
 

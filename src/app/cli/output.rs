@@ -7,7 +7,7 @@ use console::{Term, colors_enabled};
 use serde_json::Value;
 
 use crate::app::cli::server::GLOBAL;
-use crate::base::{Timestamp, is_hidden, visible};
+use crate::base::{Timestamp, steers, visible};
 
 /// The choice between the two.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -45,7 +45,7 @@ impl Output {
     /// Prints `value` itself, or what `view` makes of it.
     pub(super) fn show(self, value: &Value, view: impl View) -> io::Result<()> {
         match self.json {
-            true => print(&json_for_stdout(format!("{value:#}\n"))),
+            true => print_exactly(&json_for_stdout(format!("{value:#}\n"))),
             false => print(&view.text(value, Screen::of_stdout())),
         }
     }
@@ -59,10 +59,47 @@ impl Screen {
             is_colored: colors_enabled(),
         }
     }
+
+    /// The text with what would steer the terminal written out, but for lines and, where there are any, colours.
+    fn shown(self, text: &str) -> String {
+        let mut parts = text.split(COLOR);
+        let mut shown = lines(parts.next().unwrap_or_default());
+        for part in parts {
+            let end = part.find(|c: char| !(c.is_ascii_digit() || c == ';'));
+            let is_color = end.is_some_and(|end| part[end..].starts_with('m'));
+            match self.is_colored && is_color {
+                true => shown.push_str(COLOR),
+                false => shown.push_str(&printable(COLOR)),
+            }
+            shown.push_str(&lines(part));
+        }
+        shown
+    }
 }
 
-/// Writes to standard output and sees to it that it gets there.
+/// What every choice of a colour begins with; digits and `m` follow (ECMA-48, SGR).
+const COLOR: &str = "\u{1b}[";
+
+/// The text with what would steer the terminal written out, but for what parts lines and columns.
+fn lines(text: &str) -> String {
+    visible(text, &['\n', '\t'])
+}
+
+/// Writes text for people to standard output. What may have come from others cannot steer the terminal.
 pub(super) fn print(text: &str) -> io::Result<()> {
+    print_exactly(&Screen::of_stdout().shown(text))
+}
+
+/// Writes what a file would hold to standard output: as it is, unless it is for people to read.
+pub(super) fn print_file(text: &str) -> io::Result<()> {
+    match Term::stdout().is_term() {
+        true => print(text),
+        false => print_exactly(text),
+    }
+}
+
+/// Writes text for programs to standard output, and sees to it that it gets there.
+pub(super) fn print_exactly(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
@@ -80,17 +117,21 @@ pub(super) fn json_for_stdout(json: String) -> String {
 fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
-        match is_hidden(c) && !matches!(c, '\n' | '\r' | '\t') {
-            true => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+        match steers(c) && !matches!(c, '\n' | '\r' | '\t') {
+            true => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    text.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
             false => text.push(c),
         }
     }
     text
 }
 
-/// Writes a line to standard error. Nobody reads it when even that is closed.
-pub(super) fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+/// Writes lines for people to standard error. Nobody reads them when even that is closed.
+pub(super) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", lines(text));
 }
 
 /// The member at `pointer` (RFC 6901) as text without quotes; `""` for `null` and where there is none.
@@ -135,13 +176,29 @@ mod tests {
 
     #[test]
     fn json_for_a_terminal_is_the_same_json_and_steers_nothing() {
-        let json = "{\n\t\"subject\": \"\u{202e}gpj.\u{9b}31m\u{7f} größe 👩\u{200d}🚀\"\r\n}";
+        let json =
+            "{\n\t\"subject\": \"\u{202e}gpj.\u{9b}31m\u{7f}\u{e0041} größe 👩\u{200d}🚀\"\r\n}";
         let shown = escaped(json);
         assert_eq!(
             shown,
-            "{\n\t\"subject\": \"\\u202egpj.\\u009b31m\\u007f größe 👩\u{200d}🚀\"\r\n}"
+            "{\n\t\"subject\": \"\\u202egpj.\\u009b31m\\u007f\\udb40\\udc41 größe 👩\u{200d}🚀\"\r\n}"
         );
         let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
         assert_eq!(read(&shown), read(json));
+    }
+
+    #[test]
+    fn nothing_steers_a_terminal_but_our_own_colours() {
+        let text = "a\tb\n\u{1b}[1mhead\u{1b}[0m \u{1b}[2J\u{1b}]0;title\u{7} \u{202e}x\r\u{1b}[";
+        let colored = Screen {
+            width: None,
+            is_colored: true,
+        };
+        let rest = "\\u{1b}[2J\\u{1b}]0;title\\u{7} \\u{202e}x\\r\\u{1b}[";
+        let expected = format!("a\tb\n\u{1b}[1mhead\u{1b}[0m {rest}");
+        assert_eq!(colored.shown(text), expected);
+        let expected = format!("a\tb\n\\u{{1b}}[1mhead\\u{{1b}}[0m {rest}");
+        assert_eq!(Screen::default().shown(text), expected);
+        assert_eq!(lines(text), expected);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::app::cli::output::note;
+use crate::app::cli::output::{note, printable};
 use crate::base::Stopwatch;
 
 /// The pause between two lines that stay.
@@ -38,7 +38,7 @@ impl Progress {
     pub(super) fn set(&mut self, done: u64, more: &str) {
         if !self.bar.is_hidden() {
             self.bar.set_position(done);
-            self.bar.set_message(more.to_owned());
+            self.bar.set_message(printable(more));
             return;
         }
         let line = match self.bar.length() {

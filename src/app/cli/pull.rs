@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::app::cli::key::KeyArgs;
-use crate::app::cli::output::{Output, items, json_for_stdout, note, print, printable, text};
+use crate::app::cli::output::{
+    Output, items, json_for_stdout, note, print, print_exactly, printable, text,
+};
 use crate::app::cli::request::{Request, Server};
 use crate::app::cli::server::ServerArgs;
 use crate::app::cli::topic_arg::{NamespaceArgs, TopicArg};
@@ -138,10 +140,10 @@ impl PullArgs {
                 return Ok(());
             }
             for each in &received {
-                print(&match as_json {
-                    true => json_for_stdout(format!("{}\n", each.line)),
-                    false => paragraph(each, &date_time_ms(Clock::system().now())),
-                })?;
+                match as_json {
+                    true => print_exactly(&json_for_stdout(format!("{}\n", each.line))),
+                    false => print(&paragraph(each, &date_time_ms(Clock::system().now()))),
+                }?;
             }
             if let Some((operation, done)) = self.then.operation() {
                 let delay = self.release_delay.as_deref();

@@ -1,5 +1,6 @@
 //! `everpost receive`: a webhook to play with, which prints what comes.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::app::cli::credentials::secret_line;
-use crate::app::cli::output::{json_for_stdout, note, print, printable};
+use crate::app::cli::output::{json_for_stdout, note, print, print_exactly, printable};
 use crate::app::cli::pull::PullArgs;
 use crate::app::interrupt::interrupted;
 use crate::app::receive::{ReceivedRequest, Receiver, ReceiverOptions};
@@ -93,8 +94,14 @@ impl ReceiveArgs {
         .await
         .with_context(|| format!("cannot listen on {}", self.listen))?;
         let form = match self.json {
-            true => |request: &ReceivedRequest| json_for_stdout(json_line(request)),
-            false => paragraph,
+            true => Form {
+                of: |request| json_for_stdout(json_line(request)),
+                print: print_exactly,
+            },
+            false => Form {
+                of: paragraph,
+                print,
+            },
         };
         match self.json {
             true => note(&format!("listening on {}", receiver.url())),
@@ -109,14 +116,18 @@ impl ReceiveArgs {
     }
 }
 
-async fn print_all(
-    receiver: &Receiver,
-    form: fn(&ReceivedRequest) -> String,
-) -> anyhow::Result<()> {
+/// How requests are printed.
+#[derive(Clone, Copy)]
+struct Form {
+    of: fn(&ReceivedRequest) -> String,
+    print: fn(&str) -> io::Result<()>,
+}
+
+async fn print_all(receiver: &Receiver, form: Form) -> anyhow::Result<()> {
     let mut printed = 0;
     loop {
         let requests = receiver.requests_after(printed).await;
-        print(&forms(&requests, printed, form))?;
+        (form.print)(&forms(&requests, printed, form.of))?;
         printed = requests.last().map_or(printed, |request| request.number);
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::app::cli::output::{
-    Output, Screen, View, items, json_for_stdout, note, print, printable, text,
+    Output, Screen, View, items, json_for_stdout, note, print, print_exactly, printable, text,
 };
 use crate::app::cli::server::{ServerAccess, ServerArgs};
 use crate::base::{Clock, Timestamp};
@@ -265,17 +265,12 @@ impl Request<'_> {
     ) -> anyhow::Result<()> {
         let server = self.server;
         let answer = self.text().await?;
-        let shown = match server.output.is_json() {
-            true => json_for_stdout(format!("{answer}\n")),
-            false => {
-                let answer = serde_json::from_str(&answer);
-                view(
-                    &answer.with_context(|| no_json(server))?,
-                    Screen::of_stdout(),
-                )
-            }
-        };
-        Ok(print(&shown)?)
+        if server.output.is_json() {
+            return Ok(print_exactly(&json_for_stdout(format!("{answer}\n")))?);
+        }
+        let answer = serde_json::from_str(&answer);
+        let answer = answer.with_context(|| no_json(server))?;
+        Ok(print(&view(&answer, Screen::of_stdout()))?)
     }
 
     /// Sends it, which deletes the thing of this kind and name.

@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
 
-use crate::app::cli::output::{Output, json_for_stdout, note, print, text};
+use crate::app::cli::output::{Output, json_for_stdout, note, print_exactly, text};
 use crate::app::cli::request::Server;
 use crate::app::cli::server::ServerArgs;
 
@@ -30,7 +30,7 @@ impl SupportBundleArgs {
         let file = self.output.unwrap_or_else(|| file_of(&bundle));
         let document = format!("{bundle:#}\n");
         if file == Path::new("-") {
-            return Ok(print(&json_for_stdout(document))?);
+            return Ok(print_exactly(&json_for_stdout(document))?);
         }
         write(&file, &document).with_context(|| format!("{} cannot be written", file.display()))?;
         note(&format!(

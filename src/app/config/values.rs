@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use http::HeaderName;
 use ipnet::IpNet;
-use url::{Host, Url};
+use url::Url;
 use uuid::Uuid;
 
 use crate::base::TimeScale;
 use crate::model::access::Secret;
 use crate::model::backup::BackupPlace;
 use crate::model::destination::EndpointUrl;
-use crate::model::own_host::OwnHost;
+use crate::model::own_host::{OwnHost, is_loopback};
 use crate::store::MasterKeys;
 
 type Parsed<T> = Result<T, String>;
@@ -78,12 +78,7 @@ pub(super) fn public_url(text: &str) -> Parsed<Url> {
 /// Kept as it is written, since an issuer is compared by its letters.
 pub(super) fn issuer(text: &str) -> Parsed<String> {
     let url = Url::parse(text).ok();
-    let is_here = |url: &Url| match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
+    let is_here = |url: &Url| url.host().as_ref().is_some_and(is_loopback);
     let is_safe = |url: &Url| url.scheme() == "https" || (url.scheme() == "http" && is_here(url));
     let is_plain = |url: &Url| url.query().is_none() && url.fragment().is_none();
     match url.is_some_and(|url| url.has_host() && is_safe(&url) && is_plain(&url)) {

@@ -1,13 +1,15 @@
 //! Trying a filter on stored events, batch by batch, so that neither the writer nor a page waits for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::broker::background::{MATCHING, in_background};
 use crate::broker::{Broker, ManageError};
 use crate::model::event::StoredEvent;
 use crate::model::filter::Filter;
 use crate::model::filter_trial::{FilterTrial, TrialFindings};
 use crate::model::registry::TopicEntry;
-use crate::model::rule::RuleFilter;
+use crate::model::rule::{RuleFilter, Steps};
 use crate::store::views::ReadBack;
 use crate::wire::filter_trial::TrialRequest;
 use crate::wire::service_bus::copy::SentMessage;
@@ -15,6 +17,9 @@ use crate::wire::service_bus::readable::readable;
 
 /// Events that one query reads.
 const BATCH_EVENTS: usize = 500;
+
+/// Events after which others get their turn in the background.
+const TURN_EVENTS: usize = 10;
 
 /// Bytes after which a query ends: bounds the memory of a trial, one event aside.
 const BATCH_BYTES: usize = 4 * 1_024 * 1_024;
@@ -29,9 +34,13 @@ impl Broker {
         within: Duration,
     ) -> Result<(TrialFindings, bool), ManageError> {
         let current = current_filter(topic, request)?;
-        let mut trial = FilterTrial::new(request.filter.clone(), current);
-        let add = |stored: &StoredEvent| trial.add(stored, &topic.view(&readable(&stored.event)));
-        let is_complete = self.each_newest(topic, request.last, within, add).await?;
+        let trial = FilterTrial::new(request.filter.clone(), current);
+        let seen_by = topic.clone();
+        let add = move |trial: &mut FilterTrial, stored: &StoredEvent| {
+            trial.add(stored, &seen_by.view(&readable(&stored.event)));
+        };
+        let tried = self.each_newest(topic, (request.last, within), trial, add);
+        let (trial, is_complete) = tried.await?;
         Ok((trial.findings(), is_complete))
     }
 
@@ -43,27 +52,29 @@ impl Broker {
         last: usize,
         within: Duration,
     ) -> Result<(TrialFindings, bool), ManageError> {
-        let mut findings = TrialFindings::default();
-        let add = |stored: &StoredEvent| {
-            let sent = SentMessage::of(&stored.event, &topic.resource_id, stored.received_at);
+        let (filter, entropy) = (filter.clone(), self.entropy().clone());
+        let resource_id = Arc::clone(&topic.resource_id);
+        let add = move |findings: &mut TrialFindings, stored: &StoredEvent| {
+            let sent = SentMessage::of(&stored.event, &resource_id, stored.received_at);
             let matches = sent.map_err(|error| error.to_string()).and_then(|sent| {
-                let matches = filter.matches(&sent, self.entropy());
+                let matches = filter.matches(&sent, &entropy, &mut Steps::of_message());
                 matches.map_err(|error| error.to_string())
             });
             findings.add(stored, matches);
         };
-        let is_complete = self.each_newest(topic, last, within, add).await?;
-        Ok((findings, is_complete))
+        let findings = TrialFindings::default();
+        self.each_newest(topic, (last, within), findings, add).await
     }
 
-    /// Hands out the newest events of `topic`. Returns whether there was time for all.
-    async fn each_newest(
+    /// Adds the newest events of `topic` to the findings, in the background. Returns whether there was time for all.
+    async fn each_newest<F: Send + 'static>(
         &self,
         topic: &TopicEntry,
-        last: usize,
-        within: Duration,
-        mut add: impl FnMut(&StoredEvent) + Send,
-    ) -> Result<bool, ManageError> {
+        (last, within): (usize, Duration),
+        mut findings: F,
+        add: impl Fn(&mut F, &StoredEvent) + Send + Sync + 'static,
+    ) -> Result<(F, bool), ManageError> {
+        let add = Arc::new(add);
         let deadline = self.clock().now() + within;
         let mut rest = last;
         let mut before = None;
@@ -75,16 +86,23 @@ impl Broker {
                 bytes_max: BATCH_BYTES,
             };
             let page = self.store().views.read_back(batch).await?;
-            for stored in &page.rows {
-                add(stored);
-            }
             rest -= page.rows.len();
             before = page.next_before;
+            let mut rows = page.rows.into_iter();
+            while rows.len() > 0 {
+                let turn: Vec<_> = rows.by_ref().take(TURN_EVENTS).collect();
+                let add = Arc::clone(&add);
+                findings = in_background(&MATCHING, move || {
+                    turn.iter().for_each(|stored| add(&mut findings, stored));
+                    findings
+                })
+                .await;
+            }
             if rest == 0 || before.is_none() {
-                return Ok(true);
+                return Ok((findings, true));
             }
             if self.clock().now() >= deadline {
-                return Ok(false);
+                return Ok((findings, false));
             }
         }
     }

@@ -5,6 +5,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use tokio::sync::Semaphore;
 
 use crate::base::Entropy;
+use crate::broker::background::in_background;
 
 /// The fewest characters of a password (docs/security.md B3).
 pub const CHARACTERS_MIN: usize = 8;
@@ -54,7 +55,7 @@ pub(super) async fn hash(password: String) -> String {
         let hash = argon2().hash_password_with_salt(password.as_bytes(), &salt);
         hash.expect("salt and parameters are in bounds").to_string()
     };
-    in_background(hash).await
+    in_background(&HASHES, hash).await
 }
 
 /// Whether `password` matches the PHC string `hash`.
@@ -63,7 +64,7 @@ pub(super) async fn is_right(password: String, hash: String) -> bool {
     if password.chars().count() > CHARACTERS_MAX {
         return false;
     }
-    in_background(move || {
+    in_background(&HASHES, move || {
         argon2()
             .verify_password(password.as_bytes(), hash.as_str())
             .is_ok()
@@ -75,16 +76,6 @@ fn argon2() -> Argon2<'static> {
     let params =
         Params::new(MEMORY_KIB, PASSES, LANES, None).expect("the parameters are in bounds");
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-}
-
-async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let permit = HASHES.acquire().await.expect("it is never closed");
-    let work = move || {
-        let _permit = permit; // held to the end even if the client goes away
-        work()
-    };
-    let done = tokio::task::spawn_blocking(work).await;
-    done.expect("hashing does not panic")
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::background::{MATCHING, in_background};
 use crate::broker::manage::target;
-use crate::broker::publish::{Arrival, PublishError};
+use crate::broker::publish::{Arrival, PublishError, STEPS_AT_ONCE_MAX, STEPS_OF_A_TURN_MAX};
 use crate::model::audit::{AuditAction, Caller};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::Event;
-use crate::model::registry::TopicEntry;
+use crate::model::registry::{FanOutPart, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::{
     AppendRequest, Appended, FreeChange, FreeChanges, FreeSettled, HandedOver, QueueIntake,
@@ -38,18 +39,27 @@ pub(in crate::broker) fn session_at(
     subscription.has_sessions().then(session)
 }
 
-/// Who gets an event by its filter. Of a message that is what can be read of it.
-pub(in crate::broker) fn targets(
+/// Who gets an event by its filter, from a place among the subscriptions on. Of a message filters see what can be read of
+/// it.
+fn targets(
     topic: &TopicEntry,
     event: &Event,
     now: Timestamp,
-) -> Vec<SubscriptionId> {
+    (from, steps_max): (usize, usize),
+) -> FanOutPart {
     // A queue whose messages nobody else gets has no filters to be asked.
     let is_asked = topic.subscriptions.size() > topic.measured.len();
     match is_asked && message::is_message(event) {
-        true => topic.fan_out(&readable(event), now),
-        false => topic.fan_out(event, now),
+        true => topic.fan_out_part(&readable(event), now, from, steps_max),
+        false => topic.fan_out_part(event, now, from, steps_max),
     }
+}
+
+/// An event that was held against filters or rules, what they make of it, and the steps that were taken here.
+pub(in crate::broker) struct Evaluated<T> {
+    pub(in crate::broker) event: Event,
+    pub(in crate::broker) found: T,
+    pub(in crate::broker) steps: usize,
 }
 
 /// What queues that ask something get of the events of a request.
@@ -76,6 +86,32 @@ impl TakenIn {
 }
 
 impl Broker {
+    /// Finds who gets an event by its filter. What would keep the thread busy is done in the background, where others get
+    /// their turn in between.
+    pub(in crate::broker) async fn targets(
+        &self,
+        topic: &Arc<TopicEntry>,
+        event: Event,
+        now: Timestamp,
+    ) -> Evaluated<Vec<SubscriptionId>> {
+        let mut part = targets(topic, &event, now, (0, STEPS_AT_ONCE_MAX));
+        let (mut event, mut found, steps) = (event, part.targets, part.steps);
+        while let Some(next) = part.next {
+            let topic = Arc::clone(topic);
+            (event, part) = in_background(&MATCHING, move || {
+                let part = targets(&topic, &event, now, (next, STEPS_OF_A_TURN_MAX));
+                (event, part)
+            })
+            .await;
+            found.append(&mut part.targets);
+        }
+        Evaluated {
+            event,
+            found,
+            steps,
+        }
+    }
+
     /// What queues of the topic ask of these events, some of which rules cannot be evaluated for; `None` if they ask
     /// nothing.
     pub(super) fn intake<'a>(
@@ -153,7 +189,7 @@ impl Broker {
     /// The messages with whom they go to, if they may be sent.
     pub(in crate::broker) async fn accepted(
         &self,
-        topic: &TopicEntry,
+        topic: &Arc<TopicEntry>,
         messages: Vec<NewMessage>,
     ) -> Result<AppendRequest, PublishError> {
         self.may_publish(topic, messages.iter().map(|each| &each.event))?;

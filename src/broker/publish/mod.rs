@@ -13,10 +13,10 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::manage::{subscription_target, target};
-use crate::broker::publish::messages::{TakenIn, targets};
+use crate::broker::publish::messages::{Evaluated, TakenIn};
 use crate::model::audit::{AuditAction, Caller};
 use crate::model::event::{Event, EventKey};
-use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX};
+use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX, RULE_STEPS_MAX};
 use crate::model::name::TopicName;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
@@ -24,8 +24,15 @@ use crate::model::topic::{TopicId, TopicKind};
 use crate::store::{AppendRequest, Appended, HandedOver, RequestMark, StoreError};
 use crate::wire::amqp::DecodeError;
 
-/// Filters that are evaluated before others get their turn on the thread: about a millisecond's worth.
-const EVALUATED_AT_ONCE_MAX: usize = 2_000;
+/// Steps of filters or rules for one event, beyond which they are evaluated in the background: about a tenth of a
+/// millisecond's worth.
+const STEPS_AT_ONCE_MAX: usize = 20_000;
+
+/// Steps after which others get their turn on the thread: about half a millisecond's worth.
+const STEPS_IN_A_ROW_MAX: usize = 100_000;
+
+/// Steps of filters after which others get their turn in the background: a few milliseconds' worth, as for rules.
+const STEPS_OF_A_TURN_MAX: usize = RULE_STEPS_MAX;
 
 /// What was stored, for those who serve the subscriptions.
 pub(super) struct Arrival {
@@ -217,7 +224,7 @@ impl Broker {
     /// Matches events, some of which are scheduled, with the subscriptions of `topic`, or has them all go to `only` one.
     pub(super) async fn matched(
         &self,
-        topic: &TopicEntry,
+        topic: &Arc<TopicEntry>,
         events: Vec<Event>,
         only: Option<SubscriptionId>,
         scheduled: BTreeMap<usize, Timestamp>,
@@ -246,7 +253,7 @@ impl Broker {
     /// some of the events are scheduled, or a queue looks at its messages: then they are created at once, however many.
     pub(super) async fn match_filters(
         &self,
-        topic: &TopicEntry,
+        topic: &Arc<TopicEntry>,
         events: Vec<Event>,
         only: Option<SubscriptionId>,
         scheduled: BTreeMap<usize, Timestamp>,
@@ -259,17 +266,25 @@ impl Broker {
         request.events.reserve_exact(events.len());
         let (mut deliveries, mut evaluated) = (0, 0);
         for event in events {
-            let to = match only {
-                None => targets(topic, &event, request.received_at),
-                Some(only) => vec![only],
+            let Evaluated {
+                event,
+                found: to,
+                steps,
+            } = match only {
+                None => self.targets(topic, event, request.received_at).await,
+                Some(only) => Evaluated {
+                    event,
+                    found: vec![only],
+                    steps: 0,
+                },
             };
             deliveries += to.len();
-            evaluated += topic.subscriptions.size();
+            evaluated += steps;
             request.push(event, to);
             if deliveries > self.shared.change_deliveries_max {
                 request.defer_deliveries();
             }
-            if evaluated >= EVALUATED_AT_ONCE_MAX {
+            if evaluated >= STEPS_IN_A_ROW_MAX {
                 tokio::task::yield_now().await;
                 evaluated = 0;
             }

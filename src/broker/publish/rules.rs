@@ -1,14 +1,17 @@
 //! What subscriptions of Service Bus topics get of messages, by their rules (rule S7).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::broker::publish::messages::targets;
-use crate::broker::publish::{EVALUATED_AT_ONCE_MAX, PublishError, empty};
+use crate::broker::background::{MATCHING, in_background};
+use crate::broker::publish::messages::Evaluated;
+use crate::broker::publish::{PublishError, STEPS_AT_ONCE_MAX, STEPS_IN_A_ROW_MAX, empty};
 use crate::model::event::Event;
 use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX};
 use crate::model::registry::TopicEntry;
+use crate::model::rule::{ChangedCopy, Copies, Steps};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::AppendRequest;
 use crate::wire::service_bus::copy::SentMessage;
@@ -61,15 +64,14 @@ impl Broker {
     /// Holds messages, some of which are scheduled, against the rules of all subscriptions of the topic.
     pub(in crate::broker) async fn match_rules(
         &self,
-        topic: &TopicEntry,
+        topic: &Arc<TopicEntry>,
         events: Vec<Event>,
         scheduled: &BTreeMap<usize, Timestamp>,
     ) -> Result<AppendRequest, PublishError> {
         let now = self.clock().now();
-        let takers = takers(topic, now);
+        let takers = Arc::new(takers(topic, now));
         let sending = topic.topic.kind.sending();
         let remembers = sending.is_some_and(|sending| sending.detects_duplicates);
-        let cost = topic.rules.all().count() + topic.subscriptions.size();
         let (mut matched, mut evaluated) = (Matched::default(), 0);
         for (place, event) in events.into_iter().enumerate() {
             let due_at = scheduled.get(&place).copied();
@@ -77,9 +79,14 @@ impl Broker {
                 let sent = (event.id.clone(), due_at.is_some());
                 matched.sent.insert(matched.events.len(), sent);
             }
-            self.match_message(topic, event, due_at, &takers, &mut matched)?;
-            evaluated += cost;
-            if evaluated >= EVALUATED_AT_ONCE_MAX {
+            let to = self.targets(topic, event, now).await;
+            let sent = SentMessage::of(&to.event, &topic.resource_id, now);
+            let sent = sent.map_err(PublishError::Unreadable)?;
+            let (sent, copies, steps) = self.copies(topic, sent, &takers).await;
+            evaluated += steps + to.steps;
+            self.match_message((to, due_at), (&sent, copies), &takers, &mut matched)?;
+            drop(sent);
+            if evaluated >= STEPS_IN_A_ROW_MAX {
                 tokio::task::yield_now().await;
                 evaluated = 0;
             }
@@ -102,31 +109,50 @@ impl Broker {
         })
     }
 
-    fn match_message(
+    /// What rules make of a message, and the steps that were taken here. What would keep the thread busy is done in the
+    /// background.
+    async fn copies(
         &self,
         topic: &TopicEntry,
-        event: Event,
-        due_at: Option<Timestamp>,
-        takers: &BTreeMap<SubscriptionId, bool>,
+        sent: SentMessage,
+        takers: &Arc<Takers>,
+    ) -> (SentMessage, Copies, usize) {
+        let mut steps = Steps::of(STEPS_AT_ONCE_MAX);
+        let takes = |of: SubscriptionId| takers.contains_key(&of);
+        let copies = topic.rules.copies(&sent, self.entropy(), takes, &mut steps);
+        let taken = STEPS_AT_ONCE_MAX - steps.left();
+        if !copies.is_cut {
+            return (sent, copies, taken);
+        }
+        let (rules, takers) = (topic.rules.clone(), Arc::clone(takers));
+        let entropy = self.entropy().clone();
+        let (sent, copies) = in_background(&MATCHING, move || {
+            let takes = |of: SubscriptionId| takers.contains_key(&of);
+            let copies = rules.copies(&sent, &entropy, takes, &mut Steps::of_message());
+            (sent, copies)
+        })
+        .await;
+        (sent, copies, taken)
+    }
+
+    fn match_message(
+        &self,
+        (targets, due_at): (Evaluated<Vec<SubscriptionId>>, Option<Timestamp>),
+        (sent, copies): (&SentMessage, Copies),
+        takers: &Takers,
         matched: &mut Matched,
     ) -> Result<(), PublishError> {
-        let (now, before) = (self.clock().now(), matched.events.len());
-        let sent = SentMessage::of(&event, &topic.resource_id, now);
-        let sent = sent.map_err(PublishError::Unreadable)?;
-        let mut copies = topic.rules.copies(&sent, self.entropy());
-        let changing = copies.changing.iter();
-        for (of, rule) in changing.filter(|(of, _)| takers.contains_key(of)) {
-            match rule.changes(&sent, self.entropy()) {
-                Ok(changes) => {
-                    let new_id = || self.entropy().uuid().simple().to_string();
-                    let copy = sent.copy(&changes, &rule.name, new_id);
-                    let copy = copy.map_err(PublishError::Unreadable)?;
-                    matched.push_copy(copy, *of, due_at)?;
-                }
-                Err(problem) => {
-                    copies.unevaluated.entry(*of).or_insert(problem);
-                }
-            }
+        let before = matched.events.len();
+        let Evaluated {
+            event,
+            found: mut to,
+            ..
+        } = targets;
+        for ChangedCopy { of, rule, changes } in &copies.changing {
+            let new_id = || self.entropy().uuid().simple().to_string();
+            let copy = sent.copy(changes, &rule.name, new_id);
+            let copy = copy.map_err(PublishError::Unreadable)?;
+            matched.push_copy(copy, *of, due_at)?;
         }
         let keeps = |of: &SubscriptionId| takers.get(of).copied().unwrap_or_default();
         for (of, problem) in copies.unevaluated.iter().filter(|(of, _)| keeps(of)) {
@@ -134,9 +160,7 @@ impl Broker {
             matched.unevaluated.insert(place, problem.clone());
             matched.push_copy(event.clone(), *of, None)?;
         }
-        let mut to = targets(topic, &event, now);
-        let unchanged = copies.unchanged.iter();
-        to.extend(unchanged.filter(|of| takers.contains_key(*of)));
+        to.extend(copies.unchanged);
         // What nobody gets as it was sent has become something else, or nobody gets it at all.
         if !to.is_empty() || matched.events.len() == before {
             matched.push(event, to, due_at)?;
@@ -145,9 +169,12 @@ impl Broker {
     }
 }
 
+/// See [`takers`].
+type Takers = BTreeMap<SubscriptionId, bool>;
+
 /// The subscriptions that take messages now, and whether they keep those as dead letters that a rule cannot be evaluated
 /// for.
-fn takers(topic: &TopicEntry, now: Timestamp) -> BTreeMap<SubscriptionId, bool> {
+fn takers(topic: &TopicEntry, now: Timestamp) -> Takers {
     let taking = topic.message_subscriptions();
     let taking = taking.filter(|each| each.takes_events(now));
     let keeps = |each: &EventSubscription| {

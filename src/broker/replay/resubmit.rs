@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::manage::target;
-use crate::broker::publish::messages::{session_at, targets};
+use crate::broker::publish::messages::{Evaluated, session_at};
 use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
@@ -332,7 +332,8 @@ impl Broker {
         let mut decided = Vec::with_capacity(candidates.len());
         let mut asking = JoinSet::new();
         for of in candidates {
-            match self.decide(&registry, &of, target, edited.clone(), now) {
+            let step = self.decide(&registry, &of, target, edited.clone(), now);
+            match step.await {
                 Err(refusal) => decided.push(Err((of, refusal))),
                 Ok(Step::Store(to)) => decided.push(Ok(Resubmission { of, to: *to })),
                 Ok(Step::Request(request)) => {
@@ -347,7 +348,7 @@ impl Broker {
         decided
     }
 
-    fn decide(
+    async fn decide(
         &self,
         registry: &Registry,
         of: &Candidate,
@@ -385,7 +386,7 @@ impl Broker {
                     Some(edited) => edited,
                     None => event()?.event,
                 };
-                publish_anew(own, to, event, now)
+                self.publish_anew(own, to, event, now).await
             }
             ReplayTarget::Url(url) => {
                 let own = registry.subscription(of.subscription);
@@ -404,6 +405,43 @@ impl Broker {
                 })))
             }
         }
+    }
+
+    async fn publish_anew(
+        &self,
+        own: &TopicEntry,
+        to: &Arc<TopicEntry>,
+        event: Event,
+        now: Timestamp,
+    ) -> Result<Step, NotResubmitted> {
+        if to.topic.kind.is_built_in() {
+            return Err(NotResubmitted::BuiltInTopic);
+        }
+        if own.topic.kind.input_schema() != to.topic.kind.input_schema() {
+            return Err(NotResubmitted::OtherSchema);
+        }
+        if to.topic.kind.entity() == EntityKind::ServiceBusTopic {
+            return Err(NotResubmitted::ServiceBusTopic);
+        }
+        let Evaluated {
+            event,
+            found: targets,
+            ..
+        } = self.targets(to, event, now).await;
+        if targets.is_empty() {
+            return Err(NotResubmitted::Unmatched);
+        }
+        let queue = to.own.as_ref().filter(|queue| targets.contains(&queue.id));
+        let queue = match queue.map(|queue| (queue.id, session_at(queue, &event))) {
+            Some((_, Some(None))) => return Err(NotResubmitted::SessionIdMissing),
+            found => found.map(|(queue, session)| (queue, session.flatten())),
+        };
+        Ok(Step::Store(Box::new(ResubmitTarget::Topic {
+            topic: to.topic.id,
+            event,
+            targets,
+            queue,
+        })))
     }
 
     /// Makes one request. A late response is not waited for, since it would have no effect.
@@ -445,38 +483,6 @@ pub(super) fn deliveries_of(resubmission: &Resubmission) -> usize {
         ResubmitTarget::Subscription { .. } => 1,
         ResubmitTarget::Url { .. } | ResubmitTarget::Rejected { .. } => 0,
     }
-}
-
-fn publish_anew(
-    own: &TopicEntry,
-    to: &TopicEntry,
-    event: Event,
-    now: Timestamp,
-) -> Result<Step, NotResubmitted> {
-    if to.topic.kind.is_built_in() {
-        return Err(NotResubmitted::BuiltInTopic);
-    }
-    if own.topic.kind.input_schema() != to.topic.kind.input_schema() {
-        return Err(NotResubmitted::OtherSchema);
-    }
-    if to.topic.kind.entity() == EntityKind::ServiceBusTopic {
-        return Err(NotResubmitted::ServiceBusTopic);
-    }
-    let targets = targets(to, &event, now);
-    if targets.is_empty() {
-        return Err(NotResubmitted::Unmatched);
-    }
-    let queue = to.own.as_ref().filter(|queue| targets.contains(&queue.id));
-    let queue = match queue.map(|queue| (queue.id, session_at(queue, &event))) {
-        Some((_, Some(None))) => return Err(NotResubmitted::SessionIdMissing),
-        found => found.map(|(queue, session)| (queue, session.flatten())),
-    };
-    Ok(Step::Store(Box::new(ResubmitTarget::Topic {
-        topic: to.topic.id,
-        event,
-        targets,
-        queue,
-    })))
 }
 
 /// The subscription with another webhook, without its custom headers and credentials: those are secrets of

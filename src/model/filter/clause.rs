@@ -51,7 +51,11 @@ impl Conditions {
     /// Whether `event` passes all of them.
     pub(super) fn hold(&self, event: &EventView<'_>, dialect: Dialect) -> bool {
         let mut clauses = self.clauses.iter();
-        clauses.all(|clause| clause.passes(clause.key.find(event), self.on_arrays, dialect))
+        clauses.all(|clause| {
+            let found = clause.key.find(event);
+            event.add_steps(clause.steps(found));
+            clause.passes(found, self.on_arrays, dialect)
+        })
     }
 
     /// The result of each for `event`.
@@ -79,6 +83,12 @@ impl Conditions {
 }
 
 impl Clause {
+    /// What it costs to compare what is found at the key.
+    fn steps(&self, found: Option<&Node<'_>>) -> usize {
+        let values = self.operand.value_count().max(1);
+        found.map_or(1, |found| found.value().steps() * values)
+    }
+
     /// Why the value at the key decides differently than expected.
     fn remark(&self, found: &Node<'_>, on_arrays: bool) -> Option<&'static str> {
         if self.operator.row().takes == Takes::Nothing {

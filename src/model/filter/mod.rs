@@ -141,6 +141,8 @@ impl PartResult {
 impl Filter {
     /// Whether `event` passes. Stops at the first part that fails.
     pub fn matches(&self, event: &EventView<'_>) -> bool {
+        let types = self.included_event_types.as_ref();
+        event.add_steps(1 + types.map_or(0, Vec::len));
         self.type_matches(event.event_type())
             && self.subject_begins(event)
             && self.subject_ends(event)

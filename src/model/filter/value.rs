@@ -10,6 +10,9 @@ use serde_json::value::RawValue;
 use crate::model::filter::number::Decimal;
 use crate::model::filter::text::{Text, fold};
 
+/// Bytes of a text that one step compares: about as much work as to look at a number.
+const STEP_BYTES: usize = 16;
+
 /// Characters of a value that an explanation shows.
 const SHOWN_MAX: usize = 200;
 
@@ -46,7 +49,8 @@ pub(super) enum Scalar {
     },
 }
 
-/// The members of an object by folded name; members of one folded name in the order of the text.
+/// The members of an object by folded name. Of those of one folded name the last of the text comes last, and the others
+/// by name, each name in the order of the text.
 pub(super) struct Members<'a>(Vec<Member<'a>>);
 
 struct Member<'a> {
@@ -113,7 +117,22 @@ fn shorten(text: &str) -> String {
     }
 }
 
+impl Value<'_> {
+    /// What it costs to compare it once.
+    pub(super) fn steps(&self) -> usize {
+        match self {
+            Self::Null | Self::Object(_) => 1,
+            Self::Scalar(value) => value.steps(),
+            Self::Array(elements) => 1 + elements.iter().map(Scalar::steps).sum::<usize>(),
+        }
+    }
+}
+
 impl Scalar {
+    fn steps(&self) -> usize {
+        1 + self.text().map_or(0, str::len) / STEP_BYTES
+    }
+
     pub(super) fn boolean(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -152,8 +171,12 @@ impl<'a> Members<'a> {
             .partition_point(|member| *member.folded < *name.folded());
         let rest = &self.0[start..];
         let alike = &rest[..rest.partition_point(|member| member.folded == name.folded())];
-        let exact = alike.iter().rfind(|member| member.name == name.as_str());
-        exact.or(alike.last()).map(|member| &member.node)
+        let (last, others) = alike.split_last()?;
+        let is_exact = |member: &&Member<'_>| member.name == name.as_str();
+        let up_to = others.partition_point(|member| *member.name <= *name.as_str());
+        let exact = others[..up_to].last().filter(is_exact);
+        let found = exact.filter(|_| !is_exact(&last)).unwrap_or(last);
+        Some(&found.node)
     }
 }
 
@@ -247,6 +270,11 @@ impl<'de> Visitor<'de> for MembersVisitor {
         }
         // Stable: among equals the order of the text remains.
         members.sort_by(|one, other| one.folded.cmp(&other.folded));
+        for alike in members.chunk_by_mut(|one, other| one.folded == other.folded) {
+            if let [others @ .., _] = alike {
+                others.sort_by(|one, other| one.name.cmp(&other.name));
+            }
+        }
         Ok(Members(members))
     }
 }

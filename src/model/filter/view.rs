@@ -1,6 +1,6 @@
 //! An event as filters see it: in the form in which it was published.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 use crate::model::event::{Event, EventData};
 use crate::model::filter::text::fold;
@@ -18,6 +18,8 @@ pub struct EventView<'a> {
     folded_subject: OnceCell<String>,
     envelope: OnceCell<Vec<(&'a str, Node<'a>)>>,
     data: Option<Node<'a>>,
+    /// See [`EventView::steps`].
+    steps: Cell<usize>,
 }
 
 /// The input schemas differ in how they call the envelope's properties.
@@ -65,7 +67,18 @@ impl<'a> EventView<'a> {
             folded_subject: OnceCell::new(),
             envelope: OnceCell::new(),
             data,
+            steps: Cell::new(0),
         }
+    }
+
+    /// What the filters have cost so far that the event was compared with. A step is a look at a value, or at a few bytes
+    /// of a text.
+    pub fn steps(&self) -> usize {
+        self.steps.get()
+    }
+
+    pub(super) fn add_steps(&self, steps: usize) {
+        self.steps.set(self.steps.get() + steps);
     }
 
     pub(super) fn event_type(&self) -> &'a str {
@@ -101,6 +114,7 @@ impl<'a> EventView<'a> {
     pub(super) fn envelope(&self, name: &str) -> Option<&Node<'a>> {
         let named = |name: &str| {
             let properties = self.envelope.get_or_init(|| self.read_envelope());
+            self.add_steps(properties.len());
             let found = properties.iter().find(|(each, _)| fold_eq(each, name));
             found.map(|(_, node)| node)
         };

@@ -10,6 +10,8 @@ use crate::base::Entropy;
 use crate::model::name::RuleName;
 use crate::model::rule::index::CorrelationIndex;
 use crate::model::rule::message::MessageView;
+use crate::model::rule::sql::{Changes, EvaluationError};
+use crate::model::rule::steps::Steps;
 use crate::model::rule::{Rule, RuleFilter};
 use crate::model::subscription::SubscriptionId;
 
@@ -38,8 +40,8 @@ type Place = (SubscriptionId, Arc<Rule>);
 #[derive(Debug, Default)]
 struct Ready {
     by_correlation: CorrelationIndex<Place>,
-    /// All others, which are evaluated for every message.
-    others: Vec<Place>,
+    /// All others, which are evaluated for every message: those of the subscriptions with the fewest first.
+    others: Vec<(SubscriptionId, Vec<Arc<Rule>>)>,
 }
 
 /// What rules make of a message.
@@ -48,9 +50,19 @@ pub struct Copies {
     /// Who gets it as it is: one copy each, for all matching rules without an action.
     pub unchanged: BTreeSet<SubscriptionId>,
     /// The matching rules with an action, each of which makes a copy of its own, in the order of subscriptions and names.
-    pub changing: Vec<(SubscriptionId, Arc<Rule>)>,
+    pub changing: Vec<ChangedCopy>,
     /// Who has a rule that cannot be evaluated for it, and the first problem of each.
     pub unevaluated: BTreeMap<SubscriptionId, String>,
+    /// Whether the steps were too few for some of the rules.
+    pub is_cut: bool,
+}
+
+/// A copy that an action makes.
+#[derive(Debug, PartialEq)]
+pub struct ChangedCopy {
+    pub of: SubscriptionId,
+    pub rule: Arc<Rule>,
+    pub changes: Changes,
 }
 
 impl RuleBook {
@@ -99,24 +111,40 @@ impl RuleBook {
         self.rules.values().flat_map(|rules| rules.values())
     }
 
-    /// What becomes of `message`.
-    pub fn copies(&self, message: &dyn MessageView, entropy: &Entropy) -> Copies {
+    /// What becomes of `message` for the subscriptions that take messages. Each has an equal part of the steps, and of
+    /// what those before it have left, so that the rules of one cost no other its messages.
+    pub fn copies(
+        &self,
+        message: &dyn MessageView,
+        entropy: &Entropy,
+        takes: impl Fn(SubscriptionId) -> bool,
+        steps: &mut Steps,
+    ) -> Copies {
         let ready = self.ready.get_or_init(|| Arc::new(self.made_ready()));
-        let mut copies = Copies::default();
-        for (of, rule) in ready.by_correlation.matching(message) {
-            copies.add(*of, rule);
+        let mut correlated: BTreeMap<SubscriptionId, Vec<&Arc<Rule>>> = BTreeMap::new();
+        for (_, (of, rule)) in ready.by_correlation.candidates(message) {
+            correlated.entry(*of).or_default().push(rule);
         }
-        for (of, rule) in &ready.others {
-            match rule.filter.matches(message, entropy) {
-                Ok(true) => copies.add(*of, rule),
-                Ok(false) => {}
-                Err(error) => {
+        let correlated = correlated.into_iter();
+        let others = ready.others.iter();
+        let others = others.map(|(of, rules)| (*of, rules.iter().collect()));
+        let each: Vec<(_, Vec<_>)> = correlated
+            .chain(others)
+            .filter(|(of, _)| takes(*of))
+            .collect();
+        let mut copies = Copies::default();
+        for (place, (of, rules)) in each.iter().enumerate() {
+            let mut part = steps.part(each.len() - place);
+            for rule in rules {
+                if let Err(error) = copies.add(*of, rule, (message, entropy), &mut part) {
+                    copies.is_cut |= error == EvaluationError::TooManySteps;
                     let problem = || rule.problem(&error);
                     copies.unevaluated.entry(*of).or_insert_with(problem);
                 }
             }
+            steps.give_back(&part);
         }
-        let place = |(of, rule): &Place| (*of, rule.name.key());
+        let place = |copy: &ChangedCopy| (copy.of, copy.rule.name.key());
         copies.changing.sort_by_cached_key(place);
         copies
     }
@@ -125,35 +153,56 @@ impl RuleBook {
         let mut ready = Ready::default();
         let mut by_correlation = Vec::new();
         for (of, rules) in &self.rules {
+            let mut others = Vec::new();
             for rule in rules.values() {
-                let place = (*of, Arc::clone(rule));
                 match &rule.filter {
                     RuleFilter::Correlation(filter) => {
-                        by_correlation.push((filter.clone(), place));
+                        by_correlation.push((filter.clone(), (*of, Arc::clone(rule))));
                     }
-                    RuleFilter::All | RuleFilter::Sql(_) => ready.others.push(place),
+                    RuleFilter::All | RuleFilter::Sql(_) => others.push(Arc::clone(rule)),
                     RuleFilter::None => {}
                 }
             }
+            if !others.is_empty() {
+                ready.others.push((*of, others));
+            }
         }
+        ready.others.sort_by_key(|(_, rules)| rules.len());
         ready.by_correlation = by_correlation.into_iter().collect();
         ready
     }
 }
 
 impl Copies {
-    fn add(&mut self, of: SubscriptionId, rule: &Arc<Rule>) {
-        if rule.action.is_some() {
-            self.changing.push((of, Arc::clone(rule)));
-        } else {
-            self.unchanged.insert(of);
+    /// Adds what a rule makes of a message.
+    fn add(
+        &mut self,
+        of: SubscriptionId,
+        rule: &Arc<Rule>,
+        (message, entropy): (&dyn MessageView, &Entropy),
+        steps: &mut Steps,
+    ) -> Result<(), EvaluationError> {
+        if !rule.filter.matches(message, entropy, steps)? {
+            return Ok(());
         }
+        match &rule.action {
+            None => {
+                self.unchanged.insert(of);
+            }
+            Some(action) => self.changing.push(ChangedCopy {
+                of,
+                rule: Arc::clone(rule),
+                changes: action.apply(message, entropy, steps)?,
+            }),
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::limits::RULE_STEPS_MAX;
     use crate::model::rule::message::SystemProperty;
     use crate::model::rule::property::PropertyValue;
     use crate::model::rule::sql::tests::Sample;
@@ -187,6 +236,11 @@ mod tests {
         book
     }
 
+    fn copies_of(book: &RuleBook, message: &Sample) -> Copies {
+        let mut steps = Steps::of_message();
+        book.copies(message, &Entropy::seeded(1), |_| true, &mut steps)
+    }
+
     fn paid() -> Sample {
         let label = PropertyValue::Text("paid".to_owned());
         Sample::new()
@@ -205,14 +259,14 @@ mod tests {
             (ONE, rule("a", "total > 5", set)),
             (TWO, rule("a", "total > 9", set)),
         ]);
-        let copies = book.copies(&paid(), &Entropy::seeded(1));
+        let copies = copies_of(&book, &paid());
         assert_eq!(copies.unchanged, BTreeSet::from([ONE]));
         let changing = copies.changing.iter();
-        let names = changing.map(|(of, rule)| (*of, rule.name.as_str()));
+        let names = changing.map(|copy| (copy.of, copy.rule.name.as_str()));
         assert_eq!(names.collect::<Vec<_>>(), [(ONE, "a"), (ONE, "b")]);
         let large = Some(PropertyValue::Text("large".to_owned()));
-        let changes = copies.changing[0].1.changes(&paid(), &Entropy::seeded(1));
-        assert_eq!(changes.expect("applied").user, [("kind".to_owned(), large)]);
+        let changes = &copies.changing[0].changes;
+        assert_eq!(changes.user, [("kind".to_owned(), large)]);
         assert!(copies.unevaluated.is_empty());
     }
 
@@ -224,21 +278,20 @@ mod tests {
             (ONE, rule("c", "1=1", None)),
             (TWO, rule("a", "1=1", Some("SET sys.Size = 1"))),
         ]);
-        let entropy = Entropy::seeded(1);
-        let copies = book.copies(&paid(), &entropy);
+        let mut copies = copies_of(&book, &paid());
         assert_eq!(copies.unchanged, BTreeSet::from([ONE]), "by another rule");
+        let problem = copies.unevaluated.remove(&TWO).expect("a problem");
+        assert!(problem.contains("Size cannot be changed"), "{problem}");
         let expected = "The rule a: a number was divided by zero.".to_owned();
         assert_eq!(copies.unevaluated, BTreeMap::from([(ONE, expected)]));
-        let problem = copies.changing[0].1.changes(&paid(), &entropy);
-        let problem = problem.expect_err("a problem");
-        assert!(problem.contains("Size cannot be changed"), "{problem}");
+        assert!(copies.changing.is_empty() && !copies.is_cut);
     }
 
     #[test]
     fn rules_are_replaced_and_removed() {
         let mut book = book(&[(ONE, Rule::default_rule())]);
         let gets = |book: &RuleBook| {
-            let copies = book.copies(&paid(), &Entropy::seeded(1));
+            let copies = copies_of(book, &paid());
             copies.unchanged.into_iter().collect::<Vec<_>>()
         };
         assert_eq!(gets(&book), [ONE]);
@@ -254,5 +307,75 @@ mod tests {
         book.remove_all(TWO);
         assert_eq!(gets(&book), []);
         assert_eq!(book.all().count(), 0);
+    }
+
+    /// A rule that is never true, and takes a step for nearly each character of `a` and of its own pattern.
+    fn costly(number: usize) -> Rule {
+        rule(
+            &format!("r{number}"),
+            "a LIKE '%y%x' OR a + a LIKE '%y'",
+            None,
+        )
+    }
+
+    #[test]
+    fn rules_of_one_message_share_their_steps_and_cost_no_other_subscription_its_messages() {
+        let mut book = RuleBook::default();
+        (0..1_000).for_each(|number| book.put(ONE, costly(number)));
+        book.put(TWO, rule("total", "total = 7 AND a LIKE '%y%y'", None));
+        let labelled = SubscriptionId(3);
+        book.put(labelled, rule("paid", "label:paid", None));
+        let long = PropertyValue::Text("y".repeat(30_000));
+        let message = paid().user("a", long);
+        let mut steps = Steps::of_message();
+        let copies = book.copies(&message, &Entropy::seeded(1), |_| true, &mut steps);
+        assert_eq!(copies.unchanged, BTreeSet::from([TWO, labelled]));
+        assert!(copies.is_cut);
+        let cut: Vec<_> = copies.unevaluated.keys().collect();
+        assert_eq!(cut, [&ONE]);
+        assert!(
+            copies.unevaluated[&ONE].contains("1000000 steps"),
+            "{copies:?}"
+        );
+        // Who gets nothing costs nothing.
+        let mut steps = Steps::of_message();
+        let copies = book.copies(
+            &message,
+            &Entropy::seeded(1),
+            |of| of == labelled,
+            &mut steps,
+        );
+        assert_eq!(copies.unchanged, BTreeSet::from([labelled]));
+        assert!(RULE_STEPS_MAX - steps.left() < 10, "{}", steps.left());
+    }
+
+    #[test]
+    fn every_rule_that_is_evaluated_takes_steps_by_what_it_looks_at() {
+        let long = PropertyValue::Text("y".repeat(64_000));
+        let message = paid().user("a", long);
+        let steps_of = |filter: &str, action: Option<&str>| {
+            let book = book(&[(ONE, rule("r", filter, action))]);
+            let mut steps = Steps::of_message();
+            let copies = book.copies(&message, &Entropy::seeded(1), |_| true, &mut steps);
+            assert!(copies.unevaluated.is_empty(), "{filter}: {copies:?}");
+            RULE_STEPS_MAX - steps.left()
+        };
+        assert!((1..10).contains(&steps_of("1=1", None)));
+        assert!((1..10).contains(&steps_of("label:paid", None)));
+        for (filter, action, least) in [
+            ("a LIKE 'y%x'", None, 64_000),
+            ("a LIKE '%yx'", None, 128_000),
+            ("a = 'y'", None, 4_000),
+            ("a IN ('x', 'x', 'x', 'x')", None, 5 * 4_000),
+            ("total IN (1, 2, 3, 4)", None, 8),
+            ("a > a", None, 2 * 4_000),
+            ("p('a') = 'x'", None, 4_000),
+            ("NOT (total > 1 AND total > 2 AND total > 3)", None, 12),
+            ("total = 7", Some("SET b = a; SET c = a"), 4 * 4_000),
+            ("newid() = newid()", None, 100),
+        ] {
+            let steps = steps_of(filter, action);
+            assert!(steps >= least, "{filter}: {steps} steps");
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::model::rule::message::{MessageView, SystemProperty};
 use crate::model::rule::property::PropertyValue;
+use crate::model::rule::sql::EvaluationError;
+use crate::model::rule::steps::Steps;
 
 /// The properties that a filter can compare, by the names of their fields.
 const FIELDS: [SystemProperty; 8] = [
@@ -56,14 +58,29 @@ impl CorrelationFilter {
     }
 
     /// Whether `message` has everything that is asked for.
-    pub fn matches(&self, message: &dyn MessageView) -> bool {
-        self.system
-            .iter()
-            .all(|(property, text)| is_text(message.system(*property).as_ref(), text))
-            && self
-                .user
-                .iter()
-                .all(|(name, value)| is_equal(message.user(name).as_ref(), value))
+    pub fn matches(
+        &self,
+        message: &dyn MessageView,
+        steps: &mut Steps,
+    ) -> Result<bool, EvaluationError> {
+        for (property, text) in &self.system {
+            let found = message.system(*property);
+            steps.take(1)?;
+            steps.take_bytes(text.len() + found.as_ref().map_or(0, PropertyValue::bytes))?;
+            if !is_text(found.as_ref(), text) {
+                return Ok(false);
+            }
+        }
+        for (name, value) in &self.user {
+            let found = message.user(name);
+            steps.take(1)?;
+            steps.take_bytes(name.len() + value.bytes())?;
+            steps.take_bytes(found.as_ref().map_or(0, PropertyValue::bytes))?;
+            if !is_equal(found.as_ref(), value) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The first of what is asked for that `message` does not have, in a sentence; `None` if it matches.

@@ -50,23 +50,17 @@ impl<T> FromIterator<(CorrelationFilter, T)> for CorrelationIndex<T> {
 }
 
 impl<T> CorrelationIndex<T> {
-    /// What the filters that `message` matches stand for, in no particular order.
-    pub(super) fn matching<'a>(
-        &'a self,
-        message: &'a dyn MessageView,
-    ) -> impl Iterator<Item = &'a T> {
-        let found = self.candidates(message);
-        let matching = found.filter(|(filter, _)| filter.matches(message));
-        matching.map(|(_, of)| of)
-    }
-
-    /// The filters that have to be compared with `message`.
-    fn candidates(
+    /// The filters that have to be compared with `message`, and what each stands for, in no particular order.
+    pub(super) fn candidates(
         &self,
         message: &dyn MessageView,
     ) -> impl Iterator<Item = &(CorrelationFilter, T)> {
-        let offered = offered(message).into_iter();
+        let offered = match self.filed.is_empty() {
+            true => Vec::new(),
+            false => offered(message),
+        };
         offered
+            .into_iter()
             .filter_map(|condition| self.filed.get(&condition))
             .flatten()
     }
@@ -81,6 +75,20 @@ mod tests {
     use crate::model::rule::message::SystemProperty;
     use crate::model::rule::property::{IntegerType, PropertyValue};
     use crate::model::rule::sql::tests::Sample;
+    use crate::model::rule::steps::Steps;
+
+    impl<T> CorrelationIndex<T> {
+        fn matching<'a>(&'a self, message: &'a Sample) -> impl Iterator<Item = &'a T> {
+            let found = self.candidates(message);
+            let matching = found.filter(|(filter, _)| does_match(filter, message));
+            matching.map(|(_, of)| of)
+        }
+    }
+
+    fn does_match(filter: &CorrelationFilter, message: &Sample) -> bool {
+        let matches = filter.matches(message, &mut Steps::of_message());
+        matches.expect("few steps")
+    }
 
     fn labelled(label: &str, user: &[(&str, PropertyValue)]) -> CorrelationFilter {
         let user = user.iter();
@@ -141,13 +149,17 @@ mod tests {
                 ..CorrelationFilter::default()
             };
             let message = Sample::new().user("p", found.clone());
-            assert_eq!(filter.matches(&message), expected, "{wanted:?} {found:?}");
+            assert_eq!(
+                does_match(&filter, &message),
+                expected,
+                "{wanted:?} {found:?}"
+            );
             assert_eq!(filter.difference(&message).is_none(), expected);
             let index: CorrelationIndex<()> = [(filter, ())].into_iter().collect();
             assert_eq!(index.matching(&message).count(), usize::from(expected));
         }
         let absent = labelled("x", &[]);
-        assert!(!absent.matches(&Sample::new()));
+        assert!(!does_match(&absent, &Sample::new()));
         let told = absent.difference(&Sample::new());
         assert_eq!(told.as_deref(), Some("Label is missing."));
         let numbered = labelled("x", &[("n", text("7"))]);
@@ -195,7 +207,7 @@ mod tests {
                 filters.iter().cloned().enumerate().map(|(n, each)| (each, n)).collect();
             let mut found: Vec<usize> = index.matching(&message).copied().collect();
             found.sort_unstable();
-            let matching = filters.iter().enumerate().filter(|(_, each)| each.matches(&message));
+            let matching = filters.iter().enumerate().filter(|(_, each)| does_match(each, &message));
             let expected: Vec<usize> = matching.map(|(n, _)| n).collect();
             prop_assert_eq!(found, expected);
         }

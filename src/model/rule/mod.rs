@@ -10,12 +10,14 @@ mod index;
 mod message;
 mod property;
 mod sql;
+mod steps;
 
-pub use book::{Copies, RuleBook};
+pub use book::{ChangedCopy, Copies, RuleBook};
 pub use correlation::CorrelationFilter;
 pub use message::{MessageView, PropertyRef, Scope, SystemProperty};
 pub use property::{IntegerType, PropertyValue};
 pub use sql::{Changes, EvaluationError, Parameters, SqlAction, SqlError, SqlFilter};
+pub use steps::Steps;
 
 use crate::base::Entropy;
 use crate::model::name::RuleName;
@@ -47,15 +49,6 @@ impl Rule {
         }
     }
 
-    /// What its action changes in the copy of a message that matches, or the problem that it cannot be evaluated.
-    pub fn changes(&self, message: &dyn MessageView, entropy: &Entropy) -> Result<Changes, String> {
-        let Some(action) = &self.action else {
-            return Ok(Changes::default());
-        };
-        let changes = action.apply(message, entropy);
-        changes.map_err(|error| self.problem(&error))
-    }
-
     fn problem(&self, error: &EvaluationError) -> String {
         format!("The rule {}: {error}.", self.name)
     }
@@ -63,11 +56,16 @@ impl Rule {
 
 impl RuleFilter {
     /// Why a message does not match, in a sentence; `None` if it does.
-    pub fn mismatch(&self, message: &dyn MessageView, entropy: &Entropy) -> Option<String> {
+    pub fn mismatch(
+        &self,
+        message: &dyn MessageView,
+        entropy: &Entropy,
+        steps: &mut Steps,
+    ) -> Option<String> {
         match self {
             Self::All => None,
             Self::None => Some("The filter matches nothing.".to_owned()),
-            Self::Sql(filter) => match filter.truth(message, entropy) {
+            Self::Sql(filter) => match filter.truth(message, entropy, steps) {
                 Ok(Some(true)) => None,
                 Ok(Some(false)) => Some("The condition is false.".to_owned()),
                 Ok(None) => Some(
@@ -85,12 +83,14 @@ impl RuleFilter {
         &self,
         message: &dyn MessageView,
         entropy: &Entropy,
+        steps: &mut Steps,
     ) -> Result<bool, EvaluationError> {
+        steps.take(1)?;
         match self {
             Self::All => Ok(true),
             Self::None => Ok(false),
-            Self::Sql(filter) => filter.matches(message, entropy),
-            Self::Correlation(filter) => Ok(filter.matches(message)),
+            Self::Sql(filter) => filter.matches(message, entropy, steps),
+            Self::Correlation(filter) => filter.matches(message, steps),
         }
     }
 }

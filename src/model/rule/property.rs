@@ -62,6 +62,24 @@ impl PropertyValue {
         Self::Integer(IntegerType::Long, i128::from(number))
     }
 
+    /// Bytes of its text.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Binary(bytes) => bytes.len(),
+            Self::Null
+            | Self::Bool(_)
+            | Self::Integer(..)
+            | Self::Float(_)
+            | Self::Double(_)
+            | Self::Timestamp(_)
+            | Self::ZonelessTime(_)
+            | Self::Duration(_)
+            | Self::Uuid(_)
+            | Self::Other => 0,
+        }
+    }
+
     /// The number of a float or double.
     pub fn as_double(&self) -> Option<f64> {
         if let Self::Float(number) = self {

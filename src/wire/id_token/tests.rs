@@ -210,6 +210,8 @@ fn a_token_must_be_for_this_sign_in() {
         ("exp", json!(NOW_S - 60), IdTokenError::Expired),
         ("exp", Value::Null, IdTokenError::Expired),
         ("iat", json!(NOW_S + 61), IdTokenError::Future),
+        ("iat", Value::Null, IdTokenError::Undated),
+        ("iat", json!("now"), IdTokenError::Undated),
         ("nbf", json!(NOW_S + 61), IdTokenError::Future),
         ("nonce", json!("n-2"), IdTokenError::Nonce),
         ("nonce", Value::Null, IdTokenError::Nonce),
@@ -247,4 +249,23 @@ fn who_must_sign_in_again_cannot_show_an_old_sign_in() {
     assert_eq!(check(&claims(None), expected, NOW_S), Ok(()));
     let old = check(&claims(Some(NOW_S - 61)), expected, NOW_S);
     assert_eq!(old, Err(IdTokenError::Stale));
+}
+
+#[test]
+fn only_yes_is_no_denial() {
+    for (said, denies) in [
+        (json!({}), false),
+        (json!({ "email_verified": true }), false),
+        (json!({ "email_verified": "true" }), false),
+        (json!({ "email_verified": false }), true),
+        (json!({ "email_verified": "false" }), true),
+        (json!({ "email_verified": "" }), true),
+        (json!({ "email_verified": 0 }), true),
+        (json!({ "email_verified": 1 }), true),
+        (json!({ "email_verified": null }), true),
+        (json!({ "email_verified": [true] }), true),
+    ] {
+        let claims = Claims::read(said.to_string().as_bytes()).expect("claims");
+        assert_eq!(claims.denies("email_verified"), denies, "{said}");
+    }
 }

@@ -1,6 +1,8 @@
 //! Messages as the rules of subscriptions see them, the copies that their actions make (rule S7), and those that deliveries
 //! of events are.
 
+use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::base::Timestamp;
@@ -24,6 +26,8 @@ pub struct SentMessage {
     parts: Parts,
     bytes: usize,
     sent_at: Timestamp,
+    /// Where the application's properties are, by their names in lower case; made for the first that is asked for.
+    places: OnceLock<HashMap<String, usize>>,
 }
 
 impl SentMessage {
@@ -35,6 +39,7 @@ impl SentMessage {
             bytes: message.to_bytes().len(),
             message,
             sent_at: now,
+            places: OnceLock::new(),
         })
     }
 
@@ -167,9 +172,15 @@ impl MessageView for SentMessage {
     }
 
     fn user(&self, name: &str) -> Option<PropertyValue> {
-        let mut properties = self.parts.application_properties.iter();
-        let found = properties.find(|(key, _)| key.as_text().is_some_and(|key| is_same(key, name)));
-        found.map(|(_, value)| value.into())
+        let properties = &self.parts.application_properties;
+        let places = self.places.get_or_init(|| {
+            let named = properties.iter().map(|(key, _)| key.as_text());
+            let named = named.enumerate().rev(); // of two with one name the first counts
+            let named = named.filter_map(|(place, name)| Some((name?.to_lowercase(), place)));
+            named.collect()
+        });
+        let place = places.get(&name.to_lowercase())?;
+        Some((&properties[*place].1).into())
     }
 
     fn user_properties(&self) -> Vec<(String, PropertyValue)> {
@@ -267,7 +278,7 @@ mod tests {
     use super::*;
     use crate::base::Entropy;
     use crate::model::event::EventData;
-    use crate::model::rule::{Parameters, SqlAction, SqlFilter};
+    use crate::model::rule::{Parameters, SqlAction, SqlFilter, Steps};
     use crate::wire::amqp::message::Header;
 
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
@@ -300,13 +311,17 @@ mod tests {
     fn matches(message: &SentMessage, filter: &str) -> bool {
         let filter = SqlFilter::parse(filter, Parameters::new()).expect("a filter");
         let entropy = Entropy::seeded(1);
-        filter.matches(message, &entropy).expect("evaluated")
+        filter
+            .matches(message, &entropy, &mut Steps::of_message())
+            .expect("evaluated")
     }
 
     fn changed(action: &str) -> Message {
         let action = SqlAction::parse(action, Parameters::new()).expect("an action");
         let (sent, entropy) = (sent(), Entropy::seeded(1));
-        let changes = action.apply(&sent, &entropy).expect("applied");
+        let changes = action
+            .apply(&sent, &entropy, &mut Steps::of_message())
+            .expect("applied");
         let rule = RuleName::parse("large").expect("a name");
         let copy = sent.copy(&changes, &rule, || "new".to_owned());
         of_event(&copy.expect("an event")).expect("a message")

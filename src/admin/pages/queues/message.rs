@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::admin::pages::service_bus::BusRule;
+use crate::model::rule::Steps;
 use crate::store::Peeked;
 use crate::wire::amqp::Value as AmqpValue;
 use crate::wire::amqp::message::{Message as Encoded, Properties};
@@ -96,7 +97,8 @@ fn rules(call: &Call<Queue>, message: &QueuedMessage) -> Vec<(BusRule, Option<St
         return Vec::new(); // as it cannot be read, it matches nothing
     };
     let rules = BusRule::all_of(call).into_iter();
-    let why = |each: &BusRule| each.rule.filter.mismatch(&sent, call.broker.entropy());
+    let (entropy, mut steps) = (call.broker.entropy(), Steps::of_message());
+    let mut why = |each: &BusRule| each.rule.filter.mismatch(&sent, entropy, &mut steps);
     rules.map(|each| (each.clone(), why(&each))).collect()
 }
 

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::app::cli::confirm::{Misuse, confirm};
-use crate::app::cli::output::{Screen, items, note, plural, print, text};
+use crate::app::cli::output::{Screen, items, note, plural, print_file, text};
 use crate::app::cli::request::{Run, Server};
 use crate::app::configuration_files::{self as files, Object, faults_of, object_of};
 use crate::wire::resource::configuration::body;
@@ -86,7 +86,7 @@ impl Run for Export {
             .unwrap_or(if is_json { Format::Json } else { Format::Yaml });
         let text = write(items(&answer, "/value"), format)?;
         match &self.path {
-            None => print(&text)?,
+            None => print_file(&text)?,
             Some(path) => save(path, &text)?,
         }
         note(

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::app::cli::dead_letters::{DEAD_LETTERS, PATH};
-use crate::app::cli::output::{items, json_for_stdout, moment, note, print};
+use crate::app::cli::output::{items, json_for_stdout, moment, note, print, print_exactly};
 use crate::app::cli::request::{Server, given};
 use crate::app::interrupt::interrupted;
 use crate::base::Timestamp;
@@ -96,10 +96,10 @@ impl Watch {
             match looked.await {
                 Ok(()) => {
                     for each in self.new_ones(found) {
-                        print(&match server.output.is_json() {
-                            true => json_for_stdout(format!("{each}\n")),
-                            false => row(&each),
-                        })?;
+                        match server.output.is_json() {
+                            true => print_exactly(&json_for_stdout(format!("{each}\n"))),
+                            false => print(&row(&each)),
+                        }?;
                     }
                 }
                 // The server may be about to start again.

@@ -3,11 +3,16 @@
 use std::cmp::Ordering;
 
 use crate::base::Entropy;
+use crate::model::limits::RULE_STEPS_MAX;
 use crate::model::rule::message::{MessageView, PropertyRef, Scope, SystemProperty};
 use crate::model::rule::property::PropertyValue;
 use crate::model::rule::sql::Statement;
 use crate::model::rule::sql::expression::{Arithmetic, Comparison, Expression, Like};
-use crate::model::rule::sql::like::{LikeError, STEPS_MAX, like};
+use crate::model::rule::sql::like::like;
+use crate::model::rule::steps::Steps;
+
+/// Steps that a new id costs: the system's randomness is asked for it.
+const NEW_ID_STEPS: usize = 64;
 
 /// Bytes of a text that an expression makes: more than a property may have.
 const TEXT_BYTES_MAX: usize = 64 * 1_024;
@@ -25,8 +30,10 @@ pub enum EvaluationError {
     Overflow,
     #[error("the pattern of LIKE has an escape character that escapes nothing")]
     BadEscape,
-    #[error("the text and the pattern of LIKE are too long to be compared")]
-    PatternTooLong,
+    #[error(
+        "the rules take too long: those of all subscriptions may take {RULE_STEPS_MAX} steps for one message together"
+    )]
+    TooManySteps,
     #[error("a text has more than {TEXT_BYTES_MAX} bytes")]
     TextTooLong,
 }
@@ -46,19 +53,24 @@ type Evaluated<T> = Result<Option<T>, EvaluationError>;
 pub(super) struct Evaluation<'a> {
     message: &'a dyn MessageView,
     entropy: &'a Entropy,
-    like_steps: usize,
+    steps: &'a mut Steps,
 }
 
 impl<'a> Evaluation<'a> {
-    pub(super) fn of(message: &'a dyn MessageView, entropy: &'a Entropy) -> Self {
+    pub(super) fn of(
+        message: &'a dyn MessageView,
+        entropy: &'a Entropy,
+        steps: &'a mut Steps,
+    ) -> Self {
         Self {
             message,
             entropy,
-            like_steps: STEPS_MAX,
+            steps,
         }
     }
 
     pub(super) fn condition(&mut self, expression: &Expression) -> Evaluated<bool> {
+        self.steps.take(1)?;
         Ok(match expression {
             Expression::Or(left, right) => match self.condition(left)? {
                 Some(true) => Some(true),
@@ -108,6 +120,7 @@ impl<'a> Evaluation<'a> {
 
     /// A value that is not null.
     fn value(&mut self, expression: &Expression) -> Evaluated<PropertyValue> {
+        self.steps.take(1)?;
         let value = match expression {
             Expression::Constant(value) => Some(value.clone()),
             Expression::Property(property) => self.property(property)?,
@@ -115,7 +128,10 @@ impl<'a> Evaluation<'a> {
                 Some(PropertyValue::Text(name)) => self.message.user(&name),
                 _ => None,
             },
-            Expression::NewId => Some(PropertyValue::Uuid(self.entropy.uuid())),
+            Expression::NewId => {
+                self.steps.take(NEW_ID_STEPS)?;
+                Some(PropertyValue::Uuid(self.entropy.uuid()))
+            }
             Expression::Negative(inner) => match self.value(inner)? {
                 Some(value) => calculate(&PropertyValue::long(0), Arithmetic::Subtract, &value)?,
                 None => None,
@@ -135,10 +151,14 @@ impl<'a> Evaluation<'a> {
             | Expression::And(..)
             | Expression::Or(..) => self.condition(expression)?.map(PropertyValue::Bool),
         };
+        if let Some(value) = &value {
+            self.steps.take_value(value)?;
+        }
         Ok(value.filter(|value| *value != PropertyValue::Null))
     }
 
-    fn property(&self, property: &PropertyRef) -> Evaluated<PropertyValue> {
+    fn property(&mut self, property: &PropertyRef) -> Evaluated<PropertyValue> {
+        self.steps.take_bytes(property.name.len())?;
         Ok(match property.scope {
             Scope::User => self.message.user(&property.name),
             Scope::System => self.message.system(system(&property.name)?),
@@ -151,6 +171,7 @@ impl<'a> Evaluation<'a> {
         };
         for each in list {
             let found = self.value(each)?;
+            self.steps.take_value(&left)?;
             let found = found.and_then(|each| compare(&left, Comparison::Equal, &each));
             if found == Some(true) {
                 return Ok(Some(true));
@@ -179,12 +200,7 @@ impl<'a> Evaluation<'a> {
         else {
             return Ok(None);
         };
-        like(&text, &pattern, escape, &mut self.like_steps)
-            .map(Some)
-            .map_err(|error| match error {
-                LikeError::BadEscape => EvaluationError::BadEscape,
-                LikeError::TooLong => EvaluationError::PatternTooLong,
-            })
+        like(&text, &pattern, escape, self.steps).map(Some)
     }
 }
 
@@ -193,6 +209,7 @@ pub(super) fn apply(
     statements: &[Statement],
     message: &dyn MessageView,
     entropy: &Entropy,
+    steps: &mut Steps,
 ) -> Result<Changes, EvaluationError> {
     let mut copy = Copy {
         of: message,
@@ -201,10 +218,16 @@ pub(super) fn apply(
     for statement in statements {
         match statement {
             Statement::Set(property, expression) => {
-                let value = Evaluation::of(&copy, entropy).value(expression)?;
+                let value = Evaluation::of(&copy, entropy, steps).value(expression)?;
+                if let Some(value) = &value {
+                    steps.take_value(value)?;
+                }
                 copy.set(property, value.unwrap_or(PropertyValue::Null))?;
             }
-            Statement::Remove(property) => copy.remove(property)?,
+            Statement::Remove(property) => {
+                steps.take(1)?;
+                copy.remove(property)?;
+            }
         }
     }
     Ok(copy.changes)

@@ -21,6 +21,7 @@ use crate::model::rule::message::{MessageView, PropertyRef};
 use crate::model::rule::property::PropertyValue;
 use crate::model::rule::sql::evaluate::Evaluation;
 use crate::model::rule::sql::expression::Expression;
+use crate::model::rule::steps::Steps;
 
 /// Characters of a filter or action: Service Bus' own limit.
 const TEXT_MAX: usize = 1_024;
@@ -88,8 +89,9 @@ impl SqlFilter {
         &self,
         message: &dyn MessageView,
         entropy: &Entropy,
+        steps: &mut Steps,
     ) -> Result<Option<bool>, EvaluationError> {
-        Evaluation::of(message, entropy).condition(&self.condition)
+        Evaluation::of(message, entropy, steps).condition(&self.condition)
     }
 
     /// Whether `message` matches. An error is what Service Bus calls a filter exception.
@@ -97,8 +99,9 @@ impl SqlFilter {
         &self,
         message: &dyn MessageView,
         entropy: &Entropy,
+        steps: &mut Steps,
     ) -> Result<bool, EvaluationError> {
-        Ok(self.truth(message, entropy)? == Some(true))
+        Ok(self.truth(message, entropy, steps)? == Some(true))
     }
 }
 
@@ -127,7 +130,8 @@ impl SqlAction {
         &self,
         message: &dyn MessageView,
         entropy: &Entropy,
+        steps: &mut Steps,
     ) -> Result<Changes, EvaluationError> {
-        evaluate::apply(&self.statements, message, entropy)
+        evaluate::apply(&self.statements, message, entropy, steps)
     }
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::evaluate::Evaluation;
 use super::expression::{Arithmetic, Comparison, Expression, Like};
-use super::like::{STEPS_MAX, like};
+use super::like::like;
 use super::*;
 use crate::base::Timestamp;
 use crate::model::rule::message::{Scope, SystemProperty};
@@ -91,8 +91,8 @@ fn parameters() -> Parameters {
 fn evaluated(filter: &str) -> Result<Option<bool>, EvaluationError> {
     let filter = SqlFilter::parse(filter, parameters()).unwrap_or_else(|e| panic!("{filter}: {e}"));
     let (message, entropy) = (sample(), Entropy::seeded(1));
-    let truth = filter.truth(&message, &entropy);
-    let matches = filter.matches(&message, &entropy);
+    let truth = filter.truth(&message, &entropy, &mut Steps::of_message());
+    let matches = filter.matches(&message, &entropy, &mut Steps::of_message());
     assert_eq!(matches, truth.clone().map(|truth| truth == Some(true)));
     truth
 }
@@ -314,7 +314,7 @@ fn errors_point_at_their_column() {
 
 fn applied(action: &str) -> Result<String, EvaluationError> {
     let action = SqlAction::parse(action, parameters()).unwrap_or_else(|e| panic!("{action}: {e}"));
-    let changes = action.apply(&sample(), &Entropy::seeded(1))?;
+    let changes = action.apply(&sample(), &Entropy::seeded(1), &mut Steps::of_message())?;
     let system = changes.system.iter();
     let system = system.map(|(property, value)| format!("sys.{}={value:?}", property.name()));
     let user = changes.user.iter();
@@ -397,8 +397,8 @@ fn patterns_cannot_take_for_ever() {
         .user("t", text(&"a".repeat(30_000)))
         .user("p", text(&format!("%{}b", "a".repeat(10_000))));
     let filter = SqlFilter::parse("t LIKE p", Parameters::new()).expect("a filter");
-    let matched = filter.matches(&message, &Entropy::seeded(1));
-    assert_eq!(matched, Err(EvaluationError::PatternTooLong));
+    let matched = filter.matches(&message, &Entropy::seeded(1), &mut Steps::of_message());
+    assert_eq!(matched, Err(EvaluationError::TooManySteps));
 }
 
 /// The plain meaning of a pattern, by trying everything.
@@ -552,7 +552,7 @@ fn condition() -> impl Strategy<Value = Expression> {
 
 fn truth(condition: &Expression) -> Result<Option<bool>, EvaluationError> {
     let (message, entropy) = (sample(), Entropy::seeded(1));
-    Evaluation::of(&message, &entropy).condition(condition)
+    Evaluation::of(&message, &entropy, &mut Steps::of_message()).condition(condition)
 }
 
 fn not(inner: Expression) -> Expression {
@@ -585,10 +585,10 @@ proptest! {
         let text = words.join(" ");
         for parsed in [
             SqlFilter::parse(&text, Parameters::new()).map(|filter| drop(
-                filter.matches(&sample(), &Entropy::seeded(1)),
+                filter.matches(&sample(), &Entropy::seeded(1), &mut Steps::of_message()),
             )),
             SqlAction::parse(&text, Parameters::new()).map(|action| drop(
-                action.apply(&sample(), &Entropy::seeded(1)),
+                action.apply(&sample(), &Entropy::seeded(1), &mut Steps::of_message()),
             )),
         ] {
             if let Err(error) = parsed {
@@ -619,6 +619,6 @@ proptest! {
     fn patterns_mean_what_they_say(text in "[ab]{0,8}", pattern in "[ab%_]{0,8}") {
         let chars = |text: &str| text.chars().collect::<Vec<char>>();
         let expected = fits(&chars(&text), &chars(&pattern));
-        prop_assert_eq!(like(&text, &pattern, None, &mut STEPS_MAX.clone()), Ok(expected));
+        prop_assert_eq!(like(&text, &pattern, None, &mut Steps::of_message()), Ok(expected));
     }
 }

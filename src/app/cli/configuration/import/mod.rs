@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Format, How, apply, save, write};
 use crate::app::cli::confirm::Misuse;
-use crate::app::cli::output::{note, print};
+use crate::app::cli::output::{note, print_file, printable};
 use crate::app::cli::request::{Run, Server};
 use crate::app::configuration_files::Object;
 use crate::app::files;
@@ -63,12 +63,12 @@ impl Run for ImportCommand {
             }
         };
         for lost in &translation.lost {
-            note(&format!("note: {lost}"));
+            note(&format!("note: {}", printable(lost)));
         }
         if let Some(output) = &import.to_file {
             let text = write(&translation.objects, Format::Yaml)?;
             return match output.as_os_str() == "-" {
-                true => Ok(print(&text)?),
+                true => Ok(print_file(&text)?),
                 false => save(output, &text),
             };
         }
