@@ -313,7 +313,7 @@ mod tests {
     fn costly(number: usize) -> Rule {
         rule(
             &format!("r{number}"),
-            "a LIKE '%y%x' OR a + a LIKE '%y'",
+            "a LIKE '%y%x' OR a + a LIKE '%x'",
             None,
         )
     }
@@ -367,7 +367,7 @@ mod tests {
             ("a LIKE '%yx'", None, 128_000),
             ("a = 'y'", None, 4_000),
             ("a IN ('x', 'x', 'x', 'x')", None, 5 * 4_000),
-            ("total IN (1, 2, 3, 4)", None, 8),
+            ("total IN (1, 2, 3, 4)", None, 7),
             ("a > a", None, 2 * 4_000),
             ("p('a') = 'x'", None, 4_000),
             ("NOT (total > 1 AND total > 2 AND total > 3)", None, 12),
