@@ -82,8 +82,8 @@ pub(crate) fn is_page(path: &str) -> bool {
     let (page, _) = path.split_once('?').unwrap_or((path, ""));
     // A browser takes these parts out, so it would go elsewhere.
     let steps = |part: &str| {
-        let part = part.to_ascii_lowercase().replace("%2e", ".");
-        part.is_empty() || part == "." || part == ".."
+        let decoded = part.to_ascii_lowercase().replace("%2e", ".");
+        ["", ".", ".."].contains(&&*decoded)
     };
     let mut parts = page.split('/').skip(1);
     let is_ours = page.starts_with('/') && parts.next() == Some("admin");

@@ -25,8 +25,8 @@ pub enum OwnHost {
 pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
     match host {
         Host::Domain(name) => {
-            let name = name.as_ref().to_ascii_lowercase();
-            let name = name.strip_suffix('.').unwrap_or(&name);
+            let lower = name.as_ref().to_ascii_lowercase();
+            let name = lower.strip_suffix('.').unwrap_or(&lower);
             name == "localhost" || name.ends_with(".localhost")
         }
         Host::Ipv4(address) => address.is_loopback(),

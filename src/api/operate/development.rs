@@ -61,9 +61,10 @@ pub(in crate::api) fn check_is_local(request: &Request) -> Result<(), ApiError> 
 /// Whether a URL of the web names this machine. A name without a dot may be another machine's, and what browsers write
 /// for an extension is none at all.
 fn is_local(url: &str) -> bool {
-    let url = Url::parse(url).ok();
-    let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
-    url.is_some_and(|url| url.host().as_ref().is_some_and(is_loopback))
+    Url::parse(url).is_ok_and(|url| {
+        let is_web = matches!(url.scheme(), "http" | "https");
+        is_web && url.host().as_ref().is_some_and(is_loopback)
+    })
 }
 
 #[derive(Deserialize, JsonSchema)]

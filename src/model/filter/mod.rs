@@ -22,6 +22,9 @@ pub use view::EventView;
 
 use value::show_text;
 
+/// Steps that a filter takes besides those of its values: about as much work as to find it and to look at its parts.
+const FILTER_STEPS: usize = 20;
+
 /// Which rules a filter follows where they differ: those of custom topics (rule 4) or of namespace topics
 /// (rule N4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,7 +145,7 @@ impl Filter {
     /// Whether `event` passes. Stops at the first part that fails.
     pub fn matches(&self, event: &EventView<'_>) -> bool {
         let types = self.included_event_types.as_ref();
-        event.add_steps(1 + types.map_or(0, Vec::len));
+        event.add_steps(FILTER_STEPS + types.map_or(0, Vec::len));
         self.type_matches(event.event_type())
             && self.subject_begins(event)
             && self.subject_ends(event)

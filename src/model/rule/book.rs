@@ -125,11 +125,10 @@ impl RuleBook {
         for (_, (of, rule)) in ready.by_correlation.candidates(message) {
             correlated.entry(*of).or_default().push(rule);
         }
-        let correlated = correlated.into_iter();
         let others = ready.others.iter();
-        let others = others.map(|(of, rules)| (*of, rules.iter().collect()));
         let each: Vec<(_, Vec<_>)> = correlated
-            .chain(others)
+            .into_iter()
+            .chain(others.map(|(of, rules)| (*of, rules.iter().collect())))
             .filter(|(of, _)| takes(*of))
             .collect();
         let mut copies = Copies::default();

@@ -175,9 +175,11 @@ impl MessageView for SentMessage {
         let properties = &self.parts.application_properties;
         let places = self.places.get_or_init(|| {
             let named = properties.iter().map(|(key, _)| key.as_text());
-            let named = named.enumerate().rev(); // of two with one name the first counts
-            let named = named.filter_map(|(place, name)| Some((name?.to_lowercase(), place)));
-            named.collect()
+            // Of two with one name the first counts.
+            let places = named.enumerate().rev();
+            places
+                .filter_map(|(place, name)| Some((name?.to_lowercase(), place)))
+                .collect()
         });
         let place = places.get(&name.to_lowercase())?;
         Some((&properties[*place].1).into())
