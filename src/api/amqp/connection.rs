@@ -16,7 +16,7 @@ use crate::api::amqp::session::{Acceptance, Fault, Handout, Session, nothing_lef
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
 use crate::wire::amqp::condition::{
-    AmqpError, CONNECTION_FORCED, DECODE_ERROR, FRAMING_ERROR, ILLEGAL_STATE,
+    AmqpError, CONNECTION_FORCED, DECODE_ERROR, FRAMING_ERROR, ILLEGAL_STATE, INVALID_FIELD,
     RESOURCE_LIMIT_EXCEEDED,
 };
 use crate::wire::amqp::frame::{Frame, FrameKind, Protocol, next_frame, write_frame};
@@ -486,7 +486,7 @@ impl Connection {
 
     fn on_performative(&mut self, channel: u16, performative: Performative, now: Timestamp) {
         match (self.phase, performative) {
-            (Phase::Opening, Performative::Open(open)) => self.on_open(&open),
+            (Phase::Opening, Performative::Open(open)) => self.on_open(&open, now),
             (Phase::Open | Phase::Closing, Performative::Close(_)) => {
                 if self.phase == Phase::Open {
                     self.frames.send(0, &Performative::Close(None));
@@ -503,9 +503,12 @@ impl Connection {
         }
     }
 
-    fn on_open(&mut self, open: &Open) {
-        let size_max = open.max_frame_size.clamp(FRAME_BYTES_MIN, FRAME_BYTES_MAX);
-        self.frames.size_max = size_max as usize;
+    fn on_open(&mut self, open: &Open, now: Timestamp) {
+        if open.max_frame_size < FRAME_BYTES_MIN {
+            let problem = format!("max-frame-size has to be {FRAME_BYTES_MIN} or more");
+            return self.close(AmqpError::new(INVALID_FIELD, problem), now);
+        }
+        self.frames.size_max = open.max_frame_size.min(FRAME_BYTES_MAX) as usize;
         let idle = open.idle_timeout_ms.map(u64::from);
         let idle = idle.map(|ms| Duration::from_millis(ms).max(IDLE_TIMEOUT_MIN));
         self.heartbeat = idle.map(|idle| idle / 2);

@@ -10,10 +10,14 @@ pub(super) const FRAME_BYTES_MAX: u32 = 65_536;
 pub(super) const FRAME_BYTES_MIN: u32 = 512;
 
 /// Sessions of a connection: JavaScript's client opens one for each link.
-pub(super) const SESSIONS_MAX: u16 = 1_024;
+pub(super) const SESSIONS_MAX: u16 = 16_384;
 
-/// Links of a connection, over all sessions.
-pub(super) const LINKS_MAX: usize = 1_024;
+/// Links of a connection, over all sessions: 5,000 senders and receivers, as Service Bus has it, with the two links each
+/// that clients have for their management.
+pub(super) const LINKS_MAX: usize = 16_384;
+
+/// The highest handle of a link in its session.
+pub(super) const HANDLE_MAX: u32 = LINKS_MAX as u32 - 1;
 
 /// Frames of a session that a peer may send before it hears that there is room for more.
 pub(super) const INCOMING_WINDOW: u32 = 4_096;
@@ -29,6 +33,9 @@ pub(super) const SESSION_BYTES: usize = 1_024;
 
 /// Bytes that a link counts for, beside its name and addresses: its state, its task and its channels.
 pub(super) const LINK_BYTES: usize = 3 * 1_024;
+
+/// Bytes that a link counts for which is rejected, until the peer has detached it.
+pub(super) const REJECTED_LINK_BYTES: usize = 512;
 
 /// Bytes that a message which is not committed yet counts for, beside its payload: what was read of it.
 pub(super) const MESSAGE_BYTES: usize = 512;

@@ -13,6 +13,7 @@ use crate::wire::amqp::performative::Attach;
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) id: LinkId,
+    pub(super) name: Box<str>,
     pub(super) stage: Stage,
     pub(super) end: End,
     /// The bytes that it counts for.
@@ -44,6 +45,8 @@ pub(super) struct Incoming {
     /// Messages that may still begin.
     pub(super) credit: u32,
     pub(super) message_bytes_max: usize,
+    /// The peer waits for replies to what it sends, and not for what becomes of it.
+    pub(super) wants_replies: bool,
     /// The message whose last frame has not come.
     pub(super) partial: Option<Partial>,
     /// Whole messages that were not answered.

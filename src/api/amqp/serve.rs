@@ -36,8 +36,8 @@ use crate::model::shared_access::Right;
 use crate::wire::amqp::address::Address;
 use crate::wire::amqp::cbs::{self, PutToken};
 use crate::wire::amqp::condition::{
-    AmqpError, CONNECTION_FORCED, ILLEGAL_STATE, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED,
-    UNAUTHORIZED_ACCESS,
+    AmqpError, CONNECTION_FORCED, ILLEGAL_STATE, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::management::status_of;
 use crate::wire::amqp::outcome::Outcome;
@@ -443,13 +443,14 @@ impl Shell<'_> {
     }
 
     fn attach(&mut self, link: LinkId, attach: &Attach) -> Result<(), AmqpError> {
+        check_offered(attach)?;
         let (named, other) = match (attach.role, &attach.target) {
-            (Role::Sender, Some(Target::Node { address })) => (address.as_deref(), None),
+            (Role::Sender, Some(Target::Node { address, .. })) => (address.as_deref(), None),
             (Role::Sender, Some(Target::Coordinator) | None) => (None, None),
             (Role::Receiver, to) => {
                 let source = attach.source.as_ref();
                 let to = match to {
-                    Some(Target::Node { address }) => address.clone(),
+                    Some(Target::Node { address, .. }) => address.clone(),
                     Some(Target::Coordinator) | None => None,
                 };
                 (source.and_then(|source| source.address.as_deref()), to)
@@ -457,7 +458,10 @@ impl Shell<'_> {
         };
         let address = match (attach.role, &attach.target) {
             (Role::Sender, Some(Target::Coordinator)) => Address::Coordinator,
-            _ => find(named.unwrap_or_default())?,
+            _ => find(named.filter(|name| !name.is_empty()).ok_or_else(|| {
+                let problem = "the link names no address; nodes are not made for clients";
+                AmqpError::new(NOT_IMPLEMENTED, problem)
+            })?)?,
         };
         let right = match (&address, attach.role) {
             (Address::Messages(_), Role::Sender) => Some(Right::Send),
@@ -481,7 +485,7 @@ impl Shell<'_> {
             (Address::Tokens, Role::Sender) => {
                 self.check_token_links(attach.role)?;
                 self.connection
-                    .accept(link, Acceptance::up_to(TOKEN_BYTES_MAX));
+                    .accept(link, Acceptance::of_requests(TOKEN_BYTES_MAX));
                 End::Tokens
             }
             (Address::Coordinator, _) => {
@@ -592,7 +596,8 @@ impl Shell<'_> {
                     .and_then(|request| self.nodes.token(&request))
                     .and_then(|claims| self.claim(claims));
                 let (status, description) = match &claimed {
-                    Ok(()) => (200, "OK"),
+                    // Azure's own answer; the Rust client takes no other.
+                    Ok(()) => (202, "Accepted"),
                     Err(error) => (status_of(error), error.description.as_str()),
                 };
                 let message = cbs::reply(properties.message_id, status, description);
@@ -869,6 +874,23 @@ impl End {
             let _ = inbox.send(work);
         }
     }
+}
+
+/// Rejects an attach that asks for what is not offered.
+fn check_offered(attach: &Attach) -> Result<(), AmqpError> {
+    let source = attach.source.as_ref();
+    if let Some(problem) = source.and_then(|source| source.not_offered.as_deref()) {
+        return Err(AmqpError::new(NOT_IMPLEMENTED, problem));
+    }
+    let is_dynamic = match attach.role {
+        Role::Sender => matches!(attach.target, Some(Target::Node { dynamic: true, .. })),
+        Role::Receiver => source.is_some_and(|source| source.dynamic),
+    };
+    if is_dynamic {
+        let problem = "dynamic nodes are not offered; name a queue, a topic or a subscription";
+        return Err(AmqpError::new(NOT_IMPLEMENTED, problem));
+    }
+    Ok(())
 }
 
 /// The node that a client names.

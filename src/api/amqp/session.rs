@@ -7,20 +7,20 @@ use bytes::Bytes;
 use crate::api::amqp::event::{Delivery, Event, LinkId};
 use crate::api::amqp::frames::Frames;
 use crate::api::amqp::limits::{
-    DELIVERY_BYTES, FRAME_BYTES_MAX, INCOMING_CREDIT, INCOMING_WINDOW, LINK_BYTES, LINKS_MAX,
-    MESSAGE_BYTES, SENDING_BYTES, SESSION_BYTES, UNFINISHED_DEADLINE,
+    DELIVERY_BYTES, FRAME_BYTES_MAX, HANDLE_MAX, INCOMING_CREDIT, INCOMING_WINDOW, LINK_BYTES,
+    LINKS_MAX, MESSAGE_BYTES, REJECTED_LINK_BYTES, SENDING_BYTES, SESSION_BYTES,
+    UNFINISHED_DEADLINE,
 };
 use crate::api::amqp::link::{End, Incoming, Link, Outgoing, Partial, Pending, Stage};
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
 use crate::model::session::SessionSelection;
 use crate::wire::amqp::condition::{
-    self, AmqpError, HANDLE_IN_USE, MESSAGE_SIZE_EXCEEDED, RESOURCE_LIMIT_EXCEEDED,
-    TRANSFER_LIMIT_EXCEEDED, UNATTACHED_HANDLE,
+    AmqpError, FRAMING_ERROR, HANDLE_IN_USE, INVALID_FIELD, LINK_STOLEN, MESSAGE_SIZE_EXCEEDED,
+    NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, TRANSFER_LIMIT_EXCEEDED, UNATTACHED_HANDLE,
 };
 use crate::wire::amqp::performative::{
-    Attach, Begin, Detach, Disposition, Flow, Performative, ReceiverSettles, Role, SenderSettles,
-    Transfer,
+    Attach, Begin, Detach, Disposition, Flow, Performative, ReceiverSettles, Role, Transfer,
 };
 use crate::wire::amqp::state::DeliveryState;
 use crate::wire::amqp::terminus::Target;
@@ -36,15 +36,25 @@ pub(super) struct Acceptance {
     pub(super) message_bytes_max: Option<u64>,
     /// The message session that it holds, which it reads in its filter.
     pub(super) session: Option<String>,
+    /// The peer waits for replies to what it sends, and not for what becomes of it.
+    pub(super) wants_replies: bool,
     pub(super) properties: Map,
 }
 
 impl Acceptance {
-    /// Of a link over which the peer sends messages of up to so many bytes.
+    /// Accepts a link over which the peer sends messages of up to so many bytes.
     pub(super) fn up_to(bytes: u64) -> Self {
         Self {
             message_bytes_max: Some(bytes),
             ..Self::default()
+        }
+    }
+
+    /// Accepts a link over which the peer sends requests of up to so many bytes.
+    pub(super) fn of_requests(bytes: u64) -> Self {
+        Self {
+            wants_replies: true,
+            ..Self::up_to(bytes)
         }
     }
 }
@@ -136,7 +146,7 @@ impl Session {
             next_outgoing_id: session.next_outgoing_id,
             incoming_window: session.incoming_window,
             outgoing_window: u32::from(u16::MAX),
-            handle_max: u32::try_from(LINKS_MAX - 1).unwrap_or(u32::MAX),
+            handle_max: HANDLE_MAX,
         };
         frames.send(channel, &Performative::Begin(answer));
         Ok(session)
@@ -215,17 +225,15 @@ impl Session {
         frames: &mut Frames,
     ) -> Result<LinkId, Fault> {
         let handle = attach.handle;
-        let problem = if self.links.contains_key(&handle) {
-            Some((HANDLE_IN_USE, format!("the handle {handle} is in use")))
-        } else if frames.links >= LINKS_MAX {
-            let problem = format!("a connection has at most {LINKS_MAX} links");
-            Some((RESOURCE_LIMIT_EXCEEDED, problem))
-        } else {
-            None
-        };
-        if let Some((condition, problem)) = problem {
-            return Err(Fault::Session(AmqpError::new(condition, problem)));
+        if handle > HANDLE_MAX {
+            let problem = format!("handles end at {HANDLE_MAX}");
+            return Err(Fault::Connection(AmqpError::new(FRAMING_ERROR, problem)));
         }
+        if self.links.contains_key(&handle) {
+            let problem = format!("the handle {handle} is in use");
+            return Err(Fault::Session(AmqpError::new(HANDLE_IN_USE, problem)));
+        }
+        self.steal(&attach, frames);
         let end = match attach.role {
             Role::Sender => End::Incoming(Incoming {
                 // .NET's client leaves it out.
@@ -234,20 +242,60 @@ impl Session {
             }),
             Role::Receiver => End::Outgoing(Outgoing::default()),
         };
-        let bytes = LINK_BYTES + 4 * named_bytes(&attach);
-        let room = frames.account.take(bytes);
-        let taken = room.map_err(|NothingLeft| Fault::Session(nothing_left("another link")))?;
+        let bytes = LINK_BYTES + 5 * named_bytes(&attach);
+        let room = if frames.links < LINKS_MAX {
+            let room = frames.account.take(bytes);
+            room.map_err(|NothingLeft| nothing_left("another link"))
+        } else {
+            let problem = format!("a connection has at most {LINKS_MAX} links");
+            Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem))
+        };
+        let (taken, rejection) = match room {
+            Ok(taken) => (taken, None),
+            Err(error) => {
+                // It is there until the peer answers its detach.
+                let least = frames.account.take(REJECTED_LINK_BYTES);
+                let least = least.map_err(|NothingLeft| Fault::Session(error.clone()))?;
+                (least, Some(error))
+            }
+        };
         let id = frames.new_link();
+        let name = if rejection.is_none() {
+            &*attach.name
+        } else {
+            ""
+        };
         let link = Link {
             id,
+            name: name.into(),
             // What the answer needs, and nothing else of what came.
             stage: Stage::Attaching(Box::new(answer_to(&attach))),
             end,
             taken,
         };
         self.links.insert(handle, link);
-        frames.event(Event::Attached { link: id, attach });
+        match rejection {
+            Some(error) => self.refuse(handle, error, frames),
+            None => frames.event(Event::Attached { link: id, attach }),
+        }
         Ok(id)
+    }
+
+    /// Ends the link of the name and direction that the peer attaches anew (AMQP 1.0, 2.6.1).
+    fn steal(&mut self, attach: &Attach, frames: &mut Frames) {
+        let is_stolen = |link: &Link| {
+            let role = match &link.end {
+                End::Incoming(_) => Role::Sender,
+                End::Outgoing(_) => Role::Receiver,
+            };
+            let is_there = !matches!(link.stage, Stage::Detaching);
+            is_there && role == attach.role && *link.name == *attach.name
+        };
+        let stolen = self.links.iter().find(|(_, link)| is_stolen(link));
+        if let Some((handle, _)) = stolen {
+            let problem = format!("the link {:?} was attached again", attach.name);
+            self.detach(*handle, AmqpError::new(LINK_STOLEN, problem), frames);
+        }
     }
 
     /// Whether `link` is at this handle. Once it is gone, another one may be.
@@ -274,6 +322,7 @@ impl Session {
             End::Incoming(incoming) => {
                 let bytes_max = with.message_bytes_max.unwrap_or(0);
                 incoming.message_bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+                incoming.wants_replies = with.wants_replies;
                 frames.send(self.channel, &Performative::Attach(answer));
                 self.grant(handle, frames);
             }
@@ -456,10 +505,16 @@ impl Session {
             let id = link.id;
             match incoming.take_in(transfer, frames, now) {
                 Ok(None) => {}
-                Ok(Some(whole)) if whole.is_too_large => self.reject_too_large(&whole, frames),
                 Ok(Some(whole)) => {
                     let settled = whole.settled;
                     incoming.pending.insert(whole.delivery, Pending { settled });
+                    if whole.is_too_large {
+                        let problem = "the message is larger than the link's max-message-size";
+                        let error = AmqpError::new(MESSAGE_SIZE_EXCEEDED, problem);
+                        let state = DeliveryState::Rejected(Some(error));
+                        self.settle_incoming(handle, vec![(whole.delivery, state)], frames);
+                        return self.renew_window(frames);
+                    }
                     frames.event(Event::Message {
                         link: id,
                         delivery: whole.delivery,
@@ -473,7 +528,15 @@ impl Session {
                 Err(connection @ Fault::Connection(_)) => return Err(connection),
             }
             self.grant(handle, frames);
+        } else if let (Stage::Attached, End::Outgoing(_)) = (&link.stage, &link.end) {
+            let problem = "a message came over a link over which the peer receives";
+            self.detach(handle, AmqpError::new(NOT_ALLOWED, problem), frames);
         }
+        self.renew_window(frames)
+    }
+
+    /// Lets the peer send more frames, once half of what it may send is used up.
+    fn renew_window(&mut self, frames: &mut Frames) -> Result<(), Fault> {
         if self.incoming_window < INCOMING_WINDOW / 2 {
             self.incoming_window = INCOMING_WINDOW;
             self.send_flow(None, false, frames);
@@ -481,16 +544,8 @@ impl Session {
         Ok(())
     }
 
-    fn reject_too_large(&mut self, message: &Partial, frames: &mut Frames) {
-        if !message.settled {
-            let problem = "the message is larger than the link's max-message-size";
-            let error = AmqpError::new(MESSAGE_SIZE_EXCEEDED, problem);
-            let state = DeliveryState::Rejected(Some(error));
-            self.send_dispositions(Role::Receiver, vec![(message.delivery, state)], frames);
-        }
-    }
-
-    /// Tells the peer what became of its messages, and lets it send as many more.
+    /// Tells the peer what became of its messages, and lets it send as many more. A rejection that the peer does not wait
+    /// for ends the link, so that it is not silent.
     pub(super) fn settle_incoming(
         &mut self,
         handle: u32,
@@ -504,16 +559,25 @@ impl Session {
         else {
             return;
         };
-        let mut answers = Vec::new();
+        let (mut answers, mut unheard) = (Vec::new(), None);
         for (delivery, state) in settled {
-            if let Some(pending) = incoming.pending.remove(&delivery)
-                && !pending.settled
+            let Some(pending) = incoming.pending.remove(&delivery) else {
+                continue;
+            };
+            if let DeliveryState::Rejected(Some(error)) = &state
+                && (pending.settled || incoming.wants_replies)
             {
+                unheard = Some(error.clone());
+            }
+            if !pending.settled {
                 answers.push((delivery, state));
             }
         }
         self.send_dispositions(Role::Receiver, answers, frames);
-        self.grant(handle, frames);
+        match unheard {
+            Some(error) => self.detach(handle, error, frames),
+            None => self.grant(handle, frames),
+        }
     }
 
     /// Lets the peer send more, once half of what it may send is used up.
@@ -760,6 +824,9 @@ impl Incoming {
             Some(partial) => partial,
             None => self.begin(transfer, frames, now).map_err(Fault::Session)?,
         };
+        if let Some(problem) = partial.contradiction(transfer) {
+            return Err(Fault::Session(AmqpError::new(INVALID_FIELD, problem)));
+        }
         if transfer.aborted {
             return Ok(None);
         }
@@ -797,7 +864,7 @@ impl Incoming {
         self.delivery_count = self.delivery_count.wrapping_add(1);
         let delivery = transfer.delivery_id.ok_or_else(|| {
             let problem = "the first frame of a message needs a delivery-id";
-            AmqpError::new(condition::INVALID_FIELD, problem)
+            AmqpError::new(INVALID_FIELD, problem)
         })?;
         Ok(Partial {
             delivery,
@@ -819,6 +886,16 @@ impl Incoming {
 }
 
 impl Partial {
+    /// Returns how a frame differs from the first one in what all frames of a message have in common.
+    fn contradiction(&self, transfer: &Transfer) -> Option<&'static str> {
+        if transfer.delivery_id.is_some_and(|id| id != self.delivery) {
+            return Some("the delivery-id changes within a message");
+        }
+        let is_same = |format| format == self.format;
+        (!transfer.message_format.is_none_or(is_same))
+            .then_some("the message-format changes within a message")
+    }
+
     /// Makes room for as many bytes as a frame has, and for as many as came before, but not for much more than will come.
     fn make_room(&mut self, bytes: usize) {
         if self.payload.capacity() - self.payload.len() < bytes {
@@ -838,7 +915,7 @@ fn named_bytes(attach: &Attach) -> usize {
         source.address.as_ref().map_or(0, String::len) + session
     });
     let target = match &attach.target {
-        Some(Target::Node { address }) => address.as_ref().map_or(0, String::len),
+        Some(Target::Node { address, .. }) => address.as_ref().map_or(0, String::len),
         Some(Target::Coordinator) | None => 0,
     };
     attach.name.len() + source + target
@@ -855,17 +932,18 @@ fn answer_to(attach: &Attach) -> Attach {
             Role::Sender => Role::Receiver,
             Role::Receiver => Role::Sender,
         },
-        sender_settles: match attach.role {
-            Role::Sender => SenderSettles::Mixed,
-            Role::Receiver => attach.sender_settles,
-        },
+        // What the peer asks for is given: .NET's client keeps empty tags for what it sends settled.
+        sender_settles: attach.sender_settles,
         // A sender that asks for more still gets one answer, the last one.
         receiver_settles: match attach.role {
             Role::Sender => ReceiverSettles::First,
             Role::Receiver => attach.receiver_settles,
         },
         source: Some(source.unwrap_or_default()),
-        target: Some(target.unwrap_or(Target::Node { address: None })),
+        target: Some(target.unwrap_or(Target::Node {
+            address: None,
+            dynamic: false,
+        })),
         initial_delivery_count: None,
         max_message_size: None,
         properties: Map::new(),

@@ -19,8 +19,11 @@ use crate::base::{Clock, Timestamp};
 use crate::model::audit::Actor;
 use crate::model::limits::{LOCK_BYTES_MAX, SESSION_MESSAGES_HELD_MAX};
 use crate::model::shared_access::Right;
+use crate::wire::amqp::DecodeError;
 use crate::wire::amqp::address::Address;
-use crate::wire::amqp::condition::{AmqpError, DECODE_ERROR, SERVER_BUSY, UNAUTHORIZED_ACCESS};
+use crate::wire::amqp::condition::{
+    AmqpError, DECODE_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, SERVER_BUSY, UNAUTHORIZED_ACCESS,
+};
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::state::DeliveryState;
@@ -96,8 +99,22 @@ impl Arrived {
     /// Those that a client sends as one.
     pub(super) fn messages(&self) -> Result<Vec<Message>, AmqpError> {
         batch::messages(self.format, &self.payload).map_err(|error| {
+            // Clients take an error of decoding for one of the connection, and try again.
+            let condition = match error {
+                DecodeError::TooManyMessages(_) => MESSAGE_SIZE_EXCEEDED,
+                DecodeError::Truncated
+                | DecodeError::UnknownType(_)
+                | DecodeError::NotUtf8
+                | DecodeError::OddMap
+                | DecodeError::TooDeep
+                | DecodeError::TooMany(_)
+                | DecodeError::WrongSize
+                | DecodeError::Unexpected { .. }
+                | DecodeError::Missing { .. }
+                | DecodeError::WrongKind { .. } => NOT_ALLOWED,
+            };
             let problem = format!("the message cannot be read: {error}");
-            AmqpError::new(DECODE_ERROR, problem)
+            AmqpError::new(condition, problem)
         })
     }
 
@@ -225,7 +242,7 @@ pub(super) async fn answer_requests(
     if let Err(error) = task.nodes.open_management(&task.entity).await {
         return task.refuse(error);
     }
-    task.accept(Acceptance::up_to(message_bytes_max));
+    task.accept(Acceptance::of_requests(message_bytes_max));
     while let Some(work) = task.inbox.recv().await {
         let Some(request) = arrived(work) else {
             continue;
@@ -388,9 +405,9 @@ fn acceptance(receiver: &dyn Receiver) -> Acceptance {
         Value::Long(ticks),
     );
     Acceptance {
-        message_bytes_max: None,
         session: Some(held.name.clone()),
         properties: Map::from([until]),
+        ..Acceptance::default()
     }
 }
 

@@ -13,6 +13,7 @@ pub const FRAMING_ERROR: &str = "amqp:connection:framing-error";
 pub const HANDLE_IN_USE: &str = "amqp:session:handle-in-use";
 pub const ILLEGAL_STATE: &str = "amqp:illegal-state";
 pub const INVALID_FIELD: &str = "amqp:invalid-field";
+pub const LINK_STOLEN: &str = "amqp:link:stolen";
 pub const MESSAGE_SIZE_EXCEEDED: &str = "amqp:link:message-size-exceeded";
 pub const NOT_ALLOWED: &str = "amqp:not-allowed";
 pub const NOT_FOUND: &str = "amqp:not-found";

@@ -10,8 +10,18 @@ const COORDINATOR: u64 = 0x30;
 
 /// The filter under which a client asks for a session.
 const SESSION_FILTER: &str = "com.microsoft:session-filter";
-/// Its descriptor, for peers that want one.
+/// The descriptor of the filter, for peers that want one.
 const SESSION_FILTER_CODE: u64 = 0x0000_0013_7000_000C;
+
+/// The filter of JMS' selectors, and its descriptor.
+const SELECTOR_FILTER: &str = "apache.org:selector-filter:string";
+const SELECTOR_FILTER_CODE: u64 = 0x0000_468C_0000_0004;
+
+/// What the filters of Service Bus begin with.
+const SERVICE_BUS_FILTERS: &str = "com.microsoft:";
+
+/// The distribution mode in which messages stay where they are.
+const COPY: &str = "copy";
 
 /// Where messages come from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +31,9 @@ pub struct Source {
     pub dynamic: bool,
     /// The one filter that is known here, or none: others are not in effect, so they are not echoed.
     pub filter: Map,
+    /// Says what the client asks for that is not offered, and must not be passed over: it would get, or lose, messages that
+    /// it did not ask for.
+    pub not_offered: Option<String>,
 }
 
 /// Where messages go.
@@ -28,6 +41,8 @@ pub struct Source {
 pub enum Target {
     Node {
         address: Option<String>,
+        /// The client asks for a node that is made for it.
+        dynamic: bool,
     },
     /// Of transactions.
     Coordinator,
@@ -82,14 +97,46 @@ impl FromValue for Source {
         fields.skip(); // timeout
         let dynamic = fields.or("dynamic", false).ok()?;
         fields.skip(); // dynamic-node-properties
-        fields.skip(); // distribution-mode
+        let mode: Option<String> = fields.optional("distribution-mode").ok()?;
         let filter = fields.or("filter", Map::new()).ok()?;
+        let copies = mode.as_deref() == Some(COPY);
+        let not_offered = if copies {
+            let problem = "browsing with the distribution mode copy is not offered; peek instead";
+            Some(problem.to_owned())
+        } else {
+            filter.iter().find_map(rejected_filter)
+        };
         Some(Self {
             address,
             dynamic,
             filter: session_filter(&filter),
+            not_offered,
         })
     }
+}
+
+/// Returns the problem with a filter that would let messages through which the client excludes.
+fn rejected_filter((key, value): &(Value, Value)) -> Option<String> {
+    let key = key.as_text().unwrap_or_default();
+    let (code, descriptor) = if let Value::Described(described) = value {
+        let descriptor = &described.0;
+        let code = descriptor
+            .as_integer()
+            .and_then(|code| u64::try_from(code).ok());
+        (code, descriptor.as_text().unwrap_or_default())
+    } else {
+        (None, "")
+    };
+    if code == Some(SELECTOR_FILTER_CODE) || descriptor == SELECTOR_FILTER {
+        return Some(format!(
+            "invalid filter type: selectors ({key}) are not offered; use a rule of a subscription"
+        ));
+    }
+    let is_unknown = |name: &str| name.starts_with(SERVICE_BUS_FILTERS) && name != SESSION_FILTER;
+    [key, descriptor]
+        .into_iter()
+        .find(|name| is_unknown(name))
+        .map(|name| format!("invalid filter type: {name} is not offered"))
 }
 
 /// The session filter among others, if its value is a text or null.
@@ -127,7 +174,11 @@ impl FromValue for Target {
             TARGET => {
                 let mut fields = Fields::of("a target", content).ok()?;
                 let address = fields.optional("address").ok()?;
-                Some(Self::Node { address })
+                fields.skip(); // durable
+                fields.skip(); // expiry-policy
+                fields.skip(); // timeout
+                let dynamic = fields.or("dynamic", false).ok()?;
+                Some(Self::Node { address, dynamic })
             }
             _ => None,
         }
@@ -154,7 +205,9 @@ impl From<&Source> for Value {
 impl From<&Target> for Value {
     fn from(target: &Target) -> Self {
         match target {
-            Target::Node { address } => Value::composite(TARGET, vec![address.as_deref().into()]),
+            Target::Node { address, .. } => {
+                Value::composite(TARGET, vec![address.as_deref().into()])
+            }
             Target::Coordinator => Value::composite(COORDINATOR, Vec::new()),
         }
     }

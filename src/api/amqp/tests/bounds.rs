@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::super::limits::{
-    CONNECTION_BYTES, INCOMING_WINDOW, LINKS_MAX, SESSIONS_MAX, UNFINISHED_DEADLINE,
+    CONNECTION_BYTES, HANDLE_MAX, INCOMING_WINDOW, LINKS_MAX, SESSIONS_MAX, UNFINISHED_DEADLINE,
 };
 use super::*;
 use crate::wire::amqp::condition::{
-    DECODE_ERROR, FRAMING_ERROR, HANDLE_IN_USE, ILLEGAL_STATE, RESOURCE_LIMIT_EXCEEDED,
-    TRANSFER_LIMIT_EXCEEDED, UNATTACHED_HANDLE,
+    AmqpError, DECODE_ERROR, FRAMING_ERROR, HANDLE_IN_USE, ILLEGAL_STATE, INVALID_FIELD,
+    LINK_STOLEN, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, TRANSFER_LIMIT_EXCEEDED, UNATTACHED_HANDLE,
 };
 
 /// The condition of the first error that the peer is told.
@@ -155,12 +155,155 @@ fn links_are_counted_over_all_sessions() {
         count,
         Role::Receiver,
     ))));
-    assert_eq!(told(&mut peer).as_deref(), Some(RESOURCE_LIMIT_EXCEEDED));
-    let mut gone = 0;
-    while let Some(event) = peer.event() {
-        gone += usize::from(matches!(event, Event::Detached { .. }));
+    // One link too many costs none of the others.
+    let frames = peer.all();
+    let [Performative::Attach(_), Performative::Detach(rejected)] = &frames[..] else {
+        panic!("{frames:?}");
+    };
+    let condition = rejected.error.as_ref().map(|error| &*error.condition);
+    assert_eq!(condition, Some(RESOURCE_LIMIT_EXCEEDED));
+    assert_eq!(peer.connection.counts()[0], LINKS_MAX + 1);
+    peer.send(&detach(count));
+    assert_eq!(peer.connection.counts()[0], LINKS_MAX);
+}
+
+#[test]
+fn what_was_agreed_is_kept() {
+    let mut peer = Peer::begun();
+    let beyond = attach(HANDLE_MAX + 1, Role::Receiver);
+    peer.send(&Performative::Attach(Box::new(beyond)));
+    assert_eq!(told(&mut peer).as_deref(), Some(FRAMING_ERROR));
+
+    let mut peer = Peer::new();
+    let mut bytes = Protocol::Amqp.header().to_vec();
+    frame(&mut bytes, 0, &open(511));
+    peer.connection.receive(&bytes, NOW);
+    peer.take();
+    peer.skip_header();
+    assert!(matches!(peer.next(), Some((0, Performative::Open(_)))));
+    assert_eq!(told(&mut peer).as_deref(), Some(INVALID_FIELD));
+
+    // Messages come over links over which the peer sends.
+    let mut peer = Peer::begun();
+    peer.receiving(0, 1);
+    peer.send(&Performative::Transfer(transfer(0, 0, "x")));
+    assert_eq!(told(&mut peer).as_deref(), Some(NOT_ALLOWED));
+
+    // The frames of a message belong together.
+    for other in [
+        transfer(0, 8, "x"),
+        Transfer {
+            message_format: Some(1),
+            ..transfer(0, 7, "x")
+        },
+    ] {
+        let mut peer = Peer::begun();
+        peer.sending(0);
+        peer.send(&Performative::Transfer(Transfer {
+            more: true,
+            ..transfer(0, 7, "x")
+        }));
+        peer.send(&Performative::Transfer(other));
+        assert_eq!(told(&mut peer).as_deref(), Some(INVALID_FIELD));
     }
-    assert_eq!(gone, LINKS_MAX / 2, "the links of that session");
+}
+
+#[test]
+fn a_link_that_is_attached_again_is_stolen() {
+    let mut peer = Peer::begun();
+    let first = peer.sending(0);
+    let named = |role| Attach {
+        name: "link-0".to_owned(),
+        ..attach(1, role)
+    };
+    // In the other direction it is another link.
+    let receiving = peer.attached(Attach {
+        handle: 2,
+        ..named(Role::Receiver)
+    });
+    peer.all();
+    peer.send(&Performative::Attach(Box::new(named(Role::Sender))));
+    let frames = peer.all();
+    let [Performative::Detach(stolen)] = &frames[..] else {
+        panic!("{frames:?}");
+    };
+    assert_eq!(stolen.handle, 0);
+    let condition = stolen.error.as_ref().map(|error| &*error.condition);
+    assert_eq!(condition, Some(LINK_STOLEN));
+    assert!(matches!(peer.event(), Some(Event::Detached { link, .. }) if link == first));
+    let second = peer.event();
+    assert!(matches!(second, Some(Event::Attached { link, .. }) if link != receiving));
+}
+
+#[test]
+fn no_rejection_is_silent() {
+    let large = |settled| {
+        [true, true, false].map(|more| Transfer {
+            more,
+            settled: Some(settled),
+            ..transfer(0, 2, vec![0; 40_000])
+        })
+    };
+    // Who waits for an answer hears it, and the link goes on.
+    let mut peer = Peer::begun();
+    peer.sending(0);
+    for part in large(false) {
+        peer.send(&Performative::Transfer(part));
+    }
+    assert!(matches!(&peer.all()[..], [Performative::Disposition(_)]));
+    // Who does not hears that the link has ended: of one that is too large, and of one that could not be stored.
+    let mut peer = Peer::begun();
+    peer.sending(0);
+    for part in large(true) {
+        peer.send(&Performative::Transfer(part));
+    }
+    let size = Some("amqp:link:message-size-exceeded");
+    assert_eq!(told(&mut peer).as_deref(), size);
+    let mut peer = Peer::begun();
+    let link = peer.sending(0);
+    peer.send(&Performative::Transfer(Transfer {
+        settled: Some(true),
+        ..transfer(0, 3, "x")
+    }));
+    let full = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, "the queue is full");
+    let rejected = DeliveryState::Rejected(Some(full));
+    peer.connection.settle_incoming(link, vec![(3, rejected)]);
+    assert_eq!(told(&mut peer).as_deref(), Some(RESOURCE_LIMIT_EXCEEDED));
+    // Who waits for a reply would wait for ever.
+    let mut peer = Peer::begun();
+    peer.send(&Performative::Attach(Box::new(attach(0, Role::Sender))));
+    let Some(Event::Attached { link, .. }) = peer.event() else {
+        panic!("an attach");
+    };
+    peer.connection
+        .accept(link, Acceptance::of_requests(100_000));
+    peer.all();
+    for part in large(false) {
+        peer.send(&Performative::Transfer(part));
+    }
+    assert_eq!(told(&mut peer).as_deref(), size);
+}
+
+#[test]
+fn links_settle_as_the_peer_asks() {
+    for settles in [
+        SenderSettles::Unsettled,
+        SenderSettles::Settled,
+        SenderSettles::Mixed,
+    ] {
+        for role in [Role::Sender, Role::Receiver] {
+            let mut peer = Peer::begun();
+            peer.attached(Attach {
+                sender_settles: settles,
+                ..attach(0, role)
+            });
+            let frames = peer.all();
+            let Some(Performative::Attach(answer)) = frames.first() else {
+                panic!("{frames:?}");
+            };
+            assert_eq!(answer.sender_settles, settles);
+        }
+    }
 }
 
 #[test]

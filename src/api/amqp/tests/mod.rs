@@ -186,7 +186,10 @@ fn attach(handle: u32, role: Role) -> Attach {
             address: address.clone(),
             ..Source::default()
         }),
-        target: Some(Target::Node { address }),
+        target: Some(Target::Node {
+            address,
+            dynamic: false,
+        }),
         initial_delivery_count: None,
         max_message_size: None,
         properties: Map::new(),

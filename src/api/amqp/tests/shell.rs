@@ -266,7 +266,7 @@ impl Client {
             client
                 .show_token(rule, NOW + Duration::from_secs(600))
                 .await,
-            200
+            202
         );
         client
     }
@@ -342,7 +342,10 @@ impl Client {
                 address: address.clone(),
                 ..Source::default()
             }),
-            target: Some(Target::Node { address }),
+            target: Some(Target::Node {
+                address,
+                dynamic: false,
+            }),
             ..attach(handle, role)
         };
         self.send(&Performative::Attach(Box::new(attach))).await;
@@ -528,7 +531,7 @@ async fn what_no_token_allows_is_refused() {
     let later = NOW + Duration::from_secs(60);
     assert_eq!(client.show_token("unknown", later).await, 401);
     assert_eq!(client.show_token("all", NOW).await, 401, "it has expired");
-    assert_eq!(client.show_token("listen", later).await, 200);
+    assert_eq!(client.show_token("listen", later).await, 202);
     let refused = refusal(&mut client, 0, Role::Sender).await;
     assert_eq!(refused.as_deref(), Some(UNAUTHORIZED_ACCESS));
     client.attach(1, Role::Receiver).await;
@@ -635,7 +638,10 @@ async fn requests_are_answered_where_their_answers_are_waited_for() {
             address: source,
             ..Source::default()
         });
-        attach.target = Some(Target::Node { address: target });
+        attach.target = Some(Target::Node {
+            address: target,
+            dynamic: false,
+        });
         client.send(&Performative::Attach(Box::new(attach))).await;
         assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     }

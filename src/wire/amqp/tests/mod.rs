@@ -450,6 +450,7 @@ fn performatives() -> Vec<Performative> {
     let source = Source {
         address: Some("orders".to_owned()),
         dynamic: false,
+        not_offered: None,
         filter: vec![(Value::symbol("com.microsoft:session-filter"), Value::Null)],
     };
     let attach = Attach {
@@ -461,6 +462,7 @@ fn performatives() -> Vec<Performative> {
         source: Some(source),
         target: Some(Target::Node {
             address: Some("here".to_owned()),
+            dynamic: false,
         }),
         initial_delivery_count: Some(0),
         max_message_size: Some(1_048_576),
@@ -548,7 +550,13 @@ fn real_clients_are_understood() {
     assert_eq!(attach.initial_delivery_count, None);
     assert_eq!(
         (attach.role, attach.target),
-        (Role::Sender, Some(Target::Node { address: None }))
+        (
+            Role::Sender,
+            Some(Target::Node {
+                address: None,
+                dynamic: false
+            })
+        )
     );
     // JavaScript writes strings where the standard has symbols: keys of info, and here the condition, too.
     let info: Map = vec![("DeadLetterReason".into(), "broken".into())];
