@@ -1,7 +1,7 @@
 //! The state of one connection: bytes and answers in, bytes and events out. Nothing here waits, and the time is
 //! an argument.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -294,9 +294,30 @@ impl Connection {
 
     /// Tells the peer what became of messages that it received.
     pub(super) fn settle_outgoing(&mut self, link: LinkId, settled: Vec<(u64, DeliveryState)>) {
-        self.at(link, |session, _, frames| {
-            session.settle_outgoing(settled, frames);
-        });
+        if let Some(session) = session_of(&self.places, &mut self.sessions, link) {
+            session.settle_outgoing(link, settled, &mut self.frames);
+        }
+    }
+
+    /// Answers dispositions of what waits for the end of a transaction.
+    pub(super) fn enlist_outgoing(&mut self, link: LinkId, enlisted: Vec<(u64, DeliveryState)>) {
+        if let Some(session) = session_of(&self.places, &mut self.sessions, link) {
+            session.enlist_outgoing(enlisted, &mut self.frames);
+        }
+    }
+
+    /// Lets the peer settle a delivery again, whose transaction was rolled back.
+    pub(super) fn reopen(&mut self, link: LinkId, delivery: u64) {
+        if let Some(session) = session_of(&self.places, &mut self.sessions, link) {
+            session.reopen(delivery);
+        }
+    }
+
+    /// Forgets deliveries by their tags: nothing is left to settle.
+    pub(super) fn forget(&mut self, link: LinkId, tags: &HashSet<Bytes>) {
+        if let Some(session) = session_of(&self.places, &mut self.sessions, link) {
+            session.forget_deliveries(link, tags, &mut self.frames);
+        }
     }
 
     /// Hands out messages. Returns those for which there is no credit any more.
@@ -594,4 +615,13 @@ impl Connection {
             Err(Fault::Connection(error)) => self.close(error, now),
         }
     }
+}
+
+/// Returns the session that a link is, or was, attached to.
+fn session_of<'a>(
+    places: &HashMap<LinkId, (u16, u32)>,
+    sessions: &'a mut HashMap<u16, Session>,
+    link: LinkId,
+) -> Option<&'a mut Session> {
+    sessions.get_mut(&places.get(&link)?.0)
 }

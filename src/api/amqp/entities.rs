@@ -20,8 +20,9 @@ use crate::broker::{MessagingEntity, MessagingError, MessagingTransaction};
 use crate::model::audit::{Actor, Caller};
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::{PutToken, SCHEME, TokenKind};
-use crate::wire::amqp::condition::{AUTH_FAILED, NOT_IMPLEMENTED};
+use crate::wire::amqp::condition::{AUTH_FAILED, UNAUTHORIZED_ACCESS};
 use crate::wire::amqp::management::{Operation, Reply};
+use crate::wire::amqp::performative::Role;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::entity::EntityAddress;
 
@@ -103,6 +104,18 @@ impl Nodes for Entities {
         Ok(Box::new(opened.await?))
     }
 
+    fn identity(&self, entity: &EntityAddress, role: Role) -> Result<i64, AmqpError> {
+        let found = self.find(entity)?;
+        Ok(match role {
+            Role::Sender => found.sender()?.topic_id().0,
+            Role::Receiver => {
+                let receiver = found.receiver()?;
+                receiver.check_receivable()?;
+                receiver.subscription.id.0
+            }
+        })
+    }
+
     async fn open_management(&self, entity: &EntityAddress) -> Result<(), AmqpError> {
         Ok(self.find(entity).map(drop)?)
     }
@@ -154,7 +167,7 @@ pub(super) fn signature(request: &PutToken) -> Result<&str, AmqpError> {
         TokenKind::Other(_) => {
             let problem = "only shared access signatures are taken (type \
                            servicebus.windows.net:sastoken)";
-            Err(AmqpError::new(NOT_IMPLEMENTED, problem))
+            Err(AmqpError::new(UNAUTHORIZED_ACCESS, problem))
         }
     }
 }

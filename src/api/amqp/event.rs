@@ -41,6 +41,8 @@ pub(super) enum Event {
         state: Option<DeliveryState>,
         settled: bool,
     },
+    /// The peer has detached the link, and has not settled all that came over it. Followed by `Detached`.
+    Detaching { link: LinkId },
     /// The link is no more, and nothing else is told of it.
     Detached {
         link: LinkId,

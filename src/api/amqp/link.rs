@@ -8,6 +8,7 @@ use crate::api::amqp::event::LinkId;
 use crate::base::Timestamp;
 use crate::base::budget::TakenBytes;
 use crate::wire::amqp::performative::Attach;
+use crate::wire::amqp::state::DeliveryState;
 
 /// A link, from the peer's attach to its detach.
 #[derive(Debug)]
@@ -81,6 +82,10 @@ pub(super) struct Outgoing {
     /// What `delivery_count` may become.
     pub(super) limit: u32,
     pub(super) drain: bool,
+    /// What becomes of messages that are not settled when the peer detaches, if it has said so.
+    pub(super) default_outcome: Option<Box<DeliveryState>>,
+    /// The peer holds a session, which it gives back as it detaches.
+    pub(super) is_in_session: bool,
 }
 
 impl Outgoing {

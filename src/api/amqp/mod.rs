@@ -14,6 +14,7 @@ mod limits;
 mod link;
 mod management;
 mod nodes;
+mod order;
 mod receiver;
 mod sender;
 mod serve;

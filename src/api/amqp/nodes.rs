@@ -19,6 +19,7 @@ use crate::wire::amqp::cbs::PutToken;
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
+use crate::wire::amqp::performative::Role;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::entity::EntityAddress;
 
@@ -44,6 +45,10 @@ pub trait Nodes: Send + Sync + 'static {
         gone: &CancellationToken,
     ) -> Result<Box<dyn Receiver>, AmqpError>;
 
+    /// Returns what an entity is known by that clients can attach to now, in this role; another one that is made under its
+    /// name later has another number.
+    fn identity(&self, entity: &EntityAddress, role: Role) -> Result<i64, AmqpError>;
+
     /// Whether there is an entity that can be asked.
     async fn open_management(&self, entity: &EntityAddress) -> Result<(), AmqpError>;
 
@@ -68,7 +73,7 @@ pub struct Transaction {
 }
 
 /// A settlement of a message at the end of a transaction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TransactionSettlement {
     /// The entity that the message was received from.
     pub of: EntityAddress,
@@ -111,6 +116,13 @@ pub trait Sender: Send + Sync {
 pub trait Receiver: Send + Sync {
     /// The session that is held.
     fn session(&self) -> Option<&HeldSession>;
+
+    /// Returns how long messages are locked.
+    fn lock_duration(&self) -> Duration;
+
+    /// Waits until nothing can be received any more, and returns why: the lock on the session has ended. May be dropped
+    /// while it waits.
+    async fn ended(&self) -> AmqpError;
 
     /// Waits until something can be taken. May be dropped while it waits. An error ends the link.
     async fn arrival(&self) -> Result<(), AmqpError>;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -99,13 +100,19 @@ impl Receiver for ReceiverLink {
         self.session.as_ref()
     }
 
+    fn lock_duration(&self) -> Duration {
+        self.receiver.lock_duration()
+    }
+
+    async fn ended(&self) -> AmqpError {
+        self.session_ended().await;
+        MessagingError::from(SessionError::LockLost).into()
+    }
+
     async fn arrival(&self) -> Result<(), AmqpError> {
         let in_vain = self.in_vain.load(Ordering::Relaxed);
         let session = self.session.as_ref();
-        tokio::select! {
-            due = self.receiver.await_due(session, in_vain) => Ok(due?),
-            () = self.session_ended() => Err(MessagingError::from(SessionError::LockLost).into()),
-        }
+        Ok(self.receiver.await_due(session, in_vain).await?)
     }
 
     async fn take(&self, limit: usize) -> Result<Vec<Taken>, AmqpError> {

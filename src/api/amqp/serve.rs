@@ -20,13 +20,14 @@ use crate::api::amqp::limits::{
     READ_BYTES_MAX, READ_BYTES_MIN, REQUEST_BYTES_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX,
     TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
 };
-use crate::api::amqp::nodes::{Nodes, ReceiverRequest};
+use crate::api::amqp::nodes::{Nodes, ReceiverRequest, Transaction, TransactionSettlement};
+use crate::api::amqp::order::Order;
 use crate::api::amqp::session::{Acceptance, Handout, nothing_left};
 use crate::api::amqp::tasks::{
-    Arrived, Command, Credit, Deliver, Reply, Task, Work, answer_requests, authorized, hand_out,
-    store_messages, token,
+    Arrived, Command, Credit, Deliver, EndTransaction, Reply, Settle, Task, Work, answer_requests,
+    authorized, hand_out, store_messages, token,
 };
-use crate::api::amqp::transactions::Transactions;
+use crate::api::amqp::transactions::{Ended, Enlisted, LocksOf, Transactions};
 use crate::api::authority::Authority;
 use crate::api::memory::Memory;
 use crate::base::budget::{NothingLeft, TakenBytes};
@@ -37,9 +38,9 @@ use crate::wire::amqp::address::Address;
 use crate::wire::amqp::cbs::{self, PutToken};
 use crate::wire::amqp::condition::{
     AmqpError, CONNECTION_FORCED, ILLEGAL_STATE, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
-    RESOURCE_LIMIT_EXCEEDED, UNAUTHORIZED_ACCESS,
+    RESOURCE_LIMIT_EXCEEDED, TRANSACTION_ROLLBACK, UNAUTHORIZED_ACCESS,
 };
-use crate::wire::amqp::management::status_of;
+use crate::wire::amqp::management::{self, Operation, status_of};
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::performative::{Attach, Role, SenderSettles};
 use crate::wire::amqp::state::{DeliveryState, Transactional};
@@ -84,6 +85,7 @@ where
         claims: watch::channel(Vec::new()).0,
         access: server.access.clone(),
         transactions: Transactions::default(),
+        order: Order::new(),
         commands,
         held: VecDeque::new(),
         takes: Arc::new(Semaphore::new(TAKES_MAX)),
@@ -93,7 +95,7 @@ where
         heard: Stopwatch::begin(),
     };
     if let Err(cause) = shell.run(stream, queue).await {
-        tracing::debug!(%cause, "an AMQP connection ended early");
+        tracing::info!(%client, %cause, "an AMQP connection ended early");
     }
     shell.end().await;
 }
@@ -115,6 +117,7 @@ struct Shell<'a> {
     claims: watch::Sender<Vec<Authority>>,
     access: watch::Receiver<u64>,
     transactions: Transactions,
+    order: Order,
     commands: mpsc::UnboundedSender<Command>,
     /// Messages that wait until the peer has taken what was sent before.
     held: VecDeque<Deliver>,
@@ -135,6 +138,8 @@ struct Link {
     right: Option<Right>,
     /// Who may, for the audit log.
     by: Actor,
+    /// What the entity was known by when it was attached, if it was there.
+    entity: Option<i64>,
     end: End,
 }
 
@@ -296,7 +301,9 @@ impl Shell<'_> {
         let now = self.now();
         self.connection.note_silence(self.heard.took(), now);
         self.connection.tick(now);
-        self.transactions.tick(now);
+        for late in self.transactions.tick(now) {
+            self.roll_back(&late);
+        }
         if is_writing && now >= self.written_at + WRITE_DEADLINE {
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -341,6 +348,33 @@ impl Shell<'_> {
             self.connection.close(error, self.now());
         }
         self.detach_unauthorized();
+        self.detach_gone();
+    }
+
+    /// Ends the links to entities that are gone, or that nobody may use this way any more.
+    fn detach_gone(&mut self) {
+        let mut detached = Vec::new();
+        for (id, link) in &self.links {
+            let (Address::Messages(entity), Some(known)) = (&link.address, link.entity) else {
+                continue;
+            };
+            let role = if link.right == Some(Right::Send) {
+                Role::Sender
+            } else {
+                Role::Receiver
+            };
+            match self.nodes.identity(entity, role) {
+                Ok(now) if now == known => {}
+                Ok(_) => {
+                    let problem = format!("The messaging entity '{entity}' was deleted.");
+                    detached.push((*id, AmqpError::new(NOT_FOUND, problem)));
+                }
+                Err(error) => detached.push((*id, error)),
+            }
+        }
+        for (link, error) in detached {
+            self.connection.detach(link, error);
+        }
     }
 
     /// Returns who may use a link that is to be attached, by what still opens it.
@@ -386,6 +420,7 @@ impl Shell<'_> {
                     format,
                     payload,
                     memory: taken,
+                    behind: None,
                 };
                 self.on_message(link, arrived, transaction);
             }
@@ -403,6 +438,11 @@ impl Shell<'_> {
                     self.settle(link, deliveries, outcome, !settled);
                 }
             }
+            Event::Detaching { link } => {
+                if let Some(link) = self.links.get(&link) {
+                    link.end.work(Work::Detached);
+                }
+            }
             Event::Detached { link, by_peer } => self.on_detached(link, by_peer),
         }
     }
@@ -414,26 +454,33 @@ impl Shell<'_> {
         };
         let bytes = outcome.bytes() * deliveries.len();
         match self.connection.account().take(bytes) {
-            Ok(memory) => attached.end.work(Work::Settle {
+            Ok(memory) => attached.end.work(Work::Settle(Settle {
                 deliveries,
                 outcome,
                 answer,
                 memory,
-            }),
+                turn: self.order.turn(),
+            })),
             Err(NothingLeft) => {
-                attached.end.work(Work::Enlisted(deliveries.len()));
                 let error = nothing_left("the properties of so many messages");
                 let state = DeliveryState::Rejected(Some(error));
                 let answers = deliveries.iter().map(|each| (each.id, state.clone()));
-                self.connection.settle_outgoing(link, answers.collect());
+                let answers = answers.collect();
+                attached.end.work(Work::Enlisted(deliveries));
+                self.connection.settle_outgoing(link, answers);
             }
         }
     }
 
-    fn on_detached(&mut self, link: LinkId, by_peer: bool) {
-        let Some(link) = self.links.remove(&link) else {
+    fn on_detached(&mut self, id: LinkId, by_peer: bool) {
+        let Some(link) = self.links.remove(&id) else {
             return;
         };
+        if let End::Coordinator = link.end {
+            for open in self.transactions.end_of(id) {
+                self.roll_back(&open);
+            }
+        }
         if by_peer {
             link.end.work(Work::Detached);
         }
@@ -515,16 +562,21 @@ impl Shell<'_> {
             }
             (Address::Messages(entity), Role::Receiver) => {
                 let request = receiver_request(entity, attach, by.clone());
-                let takes = self.takes.clone();
+                let (takes, clock) = (self.takes.clone(), self.server.clock.clone());
                 self.spawn(link, entity, |task, credit| {
-                    hand_out(task, request, credit, takes)
+                    hand_out(task, request, credit, takes, clock)
                 })
             }
+        };
+        let entity = match &address {
+            Address::Messages(entity) => self.nodes.identity(entity, attach.role).ok(),
+            Address::Tokens | Address::Coordinator | Address::Management(_) => None,
         };
         let attached = Link {
             address,
             right,
             by,
+            entity,
             end,
         };
         self.links.insert(link, attached);
@@ -574,13 +626,22 @@ impl Shell<'_> {
         }
     }
 
-    fn on_message(&mut self, link: LinkId, arrived: Arrived, transaction: Option<Bytes>) {
+    fn on_message(&mut self, link: LinkId, mut arrived: Arrived, transaction: Option<Bytes>) {
         let Some(attached) = self.links.get(&link) else {
             return;
         };
+        if let Address::Management(_) = attached.address {
+            arrived.behind = Some(self.order.behind());
+        }
         match (&attached.end, transaction) {
             (End::Task { .. }, None) => attached.end.work(Work::Message(arrived)),
-            (End::Task { .. }, Some(transaction)) => self.send_in(transaction, link, &arrived),
+            (End::Task { .. }, Some(transaction)) => {
+                if let Address::Management(_) = attached.address {
+                    self.manage_in(&transaction, link, arrived);
+                } else {
+                    self.send_in(transaction, link, &arrived);
+                }
+            }
             (End::Tokens, _) => self.on_token(link, &arrived),
             (End::Coordinator, _) => self.on_coordination(link, &arrived),
             // The peer receives there, so the connection lets no message through.
@@ -624,26 +685,25 @@ impl Shell<'_> {
         let asked = asked.and_then(|message| transaction::Request::parse(&message));
         let done = asked.and_then(|asked| match asked {
             transaction::Request::Declare => {
-                let id = self
-                    .transactions
-                    .declare(self.connection.account(), self.now())?;
+                let now = self.now();
+                let account = self.connection.account();
+                let id = self.transactions.declare(link, account, now)?;
                 Ok(Some(DeliveryState::Declared(id)))
             }
             transaction::Request::Discharge { transaction, fail } => {
-                let changes = self.transactions.discharge(&transaction);
+                let ended = self.transactions.discharge(&transaction);
                 if fail {
+                    if let Ok(ended) = &ended {
+                        self.roll_back(ended);
+                    }
                     return Ok(Some(DeliveryState::Accepted));
                 }
-                let (changes, nodes) = (changes?, Arc::clone(&self.nodes));
-                let commands = self.commands.clone();
-                self.tasks.spawn(async move {
-                    let state = match nodes.commit(changes).await {
-                        Ok(()) => DeliveryState::Accepted,
-                        Err(error) => DeliveryState::Rejected(Some(error)),
-                    };
-                    // A connection that is gone needs nothing any more.
-                    let _ = commands.send(Command::SettleIncoming(link, vec![(delivery, state)]));
-                });
+                let ended = ended?;
+                if let Some(AmqpError { description, .. }) = &ended.failed {
+                    self.roll_back(&ended);
+                    return Err(AmqpError::new(TRANSACTION_ROLLBACK, description.as_str()));
+                }
+                self.commit(link, delivery, ended);
                 Ok(None)
             }
         });
@@ -652,6 +712,119 @@ impl Shell<'_> {
             self.connection
                 .settle_incoming(link, vec![(delivery, state)]);
         }
+    }
+
+    /// Commits a transaction. Its discharge came over `link`.
+    fn commit(&mut self, link: LinkId, delivery: u32, mut ended: Ended) {
+        let (nodes, commands) = (Arc::clone(&self.nodes), self.commands.clone());
+        let given_back = ended.given_back();
+        let changes = std::mem::take(&mut ended.changes);
+        self.tasks.spawn(async move {
+            let committed = nodes.commit(changes).await;
+            if committed.is_err() {
+                give_back(&*nodes, given_back).await;
+            }
+            // A connection that is gone needs nothing any more.
+            let _ = commands.send(Command::EndTransaction(EndTransaction {
+                link,
+                delivery,
+                enlisted: ended.enlisted,
+                committed,
+            }));
+        });
+    }
+
+    /// Tells the peer how a transaction has ended, and settles what has waited for it.
+    fn end_transaction(&mut self, end: EndTransaction) {
+        let state = match end.committed {
+            Ok(()) => {
+                for each in end.enlisted {
+                    let settled = vec![(each.delivery, each.outcome)];
+                    self.connection.settle_outgoing(each.link, settled);
+                }
+                DeliveryState::Accepted
+            }
+            Err(error) => {
+                self.reopen(&end.enlisted);
+                DeliveryState::Rejected(Some(error))
+            }
+        };
+        let settled = vec![(end.delivery, state)];
+        self.connection.settle_incoming(end.link, settled);
+    }
+
+    /// Does nothing of a transaction. What the peer has settled itself goes back; the rest it can settle again.
+    fn roll_back(&mut self, ended: &Ended) {
+        self.reopen(&ended.enlisted);
+        let (given_back, nodes) = (ended.given_back(), Arc::clone(&self.nodes));
+        if !given_back.is_empty() {
+            self.tasks
+                .spawn(async move { give_back(&*nodes, given_back).await });
+        }
+    }
+
+    fn reopen(&mut self, enlisted: &[Enlisted]) {
+        for each in enlisted {
+            self.connection.reopen(each.link, each.delivery);
+        }
+    }
+
+    /// Answers a request in a transaction. What takes a lock's message away waits for the end; what changes nothing, and
+    /// renewals, are done at once.
+    fn manage_in(&mut self, transaction: &Bytes, link: LinkId, arrived: Arrived) {
+        let Some(attached) = self.links.get(&link) else {
+            return;
+        };
+        let asked = arrived.request().and_then(|message| {
+            let asked = Operation::parse(&message)?;
+            Ok((asked, message.properties().unwrap_or_default()))
+        });
+        let (asked, properties) = match asked {
+            Ok((asked, _)) if !asked.takes_part() => {
+                return attached.end.work(Work::Message(arrived));
+            }
+            Ok(asked) => asked,
+            // The task of the link says what is wrong with it.
+            Err(_) => return attached.end.work(Work::Message(arrived)),
+        };
+        let done = self.enlist_request(transaction, &attached.address.clone(), asked);
+        let message = management::reply(
+            properties.message_id,
+            &done.map(|()| management::Reply::Done),
+        );
+        let mut memory = self.connection.account().nothing();
+        memory.add_anyway(message.len());
+        self.reply(Reply {
+            request: link,
+            to: properties.reply_to,
+            message,
+            memory,
+        });
+        let accepted = vec![(arrived.delivery, DeliveryState::Accepted)];
+        self.connection.settle_incoming(link, accepted);
+    }
+
+    /// Keeps what a request decides for the end of its transaction.
+    fn enlist_request(
+        &mut self,
+        transaction: &Bytes,
+        node: &Address,
+        asked: Operation,
+    ) -> Result<(), AmqpError> {
+        let by = authorized(&self.claims.borrow(), node, Some(asked.right()), self.now())?;
+        let (Operation::Settle { tokens, outcome }, Some(entity)) = (asked, node.entity()) else {
+            let problem = "only settlements take part in transactions here; schedule, cancel and \
+                           set states of sessions outside of them";
+            return Err(AmqpError::new(NOT_ALLOWED, problem));
+        };
+        let locks = tokens.into_iter().map(|token| (token, outcome.clone()));
+        let locks = LocksOf {
+            entity,
+            by: &by,
+            locks: locks.collect(),
+            is_settled: true,
+        };
+        self.transactions.settle(transaction, locks)
     }
 
     /// Keeps a message for the end of its transaction.
@@ -686,27 +859,45 @@ impl Shell<'_> {
             AmqpError::new(ILLEGAL_STATE, problem)
         });
         let kept = kept.and_then(|outcome| {
-            let of = self.entity(link)?.clone();
+            let entity = self.entity(link)?.clone();
             let by = self.links[&link].by.clone();
             let tokens = deliveries.iter().filter_map(|each| token(&each.tag));
-            let locks = tokens.map(|token| (token, outcome.clone())).collect();
-            self.transactions
-                .settle(&part.transaction, &of, &by, locks)?;
+            let locks = LocksOf {
+                entity: &entity,
+                by: &by,
+                locks: tokens.map(|token| (token, outcome.clone())).collect(),
+                is_settled: settled,
+            };
+            self.transactions.settle(&part.transaction, locks)?;
             Ok(outcome.confirmation())
         });
-        let state = match kept {
-            Ok(confirmation) => DeliveryState::Transactional(Transactional {
-                outcome: Some(Box::new(confirmation)),
-                ..part
-            }),
-            Err(error) => DeliveryState::Rejected(Some(error)),
-        };
         if let Some(link) = self.links.get(&link) {
-            link.end.work(Work::Enlisted(deliveries.len()));
+            link.end.work(Work::Enlisted(deliveries.to_vec()));
         }
-        if !settled {
-            let answers = deliveries.iter().map(|each| (each.id, state.clone()));
-            self.connection.settle_outgoing(link, answers.collect());
+        if settled {
+            return; // the peer waits for no answer
+        }
+        let ids = deliveries.iter().map(|each| each.id);
+        match kept {
+            Ok(outcome) => {
+                let state = DeliveryState::Transactional(Transactional {
+                    outcome: Some(Box::new(outcome.clone())),
+                    ..part.clone()
+                });
+                let answers = ids.clone().map(|id| (id, state.clone())).collect();
+                self.connection.enlist_outgoing(link, answers);
+                let enlisted = ids.map(|delivery| Enlisted {
+                    link,
+                    delivery,
+                    outcome: outcome.clone(),
+                });
+                self.transactions.enlist(&part.transaction, enlisted);
+            }
+            Err(error) => {
+                let state = DeliveryState::Rejected(Some(error));
+                let answers = ids.map(|id| (id, state.clone())).collect();
+                self.connection.settle_outgoing(link, answers);
+            }
         }
     }
 
@@ -819,6 +1010,8 @@ impl Shell<'_> {
             Command::SettleOutgoing(link, settled) => {
                 self.connection.settle_outgoing(link, settled);
             }
+            Command::EndTransaction(end) => self.end_transaction(end),
+            Command::Forget(link, tags) => self.connection.forget(link, &tags),
             Command::Deliver(deliver) => self.held.push_back(deliver),
             Command::Drained(link, limit) => self.connection.drained(link, limit),
             Command::Reply(reply) => self.reply(reply),
@@ -891,6 +1084,19 @@ fn check_offered(attach: &Attach) -> Result<(), AmqpError> {
         return Err(AmqpError::new(NOT_IMPLEMENTED, problem));
     }
     Ok(())
+}
+
+/// Unlocks messages, each for itself: some of the locks may have lapsed.
+async fn give_back(nodes: &dyn Nodes, settlements: Vec<TransactionSettlement>) {
+    for settlement in settlements {
+        let given_back = Transaction {
+            settles: vec![settlement],
+            ..Transaction::default()
+        };
+        if let Err(error) = nodes.commit(given_back).await {
+            tracing::debug!(%error, "a message was not given back; its lock has to lapse");
+        }
+    }
 }
 
 /// The node that a client names.

@@ -1,6 +1,6 @@
 //! One session of a connection: windows, links, and the deliveries that go over them.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
 
@@ -14,10 +14,12 @@ use crate::api::amqp::limits::{
 use crate::api::amqp::link::{End, Incoming, Link, Outgoing, Partial, Pending, Stage};
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
+use crate::model::lease::LockError;
 use crate::model::session::SessionSelection;
 use crate::wire::amqp::condition::{
-    AmqpError, FRAMING_ERROR, HANDLE_IN_USE, INVALID_FIELD, LINK_STOLEN, MESSAGE_SIZE_EXCEEDED,
-    NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, TRANSFER_LIMIT_EXCEEDED, UNATTACHED_HANDLE,
+    AmqpError, FRAMING_ERROR, HANDLE_IN_USE, INVALID_FIELD, LINK_STOLEN, MESSAGE_LOCK_LOST,
+    MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, TRANSFER_LIMIT_EXCEEDED,
+    UNATTACHED_HANDLE,
 };
 use crate::wire::amqp::performative::{
     Attach, Begin, Detach, Disposition, Flow, Performative, ReceiverSettles, Role, Transfer,
@@ -94,8 +96,11 @@ pub(super) struct Session {
     links: HashMap<u32, Link>,
     /// Messages that wait for the peer's window, the first of them perhaps sent in part.
     waiting: VecDeque<Sending>,
-    /// Messages that the peer has not settled, by number.
+    /// Messages that the peer has not settled, by number. They belong to the session: the peer may settle them after it has
+    /// detached their link.
     unsettled: BTreeMap<u64, Unsettled>,
+    /// Links that the peer has detached, of which something is not settled, with the bytes that each counts for.
+    detached: HashMap<LinkId, TakenBytes>,
     next_delivery: u64,
     /// The bytes that it counts for.
     taken: TakenBytes,
@@ -139,6 +144,7 @@ impl Session {
             links: HashMap::new(),
             waiting: VecDeque::new(),
             unsettled: BTreeMap::new(),
+            detached: HashMap::new(),
             next_delivery: 1,
         };
         let answer = Begin {
@@ -175,6 +181,9 @@ impl Session {
         }
         for unsettled in self.unsettled.values_mut() {
             unsettled.taken.move_to(account);
+        }
+        for taken in self.detached.values_mut() {
+            taken.move_to(account);
         }
     }
 
@@ -216,6 +225,13 @@ impl Session {
         for handle in handles {
             self.forget(handle, false, frames);
         }
+        for (link, _) in self.detached.drain() {
+            frames.event(Event::Detached {
+                link,
+                by_peer: true,
+            });
+        }
+        self.unsettled.clear();
     }
 
     /// Returns the number of the link that the peer begins.
@@ -315,8 +331,8 @@ impl Session {
         let id = link.id;
         answer.max_message_size = with.message_bytes_max;
         answer.properties = with.properties;
-        if let (Some(source), Some(session)) = (&answer.source, with.session) {
-            answer.source = Some(source.with_session(&session));
+        if let (Some(source), Some(session)) = (&answer.source, &with.session) {
+            answer.source = Some(source.with_session(session));
         }
         match &mut link.end {
             End::Incoming(incoming) => {
@@ -328,6 +344,10 @@ impl Session {
             }
             End::Outgoing(outgoing) => {
                 answer.initial_delivery_count = Some(0);
+                outgoing.is_in_session = with.session.is_some();
+                let default = answer.source.as_ref();
+                outgoing.default_outcome =
+                    default.and_then(|source| source.default_outcome.clone());
                 let (limit, drain) = (outgoing.limit, outgoing.drain);
                 frames.send(self.channel, &Performative::Attach(answer));
                 if outgoing.credit() > 0 || drain {
@@ -387,8 +407,111 @@ impl Session {
             };
             frames.send(self.channel, &Performative::Detach(answer));
         }
-        self.forget(handle, true, frames);
+        self.on_detached(handle, frames);
         Ok(())
+    }
+
+    /// Forgets a link that the peer has detached, but not what it may still settle.
+    fn on_detached(&mut self, handle: u32, frames: &mut Frames) {
+        let Some(Link {
+            id,
+            end: End::Outgoing(outgoing),
+            stage: Stage::Attached,
+            ..
+        }) = self.links.get_mut(&handle)
+        else {
+            return self.forget(handle, true, frames);
+        };
+        let (id, default) = (*id, outgoing.default_outcome.take());
+        let is_in_session = outgoing.is_in_session;
+        if let Some(state) = default {
+            self.settle_by_default(id, *state, frames);
+        }
+        let is_unsettled = |each: &Unsettled| each.link == id && !each.is_answering;
+        if is_in_session || !self.unsettled.values().any(is_unsettled) {
+            return self.forget(handle, true, frames);
+        }
+        self.release_unsent(handle, id, frames);
+        self.drop_waiting(handle, frames);
+        if let Some(link) = self.links.remove(&handle) {
+            frames.links -= 1;
+            self.detached.insert(id, link.taken);
+            frames.event(Event::Detaching { link: id });
+            self.end_detached(frames);
+        }
+    }
+
+    /// Gives messages back that wait for the peer's window, of which it has seen nothing.
+    fn release_unsent(&mut self, handle: u32, link: LinkId, frames: &mut Frames) {
+        let unsent = self.waiting.iter().filter(|each| each.handle == handle);
+        let unsent = unsent.filter(|each| !each.has_begun && !each.settled);
+        let deliveries: Vec<Delivery> = unsent
+            .map(|each| Delivery {
+                id: each.delivery,
+                tag: each.tag.clone(),
+            })
+            .collect();
+        for delivery in &deliveries {
+            self.unsettled.remove(&delivery.id);
+        }
+        if !deliveries.is_empty() {
+            frames.event(Event::Disposition {
+                link,
+                deliveries,
+                state: Some(DeliveryState::Released),
+                settled: true,
+            });
+        }
+    }
+
+    /// Has everything that came over a link and is not settled end as the peer has asked for that case.
+    fn settle_by_default(&mut self, link: LinkId, state: DeliveryState, frames: &mut Frames) {
+        let mut deliveries = Vec::new();
+        self.unsettled.retain(|id, each| {
+            let is_left = each.link == link && !each.is_answering;
+            if is_left {
+                deliveries.push(Delivery {
+                    id: *id,
+                    tag: each.tag.clone(),
+                });
+            }
+            !is_left
+        });
+        if !deliveries.is_empty() {
+            frames.event(Event::Disposition {
+                link,
+                deliveries,
+                state: Some(state),
+                settled: true,
+            });
+        }
+    }
+
+    /// Lets a link go that the peer has detached, once all that came over it is settled.
+    fn end_detached(&mut self, frames: &mut Frames) {
+        let unsettled = &self.unsettled;
+        self.detached.retain(|link, _| {
+            let is_kept = unsettled.values().any(|each| each.link == *link);
+            if !is_kept {
+                frames.event(Event::Detached {
+                    link: *link,
+                    by_peer: true,
+                });
+            }
+            is_kept
+        });
+    }
+
+    /// Forgets deliveries of a link by their tags.
+    pub(super) fn forget_deliveries(
+        &mut self,
+        link: LinkId,
+        tags: &HashSet<Bytes>,
+        frames: &mut Frames,
+    ) {
+        let is_kept = |each: &Unsettled| each.link != link || !tags.contains(&each.tag);
+        self.unsettled.retain(|_, each| is_kept(each));
+        self.end_detached(frames);
     }
 
     fn forget(&mut self, handle: u32, by_peer: bool, frames: &mut Frames) {
@@ -411,11 +534,7 @@ impl Session {
 
     /// Gives back what the deliveries of a link count for.
     fn drop_deliveries(&mut self, handle: u32, id: LinkId, frames: &mut Frames) {
-        let is_kept = |each: &Sending| each.handle != handle;
-        let dropped = self.waiting.iter().filter(|each| !is_kept(each));
-        let bytes = dropped.map(|each| SENDING_BYTES + each.rest.len()).sum();
-        frames.blocked.give_back(bytes);
-        self.waiting.retain(is_kept);
+        self.drop_waiting(handle, frames);
         self.unsettled.retain(|_, each| each.link != id);
         if let Some(link) = self.links.get_mut(&handle)
             && let End::Incoming(incoming) = &mut link.end
@@ -423,6 +542,15 @@ impl Session {
             incoming.partial = None;
             incoming.pending.clear();
         }
+    }
+
+    /// Drops the messages of a link that wait for the peer's window.
+    fn drop_waiting(&mut self, handle: u32, frames: &mut Frames) {
+        let is_kept = |each: &Sending| each.handle != handle;
+        let dropped = self.waiting.iter().filter(|each| !is_kept(each));
+        let bytes = dropped.map(|each| SENDING_BYTES + each.rest.len()).sum();
+        frames.blocked.give_back(bytes);
+        self.waiting.retain(is_kept);
     }
 
     pub(super) fn on_flow(&mut self, flow: &Flow, frames: &mut Frames) -> Result<(), Fault> {
@@ -711,7 +839,13 @@ impl Session {
             return;
         }
         let mut by_link: BTreeMap<LinkId, Vec<Delivery>> = BTreeMap::new();
+        let mut lapsed: Vec<(u64, u64)> = Vec::new();
+        let mut next = first;
         for (id, unsettled) in self.unsettled.range_mut(first..=last) {
+            if next < *id {
+                lapsed.push((next, *id - 1));
+            }
+            next = *id + 1;
             if !std::mem::replace(&mut unsettled.is_answering, true) {
                 by_link.entry(unsettled.link).or_default().push(Delivery {
                     id: *id,
@@ -719,10 +853,16 @@ impl Session {
                 });
             }
         }
+        let end = last.min(self.next_delivery - 1);
+        if next <= end {
+            lapsed.push((next, end));
+        }
         if disposition.settled {
             for delivery in by_link.values().flatten() {
                 self.unsettled.remove(&delivery.id);
             }
+        } else {
+            self.answer_lapsed(&lapsed, frames);
         }
         for (link, deliveries) in by_link {
             frames.event(Event::Disposition {
@@ -731,6 +871,22 @@ impl Session {
                 state: disposition.state.clone(),
                 settled: disposition.settled,
             });
+        }
+        self.end_detached(frames);
+    }
+
+    /// Answers what the peer says of deliveries that are not its any more.
+    fn answer_lapsed(&self, lapsed: &[(u64, u64)], frames: &mut Frames) {
+        let error = AmqpError::new(MESSAGE_LOCK_LOST, LockError::LockLost.to_string());
+        for (first, last) in lapsed {
+            let disposition = Disposition {
+                role: Role::Sender,
+                first: *first as u32,
+                last: (last != first).then_some(*last as u32),
+                settled: true,
+                state: Some(DeliveryState::Rejected(Some(error.clone()))),
+            };
+            frames.send(self.channel, &Performative::Disposition(disposition));
         }
     }
 
@@ -746,23 +902,51 @@ impl Session {
     /// Answers dispositions.
     pub(super) fn settle_outgoing(
         &mut self,
+        link: LinkId,
         settled: Vec<(u64, DeliveryState)>,
         frames: &mut Frames,
     ) {
         let mut answers = Vec::new();
         for (delivery, state) in settled {
-            if self.unsettled.remove(&delivery).is_some() {
+            let is_its = |each: &Unsettled| each.link == link;
+            if self.unsettled.get(&delivery).is_some_and(is_its) {
+                self.unsettled.remove(&delivery);
                 answers.push((delivery as u32, state));
             }
         }
         self.send_dispositions(Role::Sender, answers, frames);
+        self.end_detached(frames);
     }
 
-    /// One frame for each run of deliveries with the same state.
+    /// Answers dispositions of deliveries that are settled at the end of their transaction (AMQP 1.0, 4.4.2).
+    pub(super) fn enlist_outgoing(&self, enlisted: Vec<(u64, DeliveryState)>, frames: &mut Frames) {
+        let answers = enlisted.into_iter();
+        let answers = answers.map(|(delivery, state)| (delivery as u32, state));
+        self.send_states(Role::Sender, answers.collect(), false, frames);
+    }
+
+    /// Lets the peer settle a delivery again.
+    pub(super) fn reopen(&mut self, delivery: u64) {
+        if let Some(unsettled) = self.unsettled.get_mut(&delivery) {
+            unsettled.is_answering = false;
+        }
+    }
+
     fn send_dispositions(
         &self,
         role: Role,
         answers: Vec<(u32, DeliveryState)>,
+        frames: &mut Frames,
+    ) {
+        self.send_states(role, answers, true, frames);
+    }
+
+    /// Sends one frame for each run of deliveries with the same state.
+    fn send_states(
+        &self,
+        role: Role,
+        answers: Vec<(u32, DeliveryState)>,
+        settled: bool,
         frames: &mut Frames,
     ) {
         let mut runs: Vec<(u32, u32, DeliveryState)> = Vec::new();
@@ -779,7 +963,7 @@ impl Session {
                 role,
                 first,
                 last: (last != first).then_some(last),
-                settled: true,
+                settled,
                 state: Some(state),
             };
             frames.send(self.channel, &Performative::Disposition(disposition));

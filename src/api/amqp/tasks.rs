@@ -1,6 +1,8 @@
 //! The tasks of links: each does one thing after the other for its link, with as much at once as has gathered.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, OptionFuture};
@@ -12,7 +14,9 @@ use uuid::Uuid;
 use crate::api::amqp::event::{Delivery, LinkId};
 use crate::api::amqp::limits::{MEMORY_CHECK, MEMORY_WAIT, MESSAGE_BYTES, TAKE_MAX, UNSETTLED_MAX};
 use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender, Taken};
+use crate::api::amqp::order::{Behind, Turn};
 use crate::api::amqp::session::{Acceptance, Handout};
+use crate::api::amqp::transactions::Enlisted;
 use crate::api::authority::{Authority, Demand};
 use crate::base::budget::{MemoryAccount, TakenBytes};
 use crate::base::{Clock, Timestamp};
@@ -22,7 +26,8 @@ use crate::model::shared_access::Right;
 use crate::wire::amqp::DecodeError;
 use crate::wire::amqp::address::Address;
 use crate::wire::amqp::condition::{
-    AmqpError, DECODE_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, SERVER_BUSY, UNAUTHORIZED_ACCESS,
+    AmqpError, DECODE_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED,
+    SERVER_BUSY, SESSION_LOCK_LOST, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
@@ -42,10 +47,22 @@ pub(super) enum Command {
     Detach(LinkId, AmqpError),
     SettleIncoming(LinkId, Vec<(u32, DeliveryState)>),
     SettleOutgoing(LinkId, Vec<(u64, DeliveryState)>),
+    EndTransaction(EndTransaction),
+    /// The locks of deliveries with these tags have lapsed, and nothing is left to settle.
+    Forget(LinkId, HashSet<Bytes>),
     Deliver(Deliver),
     /// Everything up to the limit that a draining peer can have was handed out.
     Drained(LinkId, u32),
     Reply(Reply),
+}
+
+/// How a transaction has ended.
+pub(super) struct EndTransaction {
+    /// The link that its discharge came over.
+    pub(super) link: LinkId,
+    pub(super) delivery: u32,
+    pub(super) enlisted: Vec<Enlisted>,
+    pub(super) committed: Result<(), AmqpError>,
 }
 
 /// Messages for the peer.
@@ -72,18 +89,23 @@ pub(super) struct Reply {
 /// What a connection tells a task.
 pub(super) enum Work {
     Message(Arrived),
-    Settle {
-        deliveries: Vec<Delivery>,
-        outcome: Outcome,
-        /// The peer waits for an answer.
-        answer: bool,
-        /// The bytes that the properties count for that are set.
-        memory: TakenBytes,
-    },
-    /// Nothing is left to do for so many messages: the peer has settled them in a transaction, or could not.
-    Enlisted(usize),
-    /// The peer has detached the link; the last that it hears.
+    Settle(Settle),
+    /// Nothing is left to do for these messages: the peer has settled them in a transaction, or could not.
+    Enlisted(Vec<Delivery>),
+    /// The peer has detached the link. What it was handed can still be settled.
     Detached,
+}
+
+/// What a peer decides about messages.
+pub(super) struct Settle {
+    pub(super) deliveries: Vec<Delivery>,
+    pub(super) outcome: Outcome,
+    /// The peer waits for an answer.
+    pub(super) answer: bool,
+    /// The bytes that the properties count for that are set.
+    pub(super) memory: TakenBytes,
+    /// Held until it is done, so that what comes behind it waits.
+    pub(super) turn: Turn,
 }
 
 /// A message of the peer.
@@ -93,6 +115,8 @@ pub(super) struct Arrived {
     pub(super) payload: Bytes,
     /// The bytes that it counts for, until it is committed.
     pub(super) memory: TakenBytes,
+    /// The end of what the peer has settled before, for a request.
+    pub(super) behind: Option<Behind>,
 }
 
 impl Arrived {
@@ -244,9 +268,12 @@ pub(super) async fn answer_requests(
     }
     task.accept(Acceptance::of_requests(message_bytes_max));
     while let Some(work) = task.inbox.recv().await {
-        let Some(request) = arrived(work) else {
+        let Some(mut request) = arrived(work) else {
             continue;
         };
+        if let Some(behind) = request.behind.take() {
+            behind.wait().await;
+        }
         let state = match request.request() {
             Ok(message) => {
                 answer(&task, &message, &claims, &clock).await;
@@ -362,6 +389,7 @@ pub(super) async fn hand_out(
     request: ReceiverRequest,
     credit: watch::Receiver<Credit>,
     takes: Arc<Semaphore>,
+    clock: Clock,
 ) {
     let settled = !request.lock;
     let receiver = match task.nodes.open_receiver(request, &task.gone).await {
@@ -376,6 +404,7 @@ pub(super) async fn hand_out(
             None => UNSETTLED_MAX,
         },
         receiver: receiver.into(),
+        clock,
         settled,
         credit,
         takes,
@@ -383,7 +412,7 @@ pub(super) async fn hand_out(
         settling: FuturesUnordered::new(),
         limit: 0,
         sent: 0,
-        unsettled: 0,
+        unsettled: HashMap::new(),
         is_detached: false,
     };
     if let Err(error) = handing.run().await {
@@ -414,28 +443,34 @@ fn acceptance(receiver: &dyn Receiver) -> Acceptance {
 struct HandingOut {
     task: Task,
     receiver: Arc<dyn Receiver>,
+    clock: Clock,
     /// The client settles nothing: messages are gone once they are handed out.
     settled: bool,
     credit: watch::Receiver<Credit>,
     takes: Arc<Semaphore>,
     /// Messages that are on their way to the client. Meanwhile others are settled, so that neither waits for the other.
     taking: Option<BoxFuture<'static, Result<HandedOut, AmqpError>>>,
-    settling: FuturesUnordered<BoxFuture<'static, ()>>,
+    /// Each ends with the reason if the link has to end, too.
+    settling: FuturesUnordered<BoxFuture<'static, Option<AmqpError>>>,
     /// The serial number of the last message that the client takes.
     limit: u32,
     /// That of the last message that was handed out, or given up by draining.
     sent: u32,
-    /// Messages of which the client has said nothing yet.
-    unsettled: usize,
+    /// The tags of messages that are locked and of which the client has said nothing, with the end of the lock that each was
+    /// handed out with.
+    unsettled: HashMap<Bytes, Timestamp>,
     unsettled_max: usize,
-    /// The client has detached.
+    /// The client has detached, and may still settle what it was handed.
     is_detached: bool,
 }
 
 /// What became of messages that were taken.
 #[derive(Default)]
 struct HandedOut {
-    delivered: usize,
+    /// The tags of those that are on their way.
+    delivered: Vec<Bytes>,
+    /// When their locks lapse.
+    locked_until: Timestamp,
     /// Those that there was no credit for any more.
     returned: Vec<Handout>,
 }
@@ -447,6 +482,7 @@ impl HandingOut {
         self.credit.mark_changed(); // what came before there was a receiver
         loop {
             let may_take = self.taking.is_none() && self.wanted() > 0;
+            let lapse = self.next_lapse();
             let taking = OptionFuture::from(self.taking.as_mut());
             tokio::select! {
                 biased; // what was handed out is counted before it is settled
@@ -456,8 +492,22 @@ impl HandingOut {
                         break;
                     }
                     self.settle(gathered.drain(..));
+                    if self.is_over() {
+                        break;
+                    }
                 }
-                Some(()) = self.settling.next() => {}
+                Some(lost) = self.settling.next() => {
+                    if let Some(error) = lost {
+                        return Err(error);
+                    }
+                }
+                error = self.receiver.ended() => return Err(error),
+                () = tokio::time::sleep(lapse.unwrap_or_default()), if lapse.is_some() => {
+                    self.forget_lapsed()?;
+                    if self.is_over() {
+                        break;
+                    }
+                }
                 changed = self.credit.changed() => {
                     if changed.is_err() {
                         break;
@@ -484,9 +534,47 @@ impl HandingOut {
         } else {
             credit as usize
         };
-        credit
-            .min(self.unsettled_max.saturating_sub(self.unsettled))
-            .min(TAKE_MAX)
+        if self.is_detached {
+            return 0;
+        }
+        let left = self.unsettled_max.saturating_sub(self.unsettled.len());
+        credit.min(left).min(TAKE_MAX)
+    }
+
+    /// Says whether the client has detached and nothing is left that it could settle. Those who receive in a session have
+    /// given that back as they detached.
+    fn is_over(&self) -> bool {
+        self.is_detached && (self.unsettled.is_empty() || self.receiver.session().is_some())
+    }
+
+    /// Returns how long until it is worth to look which locks have lapsed: only where nothing more is handed out until then.
+    fn next_lapse(&self) -> Option<Duration> {
+        let waits = self.is_detached || self.unsettled.len() >= self.unsettled_max;
+        let first = self.unsettled.values().min().filter(|_| waits)?;
+        Some(first.since(self.clock.now()) + Duration::from_millis(1))
+    }
+
+    /// Forgets messages whose locks have lapsed, so that others can be handed out. In a session locks last with that of the
+    /// session: a client that settles nothing is told.
+    fn forget_lapsed(&mut self) -> Result<(), AmqpError> {
+        let now = self.clock.now();
+        let lapsed: HashSet<Bytes> = self
+            .unsettled
+            .iter()
+            .filter(|(_, until)| **until <= now)
+            .map(|(tag, _)| tag.clone())
+            .collect();
+        if lapsed.is_empty() {
+            return Ok(());
+        }
+        if self.receiver.session().is_some() {
+            let most = self.unsettled_max;
+            let problem = format!("{most} messages of the session are locked; settle them first");
+            return Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem));
+        }
+        self.unsettled.retain(|tag, _| !lapsed.contains(tag));
+        self.task.say(Command::Forget(self.task.link, lapsed));
+        Ok(())
     }
 
     /// Hands out what is there, and tells the client that this was all.
@@ -508,6 +596,7 @@ impl HandingOut {
         let (receiver, takes) = (Arc::clone(&self.receiver), Arc::clone(&self.takes));
         let (link, commands) = (self.task.link, self.task.commands.clone());
         let (limit, settled) = (self.wanted(), self.settled);
+        let clock = self.clock.clone();
         let (account, gone) = (self.task.account.clone(), self.task.gone.clone());
         let take = async move {
             let Ok(_permit) = takes.acquire().await else {
@@ -518,24 +607,32 @@ impl HandingOut {
             let Some(mut memory) = gone.run_until_cancelled(memory).await else {
                 return Ok(HandedOut::default());
             };
+            let locked_until = clock.now() + receiver.lock_duration();
             let taken = receiver.take(limit).await?;
             memory.resize_anyway(taken.iter().map(|each| each.message.len()).sum());
-            let count = taken.len();
-            if count == 0 {
+            if taken.is_empty() {
                 return Ok(HandedOut::default());
             }
-            let messages = taken.into_iter().map(|each| handout(each, settled));
+            let messages: Vec<Handout> = taken
+                .into_iter()
+                .map(|each| handout(each, settled))
+                .collect();
+            let tags: Vec<Bytes> = messages.iter().map(|each| each.tag.clone()).collect();
             let (undelivered, returned) = oneshot::channel();
             // Of a connection that is gone nothing is known; what it took is locked until its time.
             let _ = commands.send(Command::Deliver(Deliver {
                 link,
-                messages: messages.collect(),
+                messages,
                 undelivered,
                 memory,
             }));
             let returned = returned.await.unwrap_or_default();
+            let mut delivered = tags;
+            // There was no credit for the last ones.
+            delivered.truncate(delivered.len() - returned.len());
             Ok(HandedOut {
-                delivered: count - returned.len(),
+                delivered,
+                locked_until,
                 returned,
             })
         };
@@ -548,24 +645,29 @@ impl HandingOut {
             return Ok(0);
         };
         let handed_out = taking.await?;
-        let delivered = handed_out.delivered;
+        let delivered = handed_out.delivered.len();
         self.handed_out(handed_out);
         Ok(delivered)
     }
 
     fn handed_out(&mut self, handed_out: HandedOut) {
         self.taking = None;
-        self.sent = self.sent.wrapping_add(handed_out.delivered as u32);
+        self.sent = self.sent.wrapping_add(handed_out.delivered.len() as u32);
         if self.settled {
             return;
         }
-        self.unsettled += handed_out.delivered;
+        let until = handed_out.locked_until;
+        let delivered = handed_out.delivered.into_iter();
+        self.unsettled.extend(delivered.map(|tag| (tag, until)));
         let returned = handed_out.returned.into_iter();
         let locks = returned.filter_map(|each| Some((token(&each.tag)?, Outcome::Release)));
         let locks: Vec<_> = locks.collect();
         if !locks.is_empty() {
             let receiver = Arc::clone(&self.receiver);
-            let release = async move { drop(receiver.settle(locks).await) };
+            let release = async move {
+                drop(receiver.settle(locks).await);
+                None
+            };
             self.settling.push(release.boxed());
         }
     }
@@ -573,20 +675,12 @@ impl HandingOut {
     fn settle(&mut self, gathered: impl Iterator<Item = Work>) {
         let (mut locks, mut answers, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for work in gathered {
-            let (deliveries, outcome, answer) = match work {
-                Work::Settle {
-                    deliveries,
-                    outcome,
-                    answer,
-                    memory,
-                } => {
-                    if memory.bytes() > 0 {
-                        kept.push(memory);
+            let settle = match work {
+                Work::Settle(settle) => settle,
+                Work::Enlisted(deliveries) => {
+                    for delivery in deliveries {
+                        self.unsettled.remove(&delivery.tag);
                     }
-                    (deliveries, outcome, answer)
-                }
-                Work::Enlisted(count) => {
-                    self.unsettled = self.unsettled.saturating_sub(count);
                     continue;
                 }
                 Work::Detached => {
@@ -595,32 +689,39 @@ impl HandingOut {
                 }
                 Work::Message(_) => continue,
             };
-            for delivery in deliveries {
+            for delivery in settle.deliveries {
                 if let Some(token) = token(&delivery.tag) {
-                    locks.push((token, outcome.clone()));
-                    answers.push(answer.then(|| (delivery.id, outcome.confirmation())));
+                    self.unsettled.remove(&delivery.tag);
+                    locks.push((token, settle.outcome.clone()));
+                    let confirmation = || (delivery.id, settle.outcome.confirmation());
+                    answers.push(settle.answer.then(confirmation));
                 }
             }
+            kept.push((settle.memory, settle.turn));
         }
         if locks.is_empty() {
             return;
         }
-        self.unsettled = self.unsettled.saturating_sub(locks.len());
         let (link, commands) = (self.task.link, self.task.commands.clone());
         let receiver = Arc::clone(&self.receiver);
         let settle = async move {
             let results = receiver.settle(locks).await;
             drop(kept);
-            let answers = answers.into_iter().zip(results);
-            let answers = answers.filter_map(|(answer, result)| {
-                let (delivery, confirmation) = answer?;
-                Some(match result {
-                    Ok(()) => (delivery, confirmation),
-                    Err(error) => (delivery, DeliveryState::Rejected(Some(error))),
-                })
-            });
+            let (mut settled, mut lost) = (Vec::new(), None);
+            for (answer, result) in answers.into_iter().zip(results) {
+                match (answer, result) {
+                    // Clients know of it by the end of the link alone; Go's takes another answer for success.
+                    (_, Err(error)) if error.condition == SESSION_LOCK_LOST => lost = Some(error),
+                    (Some((delivery, state)), Ok(())) => settled.push((delivery, state)),
+                    (Some((delivery, _)), Err(error)) => {
+                        settled.push((delivery, DeliveryState::Rejected(Some(error))));
+                    }
+                    (None, _) => {}
+                }
+            }
             // A connection that is gone needs no answer.
-            let _ = commands.send(Command::SettleOutgoing(link, answers.collect()));
+            let _ = commands.send(Command::SettleOutgoing(link, settled));
+            lost
         };
         self.settling.push(settle.boxed());
     }
@@ -629,7 +730,7 @@ impl HandingOut {
 fn arrived(work: Work) -> Option<Arrived> {
     match work {
         Work::Message(arrived) => Some(arrived),
-        Work::Settle { .. } | Work::Enlisted(_) | Work::Detached => None,
+        Work::Settle(_) | Work::Enlisted(_) | Work::Detached => None,
     }
 }
 

@@ -1,10 +1,12 @@
 //! The transactions of a connection: what they are to do is kept until they are discharged.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::api::amqp::event::LinkId;
 use crate::api::amqp::limits::{
     MESSAGE_BYTES, TRANSACTION_BYTES, TRANSACTION_DEADLINE, TRANSACTION_MESSAGES_MAX,
     TRANSACTIONS_MAX,
@@ -14,11 +16,10 @@ use crate::api::amqp::session::nothing_left;
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
 use crate::model::audit::Actor;
-use crate::wire::amqp::condition::{
-    AmqpError, RESOURCE_LIMIT_EXCEEDED, TRANSACTION_ROLLBACK, TRANSACTION_UNKNOWN,
-};
+use crate::wire::amqp::condition::{AmqpError, RESOURCE_LIMIT_EXCEEDED, TRANSACTION_UNKNOWN};
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
+use crate::wire::amqp::state::DeliveryState;
 use crate::wire::service_bus::entity::EntityAddress;
 
 /// Those that are not discharged yet. What is left when the connection ends was never done.
@@ -30,19 +31,65 @@ pub(super) struct Transactions {
 
 #[derive(Debug)]
 struct Open {
+    /// The link that it was declared over, with which it ends.
+    coordinator: LinkId,
     ends_at: Timestamp,
-    changes: Transaction,
+    ended: Ended,
     messages: usize,
     /// The bytes that it counts for.
     taken: TakenBytes,
-    /// Why it cannot be committed.
-    failed: Option<AmqpError>,
+}
+
+/// A transaction that has ended.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// All that it does if it is committed.
+    pub(super) changes: Transaction,
+    /// Says why it cannot be committed.
+    pub(super) failed: Option<AmqpError>,
+    /// Deliveries that the peer has not settled itself, and which wait for the end.
+    pub(super) enlisted: Vec<Enlisted>,
+    /// Places in the settlements of those which the peer has settled itself.
+    settled: Vec<usize>,
+}
+
+/// A delivery that waits for the end of a transaction.
+#[derive(Clone, Debug)]
+pub(super) struct Enlisted {
+    pub(super) link: LinkId,
+    pub(super) delivery: u64,
+    pub(super) outcome: DeliveryState,
+}
+
+impl Ended {
+    /// Returns what gives messages back which the peer has settled itself: nothing else of it can be settled again.
+    pub(super) fn given_back(&self) -> Vec<TransactionSettlement> {
+        let settles = self
+            .settled
+            .iter()
+            .map(|place| &self.changes.settles[*place]);
+        let given_back = settles.map(|each| TransactionSettlement {
+            outcome: Outcome::Abandon(Arc::new([])),
+            ..each.clone()
+        });
+        given_back.collect()
+    }
+}
+
+/// What a peer decides about locks in a transaction.
+pub(super) struct LocksOf<'a> {
+    pub(super) entity: &'a EntityAddress,
+    pub(super) by: &'a Actor,
+    pub(super) locks: Vec<(Uuid, Outcome)>,
+    /// The peer has settled them, and waits for no answer.
+    pub(super) is_settled: bool,
 }
 
 impl Transactions {
     /// Begins one, which counts for `account`. Returns its id.
     pub(super) fn declare(
         &mut self,
+        coordinator: LinkId,
         account: &MemoryAccount,
         now: Timestamp,
     ) -> Result<Bytes, AmqpError> {
@@ -54,11 +101,11 @@ impl Transactions {
         let taken = room.map_err(|NothingLeft| nothing_left("another transaction"))?;
         self.last += 1;
         let open = Open {
+            coordinator,
             ends_at: now + TRANSACTION_DEADLINE,
-            changes: Transaction::default(),
+            ended: Ended::default(),
             messages: 0,
             taken,
-            failed: None,
         };
         self.open.insert(self.last, open);
         Ok(Bytes::copy_from_slice(&self.last.to_be_bytes()))
@@ -73,47 +120,59 @@ impl Transactions {
         bytes: usize,
     ) -> Result<(), AmqpError> {
         self.note(id, messages.len(), bytes)?;
-        self.find(id)?.changes.sends.push((to.clone(), messages));
+        let sends = &mut self.find(id)?.ended.changes.sends;
+        sends.push((to.clone(), messages));
         Ok(())
     }
 
     /// Adds the settlement of locks.
-    pub(super) fn settle(
-        &mut self,
-        id: &Bytes,
-        of: &EntityAddress,
-        by: &Actor,
-        locks: Vec<(Uuid, Outcome)>,
-    ) -> Result<(), AmqpError> {
-        let bytes = locks.iter().map(|(_, outcome)| outcome.bytes()).sum();
-        self.note(id, locks.len(), bytes)?;
-        let settles = locks
-            .into_iter()
-            .map(|(token, outcome)| TransactionSettlement {
-                of: of.clone(),
+    pub(super) fn settle(&mut self, id: &Bytes, of: LocksOf<'_>) -> Result<(), AmqpError> {
+        let bytes = of.locks.iter().map(|(_, outcome)| outcome.bytes()).sum();
+        self.note(id, of.locks.len(), bytes)?;
+        let ended = &mut self.find(id)?.ended;
+        let first = ended.changes.settles.len();
+        let settles = of.locks.into_iter();
+        ended
+            .changes
+            .settles
+            .extend(settles.map(|(token, outcome)| TransactionSettlement {
+                of: of.entity.clone(),
                 token,
                 outcome,
-                by: by.clone(),
-            });
-        self.find(id)?.changes.settles.extend(settles);
+                by: of.by.clone(),
+            }));
+        if of.is_settled {
+            ended.settled.extend(first..ended.changes.settles.len());
+        }
         Ok(())
     }
 
-    /// Ends one. Returns what it does, if it can.
-    pub(super) fn discharge(&mut self, id: &Bytes) -> Result<Transaction, AmqpError> {
-        let open = number(id).and_then(|id| self.open.remove(&id));
-        let open = open.ok_or_else(unknown)?;
-        match open.failed {
-            None => Ok(open.changes),
-            Some(AmqpError { description, .. }) => {
-                Err(AmqpError::new(TRANSACTION_ROLLBACK, description))
-            }
+    /// Notes deliveries that wait for the end.
+    pub(super) fn enlist(&mut self, id: &Bytes, deliveries: impl Iterator<Item = Enlisted>) {
+        if let Ok(open) = self.find(id) {
+            open.ended.enlisted.extend(deliveries);
         }
     }
 
-    /// Forgets those that have taken too long.
-    pub(super) fn tick(&mut self, now: Timestamp) {
-        self.open.retain(|_, open| now < open.ends_at);
+    /// Ends one.
+    pub(super) fn discharge(&mut self, id: &Bytes) -> Result<Ended, AmqpError> {
+        let open = number(id).and_then(|id| self.open.remove(&id));
+        Ok(open.ok_or_else(unknown)?.ended)
+    }
+
+    /// Ends those that have taken too long. They are rolled back.
+    pub(super) fn tick(&mut self, now: Timestamp) -> Vec<Ended> {
+        self.end_those(|open| now >= open.ends_at)
+    }
+
+    /// Ends those that were declared over a link that is gone. They are rolled back (AMQP 1.0, 4.1).
+    pub(super) fn end_of(&mut self, coordinator: LinkId) -> Vec<Ended> {
+        self.end_those(|open| open.coordinator == coordinator)
+    }
+
+    fn end_those(&mut self, is_over: impl Fn(&Open) -> bool) -> Vec<Ended> {
+        let over = self.open.extract_if(.., |_, open| is_over(open));
+        over.map(|(_, open)| open.ended).collect()
     }
 
     /// Counts what is added. If that is too much, the transaction cannot be committed any more.
@@ -131,7 +190,7 @@ impl Transactions {
         } else {
             nothing_left("what waits for the end of this transaction")
         };
-        open.failed = Some(error.clone());
+        open.ended.failed = Some(error.clone());
         Err(error)
     }
 
@@ -166,25 +225,38 @@ mod tests {
         let to = EntityAddress::of_parts(["jobs"]).expect("an address");
         let now = Timestamp::from_ms(0);
         let mut own = Transactions::default();
-        let mut declare = || own.declare(&account, now).expect("a transaction");
+        let mut declare = || own.declare(1, &account, now).expect("a transaction");
         let (first, second, third) = (declare(), declare(), declare());
         assert_eq!(own.send(&first, &to, Vec::new(), 40_000), Ok(()));
         let full = own.send(&first, &to, Vec::new(), 40_000);
         let full = full.expect_err("more than half of all");
         assert_eq!(full.condition, RESOURCE_LIMIT_EXCEEDED);
         let set = vec![("text".to_owned(), Value::String("x".repeat(4_000)))];
-        let locks = vec![(Uuid::nil(), Outcome::Abandon(set.into()))];
-        assert_eq!(own.settle(&second, &to, &Actor::Appliance, locks), Ok(()));
+        let locks = LocksOf {
+            entity: &to,
+            by: &Actor::Appliance,
+            locks: vec![(Uuid::nil(), Outcome::Abandon(set.into()))],
+            is_settled: true,
+        };
+        assert_eq!(own.settle(&second, locks), Ok(()));
         assert!(account.taken() > 44_000, "{}", account.taken());
-        let rolled_back = own.discharge(&first).map(drop).expect_err("it has failed");
-        assert_eq!(rolled_back.condition, TRANSACTION_ROLLBACK);
+        let failed = own.discharge(&first).expect("it was there").failed;
+        assert!(failed.is_some());
         assert!(account.taken() < 10_000, "{}", account.taken());
-        own.tick(now + TRANSACTION_DEADLINE);
+        assert_eq!(own.tick(now).len(), 0);
+        let late = own.tick(now + TRANSACTION_DEADLINE);
+        let given_back: usize = late.iter().map(|each| each.given_back().len()).sum();
+        assert_eq!((late.len(), given_back), (2, 1));
         assert_eq!(account.taken(), 0);
         let late = own.discharge(&third).map(drop).expect_err("it is over");
         assert_eq!(late.condition, TRANSACTION_UNKNOWN);
-        let fourth = own.declare(&account, now).expect("a transaction");
+        let fourth = own.declare(4, &account, now).expect("a transaction");
         assert_eq!(own.send(&fourth, &to, Vec::new(), 7), Ok(()));
+        // One ends with the link that it was declared over.
+        assert_eq!(own.end_of(1).len(), 0);
+        assert_eq!(own.end_of(4).len(), 1);
+        let fifth = own.declare(5, &account, now).expect("a transaction");
+        assert_eq!(own.send(&fifth, &to, Vec::new(), 7), Ok(()));
         drop(own);
         assert_eq!(account.taken(), 0);
     }

@@ -7,7 +7,7 @@ use crate::broker::messaging::{MessagingError, NotAllowed};
 use crate::broker::{Broker, NewMessage};
 use crate::model::limits::CHECKED_BATCH_MAX;
 use crate::model::registry::TopicEntry;
-use crate::model::topic::{InputSchema, TopicKind};
+use crate::model::topic::{InputSchema, TopicId, TopicKind};
 use crate::wire::amqp::DecodeError;
 use crate::wire::amqp::message::Message;
 use crate::wire::service_bus::message;
@@ -28,6 +28,11 @@ impl MessageSender {
         }
         let broker = broker.clone();
         Ok(Self { broker, topic })
+    }
+
+    /// Returns the id of what it sends to.
+    pub fn topic_id(&self) -> TopicId {
+        self.topic.topic.id
     }
 
     /// Stores messages, all or none. Returns their numbers if one of them is scheduled.

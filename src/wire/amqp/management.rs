@@ -79,6 +79,27 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Says whether it waits for the end of the transaction that it is made in. What changes nothing, or only prolongs, is
+    /// done at once.
+    pub fn takes_part(&self) -> bool {
+        match self {
+            Self::Settle { .. }
+            | Self::DeleteBatch { .. }
+            | Self::Schedule(_)
+            | Self::CancelScheduled(_)
+            | Self::SetSessionState { .. } => true,
+            Self::RenewLocks(_)
+            | Self::Peek { .. }
+            | Self::ReceiveNumbers { .. }
+            | Self::RenewSession(_)
+            | Self::SessionState(_)
+            | Self::Sessions { .. }
+            | Self::AddRule(_)
+            | Self::RemoveRule(_)
+            | Self::Rules { .. } => false,
+        }
+    }
+
     /// What has to be allowed.
     pub fn right(&self) -> Right {
         match self {

@@ -2,6 +2,7 @@
 
 use crate::model::session::SessionSelection;
 use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::state::{DeliveryState, Modified};
 use crate::wire::amqp::value::{FromValue, Map, Value, get};
 
 const SOURCE: u64 = 0x28;
@@ -34,6 +35,8 @@ pub struct Source {
     /// Says what the client asks for that is not offered, and must not be passed over: it would get, or lose, messages that
     /// it did not ask for.
     pub not_offered: Option<String>,
+    /// What becomes of messages that are not settled when the link ends.
+    pub default_outcome: Option<Box<DeliveryState>>,
 }
 
 /// Where messages go.
@@ -99,6 +102,7 @@ impl FromValue for Source {
         fields.skip(); // dynamic-node-properties
         let mode: Option<String> = fields.optional("distribution-mode").ok()?;
         let filter = fields.or("filter", Map::new()).ok()?;
+        let default_outcome: Option<DeliveryState> = fields.optional("default-outcome").ok()?;
         let copies = mode.as_deref() == Some(COPY);
         let not_offered = if copies {
             let problem = "browsing with the distribution mode copy is not offered; peek instead";
@@ -111,7 +115,24 @@ impl FromValue for Source {
             dynamic,
             filter: session_filter(&filter),
             not_offered,
+            default_outcome: default_outcome.map(bare).map(Box::new),
         })
+    }
+}
+
+/// Returns an outcome without what it says about single messages, so that a link keeps little of it.
+fn bare(outcome: DeliveryState) -> DeliveryState {
+    match outcome {
+        DeliveryState::Rejected(_) => DeliveryState::Rejected(None),
+        DeliveryState::Modified(modified) => DeliveryState::Modified(Modified {
+            annotations: Map::new(),
+            ..modified
+        }),
+        DeliveryState::Received
+        | DeliveryState::Accepted
+        | DeliveryState::Released
+        | DeliveryState::Declared(_)
+        | DeliveryState::Transactional(_) => outcome,
     }
 }
 
@@ -197,6 +218,7 @@ impl From<&Source> for Value {
             Value::Null, // dynamic-node-properties
             Value::Null, // distribution-mode
             filter.into(),
+            source.default_outcome.as_deref().into(),
         ];
         Value::composite(SOURCE, fields)
     }

@@ -62,6 +62,8 @@ struct State {
     closed: Mutex<Vec<bool>>,
     /// True if the key of all rules was regenerated.
     is_revoked: AtomicBool,
+    /// True if the queue was deleted.
+    is_gone: AtomicBool,
 }
 
 #[async_trait]
@@ -114,6 +116,13 @@ impl Nodes for Fake {
         Ok(Box::new(self.clone()))
     }
 
+    fn identity(&self, _: &EntityAddress, _: Role) -> Result<i64, AmqpError> {
+        let gone = self.0.is_gone.load(Ordering::Relaxed);
+        (!gone)
+            .then_some(1)
+            .ok_or_else(|| AmqpError::new(NOT_FOUND, "no such queue"))
+    }
+
     async fn open_management(&self, _: &EntityAddress) -> Result<(), AmqpError> {
         Ok(())
     }
@@ -154,6 +163,14 @@ impl Sender for Fake {
 impl Receiver for Fake {
     fn session(&self) -> Option<&HeldSession> {
         None
+    }
+
+    fn lock_duration(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+
+    async fn ended(&self) -> AmqpError {
+        std::future::pending().await
     }
 
     async fn arrival(&self) -> Result<(), AmqpError> {
@@ -217,6 +234,7 @@ impl Client {
             settled: Mutex::default(),
             closed: Mutex::default(),
             is_revoked: AtomicBool::new(false),
+            is_gone: AtomicBool::new(false),
         });
         let stop = CancellationToken::new();
         let access = watch::channel(0).0;

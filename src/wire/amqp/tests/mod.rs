@@ -451,6 +451,7 @@ fn performatives() -> Vec<Performative> {
         address: Some("orders".to_owned()),
         dynamic: false,
         not_offered: None,
+        default_outcome: None,
         filter: vec![(Value::symbol("com.microsoft:session-filter"), Value::Null)],
     };
     let attach = Attach {
