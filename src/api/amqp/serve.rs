@@ -432,7 +432,7 @@ impl Shell<'_> {
                 settled,
             } => {
                 if let Some(DeliveryState::Transactional(part)) = state {
-                    return self.settle_in(part, link, &deliveries, settled);
+                    return self.settle_in(&part, link, &deliveries, settled);
                 }
                 if let Some(outcome) = state.as_ref().and_then(Outcome::of) {
                     self.settle(link, deliveries, outcome, !settled);
@@ -848,7 +848,7 @@ impl Shell<'_> {
     /// Keeps what a peer decides about messages for the end of its transaction.
     fn settle_in(
         &mut self,
-        part: Transactional,
+        part: &Transactional,
         link: LinkId,
         deliveries: &[Delivery],
         settled: bool,
