@@ -131,6 +131,7 @@ CREATE TABLE event (
     event_time     TEXT,             -- as published
     data_version   TEXT,
     attributes     TEXT,             -- JSON: further CloudEvents attributes, [[name, value as JSON text], ...]
+    checksum       INTEGER NOT NULL, -- of all but matched (see src/store/engine/checksum.rs)
     data           ANY,              -- a text is JSON, a blob is binary; NULL: no data
     matched        INTEGER NOT NULL  -- event subscriptions that matched it; 0: unmatched
 ) STRICT;
@@ -150,6 +151,7 @@ CREATE TABLE delivery (
     id                   INTEGER PRIMARY KEY,
     event_id             INTEGER NOT NULL REFERENCES event (id),
     subscription_id      INTEGER NOT NULL,
+    checksum             INTEGER NOT NULL, -- of what seldom changes (see src/store/engine/checksum.rs)
     state                TEXT    NOT NULL DEFAULT 'Pending' -- no IN (...): it costs a temporary table per write
                              CHECK (state = 'Pending' OR state = 'Delivered' OR state = 'DeadLettered'
                                  OR state = 'Dropped' OR state = 'Resubmitted' OR state = 'Removed'),
@@ -295,7 +297,8 @@ CREATE TABLE fan_out (
     next_cell      INTEGER NOT NULL DEFAULT 0, -- within the strip, subscription by subscription
     topic_id       INTEGER NOT NULL,
     received_at    INTEGER NOT NULL,
-    targets        BLOB    NOT NULL     -- who gets them (see src/store/ledger/fan_out.rs)
+    targets        BLOB    NOT NULL,    -- who gets them (see src/store/ledger/fan_out.rs)
+    checksum       INTEGER NOT NULL     -- of all that is before it
 ) STRICT;
 
 -- What is left to be done for this topic?

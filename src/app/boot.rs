@@ -22,7 +22,7 @@ use crate::api::{
 };
 use crate::app::config::{CONFIG_FILE, Config};
 use crate::app::forwarded::TrustedProxies;
-use crate::app::interrupt::interrupted;
+use crate::app::interrupt::Interrupts;
 use crate::app::provisioning::Provisioning;
 use crate::app::running_settings::running_settings;
 use crate::app::telemetry::{self, Log};
@@ -73,14 +73,16 @@ pub(super) const BESIDE_DATABASE: &[&str] = &[
 pub fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let log = telemetry::start(config.log_format, &config.log_level)?;
     runtime()?.block_on(async {
+        // From the first moment on: whoever finds it ready may end it.
+        let mut interrupts = Interrupts::listen()?;
         let appliance = Appliance::start(config, log, inherited_socket()?).await?;
         for line in appliance.banner() {
             println!("{line}");
         }
-        interrupted().await;
+        interrupts.next().await;
         tracing::info!("stopping; letting deliveries in flight finish");
-        tokio::spawn(async {
-            interrupted().await;
+        tokio::spawn(async move {
+            interrupts.next().await;
             std::process::exit(EXIT_INTERRUPTED);
         });
         appliance.stop().await;
@@ -233,6 +235,9 @@ impl Appliance {
             publish_bytes_max: config.publish_bytes_max,
             api_document,
         });
+        for found in store.upkeep.found_at_start() {
+            tracing::error!(found, "the database was damaged");
+        }
         if !was_closed {
             tracing::info!("the last process was killed; checking the integrity of the database");
             drop(diagnostics.start_integrity_check()); // it goes on by itself
@@ -245,7 +250,7 @@ impl Appliance {
             intake: Intake::default(),
             denials: Denials::default(),
             guesses: Guesses::default(),
-            diagnostics,
+            diagnostics: diagnostics.clone(),
             options: api_options,
         };
         let state = state.into();
@@ -272,6 +277,8 @@ impl Appliance {
         tasks.run(&broker, "housekeeping", Broker::run_janitor, give_up);
         tasks.run(&broker, "retention", Broker::run_retention, give_up);
         tasks.run(&broker, "backup", Broker::run_backups, give_up);
+        let checks = move |_| diagnostics.clone().run_integrity_checks();
+        tasks.run(&broker, "integrity", checks, give_up);
         tasks.run(&broker, "traces", Broker::run_traces, give_up);
         let shown = tls.clone();
         let certificate_end: CertificateEnd =

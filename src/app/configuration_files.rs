@@ -19,6 +19,14 @@ pub(super) struct Object {
     pub(super) value: Value,
 }
 
+/// The contents of files.
+#[derive(Debug, Default)]
+pub(super) struct FileContents {
+    pub(super) objects: Vec<Object>,
+    /// The files that say `prune: true`: what is taken out of them is deleted with the messages that it holds.
+    pub(super) pruning: BTreeSet<PathBuf>,
+}
+
 /// All that is wrong with objects by a plan for them, a line each.
 pub(super) fn faults_of(plan: &Value, objects: &[Object]) -> Option<String> {
     let text = |of: &Value, name: &str| of[name].as_str().unwrap_or_default().to_owned();
@@ -46,12 +54,12 @@ pub(super) fn object_of<'a>(of: &Value, objects: &'a [Object]) -> Option<&'a Obj
 pub(super) fn read(
     files: &[PathBuf],
     referred: &mut BTreeSet<PathBuf>,
-) -> Result<Vec<Object>, String> {
-    let mut objects = Vec::new();
+) -> Result<FileContents, String> {
+    let mut contents = FileContents::default();
     for file in files {
-        objects.extend(read_file(file, referred)?);
+        read_file(file, referred, &mut contents)?;
     }
-    Ok(objects)
+    Ok(contents)
 }
 
 /// What to say of a directory without files.
@@ -82,7 +90,13 @@ pub(super) fn files_of(dir: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-fn read_file(path: &Path, referred: &mut BTreeSet<PathBuf>) -> Result<Vec<Object>, String> {
+/// Reads a list of objects, a single one, or a mapping of `objects` and `prune`. An empty file is none of them, as it is
+/// left by a disk that was full or an editor that was killed.
+fn read_file(
+    path: &Path,
+    referred: &mut BTreeSet<PathBuf>,
+    contents: &mut FileContents,
+) -> Result<(), String> {
     let shown = path.display().to_string();
     let misuse = |problem: String| format!("{shown}: {problem}");
     let text = files::text(path, CONFIGURATION_BYTES_MAX)
@@ -93,8 +107,19 @@ fn read_file(path: &Path, referred: &mut BTreeSet<PathBuf>) -> Result<Vec<Object
         false => serde_norway::from_str(&text).map_err(|error| misuse(error.to_string()))?,
     };
     let objects = match read {
-        Value::Null => Vec::new(),
+        Value::Null => {
+            let problem =
+                "it is empty, or holds comments alone; to have no objects in it, write []";
+            return Err(misuse(problem.to_owned()));
+        }
         Value::Array(objects) => objects,
+        Value::Object(members) if members.contains_key("objects") => {
+            let (objects, prunes) = list(members).map_err(misuse)?;
+            if prunes {
+                contents.pruning.insert(path.to_owned());
+            }
+            objects
+        }
         Value::Object(_) => vec![read],
         Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             return Err(misuse(
@@ -112,7 +137,7 @@ fn read_file(path: &Path, referred: &mut BTreeSet<PathBuf>) -> Result<Vec<Object
         false => shown.clone(),
     };
     let folder = path.parent().unwrap_or(Path::new(""));
-    let objects = objects.iter().enumerate().map(|(at, object)| {
+    for (at, object) in objects.iter().enumerate() {
         let place = place(at);
         let value = resolve(object, folder, "", referred).map_err(|problem| {
             let (kind, name) = (object["kind"].as_str(), object["name"].as_str());
@@ -123,9 +148,25 @@ fn read_file(path: &Path, referred: &mut BTreeSet<PathBuf>) -> Result<Vec<Object
             )
         })?;
         let file = path.to_owned();
-        Ok(Object { file, place, value })
-    });
-    objects.collect()
+        contents.objects.push(Object { file, place, value });
+    }
+    Ok(())
+}
+
+/// The objects of a file that is a mapping, and whether it prunes.
+fn list(mut members: Map<String, Value>) -> Result<(Vec<Value>, bool), String> {
+    let prunes = match members.remove("prune") {
+        None => false,
+        Some(Value::Bool(prunes)) => prunes,
+        Some(_) => return Err("prune: it must be true or false".to_owned()),
+    };
+    let Some(Value::Array(objects)) = members.remove("objects") else {
+        return Err("objects: it must be a list of objects with kind and name".to_owned());
+    };
+    match members.keys().next() {
+        None => Ok((objects, prunes)),
+        Some(other) => Err(format!("{other}: beside objects there may be prune alone")),
+    }
 }
 
 /// Puts what environment and files say in place of references to them.
@@ -176,4 +217,51 @@ fn reference(members: &Map<String, Value>) -> Option<(&str, &str)> {
     let (name, value) = members.iter().next().filter(|_| members.len() == 1)?;
     let is_known = ["fromEnvironment", "fromFile"].contains(&name.as_str());
     Some((name.as_str(), value.as_str()?)).filter(|_| is_known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contents(name: &str, text: &str) -> Result<FileContents, String> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join(name);
+        fs::write(&file, text).expect("a file");
+        read(&[file], &mut BTreeSet::new())
+    }
+
+    #[test]
+    fn only_an_explicit_list_has_no_objects() {
+        for (name, text) in [
+            ("a.yaml", ""),
+            ("a.yaml", "\n\n"),
+            ("a.yaml", "# - kind: Queue\n#   name: jobs\n"),
+            ("a.yaml", "---\n"),
+            ("a.yaml", "null\n"),
+            ("a.json", "null"),
+        ] {
+            let problem = contents(name, text).expect_err(text);
+            assert!(problem.contains("write []"), "{text:?}: {problem}");
+        }
+        assert!(contents("a.json", "").is_err());
+        let none = contents("a.yaml", "[]\n").expect("a list");
+        assert!(none.objects.is_empty() && none.pruning.is_empty());
+    }
+
+    #[test]
+    fn a_file_says_whether_it_prunes() {
+        let text = "prune: true\nobjects:\n- {kind: Queue, name: jobs}\n";
+        let read = contents("a.yaml", text).expect("a mapping");
+        assert_eq!((read.objects.len(), read.pruning.len()), (1, 1));
+        let read = contents("a.yaml", &text.replace("true", "false")).expect("a mapping");
+        assert_eq!((read.objects.len(), read.pruning.len()), (1, 0));
+        for (text, problem) in [
+            ("prune: 1\nobjects: []", "prune: it must be true or false"),
+            ("objects: 7", "objects: it must be a list"),
+            ("objects: []\nkind: Queue", "kind: beside objects"),
+        ] {
+            let said = contents("a.yaml", text).expect_err(text);
+            assert!(said.contains(problem), "{said}");
+        }
+    }
 }

@@ -1,28 +1,47 @@
 //! The wish of the person or the system outside that a command ends.
 
-/// Waits for Ctrl-C or, where there is such a thing, SIGTERM.
-pub async fn interrupted() {
-    let ctrl_c = async {
-        let listening = tokio::signal::ctrl_c().await;
-        listening.expect("the process may listen for Ctrl-C");
-    };
-    tokio::select! {
-        () = ctrl_c => {}
-        () = terminated() => {}
+use std::io;
+
+/// Ctrl-C and, where there is such a thing, SIGTERM, from now on: neither ends the process by itself any more.
+pub(super) struct Interrupts {
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Interrupts {
+    /// Begins to listen.
+    pub(super) fn listen() -> io::Result<Self> {
+        #[cfg(unix)]
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            #[cfg(unix)]
+            terminate: signal(SignalKind::terminate())?,
+            #[cfg(unix)]
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the next one since the beginning.
+    pub(super) async fn next(&mut self) {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+        #[cfg(not(unix))]
+        tokio::signal::ctrl_c()
+            .await
+            .expect("the process may listen for Ctrl-C");
     }
 }
 
-#[cfg(unix)]
-async fn terminated() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let listening = signal(SignalKind::terminate());
-    listening
-        .expect("the process may listen for SIGTERM")
-        .recv()
+/// Waits for Ctrl-C or SIGTERM, for commands that have nothing to bring to an end before.
+pub async fn interrupted() {
+    let interrupts = Interrupts::listen();
+    interrupts
+        .expect("the process may listen for signals")
+        .next()
         .await;
-}
-
-#[cfg(not(unix))]
-async fn terminated() {
-    std::future::pending::<()>().await;
 }

@@ -41,13 +41,23 @@ pub fn path(data_dir: &Path) -> PathBuf {
     data_dir.join(FILE)
 }
 
-/// Reads the token. An empty file is an error of the kind `InvalidData`.
+/// Characters of a token, at least: as in the configuration.
+const CHARACTERS_MIN: usize = 16;
+
+/// Reads the token. A file that is empty or holds something shorter is an error of the kind `InvalidData`.
 pub fn read(data_dir: &Path) -> io::Result<Secret> {
     let mut text = String::new();
     let file = File::open(path(data_dir))?;
     file.take(BYTES_MAX).read_to_string(&mut text)?;
     match text.trim() {
-        "" => Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty")),
+        token if token.len() < CHARACTERS_MIN => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!(
+                "it holds {} characters, and a token has at least {CHARACTERS_MIN}; put a longer one there, or delete \
+                 the file and have one made with `everpost token rotate`",
+                token.chars().count()
+            ),
+        )),
         token => Ok(Secret::new(token)),
     }
 }
@@ -86,9 +96,12 @@ mod tests {
     #[test]
     fn an_empty_file_is_no_token() {
         let directory = tempfile::tempdir().expect("a directory");
-        fs::write(path(directory.path()), " \n").expect("written");
-        let error = read(directory.path()).expect_err("no token");
-        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        for text in [" \n", "abc\n", "fifteen-letters\n"] {
+            fs::write(path(directory.path()), text).expect("written");
+            let error = read(directory.path()).expect_err("no token");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{text:?}");
+            assert!(error.to_string().contains("at least 16"), "{error}");
+        }
     }
 
     #[test]

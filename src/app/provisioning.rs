@@ -10,9 +10,9 @@ use serde_json::Value;
 use tokio::task::block_in_place;
 
 use crate::api::Doors;
-use crate::app::configuration_files::{self as files, Object, faults_of, object_of};
+use crate::app::configuration_files::{self as files, FileContents, Object, faults_of, object_of};
 use crate::base::Timestamp;
-use crate::broker::Broker;
+use crate::broker::{Account, Broker};
 use crate::model::audit::{Target, TargetKind};
 use crate::model::provisioned::Mark;
 use crate::wire::resource::configuration::body;
@@ -23,6 +23,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// When to try again after a problem that may lie elsewhere, as with a webhook that did not agree.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// Kinds of objects with which messages or deliveries are deleted.
+const KINDS_WITH_MESSAGES: [TargetKind; 6] = [
+    TargetKind::Namespace,
+    TargetKind::Topic,
+    TargetKind::Queue,
+    TargetKind::ServiceBusTopic,
+    TargetKind::ServiceBusSubscription,
+    TargetKind::EventSubscription,
+];
 
 /// The directory, and how far its files are in force.
 pub(super) struct Provisioning {
@@ -118,7 +128,7 @@ impl Provisioning {
         };
         let stamp = if is_same { after } else { before };
         let result = match read {
-            Ok(objects) => self.make(&objects).await,
+            Ok(contents) => self.make(&contents).await,
             Err(problem) => Err(Problem::Faulty(problem)),
         };
         let problem = result.as_ref().err().map(|problem| match problem {
@@ -135,7 +145,7 @@ impl Provisioning {
         result
     }
 
-    fn read(&self, referred: &mut BTreeSet<PathBuf>) -> Result<Vec<Object>, String> {
+    fn read(&self, referred: &mut BTreeSet<PathBuf>) -> Result<FileContents, String> {
         let files = files::files_of(&self.dir)?;
         // A disk that is not mounted looks the same, and must not take everything away.
         if files.is_empty() && !self.broker.provisioned().is_empty() {
@@ -162,7 +172,8 @@ impl Provisioning {
         })
     }
 
-    async fn make(&self, objects: &[Object]) -> Result<(), Problem> {
+    async fn make(&self, contents: &FileContents) -> Result<(), Problem> {
+        let objects = &contents.objects[..];
         let values: Vec<Value> = objects.iter().map(|object| object.value.clone()).collect();
         let plan = self.doors.plan_provisioning(&values).await;
         let plan = plan.map_err(Problem::Refused)?;
@@ -183,8 +194,16 @@ impl Provisioning {
         });
         self.claim(old.chain(wanted.iter().cloned()).collect())
             .await?;
+        let mut kept = Vec::new();
+        let holding = self.holding().await?;
         for step in plan["steps"].as_array().into_iter().flatten() {
             let object = object_of(step, objects);
+            if object.is_none()
+                && let Some(mark) = self.kept(step, &holding, contents)
+            {
+                kept.push(mark);
+                continue;
+            }
             let path = step["path"].as_array().into_iter().flatten();
             let title = step["title"].as_str().unwrap_or_default();
             let file = object.map_or_else(
@@ -199,13 +218,62 @@ impl Provisioning {
                 Problem::Refused(format!("{place}: {title}: {problem}"))
             })?;
         }
-        self.claim(wanted).await
+        let problem = kept_problem(&kept);
+        self.claim(wanted.into_iter().chain(kept).collect()).await?;
+        problem.map_or(Ok(()), |problem| Err(Problem::Refused(problem)))
+    }
+
+    /// The event subscriptions and queues with messages, dead letters or pending deliveries, as `topic/subscription`.
+    async fn holding(&self) -> Result<Vec<String>, Problem> {
+        let counted = self.broker.accounts().await;
+        let accounts = counted.map_err(|error| Problem::Refused(error.to_string()))?;
+        let holds = |account: &Account| account.totals.pending + account.totals.dead_letters > 0;
+        let name = |account: Account| format!("{}/{}", account.topic, account.subscription);
+        Ok(accounts.into_iter().filter(holds).map(name).collect())
+    }
+
+    /// The mark of what a step would delete with all that it holds, unless the file that it came from allows that.
+    fn kept(&self, step: &Value, holding: &[String], contents: &FileContents) -> Option<Mark> {
+        let kind: TargetKind = serde_json::from_value(step["kind"].clone()).ok()?;
+        let name = step["name"].as_str()?;
+        let target = kind.named(name);
+        let file = self.broker.provisioned().file_of(&target)?.to_owned();
+        let is_kept = may_hold(kind)
+            && holding.iter().any(|held| is_of(held, name))
+            && !contents.pruning.contains(Path::new(&file));
+        is_kept.then_some(Mark { target, file })
     }
 
     async fn claim(&self, marks: Vec<Mark>) -> Result<(), Problem> {
         let claimed = self.broker.set_provisioned(marks).await;
         claimed.map_err(|error| Problem::Refused(error.to_string()))
     }
+}
+
+/// Says whether messages or deliveries go with an object of this kind.
+fn may_hold(kind: TargetKind) -> bool {
+    KINDS_WITH_MESSAGES.contains(&kind)
+}
+
+/// Says whether what `held` names, as `topic/subscription`, is the object `name`, or below it.
+fn is_of(held: &str, name: &str) -> bool {
+    let begins = held.get(..name.len());
+    begins.is_some_and(|begin| begin.eq_ignore_ascii_case(name))
+        && [None, Some('/')].contains(&held[name.len()..].chars().next())
+}
+
+/// Returns the problem with objects that are left because of what they hold.
+fn kept_problem(kept: &[Mark]) -> Option<String> {
+    let first = kept.first()?;
+    let others = match kept.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    Some(format!(
+        "{:?} {}{others} is not in {} any more, but holds messages or pending deliveries, so it is left: receive or purge \
+         them, or write `prune: true` beside `objects:` in that file to delete them, too",
+        first.target.kind, first.target.name, first.file
+    ))
 }
 
 fn mark(object: &Object) -> Option<Mark> {
@@ -222,6 +290,22 @@ mod tests {
     fn stamp(length: u64) -> Stamp {
         let at = SystemTime::UNIX_EPOCH;
         Ok(vec![(PathBuf::from("a.yaml"), Some((at, length)))])
+    }
+
+    #[test]
+    fn what_is_held_is_of_an_object_and_of_those_above() {
+        for (held, name, expected) in [
+            ("jobs/jobs", "jobs", true),
+            ("jobs/jobs", "Jobs", true),
+            ("orders/billing", "orders/billing", true),
+            ("orders/billing", "orders/bill", false),
+            ("fleet/orders/billing", "fleet", true),
+            ("fleet/orders/billing", "fleet/orders", true),
+            ("orders/billing", "order", false),
+            ("jobs", "jobs/jobs", false),
+        ] {
+            assert_eq!(is_of(held, name), expected, "{held} {name}");
+        }
     }
 
     #[test]

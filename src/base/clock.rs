@@ -110,28 +110,97 @@ impl Sub<Duration> for Timestamp {
 /// Tells the time. Cheap to clone; clones of a simulated clock share one time.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    /// The machine's clock, made steady (see [`Clock::system`]).
-    System(Arc<Mutex<Anchor>>),
+    System(Arc<SteadyClock>),
     /// A clock that only moves when told to.
     Simulated(Arc<AtomicI64>),
 }
 
+/// How far the wall clock may jump ahead at once to be followed.
+const JUMP_FOLLOWED_MAX: Duration = Duration::from_secs(60);
+
+/// How long the wall clock has to stay ahead after a longer jump. One that comes back within this time, as after a wrong
+/// answer of a time server, has changed nothing.
+const JUMP_HELD_FOR: Duration = Duration::from_secs(5 * 60);
+
+/// The machine's clock, made steady (see [`Clock::system`]).
+#[derive(Debug)]
+pub struct SteadyClock {
+    began_at: Instant,
+    steady: Mutex<Steady>,
+}
+
 /// The last agreement between the wall clock and the monotonic one.
 #[derive(Debug)]
-pub struct Anchor {
+struct Steady {
     wall: Timestamp,
-    read_at: Instant,
+    /// The time of the monotonic clock.
+    at: Duration,
+    /// Since when the wall clock is ahead by more than is followed at once.
+    ahead_since: Option<Duration>,
+}
+
+impl Steady {
+    /// Returns the time when the wall clock shows `wall` and the monotonic one `at`.
+    fn now(&mut self, wall: Timestamp, at: Duration) -> Timestamp {
+        let steady = self.wall + at.saturating_sub(self.at);
+        if wall <= steady {
+            self.ahead_since = None;
+            return steady;
+        }
+        if wall.since(steady) > JUMP_FOLLOWED_MAX {
+            let since = *self.ahead_since.get_or_insert(at);
+            if at.saturating_sub(since) < JUMP_HELD_FOR {
+                return steady;
+            }
+        }
+        *self = Self {
+            wall,
+            at,
+            ahead_since: None,
+        };
+        wall
+    }
+}
+
+/// How far the wall clock is from the time that is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WallClock {
+    /// By no more than is followed at once.
+    Agrees,
+    /// It has jumped ahead, and is not followed yet.
+    Ahead(Duration),
+    /// It was set back, and is waited for.
+    Behind(Duration),
+}
+
+impl WallClock {
+    fn of(wall: Timestamp, told: Timestamp) -> Self {
+        let (ahead, behind) = (wall.since(told), told.since(wall));
+        if ahead > JUMP_FOLLOWED_MAX {
+            Self::Ahead(ahead)
+        } else if behind > JUMP_FOLLOWED_MAX {
+            Self::Behind(behind)
+        } else {
+            Self::Agrees
+        }
+    }
 }
 
 impl Clock {
     /// The machine's clock. It never goes back and never stands still: when somebody sets the wall
     /// clock back, time goes on from where it was at the pace of the monotonic clock, so a retry is
-    /// neither repeated nor put off by the length of the jump. Set ahead, it is followed at once.
+    /// neither repeated nor put off by the length of the jump. Set ahead by a little, it is followed at once; after a
+    /// longer jump, only if it stays there, so that nothing expires and nothing is handed out early for a mistake.
     pub fn system() -> Self {
-        Self::System(Arc::new(Mutex::new(Anchor {
+        let steady = Steady {
             wall: wall_now(),
-            read_at: Instant::now(),
-        })))
+            at: Duration::ZERO,
+            ahead_since: None,
+        };
+        Self::System(Arc::new(SteadyClock {
+            began_at: Instant::now(),
+            steady: Mutex::new(steady),
+        }))
     }
 
     /// A clock that stands at `start` until [`Clock::advance`] moves it.
@@ -142,31 +211,31 @@ impl Clock {
     /// The present moment.
     pub fn now(&self) -> Timestamp {
         match self {
-            Self::System(anchor) => {
-                let mut anchor = anchor.lock().unwrap();
-                let steady = anchor.wall + anchor.read_at.elapsed();
-                let wall = wall_now();
-                if wall <= steady {
-                    return steady;
-                }
-                *anchor = Anchor {
-                    wall,
-                    read_at: Instant::now(),
-                };
-                wall
+            Self::System(clock) => {
+                let mut steady = clock.steady.lock().unwrap();
+                steady.now(wall_now(), clock.began_at.elapsed())
             }
             Self::Simulated(now) => Timestamp::from_ms(now.load(Ordering::SeqCst)),
+        }
+    }
+
+    /// How far the machine's wall clock is from [`Clock::now`]. A simulated clock has none.
+    pub fn wall_clock(&self) -> WallClock {
+        match self {
+            Self::System(_) => WallClock::of(wall_now(), self.now()),
+            Self::Simulated(_) => WallClock::Agrees,
         }
     }
 
     /// Moves the clock ahead. That of the system goes on from there at its pace, until the wall clock has caught up.
     pub fn advance(&self, by: Duration) {
         match self {
-            Self::System(anchor) => {
+            Self::System(clock) => {
                 let wall = self.now() + by;
-                *anchor.lock().unwrap() = Anchor {
+                *clock.steady.lock().unwrap() = Steady {
                     wall,
-                    read_at: Instant::now(),
+                    at: clock.began_at.elapsed(),
+                    ahead_since: None,
                 };
             }
             Self::Simulated(now) => {
@@ -219,14 +288,75 @@ mod tests {
         assert_eq!(offset, at);
     }
 
+    /// Returns the time that is told when the wall clock is so many seconds ahead of the monotonic one, at these seconds.
+    fn told(steps: &[(u64, i64)]) -> Vec<i64> {
+        let mut steady = Steady {
+            wall: Timestamp::from_ms(0),
+            at: Duration::ZERO,
+            ahead_since: None,
+        };
+        let tell = |(at, ahead): &(u64, i64)| {
+            let wall = at.cast_signed() + ahead;
+            let told = steady.now(Timestamp::from_ms(wall * 1_000), Duration::from_secs(*at));
+            told.as_ms() / 1_000
+        };
+        steps.iter().map(tell).collect()
+    }
+
+    const DAY: i64 = 86_400;
+
     #[test]
     fn a_wall_clock_set_back_does_not_take_time_back() {
+        assert_eq!(
+            told(&[(1, 0), (2, -3_600), (3, -3_600), (4, 0)]),
+            [1, 2, 3, 4]
+        );
         let clock = Clock::system();
         let before = clock.now();
-        if let Clock::System(anchor) = &clock {
-            anchor.lock().unwrap().wall = before + Duration::from_secs(3600);
-        }
-        assert!(clock.now() >= before + Duration::from_secs(3600));
+        clock.advance(Duration::from_secs(3_600));
+        assert!(clock.now() >= before + Duration::from_secs(3_600));
+        assert!(matches!(clock.wall_clock(), WallClock::Behind(_)));
+    }
+
+    #[test]
+    fn a_wall_clock_a_little_ahead_is_followed_at_once() {
+        assert_eq!(
+            told(&[(1, 0), (2, 60), (3, 60), (4, 120)]),
+            [1, 62, 63, 124]
+        );
+    }
+
+    #[test]
+    fn a_wall_clock_that_comes_back_has_changed_nothing() {
+        let steps = [
+            (1, 0),
+            (2, DAY),
+            (30, DAY),
+            (31, 0),
+            (32, DAY),
+            (330, DAY),
+            (331, 0),
+        ];
+        assert_eq!(told(&steps), [1, 2, 30, 31, 32, 330, 331]);
+    }
+
+    #[test]
+    fn a_wall_clock_that_stays_ahead_is_followed_after_a_while() {
+        let steps = [(1, 0), (2, DAY), (301, DAY), (302, DAY), (303, DAY)];
+        assert_eq!(told(&steps), [1, 2, 301, 302 + DAY, 303 + DAY]);
+    }
+
+    #[test]
+    fn how_far_the_wall_clock_is_away_is_told() {
+        let (at, day) = (Timestamp::from_ms(1_000), Duration::from_secs(86_400));
+        assert_eq!(WallClock::of(at, at), WallClock::Agrees);
+        assert_eq!(
+            WallClock::of(at + Duration::from_secs(60), at),
+            WallClock::Agrees
+        );
+        assert_eq!(WallClock::of(at + day, at), WallClock::Ahead(day));
+        assert_eq!(WallClock::of(at, at + day), WallClock::Behind(day));
+        assert_eq!(Clock::simulated(at).wall_clock(), WallClock::Agrees);
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub mod named;
 pub mod stopwatch;
 pub mod zone;
 
-pub use clock::{Clock, TimeScale, Timestamp};
+pub use clock::{Clock, TimeScale, Timestamp, WallClock};
 pub use entropy::Entropy;
 pub use hash::{Sha256, sha256_hex, sha256_of};
 pub use hidden::{problem_of_look, steers, visible};

@@ -50,7 +50,7 @@ pub use replay::ReplayError;
 pub use replay::resubmit::{EventEdit, ResubmitError, ResubmitRequest};
 pub use traces::PublishSpan;
 
-use crate::base::{Clock, Entropy, Live, TimeScale, Timestamp};
+use crate::base::{Clock, Entropy, Live, TimeScale, Timestamp, WallClock, human};
 use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
 use crate::model::backup::BackupRules;
 use crate::model::destination::DeliveryMode;
@@ -150,6 +150,8 @@ struct Shared {
     last_poll: Mutex<Timestamp>,
     /// Whether too little is free on the disk; updated by the janitor.
     disk_is_low: AtomicBool,
+    /// Set while the machine's clock is not followed; updated by the janitor.
+    wall_clock_differs: AtomicBool,
     /// How far retention has come. Locked during a round.
     retention_cursor: tokio::sync::Mutex<RetentionCursor>,
     /// Why delivered events are pruned early, if they are.
@@ -208,6 +210,7 @@ impl Broker {
                 forward_wake: Notify::new(),
                 last_poll: Mutex::new(options.clock.now()),
                 disk_is_low: AtomicBool::new(false),
+                wall_clock_differs: AtomicBool::new(false),
                 retention_cursor: tokio::sync::Mutex::new(RetentionCursor::new()),
                 pressure: Mutex::new(None),
                 replays: Mutex::default(),
@@ -269,7 +272,8 @@ impl Broker {
 
     fn check_disk(&self) {
         let free = self.store().upkeep.free_bytes();
-        let low = free.is_some_and(|free| free < self.options().free_bytes_min);
+        let low = free.is_some_and(|free| free < self.options().free_bytes_min)
+            || self.store().upkeep.is_out_of_reserve();
         if low != self.shared.disk_is_low.swap(low, Ordering::Relaxed) {
             match low {
                 true => {
@@ -283,6 +287,30 @@ impl Broker {
                     tracing::info!(free_bytes = free, "the disk has enough free space again");
                     self.note(&Notice::DiskPressureEnded(DiskPressure::PublishersRejected));
                 }
+            }
+        }
+    }
+
+    fn check_clock(&self) {
+        let wall_clock = self.clock().wall_clock();
+        let differs = wall_clock != WallClock::Agrees;
+        if differs
+            != self
+                .shared
+                .wall_clock_differs
+                .swap(differs, Ordering::Relaxed)
+        {
+            match wall_clock {
+                WallClock::Ahead(by) => tracing::warn!(
+                    by = %human::span(by),
+                    "the machine's clock has jumped ahead; nothing expires and nothing scheduled is handed out for it, \
+                     unless it stays there for some minutes"
+                ),
+                WallClock::Behind(by) => tracing::warn!(
+                    by = %human::span(by),
+                    "the machine's clock was set back; time goes on from where it was"
+                ),
+                WallClock::Agrees => tracing::info!("the machine's clock is followed again"),
             }
         }
     }

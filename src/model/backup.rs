@@ -157,6 +157,9 @@ pub struct BackupCounts {
     pub event_subscriptions: u64,
     pub events: u64,
     pub pending_deliveries: u64,
+    /// Events and deliveries that are damaged, by their checksums; nobody receives them.
+    #[serde(default)]
+    pub damaged: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -26,7 +26,7 @@ use crate::outbound::storage::{Connector, bucket};
 use crate::outbound::transport::innermost;
 
 /// Bytes of a part, up and down: all that is in memory of a backup. S3 wants 5 MiB at least.
-const PART_BYTES: u64 = 8 * 1_024 * 1_024;
+const PART_BYTES: u64 = 5 * 1_024 * 1_024;
 
 /// Parts of one object, as S3 has it; the parts of a larger one are longer.
 const PARTS_MAX: u64 = 10_000;
@@ -42,6 +42,10 @@ const LOOKED_AT_MAX: usize = 1_000;
 
 /// How long a list of what is there may take.
 const LIST_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long one request may take with all that follows from it. It is enough for a part on a slow line, and a server that
+/// says nothing ends the backup.
+const REQUEST_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How often a request is made again that a server could not answer.
 const RETRIES_MAX: usize = 5;
@@ -105,6 +109,7 @@ impl BackupBucket {
         each_part: EachPart<'_>,
     ) -> Result<KeptBackup, String> {
         let name = manifest.name();
+        self.delete_leftovers(&manifest.database_id).await?;
         let put = self.put_whole(from, manifest, each_part).await;
         if put.is_err() {
             let _ = self.delete(&name, manifest).await; // the first error says more
@@ -138,15 +143,27 @@ impl BackupBucket {
         let text = serde_json::to_vec_pretty(manifest).expect("a manifest is JSON");
         self.put_bytes(&self.path(&name, MANIFEST_FILE), text.into())
             .await?;
-        self.store
-            .delete(&mark)
-            .await
-            .map_err(|error| self.shown(&error))
+        self.in_time(self.store.delete(&mark)).await
+    }
+
+    /// The result of a request, if it comes within [`REQUEST_DEADLINE`].
+    async fn in_time<T>(
+        &self,
+        request: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, String> {
+        match tokio::time::timeout(REQUEST_DEADLINE, request).await {
+            Ok(result) => result.map_err(|error| self.shown(&error)),
+            Err(_) => Err(format!(
+                "{}: a request was not answered within {} s",
+                self.at,
+                REQUEST_DEADLINE.as_secs()
+            )),
+        }
     }
 
     async fn put_bytes(&self, to: &BlobPath, bytes: Bytes) -> Result<(), String> {
-        let put = self.store.put(to, bytes.into()).await;
-        put.map(drop).map_err(|error| self.shown(&error))
+        let put = self.in_time(self.store.put(to, bytes.into())).await;
+        put.map(drop)
     }
 
     async fn put_file(
@@ -160,23 +177,21 @@ impl BackupBucket {
             self.put_bytes(&upload.to, bytes).await?;
             return upload.advance(upload.rest, each_part);
         }
-        let parts = self.store.put_multipart(&upload.to).await;
-        let mut parts = parts.map_err(|error| self.shown(&error))?;
+        let mut parts = self.in_time(self.store.put_multipart(&upload.to)).await?;
         let put = async {
             let (mut file, part) = (file, PART_BYTES.max(upload.rest.div_ceil(PARTS_MAX)));
             while upload.rest > 0 {
                 let (rest, bytes) = read_part(file, part.min(upload.rest)).await?;
                 file = rest;
                 let count = bytes.len() as u64;
-                let put = parts.put_part(bytes.into()).await;
-                put.map_err(|error| self.shown(&error))?;
+                self.in_time(parts.put_part(bytes.into())).await?;
                 upload.advance(count, each_part)?;
             }
-            parts.complete().await.map_err(|error| self.shown(&error))
+            self.in_time(parts.complete()).await
         };
         let put: Result<_, String> = put.await;
         if put.is_err() {
-            let _ = parts.abort().await; // the first error says more
+            let _ = self.in_time(parts.abort()).await; // the first error says more
         }
         put.map(drop)
     }
@@ -203,8 +218,8 @@ impl BackupBucket {
         while read < expected.bytes {
             let part = read..expected.bytes.min(read + PART_BYTES);
             let wanted = part.end - part.start;
-            let bytes = self.store.get_range(&path, part).await;
-            let bytes = bytes.map_err(|error| format!("{path}: {}", self.shown(&error)))?;
+            let fetched = self.in_time(self.store.get_range(&path, part)).await;
+            let bytes = fetched.map_err(|problem| format!("{path}: {problem}"))?;
             if bytes.len() as u64 != wanted {
                 return Err(format!("{path}: the answer was cut short"));
             }
@@ -237,9 +252,15 @@ impl BackupBucket {
 
     async fn manifest_if_there(&self, name: &str) -> Result<Option<String>, String> {
         let path = self.path(name, MANIFEST_FILE);
-        let bytes = match self.store.get_range(&path, 0..MANIFEST_BYTES_MAX).await {
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            bytes => bytes.map_err(|error| format!("{path}: {}", self.shown(&error)))?,
+        let read = async {
+            match self.store.get_range(&path, 0..MANIFEST_BYTES_MAX).await {
+                Err(object_store::Error::NotFound { .. }) => Ok(None),
+                read => read.map(Some),
+            }
+        };
+        let found = self.in_time(read).await;
+        let Some(bytes) = found.map_err(|problem| format!("{path}: {problem}"))? else {
+            return Ok(None);
         };
         let text = String::from_utf8(bytes.into());
         text.map(Some).map_err(|_| format!("{path}: it is no text"))
@@ -298,13 +319,25 @@ impl BackupBucket {
         Ok(())
     }
 
+    /// Deletes what is left of uploads of that database that did not end, which only one process at a time makes.
+    async fn delete_leftovers(&self, database_id: &str) -> Result<(), String> {
+        for name in self.names().await? {
+            self.delete_unfinished(&name, database_id).await?;
+        }
+        Ok(())
+    }
+
     async fn delete_unfinished(&self, name: &str, database_id: &str) -> Result<(), String> {
         let folder = self.path(name, "");
-        let listed = self.store.list_with_delimiter(Some(&folder)).await;
-        let listed = listed.map_err(|error| self.shown(&error))?.objects;
+        let listed = self.store.list_with_delimiter(Some(&folder));
+        let listed = self.in_time(listed).await?.objects;
         let mark = self.path(name, &mark_of(database_id));
         if listed.iter().all(|object| object.location != mark) {
-            return Ok(()); // somebody else's
+            return Ok(()); // somebody else's, or whole
+        }
+        let manifest = self.path(name, MANIFEST_FILE);
+        if listed.iter().any(|object| object.location == manifest) {
+            return self.delete_object(&mark).await; // it was whole when the process ended
         }
         for object in listed.iter().filter(|object| object.location != mark) {
             self.delete_object(&object.location).await?;
@@ -313,10 +346,13 @@ impl BackupBucket {
     }
 
     async fn delete_object(&self, path: &BlobPath) -> Result<(), String> {
-        match self.store.delete(path).await {
-            Err(object_store::Error::NotFound { .. }) => Ok(()),
-            deleted => deleted.map_err(|error| self.shown(&error)),
-        }
+        let delete = async {
+            match self.store.delete(path).await {
+                Err(object_store::Error::NotFound { .. }) => Ok(()),
+                deleted => deleted,
+            }
+        };
+        self.in_time(delete).await
     }
 
     fn path(&self, name: &str, file: &str) -> BlobPath {

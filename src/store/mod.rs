@@ -24,6 +24,7 @@ pub mod views;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use accounts::Accounts;
 pub use alerts::{Alerts, DueAlertMessage};
@@ -36,6 +37,7 @@ pub use engine::inline::{InlineDatabase, Pauses};
 pub use engine::integrity::Integrity;
 pub use engine::master_key::{MASTER_KEY_FILE, Rekeyed};
 pub use engine::migrate::Upgrade;
+pub use engine::new_data_dir::{NewDataDir, is_unfinished};
 pub use engine::online_copy::Pages;
 pub use engine::salvage::{Salvaged, SalvagedTable};
 pub use engine::upkeep::{EngineStatus, Schema, Sizes, Upkeep};
@@ -71,13 +73,17 @@ pub use retention::{PruneBatch, PruneRequest, Pruned};
 pub use settings::SettingStore;
 pub use views::Views;
 
-use crate::base::{Clock, Entropy};
+use crate::base::{Clock, Entropy, Stopwatch};
 use crate::model::registry::ResourceScope;
 use crate::model::setting::SavedSettings;
 use engine::db::{self, Db};
 use engine::encryption::Encryption;
 use engine::master_key::MasterKeyFile;
-use engine::{migrate, salvage};
+use engine::{log_file, migrate, place, repair, salvage};
+
+/// How long a start after a kill looks for indexes to repair. What it does not get to is checked while the appliance
+/// runs.
+const REPAIRED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The name of the database file in the data directory.
 pub const FILE: &str = "everpost.db";
@@ -122,7 +128,16 @@ impl Store {
         progress: &dyn Fn(&str),
     ) -> Result<Self, StoreError> {
         let path = data_dir.file(FILE);
+        place::judge(&data_dir)?;
+        let was_closed = Self::was_closed(&data_dir);
+        let mut found = Vec::from_iter(log_file::examine(&path)?);
         migrate::migrate_file(&path, progress)?;
+        found.extend(repair::mend_schema(&path)?);
+        if !was_closed {
+            let stopwatch = Stopwatch::begin();
+            let is_late = || stopwatch.took() > REPAIRED_WITHIN;
+            found.extend(repair::repair(&path, &is_late)?.0);
+        }
         let master_key = MasterKeyFile {
             data_dir: &data_dir,
             configured: options.master_keys.as_ref(),
@@ -133,7 +148,9 @@ impl Store {
         data_dir.sync().map_err(|error| {
             StoreError::Failed(format!("{}: {error}", data_dir.path().display()))
         })?;
-        Ok(Self::of(db, options.scope, encryption, Some(data_dir)))
+        let mut store = Self::of(db, options.scope, encryption, Some(data_dir));
+        store.upkeep.found_at_start = found.into();
+        Ok(store)
     }
 
     /// What a start of this version would do first to the database in the data directory `folder`, which a running
@@ -187,6 +204,7 @@ impl Store {
         progress: &dyn Fn(&str),
     ) -> Result<Rekeyed, StoreError> {
         let path = data_dir.file(FILE);
+        place::judge(data_dir)?;
         migrate::migrate_file(&path, progress)?;
         let master_key = MasterKeyFile {
             data_dir,
@@ -196,14 +214,25 @@ impl Store {
         master_key.rekey(&mut db::open_writer(&path)?, progress)
     }
 
-    /// Copies what the damaged database in `old` still holds into the empty directory `new`. Nothing is written to the
-    /// old one. Reports the table, and how many rows of it are copied, to `progress`.
+    /// Copies what the damaged database in `old` still holds into `new`, with the files `beside` it as far as they are
+    /// there. Nothing is written to the old one. Reports the table, and how many rows of it are copied, to `progress`.
     pub fn salvage(
         old: &DataDir,
         new: &DataDir,
+        beside: &[&str],
         progress: &mut dyn FnMut(&str, u64),
     ) -> Result<Salvaged, StoreError> {
-        salvage::salvage(&old.file(FILE), &new.file(FILE), progress)
+        let failed = |error: std::io::Error| {
+            StoreError::Failed(format!("{}: {error}", new.path().display()))
+        };
+        let draft = NewDataDir::begin(new).map_err(failed)?;
+        let salvaged = salvage::salvage(&old.file(FILE), &draft.file(FILE), progress)?;
+        for name in beside.iter().filter(|name| old.file(name).is_file()) {
+            std::fs::copy(old.file(name), draft.file(name)).map_err(failed)?;
+        }
+        let names = beside.iter().copied().chain([FILE]);
+        draft.finish(names).map_err(failed)?;
+        Ok(salvaged)
     }
 
     fn of(
@@ -237,7 +266,11 @@ impl Store {
             audit: Audit { db: db.clone() },
             settings: SettingStore { db: db.clone() },
             provisioned: ProvisionedStore { db: db.clone() },
-            upkeep: Upkeep { db, data_dir },
+            upkeep: Upkeep {
+                db,
+                data_dir,
+                found_at_start: Arc::default(),
+            },
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::model::rule::Rule;
 use crate::model::shared_access::AccessRule;
 use crate::model::subscription::{EventSubscription, SubscriptionId, Validation};
 use crate::model::topic::{ServiceBusNamespace, Topic};
+use crate::store::engine::checksum;
 use crate::store::engine::encryption::{
     ACCESS_RULE_KEY1, ACCESS_RULE_KEY2, Column, Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2,
     SUBSCRIPTION_DEFINITION, TOPIC_KEY1, TOPIC_KEY2, VALIDATION_CODE,
@@ -24,7 +25,13 @@ use crate::wire::resource;
 /// The columns that [`event`] reads.
 pub(super) const EVENT_COLUMNS: &str = "event.id, event.received_at, event.event_id, \
     event.event_type, event.source, event.subject, event.event_time, event.data_version, \
-    event.attributes, event.data";
+    event.attributes, event.data, event.topic_id, event.checksum";
+
+/// The number of [`EVENT_COLUMNS`].
+pub(super) const EVENT_WIDTH: usize = 12;
+
+/// The problem of a row that is not as it was stored.
+const CHECKSUM_DIFFERS: &str = "its checksum is that of other data";
 
 /// The columns that [`namespace`] reads.
 pub(super) const NAMESPACE_COLUMNS: &str =
@@ -58,6 +65,11 @@ pub(super) fn text(row: &Row<'_>, index: usize) -> rusqlite::Result<String> {
 /// The error for a value that cannot be read: a bug, or somebody else wrote to the file.
 pub(super) fn unreadable(what: &str, cause: impl std::fmt::Display) -> StoreError {
     StoreError::Unreadable(format!("a stored {what} cannot be read: {cause}"))
+}
+
+/// The error for a delivery whose checksum is that of another row.
+pub(super) fn damaged_delivery() -> StoreError {
+    unreadable("delivery", CHECKSUM_DIFFERS)
 }
 
 pub(super) fn namespace(row: &Row<'_>, encryption: &Encryption) -> Result<Namespace, StoreError> {
@@ -175,7 +187,12 @@ pub(super) fn subscription(
     })
 }
 
+/// Reads an event that is as it was stored; a damaged one is an error.
 pub(super) fn event(row: &Row<'_>) -> Result<StoredEvent, StoreError> {
+    let sealed = (0..EVENT_WIDTH - 1).map(|index| row.get_ref(index).unwrap_or(ValueRef::Null));
+    if checksum::of_values(sealed) != row.get::<_, i64>(EVENT_WIDTH - 1)? {
+        return Err(unreadable("event", CHECKSUM_DIFFERS));
+    }
     Ok(StoredEvent {
         key: row.get(0)?,
         received_at: row.get(1)?,

@@ -176,3 +176,22 @@ def test_a_start_with_a_faulty_file_ends(tmp_path, folder):
     assert ran.returncode == 1, ran
     assert f"{folder / 'jobs.yaml'}:1: Que jobs: kind: it must be one of " in ran.stderr
     assert '"Queue"' in ran.stderr
+
+
+def test_only_an_explicit_list_deletes_and_never_what_holds_messages(appliance, folder):
+    file = folder / "jobs.yaml"
+    for text in ["", "# - kind: Queue\n", "---\n"]:
+        before = failures(appliance)
+        file.write_text(text)
+        eventually(lambda: failures(appliance) > before, f"{text!r} is a problem")
+        assert delivery_count(appliance) == 3
+    file.write_text(JOBS)
+    appliance.request("POST", "/jobs/messages", "one")
+    before = failures(appliance)
+    file.write_text("[]\n")
+    eventually(lambda: failures(appliance) > before, "what holds messages is left")
+    assert delivery_count(appliance) == 3
+    assert appliance.request("DELETE", "/queues/jobs").status_code == 409, "it is still its file's"
+    file.write_text("prune: true\nobjects: []\n")
+    gone = lambda: appliance.request("GET", "/queues/jobs").status_code == 404
+    eventually(gone, "it goes where the file says so")

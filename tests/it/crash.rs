@@ -3,6 +3,8 @@
 
 mod appliance;
 mod backup;
+mod commands;
+mod damage;
 mod export;
 mod ledger;
 mod load;
@@ -31,6 +33,9 @@ const EVENTS_BETWEEN_KILLS: u64 = 400;
 const BROKEN_STARTS: u64 = 4;
 const BROKEN_START_MS: u64 = 60;
 
+/// Starts that are stopped at once.
+const STOPPED_STARTS: u32 = 5;
+
 /// Ends in a failure what would otherwise hang; no machine needs so long.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -43,7 +48,7 @@ async fn what_was_acknowledged_survives_every_kill() {
     let ledger = Ledger::default();
     let load = Load::start(&appliance, &receiver, &ledger, &dice).await;
 
-    for _ in 0..kills() {
+    for _ in 0..given("EVERPOST_KILLS", KILLS) {
         let growth = 1 + up_to(&dice, EVENTS_BETWEEN_KILLS);
         ledger.grow_by(growth).await;
         load.point_at(None);
@@ -65,6 +70,23 @@ async fn what_was_acknowledged_survives_every_kill() {
     assert_eq!(dead["value"], json!([]), "no delivery was given up");
 }
 
+/// Whoever finds it ready may end it: the first moment is no exception.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_stopped_as_soon_as_it_is_found_ends_well() {
+    let folder = tempfile::tempdir().expect("a folder for the data");
+    for _ in 0..STOPPED_STARTS {
+        let mut appliance = Appliance::spawn(folder.path());
+        let found = folder.path().join("data/server.url");
+        eventually("the appliance says where it listens", async || {
+            found.exists().then_some(())
+        })
+        .await;
+        let status = appliance.stop().await;
+        assert_eq!(status.code(), Some(0), "{status}");
+        assert!(!found.exists(), "it took its address away");
+    }
+}
+
 /// Starts the appliance and kills it before it can be of use.
 async fn break_a_start(folder: &Path, dice: &Entropy) {
     let mut unlucky = Appliance::spawn(folder);
@@ -72,10 +94,12 @@ async fn break_a_start(folder: &Path, dice: &Entropy) {
     unlucky.kill();
 }
 
-fn kills() -> u32 {
-    let given = std::env::var("EVERPOST_KILLS").ok();
-    given.map_or(KILLS, |text| {
-        text.parse().expect("EVERPOST_KILLS is a number")
+/// The number that the environment gives, if it gives one.
+fn given(name: &str, otherwise: u32) -> u32 {
+    let given = std::env::var(name).ok();
+    given.map_or(otherwise, |text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is a number"))
     })
 }
 

@@ -183,6 +183,16 @@ impl Grid {
         Self::with(settings).await
     }
 
+    /// The same on a real disk.
+    pub(crate) async fn in_bites_on_disk(deliveries: usize) -> (Self, tempfile::TempDir) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let settings = Settings {
+            change_deliveries_max: Some(deliveries),
+            ..Settings::default()
+        };
+        (Self::at(dir.path(), settings).await, dir)
+    }
+
     /// An appliance on a real disk, of which so many bytes must be free.
     pub(crate) async fn on_disk(free_bytes_min: u64) -> (Self, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");

@@ -220,11 +220,11 @@ fn filled(dir: &Path, count: u32, bytes: u32) -> Store {
     let rows = Connection::open(dir.join("everpost.db")).expect("a connection");
     let fill = format!(
         "PRAGMA synchronous = OFF; BEGIN;
-         INSERT INTO event (id, topic_id, received_at, event_id, event_type, data, matched)
+         INSERT INTO event (id, topic_id, received_at, event_id, event_type, data, matched, checksum)
              WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})
-             SELECT i, 1, i, 'e' || i, 'T', '\"' || hex(zeroblob({bytes} / 2)) || '\"', 1 FROM n;
+             SELECT i, 1, i, 'e' || i, 'T', '\"' || hex(zeroblob({bytes} / 2)) || '\"', 1, 0 FROM n;
          INSERT INTO delivery (id, event_id, subscription_id, state, next_attempt_at, published_at,
-             attempts, ended_at) SELECT id, id, 1, 'Delivered', id, id, 1, id FROM event;
+             attempts, ended_at, checksum) SELECT id, id, 1, 'Delivered', id, id, 1, id, 0 FROM event;
          INSERT INTO delivery_attempt (delivery_id, attempt, started_at, duration_ms, outcome, status)
              SELECT id, 1, id, 1, 'Delivered', 200 FROM delivery;
          COMMIT; PRAGMA wal_checkpoint(TRUNCATE);"

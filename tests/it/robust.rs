@@ -5,10 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use everpost::base::Clock;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::grid::{Grid, event};
+
+/// Longer than any check takes.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Another connection to the database of the appliance in `dir`, through which things go wrong.
 fn saboteur(dir: &Path) -> Connection {
@@ -51,6 +55,12 @@ async fn an_event_that_cannot_be_read_keeps_no_other() {
         "UPDATE event SET data = '{\"total\":' WHERE event_id = 'e1'",
         "UPDATE event SET data = CAST(x'22ff22' AS TEXT) WHERE event_id = 'e1'",
         "UPDATE event SET subject = CAST(x'ff' AS TEXT) WHERE event_id = 'e1'",
+        // What can be read and is not what was accepted.
+        "UPDATE event SET subject = 'other' WHERE event_id = 'e1'",
+        "UPDATE event SET event_type = event_type || 'x' WHERE event_id = 'e1'",
+        "UPDATE event SET data = replace(data, '1', '2') || ' ' WHERE event_id = 'e1'",
+        "UPDATE event SET event_time = '2020-01-01T00:00:00Z' WHERE event_id = 'e1'",
+        "UPDATE event SET data_version = '7' WHERE event_id = 'e1'",
     ];
     for damage in damages {
         let (grid, dir) = Grid::on_disk(0).await;
@@ -102,6 +112,87 @@ async fn an_event_that_cannot_be_read_keeps_no_other() {
         let why = shown.error(500, "InternalServerError");
         assert!(why.contains("cannot be read"), "{damage}: {why}");
         grid.leave();
+    }
+}
+
+/// A damaged delivery would bring its subscription what is for somebody else.
+#[tokio::test]
+async fn a_delivery_that_is_not_as_it_was_stored_is_dead_lettered() {
+    let e1 = "event_id = (SELECT id FROM event WHERE event_id = 'e1')";
+    let damages = [
+        "event_id = (SELECT id FROM event WHERE event_id = 'e2')",
+        "published_at = published_at + 1",
+        "session = 'another'",
+        "message_properties = x'c10100'",
+        "checksum = checksum + 1",
+    ];
+    for damage in damages {
+        let (grid, dir) = Grid::on_disk(0).await;
+        let grid = grid
+            .topic("orders")
+            .await
+            .push("orders", "billing", "503")
+            .await;
+        for id in ["e1", "e2"] {
+            grid.publish("orders", event(id)).await;
+        }
+        grid.leave();
+        let update = format!("UPDATE delivery SET {damage} WHERE {e1}");
+        let damaged = saboteur(dir.path()).execute(&update, []);
+        assert_eq!(damaged.expect("a damaged row"), 1, "{damage}");
+
+        let grid = Grid::reopened(dir.path()).await;
+        grid.script("billing", "200");
+        grid.run_for(Duration::from_secs(3_600)).await;
+        let heard = grid.heard("billing");
+        assert_eq!(heard.len(), 1, "{damage}");
+        assert!(String::from_utf8_lossy(&heard[0].body).contains("e2"));
+        let list = grid
+            .manage(Method::GET, "/everpost/deadLetters", Value::Null)
+            .await;
+        let reason = &list.json()["value"][0]["deadLetterReason"];
+        assert_eq!(reason, "EventUnreadable", "{damage}");
+        grid.leave();
+    }
+}
+
+/// A record of who gets the events of a large request, of which the deliveries are still to be created.
+#[tokio::test]
+async fn a_damaged_record_of_a_fan_out_stops_no_other_and_is_told() {
+    let damages = [
+        "targets = zeroblob(length(targets))",
+        "next_event_id = last_event_id",
+        "last_event_id = 1 << 40",
+    ];
+    for damage in damages {
+        let (grid, dir) = Grid::in_bites_on_disk(4).await;
+        let grid = grid.topic("orders").await;
+        let grid = grid.push("orders", "billing", "200").await;
+        let many: Vec<Value> = (0..20).map(|number| event(&format!("e{number}"))).collect();
+        assert_eq!(
+            grid.post("orders", Value::from(many)).await.status,
+            StatusCode::OK
+        );
+        grid.leave();
+        let update = format!("UPDATE fan_out SET {damage}");
+        let damaged = saboteur(dir.path()).execute(&update, []);
+        assert_eq!(damaged.expect("a damaged row"), 1, "{damage}");
+
+        let grid = Grid::reopened(dir.path()).await;
+        grid.script("billing", "200");
+        grid.publish("orders", event("later")).await;
+        grid.broker.finish().await.expect("what is left is done");
+        grid.run_for(Duration::from_secs(60)).await;
+        let heard = grid.heard("billing");
+        assert_eq!(heard.len(), 1, "{damage}");
+        assert!(String::from_utf8_lossy(&heard[0].body).contains("later"));
+        let clock = Clock::system();
+        let check = grid.store.upkeep.check_integrity(clock, PATIENCE, |_| {});
+        let found = check.await.expect("a check").faults;
+        assert!(
+            found.iter().any(|fault| fault.contains("fan_out")),
+            "{damage}: {found:?}"
+        );
     }
 }
 

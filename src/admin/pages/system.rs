@@ -2,7 +2,7 @@
 
 use crate::admin::pages::url_trial::{self, Tried, UrlForm};
 use crate::admin::pages::*;
-use crate::base::TimeScale;
+use crate::base::{TimeScale, WallClock};
 use crate::broker::diagnostics::{Audited, IntegrityCheck, Report};
 use crate::broker::{BackupRejected, BackupRequest};
 use crate::model::backup::{BackupPlace, BackupStatus};
@@ -142,17 +142,43 @@ fn checks(report: &Report, counts_are_even: bool) -> [Badge; 5] {
     let untried = [compare, "Not tested yet."].map(|word| Badge::new(Tone::Rest, word));
     let tried = report.outbound_check.as_ref().map(Tried);
     let [clock, reached] = tried.map_or(untried, |it| [it.clock(), it.reached()]);
-    [disk, counts, integrity(&report.integrity), clock, reached]
+    let clock = own_clock(report.wall_clock).unwrap_or(clock);
+    [
+        disk,
+        counts,
+        integrity(&report.integrity, &report.found_at_start),
+        clock,
+        reached,
+    ]
+}
+
+/// Returns a badge for the machine's clock if it is not followed.
+fn own_clock(wall_clock: WallClock) -> Option<Badge> {
+    let said = match wall_clock {
+        WallClock::Agrees => return None,
+        WallClock::Ahead(by) => format!(
+            "The machine's clock has jumped ahead by {}. It is followed if it stays there for some minutes.",
+            print::span(by)
+        ),
+        WallClock::Behind(by) => format!(
+            "The machine's clock was set back by {}. Time goes on from where it was until the clock has caught up.",
+            print::span(by)
+        ),
+    };
+    Some(Badge::new(Tone::Bad, said))
 }
 
 #[rustfmt::skip] // a table
-fn integrity(check: &IntegrityCheck) -> Badge {
+fn integrity(check: &IntegrityCheck, found_at_start: &[String]) -> Badge {
     match check {
+        IntegrityCheck::Never if !found_at_start.is_empty() => Badge::new(Tone::Bad, "Damage was found at the start"),
         IntegrityCheck::Never => Badge::new(Tone::Rest, "Not checked since the start"),
         IntegrityCheck::Running { .. } => Badge::new(Tone::Warn, "Being checked"),
         IntegrityCheck::Done { found: Err(_), .. } => Badge::new(Tone::Bad, "Could not be checked"),
         IntegrityCheck::Done { found: Ok(it), .. } if !it.faults.is_empty() =>
             Badge::new(Tone::Bad, "Damaged: restore a backup, or run everpost salvage"),
+        IntegrityCheck::Done { found: Ok(it), .. } if !found_at_start.is_empty() || !it.repaired.is_empty() =>
+            Badge::new(Tone::Warn, "Damage was found and mended as far as it could be"),
         IntegrityCheck::Done { found: Ok(it), .. } if it.is_complete() => Badge::new(Tone::Good, "Passed"),
         IntegrityCheck::Done { found: Ok(_), .. } => Badge::new(Tone::Warn, "Passed as far as it came"),
     }

@@ -56,13 +56,17 @@ fn condition_of(error: &MessagingError) -> &'static str {
         | MessagingError::BatchTooLarge
         | MessagingError::TransactionTooLarge
         | MessagingError::Publish(
-            PublishError::DiskLow | PublishError::QuotaExceeded(..) | PublishError::TooManyCopies,
+            PublishError::QuotaExceeded(..) | PublishError::TooManyCopies,
         ) => RESOURCE_LIMIT_EXCEEDED,
         MessagingError::RuleExists { .. } => ENTITY_ALREADY_EXISTS,
         MessagingError::RulesUnchanged { error, .. } => condition_of_rules(error),
         MessagingError::TooManyWaiting
+        // Clients try again.
         | MessagingError::Publish(
-            PublishError::Stopping | PublishError::BuiltIn(_) | PublishError::Store(_),
+            PublishError::DiskLow
+            | PublishError::Stopping
+            | PublishError::BuiltIn(_)
+            | PublishError::Store(_),
         )
         | MessagingError::Store(_) => SERVER_BUSY,
     }
@@ -77,5 +81,18 @@ fn condition_of_rules(error: &ManageError) -> &'static str {
             ErrorKind::Exists | ErrorKind::Conflict | ErrorKind::Invalid | ErrorKind::Forbidden,
             _,
         ) => NOT_ALLOWED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_nearly_full_has_senders_try_again() {
+        for error in [PublishError::DiskLow, PublishError::Stopping] {
+            let condition = condition_of(&MessagingError::Publish(error));
+            assert_eq!(condition, SERVER_BUSY);
+        }
     }
 }

@@ -234,7 +234,8 @@ fn evaluate(
     check_channel(&parts.headers)?;
     if body.excess > 0 {
         return Err(ApiError::too_large(format!(
-            "The request is larger than {} bytes, which is the most that can be published at once.",
+            "The request is larger than {} bytes, which is the most that can be published at once \
+             (the setting publish.bytes_max).",
             state.options.publish_bytes_max
         )));
     }

@@ -145,6 +145,9 @@ async fn upload(bucket: &BackupBucket, local: &KeptBackup) -> anyhow::Result<Kep
 }
 
 fn show(progress: &mut Progress, copied: u64, pages: u64, uploaded: u64) {
+    if pages == 0 {
+        return; // it does not know yet how many there are
+    }
     let more = match copied > 0 && copied == pages {
         true if uploaded > 0 => format!(" of {pages} pages copied; {} uploaded", bytes(uploaded)),
         true => format!(" of {pages} pages copied; verifying them"),
@@ -171,8 +174,12 @@ pub(super) fn contents(manifest: &Value) -> String {
     let count =
         |name: &str, one, many| plural(number(manifest, &format!("/counts/{name}")), one, many);
     let made_at = moment(manifest, "/madeAt").map_or_else(String::new, date_time);
+    let damaged = match number(manifest, "/counts/damaged") {
+        0 => String::new(),
+        rows => format!(" ({} damaged)", plural(rows, "row is", "rows are")),
+    };
     format!(
-        "{}, {}, {}, {} of Everpost {} at {made_at} UTC",
+        "{}, {}, {}, {}{damaged} of Everpost {} at {made_at} UTC",
         count("topics", "topic", "topics"),
         count(
             "eventSubscriptions",

@@ -20,7 +20,7 @@ use crate::app::cli::request::Server;
 use crate::app::cli::server::ServerAccess;
 use crate::app::cli::subscriptions::handshake_ended;
 use crate::app::config::{Config, ConfigFlags, RawConfig};
-use crate::app::interrupt::interrupted;
+use crate::app::interrupt::Interrupts;
 use crate::app::telemetry::{self, Log};
 use crate::base::Clock;
 use crate::model::access::{KeyName, Secret};
@@ -74,6 +74,7 @@ impl DevArgs {
     async fn serve(&self, prepared: &Path, log: Log) -> anyhow::Result<()> {
         let socket = boot::bind(self.listen).await?.into_std()?;
         print(&banner(socket.local_addr()?))?;
+        let mut interrupts = Interrupts::listen()?;
         let mut is_over = false;
         while !is_over {
             let directory = temporary()?;
@@ -82,7 +83,7 @@ impl DevArgs {
             let appliance =
                 Appliance::start(config, log.clone(), Some(socket.try_clone()?)).await?;
             is_over = tokio::select! {
-                () = interrupted() => true,
+                () = interrupts.next() => true,
                 () = appliance.reset() => false,
             };
             appliance.stop().await;

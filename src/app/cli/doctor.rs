@@ -65,6 +65,16 @@ async fn check_integrity(server: &Server) -> anyhow::Result<()> {
         tokio::time::sleep(LOOK_PAUSE).await;
     };
     drop(progress);
+    let said = |path: &str| {
+        items(&status, path)
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    for found in said("/foundAtStart").into_iter().chain(said("/repaired")) {
+        note(&found);
+    }
     match verdict(&status) {
         None => Ok(()),
         Some(fault) => bail!(fault),

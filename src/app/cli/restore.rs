@@ -15,8 +15,8 @@ use crate::app::config::Config;
 use crate::base::Clock;
 use crate::model::backup::{BackupPlace, Manifest};
 use crate::outbound::backup::BackupBucket;
-use crate::store::backup::{copy, parse, read, settle, unfinished, verify};
-use crate::store::{DataDir, MASTER_KEY_FILE};
+use crate::store::backup::{copy, parse, read, settle, verify};
+use crate::store::{DataDir, MASTER_KEY_FILE, NewDataDir};
 
 #[derive(Args, Debug)]
 pub(super) struct RestoreArgs {
@@ -49,8 +49,9 @@ impl RestoreArgs {
         print(&format!("{}\n", contents(&described)))?;
         if !self.dry_run {
             let to = DataDir::open(new_dir)?;
-            source.copy(&manifest, &to).await?;
-            settle(&manifest, &to)?;
+            let draft = NewDataDir::begin(&to)?;
+            source.copy(&manifest, &draft).await?;
+            settle(&manifest, draft)?;
         }
         if config.master_keys.is_none()
             && let Some(missing) = missing_key(&manifest, new_dir)
@@ -118,12 +119,12 @@ impl Source {
         }
     }
 
-    async fn copy(&self, manifest: &Manifest, to: &DataDir) -> anyhow::Result<()> {
+    async fn copy(&self, manifest: &Manifest, to: &NewDataDir<'_>) -> anyhow::Result<()> {
         match self {
             Self::Directory(dir) => copy(dir, manifest, to)?,
             Self::Bucket(bucket, name) => {
                 for (file, expected) in &manifest.files {
-                    let target = File::create(unfinished(to, file))?;
+                    let target = File::create(to.file(file))?;
                     let fetched = bucket.fetch(name, file, expected, target).await;
                     fetched.map_err(|problem| anyhow!(problem))?;
                 }

@@ -1,9 +1,7 @@
 //! `everpost salvage`: what a damaged database still holds, in a new data directory.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::Args;
 
 use crate::app::boot::BESIDE_DATABASE;
@@ -27,11 +25,8 @@ impl SalvageArgs {
         let old = DataDir::open(existing_data_dir(&config)?)?;
         reject_used(&self.new_dir)?;
         let new = DataDir::open(&self.new_dir)?;
-        for name in BESIDE_DATABASE {
-            keep(&old.file(name), &new.file(name))?;
-        }
         let mut progress = Progress::new(None);
-        let salvaged = Store::salvage(&old, &new, &mut |table, rows| {
+        let salvaged = Store::salvage(&old, &new, BESIDE_DATABASE, &mut |table, rows| {
             progress.set(rows, &format!(" rows of {table}"));
         })?;
         drop(progress);
@@ -40,13 +35,6 @@ impl SalvageArgs {
         }
         Ok(print(&summary(&salvaged, new.path()))?)
     }
-}
-
-fn keep(from: &Path, to: &Path) -> anyhow::Result<()> {
-    if from.is_file() {
-        fs::copy(from, to).with_context(|| from.display().to_string())?;
-    }
-    Ok(())
 }
 
 /// What of a table is not in the copy.

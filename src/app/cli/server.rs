@@ -14,7 +14,7 @@ use crate::app::config::{Config, ConfigFlags, RawConfig};
 use crate::app::management_token;
 use crate::app::tls::AUTHORITY_FILE;
 use crate::model::access::Secret;
-use crate::store::{DataDir, DataDirError};
+use crate::store::{DataDir, DataDirError, is_unfinished};
 
 /// The heading of the flags that all commands for a server have.
 pub(super) const GLOBAL: &str = "Global options";
@@ -209,9 +209,11 @@ pub(super) fn existing_data_dir(config: &Config) -> anyhow::Result<&Path> {
     }
 }
 
-/// Rejects a directory in which there is something already, for commands that fill a new one.
+/// Rejects a directory in which there is something already, for commands that fill a new one, but for what such a
+/// command has left that did not end.
 pub(super) fn reject_used(dir: &Path) -> anyhow::Result<()> {
-    match fs::read_dir(dir).is_ok_and(|mut files| files.next().is_some()) {
+    let is_used = fs::read_dir(dir).is_ok_and(|mut files| files.next().is_some());
+    match is_used && !is_unfinished(dir) {
         true => bail!("{} is not empty: name a new directory", dir.display()),
         false => Ok(()),
     }
@@ -282,12 +284,16 @@ mod tests {
         assert_eq!(server.url.as_str(), "http://127.0.0.1:8123/");
         assert!(server.token.is_none());
 
-        fs::write(management_token::path(directory.path()), "sesame\n").expect("written");
+        fs::write(
+            management_token::path(directory.path()),
+            "open-sesame-again\n",
+        )
+        .expect("written");
         let mut args = args(directory.path());
         args.url = Some("https://events.example.com".to_owned());
         let server = find(&args).expect("found");
         assert_eq!(server.url.as_str(), "https://events.example.com/");
-        assert_eq!(server.token.expect("a token").reveal(), "sesame");
+        assert_eq!(server.token.expect("a token").reveal(), "open-sesame-again");
     }
 
     #[test]

@@ -150,6 +150,7 @@ fn system(report: &Report) -> Value {
         "logBytes": sizes.log,
         "diskFreeBytes": sizes.disk_free,
         "diskIsLow": report.disk_is_low,
+        "wallClock": format!("{:?}", report.wall_clock),
         "pressure": storage.pressure.map(|pressure| pressure.name()),
         "oldestEventAt": storage.oldest.map(|(_, at)| at.to_string()),
         "eventsPrunedSinceStart": storage.pruned.events,
@@ -166,7 +167,7 @@ fn system(report: &Report) -> Value {
         "requestsInFlight": report.in_flight,
         "requestsInFlightMax": report.in_flight_max,
         "subscriptionsOnProbation": report.on_probation,
-        "integrity": IntegrityStatus::of(&report.integrity),
+        "integrity": IntegrityStatus::of(&report.integrity, &report.found_at_start),
         "wayOut": report.outbound_check.as_ref().map(outbound_check),
     })
 }

@@ -22,14 +22,18 @@ pub struct IntegrityStatus {
     pub tables: usize,
     /// What is damaged: tables and rows, without values.
     pub faults: Vec<String>,
+    /// Damage that is mended.
+    pub repaired: Vec<String>,
+    /// Damage and losses that were found when the database was opened, and what was done about them.
+    pub found_at_start: Vec<String>,
     /// The reason, if it could not be checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl IntegrityStatus {
-    pub(super) fn of(check: &IntegrityCheck) -> Self {
-        match check {
+    pub(super) fn of(check: &IntegrityCheck, found_at_start: &[String]) -> Self {
+        let status = match check {
             IntegrityCheck::Never => Self {
                 state: "never",
                 ..Self::default()
@@ -46,6 +50,10 @@ impl IntegrityStatus {
                 error: found.as_ref().err().map(ToString::to_string),
                 ..found.as_ref().map(Self::found).unwrap_or_default()
             },
+        };
+        Self {
+            found_at_start: found_at_start.to_vec(),
+            ..status
         }
     }
 
@@ -54,6 +62,7 @@ impl IntegrityStatus {
             tables_checked: found.checked,
             tables: found.tables,
             faults: found.faults.clone(),
+            repaired: found.repaired.clone(),
             ..Self::default()
         }
     }

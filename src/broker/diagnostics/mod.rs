@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use url::{Origin, Url};
 
-use crate::base::{LogTail, TimeScale, Timestamp};
+use crate::base::{LogTail, TimeScale, Timestamp, WallClock};
 use crate::broker::{Account, Broker, StorageStatus, Verified};
 use crate::model::audit::{AuditAction, Caller, Target, TargetKind};
 use crate::outbound::connectivity::Connectivity;
@@ -40,6 +40,13 @@ const COUNTING_MAX: Duration = Duration::from_secs(5);
 
 /// How long an integrity check may take: enough for some tens of gigabytes.
 const INTEGRITY_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// How often the database is checked without anybody asking, and how often it is looked whether there is time for it.
+const INTEGRITY_EVERY: Duration = Duration::from_secs(24 * 3_600);
+const INTEGRITY_LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
+
+/// The share of time in which threads are busy from which on a check waits, but not for ever.
+const INTEGRITY_BUSY_MAX: f64 = 0.3;
 
 /// A handle for `api` and `admin`. Cheap to clone.
 #[derive(Clone)]
@@ -104,6 +111,10 @@ pub struct Report {
     pub accounts: Vec<Account>,
     pub disk_is_low: bool,
     pub integrity: IntegrityCheck,
+    /// Damage and losses that were found when the database was opened.
+    pub found_at_start: Vec<String>,
+    /// How far the machine's clock is from the time that the appliance goes by.
+    pub wall_clock: WallClock,
     /// The last connectivity test since the start.
     pub outbound_check: Option<OutboundCheck>,
 }
@@ -200,6 +211,8 @@ impl Diagnostics {
             accounts,
             disk_is_low: broker.disk_is_low(),
             integrity: self.integrity(),
+            found_at_start: broker.store().upkeep.found_at_start().to_vec(),
+            wall_clock: broker.clock().wall_clock(),
             outbound_check: self.0.outbound_check.lock().unwrap().clone(),
         })
     }
@@ -257,7 +270,8 @@ impl Diagnostics {
 
     /// The same, to be told.
     pub fn integrity_status(&self) -> IntegrityStatus {
-        IntegrityStatus::of(&self.integrity())
+        let found_at_start = self.0.broker.store().upkeep.found_at_start();
+        IntegrityStatus::of(&self.integrity(), found_at_start)
     }
 
     /// Starts an integrity check that somebody asks for, unless one is running, and returns what waits for its end. It
@@ -283,6 +297,23 @@ impl Diagnostics {
         tokio::spawn(async move { diagnostics.run_integrity_check(since).await })
     }
 
+    /// Has the database checked once a day, in a quiet moment if there is one, until the broker stops.
+    pub async fn run_integrity_checks(self) {
+        let broker = &self.0.broker;
+        let mut last = broker.clock().now();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(INTEGRITY_LOOK_EVERY) => {}
+                () = broker.stopping() => return,
+            }
+            let now = broker.clock().now();
+            if is_check_due(now.since(last), broker.shared.workload.share()) {
+                last = now;
+                let _ = self.start_integrity_check().await; // a panic in it is in the log
+            }
+        }
+    }
+
     async fn run_integrity_check(&self, began_at: Timestamp) {
         let broker = &self.0.broker;
         let upkeep = &broker.store().upkeep;
@@ -290,6 +321,14 @@ impl Diagnostics {
         let progress = move |found: &Integrity| told.found_so_far(found);
         let found = upkeep.check_integrity(broker.clock().clone(), INTEGRITY_MAX, progress);
         let found = found.await;
+        if let Ok(Integrity { repaired, .. }) = &found
+            && !repaired.is_empty()
+        {
+            for line in repaired {
+                tracing::warn!(repaired = line, "the database was damaged");
+            }
+            broker.refresh_agenda().await;
+        }
         match &found {
             Ok(Integrity { faults, .. }) if faults.is_empty() => {}
             Ok(Integrity { faults, .. }) => {
@@ -316,10 +355,40 @@ impl Diagnostics {
     }
 }
 
+/// Says whether to check the database so long after the last check, with threads so busy.
+fn is_check_due(since_last: Duration, busy: Option<f64>) -> bool {
+    let is_busy = busy.is_some_and(|busy| busy > INTEGRITY_BUSY_MAX);
+    since_last >= INTEGRITY_EVERY && (!is_busy || since_last >= 2 * INTEGRITY_EVERY)
+}
+
 /// Scheme, host and port of a URL, as far as it has them: its path and query may be secret.
 pub fn place(url: &Url) -> String {
     match url.origin() {
         Origin::Tuple(..) => url.origin().ascii_serialization(),
         Origin::Opaque(_) => format!("{}:", url.scheme()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daily_check_waits_for_a_quiet_moment_but_not_for_ever() {
+        let hours = |hours: u64| Duration::from_secs(3_600 * hours);
+        for (since_last, busy, expected) in [
+            (23, None, false),
+            (24, None, true),
+            (24, Some(0.1), true),
+            (24, Some(0.9), false),
+            (47, Some(0.9), false),
+            (48, Some(0.9), true),
+        ] {
+            assert_eq!(
+                is_check_due(hours(since_last), busy),
+                expected,
+                "{since_last} {busy:?}"
+            );
+        }
     }
 }

@@ -28,6 +28,7 @@ impl Broker {
     pub async fn run_janitor(self) {
         for round in 0_u32.. {
             self.check_disk();
+            self.check_clock();
             self.expire_handshakes().await;
             self.store_rejections().await;
             self.publish_notices().await;

@@ -133,16 +133,17 @@ impl MessagingError {
             Self::BatchTooLarge
             | Self::TransactionTooLarge
             | Self::Publish(
-                PublishError::DiskLow
-                | PublishError::QuotaExceeded(..)
-                | PublishError::TooManyCopies,
+                PublishError::QuotaExceeded(..) | PublishError::TooManyCopies,
             ) => ErrorKind::Limit,
             Self::Session(_) => ErrorKind::Conflict,
             Self::RuleExists { .. } => ErrorKind::Exists,
             Self::RulesUnchanged { error, .. } => error.kind(),
             Self::TooManyWaiting
             | Self::Publish(
-                PublishError::Stopping | PublishError::BuiltIn(_) | PublishError::Store(_),
+                PublishError::DiskLow
+                | PublishError::Stopping
+                | PublishError::BuiltIn(_)
+                | PublishError::Store(_),
             )
             | Self::Store(_) => ErrorKind::Unavailable,
         }

@@ -21,13 +21,13 @@ use zeroize::Zeroizing;
 
 use self::kept::{describe, draft_of, keep_newest};
 pub use self::kept::{parse, read, verify};
-pub use self::restore::{copy, settle, unfinished};
+pub use self::restore::{copy, settle};
 use crate::base::{Clock, human, sha256_hex};
 use crate::model::backup::{BackupCounts, FORMAT, KeptBackup, MANIFEST_FILE, Manifest};
 use crate::store::engine::data_dir::{free_bytes, sync_dir};
 use crate::store::engine::db::{self, LogHold};
 use crate::store::engine::online_copy::{EachStep, copy_online};
-use crate::store::engine::{master_key, migrate};
+use crate::store::engine::{checksum, master_key, migrate};
 use crate::store::{BackupError, DataDir, FILE, Pages, StoreError, Upkeep, write_private};
 
 /// What the write-ahead log may grow to while a snapshot is held: more than a busy appliance writes while some tens of
@@ -319,8 +319,13 @@ fn examine(copy: &Path) -> Result<Contents, BackupError> {
             event_subscriptions: row.get(1)?,
             events: row.get(2)?,
             pending_deliveries: row.get(3)?,
+            damaged: 0,
         })
     })?;
+    let counts = BackupCounts {
+        damaged: checksum::count_damaged(&connection)?,
+        ..counts
+    };
     let contents = Contents {
         schema: migrate::schema_version(&connection)?,
         counts,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::base::{Entropy, Timestamp};
 use crate::model::registry::ResourceScope;
-use crate::store::{MASTER_KEY_FILE, Store, StoreOptions};
+use crate::store::{MASTER_KEY_FILE, NewDataDir, Store, StoreOptions};
 
 const KEY_AND_TOKEN: &[&str] = &[MASTER_KEY_FILE, "management.token", "everpost.toml"];
 
@@ -240,8 +240,9 @@ fn what_is_restored_is_the_same_and_opens() {
     let setup = Setup::new();
     let KeptBackup { path, manifest } = setup.back_up(KEY_AND_TOKEN);
     let new = DataDir::open(&setup.folder.path().join("new")).expect("a directory");
-    copy(Path::new(&path), &manifest, &new).expect("copied");
-    settle(&manifest, &new).expect("settled");
+    let draft = NewDataDir::begin(&new).expect("a draft");
+    copy(Path::new(&path), &manifest, &draft).expect("copied");
+    settle(&manifest, draft).expect("settled");
     assert_eq!(mode(&new.file(FILE)), 0o600);
     assert_eq!(
         fs::read(new.file(MASTER_KEY_FILE)).expect("a key"),

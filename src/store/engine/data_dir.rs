@@ -48,11 +48,7 @@ impl DataDir {
             path: path.display().to_string(),
             cause,
         };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .map_err(io)?;
+        create_dir(path).map_err(io)?;
         let path = path.canonicalize().map_err(io)?;
         refuse_network(
             &path,
@@ -84,6 +80,17 @@ impl DataDir {
     }
 }
 
+/// Creates a directory, and those above that are missing, and makes each new name survive a power loss.
+fn create_dir(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|dir| is_missing(dir)).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    missing.into_iter().try_for_each(sync_parent)
+}
+
+fn is_missing(dir: &Path) -> bool {
+    !dir.as_os_str().is_empty() && !dir.exists()
+}
+
 /// Free bytes on the disk of a file or directory.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(path)?;
@@ -93,6 +100,14 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
 /// Makes new names in the directory survive a power loss.
 pub(in crate::store) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
+}
+
+/// Makes the name of a file or directory survive a power loss.
+pub(in crate::store) fn sync_parent(path: &Path) -> io::Result<()> {
+    let named = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    sync_dir(named.unwrap_or(Path::new(".")))
 }
 
 /// Writes a file that only its owner can read, whole or not at all.
@@ -107,10 +122,7 @@ pub fn write_private(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&unfinished, path)?;
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    sync_dir(folder.unwrap_or(Path::new(".")))
+    sync_parent(path)
 }
 
 fn take_lock(dir: &Path) -> Result<File, DataDirError> {

@@ -29,9 +29,11 @@ use crate::model::limits::REQUEST_ID_WINDOW;
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::answers::{Answers, Ended, Reply};
 use crate::store::engine::checkpoints::Checkpointer;
+use crate::store::engine::checksum;
 use crate::store::engine::fatal::{FatalHandler, OnFatal, ReportPanic};
 use crate::store::engine::inline::InlineDatabase;
 use crate::store::engine::queue::{self, Lane, queue};
+use crate::store::engine::reserve::Reserve;
 use crate::store::engine::upkeep::EngineStatus;
 use crate::store::engine::write_times::{Longest, WriteTimes};
 use crate::store::error::{ChangeError, StoreError};
@@ -182,6 +184,8 @@ struct Log {
     to_truncate: AtomicBool,
     /// Whether somebody holds one snapshot for long; see [`LogHold`].
     is_held: AtomicBool,
+    /// Room for checkpoints on a full disk.
+    reserve: Reserve,
 }
 
 /// As long as it is there, nobody copies the log: behind the snapshot that is held nothing can be copied, and to find that
@@ -229,7 +233,9 @@ impl Db {
             of: path.to_owned(),
             to_truncate: AtomicBool::new(false),
             is_held: AtomicBool::new(false),
+            reserve: Reserve::beside(path),
         });
+        log.reserve.hold();
         let since = clock.now() - REQUEST_ID_WINDOW;
         let writer_connection = WriterConnection::new(open_writer(path)?, since);
         let queue_sums = writer_connection.queue_sums().clone();
@@ -376,6 +382,17 @@ impl Db {
     /// What lies in the queues.
     pub(in crate::store) fn queue_sums(&self) -> &QueueSums {
         &self.queue_sums
+    }
+
+    /// Holds room back for checkpoints if there is enough again. Returns whether it is given up at the moment.
+    pub(super) fn is_out_of_reserve(&self) -> bool {
+        match &self.backend {
+            Backend::Threads { log, .. } => {
+                let is_released = log.reserve.is_released();
+                is_released && !log.reserve.hold()
+            }
+            Backend::Inline(_) => false,
+        }
     }
 
     /// Lets somebody hold one snapshot for long; `None` for a store in memory, which has no log.
@@ -544,6 +561,10 @@ impl Writer {
                 self.fatal_handler.handle(&error);
                 if error.is_fatal() {
                     return;
+                }
+                if error == StoreError::Full {
+                    self.log.reserve.release();
+                    self.cut_log();
                 }
             }
             self.committed.send_replace(());
@@ -782,6 +803,14 @@ pub(in crate::store) fn open_reader(path: &Path) -> Result<Connection, StoreErro
     Ok(connection)
 }
 
+/// Opens a connection that leaves the file as it is, and its log where it is; there must be a database.
+pub(in crate::store) fn open_unchanged(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    configure(&connection)?;
+    Ok(connection)
+}
+
 /// Opens the connection that writes, creating the file if it is missing.
 pub(in crate::store) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path)?;
@@ -811,6 +840,7 @@ fn configure(connection: &Connection) -> Result<(), StoreError> {
     // Otherwise a statement that could use a partial index is compiled again whenever a value is bound to it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    checksum::add_function(connection)?;
     add_functions(connection)
 }
 

@@ -8,8 +8,10 @@ use tokio::sync::oneshot;
 
 use crate::base::{Clock, Timestamp};
 use crate::store::FILE;
-use crate::store::engine::db;
+use crate::store::engine::indexes::{Index, RowSpan, Steps};
+use crate::store::engine::repair::repair;
 use crate::store::engine::upkeep::Upkeep;
+use crate::store::engine::{checksum, db};
 use crate::store::error::StoreError;
 
 /// Faults that are reported; a damaged file has either few or thousands.
@@ -21,8 +23,12 @@ pub struct Integrity {
     /// Tables that were checked with their indexes, and how many there are.
     pub checked: usize,
     pub tables: usize,
-    /// SQLite's messages, which name tables and rows but no values.
+    /// Damage: tables and rows, without values.
     pub faults: Vec<String>,
+    /// Damage that is mended.
+    pub repaired: Vec<String>,
+    /// Set if indexes differ from their tables, which are to be repaired.
+    differs: bool,
 }
 
 impl Integrity {
@@ -50,9 +56,15 @@ impl Upkeep {
         let path = data_dir.file(FILE);
         let (sender, received) = oneshot::channel();
         let check = move || {
-            let found = db::open_watched(&path, clock.clone(), ends_at);
-            let found = found.and_then(|connection| look(&connection, &clock, ends_at, &progress));
-            drop(sender.send(found)); // nobody may wait for it any more
+            let opened = db::open_watched(&path, clock.clone(), ends_at);
+            let checked = opened.and_then(|connection| {
+                let mut found = look(&connection, &clock, ends_at, &progress)?;
+                if found.differs {
+                    (found.repaired, _) = repair(&path, &|| clock.now() > ends_at)?;
+                }
+                Ok(found)
+            });
+            drop(sender.send(checked)); // nobody may wait for it any more
         };
         thread::Builder::new()
             .name("store-check".to_owned())
@@ -77,8 +89,19 @@ fn look(
         tables: tables.len(),
         ..Integrity::default()
     };
+    let indexes = Index::all(connection)?;
     for table in &tables {
-        match check(connection, table, &mut found.faults) {
+        let mut of_table = indexes.iter().filter(|index| index.table == *table);
+        let checked = check(connection, table, &mut found.faults)
+            .and_then(|()| check_seals(connection, table, &mut found.faults))
+            .and_then(|()| {
+                let differs = |index: &Index| differs(index, connection);
+                found.differs |= of_table.try_fold(false, |any, index| {
+                    Ok::<_, StoreError>(any | differs(index)?)
+                })?;
+                Ok(())
+            });
+        match checked {
             Ok(()) => found.checked += 1,
             Err(StoreError::TooSlow) => break,
             Err(error) if error.is_unreadable() => {
@@ -103,6 +126,41 @@ fn check(connection: &Connection, table: &str, faults: &mut Vec<String>) -> Resu
         if said != "ok" && faults.len() < FAULTS_MAX {
             faults.push(format!("{table}: {said}"));
         }
+    }
+    Ok(())
+}
+
+/// Says whether an index differs from its table, also in the log.
+fn differs(index: &Index, connection: &Connection) -> Result<bool, StoreError> {
+    let Some(found) = index.compare(connection, &|| false)? else {
+        return Ok(false);
+    };
+    if !found.is_none() {
+        tracing::error!(problem = index.told(&found), "the database is damaged");
+    }
+    Ok(!found.is_none())
+}
+
+/// Compares rows with their checksums.
+fn check_seals(
+    connection: &Connection,
+    table: &str,
+    faults: &mut Vec<String>,
+) -> Result<(), StoreError> {
+    let sealed = checksum::SEALED.iter();
+    for sealed in sealed.filter(|sealed| sealed.table == table) {
+        let mut steps = Steps::over(table);
+        while let Some(RowSpan { first, last }) = steps.next(connection)?
+            && faults.len() < FAULTS_MAX
+        {
+            let damaged = checksum::damaged(connection, sealed, first, last)?;
+            let told = damaged.iter().map(|id| {
+                let consequence = sealed.consequence;
+                format!("{table} {id} is not as it was stored, by its checksum; {consequence}")
+            });
+            faults.extend(told);
+        }
+        faults.truncate(FAULTS_MAX);
     }
     Ok(())
 }

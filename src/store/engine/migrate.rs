@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use refinery::{Migration, Runner};
 use rusqlite::Connection;
 
+use crate::store::engine::data_dir::sync_parent;
 use crate::store::engine::db;
 use crate::store::error::StoreError;
 
@@ -30,9 +31,12 @@ pub(in crate::store) fn migrate_file(
 ) -> Result<(), StoreError> {
     check_sqlite(rusqlite::version_number())?;
     make_private(path)?;
+    let is_new = path.metadata().is_ok_and(|file| file.len() == 0);
+    if !is_new {
+        check(path, &db::open_unchanged(path)?)?;
+    }
     let mut connection = db::open_writer(path)?;
     let have = schema_version(&connection)?;
-    check_schema(path, &connection, have)?;
     let want = newest();
     if have > 0 && have < want {
         let copy = backup_path(path, have);
@@ -63,9 +67,8 @@ pub struct Upgrade {
 /// Looks what [`migrate_file`] would do, and changes nothing. Another process may have the database open.
 pub(in crate::store) fn plan(path: &Path) -> Result<Upgrade, StoreError> {
     check_sqlite(rusqlite::version_number())?;
-    let connection = db::open_reader(path)?;
-    let from = schema_version(&connection)?;
-    check_schema(path, &connection, from)?;
+    let connection = db::open_unchanged(path)?;
+    let from = check(path, &connection)?;
     let to = newest();
     let copies = u64::from(0 < from && from < to) + u64::from(!can_shrink(&connection)?);
     let size: u64 = connection.query_row(DATABASE_BYTES, [], |row| row.get(0))?;
@@ -104,9 +107,19 @@ pub(in crate::store) fn migrate(connection: &mut Connection) -> Result<(), Store
     Ok(())
 }
 
-/// Rejects a database whose schema this version does not know: one from before the first release, or a newer
-/// one.
-fn check_schema(path: &Path, connection: &Connection, have: i64) -> Result<(), StoreError> {
+/// Rejects a database whose schema this version does not know: that of another program, one from before the first
+/// release, or a newer one. Returns the version of the schema.
+fn check(path: &Path, connection: &Connection) -> Result<i64, StoreError> {
+    let have = schema_version(connection)?;
+    // A start that was killed leaves the history alone.
+    let is_used =
+        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE tbl_name <> 'refinery_schema_history')";
+    if have == 0 && connection.query_row(is_used, [], |row| row.get(0))? {
+        return Err(StoreError::Other(format!(
+            "{} is a database of another program, and is left as it is; choose another --data-dir",
+            path.display()
+        )));
+    }
     if !is_known(connection, have)? {
         return Err(StoreError::Other(format!(
             "{} was written by a version of Everpost from before the first release, and this version \
@@ -123,7 +136,7 @@ fn check_schema(path: &Path, connection: &Connection, have: i64) -> Result<(), S
             path.display()
         )));
     }
-    Ok(())
+    Ok(have)
 }
 
 /// Creates an empty file that only its owner can read, if it is missing; SQLite gives its log the same
@@ -200,6 +213,7 @@ fn backup(connection: &Connection, copy: &Path) -> Result<(), StoreError> {
     let unfinished = copy.with_extension("unfinished");
     let io = |error: std::io::Error| StoreError::Other(format!("{}: {error}", copy.display()));
     std::fs::create_dir_all(folder).map_err(io)?;
+    sync_parent(folder).map_err(io)?;
     if unfinished.exists() {
         std::fs::remove_file(&unfinished).map_err(io)?;
     }
@@ -208,9 +222,7 @@ fn backup(connection: &Connection, copy: &Path) -> Result<(), StoreError> {
         .and_then(|file| file.sync_all())
         .map_err(io)?;
     std::fs::rename(&unfinished, copy).map_err(io)?;
-    std::fs::File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(io)
+    sync_parent(copy).map_err(io)
 }
 
 #[cfg(test)]
@@ -235,7 +247,7 @@ mod tests {
         let path = dir.path().join("everpost.db");
         assert!(plan(&path).is_err(), "there is no database");
         let old = Connection::open(&path).expect("a database");
-        old.execute_batch("PRAGMA auto_vacuum = NONE; CREATE TABLE other (x)")
+        old.execute_batch("PRAGMA auto_vacuum = NONE; CREATE TABLE other (x); DROP TABLE other")
             .expect("a file that cannot shrink");
         let plan = plan(&path).expect("a plan");
         assert_eq!((plan.from, plan.to), (0, newest()));
@@ -280,6 +292,26 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn the_database_of_another_program_is_left_as_it_is() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("everpost.db");
+        let other = Connection::open(&path).expect("a database");
+        other
+            .execute_batch("CREATE TABLE bookmarks (url)")
+            .expect("a table");
+        drop(other);
+        let before = std::fs::read(&path).expect("its bytes");
+        let error = migrate_file(&path, &|line| panic!("{line}")).expect_err("a foreign database");
+        assert!(error.to_string().contains("of another program"), "{error}");
+        assert!(plan(&path).is_err());
+        assert!(std::fs::read(&path).expect("its bytes") == before);
+        std::fs::write(&path, "no database").expect("a file");
+        migrate_file(&path, &|line| panic!("{line}")).expect_err("no database");
+        let left = std::fs::read_to_string(&path).expect("its text");
+        assert_eq!(left, "no database");
     }
 
     #[test]

@@ -319,10 +319,10 @@ mod tests {
     /// Events of one topic, each with a delivery and an attempt.
     const FILL: &str = "
         WITH RECURSIVE n (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n WHERE n < 2000)
-        INSERT INTO event (topic_id, received_at, event_id, event_type, data, matched)
-            SELECT 1, n, 'event ' || n, 'type', printf('%0200d', n), 1 FROM n;
-        INSERT INTO delivery (event_id, subscription_id, next_attempt_at, published_at, attempts)
-            SELECT id, 1, 0, received_at, 1 FROM event;
+        INSERT INTO event (topic_id, received_at, event_id, event_type, data, matched, checksum)
+            SELECT 1, n, 'event ' || n, 'type', printf('%0200d', n), 1, 0 FROM n;
+        INSERT INTO delivery (event_id, subscription_id, next_attempt_at, published_at, attempts, checksum)
+            SELECT id, 1, 0, received_at, 1, 0 FROM event;
         INSERT INTO delivery_attempt (delivery_id, attempt, started_at, duration_ms, outcome)
             SELECT id, 1, 0, 0, 'Busy' FROM delivery;
         INSERT INTO subscription_total VALUES (1, 2000, 2000, 0, 0, 0, 0, 0, 0);

@@ -16,6 +16,7 @@ pub struct Upkeep {
     pub(in crate::store) db: Db,
     /// `None` for a store in memory.
     pub(in crate::store) data_dir: Option<Arc<DataDir>>,
+    pub(in crate::store) found_at_start: Arc<[String]>,
 }
 
 /// How busy the database is.
@@ -68,6 +69,12 @@ impl Upkeep {
         data_dir.ok_or_else(|| StoreError::Other("the database is in memory".to_owned()))
     }
 
+    /// Returns the damage and the losses that were found when the database was opened, and what was done about them, a
+    /// sentence each.
+    pub fn found_at_start(&self) -> &[String] {
+        &self.found_at_start
+    }
+
     /// How busy the database is.
     pub fn engine_status(&self) -> EngineStatus {
         self.db.engine_status()
@@ -92,6 +99,11 @@ impl Upkeep {
     /// Free bytes on the disk; `None` for a store in memory, or if they are unknown.
     pub fn free_bytes(&self) -> Option<u64> {
         self.data_dir.as_ref()?.free_bytes().ok()
+    }
+
+    /// Says whether the room that is held back for checkpoints and retention is in use, because the disk was full.
+    pub fn is_out_of_reserve(&self) -> bool {
+        self.db.is_out_of_reserve()
     }
 
     /// The longest change and commit since the last call.

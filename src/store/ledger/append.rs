@@ -1,11 +1,11 @@
 //! Storing events with their deliveries.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use rusqlite::params;
-use rusqlite::types::ToSqlOutput;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, Params, params, params_from_iter};
 
 use crate::base::Timestamp;
 use crate::model::audit::AuditEntry;
@@ -14,6 +14,7 @@ use crate::model::delivery::{Delivery, DeliveryId, Settlement};
 use crate::model::event::{Event, EventKey, StoredEvent};
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
+use crate::store::engine::checksum;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::{DeliveryChange, Version};
@@ -140,6 +141,7 @@ impl Current {
         self.number = Some(number);
         if let Some(copy) = copy {
             tx.run(NUMBER, params![copy, number])?;
+            seal(tx, copy)?;
         }
         Ok(is_first.then_some(number))
     }
@@ -337,12 +339,47 @@ pub(in crate::store) fn append(
     Ok(Some(stored))
 }
 
-/// Without spaces in its lists, because the cache of statements copies the text whenever it runs. Likewise the next.
-const INSERT_EVENT: &str = "INSERT INTO event (id,topic_id,received_at,event_id,event_type,source,subject,\
-     event_time,data_version,attributes,data,matched) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)";
+/// Without spaces in its lists, because the cache of statements copies the text whenever it runs. Likewise the next. The
+/// columns with a checksum are first, in its order.
+const INSERT_EVENT: &str = "INSERT INTO event (id,received_at,event_id,event_type,source,subject,event_time,\
+     data_version,attributes,data,topic_id,matched,checksum) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)";
 const NUMBER: &str = "UPDATE delivery SET first_number = ?2 WHERE id = ?1";
-const INSERT_DELIVERY: &str = "INSERT INTO delivery (id,event_id,subscription_id,next_attempt_at,published_at,\
-     resubmission_of,session,bytes,number) VALUES (?1,?2,?3,?4,?4,?5,?6,?7,?8)";
+const INSERT_DELIVERY: &str = "INSERT INTO delivery (id,event_id,subscription_id,published_at,resubmission_of,\
+     session,bytes,number,next_attempt_at,checksum) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?4,?9)";
+
+/// Makes the checksum of a delivery anew.
+static SEAL_DELIVERY: LazyLock<String> = LazyLock::new(|| checksum::DELIVERY.seal());
+
+/// Columns of a delivery that have a checksum and are empty at first.
+const EMPTY_AT_FIRST: [ValueRef<'_>; 7] = [ValueRef::Null; 7];
+
+/// Says whether a delivery is as it was stored.
+static IS_SOUND: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {} FROM delivery WHERE id = ?1",
+        checksum::DELIVERY.is_sound()
+    )
+});
+
+/// Makes the checksum of a new delivery anew, after a change of what it is of.
+pub(super) fn seal(tx: &Connection, delivery: DeliveryId) -> rusqlite::Result<()> {
+    tx.run(&SEAL_DELIVERY, [delivery]).map(drop)
+}
+
+/// Changes what the checksum of a stored delivery is of. One that is damaged stays so.
+pub(super) fn change_sealed(
+    tx: &Connection,
+    delivery: DeliveryId,
+    update: &str,
+    values: impl Params,
+) -> Result<(), StoreError> {
+    let was_sound: Option<bool> = tx.find(&IS_SOUND, [delivery])?;
+    tx.run(update, values)?;
+    if was_sound == Some(true) {
+        seal(tx, delivery)?;
+    }
+    Ok(())
+}
 
 pub(super) fn insert_event(
     tx: &WriteTx,
@@ -352,24 +389,33 @@ pub(super) fn insert_event(
     matched: usize,
 ) -> rusqlite::Result<EventKey> {
     let key = tx.ids().next_event(tx)?;
-    let values = params![
-        key,
-        topic,
-        received_at,
-        event.id,
-        event.event_type,
-        event.source,
-        event.subject,
-        event.time,
-        event.data_version,
-        row::attributes_column(&event.attributes),
-        ToSqlOutput::Borrowed(row::data_column(&event.data)),
-        matched,
+    let attributes = row::attributes_column(&event.attributes);
+    let sealed: [ValueRef<'_>; 11] = [
+        ValueRef::Integer(key.0),
+        ValueRef::Integer(received_at.as_ms()),
+        event.id.as_str().into(),
+        event.event_type.as_str().into(),
+        event.source.as_deref().into(),
+        event.subject.as_deref().into(),
+        event.time.as_deref().into(),
+        event.data_version.as_deref().into(),
+        attributes.as_deref().into(),
+        row::data_column(&event.data),
+        ValueRef::Integer(topic.0),
     ];
-    tx.run(INSERT_EVENT, values)?;
+    let others = [as_number(matched), checksum::of_values(sealed)];
+    let values = sealed.into_iter().chain(others.map(ValueRef::Integer));
+    tx.run(
+        INSERT_EVENT,
+        params_from_iter(values.map(ToSqlOutput::Borrowed)),
+    )?;
     tx.counts()
         .event(topic, received_at, matched, event.data.len());
     Ok(key)
+}
+
+fn as_number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Dead-letters a new delivery, for that reason and perhaps a problem to be told.
@@ -392,6 +438,7 @@ pub(super) fn end_at_once(
     if let Some(problem) = problem {
         let tell = "UPDATE delivery SET receiver_description = ?2 WHERE id = ?1";
         tx.run(tell, params![delivery, problem])?;
+        seal(tx, delivery)?;
     }
     Ok(())
 }
@@ -421,17 +468,22 @@ pub(super) fn insert_delivery(
     } = about;
     let id = tx.ids().next_delivery(tx)?;
     let number = bytes.map(|_| tx.next_number(subscription));
-    let values = params![
-        id,
-        event,
-        subscription,
-        at,
-        resubmission_of,
-        session,
-        bytes,
-        number
+    let sealed = [
+        ValueRef::Integer(id.0),
+        ValueRef::Integer(event.0),
+        ValueRef::Integer(subscription.0),
+        ValueRef::Integer(at.as_ms()),
+        resubmission_of.map_or(ValueRef::Null, |of| ValueRef::Integer(of.0)),
+        session.into(),
+        bytes.map_or(ValueRef::Null, |bytes| ValueRef::Integer(bytes.into())),
+        number.map_or(ValueRef::Null, ValueRef::Integer),
     ];
-    tx.run(INSERT_DELIVERY, values)?;
+    let checksum = checksum::of_values(sealed.into_iter().chain(EMPTY_AT_FIRST));
+    let values = sealed.into_iter().chain([ValueRef::Integer(checksum)]);
+    tx.run(
+        INSERT_DELIVERY,
+        params_from_iter(values.map(ToSqlOutput::Borrowed)),
+    )?;
     if let Some(session) = session {
         sessions::join(tx, subscription, session, at)?;
     }

@@ -18,6 +18,7 @@ use crate::model::export::Outage;
 use crate::model::limits::{BLOB_BYTES_MAX, BLOB_RECORDS_MAX};
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::subscription::SubscriptionId;
+use crate::store::engine::checksum;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
 use crate::store::ledger::settle::{FreeChange, settle_free};
@@ -227,10 +228,12 @@ pub(super) fn pending(
         "SELECT {}, delivery.id, delivery.dead_letter_reason, delivery.attempts, \
              delivery.last_outcome, delivery.last_status, delivery.published_at, \
              delivery.last_attempt_at, delivery.receiver_reason, \
-             delivery.receiver_description, delivery.receiver_properties \
+             delivery.receiver_description, delivery.receiver_properties, \
+             (SELECT {} FROM delivery AS own WHERE own.id = delivery.id) \
          FROM delivery JOIN event ON event.id = delivery.event_id \
          WHERE delivery.blob_id = ?1 ORDER BY delivery.id",
-        row::EVENT_COLUMNS
+        row::EVENT_COLUMNS,
+        checksum::DELIVERY.is_sound()
     );
     let exported = tx.all(&select, [id], |row| match exported(row) {
         Ok(each) => Ok(Some(each)),
@@ -245,18 +248,22 @@ pub(super) fn pending(
 }
 
 fn exported(row: &Row<'_>) -> Result<Exported, StoreError> {
-    let reason: Option<DeadLetterReason> = row.get(11)?;
+    const FIRST: usize = row::EVENT_WIDTH;
+    if !row.get::<_, bool>(FIRST + 10)? {
+        return Err(row::damaged_delivery());
+    }
+    let reason: Option<DeadLetterReason> = row.get(FIRST + 1)?;
     Ok(Exported {
         event: row::event(row)?,
-        delivery: row.get(10)?,
+        delivery: row.get(FIRST)?,
         facts: DeadLetterFacts {
             reason: reason.unwrap_or(DeadLetterReason::Manual),
-            details: row::details(row, 17)?,
-            attempts: row.get(12)?,
-            last_outcome: row.get(13)?,
-            last_status: row.get(14)?,
-            publish_time: row.get(15)?,
-            last_attempt_at: row.get(16)?,
+            details: row::details(row, FIRST + 7)?,
+            attempts: row.get(FIRST + 2)?,
+            last_outcome: row.get(FIRST + 3)?,
+            last_status: row.get(FIRST + 4)?,
+            publish_time: row.get(FIRST + 5)?,
+            last_attempt_at: row.get(FIRST + 6)?,
         },
     })
 }

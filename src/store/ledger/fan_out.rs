@@ -6,7 +6,7 @@
 //! every delivery would write a page of its own.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rusqlite::{Connection, params};
 
@@ -14,6 +14,7 @@ use crate::base::Timestamp;
 use crate::model::event::EventKey;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
+use crate::store::engine::checksum;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
 use crate::store::ledger::append::{About, insert_delivery};
@@ -192,7 +193,7 @@ pub(super) fn insert(
     fan_out: &FanOut,
 ) -> rusqlite::Result<()> {
     let insert = "INSERT INTO fan_out (first_event_id, last_event_id, next_event_id, topic_id, received_at, \
-         targets) VALUES (?1, ?1 + ?2 - 1, ?1, ?3, ?4, ?5)";
+         targets, checksum) VALUES (?1, ?1 + ?2 - 1, ?1, ?3, ?4, ?5, 0)";
     let values = params![
         first,
         fan_out.events.len(),
@@ -201,14 +202,13 @@ pub(super) fn insert(
         fan_out.to_bytes()
     ];
     tx.run(insert, values)?;
-    Ok(())
+    tx.run(&SEAL, [first]).map(drop)
 }
 
 /// The topics for which something is left to be done.
 pub(super) fn topics(tx: &Connection) -> Result<Vec<TopicId>, StoreError> {
-    tx.all("SELECT DISTINCT topic_id FROM fan_out", [], |row| {
-        Ok(row.get(0)?)
-    })
+    let topics = "SELECT DISTINCT topic_id FROM fan_out WHERE next_event_id <= last_event_id";
+    tx.all(topics, [], |row| Ok(row.get(0)?))
 }
 
 /// Whether deliveries of an event are still to be created.
@@ -220,7 +220,8 @@ pub(in crate::store) fn is_open(tx: &Connection, event: EventKey) -> Result<bool
 
 /// The first event of which deliveries may still have to be created, and which must not be pruned therefore.
 pub(in crate::store) fn oldest(tx: &Connection) -> Result<Option<EventKey>, StoreError> {
-    tx.value("SELECT min(first_event_id) FROM fan_out", [])
+    let oldest = "SELECT min(first_event_id) FROM fan_out WHERE next_event_id <= last_event_id";
+    tx.value(oldest, [])
 }
 
 /// A request that is not done.
@@ -232,10 +233,23 @@ struct Open {
     cells: usize,
     received_at: Timestamp,
     targets: Vec<u8>,
+    is_sound: bool,
 }
 
-const NEXT: &str = "SELECT first_event_id, next_event_id, next_cell, received_at, targets FROM fan_out \
-     WHERE topic_id = ?1 ORDER BY first_event_id LIMIT 1";
+static NEXT: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT first_event_id, next_event_id, next_cell, received_at, targets, {} FROM fan_out \
+         WHERE topic_id = ?1 AND next_event_id <= last_event_id ORDER BY first_event_id LIMIT 1",
+        checksum::FAN_OUT.is_sound()
+    )
+});
+
+/// Makes the checksum of a record anew, after a change.
+static SEAL: LazyLock<String> = LazyLock::new(|| checksum::FAN_OUT.seal());
+
+/// Has nothing done for a damaged record any more. It stays, so that a check finds it.
+const SET_ASIDE: &str =
+    "UPDATE fan_out SET next_event_id = last_event_id + 1 WHERE first_event_id = ?1";
 
 /// Creates deliveries of the oldest events of a topic that have none: at most `limit`.
 pub(super) fn fan_out(tx: &WriteTx, topic: TopicId, limit: usize) -> Result<FannedOut, StoreError> {
@@ -243,13 +257,14 @@ pub(super) fn fan_out(tx: &WriteTx, topic: TopicId, limit: usize) -> Result<Fann
     let mut receiving = HashMap::new();
     let mut rows = 0;
     while rows < limit {
-        let open = tx.first(NEXT, [topic], |row| {
+        let open = tx.first(&NEXT, [topic], |row| {
             Ok(Open {
                 first: row.get(0)?,
                 next: row.get(1)?,
                 cells: row.get(2)?,
                 received_at: row.get(3)?,
                 targets: row.get(4)?,
+                is_sound: row.get(5)?,
             })
         })?;
         let Some(open) = open else {
@@ -257,6 +272,14 @@ pub(super) fn fan_out(tx: &WriteTx, topic: TopicId, limit: usize) -> Result<Fann
             break;
         };
         rows += 1;
+        if !open.is_sound {
+            tracing::error!(
+                event.key = open.first,
+                "the record of who gets the events from this one on is damaged; some may have no deliveries"
+            );
+            tx.run(SET_ASIDE, [open.first])?;
+            continue;
+        }
         if !advance(
             tx,
             &open,
@@ -300,6 +323,7 @@ fn advance(
             if !created.is_empty() && *rows >= limit {
                 let pause = "UPDATE fan_out SET next_event_id = ?2, next_cell = ?3 WHERE first_event_id = ?1";
                 tx.run(pause, params![open.first, key, cell])?;
+                tx.run(&SEAL, [open.first])?;
                 return Ok(false);
             }
             let target = stored.subscriptions[position];

@@ -13,7 +13,7 @@ use crate::model::event::Event;
 use crate::model::lease::{QueueRef, SubQueue};
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
-use crate::store::ledger::append::{AppendRequest, Stored, append};
+use crate::store::ledger::append::{AppendRequest, Stored, append, seal};
 use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
 use crate::store::ledger::settle::{Settled, SettlementRecord, remove, settle};
 use crate::store::row;
@@ -91,7 +91,8 @@ pub(super) fn mark(tx: &Connection, id: DeliveryId, mark: &ForwardMark) -> rusql
         properties,
     } = mark;
     let values = params![id, hops, first_number, dead_letter_source, properties];
-    tx.run(MARK, values).map(drop)
+    tx.run(MARK, values)?;
+    seal(tx, id)
 }
 
 /// Forwards what is still as it was.
@@ -160,16 +161,18 @@ pub(super) fn forwardable(
         if bytes > query.bytes_max {
             break;
         }
-        let event = load_event(tx, message.delivery.event)?.ok();
+        let event = load_event(tx, message.delivery.event, message.delivery.id)?.ok();
         bytes += event.as_ref().map_or(0, |stored| stored.event.size());
         let is_dead = query.from.queue == SubQueue::DeadLetter;
+        // Those of a damaged message are not worth an error, which would stop the others.
+        let properties = event.as_ref().map(|_| message.properties()).transpose()?;
         found.push(Forwardable {
             event: event.map(|stored| stored.event),
             hops: message.hops,
             mark: ForwardMark {
                 hops: message.hops + 1,
                 first_number: message.first_number,
-                properties: message.properties()?,
+                properties: properties.flatten(),
                 dead_letter_source: match is_dead {
                     true => Some(query.name.clone()),
                     false => message.dead_letter_source,

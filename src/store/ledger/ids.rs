@@ -77,9 +77,10 @@ mod tests {
     fn the_ids_of_deleted_rows_are_not_given_again() {
         let mut tx = db::open_in_memory().expect("a database");
         migrate::migrate(&mut tx).expect("a schema");
-        let fill = "INSERT INTO event (id, topic_id, received_at, event_id, event_type, matched)
-                 VALUES (7, 1, 0, 'e', 'Order.Paid', 1);
-             INSERT INTO delivery (id, event_id, subscription_id, next_attempt_at, published_at) VALUES (9, 7, 1, 0, 0);";
+        let fill = "INSERT INTO event (id, topic_id, received_at, event_id, event_type, matched, checksum)
+                 VALUES (7, 1, 0, 'e', 'Order.Paid', 1, 0);
+             INSERT INTO delivery (id, event_id, subscription_id, next_attempt_at, published_at, checksum)
+                 VALUES (9, 7, 1, 0, 0, 0);";
         tx.execute_batch(fill).expect("rows");
         let ids = Ids::default();
         assert_eq!(ids.next_event(&tx), Ok(EventKey(8)));

@@ -10,6 +10,8 @@ use crate::model::delivery::{Delivery, DeliveryId};
 use crate::model::event::{EventKey, StoredEvent};
 use crate::model::lease::QueueRef;
 use crate::model::subscription::SubscriptionId;
+use crate::store::engine::checksum;
+use crate::store::engine::read_again::read_again;
 use crate::store::error::StoreError;
 use crate::store::row;
 use crate::store::sql::Sql;
@@ -85,7 +87,7 @@ pub(super) fn lease(tx: &Connection, request: &LeaseRequest) -> Result<Leased, S
             break;
         }
         if request.bodies {
-            match load_event(tx, delivery.event)? {
+            match load_event(tx, delivery.event, delivery.id)? {
                 Ok(event) => {
                     bytes += event.event.size();
                     leased.events.push(Arc::new(event));
@@ -134,15 +136,38 @@ pub(super) fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     })
 }
 
-/// Loads an event; the inner error says why it cannot be read.
+/// See [`load_event`].
+static LOAD: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {}, (SELECT {} FROM delivery WHERE id = ?2) FROM event WHERE id = ?1",
+        row::EVENT_COLUMNS,
+        checksum::DELIVERY.is_sound()
+    )
+});
+
+/// Loads the event of a delivery. The inner error says why it cannot be read, or that the delivery is damaged, which may
+/// be somebody else's then.
 pub(super) fn load_event(
     tx: &Connection,
     key: EventKey,
+    of: DeliveryId,
 ) -> Result<Result<StoredEvent, String>, StoreError> {
-    let select = format!("SELECT {} FROM event WHERE id = ?1", row::EVENT_COLUMNS);
-    match tx.first(&select, [key], row::event) {
-        Ok(Some(event)) => Ok(Ok(event)),
-        Ok(None) => Ok(Err(format!("event {key} is missing"))),
+    let load = |tx: &Connection| {
+        tx.first(&LOAD, params![key, of], |row| {
+            if row.get::<_, Option<bool>>(row::EVENT_WIDTH)? != Some(true) {
+                return Err(row::damaged_delivery());
+            }
+            row::event(row)
+        })
+    };
+    let loaded = match load(tx) {
+        Ok(Some(event)) => Ok(event),
+        Ok(None) => return Ok(Err(format!("event {key} is missing"))),
+        Err(error) if error.is_unreadable() => read_again(tx, error, load),
+        Err(error) => Err(error),
+    };
+    match loaded {
+        Ok(event) => Ok(Ok(event)),
         Err(error) if error.is_unreadable() => Ok(Err(error.to_string())),
         Err(error) => Err(error),
     }

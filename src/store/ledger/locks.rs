@@ -21,6 +21,7 @@ use crate::model::session::HeldSession;
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
+use crate::store::ledger::append::change_sealed;
 use crate::store::ledger::counters::counted;
 use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
 use crate::store::ledger::sessions;
@@ -208,7 +209,7 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
         }
         let Delivery { id, attempts, .. } = found.delivery;
         let counts = request.of.queue == SubQueue::Active;
-        let event = match load_event(tx, found.delivery.event)? {
+        let event = match load_event(tx, found.delivery.event, found.delivery.id)? {
             Err(reason) if counts => {
                 taken.unreadable.push((found.delivery, reason));
                 continue;
@@ -300,7 +301,7 @@ pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>
         if bytes > request.bytes_max {
             break;
         }
-        let Ok(event) = load_event(tx, found.delivery.event)? else {
+        let Ok(event) = load_event(tx, found.delivery.event, found.delivery.id)? else {
             continue;
         };
         bytes += event.event.size();
@@ -501,7 +502,7 @@ fn set_properties(tx: &WriteTx, id: DeliveryId, set: &[u8]) -> Result<bool, Stor
         return Ok(false);
     }
     let set = "UPDATE delivery SET message_properties = ?2 WHERE id = ?1";
-    tx.run(set, params![id, merged])?;
+    change_sealed(tx, id, set, params![id, merged])?;
     Ok(true)
 }
 

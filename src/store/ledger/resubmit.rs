@@ -165,9 +165,10 @@ pub(in crate::store) fn candidate(
     row: &Row<'_>,
     with_event: bool,
 ) -> Result<Candidate, StoreError> {
-    let event = match with_event {
-        true => load_event(tx, row.get(7)?)?.ok().map(Arc::new),
-        false => None,
+    let event = if with_event {
+        load_event(tx, row.get(7)?, row.get(0)?)?.ok().map(Arc::new)
+    } else {
+        None
     };
     Ok(Candidate {
         delivery: row.get(0)?,

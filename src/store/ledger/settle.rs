@@ -15,6 +15,7 @@ use crate::model::lease::{NEVER, is_held};
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
+use crate::store::ledger::append::change_sealed;
 use crate::store::ledger::counters::{DeliveryChange, Version, counted};
 use crate::store::row;
 use crate::store::sql::Sql;
@@ -223,15 +224,13 @@ pub(super) fn settle(
 }
 
 /// Stores what the receiver said if it dead-lettered the event itself.
-fn explain(tx: &Connection, id: DeliveryId, result: &AttemptResult) -> rusqlite::Result<()> {
+fn explain(tx: &Connection, id: DeliveryId, result: &AttemptResult) -> Result<(), StoreError> {
     if let Some(details) = &result.dead_letter {
         let explain = "UPDATE delivery SET receiver_reason = ?2, receiver_description = ?3, \
              receiver_properties = ?4 WHERE id = ?1";
         let properties = row::pairs_column(&details.properties);
-        tx.run(
-            explain,
-            params![id, details.reason, details.description, properties],
-        )?;
+        let values = params![id, details.reason, details.description, properties];
+        change_sealed(tx, id, explain, values)?;
     }
     Ok(())
 }

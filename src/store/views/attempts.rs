@@ -218,11 +218,11 @@ mod tests {
         let mut connection = db::open_in_memory().expect("a database");
         migrate::migrate(&mut connection).expect("a schema");
         let fill = format!(
-            "INSERT INTO event (id, topic_id, received_at, event_id, event_type, matched)
-                 VALUES (1, 1, 0, 'e', 'Order.Paid', 1);
+            "INSERT INTO event (id, topic_id, received_at, event_id, event_type, matched, checksum)
+                 VALUES (1, 1, 0, 'e', 'Order.Paid', 1, 0);
              WITH number (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM number WHERE n < 3 * {SUBSCRIPTIONS})
-             INSERT INTO delivery (id, event_id, subscription_id, next_attempt_at, published_at, attempts)
-                 SELECT n, 1, 1 + n % {SUBSCRIPTIONS}, n, 0, 20 FROM number;
+             INSERT INTO delivery (id, event_id, subscription_id, next_attempt_at, published_at, attempts, checksum)
+                 SELECT n, 1, 1 + n % {SUBSCRIPTIONS}, n, 0, 20, 0 FROM number;
              WITH number (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM number WHERE n < 20)
              INSERT INTO delivery_attempt (delivery_id, attempt, started_at, duration_ms, outcome, status, response_body)
                  SELECT id, n, 1000 * id + n, 1, CASE n WHEN 20 THEN 'Delivered' ELSE 'Busy' END, 503, X'6e6f'

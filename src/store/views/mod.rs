@@ -367,7 +367,11 @@ fn read_back(tx: &Connection, query: &ReadBack) -> Result<Page<StoredEvent, Even
     let mut page = Page::default();
     let mut bytes = 0;
     while let Some(row) = rows.next()? {
-        let stored = row::event(row)?;
+        let stored = match row::event(row) {
+            // A damaged event must not stop the others.
+            Err(error) if error.is_unreadable() => continue,
+            stored => stored?,
+        };
         bytes += stored.event.size();
         let key = stored.key;
         page.rows.push(stored);
@@ -401,9 +405,9 @@ fn event(tx: &Connection, key: EventKey) -> Result<Option<EventDetail>, StoreErr
         let resubmitted = resubmissions(tx, "event_id = ?1", [key])?;
         Ok(EventDetail {
             stored: row::event(row)?,
-            topic: row.get(10)?,
-            topic_id: row.get(11)?,
-            matched: row.get(12)?,
+            topic: row.get(row::EVENT_WIDTH)?,
+            topic_id: row.get(row::EVENT_WIDTH + 1)?,
+            matched: row.get(row::EVENT_WIDTH + 2)?,
             is_fanning_out: fan_out::is_open(tx, key)?,
             deliveries: with_lives(tx, deliveries, &resubmitted)?,
             lineage: Lineage {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use reqwest::{Client, Method};
@@ -25,26 +25,49 @@ pub(crate) struct Appliance {
 impl Appliance {
     /// Starts a process that keeps its data in `folder` and waits until it is ready.
     pub(crate) async fn start(folder: &Path) -> Self {
-        let mut started = Self::spawn(folder);
+        Self::start_with(folder, &[]).await
+    }
+
+    /// Starts a process with further arguments.
+    pub(crate) async fn start_with(folder: &Path, arguments: &[&str]) -> Self {
+        let started = Self::spawn_with(folder, arguments).ready().await;
+        started.unwrap_or_else(|(code, log)| panic!("the appliance ended with {code:?}:\n{log}"))
+    }
+
+    /// Starts a process that may end before it is ready: then its exit code and its log are returned.
+    pub(crate) async fn try_start(folder: &Path) -> Result<Self, (Option<i32>, String)> {
+        Self::spawn(folder).ready().await
+    }
+
+    async fn ready(self) -> Result<Self, (Option<i32>, String)> {
+        let mut started = self;
         let url_file = started.data_dir.join("server.url");
-        started.url = eventually("the appliance says where it listens", async || {
-            started.insist_on_life();
+        let url = eventually("the appliance says where it listens", async || {
+            if let Some(end) = started.end() {
+                return Some(Err(end));
+            }
             let url = fs::read_to_string(&url_file).ok()?;
-            url.strip_suffix('\n').map(str::to_owned)
-        })
-        .await;
+            url.strip_suffix('\n').map(|url| Ok(url.to_owned()))
+        });
+        started.url = url.await?;
         let ready = format!("{}/readyz", started.url);
         eventually("the appliance is ready", async || {
-            started.insist_on_life();
+            if let Some(end) = started.end() {
+                return Some(Err(end));
+            }
             let answer = started.client.get(&ready).send().await.ok()?;
-            answer.status().is_success().then_some(())
+            answer.status().is_success().then_some(Ok(()))
         })
-        .await;
-        started
+        .await?;
+        Ok(started)
     }
 
     /// Starts a process and waits for nothing.
     pub(super) fn spawn(folder: &Path) -> Self {
+        Self::spawn_with(folder, &[])
+    }
+
+    fn spawn_with(folder: &Path, arguments: &[&str]) -> Self {
         let data_dir = folder.join("data");
         // A process that was killed could not remove it.
         fs::remove_file(data_dir.join("server.url")).ok();
@@ -66,9 +89,11 @@ impl Appliance {
             .args(["--dead-letter-export-delay-s", "0"])
             .arg("--dead-letter-export-dir")
             .arg(folder.join("exported"))
+            .args(arguments)
             // What tells the test how to go about it is no setting.
             .env_remove("EVERPOST_BINARY")
             .env_remove("EVERPOST_DEAD_LETTERS")
+            .env_remove("EVERPOST_FLIPS")
             .env_remove("EVERPOST_KILLS")
             .env_remove("EVERPOST_SEED")
             .stdin(Stdio::null())
@@ -90,11 +115,27 @@ impl Appliance {
         self.process.wait().expect("the process has ended");
     }
 
+    /// Ends the process as a supervisor does, and waits for its end.
+    pub(super) async fn stop(&mut self) -> ExitStatus {
+        let pid = self.process.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(sent.expect("kill runs").success());
+        eventually("the process ends", async || {
+            self.process.try_wait().expect("the state of the process")
+        })
+        .await
+    }
+
+    /// The management token.
+    pub(super) fn token(&self) -> String {
+        let token = fs::read_to_string(self.data_dir.join("management.token"));
+        token.expect("a management token").trim().to_owned()
+    }
+
     /// The JSON of a management request that has to succeed.
     pub(super) async fn manage(&self, method: Method, path: &str, body: Option<&Value>) -> Value {
-        let token = fs::read_to_string(self.data_dir.join("management.token"));
         let mut request = self.client.request(method, format!("{}{path}", self.url));
-        request = request.bearer_auth(token.expect("a management token").trim());
+        request = request.bearer_auth(self.token());
         if let Some(body) = body {
             request = request
                 .header("Content-Type", "application/json")
@@ -113,9 +154,8 @@ impl Appliance {
 
     /// The metrics as text.
     pub(super) async fn metrics(&self) -> String {
-        let token = fs::read_to_string(self.data_dir.join("management.token"));
         let request = self.client.get(format!("{}/metrics", self.url));
-        let request = request.bearer_auth(token.expect("a management token").trim());
+        let request = request.bearer_auth(self.token());
         let answer = request.send().await.expect("an answer");
         answer.text().await.expect("a whole answer")
     }
@@ -132,12 +172,11 @@ impl Appliance {
                 .expect("a number")
     }
 
-    fn insist_on_life(&mut self) {
-        let ended = self.process.try_wait().expect("the state of the process");
-        if let Some(status) = ended {
-            let log = fs::read_to_string(self.data_dir.with_file_name("log")).unwrap_or_default();
-            panic!("the appliance ended with {status}:\n{log}");
-        }
+    /// The exit code and the log, if the process has ended.
+    fn end(&mut self) -> Option<(Option<i32>, String)> {
+        let ended = self.process.try_wait().expect("the state of the process")?;
+        let log = fs::read_to_string(self.data_dir.with_file_name("log")).unwrap_or_default();
+        Some((ended.code(), log))
     }
 }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::appliance::{Appliance, binary, client};
-use super::{PATIENCE, dice, eventually, kills, up_to};
+use super::{KILLS, PATIENCE, dice, eventually, given, up_to};
 
 /// Events before each kill, at most.
 const EVENTS_BETWEEN_KILLS: u64 = 60;
@@ -62,7 +62,7 @@ async fn an_export_survives_every_kill_and_its_import_delivers() {
     subscribe(&appliance, &start_receiver(&book).await).await;
 
     let mut published = BTreeSet::new();
-    for kill in 0..kills() {
+    for kill in 0..given("EVERPOST_KILLS", KILLS) {
         let files = exported(&storage).len();
         publish(
             &appliance,

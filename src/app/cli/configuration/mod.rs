@@ -184,7 +184,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Object>> {
         };
         match files.is_empty() {
             true => Err(files::no_files(path)),
-            false => files::read(&files, &mut BTreeSet::new()),
+            false => Ok(files::read(&files, &mut BTreeSet::new())?.objects),
         }
     };
     read().map_err(|problem| anyhow!(Misuse(problem)))

@@ -19,7 +19,7 @@ use self::stage::Stage;
 use crate::app::boot;
 use crate::app::cli::output::print;
 use crate::app::config::{Config, ConfigFlags, RawConfig};
-use crate::app::interrupt::interrupted;
+use crate::app::interrupt::Interrupts;
 use crate::app::telemetry;
 use crate::base::Entropy;
 use crate::model::access::Secret;
@@ -103,13 +103,14 @@ impl DemoArgs {
 
     async fn show(&self, config: Config) -> anyhow::Result<End> {
         let password = config.admin_password.clone();
+        let mut interrupts = Interrupts::listen()?;
         let stage = tokio::select! {
             stage = perform(config) => stage?,
-            () = interrupted() => return Ok(End::Interrupted),
+            () = interrupts.next() => return Ok(End::Interrupted),
         };
         if let Some(password) = password {
             print(&play::invitation(&stage, &password).await?)?;
-            interrupted().await;
+            interrupts.next().await;
             print("\nstopping\n")?;
         }
         stage.stop().await;

@@ -1,0 +1,178 @@
+//! Checksums of rows, by which damage is noticed that SQLite does not see, since its pages have none.
+//!
+//! A checksum is made when the row is stored, in the same transaction, and checked whenever the row is handed to
+//! somebody. It covers what does not change, or seldom: what is received, and by whom.
+
+use crc_fast::{CrcAlgorithm, Digest};
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::{Type, ValueRef};
+use rusqlite::{Connection, params};
+
+use crate::store::error::StoreError;
+
+/// A table whose rows have a checksum, in the column `checksum`.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct Sealed {
+    pub(in crate::store) table: &'static str,
+    /// The column with the row id.
+    pub(in crate::store) id: &'static str,
+    /// The columns that the checksum is of, in this order.
+    pub(in crate::store) columns: &'static str,
+    /// What follows from a row that is damaged.
+    pub(in crate::store) consequence: &'static str,
+}
+
+pub(in crate::store) const EVENT: Sealed = Sealed {
+    table: "event",
+    id: "id",
+    columns: "id,received_at,event_id,event_type,source,subject,event_time,data_version,attributes,data,topic_id",
+    consequence: "nobody receives it",
+};
+
+pub(in crate::store) const DELIVERY: Sealed = Sealed {
+    table: "delivery",
+    id: "id",
+    columns: "id,event_id,subscription_id,published_at,resubmission_of,session,bytes,number,\
+        hops,first_number,dead_letter_source,message_properties,\
+        receiver_reason,receiver_description,receiver_properties",
+    consequence: "it is not received",
+};
+
+pub(in crate::store) const FAN_OUT: Sealed = Sealed {
+    table: "fan_out",
+    id: "first_event_id",
+    columns: "first_event_id,last_event_id,next_event_id,next_cell,topic_id,received_at,targets",
+    consequence: "of the events from this one on some may have no deliveries: publish them again",
+};
+
+/// All tables with checksums.
+pub(in crate::store) const SEALED: [Sealed; 3] = [EVENT, DELIVERY, FAN_OUT];
+
+impl Sealed {
+    /// The SQL condition that a row is as it was stored.
+    pub(in crate::store) fn is_sound(&self) -> String {
+        format!("checksum IS row_checksum({})", self.columns)
+    }
+
+    /// The statement that makes the checksum of the row `?1` anew, after a change of what it is of.
+    pub(in crate::store) fn seal(&self) -> String {
+        let Self {
+            table, id, columns, ..
+        } = self;
+        format!("UPDATE {table} SET checksum = row_checksum({columns}) WHERE {id} = ?1")
+    }
+}
+
+/// Returns the checksum of a row's values: CRC-64, which notices any burst of up to 64 bits. Types and lengths count, so
+/// that nothing moves unnoticed from one column to the next.
+pub(in crate::store) fn of_values<'a>(values: impl IntoIterator<Item = ValueRef<'a>>) -> i64 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
+    for value in values {
+        let (number, bytes): (u64, &[u8]) = match value {
+            ValueRef::Null => (0, &[]),
+            ValueRef::Integer(number) => (number.cast_unsigned(), &[]),
+            ValueRef::Real(number) => (number.to_bits(), &[]),
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => (bytes.len() as u64, bytes),
+        };
+        let mut head = [0; 9];
+        head[0] = kind(value.data_type());
+        head[1..].copy_from_slice(&number.to_le_bytes());
+        digest.update(&head);
+        digest.update(bytes);
+    }
+    digest.finalize().cast_signed()
+}
+
+/// A number for each type, which is stored in files as part of the checksums.
+fn kind(of: Type) -> u8 {
+    match of {
+        Type::Null => 0,
+        Type::Integer => 1,
+        Type::Real => 2,
+        Type::Text => 3,
+        Type::Blob => 4,
+    }
+}
+
+/// Adds the function `row_checksum`.
+pub(super) fn add_function(connection: &Connection) -> Result<(), StoreError> {
+    let flags = FunctionFlags::SQLITE_UTF8
+        | FunctionFlags::SQLITE_DETERMINISTIC
+        | FunctionFlags::SQLITE_INNOCUOUS;
+    connection.create_scalar_function("row_checksum", -1, flags, |row| {
+        Ok(of_values((0..row.len()).map(|index| row.get_raw(index))))
+    })?;
+    Ok(())
+}
+
+/// Rows with an id from `from` to `to` that are not as they were stored.
+pub(super) fn damaged(
+    connection: &Connection,
+    sealed: &Sealed,
+    from: i64,
+    to: i64,
+) -> Result<Vec<i64>, StoreError> {
+    let find = format!(
+        "SELECT rowid FROM {} NOT INDEXED WHERE rowid BETWEEN ?1 AND ?2 AND NOT ({})",
+        sealed.table,
+        sealed.is_sound()
+    );
+    let mut find = connection.prepare_cached(&find)?;
+    let ids = find.query_map(params![from, to], |row| row.get(0))?;
+    Ok(ids.collect::<Result<_, _>>()?)
+}
+
+/// How many rows are not as they were stored, on a connection of any kind.
+pub(in crate::store) fn count_damaged(connection: &Connection) -> Result<u64, StoreError> {
+    add_function(connection)?;
+    SEALED.iter().try_fold(0, |sum, sealed| {
+        let (table, is_sound) = (sealed.table, sealed.is_sound());
+        let count = format!("SELECT count(*) FROM {table} WHERE NOT ({is_sound})");
+        let count: u64 = connection.query_row(&count, [], |row| row.get(0))?;
+        Ok(sum + count)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bit_counts_and_so_do_types_and_lengths() {
+        let text = b"{\"total\":12}".to_vec();
+        let whole = |text: &[u8]| of_values([ValueRef::Integer(7), ValueRef::Text(text)]);
+        let sum = whole(&text);
+        for bit in 0..8 * text.len() {
+            let mut altered = text.clone();
+            altered[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(whole(&altered), sum, "bit {bit}");
+        }
+        for bit in 0..64 {
+            let number = ValueRef::Integer(7 ^ (1 << bit));
+            assert_ne!(of_values([number, ValueRef::Text(&text)]), sum, "bit {bit}");
+        }
+        let moved = of_values([ValueRef::Text(b"ab"), ValueRef::Text(b"c")]);
+        assert_ne!(
+            moved,
+            of_values([ValueRef::Text(b"a"), ValueRef::Text(b"bc")])
+        );
+        assert_ne!(
+            of_values([ValueRef::Null]),
+            of_values([ValueRef::Text(b"")])
+        );
+        assert_ne!(
+            of_values([ValueRef::Blob(b"a")]),
+            of_values([ValueRef::Text(b"a")])
+        );
+    }
+
+    #[test]
+    fn checksums_in_files_stay_readable() {
+        let values = [
+            ValueRef::Integer(1),
+            ValueRef::Null,
+            ValueRef::Text(b"orders"),
+        ];
+        assert_eq!(of_values(values), 2_658_519_714_844_155_734);
+    }
+}

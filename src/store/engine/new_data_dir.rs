@@ -1,0 +1,110 @@
+//! Files that are put together before they are a data directory: restored and salvaged ones.
+//!
+//! They are made in a directory of their own inside, flushed, and then moved, the database last of all. So there is a
+//! database, with all that belongs to it, or none, whenever the process or the machine ends.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::store::FILE;
+use crate::store::engine::data_dir::{DataDir, sync_dir};
+
+/// The directory, inside of the data directory.
+pub(super) const UNFINISHED: &str = "unfinished";
+
+/// A data directory in the making.
+pub struct NewDataDir<'a> {
+    data_dir: &'a DataDir,
+    dir: PathBuf,
+}
+
+impl<'a> NewDataDir<'a> {
+    /// Begins anew, without what an earlier try has left.
+    pub fn begin(data_dir: &'a DataDir) -> io::Result<Self> {
+        let dir = data_dir.file(UNFINISHED);
+        match fs::remove_dir_all(&dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        DirBuilder::new().mode(0o700).create(&dir)?;
+        data_dir.sync()?;
+        Ok(Self { data_dir, dir })
+    }
+
+    /// Where a file of this name is put.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Where all of them are.
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Gives these files their names in the data directory, for its owner alone. What is not there is left out.
+    pub fn finish<'n>(self, names: impl IntoIterator<Item = &'n str>) -> io::Result<()> {
+        let mut names: Vec<&str> = names
+            .into_iter()
+            .filter(|name| self.file(name).exists())
+            .collect();
+        names.sort_by_key(|name| *name == FILE);
+        for name in &names {
+            let file = self.file(name);
+            fs::set_permissions(&file, PermissionsExt::from_mode(0o600))?;
+            File::open(&file)?.sync_all()?;
+        }
+        sync_dir(&self.dir)?;
+        for name in names {
+            if name == FILE {
+                self.data_dir.sync()?;
+            }
+            fs::rename(self.file(name), self.data_dir.file(name))?;
+        }
+        self.data_dir.sync()?;
+        fs::remove_dir_all(&self.dir)?;
+        self.data_dir.sync()
+    }
+}
+
+/// Says whether a directory has nothing but what a restore or a salvage has left that did not end.
+pub fn is_unfinished(dir: &Path) -> bool {
+    dir.join(UNFINISHED).is_dir() && !dir.join(FILE).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_database_gets_its_name_last() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let data_dir = DataDir::open(dir.path()).expect("a data directory");
+        let draft = NewDataDir::begin(&data_dir).expect("a draft");
+        for name in [FILE, "a.key", "z.key"] {
+            fs::write(draft.file(name), name).expect("a file");
+        }
+        assert!(is_unfinished(dir.path()));
+        // One of the others cannot get its name: the database has none, either.
+        fs::create_dir_all(dir.path().join("z.key/in the way")).expect("a directory");
+        draft
+            .finish([FILE, "a.key", "z.key", "missing"])
+            .expect_err("a name that is taken");
+        assert!(is_unfinished(dir.path()));
+        fs::remove_dir_all(dir.path().join("z.key")).expect("out of the way");
+
+        let draft = NewDataDir::begin(&data_dir).expect("a draft");
+        for name in [FILE, "a.key", "z.key"] {
+            fs::write(draft.file(name), name).expect("a file");
+        }
+        draft
+            .finish([FILE, "a.key", "z.key", "missing"])
+            .expect("all of them");
+        for name in [FILE, "a.key", "z.key"] {
+            let text = fs::read_to_string(dir.path().join(name)).expect("a file");
+            assert_eq!(text, name);
+        }
+        assert!(!is_unfinished(dir.path()) && !dir.path().join(UNFINISHED).exists());
+    }
+}

@@ -1,0 +1,399 @@
+//! Commands that write a data directory, killed at some system call: whatever is left can be started, or says what to do,
+//! and the command can be run again.
+//!
+//! `EVERPOST_KILLS` says how often each is killed. Without strace nothing is tried.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use everpost::base::Entropy;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::appliance::{Appliance, binary};
+use super::damage::Killed;
+use super::{dice, eventually, given, up_to};
+
+/// Unless `EVERPOST_KILLS` says otherwise.
+const KILLS: u32 = 1;
+
+/// How often it is tried to kill a command: threads do not always share the work alike.
+const TRIES_MAX: u32 = 10;
+
+/// What changes files.
+const CALLS: &str =
+    "pwrite64,write,fsync,fdatasync,ftruncate,rename,unlink,mkdir,fchmod,chmod,copy_file_range";
+
+const SIGKILL: i32 = 9;
+
+/// A command that goes on for longer has not made the call at which it would have been killed.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+const PROVISIONED: &str = "- {kind: Queue, name: provisioned}\n";
+
+/// Runs a command to its end.
+fn run(words: &[&str]) -> Output {
+    let output = Command::new(binary())
+        .args(words)
+        .stdin(Stdio::null())
+        .output();
+    output.expect("the program runs")
+}
+
+fn succeeds(words: &[&str]) {
+    let output = run(words);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words:?}: {said}");
+}
+
+/// Runs commands that are killed at one of the calls that they make, each as likely as any other.
+struct Killer<'a> {
+    dice: &'a Entropy,
+    folder: TempDir,
+}
+
+impl Killer<'_> {
+    /// `None` where there is no strace, or it may not be used.
+    fn new(dice: &Entropy) -> Option<Killer<'_>> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let killer = Killer { dice, folder };
+        let status = killer.traced(CALLS, &["--version"]).status();
+        let may_trace = status.is_ok_and(|status| status.success());
+        may_trace.then_some(killer)
+    }
+
+    fn trace(&self) -> PathBuf {
+        self.folder.path().join("trace")
+    }
+
+    /// The command, of whose calls these will be in [`Self::trace`].
+    fn traced(&self, calls: &str, words: &[&str]) -> Command {
+        let mut command = strace();
+        command
+            .args(["-y", "-e", &format!("trace={calls}"), "-o"])
+            .arg(self.trace())
+            .arg(binary())
+            .args(words);
+        command
+    }
+
+    /// The calls of a command that ends: for each, how many its thread has made.
+    fn calls_of(&self, words: &[&str]) -> Vec<u64> {
+        let status = self.traced(CALLS, words).status().expect("strace runs");
+        assert!(status.success(), "{words:?}");
+        self.calls()
+    }
+
+    /// Those of a server until it is ready.
+    async fn calls_until_ready(&self, words: &[&str], data: &Path) -> Vec<u64> {
+        let mut traced = self.traced(CALLS, words).spawn().expect("strace runs");
+        let found = data.join("server.url");
+        eventually("the server is ready", async || found.exists().then_some(())).await;
+        let calls = self.calls();
+        end(&mut traced);
+        calls
+    }
+
+    fn calls(&self) -> Vec<u64> {
+        let mut of_threads = BTreeMap::<String, u64>::new();
+        let trace = fs::read_to_string(self.trace()).expect("a trace");
+        // A call that was interrupted by another thread's has two lines.
+        let calls = trace.lines().filter(|line| !line.contains(" resumed>"));
+        let threads = calls.filter_map(|line| line.split_whitespace().next());
+        let count = |thread: &str| {
+            let calls = of_threads.entry(thread.to_owned()).or_default();
+            *calls += 1;
+            *calls
+        };
+        threads.map(count).collect()
+    }
+
+    /// Kills a command at one of these calls. Returns which it was, unless it has made fewer of them.
+    async fn kill(&self, words: &[&str], calls: &[u64]) -> Option<u64> {
+        let at = calls[up_to(self.dice, calls.len() as u64) as usize];
+        let inject = format!("inject={CALLS}:signal=KILL:when={at}");
+        let mut traced = strace();
+        traced.args(["-o", "/dev/null", "-e", &inject]);
+        let traced = traced.arg(binary()).args(words).spawn();
+        let mut traced = traced.expect("strace runs");
+        let ended = tokio::time::timeout(ENDS_WITHIN, async {
+            eventually("it ends", async || traced.try_wait().expect("its state")).await
+        });
+        let Ok(status) = ended.await else {
+            end(&mut traced);
+            return None;
+        };
+        let is_killed = status.signal() == Some(SIGKILL) || status.code() == Some(128 + SIGKILL);
+        is_killed.then_some(at)
+    }
+}
+
+/// Follows a command with all of its threads, and ends it when it is ended.
+fn strace() -> Command {
+    let mut command = quiet("strace");
+    command.args(["-f", "-qq", "-I", "2"]);
+    command
+}
+
+/// Ends a command that is followed.
+fn end(traced: &mut Child) {
+    let pid = traced.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(sent.expect("kill runs").success());
+    traced.wait().expect("it ends");
+}
+
+fn quiet(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+/// A folder with a data directory, and the words of a command for it.
+struct Case {
+    folder: TempDir,
+    words: Vec<String>,
+}
+
+impl Case {
+    fn new(folder: TempDir, words: impl Fn(&str) -> Vec<String>) -> Self {
+        let words = words(text(&folder.path().join("data")));
+        Self { folder, words }
+    }
+
+    fn words(&self) -> Vec<&str> {
+        self.words.iter().map(String::as_str).collect()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+}
+
+/// Kills a command at one of these calls as often as wanted, each time in a case of its own, and has looked at what is left.
+async fn kill_each(
+    killer: &Killer<'_>,
+    calls: &[u64],
+    case: impl Fn() -> Case,
+    look: impl AsyncFn(&Case, &str),
+) {
+    let wanted = given("EVERPOST_KILLS", KILLS);
+    let mut killed = 0;
+    for _ in 0..TRIES_MAX * wanted {
+        let case = case();
+        let Some(at) = killer.kill(&case.words(), calls).await else {
+            continue;
+        };
+        let what = format!("{:?}, call {at} of {}", case.words, calls.len());
+        look(&case, &what).await;
+        killed += 1;
+        if killed == wanted {
+            println!(
+                "{} was killed {killed} times, at one of {} calls",
+                case.words[0],
+                calls.len()
+            );
+            return;
+        }
+    }
+    panic!("it was killed {killed} times only");
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().copied().map(str::to_owned).collect()
+}
+
+/// Looks at what a killed command has left that fills a new data directory, and runs it again unless it was done.
+async fn look_at_filled(case: &Case, killed: &Killed, what: &str) {
+    let data = case.data();
+    if !data.join("everpost.db").exists() {
+        if data.join("unfinished").exists() {
+            let Err((code, log)) = Appliance::try_start(case.folder.path()).await else {
+                panic!("{what}: it starts with a part");
+            };
+            assert_eq!(code, Some(1), "{what}: {log}");
+            assert!(log.contains("run it again"), "{what}: {log}");
+        }
+        succeeds(&case.words());
+    }
+    check(killed, case.folder.path(), what).await;
+}
+
+/// Checks that all messages are there.
+async fn check(killed: &Killed, folder: &Path, what: &str) {
+    let mut appliance = Appliance::start(folder).await;
+    assert_eq!(killed.receive(&appliance).await, Ok(0), "{what}");
+    appliance.kill();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_restore_or_salvage_leaves_all_or_nothing() {
+    let dice = dice();
+    let Some(killer) = Killer::new(&dice) else {
+        println!("skipped: strace is not there, or may not be used");
+        return;
+    };
+    let killed = Killed::new(true).await;
+    let (backups, whole) = (tempfile::tempdir().expect("a folder"), killed.copy());
+    let old = whole.path().join("data");
+    succeeds(&["backup", text(backups.path()), "--data-dir", text(&old)]);
+    let made = fs::read_dir(backups.path()).expect("a folder").next();
+    let made = made.expect("a backup").expect("a backup").path();
+
+    let empty = || tempfile::tempdir().expect("a folder");
+    let restore = || {
+        Case::new(empty(), |new| {
+            owned(&["restore", text(&made), "--data-dir", new])
+        })
+    };
+    let look = async |case: &Case, what: &str| look_at_filled(case, &killed, what).await;
+    let calls = killer.calls_of(&restore().words());
+    kill_each(&killer, &calls, restore, look).await;
+    let salvage = || {
+        Case::new(empty(), |new| {
+            owned(&["salvage", new, "--data-dir", text(&old)])
+        })
+    };
+    let calls = killer.calls_of(&salvage().words());
+    kill_each(&killer, &calls, salvage, look).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_rekey_or_backup_leaves_the_messages_and_no_half_backup() {
+    let dice = dice();
+    let Some(killer) = Killer::new(&dice) else {
+        println!("skipped: strace is not there, or may not be used");
+        return;
+    };
+    let killed = Killed::new(true).await;
+    let rekey = || Case::new(killed.copy(), |data| owned(&["rekey", "--data-dir", data]));
+    let look = async |case: &Case, what: &str| check(&killed, case.folder.path(), what).await;
+    let calls = killer.calls_of(&rekey().words());
+    kill_each(&killer, &calls, rekey, look).await;
+
+    let backup = || {
+        let copy = killed.copy();
+        let into = copy.path().join("backups");
+        fs::create_dir(&into).expect("a folder");
+        Case::new(copy, |data| {
+            owned(&["backup", text(&into), "--data-dir", data])
+        })
+    };
+    let look = async |case: &Case, what: &str| {
+        let into = case.folder.path().join("backups");
+        for entry in fs::read_dir(&into).into_iter().flatten() {
+            let entry = entry.expect("an entry").path();
+            let name = entry.file_name().expect("a name").to_string_lossy();
+            if name.starts_with("everpost-") {
+                let new = case.folder.path().join("new");
+                let dry = [
+                    "restore",
+                    text(&entry),
+                    "--dry-run",
+                    "--data-dir",
+                    text(&new),
+                ];
+                assert!(run(&dry).status.success(), "{what}: {name}");
+            }
+        }
+        succeeds(&case.words());
+        check(&killed, case.folder.path(), what).await;
+    };
+    let calls = killer.calls_of(&backup().words());
+    kill_each(&killer, &calls, backup, look).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_start_can_be_made_again() {
+    let dice = dice();
+    let Some(killer) = Killer::new(&dice) else {
+        println!("skipped: strace is not there, or may not be used");
+        return;
+    };
+    let killed = Killed::new(true).await;
+    let files = tempfile::tempdir().expect("a folder");
+    fs::write(files.path().join("a.yaml"), PROVISIONED).expect("a file");
+    let provision = ["--provisioning-dir", text(files.path())];
+    let serve = |data: &str| {
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", data];
+        owned(&[&serve[..], &provision].concat())
+    };
+    let is_provisioned = async |case: &Case, what: &str| {
+        let mut again = Appliance::start_with(case.folder.path(), &provision).await;
+        let queue = again.get("/queues/provisioned").await;
+        assert_eq!(queue["name"], "provisioned", "{what}");
+        again.kill();
+    };
+
+    // The first one, which makes the database.
+    let first = || Case::new(tempfile::tempdir().expect("a folder"), serve);
+    kill_each(
+        &killer,
+        &calls_of_start(&killer, first()).await,
+        first,
+        is_provisioned,
+    )
+    .await;
+
+    // One that rewrites a database before, and takes over a log.
+    let rewritten = || {
+        let copy = killed.copy();
+        let database = copy.path().join("data/everpost.db");
+        let database = Connection::open(database).expect("the database");
+        let rewrite = "PRAGMA journal_mode = DELETE; PRAGMA auto_vacuum = NONE; VACUUM";
+        database.execute_batch(rewrite).expect("another layout");
+        Case::new(copy, serve)
+    };
+    for case in [&rewritten as &dyn Fn() -> Case, &|| {
+        Case::new(killed.copy(), serve)
+    }] {
+        let look = async |case: &Case, what: &str| {
+            is_provisioned(case, what).await;
+            check(&killed, case.folder.path(), what).await;
+        };
+        kill_each(&killer, &calls_of_start(&killer, case()).await, case, look).await;
+    }
+}
+
+async fn calls_of_start(killer: &Killer<'_>, case: Case) -> Vec<u64> {
+    killer.calls_until_ready(&case.words(), &case.data()).await
+}
+
+/// The name of a new directory must survive a power loss, too.
+#[tokio::test]
+async fn the_entry_of_a_new_data_directory_is_flushed() {
+    let dice = dice();
+    let Some(killer) = Killer::new(&dice) else {
+        println!("skipped: strace is not there, or may not be used");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let parent = folder.path().canonicalize().expect("a path").join("a");
+    let data = parent.join("b");
+    let serve = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        text(&data),
+    ];
+    let mut traced = killer.traced("fsync", &serve).spawn().expect("strace runs");
+    let found = data.join("server.url");
+    eventually("it is ready", async || found.exists().then_some(())).await;
+    end(&mut traced);
+    let trace = fs::read_to_string(killer.trace()).expect("a trace");
+    for dir in [text(&parent), text(parent.parent().expect("a parent"))] {
+        assert!(trace.contains(&format!("<{dir}>)")), "{dir}: {trace}");
+    }
+}
