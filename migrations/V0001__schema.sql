@@ -157,6 +157,8 @@ CREATE TABLE delivery (
                                  OR state = 'Dropped' OR state = 'Resubmitted' OR state = 'Removed'),
     next_attempt_at      INTEGER NOT NULL, -- when a pending delivery or a dead letter can be leased next
     published_at         INTEGER NOT NULL, -- when its time to live began
+    scheduled_at         INTEGER,          -- when it is enqueued, as its sender has scheduled it; NULL: at once
+    expires_at           INTEGER,          -- when the time to live ends that a message has of its own; NULL: it has none
     attempts             INTEGER NOT NULL DEFAULT 0,
     last_attempt_at      INTEGER,
     last_outcome         TEXT,
@@ -198,7 +200,7 @@ CREATE TABLE delivery (
 
 -- Which deliveries of a subscription are due? It leads with the subscription, so that the backlog of one
 -- dead endpoint delays nobody else.
-CREATE INDEX delivery_due ON delivery (subscription_id, next_attempt_at, id) WHERE state = 'Pending';
+CREATE INDEX delivery_due ON delivery (subscription_id, next_attempt_at, id, scheduled_at) WHERE state = 'Pending';
 -- Which dead letters of a subscription can be received?
 CREATE INDEX delivery_dead_due ON delivery (subscription_id, next_attempt_at, id) WHERE state = 'DeadLettered';
 -- Which dead letters of a subscription are in no blob yet?
@@ -213,6 +215,13 @@ CREATE INDEX delivery_dead_subscription ON delivery (subscription_id, id, event_
     WHERE state = 'DeadLettered';
 -- Which message of a queue has this number? No other one has it.
 CREATE UNIQUE INDEX delivery_number ON delivery (subscription_id, number) WHERE number IS NOT NULL;
+-- Which messages lie in a queue, or in a session of it, from a number on?
+CREATE INDEX delivery_peek ON delivery (subscription_id, number) WHERE state = 'Pending' AND number IS NOT NULL;
+CREATE INDEX delivery_session_peek ON delivery (subscription_id, session, state, number)
+    WHERE session IS NOT NULL AND number IS NOT NULL AND (state = 'Pending' OR state = 'DeadLettered');
+-- Which messages have outlived their own time to live, and are not deferred?
+CREATE INDEX delivery_expiring ON delivery (expires_at)
+    WHERE state = 'Pending' AND expires_at IS NOT NULL AND deferred = 0;
 -- Which messages of a session are due, and which of them does its holder have?
 CREATE INDEX delivery_session ON delivery (subscription_id, session, next_attempt_at, id)
     WHERE state = 'Pending' AND session IS NOT NULL;
@@ -415,7 +424,7 @@ CREATE TABLE subscription_total (
     dead_lettered   INTEGER NOT NULL, -- ever
     dropped         INTEGER NOT NULL,
     dead_letters    INTEGER NOT NULL, -- in the queue now
-    bytes           INTEGER NOT NULL DEFAULT 0, -- of messages that are pending or dead letters
+    bytes           INTEGER NOT NULL DEFAULT 0, -- of messages that are pending or dead letters, and of session states
     numbered        INTEGER NOT NULL DEFAULT 0  -- messages that were ever in the queue
 ) STRICT;
 

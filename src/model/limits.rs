@@ -303,9 +303,6 @@ pub const SESSION_ID_MAX: usize = 128;
 /// Bytes of the state of a session.
 pub const SESSION_STATE_BYTES_MAX: usize = 262_144;
 
-/// Sessions of a queue that may have a state: it outlives their messages, so nothing else bounds them.
-pub const SESSION_STATES_MAX: usize = 10_000;
-
 /// Messages of a session that its holder may have at once: to renew the lock is one change for all of them.
 pub const SESSION_MESSAGES_HELD_MAX: usize = 500;
 
@@ -322,9 +319,8 @@ pub const DUPLICATE_WINDOW_SECONDS: std::ops::RangeInclusive<u64> = 20..=7 * 24 
 /// Ids of messages that a queue remembers, about 100 MB. Beyond it the oldest ones are forgotten.
 pub const DUPLICATE_IDS_MAX: u64 = 1_000_000;
 
-/// Messages that are stored together in a queue with sessions or duplicate detection, whose deliveries cannot be
-/// created later.
-pub const CHECKED_BATCH_MAX: usize = 4_500;
+/// Messages that are sent to a queue together: they are stored in one change, so that all of them are seen or none.
+pub const BATCH_MESSAGES_MAX: usize = 4_500;
 
 /// Access rules of one queue or topic, and of all of them together (rule S1.1).
 pub const ACCESS_RULES_MAX: usize = 12;

@@ -3,7 +3,7 @@
 
 use crate::base::Timestamp;
 use crate::model::lease::LockToken;
-use crate::model::limits::{SESSION_STATE_BYTES_MAX, SESSION_STATES_MAX};
+use crate::model::limits::SESSION_STATE_BYTES_MAX;
 use crate::model::subscription::SubscriptionId;
 
 /// Which session of a queue a receiver wants.
@@ -33,7 +33,7 @@ pub enum SessionChange {
         until: Timestamp,
     },
     ReadState,
-    /// Keeps a state with the session, or none.
+    /// Keeps a state with the session, or none if that is empty.
     SetState(Option<Vec<u8>>),
     /// Gives it back, with the messages that it holds as if they had not been received.
     Release,
@@ -59,6 +59,9 @@ pub enum SessionError {
     LockLost,
     #[error("the state of a session has up to {SESSION_STATE_BYTES_MAX} bytes")]
     StateTooLarge,
-    #[error("a queue keeps the states of up to {SESSION_STATES_MAX} sessions; set one to null")]
-    TooManyStates,
+    #[error(
+        "the queue is full: its messages and the states of its sessions would have more bytes than its \
+         maxSizeInMegabytes; set states to null, receive some messages, or raise it"
+    )]
+    QuotaExceeded,
 }

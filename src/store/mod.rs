@@ -45,7 +45,7 @@ pub use engine::write_times::{CommitTimes, Longest};
 pub use error::{BackupError, StoreError};
 pub use inspectors::{Inspectors, PutOutcome};
 pub use key_uses::KeyUses;
-pub use ledger::append::{AppendRequest, Appended, Effects, HandedOver, QueueIntake};
+pub use ledger::append::{AppendRequest, Appended, Effects, HandedOver, MessageFacts, QueueIntake};
 pub use ledger::exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, Exported, PendingBlob};
 pub use ledger::fan_out::{FanOut, FannedOut};
 pub use ledger::forward::{ForwardMark, ForwardQuery, ForwardRequest, Forwardable};

@@ -331,6 +331,7 @@ impl Trial {
             events: vec![(event, vec![self.subscription])],
             fan_out: None,
             scheduled: BTreeMap::new(),
+            own_lives: BTreeMap::new(),
             sent: BTreeMap::new(),
             forwarded: None,
             measured: Arc::default(),

@@ -51,7 +51,7 @@ fn condition_of(error: &MessagingError) -> &'static str {
         MessagingError::Unreadable(_) | MessagingError::Publish(PublishError::Unreadable(_)) => {
             DECODE_ERROR
         }
-        MessagingError::Session(SessionError::StateTooLarge | SessionError::TooManyStates)
+        MessagingError::Session(SessionError::StateTooLarge | SessionError::QuotaExceeded)
         | MessagingError::Lock(LockError::TooManyProperties)
         | MessagingError::BatchTooLarge
         | MessagingError::TransactionTooLarge

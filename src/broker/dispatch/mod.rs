@@ -11,7 +11,7 @@ mod enqueue;
 pub(super) mod health;
 pub(super) mod retry_now;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +36,7 @@ use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::{
     FreeChange, FreeChanges, FreeSettled, LeaseRequest, Settled, SettlementRecord, StoreError,
 };
+use crate::wire::duration::DURATION_MAX;
 
 /// The longest time between two reads of the agenda from the store.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -526,6 +527,79 @@ impl Broker {
         Ok(())
     }
 
+    /// Ends messages whose time to live is over although nobody comes for them: that which they have of their own, or that
+    /// of their queue. Those that are locked or deferred stay.
+    pub async fn end_expired(&self) -> Result<(), StoreError> {
+        while self.end_outlived().await? {}
+        let (registry, now) = (self.registry(), self.clock().now());
+        let mut queues = HashMap::new();
+        for topic in registry.topics() {
+            for queue in &*topic.measured {
+                let found = registry.subscription(*queue).map(|(_, queue)| queue);
+                let life = found.map(|queue| topic.retry_policy(queue).time_to_live);
+                if let Some(life) = life.filter(|life| *life < DURATION_MAX) {
+                    queues.insert(*queue, self.time_scale().shrink(life));
+                }
+            }
+        }
+        // The oldest one tells whether any of them may be over, unless it was moved by a lock that has lapsed.
+        let asked = queues.keys().map(|queue| QueueRef::pending(*queue)).collect();
+        for due in self.store().ledger.agenda(asked).await? {
+            let of = due.queue.subscription;
+            let is_over = queues.get(&of).is_some_and(|life| due.at + *life <= now);
+            if let Some((topic, queue)) = registry.subscription(of).filter(|_| is_over) {
+                while self.end_oldest_exhausted(topic, queue).await? {}
+            }
+        }
+        Ok(())
+    }
+
+    /// One batch of messages that have outlived the time to live of their own. Returns whether there may be more.
+    async fn end_outlived(&self) -> Result<bool, StoreError> {
+        let (registry, now) = (self.registry(), self.clock().now());
+        let found = self.store().ledger.outlived(now, EXHAUSTED_BATCH_MAX).await?;
+        let may_be_more = found.len() == EXHAUSTED_BATCH_MAX;
+        let mut of_queues: BTreeMap<SubscriptionId, Vec<DeliveryId>> = BTreeMap::new();
+        for (id, of) in found {
+            of_queues.entry(of).or_default().push(id);
+        }
+        let mut ended = 0;
+        for (of, ids) in of_queues {
+            if let Some((topic, queue)) = registry.subscription(of) {
+                let reason = DeadLetterReason::TimeToLiveExceeded;
+                let end = Settlement::for_exhausted(reason, &queue.definition);
+                let ends = ids.into_iter().map(|id| (id, end)).collect();
+                ended += self.end_free(topic, queue, ends, now).await?;
+            }
+        }
+        Ok(may_be_more && ended > 0)
+    }
+
+    /// Ends deliveries that nobody holds. Returns how many there still were.
+    async fn end_free(
+        &self,
+        topic: &TopicEntry,
+        subscription: &EventSubscription,
+        ends: Vec<(DeliveryId, Settlement)>,
+        now: Timestamp,
+    ) -> Result<usize, StoreError> {
+        let settlements: Vec<_> = ends.iter().map(|(_, end)| *end).collect();
+        let changes = ends.into_iter().map(|(id, end)| (id, FreeChange::End(end)));
+        let request = FreeChanges {
+            changes: changes.collect(),
+            all_or_none: false,
+            audit: None,
+            now,
+        };
+        let ended = self.store().ledger.settle_free(request).await?;
+        // Some may have been locked by a receiver meanwhile.
+        let ended = settlements.iter().zip(ended);
+        let ended = ended.filter(|(_, ended)| matches!(ended, FreeSettled::Done(_)));
+        let ended: Vec<_> = ended.map(|(settlement, _)| *settlement).collect();
+        self.on_settled(topic, subscription, &ended);
+        Ok(ended.len())
+    }
+
     /// Ends those of the oldest due deliveries that have used up their retry policy, one batch; returns
     /// whether there may be more. Deliveries that wait for their next attempt or are locked are not due, so
     /// they are checked later.
@@ -550,22 +624,12 @@ impl Broker {
             let settlement = self.exhausted(topic, subscription, delivery)?;
             Some((delivery.id, settlement))
         });
-        let (ids, settlements): (Vec<_>, Vec<_>) = exhausted.unzip();
-        if ids.is_empty() {
-            return Ok(false);
+        let exhausted: Vec<_> = exhausted.collect();
+        let found = exhausted.len();
+        if found > 0 {
+            self.end_free(topic, subscription, exhausted, now).await?;
         }
-        let ends = settlements.iter().copied().map(FreeChange::End);
-        let request = FreeChanges {
-            changes: ids.into_iter().zip(ends).collect(),
-            audit: None,
-            now,
-        };
-        let ended = settlements.iter().zip(ledger.settle_free(request).await?);
-        // Some may have been locked by a receiver meanwhile.
-        let ended = ended.filter(|(_, ended)| matches!(ended, FreeSettled::Done(_)));
-        let ended: Vec<_> = ended.map(|(settlement, _)| *settlement).collect();
-        self.on_settled(topic, subscription, &ended);
-        Ok(settlements.len() == EXHAUSTED_BATCH_MAX)
+        Ok(found == EXHAUSTED_BATCH_MAX)
     }
 
     /// Whether the dispatcher sends its deliveries, or it is deleted.

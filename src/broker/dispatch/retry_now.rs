@@ -157,6 +157,7 @@ impl Broker {
         let now = self.clock().now();
         let request = FreeChanges {
             changes: vec![(id, FreeChange::RetryNow)],
+            all_or_none: false,
             audit: Some(audit),
             now,
         };

@@ -13,7 +13,7 @@ use crate::model::limits::REJECTION_LIFE;
 use crate::model::login_failures::{KNOWN_NETWORK_LIFE, LOGIN_FAILURES_LIFE};
 use crate::store::StoreError;
 
-/// Pause between two rounds. Handshakes must expire within a second of their window, and rejections are
+/// Pause between two rounds. Handshakes and messages must expire within a second of their time, and rejections are
 /// limited per second.
 const ROUND_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -34,6 +34,9 @@ impl Broker {
             self.publish_notices().await;
             if let Err(error) = self.delete_idle().await {
                 tracing::warn!(%error, "what is idle could not be deleted; that will be tried again");
+            }
+            if let Err(error) = self.end_expired().await {
+                tracing::warn!(%error, "expired messages could not be ended; that will be tried again");
             }
             if round.is_multiple_of(ROUNDS_PER_SWEEP)
                 && let Err(error) = self.sweep().await
@@ -60,6 +63,7 @@ impl Broker {
         self.store_key_uses().await?;
         self.store_uses().await?;
         self.note_deleted(); // some may have come in the moment of the deletion
+        self.end_expired().await?;
         self.end_exhausted().await?;
         self.store().accounts.delete_expired_sessions(now).await?;
         self.store()

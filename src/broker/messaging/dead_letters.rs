@@ -62,6 +62,7 @@ impl Broker {
     ) -> Result<usize, StoreError> {
         let request = FreeChanges {
             changes: ids.iter().map(|id| (*id, FreeChange::Remove)).collect(),
+            all_or_none: false,
             audit: Some(entry),
             now: self.clock().now(),
         };

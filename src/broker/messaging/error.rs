@@ -5,7 +5,7 @@ use crate::broker::{ErrorKind, ManageError, PublishError};
 use crate::model::dead_letter::InvalidDetails;
 use crate::model::lease::LockError;
 use crate::model::limits::{
-    CHANGE_DELIVERIES_MAX, CHECKED_BATCH_MAX, RECEIVERS_WAITING_MAX, SESSION_ID_MAX,
+    BATCH_MESSAGES_MAX, RECEIVERS_WAITING_MAX, RULE_COPIES_MAX, SESSION_ID_MAX,
 };
 use crate::model::name::SubscriptionName;
 use crate::model::session::SessionError;
@@ -48,7 +48,7 @@ pub enum MessagingError {
     InvalidDetails(#[from] InvalidDetails),
     #[error("the message cannot be read: {0}")]
     Unreadable(#[from] DecodeError),
-    #[error("The queue takes up to {CHECKED_BATCH_MAX} messages at once")]
+    #[error("The queue takes up to {BATCH_MESSAGES_MAX} messages at once")]
     BatchTooLarge,
     /// Never about the store, which has a variant of its own.
     #[error(transparent)]
@@ -64,7 +64,7 @@ pub enum MessagingError {
     },
     /// It would block the writer for too long.
     #[error(
-        "the messages of the transaction have more than {CHANGE_DELIVERIES_MAX} copies for subscriptions"
+        "the messages of the transaction have more than {RULE_COPIES_MAX} copies for subscriptions"
     )]
     TransactionTooLarge,
     #[error("The appliance cannot answer right now; try again in a moment")]

@@ -102,7 +102,7 @@ impl MessageReceiver {
 
     /// Encodes a message that is only looked at.
     pub fn encode_peeked(&self, peeked: &Peeked) -> Vec<u8> {
-        let is_scheduled = peeked.delivery.published_at > self.broker().clock().now();
+        let is_scheduled = peeked.is_scheduled(self.broker().clock().now());
         let state = match (peeked.deferred, is_scheduled) {
             (true, _) => MessageState::Deferred,
             (false, true) => MessageState::Scheduled,

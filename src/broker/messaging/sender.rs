@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::broker::messaging::{MessagingError, NotAllowed};
 use crate::broker::{Broker, NewMessage};
-use crate::model::limits::CHECKED_BATCH_MAX;
+use crate::model::limits::BATCH_MESSAGES_MAX;
 use crate::model::registry::TopicEntry;
 use crate::model::topic::{InputSchema, TopicId, TopicKind};
 use crate::wire::amqp::DecodeError;
@@ -58,8 +58,7 @@ impl MessageSender {
         self.send(messages).await
     }
 
-    /// Cancels scheduled messages by their numbers. If one of them is not that of any, the others are cancelled
-    /// nevertheless.
+    /// Cancels scheduled messages by their numbers, all of them or none.
     pub async fn cancel_scheduled(&self, numbers: Vec<i64>) -> Result<(), MessagingError> {
         self.check_schedules()?;
         let (broker, topic) = (&self.broker, &self.topic);
@@ -106,16 +105,13 @@ impl MessageSender {
 
 /// Checks that the queue takes the messages.
 fn check(topic: &TopicEntry, messages: &[Message]) -> Result<(), MessagingError> {
-    let TopicKind::Queue(sending) = &topic.topic.kind else {
+    let TopicKind::Queue(_) = &topic.topic.kind else {
         return Ok(());
     };
-    let has_sessions = topic.own.as_ref().is_some_and(|own| own.has_sessions());
-    if !has_sessions && !sending.detects_duplicates {
-        return Ok(());
-    }
-    if messages.len() > CHECKED_BATCH_MAX {
+    if messages.len() > BATCH_MESSAGES_MAX {
         return Err(MessagingError::BatchTooLarge);
     }
+    let has_sessions = topic.own.as_ref().is_some_and(|own| own.has_sessions());
     let lacks_session = |each: &Message| message::session_id(each).is_none();
     if has_sessions && messages.iter().any(lacks_session) {
         return Err(NotAllowed::SendWithoutSession.into());

@@ -85,7 +85,10 @@ impl Broker {
         let is_end = matches!(change, SessionChange::Release | SessionChange::Abandon);
         let (of, now) = (QueueRef::pending(held.of), self.clock().now());
         self.note_use_of(held.of);
-        let changed = self.store().ledger.change_session(held, change, now);
+        let registry = self.registry();
+        let found = registry.subscription(held.of);
+        let room = found.map_or(0, |(topic, _)| self.room(topic));
+        let changed = self.store().ledger.change_session(held, change, room, now);
         let changed = changed.await?;
         if is_end {
             self.shared.arrivals.announce_all(of);

@@ -6,7 +6,7 @@ use crate::broker::messaging::{MessageReceiver, MessageSender, MessagingError};
 use crate::broker::{Broker, NewMessage};
 use crate::model::audit::{AuditEntry, Caller, Target};
 use crate::model::lease::LockChange;
-use crate::model::limits::CHANGE_DELIVERIES_MAX;
+use crate::model::limits::RULE_COPIES_MAX;
 use crate::model::registry::TopicEntry;
 use crate::store::LockChanges;
 use crate::wire::amqp::message::Message;
@@ -62,7 +62,7 @@ impl Broker {
             copies += targets.sum::<usize>();
             appends.push(self.ready(&topic, accepted));
         }
-        if copies > CHANGE_DELIVERIES_MAX {
+        if copies > RULE_COPIES_MAX {
             return Err(MessagingError::TransactionTooLarge);
         }
         let changes = LockChanges {

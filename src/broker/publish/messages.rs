@@ -1,7 +1,8 @@
 //! Messages that are sent to queues (rule S2), and what queues ask of them (rule S6).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
@@ -139,6 +140,22 @@ impl Broker {
         (!intake.is_empty()).then(|| Arc::new(intake))
     }
 
+    /// Finds the messages that have a time to live of their own.
+    pub(super) fn own_lives(
+        &self,
+        events: &[(Event, Vec<SubscriptionId>)],
+    ) -> BTreeMap<usize, Duration> {
+        let lives = events.iter().enumerate();
+        let lives = lives.filter_map(|(place, (event, _))| Some((place, self.own_life(event)?)));
+        lives.collect()
+    }
+
+    /// Returns the time to live that a message has of its own, by the time scale.
+    pub(in crate::broker) fn own_life(&self, event: &Event) -> Option<Duration> {
+        let life = message::time_to_live(event)?;
+        Some(self.time_scale().shrink(life))
+    }
+
     /// Accepts messages, all or none. When this returns they are on disk. Returns the numbers of their deliveries,
     /// which are known if one of them is scheduled.
     pub async fn send_messages(
@@ -232,60 +249,67 @@ impl Broker {
         arrival.with_targets(stored.collect())
     }
 
-    /// Cancels messages that are scheduled in a topic with rules, all copies of each. Returns whether all of them were.
+    /// Cancels messages that are scheduled in a topic with rules, all copies of each. Returns `false`, and cancels none, if
+    /// one of them cannot be.
     pub async fn cancel_copies(
         &self,
         topic: &TopicEntry,
         numbers: Vec<i64>,
     ) -> Result<bool, StoreError> {
-        let mut all = true;
-        for number in numbers {
+        let mut all = Vec::new();
+        for number in numbers.into_iter().collect::<BTreeSet<_>>() {
             let first = DeliveryId(number);
             let copies = self.store().ledger.scheduled_copies(first).await?;
-            let mut copies_of: BTreeMap<SubscriptionId, Vec<DeliveryId>> = BTreeMap::new();
-            for (copy, of) in copies {
-                copies_of.entry(of).or_default().push(copy);
+            let copies = copies.into_iter();
+            let before = all.len();
+            all.extend(copies.filter(|(_, of)| topic.measured.binary_search(of).is_ok()));
+            if all.len() == before {
+                return Ok(false);
             }
-            let mut found = false;
-            for subscription in topic.subscriptions.values() {
-                if let Some(copies) = copies_of.remove(&subscription.id) {
-                    found = true;
-                    all &= self.cancel(topic, subscription, copies).await?;
-                }
-            }
-            all &= found;
         }
-        Ok(all)
+        self.cancel(topic, all).await
     }
 
-    /// Cancels messages of a queue that are scheduled, by their numbers. Returns whether all of them were.
+    /// Cancels messages of a queue that are scheduled, by their numbers. Returns `false`, and cancels none, if one of them
+    /// cannot be.
     pub async fn cancel_scheduled(
         &self,
         topic: &TopicEntry,
         subscription: &EventSubscription,
         numbers: Vec<i64>,
     ) -> Result<bool, StoreError> {
-        let ids = self.store().ledger.ids_of(subscription.id, numbers).await?;
-        self.cancel(topic, subscription, ids).await
+        let numbers: BTreeSet<_> = numbers.into_iter().collect();
+        let ids = self.store().ledger.ids_of(subscription.id, numbers.into_iter().collect());
+        let ids = ids.await?.into_iter();
+        self.cancel(topic, ids.map(|id| (id, subscription.id)).collect()).await
     }
 
     async fn cancel(
         &self,
         topic: &TopicEntry,
-        subscription: &EventSubscription,
-        ids: Vec<DeliveryId>,
+        scheduled: Vec<(DeliveryId, SubscriptionId)>,
     ) -> Result<bool, StoreError> {
-        let cancel = |id| (id, FreeChange::Cancel(subscription.id));
+        let cancel = |(id, of)| (id, FreeChange::Cancel(of));
         let request = FreeChanges {
-            changes: ids.into_iter().map(cancel).collect(),
+            changes: scheduled.into_iter().map(cancel).collect(),
+            all_or_none: true,
             audit: None,
             now: self.clock().now(),
         };
         let settled = self.store().ledger.settle_free(request).await?;
-        let is_done = |settled: &&FreeSettled| matches!(settled, FreeSettled::Done(_));
-        let done = settled.iter().filter(is_done).count();
-        let dropped = vec![Settlement::Drop(DeadLetterReason::Cancelled); done];
-        self.on_settled(topic, subscription, &dropped);
-        Ok(done == settled.len())
+        let is_done = settled.iter().all(|each| matches!(each, FreeSettled::Done(_)));
+        let mut dropped: BTreeMap<SubscriptionId, Vec<Settlement>> = BTreeMap::new();
+        for each in settled {
+            if let FreeSettled::Done(of) = each {
+                let settlement = Settlement::Drop(DeadLetterReason::Cancelled);
+                dropped.entry(of).or_default().push(settlement);
+            }
+        }
+        for subscription in topic.subscriptions.values() {
+            if let Some(dropped) = dropped.get(&subscription.id) {
+                self.on_settled(topic, subscription, dropped);
+            }
+        }
+        Ok(is_done)
     }
 }

@@ -52,10 +52,7 @@ impl Arrival {
             topic: request.topic,
             targets: events.iter().flat_map(|(_, to)| to).copied().collect(),
             events: events.len(),
-            unmatched: match &request.fan_out {
-                None => events.iter().filter(|(_, to)| to.is_empty()).count(),
-                Some(later) => later.unmatched(),
-            },
+            unmatched: request.unmatched(),
         }
     }
 
@@ -210,10 +207,17 @@ impl Broker {
             return Ok(());
         };
         let new = events.into_iter().map(|each| u64::from(each.data_bytes()));
-        match new.sum::<u64>() + self.queue_bytes(&topic.measured) <= most {
-            true => Ok(()),
-            false => Err(PublishError::QuotaExceeded(topic.topic.name.clone(), most)),
+        if new.sum::<u64>() <= self.room(topic) {
+            Ok(())
+        } else {
+            Err(PublishError::QuotaExceeded(topic.topic.name.clone(), most))
         }
+    }
+
+    /// Returns the bytes by which a queue or a topic may grow.
+    pub(super) fn room(&self, topic: &TopicEntry) -> u64 {
+        let most = topic.bytes_max().unwrap_or(u64::MAX);
+        most.saturating_sub(self.queue_bytes(&topic.measured))
     }
 
     /// Bytes of the messages, dead letters among them, of these queues and subscriptions of messages together.
@@ -232,8 +236,7 @@ impl Broker {
         match (&topic.topic.kind, only) {
             (TopicKind::ServiceBus(_), None) => {
                 let mut request = self.match_rules(topic, events, &scheduled).await?;
-                let each = request.events.iter();
-                if each.map(|(_, to)| to.len()).sum::<usize>() > self.shared.change_deliveries_max {
+                if request.deferrable() > self.shared.change_deliveries_max {
                     request.defer_deliveries();
                 }
                 Ok(request)
@@ -249,8 +252,9 @@ impl Broker {
         }
     }
 
-    /// Matches events with filters. If that makes too many deliveries for one change, they are created later, unless
-    /// some of the events are scheduled, or a queue looks at its messages: then they are created at once, however many.
+    /// Matches events with filters. If that makes too many deliveries of event subscriptions for one change, those are
+    /// created later, unless some of the events are scheduled, or a queue looks at its messages: then they are created at
+    /// once, however many.
     pub(super) async fn match_filters(
         &self,
         topic: &Arc<TopicEntry>,
@@ -278,7 +282,10 @@ impl Broker {
                     steps: 0,
                 },
             };
-            deliveries += to.len();
+            deliveries += match topic.own {
+                None => to.len(),
+                Some(_) => to.len().saturating_sub(1), // its own subscription gets all
+            };
             evaluated += steps;
             request.push(event, to);
             if deliveries > self.shared.change_deliveries_max {
@@ -320,12 +327,16 @@ impl Broker {
         topic: &Arc<TopicEntry>,
         mut accepted: AppendRequest,
     ) -> (AppendRequest, impl FnOnce(Vec<HandedOver>) + Send + use<>) {
-        let later = match accepted.has_deliveries() {
-            true => self.defer(accepted.topic, accepted.fan_out.is_some()),
-            false => None,
+        let later = if accepted.unmatched() < accepted.events.len() {
+            self.defer(accepted.topic, accepted.fan_out.is_some())
+        } else {
+            None
         };
         if later.is_some() {
             accepted.defer_deliveries();
+        }
+        if !accepted.measured.is_empty() {
+            accepted.own_lives = self.own_lives(&accepted.events);
         }
         let (arrival, taken) = (Arrival::of(&accepted), TakenIn::of(&accepted));
         let (broker, topic) = (self.clone(), Arc::clone(topic));
@@ -374,6 +385,7 @@ fn empty(topic: &TopicEntry, now: Timestamp) -> AppendRequest {
         events: Vec::new(),
         fan_out: None,
         scheduled: BTreeMap::new(),
+        own_lives: BTreeMap::new(),
         sent: BTreeMap::new(),
         forwarded: None,
         measured: Arc::clone(&topic.measured),

@@ -8,11 +8,11 @@ use crate::broker::Broker;
 use crate::broker::publish::messages::session_at;
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::delivery::DeliveryId;
-use crate::model::event::EventKey;
+use crate::model::event::{Event, EventKey};
 use crate::model::explanation::Explanation;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
-use crate::store::{Sent, StoreError};
+use crate::store::{MessageFacts, Sent, StoreError};
 use crate::wire::explanation::why_not;
 use crate::wire::service_bus::readable::readable;
 
@@ -42,10 +42,8 @@ pub enum SendError {
 pub struct Sendable {
     topic: Arc<TopicEntry>,
     subscription: Arc<EventSubscription>,
-    /// The message session that it would belong to there.
-    session: Option<String>,
-    /// What it would take of the quota of a queue.
-    bytes: Option<u32>,
+    /// What a queue would keep of it.
+    facts: MessageFacts,
 }
 
 impl Broker {
@@ -67,8 +65,7 @@ impl Broker {
         let Sendable {
             topic,
             subscription,
-            session,
-            bytes,
+            facts,
         } = self.match_again(key, name, now).await?;
         let id = subscription.id;
         let target = Target::subscription(&topic.topic.name, &subscription.name);
@@ -76,7 +73,7 @@ impl Broker {
         let sent = self
             .store()
             .ledger
-            .send(key, id, (session, bytes), audit, now);
+            .send(key, id, facts, audit, now);
         match sent.await? {
             Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
             Sent::TooEarly => Err(SendError::TooEarly(key)),
@@ -119,11 +116,15 @@ impl Broker {
             }
             session => {
                 let is_measured = topic.measured.binary_search(&subscription.id).is_ok();
+                let event = Some(&event.stored.event).filter(|_| is_measured);
                 Ok(Sendable {
                     topic: Arc::clone(topic),
                     subscription: Arc::clone(subscription),
-                    session: session.flatten(),
-                    bytes: is_measured.then(|| event.stored.event.data_bytes()),
+                    facts: MessageFacts {
+                        session: session.flatten(),
+                        bytes: event.map(Event::data_bytes),
+                        own_life: event.and_then(|event| self.own_life(event)),
+                    },
                 })
             }
         }

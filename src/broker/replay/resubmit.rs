@@ -29,7 +29,7 @@ use crate::model::topic::EntityKind;
 use crate::model::topic::InputSchema;
 use crate::outbound::DeliveryRequest;
 use crate::store::{
-    self, Candidate, CandidateQuery, Resubmission, ResubmitOutcome, ResubmitTarget, Resubmitted,
+    self, Candidate, CandidateQuery, MessageFacts, Resubmission, ResubmitOutcome, ResubmitTarget, Resubmitted,
     StoreError,
 };
 use crate::wire::service_bus::{message, readable};
@@ -434,7 +434,14 @@ impl Broker {
         let queue = to.own.as_ref().filter(|queue| targets.contains(&queue.id));
         let queue = match queue.map(|queue| (queue.id, session_at(queue, &event))) {
             Some((_, Some(None))) => return Err(NotResubmitted::SessionIdMissing),
-            found => found.map(|(queue, session)| (queue, session.flatten())),
+            found => found.map(|(queue, session)| {
+                let facts = MessageFacts {
+                    session: session.flatten(),
+                    bytes: Some(event.data_bytes()),
+                    own_life: self.own_life(&event),
+                };
+                (queue, facts)
+            }),
         };
         Ok(Step::Store(Box::new(ResubmitTarget::Topic {
             topic: to.topic.id,

@@ -34,12 +34,14 @@ pub struct AppendRequest {
     pub topic: TopicId,
     pub received_at: Timestamp,
     pub events: Vec<(Event, Vec<SubscriptionId>)>,
-    /// Who gets the events, if their deliveries are created later, by [`super::Ledger::fan_out`]. Then the lists above
-    /// are empty.
+    /// Who else gets the events, whose deliveries are created later, by [`super::Ledger::fan_out`]. Then the lists above
+    /// have but those that are measured.
     pub fan_out: Option<FanOut>,
     /// When those of the events, by their places, are due that are not due at once. Their deliveries are created with
     /// them.
     pub scheduled: BTreeMap<usize, Timestamp>,
+    /// How long those messages live, by their places, that have a time to live of their own.
+    pub own_lives: BTreeMap<usize, Duration>,
     /// Of messages for a topic with rules, if they are remembered or scheduled, by the places of the first events that they
     /// have become: their ids as they were sent, and whether they are scheduled.
     pub sent: BTreeMap<usize, (String, bool)>,
@@ -150,35 +152,59 @@ impl Current {
 impl AppendRequest {
     /// Adds an event.
     pub fn push(&mut self, event: Event, targets: Vec<SubscriptionId>) {
-        let targets = match &mut self.fan_out {
-            None => targets,
-            Some(later) => {
-                later.push(&targets, event.data_bytes());
-                Vec::new()
-            }
-        };
+        let mut targets = targets;
+        if let Some(later) = &mut self.fan_out {
+            later.push(&take_deferrable(&self.measured, &mut targets));
+        }
         self.events.push((event, targets));
     }
 
-    /// Whether anybody gets one of the events.
-    pub fn has_deliveries(&self) -> bool {
-        match &self.fan_out {
-            None => self.events.iter().any(|(_, targets)| !targets.is_empty()),
-            Some(later) => later.unmatched() < self.events.len(),
-        }
+    /// Returns how many subscriptions get the event at this place.
+    fn matched(&self, place: usize) -> usize {
+        let later = self.fan_out.as_ref();
+        let now = self.events.get(place).map_or(0, |(_, targets)| targets.len());
+        now + later.map_or(0, |later| later.matched(place))
     }
 
-    /// Has the deliveries created later, if that may be.
+    /// Returns how many of the events nobody gets.
+    pub fn unmatched(&self) -> usize {
+        let places = 0..self.events.len();
+        places.filter(|place| self.matched(*place) == 0).count()
+    }
+
+    /// Returns how many deliveries may be created later.
+    pub fn deferrable(&self) -> usize {
+        let targets = self.events.iter().flat_map(|(_, targets)| targets);
+        targets.filter(|of| is_deferrable(&self.measured, **of)).count()
+    }
+
+    /// Has the deliveries created later, as far as that may be: a message is seen by all that receive it as soon as its
+    /// sender has the answer, and with all that were sent with it.
     pub fn defer_deliveries(&mut self) {
         let is_looked_at = self.intake.is_some() || self.forwarded.is_some();
         if self.fan_out.is_none() && self.scheduled.is_empty() && !is_looked_at {
-            let mut fan_out = FanOut::measuring(Arc::clone(&self.measured));
-            for (event, targets) in &mut self.events {
-                fan_out.push(&std::mem::take(targets), event.data_bytes());
+            let mut fan_out = FanOut::default();
+            for (_, targets) in &mut self.events {
+                fan_out.push(&take_deferrable(&self.measured, targets));
             }
             self.fan_out = Some(fan_out);
         }
     }
+}
+
+fn is_deferrable(measured: &[SubscriptionId], of: SubscriptionId) -> bool {
+    measured.binary_search(&of).is_err()
+}
+
+/// Takes those out whose deliveries may be created later.
+fn take_deferrable(
+    measured: &[SubscriptionId],
+    targets: &mut Vec<SubscriptionId>,
+) -> Vec<SubscriptionId> {
+    if measured.is_empty() {
+        return std::mem::take(targets); // as with every topic of events
+    }
+    targets.extract_if(.., |of| is_deferrable(measured, *of)).collect()
 }
 
 /// The result of an [`AppendRequest`].
@@ -258,6 +284,10 @@ pub(in crate::store) fn append(
     {
         return Ok(None);
     }
+    let matched: Vec<_> = match request.fan_out {
+        None => Vec::new(),
+        Some(_) => (0..request.events.len()).map(|place| request.matched(place)).collect(),
+    };
     let events = &request.events;
     let deliveries = events.iter().map(|(_, targets)| targets.len()).sum();
     let mut stored = Stored {
@@ -287,8 +317,7 @@ pub(in crate::store) fn append(
         if current.is_repeated {
             continue;
         }
-        let later = request.fan_out.as_ref();
-        let matched = later.map_or(targets.len(), |later| later.matched(place));
+        let matched = matched.get(place).copied().unwrap_or(targets.len());
         let key = insert_event(tx, topic, received_at, &event, matched)?;
         let event = Arc::new(StoredEvent {
             key,
@@ -303,6 +332,8 @@ pub(in crate::store) fn append(
             let about = About {
                 session: session.flatten(),
                 bytes,
+                own_life: bytes.and_then(|_| request.own_lives.get(&place).copied()),
+                is_scheduled: scheduled.is_some(),
                 resubmission_of: None,
             };
             let (id, number) = insert_delivery(tx, key, subscription, due_at, about)?;
@@ -344,6 +375,7 @@ pub(in crate::store) fn append(
 const INSERT_EVENT: &str = "INSERT INTO event (id,received_at,event_id,event_type,source,subject,event_time,\
      data_version,attributes,data,topic_id,matched,checksum) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)";
 const NUMBER: &str = "UPDATE delivery SET first_number = ?2 WHERE id = ?1";
+const PLAN: &str = "UPDATE delivery SET scheduled_at = ?2, expires_at = ?3 WHERE id = ?1";
 const INSERT_DELIVERY: &str = "INSERT INTO delivery (id,event_id,subscription_id,published_at,resubmission_of,\
      session,bytes,number,next_attempt_at,checksum) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?4,?9)";
 
@@ -443,6 +475,29 @@ pub(super) fn end_at_once(
     Ok(())
 }
 
+/// What a queue keeps of a message in the row of its delivery.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageFacts {
+    /// The message session that it belongs to.
+    pub session: Option<String>,
+    /// `None` for what is no message of a queue.
+    pub bytes: Option<u32>,
+    /// The time to live that it has of its own.
+    pub own_life: Option<Duration>,
+}
+
+impl<'a> About<'a> {
+    /// A message that is due at once.
+    pub(super) fn message(facts: &'a MessageFacts) -> Self {
+        Self {
+            session: facts.session.as_deref(),
+            bytes: facts.bytes,
+            own_life: facts.own_life,
+            ..Self::default()
+        }
+    }
+}
+
 /// What some new deliveries have that others do not.
 #[derive(Clone, Copy, Default)]
 pub(super) struct About<'a> {
@@ -450,6 +505,10 @@ pub(super) struct About<'a> {
     pub(super) session: Option<&'a str>,
     /// Of the message that it is.
     pub(super) bytes: Option<u32>,
+    /// See [`MessageFacts::own_life`].
+    pub(super) own_life: Option<Duration>,
+    /// Whether its sender has chosen when it is due.
+    pub(super) is_scheduled: bool,
     pub(super) resubmission_of: Option<DeliveryId>,
 }
 
@@ -464,6 +523,8 @@ pub(super) fn insert_delivery(
     let About {
         session,
         bytes,
+        own_life,
+        is_scheduled,
         resubmission_of,
     } = about;
     let id = tx.ids().next_delivery(tx)?;
@@ -484,6 +545,10 @@ pub(super) fn insert_delivery(
         INSERT_DELIVERY,
         params_from_iter(values.map(ToSqlOutput::Borrowed)),
     )?;
+    if is_scheduled || own_life.is_some() {
+        let scheduled_at = is_scheduled.then_some(at);
+        tx.run(PLAN, params![id, scheduled_at, own_life.map(|life| at + life)])?;
+    }
     if let Some(session) = session {
         sessions::join(tx, subscription, session, at)?;
     }

@@ -18,6 +18,7 @@ use crate::model::topic::TopicId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
 use crate::store::ledger::notices::is_subscribed;
+use crate::store::ledger::sessions::STATE_BYTES;
 use crate::store::sql::Sql;
 
 /// Upper bounds of the latency buckets, in milliseconds from publishing to delivery: from a fast disk's over
@@ -271,6 +272,12 @@ impl Counts {
                 by * i64::from(bytes),
             );
         }
+    }
+
+    /// The state of a session of a queue has grown by so many bytes, which count as those of its messages.
+    pub(in crate::store) fn session_state(&mut self, queue: SubscriptionId, growth: i64) {
+        self.count(Key::Total(queue.0), MATCHED, 0); // the row in which the bytes stand
+        self.count(Key::Messages(queue.0), BYTES, growth);
     }
 
     /// How many messages of the queue have got numbers.
@@ -613,7 +620,9 @@ pub(in crate::store) fn mend(tx: &Connection) -> Result<(), StoreError> {
                 WHERE subscription_id = subscription_total.subscription_id AND state = 'DeadLettered'),
             bytes = (SELECT coalesce(sum(bytes), 0) FROM delivery
                 WHERE subscription_id = subscription_total.subscription_id
-                AND (state = 'Pending' OR state = 'DeadLettered'));
+                AND (state = 'Pending' OR state = 'DeadLettered'))
+                + (SELECT coalesce(sum({STATE_BYTES}), 0) FROM message_session
+                WHERE subscription_id = subscription_total.subscription_id);
          UPDATE subscription_total SET matched = pending + delivered + dead_lettered + dropped;
          DELETE FROM dead_letter_total;
          INSERT INTO dead_letter_total

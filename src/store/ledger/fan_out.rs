@@ -4,6 +4,8 @@
 //! deliveries follow in changes of bounded size: strip by strip of its events, and within a strip subscription by
 //! subscription. Each subscription has its place in an index, and so has each event: taken one event after the other,
 //! every delivery would write a page of its own.
+//!
+//! Messages of queues and of Service Bus subscriptions are not among them: they are seen all at once or not at all.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -24,13 +26,9 @@ use crate::store::sql::Sql;
 /// Who gets the events of a request.
 ///
 /// Subscriptions are written as bits, and equal sets of them once: the most that there can be, 5,000 events for any
-/// of 500 subscriptions, takes 340 KB, and 24 KB if all of them go to the same ones; 24 KB more if they are messages.
+/// of 500 subscriptions, takes 340 KB, and 24 KB if all of them go to the same ones.
 #[derive(Clone, Debug, Default)]
 pub struct FanOut {
-    /// See [`AppendRequest::measured`](super::append::AppendRequest::measured).
-    measured: Arc<[SubscriptionId]>,
-    /// Bytes of each event, if some are measured.
-    bytes: Vec<u32>,
     subscriptions: Vec<SubscriptionId>,
     positions: HashMap<SubscriptionId, usize>,
     /// The number of each set.
@@ -40,19 +38,8 @@ pub struct FanOut {
 }
 
 impl FanOut {
-    /// That of no events so far.
-    pub(super) fn measuring(measured: Arc<[SubscriptionId]>) -> Self {
-        Self {
-            measured,
-            ..Self::default()
-        }
-    }
-
-    /// Adds the next event, which as a message has so many bytes.
-    pub fn push(&mut self, targets: &[SubscriptionId], bytes: u32) {
-        if !self.measured.is_empty() {
-            self.bytes.push(bytes);
-        }
+    /// Adds the next event.
+    pub fn push(&mut self, targets: &[SubscriptionId]) {
         let mut set = vec![0; self.subscriptions.len().div_ceil(8)];
         for target in targets {
             let position = *self.positions.entry(*target).or_insert_with(|| {
@@ -80,21 +67,14 @@ impl FanOut {
         self.events.get(event).map_or(0, |(_, size)| *size)
     }
 
-    /// How many events nobody gets.
-    pub fn unmatched(&self) -> usize {
-        self.events.iter().filter(|(_, size)| *size == 0).count()
-    }
-
-    /// The subscriptions with their number before them, the sets, as bits of them, likewise, those that are measured and the
-    /// bytes of the events likewise, and the number of the set of each event. All numbers are little-endian.
+    /// The subscriptions with their number before them, the sets, as bits of them, likewise, and the number of the set of
+    /// each event. All numbers are little-endian.
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let length = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
-        let ids = |bytes: &mut Vec<u8>, ids: &[SubscriptionId]| {
-            bytes.extend(length(ids.len()));
-            bytes.extend(ids.iter().flat_map(|id| id.0.to_le_bytes()));
-        };
-        ids(&mut bytes, &self.subscriptions);
+        bytes.extend(length(self.subscriptions.len()));
+        let ids = self.subscriptions.iter();
+        bytes.extend(ids.flat_map(|id| id.0.to_le_bytes()));
         let mut sets: Vec<_> = self.sets.iter().collect();
         sets.sort_unstable_by_key(|(_, number)| **number);
         bytes.extend(length(sets.len()));
@@ -103,9 +83,6 @@ impl FanOut {
             bytes.extend(set);
             bytes.resize(bytes.len() + width - set.len(), 0);
         }
-        ids(&mut bytes, &self.measured);
-        bytes.extend(length(self.bytes.len()));
-        bytes.extend(self.bytes.iter().flat_map(|each| each.to_le_bytes()));
         for (set, _) in &self.events {
             bytes.extend(set.to_le_bytes());
         }
@@ -117,8 +94,6 @@ impl FanOut {
 struct Stored<'a> {
     subscriptions: Vec<SubscriptionId>,
     sets: Vec<&'a [u8]>,
-    measured: Vec<SubscriptionId>,
-    bytes: Vec<u32>,
     events: Vec<u32>,
 }
 
@@ -128,22 +103,13 @@ impl<'a> Stored<'a> {
         let (subscriptions, bytes) = split(bytes, 8)?;
         let subscriptions = ids(subscriptions);
         let width = subscriptions.len().div_ceil(8);
-        let (sets, bytes) = split(bytes, width)?;
-        let (measured, bytes) = split(bytes, 8)?;
-        let (sizes, events) = split(bytes, 4)?;
+        let (sets, events) = split(bytes, width)?;
+        let events = events.as_chunks().0.iter();
         Some(Self {
             sets: sets.chunks(width.max(1)).collect(),
-            measured: ids(measured),
-            bytes: numbers(sizes),
-            events: numbers(events),
+            events: events.map(|set| u32::from_le_bytes(*set)).collect(),
             subscriptions,
         })
-    }
-
-    /// The bytes of an event, if the subscription is measured.
-    fn bytes(&self, event: usize, subscription: SubscriptionId) -> Option<u32> {
-        self.measured.binary_search(&subscription).ok()?;
-        self.bytes.get(event).copied()
     }
 
     /// Whether the subscription at `position` gets an event. `None` if there is no such event, or its set is damaged.
@@ -158,11 +124,6 @@ fn ids(bytes: &[u8]) -> Vec<SubscriptionId> {
     let ids = bytes.as_chunks().0.iter();
     ids.map(|id| SubscriptionId(i64::from_le_bytes(*id)))
         .collect()
-}
-
-fn numbers(bytes: &[u8]) -> Vec<u32> {
-    let numbers = bytes.as_chunks().0.iter();
-    numbers.map(|each| u32::from_le_bytes(*each)).collect()
 }
 
 /// Splits off a list of items of `width` bytes with their number before them.
@@ -328,12 +289,8 @@ fn advance(
             }
             let target = stored.subscriptions[position];
             if receives(tx, target, receiving)? {
-                let about = About {
-                    bytes: stored.bytes(strip + event, target),
-                    ..About::default()
-                };
                 let event = EventKey(key + event as i64);
-                insert_delivery(tx, event, target, open.received_at, about)?;
+                insert_delivery(tx, event, target, open.received_at, About::default())?;
                 created.push(target);
                 *rows += 1;
             }
@@ -380,12 +337,11 @@ mod tests {
             all_of([7, 20, 400]),
             all_of([7]),
         ];
-        let mut fan_out = FanOut::measuring(all_of([7, 400]).into());
-        for (targets, bytes) in all.iter().zip([5, 4, 3, 2, 1]) {
-            fan_out.push(targets, bytes);
+        let mut fan_out = FanOut::default();
+        for targets in &all {
+            fan_out.push(targets);
         }
-        assert_eq!(fan_out.unmatched(), 1);
-        assert_eq!(fan_out.matched(2), 20);
+        assert_eq!((fan_out.matched(1), fan_out.matched(2)), (0, 20));
         assert_eq!(fan_out.sets.len(), 4, "equal ones are written once");
         let bytes = fan_out.to_bytes();
         let stored = Stored::read(&bytes).expect("readable");
@@ -399,8 +355,6 @@ mod tests {
             assert_eq!(read, *targets);
         }
         assert_eq!(stored.gets(5, 0), None);
-        assert_eq!(stored.bytes(3, SubscriptionId(400)), Some(2));
-        assert_eq!(stored.bytes(3, SubscriptionId(20)), None);
         assert!(Stored::read(&bytes[..40]).is_none(), "cut off");
     }
 
@@ -408,7 +362,7 @@ mod tests {
     fn the_largest_request_is_a_small_record() {
         let bytes = |targets_of: &dyn Fn(i64) -> Vec<SubscriptionId>| {
             let mut fan_out = FanOut::default();
-            (0..5_000).for_each(|event| fan_out.push(&targets_of(event), 1_024));
+            (0..5_000).for_each(|event| fan_out.push(&targets_of(event)));
             fan_out.to_bytes().len()
         };
         assert!(bytes(&|_| all_of(0..500)) < 25_000);

@@ -109,6 +109,15 @@ pub struct Peeked {
     /// See [`LockChange::properties`].
     pub properties: Option<Vec<u8>>,
     pub origin: Origin,
+    /// When it is enqueued, if its sender has chosen that, or was.
+    pub scheduled_at: Option<Timestamp>,
+}
+
+impl Peeked {
+    /// Says whether it is not enqueued yet.
+    pub fn is_scheduled(&self, now: Timestamp) -> bool {
+        self.scheduled_at.is_some_and(|at| at > now)
+    }
 }
 
 /// Where a message comes from that queues have forwarded.
@@ -149,7 +158,7 @@ pub struct LockSettled {
 /// The columns that [`Lockable::of`] reads after those of the delivery.
 const LOCKABLE: &str = "deferred, locked_at, locked_until, dead_letter_reason, \
      receiver_reason, receiver_description, receiver_properties, ended_at, message_properties, \
-     first_number, dead_letter_source";
+     first_number, dead_letter_source, scheduled_at";
 const LOCK: &str = "UPDATE delivery SET lock_token = ?2, locked_at = ?3, locked_until = ?4, \
      attempts = attempts + ?5, \
      last_attempt_at = CASE WHEN ?5 THEN ?3 ELSE last_attempt_at END, \
@@ -164,6 +173,7 @@ struct Lockable {
     dead_letter: Option<DeadLetter>,
     properties: Option<Vec<u8>>,
     origin: Origin,
+    scheduled_at: Option<Timestamp>,
 }
 
 impl Lockable {
@@ -187,6 +197,7 @@ impl Lockable {
                 first_number: row.get(15)?,
                 dead_letter_source: row.get(16)?,
             },
+            scheduled_at: row.get(17)?,
         })
     }
 }
@@ -283,17 +294,25 @@ fn bounds(
 /// Deliveries by their numbers. One whose event cannot be read is left out.
 pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>, StoreError> {
     let (of, session) = (request.of, request.session.as_deref());
-    // Within a queue, ids ascend as numbers do, and the index has the ids. Whole rows would be sorted, however many lie
-    // there.
-    let first = "SELECT own.id FROM delivery AS own WHERE own.subscription_id = ?1 AND own.number >= ?2 \
-         ORDER BY own.number LIMIT 1";
-    let ids = format!(
-        "SELECT id FROM delivery WHERE {} AND id >= coalesce(({first}), ?2) ORDER BY id LIMIT ?3",
-        scope(of, session)
-    );
-    let select = select(&format!(
-        "id IN ({ids}) AND coalesce(number, id) >= ?2 ORDER BY id"
-    ));
+    let scope = scope(of, session);
+    let numbered = "SELECT 1 FROM delivery WHERE subscription_id = ?1 AND number IS NOT NULL LIMIT 1";
+    // Each of these is a walk of an index from where it begins, so what lies in the queue beside is not read.
+    let select = match (of.queue, session) {
+        (SubQueue::DeadLetter, None) => {
+            // Within a queue, ids ascend as numbers do. Dead letters of event subscriptions have no numbers.
+            let first = "SELECT own.id FROM delivery AS own WHERE own.subscription_id = ?1 AND own.number >= ?2 \
+                 ORDER BY own.number LIMIT 1";
+            select(&format!(
+                "{scope} AND id >= coalesce(({first}), ?2) AND coalesce(number, id) >= ?2 ORDER BY id LIMIT ?3"
+            ))
+        }
+        (SubQueue::Active, None) if !tx.is_any(numbered, [of.subscription])? => {
+            select(&format!("{scope} AND id >= ?2 ORDER BY id LIMIT ?3"))
+        }
+        (SubQueue::Active, None) | (_, Some(_)) => {
+            select(&format!("{scope} AND number >= ?2 ORDER BY number LIMIT ?3"))
+        }
+    };
     let values = params![of.subscription, request.from, request.limit, session];
     let mut peeked = Vec::new();
     let mut bytes = 0;
@@ -313,6 +332,7 @@ pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>
             dead_letter: found.dead_letter,
             properties: found.properties,
             origin: found.origin,
+            scheduled_at: found.scheduled_at,
         });
     }
     Ok(peeked)
@@ -528,4 +548,103 @@ fn settle_pending(
     };
     settle(tx, &record, now)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::store::engine::{db, migrate};
+
+    /// Queues with so many messages each, the last ones to be received first: active, deferred, scheduled, dead, in a
+    /// session, and dead of a session. The last two have another session with one message at their end.
+    fn filled(messages: i64) -> Connection {
+        let mut connection = db::open_in_memory().expect("a database");
+        migrate::migrate(&mut connection).expect("a schema");
+        let queue = |queue: i64, columns: &str, values: &str| {
+            format!(
+                "WITH number (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM number WHERE n < {messages})
+                 INSERT INTO delivery (event_id, subscription_id, number, published_at, next_attempt_at, {columns})
+                     SELECT 1, {queue}, n, 0, {messages} - n, {values} FROM number;"
+            )
+        };
+        let dead = "session, state, ended_at, dead_letter_reason";
+        let fill = [
+            "INSERT INTO event (id, topic_id, received_at, event_id, event_type, matched)
+                 VALUES (1, 1, 0, 'e', 'Order.Paid', 1);"
+                .to_owned(),
+            queue(1, "bytes", "10"),
+            queue(2, "deferred", "1"),
+            queue(3, "scheduled_at", &format!("{messages} - n")),
+            queue(4, dead, "NULL, 'DeadLettered', 1, 'Application'"),
+            queue(5, "session", "'s'"),
+            queue(6, dead, "'s', 'DeadLettered', 1, 'Application'"),
+            format!("UPDATE delivery SET session = 'other' WHERE number = {messages} AND session IS NOT NULL;"),
+        ];
+        connection.execute_batch(&fill.concat()).expect("messages");
+        connection
+    }
+
+    /// Looks at three messages of a queue from a number on. Returns their numbers, and the steps that SQLite has made.
+    fn peeked(
+        connection: &mut Connection,
+        of: i64,
+        session: Option<&str>,
+        from: i64,
+    ) -> (Vec<i64>, u64) {
+        let steps = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&steps);
+        let count = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        connection.progress_handler(1, Some(count)).expect("a handler");
+        let of_state = match of {
+            4 | 6 => QueueRef::dead_letters(SubscriptionId(of)),
+            _ => QueueRef::pending(SubscriptionId(of)),
+        };
+        let request = PeekRequest {
+            of: of_state,
+            from,
+            limit: 3,
+            bytes_max: usize::MAX,
+            session: session.map(str::to_owned),
+        };
+        let peeked = peek(connection, &request).expect("an answer");
+        let numbers = peeked.iter().map(|each| each.delivery.number).collect();
+        (numbers, steps.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_peek_costs_as_much_in_a_long_queue_as_in_a_short_one() {
+        let (short, long) = (1_000, 100_000);
+        let [mut few, mut many] = [short, long].map(filled);
+        for of in 1..=6 {
+            let sessions: &[Option<&str>] = match of {
+                5 | 6 => &[None, Some("s")],
+                _ => &[None],
+            };
+            for session in sessions {
+                let looks = |connection: &mut Connection, length: i64| {
+                    [1, length / 2, length - 3].map(|from| {
+                        let (numbers, steps) = peeked(connection, of, *session, from);
+                        assert_eq!(numbers, [from, from + 1, from + 2], "{of} {session:?}");
+                        steps
+                    })
+                };
+                let steps = looks(&mut few, short);
+                assert_eq!(steps, looks(&mut many, long), "{of} {session:?}");
+                assert!(steps.iter().all(|steps| *steps < 500), "{of}: {steps:?}");
+            }
+        }
+        for of in [5, 6] {
+            let other = |connection: &mut Connection, length| {
+                let (numbers, steps) = peeked(connection, of, Some("other"), 1);
+                assert_eq!(numbers, [length], "{of}");
+                steps
+            };
+            assert_eq!(other(&mut few, short), other(&mut many, long), "{of}");
+        }
+    }
 }

@@ -55,7 +55,7 @@ use crate::store::replay::{self, CommandResult};
 use crate::store::retention::{self, PruneRequest, Pruned, rollups};
 use crate::store::sql::Sql;
 use crate::wire::changes::with_changes;
-use append::{About, AppendRequest, Appended, Effects, HandedOver, Stored};
+use append::{About, AppendRequest, Appended, Effects, HandedOver, MessageFacts, Stored};
 use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
 use fan_out::FannedOut;
 use forward::{ForwardQuery, ForwardRequest, Forwardable};
@@ -189,23 +189,19 @@ impl Ledger {
             .await
     }
 
-    /// Delivers a stored event to a subscription that has no delivery of it, perhaps in a message session, and perhaps as a
-    /// message of so many bytes. The event counts as matched by one subscription more.
+    /// Delivers a stored event to a subscription that has no delivery of it. The event counts as matched by one
+    /// subscription more.
     pub async fn send(
         &self,
         event: EventKey,
         subscription: SubscriptionId,
-        (session, bytes): (Option<String>, Option<u32>),
+        facts: MessageFacts,
         audit: AuditEntry,
         now: Timestamp,
     ) -> Result<Sent, StoreError> {
         self.db
             .write_audited(move |tx| {
-                let about = About {
-                    session: session.as_deref(),
-                    bytes,
-                    resubmission_of: None,
-                };
+                let about = About::message(&facts);
                 let sent = resubmit::send(tx, event, subscription, about, now)?;
                 let is_new = matches!(sent, Sent::As(_));
                 Ok((sent, is_new.then_some(audit)))
@@ -285,6 +281,25 @@ impl Ledger {
             }));
         };
         self.db.write_then(Lane::Settlement, change, then).await
+    }
+
+    /// Messages of all queues that have outlived the time to live of their own and that nobody holds: up to `limit` of them,
+    /// the oldest first. Deferred ones stay.
+    pub async fn outlived(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(DeliveryId, SubscriptionId)>, StoreError> {
+        let find = "SELECT id, subscription_id FROM delivery \
+             WHERE state = 'Pending' AND deferred = 0 AND expires_at <= ?1 \
+             AND (lock_token IS NULL OR locked_until <= ?1) ORDER BY expires_at LIMIT ?2";
+        self.db
+            .read(move |tx| {
+                tx.all(find, params![now, limit], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })
+            })
+            .await
     }
 
     /// Changes deliveries that nobody holds. Returns what became of each.
@@ -401,15 +416,16 @@ impl Ledger {
             .await
     }
 
-    /// Does what the holder of a session wants.
+    /// Does what the holder of a session wants. The queue may grow by `room` bytes.
     pub async fn change_session(
         &self,
         lock: HeldSession,
         change: SessionChange,
+        room: u64,
         now: Timestamp,
     ) -> Result<Result<SessionAnswer, SessionError>, StoreError> {
         self.db
-            .write(move |tx| sessions::change(tx, &lock, change, now))
+            .write(move |tx| sessions::change(tx, &lock, change, room, now))
             .await
     }
 
@@ -674,10 +690,13 @@ impl Ledger {
     pub async fn tidy(&self, now: Timestamp, limit: usize) -> Result<bool, StoreError> {
         // Searched for outside the writer: the last search of a round reads the whole index.
         let find = move |tx: &_| {
-            let idle = sessions::idle(tx, now, limit)?;
-            Ok((rollups::find(tx, now)?, pull_in::find(tx, now)?, idle))
+            let sessions = (
+                sessions::idle(tx, now, limit)?,
+                sessions::overheld(tx, now, limit)?,
+            );
+            Ok((rollups::find(tx, now)?, pull_in::find(tx, now)?, sessions))
         };
-        let (periods, too_late, idle) = self.db.read(find).await?;
+        let (periods, too_late, (idle, overheld)) = self.db.read(find).await?;
         self.db
             .write(move |tx| {
                 notices::tidy(tx, now)?;
@@ -687,6 +706,7 @@ impl Ledger {
                 if let Some(queue) = too_late.first() {
                     pull_in::pull_in(tx, *queue, now, limit)?;
                 }
+                sessions::end_overheld(tx, &overheld, now)?;
                 sessions::forget(tx, &idle, now)?;
                 let deleted = [
                     idle.len(),

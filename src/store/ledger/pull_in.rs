@@ -1,5 +1,7 @@
 //! Moments that only a wrong clock can have planned: a machine whose clock was years ahead planned attempts,
 //! locks and dead letters for then. They are due at once.
+//!
+//! What a sender has scheduled is in a column of its own, and stays planned for it, however far ahead.
 
 use rusqlite::{Connection, params};
 
@@ -7,26 +9,35 @@ use crate::base::Timestamp;
 use crate::model::lease::{NEVER, SubQueue};
 use crate::model::retry::WAIT_MAX;
 use crate::model::subscription::SubscriptionId;
-use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
 use crate::store::sql::Sql;
 
-/// The queues that have a delivery planned for longer than anything waits. Costs one search in an index for
-/// each subscription.
+/// The deliveries of the subscription `own` that are planned, or locked, for longer than anything waits: from `?1` on, and
+/// before `?2`. Each of the two is a search in an index.
+fn too_late(own: &str, queue: SubQueue) -> String {
+    let state = queue.state().name();
+    let is_planned_so = match queue {
+        SubQueue::Active => "next_attempt_at IS NOT scheduled_at",
+        SubQueue::DeadLetter => "TRUE",
+    };
+    format!(
+        "SELECT id FROM delivery WHERE subscription_id = {own} AND state = '{state}' \
+             AND next_attempt_at > ?1 AND next_attempt_at < ?2 AND {is_planned_so} \
+         UNION ALL SELECT id FROM delivery WHERE subscription_id = {own} AND state = '{state}' \
+             AND lock_token IS NOT NULL AND (session IS NULL OR state <> 'Pending') AND locked_until > ?1"
+    )
+}
+
+/// The queues that have such deliveries.
 pub(super) fn find(
     tx: &Connection,
     now: Timestamp,
 ) -> Result<Vec<(SubscriptionId, SubQueue)>, StoreError> {
     let mut found = Vec::new();
     for queue in [SubQueue::Active, SubQueue::DeadLetter] {
-        let state = queue.state().name();
-        let select = format!(
-            "SELECT id FROM event_subscription WHERE EXISTS (SELECT 1 FROM delivery \
-             WHERE subscription_id = event_subscription.id AND state = '{state}' \
-             AND next_attempt_at > ?1 AND next_attempt_at < ?2)"
-        );
-        let latest = now + WAIT_MAX;
-        tx.all(&select, params![latest, NEVER], |row| {
+        let too_late = too_late("event_subscription.id", queue);
+        let select = format!("SELECT id FROM event_subscription WHERE EXISTS ({too_late})");
+        tx.all(&select, params![now + WAIT_MAX, NEVER], |row| {
             found.push((row.get(0)?, queue));
             Ok(())
         })?;
@@ -34,19 +45,128 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Makes up to `limit` of them due. Returns how many there were.
+/// Makes up to `limit` of them due, or whenever they are scheduled for. Returns how many there were.
 pub(super) fn pull_in(
-    tx: &WriteTx,
+    tx: &Connection,
     (subscription, queue): (SubscriptionId, SubQueue),
     now: Timestamp,
     limit: usize,
 ) -> Result<usize, StoreError> {
-    let state = queue.state().name();
+    let due_at = "coalesce(max(scheduled_at, ?3), ?3)";
     let update = format!(
-        "UPDATE delivery SET next_attempt_at = ?1 WHERE id IN (SELECT id FROM delivery \
-         WHERE subscription_id = ?2 AND state = '{state}' AND next_attempt_at > ?3 AND next_attempt_at < ?4 \
-         LIMIT ?5)"
+        "UPDATE delivery SET locked_until = min(locked_until, ?3), \
+             next_attempt_at = CASE WHEN deferred THEN next_attempt_at ELSE {due_at} END, \
+             published_at = min(published_at, {due_at}), \
+             expires_at = expires_at + min(published_at, {due_at}) - published_at \
+         WHERE id IN (SELECT id FROM ({}) LIMIT ?5)",
+        too_late("?4", queue)
     );
-    let latest = now + WAIT_MAX;
-    Ok(tx.run(&update, params![now, subscription, latest, NEVER, limit])?)
+    let values = params![now + WAIT_MAX, NEVER, now, subscription, limit];
+    Ok(tx.run(&update, values)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::engine::{db, migrate};
+
+    const NOW: i64 = 1_000;
+    const DAY: i64 = 86_400_000;
+
+    /// Deliveries of the subscription 1, each with a name; what a column is not given is empty.
+    fn with(deliveries: &[(&str, &str)]) -> Connection {
+        let mut connection = db::open_in_memory().expect("a database");
+        migrate::migrate(&mut connection).expect("a schema");
+        let fill = "INSERT INTO topic (id, name, kind, definition, key1, key2, created_at, updated_at)
+                 VALUES (1, 'orders', 'Queue', '', '', '', 0, 0);
+             INSERT INTO event_subscription (id, topic_id, name, definition, validation_state, validated_once,
+                 created_at, updated_at) VALUES (1, 1, 'orders', '', 'Succeeded', 1, 0, 0);";
+        connection.execute_batch(fill).expect("a queue");
+        for (number, (name, columns)) in deliveries.iter().enumerate() {
+            let id = number + 1;
+            let add = format!(
+                "INSERT INTO event (id, topic_id, received_at, event_id, event_type, matched)
+                     VALUES ({id}, 1, 0, '{name}', '', 1);
+                 INSERT INTO delivery (id, event_id, subscription_id, published_at, next_attempt_at)
+                     VALUES ({id}, {id}, 1, 0, 0);
+                 UPDATE delivery SET {columns} WHERE id = {id};"
+            );
+            connection.execute_batch(&add).expect("a delivery");
+        }
+        connection
+    }
+
+    /// Returns when each is due after all that a wrong clock has planned is pulled in, and when its lock ends.
+    fn pulled_in(connection: &Connection) -> Vec<(String, i64, Option<i64>)> {
+        let now = Timestamp::from_ms(NOW);
+        while let Some(queue) = find(connection, now).expect("queues").first() {
+            pull_in(connection, *queue, now, 1).expect("changed");
+        }
+        let all = "SELECT event.event_id, next_attempt_at, locked_until FROM delivery \
+             JOIN event ON event.id = delivery.event_id ORDER BY delivery.id";
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        connection.all(all, [], read).expect("deliveries")
+    }
+
+    #[test]
+    fn what_is_scheduled_stays_so_at_any_distance_and_what_a_wrong_clock_planned_is_due() {
+        let (week, year, millennium) = (7 * DAY, 365 * DAY, 365_250 * DAY);
+        let locked = |until: i64| {
+            format!("lock_token = randomblob(16), locked_at = 0, locked_until = {until}")
+        };
+        let rows = [
+            ("scheduled", format!("scheduled_at = {week}, next_attempt_at = {week}, published_at = {week}")),
+            ("far", format!("scheduled_at = {millennium}, next_attempt_at = {millennium}")),
+            ("retried", format!("next_attempt_at = {year}")),
+            ("scheduled in the past", format!("scheduled_at = 5, next_attempt_at = {year}")),
+            (
+                "scheduled, and taken too early",
+                format!("scheduled_at = {week}, next_attempt_at = {year}, {}", locked(year)),
+            ),
+            ("soon", format!("next_attempt_at = {DAY}")),
+            ("deferred", format!("deferred = 1, next_attempt_at = {}", NEVER.as_ms())),
+            (
+                "deferred and locked",
+                format!("deferred = 1, next_attempt_at = {}, {}", NEVER.as_ms(), locked(year)),
+            ),
+            ("locked", format!("next_attempt_at = 60000, {}", locked(60_000))),
+            (
+                "dead",
+                format!(
+                    "state = 'DeadLettered', ended_at = 1, dead_letter_reason = 'Application', \
+                     next_attempt_at = {year}, scheduled_at = {year}"
+                ),
+            ),
+        ];
+        let rows: Vec<_> = rows.iter().map(|(name, columns)| (*name, &columns[..])).collect();
+        let expected = [
+            ("scheduled", week, None),
+            ("far", millennium, None),
+            ("retried", NOW, None),
+            ("scheduled in the past", NOW, None),
+            ("scheduled, and taken too early", week, Some(NOW)),
+            ("soon", DAY, None),
+            ("deferred", NEVER.as_ms(), None),
+            ("deferred and locked", NEVER.as_ms(), Some(NOW)),
+            ("locked", 60_000, Some(60_000)),
+            ("dead", NOW, None),
+        ];
+        let expected = expected.map(|(name, due_at, until)| (name.to_owned(), due_at, until));
+        assert_eq!(pulled_in(&with(&rows)), expected);
+    }
+
+    #[test]
+    fn a_time_to_live_begins_no_later_than_now() {
+        let year = 365 * DAY;
+        let columns = format!(
+            "published_at = {year}, next_attempt_at = {year}, expires_at = {}",
+            year + 60_000
+        );
+        let connection = with(&[("ahead", &columns)]);
+        pulled_in(&connection);
+        let begins = "SELECT published_at FROM delivery";
+        assert_eq!(connection.value::<i64>(begins, []), Ok(NOW));
+        let ends = "SELECT expires_at FROM delivery";
+        assert_eq!(connection.value::<i64>(ends, []), Ok(NOW + 60_000));
+    }
 }

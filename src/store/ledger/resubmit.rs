@@ -16,7 +16,7 @@ use crate::model::topic::TopicId;
 use crate::store::engine::db::WriteTx;
 use crate::store::engine::encryption::Encryption;
 use crate::store::error::StoreError;
-use crate::store::ledger::append::{About, insert_delivery, insert_event};
+use crate::store::ledger::append::{About, MessageFacts, insert_delivery, insert_event};
 use crate::store::ledger::counters::counted;
 use crate::store::ledger::fan_out;
 use crate::store::ledger::lease::load_event;
@@ -70,8 +70,8 @@ pub enum ResubmitTarget {
         topic: TopicId,
         event: Event,
         targets: Vec<SubscriptionId>,
-        /// This one of them is a queue, which may ask for a message session.
-        queue: Option<(SubscriptionId, Option<String>)>,
+        /// This one of them is a queue, of which the event is a message.
+        queue: Option<(SubscriptionId, MessageFacts)>,
     },
     /// The endpoint accepted it, in this attempt.
     Url {
@@ -244,9 +244,19 @@ pub(super) fn resubmit_all(
     Ok(Some(done))
 }
 
-/// The event of a delivery that is unchanged and not locked, whether its subscription exists, and the bytes of the message
-/// that it is.
-const FIND_UNCHANGED: &str = "SELECT delivery.event_id, event_subscription.deleted_at IS NULL, delivery.bytes \
+/// A delivery that is unchanged and not locked.
+struct Unchanged {
+    event: EventKey,
+    subscription_exists: bool,
+    /// Of the message that it is.
+    bytes: Option<u32>,
+    published_at: Timestamp,
+    /// When the time to live ended that the message has of its own.
+    expires_at: Option<Timestamp>,
+}
+
+const FIND_UNCHANGED: &str = "SELECT delivery.event_id, event_subscription.deleted_at IS NULL, delivery.bytes, \
+         delivery.published_at, delivery.expires_at \
      FROM delivery JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
      WHERE delivery.id = ?1 AND delivery.state = ?2 AND delivery.attempts = ?3 \
      AND (delivery.locked_until IS NULL OR delivery.locked_until <= ?4)";
@@ -271,9 +281,21 @@ fn resubmit(
     let of = resubmission.of;
     let unchanged = params![of.delivery, of.state, of.attempts, now];
     let found = tx.first(FIND_UNCHANGED, unchanged, |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        Ok(Unchanged {
+            event: row.get(0)?,
+            subscription_exists: row.get(1)?,
+            bytes: row.get(2)?,
+            published_at: row.get(3)?,
+            expires_at: row.get(4)?,
+        })
     })?;
-    let Some((event, subscription_exists, bytes)): Option<(EventKey, bool, Option<u32>)> = found
+    let Some(Unchanged {
+        event,
+        subscription_exists,
+        bytes,
+        published_at,
+        expires_at,
+    }) = found
     else {
         return Ok(ResubmitOutcome::Stale);
     };
@@ -292,6 +314,8 @@ fn resubmit(
             let about = About {
                 session: of.session.as_deref(),
                 bytes: bytes.map(|bytes| edited_bytes.unwrap_or(bytes)),
+                own_life: expires_at.map(|at| at.since(published_at)),
+                is_scheduled: false,
                 resubmission_of: Some(of.delivery),
             };
             let (delivery, _) = insert_delivery(tx, event, to, now, about)?;
@@ -311,11 +335,8 @@ fn resubmit(
             let key = insert_event(tx, topic, now, &event, targets.len())?;
             for target in &targets {
                 let queue = queue.as_ref().filter(|(of, _)| of == target);
-                let about = About {
-                    session: queue.and_then(|(_, session)| session.as_deref()),
-                    bytes: queue.map(|_| event.data_bytes()),
-                    resubmission_of: None,
-                };
+                let about = queue.map(|(_, facts)| About::message(facts));
+                let about = about.unwrap_or_default();
                 insert_delivery(tx, key, *target, now, about)?;
             }
             Added {

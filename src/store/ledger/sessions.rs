@@ -11,7 +11,8 @@ use rusqlite::{Connection, Row, params};
 use crate::base::Timestamp;
 use crate::model::delivery::DeliveryId;
 use crate::model::lease::{LockToken, NEVER, is_held};
-use crate::model::limits::{SESSION_STATE_BYTES_MAX, SESSION_STATES_MAX, SESSIONS_LISTED_MAX};
+use crate::model::limits::{SESSION_STATE_BYTES_MAX, SESSIONS_LISTED_MAX};
+use crate::model::retry::WAIT_MAX;
 use crate::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
 };
@@ -274,11 +275,12 @@ const RENEW_MESSAGES: &str = "UPDATE delivery SET locked_until = ?3, \
          next_attempt_at = CASE WHEN deferred THEN next_attempt_at ELSE ?3 END \
      WHERE subscription_id = ?1 AND session = ?2 AND state = 'Pending' AND lock_token IS NOT NULL";
 
-/// Does what the holder of a session wants.
+/// Does what the holder of a session wants. The queue may grow by `room` bytes.
 pub(super) fn change(
     tx: &WriteTx,
     lock: &HeldSession,
     change: SessionChange,
+    room: u64,
     now: Timestamp,
 ) -> Result<Result<SessionAnswer, SessionError>, StoreError> {
     let Some(session) = held(tx, lock, now)? else {
@@ -296,7 +298,8 @@ pub(super) fn change(
             return Ok(Ok(SessionAnswer::State(tx.value(find, [session.id])?)));
         }
         SessionChange::SetState(state) => {
-            if let Err(error) = set_state(tx, &session, state.as_deref(), now)? {
+            let state = state.filter(|state| !state.is_empty());
+            if let Err(error) = set_state(tx, &session, state.as_deref(), room, now)? {
                 return Ok(Err(error));
             }
         }
@@ -312,22 +315,27 @@ fn end(tx: &WriteTx, session: &Session, counts: bool, now: Timestamp) -> Result<
     rest(tx, session, due_at)
 }
 
+/// Bytes of the queue that the state of a session takes, which is kept with its name.
+pub(super) const STATE_BYTES: &str = "coalesce(length(state) + length(CAST(name AS BLOB)), 0)";
+
 fn set_state(
-    tx: &Connection,
+    tx: &WriteTx,
     session: &Session,
     state: Option<&[u8]>,
+    room: u64,
     now: Timestamp,
 ) -> Result<Result<(), SessionError>, StoreError> {
     if state.is_some_and(|state| state.len() > SESSION_STATE_BYTES_MAX) {
         return Ok(Err(SessionError::StateTooLarge));
     }
-    if state.is_some() && !session.has_state {
-        let count = "SELECT count(*) FROM message_session WHERE subscription_id = ?1 AND state_set_at IS NOT NULL";
-        let states: usize = tx.value(count, [session.of])?;
-        if states >= SESSION_STATES_MAX {
-            return Ok(Err(SessionError::TooManyStates));
-        }
+    let find = format!("SELECT {STATE_BYTES} FROM message_session WHERE id = ?1");
+    let before: i64 = tx.value(&find, [session.id])?;
+    let bytes = state.map_or(0, |state| state.len() + session.name.len());
+    let growth = i64::try_from(bytes).unwrap_or(i64::MAX) - before;
+    if u64::try_from(growth).is_ok_and(|growth| growth > room) {
+        return Ok(Err(SessionError::QuotaExceeded));
     }
+    tx.counts().session_state(session.of, growth);
     let set = "UPDATE message_session SET state = ?2, state_set_at = ?3 WHERE id = ?1";
     tx.run(set, params![session.id, state, state.map(|_| now)])?;
     Ok(Ok(()))
@@ -363,6 +371,33 @@ pub(super) fn list(tx: &Connection, query: &SessionQuery) -> Result<Vec<String>,
     tx.all(&find, values, |row| Ok(row.get(0)?))
 }
 
+/// Sessions whose lock ends later than any lock can, up to `limit` of those that are looked at in this minute: a wrong
+/// clock has planned it.
+pub(super) fn overheld(
+    tx: &Connection,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<i64>, StoreError> {
+    looked_at(tx, "locked_until > ?1", now + WAIT_MAX, limit)
+}
+
+/// Ends the locks of these sessions, and of their messages.
+pub(super) fn end_overheld(
+    tx: &Connection,
+    ids: &[i64],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let find = format!("SELECT {COLUMNS} FROM message_session WHERE id = ?1 AND locked_until > ?2");
+    for id in ids {
+        if let Some(session) = tx.first(&find, params![id, now], Session::of)? {
+            let end = "UPDATE message_session SET locked_until = ?2, available_at = ?2 WHERE id = ?1";
+            tx.run(end, params![id, now])?;
+            tx.run(RENEW_MESSAGES, params![session.of, session.name, now])?;
+        }
+    }
+    Ok(())
+}
+
 /// Of sessions that nothing needs: nobody holds them, and they have neither messages nor a state, or their queue is
 /// deleted.
 const IS_IDLE: &str = "(locked_until IS NULL OR locked_until <= ?1) \
@@ -373,23 +408,41 @@ const IS_IDLE: &str = "(locked_until IS NULL OR locked_until <= ?1) \
 
 /// Sessions that are to be forgotten, up to `limit` of those that are looked at in this minute.
 pub(super) fn idle(tx: &Connection, now: Timestamp, limit: usize) -> Result<Vec<i64>, StoreError> {
+    looked_at(tx, IS_IDLE, now, limit)
+}
+
+/// Up to `limit` of the sessions that are looked at in this minute, of which `condition` is true with `?1`.
+fn looked_at(
+    tx: &Connection,
+    condition: &str,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<i64>, StoreError> {
     let last: i64 = tx.value("SELECT coalesce(max(id), 0) FROM message_session", [])?;
     let minute = now.as_ms() / 60_000;
     let first = (minute * TIDIED_MAX).rem_euclid(last + 1);
     let find = format!(
         "SELECT id FROM (SELECT id, subscription_id, name, locked_until, state_set_at \
              FROM message_session WHERE id >= ?2 ORDER BY id LIMIT ?3) AS session \
-         WHERE {IS_IDLE} LIMIT ?4"
+         WHERE {condition} LIMIT ?4"
     );
     let values = params![now, first, TIDIED_MAX, limit];
     tx.all(&find, values, |row| Ok(row.get(0)?))
 }
 
 /// Forgets those of them that are idle still.
-pub(super) fn forget(tx: &Connection, idle: &[i64], now: Timestamp) -> Result<(), StoreError> {
-    let forget = format!("DELETE FROM message_session AS session WHERE {IS_IDLE} AND id = ?2");
+pub(super) fn forget(tx: &WriteTx, idle: &[i64], now: Timestamp) -> Result<(), StoreError> {
+    let forget = format!(
+        "DELETE FROM message_session AS session WHERE {IS_IDLE} AND id = ?2 \
+         RETURNING subscription_id, {STATE_BYTES}"
+    );
     for id in idle {
-        tx.run(&forget, params![now, id])?;
+        let forgotten = tx.all(&forget, params![now, id], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?))
+        })?;
+        for (of, bytes) in forgotten {
+            tx.counts().session_state(of, -bytes);
+        }
     }
     Ok(())
 }

@@ -72,7 +72,7 @@ pub enum FreeChange {
     RetryNow,
     /// Takes a dead letter out of its queue.
     Remove,
-    /// Ends a pending one of this subscription whose time to live has not begun.
+    /// Ends a pending one of this subscription that is scheduled, and not enqueued yet.
     Cancel(SubscriptionId),
 }
 
@@ -80,6 +80,8 @@ pub enum FreeChange {
 #[derive(Clone, Debug)]
 pub struct FreeChanges {
     pub changes: Vec<(DeliveryId, FreeChange)>,
+    /// Whether none of them is made if one cannot be.
+    pub all_or_none: bool,
     /// What somebody did to make them; it is recorded with their number, if any of them is made.
     pub audit: Option<AuditEntry>,
     pub now: Timestamp,
@@ -294,25 +296,77 @@ struct Free {
     subscription: SubscriptionId,
     state: DeliveryState,
     due_at: Timestamp,
-    published_at: Timestamp,
+    scheduled_at: Option<Timestamp>,
     deferred: bool,
     attempts: u32,
     /// Beginning and end of its newest lock.
     lock: Option<(Timestamp, Timestamp)>,
 }
 
-/// Returns also the audit entry, if there is one and any change was made.
+/// Returns also the audit entry, if there is one and any change was made. Where one change stands in the way of all,
+/// that alone is told.
 pub(super) fn settle_all_free(
     tx: &WriteTx,
     request: FreeChanges,
 ) -> Result<(Vec<FreeSettled>, Option<AuditEntry>), StoreError> {
-    let changes = request.changes.into_iter();
-    let settled = changes.map(|(id, change)| settle_free(tx, id, change, request.now));
+    let FreeChanges { changes, now, .. } = request;
+    if request.all_or_none {
+        for (id, change) in &changes {
+            if let Err(obstacle) = look_free(tx, *id, *change, now)? {
+                return Ok((vec![obstacle], None));
+            }
+        }
+    }
+    let changes = changes.into_iter();
+    let settled = changes.map(|(id, change)| settle_free(tx, id, change, now));
     let settled: Vec<_> = settled.collect::<Result<_, _>>()?;
     let is_done = |settled: &&FreeSettled| matches!(settled, FreeSettled::Done(_));
     let done = settled.iter().filter(is_done).count();
     let audit = request.audit.and_then(|audit| audit.of_dead_letters(done));
     Ok((settled, audit))
+}
+
+/// A delivery that can be changed so, or why it cannot.
+fn look_free(
+    tx: &Connection,
+    id: DeliveryId,
+    change: FreeChange,
+    now: Timestamp,
+) -> Result<Result<Free, FreeSettled>, StoreError> {
+    let find = "SELECT subscription_id, state, deferred, attempts, locked_at, locked_until, \
+         next_attempt_at, scheduled_at FROM delivery WHERE id = ?1";
+    let found = tx.first(find, [id], |row| {
+        let (from, until): (Option<_>, Option<_>) = (row.get(4)?, row.get(5)?);
+        Ok(Free {
+            subscription: row.get(0)?,
+            state: row.get(1)?,
+            due_at: row.get(6)?,
+            scheduled_at: row.get(7)?,
+            deferred: row.get(2)?,
+            attempts: row.get(3)?,
+            lock: from.zip(until),
+        })
+    })?;
+    let Some(free) = found else {
+        return Ok(Err(FreeSettled::Missing));
+    };
+    let (wanted, is_put_off) = match change {
+        FreeChange::End(_) => (DeliveryState::Pending, free.due_at > now),
+        FreeChange::RetryNow => (DeliveryState::Pending, free.deferred),
+        FreeChange::Remove => (DeliveryState::DeadLettered, false),
+        FreeChange::Cancel(of) => {
+            let is_scheduled = free.scheduled_at.is_some_and(|at| at > now);
+            let is_waiting = free.subscription == of && is_scheduled;
+            (DeliveryState::Pending, !is_waiting)
+        }
+    };
+    if free.state != wanted {
+        return Ok(Err(FreeSettled::In(free.state)));
+    }
+    if is_put_off || free.lock.is_some_and(|(_, until)| is_held(until, now)) {
+        return Ok(Err(FreeSettled::Held));
+    }
+    Ok(Ok(free))
 }
 
 pub(super) fn settle_free(
@@ -321,38 +375,10 @@ pub(super) fn settle_free(
     change: FreeChange,
     now: Timestamp,
 ) -> Result<FreeSettled, StoreError> {
-    let find = "SELECT subscription_id, state, deferred, attempts, locked_at, locked_until, \
-         next_attempt_at, published_at FROM delivery WHERE id = ?1";
-    let found = tx.first(find, [id], |row| {
-        let (from, until): (Option<_>, Option<_>) = (row.get(4)?, row.get(5)?);
-        Ok(Free {
-            subscription: row.get(0)?,
-            state: row.get(1)?,
-            due_at: row.get(6)?,
-            published_at: row.get(7)?,
-            deferred: row.get(2)?,
-            attempts: row.get(3)?,
-            lock: from.zip(until),
-        })
-    })?;
-    let Some(free) = found else {
-        return Ok(FreeSettled::Missing);
+    let free = match look_free(tx, id, change, now)? {
+        Ok(free) => free,
+        Err(obstacle) => return Ok(obstacle),
     };
-    let (wanted, is_put_off) = match change {
-        FreeChange::End(_) => (DeliveryState::Pending, free.due_at > now),
-        FreeChange::RetryNow => (DeliveryState::Pending, free.deferred),
-        FreeChange::Remove => (DeliveryState::DeadLettered, false),
-        FreeChange::Cancel(of) => {
-            let is_scheduled = free.subscription == of && free.published_at > now;
-            (DeliveryState::Pending, !is_scheduled)
-        }
-    };
-    if free.state != wanted {
-        return Ok(FreeSettled::In(free.state));
-    }
-    if is_put_off || free.lock.is_some_and(|(_, until)| is_held(until, now)) {
-        return Ok(FreeSettled::Held);
-    }
     match change {
         FreeChange::End(settlement) => end_free(tx, id, &free, settlement, now)?,
         FreeChange::Cancel(_) => {
@@ -360,8 +386,8 @@ pub(super) fn settle_free(
             end_free(tx, id, &free, settlement, now)?;
         }
         FreeChange::RetryNow => {
-            let retry =
-                "UPDATE delivery SET next_attempt_at = min(next_attempt_at, ?2) WHERE id = ?1";
+            let retry = "UPDATE delivery SET next_attempt_at = min(next_attempt_at, ?2), \
+                     published_at = min(published_at, ?2), scheduled_at = NULL WHERE id = ?1";
             tx.run(retry, params![id, now])?;
         }
         FreeChange::Remove => remove(tx, id, now)?,

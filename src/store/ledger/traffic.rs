@@ -8,6 +8,7 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::{LATENCY_BOUNDS_MS, ROLLUP_COUNTS};
+use crate::store::ledger::sessions::STATE_BYTES;
 use crate::store::sql::{Sql, as_json};
 
 /// Slots of one series at most: a chart shows no more.
@@ -225,7 +226,10 @@ pub(super) fn all_totals(
             count(DeliveryState::DeadLettered)?,
         );
         (totals.pending, totals.dead_letters) = (pending.0, dead_letters.0);
-        totals.bytes = pending.1 + dead_letters.1;
+        let states = format!(
+            "SELECT coalesce(sum({STATE_BYTES}), 0) FROM message_session WHERE subscription_id = ?1"
+        );
+        totals.bytes = pending.1 + dead_letters.1 + tx.value::<u64>(&states, [id])?;
     }
     Ok(all)
 }

@@ -105,8 +105,8 @@ const COUNTS: &str = "SELECT coalesce(pending, 0), coalesce(dead_letters, 0), \
      (SELECT min(next_attempt_at) FROM delivery \
          WHERE delivery.subscription_id = wanted.value AND state = 'Pending'), \
      (SELECT json_array(count(*), count(*) FILTER (WHERE locked_until > ?2 AND NOT deferred), \
-             count(*) FILTER (WHERE deferred), count(*) FILTER (WHERE published_at > ?2)) \
-         FROM (SELECT locked_until, deferred, published_at FROM delivery \
+             count(*) FILTER (WHERE deferred), count(*) FILTER (WHERE scheduled_at > ?2)) \
+         FROM (SELECT locked_until, deferred, scheduled_at FROM delivery \
              WHERE delivery.subscription_id = wanted.value AND state = 'Pending' \
              AND next_attempt_at > ?2 ORDER BY next_attempt_at, id LIMIT ?3)) \
      FROM json_each(?1) AS wanted LEFT JOIN subscription_total ON subscription_id = wanted.value \

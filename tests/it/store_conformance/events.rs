@@ -40,6 +40,7 @@ impl Fixture {
             events: events.collect(),
             fan_out: None,
             scheduled: BTreeMap::new(),
+            own_lives: BTreeMap::new(),
             sent: BTreeMap::new(),
             forwarded: None,
             measured: Arc::default(),

@@ -48,6 +48,7 @@ pub(super) async fn scheduled_deliveries_wait_and_can_be_cancelled(f: Fixture) {
     assert_eq!(ids(&f.lease(f.billing, 49, 9).await), [now]);
     let cancel = async |id: DeliveryId, of, moment| {
         let request = FreeChanges {
+            all_or_none: false,
             changes: vec![(id, FreeChange::Cancel(of))],
             audit: None,
             now: at(moment),

@@ -43,7 +43,7 @@ impl QueuedMessage {
     }
 
     pub(crate) fn is_scheduled(&self, now: Timestamp) -> bool {
-        self.peeked.delivery.published_at > now
+        self.peeked.is_scheduled(now)
     }
 
     pub(crate) fn badge(&self, now: Timestamp) -> Badge {
