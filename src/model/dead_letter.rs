@@ -28,6 +28,8 @@ named_enum! {
         SessionIdMissing,
         /// A rule of its subscription could not be evaluated for it.
         FilterEvaluationFailed,
+        /// A rule of its subscription has made its header and properties larger than they may be.
+        HeaderSizeExceeded,
         /// It was forwarded too often.
         MaxTransferHopCountExceeded,
         /// The queue or topic that it was to be forwarded to is gone.
@@ -70,6 +72,7 @@ impl DeadLetterReason {
             Self::FilterEvaluationFailed => {
                 "A rule of the subscription could not be evaluated for the message."
             }
+            Self::HeaderSizeExceeded => "The size quota for this stream has been exceeded.",
             Self::MaxTransferHopCountExceeded => {
                 "The message was forwarded from queue to queue as often as it may be."
             }
@@ -122,6 +125,7 @@ impl DeadLetterReason {
             Self::Cancelled => ("Cancelled before its time", "They cannot be sent any more.", None),
             Self::SessionIdMissing => ("It has no session id", "Its queue takes messages with a session id only.", None),
             Self::FilterEvaluationFailed => ("A rule could not be evaluated", "Correct the rule.", None),
+            Self::HeaderSizeExceeded => ("A rule made its properties too large", "Have the rule set fewer or shorter ones.", None),
             Self::MaxTransferHopCountExceeded => ("Forwarded too often", "Check which queues forward to each other.", None),
             Self::ForwardTargetFull => ("The queue or topic that it goes on to is full", "Receive messages there, or raise its maximum size.", None),
             Self::ForwardTargetMissing => ("Where it was to be forwarded is gone", "Have the queue forward to one that exists.", None),

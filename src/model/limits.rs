@@ -297,6 +297,12 @@ pub const QUEUE_DELIVERIES_MAX: u32 = 2_000;
 /// Bytes of application properties that the receivers of a message may set.
 pub const RECEIVER_PROPERTY_BYTES_MAX: usize = 65_536;
 
+/// Characters of a message's id: Service Bus' own limit.
+pub const MESSAGE_ID_MAX: usize = 128;
+
+/// Bytes of a message's header, annotations and properties together: Service Bus' own limit.
+pub const HEAD_BYTES_MAX: usize = 64 * 1_024;
+
 /// Characters of a session id (rule S6).
 pub const SESSION_ID_MAX: usize = 128;
 

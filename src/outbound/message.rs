@@ -28,5 +28,6 @@ pub fn message(
         fits.then(|| (mapping.name.clone(), text))
     });
     let payload = wire::encode_message(schema, topic, event);
-    copy::delivered(&event.output_id(), payload, own.chain(mapped))
+    let trace = event.event.trace_context();
+    copy::delivered(&event.output_id(), payload, trace, own.chain(mapped))
 }

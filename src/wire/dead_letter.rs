@@ -197,6 +197,7 @@ fn sentence_for(reason: DeadLetterReason) -> &'static str {
         DeadLetterReason::Cancelled => "Scheduled message was cancelled.",
         DeadLetterReason::SessionIdMissing => "Session id is missing.",
         DeadLetterReason::FilterEvaluationFailed => "Rule could not be evaluated.",
+        DeadLetterReason::HeaderSizeExceeded => "Header size was exceeded.",
         DeadLetterReason::MaxTransferHopCountExceeded => "Maximum transfer hop count was exceeded.",
         DeadLetterReason::ForwardTargetFull => "Queue or topic to forward to is full.",
         DeadLetterReason::ForwardTargetMissing => "Queue or topic to forward to was not found.",

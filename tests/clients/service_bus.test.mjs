@@ -202,6 +202,9 @@ test("messages are peeked at, scheduled and cancelled", async () => {
     await assert.rejects(sender.cancelScheduledMessages(numbers), { code: "MessageNotFound" });
     const from = { fromSequenceNumber: peeked[0].sequenceNumber };
     assert.equal((await receiver.peekMessages(9, from)).length, 2);
+    const [bare] = await receiver.peekMessages(1, { ...from, omitMessageBody: true });
+    const told = bare._rawAmqpMessage.deliveryAnnotations;
+    assert.ok(told["omitted-message-body-size"] > 0, JSON.stringify(told));
   });
   await sender.close();
 });

@@ -5,6 +5,7 @@ import os
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 
 import pytest
 import requests
@@ -112,6 +113,72 @@ def test_what_is_so_of_most_messages_is_not_told(client, queue):
                 assert not message._delivery_tag
             else:
                 receiving.complete_message(message)
+
+
+def test_decimals_and_truth_values_are_read_by_who_sent_them(client, queue):
+    sent = {"price": Decimal("12.50"), "debt": Decimal("-0.07"), "whole": Decimal(7), "yes": True, "no": False}
+    expected = {name.encode(): value for name, value in sent.items()}
+    mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    for received in (ServiceBusReceiveMode.PEEK_LOCK, mode):
+        send(client, queue, "a", application_properties=sent)
+        with receiver(client, queue, receive_mode=received) as receiving:
+            [peeked] = receiving.peek_messages()
+            [message] = receiving.receive_messages()
+            for each in (peeked, message):
+                assert each.application_properties == expected
+                assert str(each.application_properties[b"price"]) == "12.50"
+            if received != mode:
+                receiving.complete_message(message)
+
+
+def test_the_life_and_the_lock_that_a_message_really_has_are_told(client, create_queue):
+    queue, hour = create_queue(defaultMessageTimeToLive="PT1H"), datetime.timedelta(hours=1)
+    send(client, queue, "a", time_to_live=datetime.timedelta(days=1))
+    send(client, queue, "b")
+    with receiver(client, queue) as receiving:
+        for message in receiving.receive_messages(max_message_count=2):
+            assert message.time_to_live == hour
+            assert message.expires_at_utc == message.enqueued_time_utc + hour
+            assert message.raw_amqp_message.properties.absolute_expiry_time == message.expires_at_utc.timestamp() * 1_000
+            [peeked, *_] = receiving.peek_messages(sequence_number=message.sequence_number)
+            held = peeked.raw_amqp_message.annotations[b"x-opt-locked-until"]
+            assert held == message.raw_amqp_message.annotations[b"x-opt-locked-until"]
+            receiving.complete_message(message)
+
+
+def test_messages_that_other_clients_could_not_read_are_rejected(client, queue):
+    deep = []
+    for _ in range(80):
+        deep = [deep]
+    with client.get_queue_sender(queue) as sender:
+        for field, message in (
+            ("message-id", ServiceBusMessage("a", message_id="x" * 129)),
+            ('the property "p"', ServiceBusMessage("a", application_properties={"p": {"k": 1}})),
+            ("nested more than 64 deep", AmqpAnnotatedMessage(value_body=deep)),
+        ):
+            with pytest.raises(ServiceBusError, match=field):
+                sender.send_messages(message)
+        sender.send_messages(ServiceBusMessage("x" * 129, message_id="x" * 128))
+    with receiver(client, queue) as receiving:
+        assert drain(receiving, 1) == ["x" * 129]
+
+
+def test_a_full_batch_is_taken_with_the_properties_of_its_messages(client, queue):
+    with client.get_queue_sender(queue) as sender:
+        batch = sender.create_message_batch()
+        count = 0
+        while True:
+            try:
+                batch.add_message(ServiceBusMessage("x" * 50, message_id=f"{count:0100}", session_id="s" * 100))
+            except ValueError:
+                break
+            count += 1
+        assert batch.size_in_bytes > batch.max_size_in_bytes - 400
+        sender.send_messages(batch)
+    with receiver(client, queue, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE) as receiving:
+        found = 0
+        while found < count:
+            found += len(receiving.receive_messages(max_message_count=500)) or pytest.fail(f"{found} of {count}")
 
 
 def test_batches_and_large_messages(client, queue):

@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from urllib.parse import quote
 
 import pytest
@@ -97,6 +98,20 @@ def test_filters_choose_messages(topic):
     assert topic.drain("paid", 2) == ["1", "2"]
     assert topic.drain("urgent", 1) == ["2"]
     assert topic.drain("none", 0) == []
+
+
+def test_decimals_are_numbers_to_rules(topic):
+    topic.subscription("large", sql("total > 10", "SET total = total + 1"))
+    topic.subscription("equal", correlation(properties={"total": 12.5}))
+    topic.subscription("small", sql("total <= 10"))
+    topic.send(order("1", "paid", total=Decimal("12.5")), order("2", "paid", total=Decimal("9.99")))
+    assert topic.drain("equal", 1) == ["1"]
+    assert topic.drain("small", 1) == ["2"]
+    with topic.receiver("large") as receiving:
+        [message] = receiving.receive_messages()
+        assert message.application_properties[b"total"] == Decimal("13.5")
+        assert message.enqueued_sequence_number > 0
+        receiving.complete_message(message)
 
 
 def test_names_have_dots_underscores_and_slashes(appliance, client):

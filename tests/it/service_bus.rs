@@ -214,6 +214,36 @@ async fn what_a_rule_cannot_be_evaluated_for_is_kept_where_that_is_asked_for() {
 }
 
 #[tokio::test]
+async fn what_a_rule_makes_too_large_is_a_dead_letter() {
+    let grid = orders(&[("all", json!({}))]).await;
+    let action = json!({ "filterType": "TrueFilter", "action": {
+        "sqlExpression": "SET b = sys.To SET c = sys.To SET d = sys.To" } });
+    rule(&grid, "all", "copies", action).await;
+    for (to, live, dead_letters) in [(10_000, 1, 0), (20_000, 1, 1)] {
+        let properties = Properties {
+            message_id: Some("m".into()),
+            to: Some("x".repeat(to)),
+            ..Properties::default()
+        };
+        let sent = Message::of(&properties, Vec::new(), "body".into());
+        let sent = NewMessage {
+            event: to_event(sent, || panic!("it has an id")).expect("an event"),
+            scheduled_at: None,
+        };
+        send(&grid, vec![sent]).await;
+        assert_eq!(subjects(&grid, "all").await.len(), live);
+        let dead = QueueRef::dead_letters(queue(&grid, "all").subscription);
+        let dead = peek(&grid, dead).await;
+        assert_eq!(dead.len(), dead_letters);
+        for each in &dead {
+            let dead = each.dead_letter.as_ref().expect("a dead letter");
+            assert_eq!(dead.reason, DeadLetterReason::HeaderSizeExceeded);
+        }
+    }
+    grid.leave();
+}
+
+#[tokio::test]
 async fn subscriptions_have_sessions_of_their_own() {
     let sessions = json!({ "requiresSession": true });
     let grid = orders(&[

@@ -5,9 +5,9 @@ use crate::model::lease::LockError;
 use crate::model::session::SessionError;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::condition::{
-    ARGUMENT_ERROR, DECODE_ERROR, ENTITY_ALREADY_EXISTS, ENTITY_DISABLED, MESSAGE_LOCK_LOST,
-    MESSAGE_NOT_FOUND, NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY,
-    SESSION_CANNOT_BE_LOCKED, SESSION_LOCK_LOST, TIMEOUT, TRANSACTION_ROLLBACK,
+    ARGUMENT_ERROR, ENTITY_ALREADY_EXISTS, ENTITY_DISABLED, MESSAGE_LOCK_LOST, MESSAGE_NOT_FOUND,
+    NOT_ALLOWED, NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_CANNOT_BE_LOCKED,
+    SESSION_LOCK_LOST, TIMEOUT, TRANSACTION_ROLLBACK,
 };
 
 impl From<MessagingError> for AmqpError {
@@ -48,9 +48,8 @@ fn condition_of(error: &MessagingError) -> &'static str {
         MessagingError::Lock(LockError::LockLost) => MESSAGE_LOCK_LOST,
         MessagingError::DeferredNotFound | MessagingError::ScheduledNotFound => MESSAGE_NOT_FOUND,
         MessagingError::InvalidDetails(_) => ARGUMENT_ERROR,
-        MessagingError::Unreadable(_) | MessagingError::Publish(PublishError::Unreadable(_)) => {
-            DECODE_ERROR
-        }
+        MessagingError::Unreadable(error)
+        | MessagingError::Publish(PublishError::Unreadable(error)) => error.condition(),
         MessagingError::Session(SessionError::StateTooLarge | SessionError::QuotaExceeded)
         | MessagingError::Lock(LockError::TooManyProperties)
         | MessagingError::BatchTooLarge

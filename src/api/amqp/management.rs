@@ -134,10 +134,8 @@ async fn peek(
 }
 
 fn without_body(message: &Bytes) -> Bytes {
-    match Message::parse(message) {
-        Ok(parsed) => parsed.without_body().to_bytes().into(),
-        Err(_) => message.clone(),
-    }
+    let without = Message::split(message).and_then(Message::without_body);
+    without.map_or_else(|_| message.clone(), |without| without.to_bytes().into())
 }
 
 /// Returns the session that a request names, which the client's connection holds.

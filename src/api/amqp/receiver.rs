@@ -184,6 +184,7 @@ pub(super) fn change(
 
 /// Returns what an outcome does to a message, and the properties that it sets.
 fn disposition(outcome: &Outcome) -> Result<(Disposition, Vec<u8>), MessagingError> {
+    outcome.check()?;
     Ok(match outcome {
         Outcome::Complete => (Disposition::Complete, Vec::new()),
         Outcome::Release => (Disposition::Uncount, Vec::new()),

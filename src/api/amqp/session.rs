@@ -16,6 +16,7 @@ use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
 use crate::model::lease::LockError;
 use crate::model::session::SessionSelection;
+use crate::wire::amqp::batch::{BATCH_ENVELOPE_MAX, BATCH_FORMAT, counted_bytes};
 use crate::wire::amqp::condition::{
     AmqpError, FRAMING_ERROR, HANDLE_IN_USE, INVALID_FIELD, LINK_STOLEN, MESSAGE_LOCK_LOST,
     MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED, TRANSFER_LIMIT_EXCEEDED,
@@ -1016,7 +1017,11 @@ impl Incoming {
         }
         partial.settled |= transfer.settled.unwrap_or(false);
         let bytes = partial.payload.len() + transfer.payload.len();
-        if partial.is_too_large || bytes > self.message_bytes_max {
+        let envelope_max = match partial.format {
+            BATCH_FORMAT => BATCH_ENVELOPE_MAX,
+            _ => 0,
+        };
+        if partial.is_too_large || bytes > self.message_bytes_max.saturating_add(envelope_max) {
             // It is read to its end, since the link can go on after that.
             partial.is_too_large = true;
             partial.payload = Vec::new();
@@ -1029,6 +1034,9 @@ impl Incoming {
             .resize(MESSAGE_BYTES + partial.payload.capacity());
         taken.map_err(|NothingLeft| Fault::Connection(nothing_left("this message")))?;
         if !transfer.more {
+            let is_beyond = partial.payload.len() > self.message_bytes_max;
+            partial.is_too_large |= is_beyond
+                && counted_bytes(partial.format, &partial.payload) > self.message_bytes_max;
             return Ok(Some(partial));
         }
         frames.note_partial(partial.began_at);

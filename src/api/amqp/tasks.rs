@@ -123,22 +123,8 @@ impl Arrived {
     /// Those that a client sends as one.
     pub(super) fn messages(&self) -> Result<Vec<Message>, AmqpError> {
         batch::messages(self.format, &self.payload).map_err(|error| {
-            // Clients take an error of decoding for one of the connection, and try again.
-            let condition = match error {
-                DecodeError::TooManyMessages(_) => MESSAGE_SIZE_EXCEEDED,
-                DecodeError::Truncated
-                | DecodeError::UnknownType(_)
-                | DecodeError::NotUtf8
-                | DecodeError::OddMap
-                | DecodeError::TooDeep
-                | DecodeError::TooMany(_)
-                | DecodeError::WrongSize
-                | DecodeError::Unexpected { .. }
-                | DecodeError::Missing { .. }
-                | DecodeError::WrongKind { .. } => NOT_ALLOWED,
-            };
             let problem = format!("the message cannot be read: {error}");
-            AmqpError::new(condition, problem)
+            AmqpError::new(error.condition(), problem)
         })
     }
 

@@ -6,9 +6,11 @@ use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::Delivery;
 use crate::model::event::StoredEvent;
 use crate::model::lease::{LockToken, NEVER};
+use crate::model::topic::EntityKind;
 use crate::store::{DeadLetter, Locked, Origin, Peeked};
 use crate::wire;
 use crate::wire::amqp::message::Message;
+use crate::wire::duration::DURATION_MAX;
 use crate::wire::service_bus::message::{self, MessageState};
 
 /// A message that was received, or is only looked at.
@@ -61,6 +63,9 @@ impl<'a> MessageView<'a> {
             enqueued_at: self.delivery.published_at,
             delivery_count: self.delivery.attempts.max(1),
             lock,
+            locked_until: None,
+            time_to_live: None,
+            trace: self.event.event.trace_context(),
             reason: own_reason.or(reason.map(DeadLetterReason::name)),
             description: own_description.or(reason.map(DeadLetterReason::description)),
             properties: details.map_or(&[], |details| &details.properties),
@@ -97,7 +102,8 @@ impl MessageReceiver {
             MessageState::Active
         };
         let lock = is_held.then_some((received.token, until));
-        self.encode_in(received.into(), lock, state)
+        let view = MessageView::from(received);
+        self.encode_in(view, &view.described(lock), state)
     }
 
     /// Encodes a message that is only looked at.
@@ -108,7 +114,13 @@ impl MessageReceiver {
             (false, true) => MessageState::Scheduled,
             (false, false) => MessageState::Active,
         };
-        self.encode_in(peeked.into(), None, state)
+        let view = MessageView::from(peeked);
+        let now = self.broker().clock().now();
+        let described = message::Message {
+            locked_until: peeked.locked_until.filter(|until| *until > now),
+            ..view.described(None)
+        };
+        self.encode_in(view, &described, state)
     }
 
     /// Encodes a message as it was sent; of an event, the event in the subscription's delivery schema. Both with why they
@@ -116,17 +128,22 @@ impl MessageReceiver {
     fn encode_in(
         &self,
         view: MessageView<'_>,
-        lock: Option<(LockToken, Timestamp)>,
+        described: &message::Message<'_>,
         state: MessageState,
     ) -> Vec<u8> {
         let dead = view.system_dead_letter();
         let system = dead.map(|dead| message::system_reason(dead.reason, view.delivery.attempts));
-        let described = view.described(lock);
+        // A message of a topic has a number there, which all subscriptions tell.
+        let is_of_topic = self.topic.topic.kind.entity() == EntityKind::ServiceBusTopic;
+        let number_in_topic = is_of_topic.then_some(view.event.key.0);
+        let life = self.topic.retry_policy(&self.subscription).time_to_live;
         let described = message::Message {
+            first_number: described.first_number.or(number_in_topic),
+            time_to_live: (life < DURATION_MAX).then_some(life),
             reason: system
                 .as_ref()
                 .map_or(described.reason, |(name, _)| Some(name)),
-            ..described
+            ..described.clone()
         };
         if let Some(sent) = message::of_event(&view.event.event) {
             let own = dead.and_then(|dead| dead.details.description.as_deref());
@@ -136,7 +153,7 @@ impl MessageReceiver {
                 description: own.or(sentence).or(described.description),
                 ..described.clone()
             };
-            let is_received = state == MessageState::Active && lock.is_some();
+            let is_received = state == MessageState::Active && described.lock.is_some();
             let state = if is_received && was_scheduled(&sent, view.delivery) {
                 MessageState::Scheduled
             } else {

@@ -113,18 +113,20 @@ impl Broker {
         }
     }
 
-    /// What queues of the topic ask of these events, some of which rules cannot be evaluated for; `None` if they ask
-    /// nothing.
+    /// What queues of the topic ask of these events, some of which rules cannot be evaluated for, or would make too
+    /// large; `None` if they ask nothing.
     pub(super) fn intake<'a>(
         &self,
         topic: &TopicEntry,
         events: impl Iterator<Item = &'a Event>,
         unevaluated: BTreeMap<usize, String>,
+        oversized: BTreeSet<usize>,
     ) -> Option<Arc<QueueIntake>> {
         let sending = topic.topic.kind.sending();
         let remembering = sending.filter(|sending| sending.detects_duplicates);
         let mut intake = QueueIntake {
             unevaluated,
+            oversized,
             remembers_for: remembering
                 .map(|sending| self.time_scale().shrink(sending.duplicate_window)),
             ..QueueIntake::default()

@@ -7,7 +7,7 @@ mod rules;
 pub(super) mod send;
 pub(super) mod system;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::Timestamp;
@@ -264,7 +264,7 @@ impl Broker {
     ) -> AppendRequest {
         let mut request = AppendRequest {
             scheduled,
-            intake: self.intake(topic, events.iter(), BTreeMap::new()),
+            intake: self.intake(topic, events.iter(), BTreeMap::new(), BTreeSet::new()),
             ..empty(topic, self.clock().now())
         };
         request.events.reserve_exact(events.len());

@@ -1,6 +1,6 @@
 //! What subscriptions of Service Bus topics get of messages, by their rules (rule S7).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::Timestamp;
@@ -14,6 +14,7 @@ use crate::model::registry::TopicEntry;
 use crate::model::rule::{ChangedCopy, Copies, Steps};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::AppendRequest;
+use crate::wire::amqp::DecodeError;
 use crate::wire::service_bus::copy::SentMessage;
 
 /// The events of a request, with who gets each. What an action changes is an event of its own, so what is stored is
@@ -21,9 +22,10 @@ use crate::wire::service_bus::copy::SentMessage;
 #[derive(Default)]
 struct Matched {
     events: Vec<(Event, Vec<SubscriptionId>)>,
-    /// By their places among the events, as the next two.
+    /// By their places among the events, as the next three.
     scheduled: BTreeMap<usize, Timestamp>,
     unevaluated: BTreeMap<usize, String>,
+    oversized: BTreeSet<usize>,
     /// See [`AppendRequest::sent`].
     sent: BTreeMap<usize, (String, bool)>,
     copies: usize,
@@ -95,11 +97,12 @@ impl Broker {
             events,
             scheduled,
             unevaluated,
+            oversized,
             sent,
             ..
         } = matched;
         let each = events.iter().map(|(event, _)| event);
-        let intake = self.intake(topic, each, unevaluated);
+        let intake = self.intake(topic, each, unevaluated, oversized);
         Ok(AppendRequest {
             scheduled,
             sent,
@@ -151,6 +154,11 @@ impl Broker {
         for ChangedCopy { of, rule, changes } in &copies.changing {
             let new_id = || self.entropy().uuid().simple().to_string();
             let copy = sent.copy(changes, &rule.name, new_id);
+            if let Err(DecodeError::HeadTooLarge(_)) = copy {
+                matched.oversized.insert(matched.events.len());
+                matched.push_copy(event.clone(), *of, None)?;
+                continue;
+            }
             let copy = copy.map_err(PublishError::Unreadable)?;
             matched.push_copy(copy, *of, due_at)?;
         }

@@ -1,6 +1,8 @@
 //! Filters that compare properties for equality (rule S7.1).
 
+use crate::model::rule::decimal::DecimalNumber;
 use crate::model::rule::message::{MessageView, SystemProperty};
+use crate::model::rule::precise_time::PreciseTime;
 use crate::model::rule::property::PropertyValue;
 use crate::model::rule::sql::EvaluationError;
 use crate::model::rule::steps::Steps;
@@ -36,10 +38,11 @@ pub(super) enum Condition {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Key {
     Bool(bool),
-    Integer(i128),
-    /// The bits of a number that is not whole.
-    Fraction(u64),
-    Timestamp(i64),
+    /// In its only form.
+    Number(DecimalNumber),
+    /// With its sign.
+    Infinity(bool),
+    Timestamp(PreciseTime),
     Duration(i64),
     Uuid(u128),
     Binary(Vec<u8>),
@@ -160,6 +163,7 @@ fn text_of(value: PropertyValue) -> Option<String> {
         | PropertyValue::Integer(..)
         | PropertyValue::Float(_)
         | PropertyValue::Double(_)
+        | PropertyValue::Decimal(_)
         | PropertyValue::Timestamp(_)
         | PropertyValue::ZonelessTime(_)
         | PropertyValue::Duration(_)
@@ -173,12 +177,11 @@ fn key(value: &PropertyValue) -> Option<Key> {
     Some(match value {
         PropertyValue::Null | PropertyValue::Other => return None,
         PropertyValue::Bool(value) => Key::Bool(*value),
-        PropertyValue::Integer(_, number) => Key::Integer(*number),
-        PropertyValue::Float(number) => number_key(f64::from(*number))?,
-        PropertyValue::Double(number) => number_key(*number)?,
-        PropertyValue::Timestamp(at) | PropertyValue::ZonelessTime(at) => {
-            Key::Timestamp(at.as_ms())
-        }
+        PropertyValue::Integer(..)
+        | PropertyValue::Float(_)
+        | PropertyValue::Double(_)
+        | PropertyValue::Decimal(_) => number_key(value)?,
+        PropertyValue::Timestamp(at) | PropertyValue::ZonelessTime(at) => Key::Timestamp(*at),
         PropertyValue::Duration(ticks) => Key::Duration(*ticks),
         PropertyValue::Uuid(uuid) => Key::Uuid(uuid.as_u128()),
         PropertyValue::Binary(bytes) => Key::Binary(bytes.clone()),
@@ -186,14 +189,11 @@ fn key(value: &PropertyValue) -> Option<Key> {
     })
 }
 
-/// Whole numbers that an integer can hold are integers. Not a number equals nothing.
-fn number_key(number: f64) -> Option<Key> {
-    const WHOLE_MAX: f64 = 18_446_744_073_709_551_616.0; // 2^64
-    if number.is_nan() {
-        return None;
+/// Numbers are equal by their value, whatever their type. What is no number equals nothing.
+fn number_key(value: &PropertyValue) -> Option<Key> {
+    if let Some(number) = value.as_decimal() {
+        return Some(Key::Number(number.normal()));
     }
-    if number.fract() == 0.0 && number.abs() <= WHOLE_MAX {
-        return Some(Key::Integer(number as i128));
-    }
-    Some(Key::Fraction(number.to_bits()))
+    let number = value.as_double().filter(|number| number.is_infinite())?;
+    Some(Key::Infinity(number.is_sign_positive()))
 }

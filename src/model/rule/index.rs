@@ -118,6 +118,7 @@ mod tests {
     #[test]
     fn values_compare_exactly_and_numbers_by_value() {
         let text = |text: &str| PropertyValue::Text(text.to_owned());
+        let decimal = |text: &str| PropertyValue::Decimal(text.parse().expect("a decimal"));
         for (wanted, found, expected) in [
             (text("a"), text("a"), true),
             (text("a"), text("A"), false),
@@ -134,12 +135,28 @@ mod tests {
                 PropertyValue::Double(f64::NAN),
                 false,
             ),
+            (decimal("12.50"), decimal("12.5"), true),
+            (decimal("12.50"), PropertyValue::Double(12.5), true),
+            (PropertyValue::Double(0.1), decimal("0.1"), true),
+            (decimal("12.00"), PropertyValue::long(12), true),
+            (decimal("12.5"), decimal("12.51"), false),
+            (decimal("12.5"), text("12.5"), false),
+            (
+                PropertyValue::Double(f64::INFINITY),
+                PropertyValue::Float(f32::INFINITY),
+                true,
+            ),
+            (
+                PropertyValue::Double(f64::INFINITY),
+                PropertyValue::Double(f64::NEG_INFINITY),
+                false,
+            ),
             (PropertyValue::Null, PropertyValue::Null, false),
             (PropertyValue::Duration(7), PropertyValue::Duration(7), true),
             (PropertyValue::Duration(7), PropertyValue::long(7), false),
             (
-                PropertyValue::ZonelessTime(Timestamp::from_ms(7)),
-                PropertyValue::Timestamp(Timestamp::from_ms(7)),
+                PropertyValue::ZonelessTime(Timestamp::from_ms(7).into()),
+                PropertyValue::Timestamp(Timestamp::from_ms(7).into()),
                 true,
             ),
             (PropertyValue::Bool(true), PropertyValue::Bool(true), true),

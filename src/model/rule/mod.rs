@@ -6,15 +6,19 @@
 
 mod book;
 mod correlation;
+mod decimal;
 mod index;
 mod message;
+mod precise_time;
 mod property;
 mod sql;
 mod steps;
 
 pub use book::{ChangedCopy, Copies, RuleBook};
 pub use correlation::CorrelationFilter;
+pub use decimal::DecimalNumber;
 pub use message::{MessageView, PropertyRef, Scope, SystemProperty};
+pub use precise_time::PreciseTime;
 pub use property::{IntegerType, PropertyValue};
 pub use sql::{Changes, EvaluationError, Parameters, SqlAction, SqlError, SqlFilter};
 pub use steps::Steps;

@@ -2,8 +2,9 @@
 
 use uuid::Uuid;
 
-use crate::base::Timestamp;
 use crate::base::named::named_enum;
+use crate::model::rule::decimal::DecimalNumber;
+use crate::model::rule::precise_time::PreciseTime;
 
 /// The value of a property.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,9 +14,10 @@ pub enum PropertyValue {
     Integer(IntegerType, i128),
     Float(f32),
     Double(f64),
-    Timestamp(Timestamp),
+    Decimal(DecimalNumber),
+    Timestamp(PreciseTime),
     /// A moment that was given without a zone, which counts as UTC.
-    ZonelessTime(Timestamp),
+    ZonelessTime(PreciseTime),
     /// In ticks of 100 ns, as .NET has it.
     Duration(i64),
     Uuid(Uuid),
@@ -72,6 +74,7 @@ impl PropertyValue {
             | Self::Integer(..)
             | Self::Float(_)
             | Self::Double(_)
+            | Self::Decimal(_)
             | Self::Timestamp(_)
             | Self::ZonelessTime(_)
             | Self::Duration(_)
@@ -91,6 +94,21 @@ impl PropertyValue {
         Some(*number)
     }
 
+    /// The number as a decimal; `None` for what is none, and for infinity.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the others are no numbers, and a new one would have to be thought of where it is compared"
+    )]
+    pub(super) fn as_decimal(&self) -> Option<DecimalNumber> {
+        match self {
+            Self::Integer(_, number) => Some(DecimalNumber::from(*number)),
+            Self::Float(number) => DecimalNumber::of_float(f64::from(*number)),
+            Self::Double(number) => DecimalNumber::of_float(*number),
+            Self::Decimal(number) => Some(*number),
+            _ => None,
+        }
+    }
+
     /// `self` in the type of `other`, where it has such a value; else as it is.
     pub fn in_type_of(self, other: &Self) -> Self {
         let converted = match (&self, other) {
@@ -106,6 +124,15 @@ impl PropertyValue {
                 let whole = whole.filter(|number| width.holds(*number));
                 whole.map(|number| Self::Integer(*width, number))
             }
+            (Self::Integer(..) | Self::Float(_) | Self::Double(_), Self::Decimal(_)) => {
+                self.as_decimal().map(Self::Decimal)
+            }
+            (Self::Decimal(number), Self::Integer(width, _)) => {
+                let whole = number.to_whole().filter(|whole| width.holds(*whole));
+                whole.map(|whole| Self::Integer(*width, whole))
+            }
+            (Self::Decimal(number), Self::Float(_)) => Some(Self::Float(number.to_float() as f32)),
+            (Self::Decimal(number), Self::Double(_)) => Some(Self::Double(number.to_float())),
             (_, Self::Text(_)) => self.as_text().map(Self::Text),
             (Self::Text(text), _) => other.parse_like(text),
             _ => None,
@@ -123,6 +150,7 @@ impl PropertyValue {
             }
             Self::Float(_) => text.parse().ok().map(Self::Float),
             Self::Double(_) => text.parse().ok().map(Self::Double),
+            Self::Decimal(_) => text.parse().ok().map(Self::Decimal),
             Self::Timestamp(_) | Self::ZonelessTime(_) => text.parse().ok().map(Self::Timestamp),
             Self::Uuid(_) => text.parse().ok().map(Self::Uuid),
             Self::Null | Self::Duration(_) | Self::Binary(_) | Self::Text(_) | Self::Other => None,
@@ -136,6 +164,7 @@ impl PropertyValue {
             Self::Integer(_, number) => number.to_string(),
             Self::Float(number) => number.to_string(),
             Self::Double(number) => number.to_string(),
+            Self::Decimal(number) => number.to_string(),
             Self::Timestamp(at) | Self::ZonelessTime(at) => at.to_string(),
             Self::Uuid(uuid) => uuid.to_string(),
             Self::Text(text) => text.clone(),

@@ -1,6 +1,6 @@
 //! Storing events with their deliveries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -71,12 +71,17 @@ pub struct QueueIntake {
     pub remembers_for: Option<Duration>,
     /// The events, by their places, that are dead letters because a rule cannot be evaluated for them, and the problem.
     pub unevaluated: BTreeMap<usize, String>,
+    /// The events, by their places, that are dead letters because a rule would have made them too large.
+    pub oversized: BTreeSet<usize>,
 }
 
 impl QueueIntake {
     /// Whether nothing is asked.
     pub fn is_empty(&self) -> bool {
-        self.with_sessions.is_empty() && self.remembers_for.is_none() && self.unevaluated.is_empty()
+        self.with_sessions.is_empty()
+            && self.remembers_for.is_none()
+            && self.unevaluated.is_empty()
+            && self.oversized.is_empty()
     }
 
     /// The session of the event's delivery, if it has to have one; `Some(None)` if that is missing.
@@ -90,6 +95,9 @@ impl QueueIntake {
     pub fn ended(&self, subscription: SubscriptionId, place: usize) -> Option<DeadLetterReason> {
         if self.unevaluated.contains_key(&place) {
             return Some(DeadLetterReason::FilterEvaluationFailed);
+        }
+        if self.oversized.contains(&place) {
+            return Some(DeadLetterReason::HeaderSizeExceeded);
         }
         let lacks_session = self.session(subscription, place) == Some(None);
         lacks_session.then_some(DeadLetterReason::SessionIdMissing)
@@ -212,8 +220,8 @@ fn take_deferrable(
 pub enum Appended {
     Stored {
         events: Vec<EventKey>,
-        /// Of the deliveries that are created now; of messages that are scheduled in a topic with rules, the id of the
-        /// first delivery of each.
+        /// Of the messages of a queue, 0 for each that was dropped because it is remembered; of messages that are
+        /// scheduled in a topic with rules, the id of the first delivery of each.
         numbers: Vec<i64>,
     },
     /// The same request, or the same notice, was stored before, so nothing is stored again.
@@ -235,6 +243,8 @@ pub struct HandedOver {
 pub(in crate::store) struct Stored {
     events: Vec<EventKey>,
     handed_over: Vec<HandedOver>,
+    /// Of the deliveries to the queue itself, if it is one.
+    numbers: Vec<i64>,
     /// Of messages that are scheduled in a topic with rules.
     scheduled: Vec<DeliveryId>,
 }
@@ -245,14 +255,14 @@ impl Stored {
         let Some(Self {
             events,
             handed_over,
+            numbers,
             scheduled,
         }) = stored
         else {
             return Appended::Repeated;
         };
-        let created = handed_over.iter().map(|each| each.delivery.number);
         let numbers = match scheduled.is_empty() {
-            true => created.collect(),
+            true => numbers,
             false => scheduled.iter().map(|id| id.0).collect(),
         };
         then(handed_over);
@@ -293,6 +303,7 @@ pub(in crate::store) fn append(
     let mut stored = Stored {
         events: Vec::with_capacity(events.len()),
         handed_over: Vec::with_capacity(deliveries),
+        numbers: Vec::with_capacity(deliveries),
         scheduled: Vec::new(),
     };
     let intake = request.intake.as_deref();
@@ -315,6 +326,7 @@ pub(in crate::store) fn append(
             };
         }
         if current.is_repeated {
+            stored.numbers.push(0);
             continue;
         }
         let matched = matched.get(place).copied().unwrap_or(targets.len());
@@ -338,6 +350,9 @@ pub(in crate::store) fn append(
             };
             let (id, number) = insert_delivery(tx, key, subscription, due_at, about)?;
             stored.scheduled.extend(current.number(tx, Some(id))?);
+            if is_measured || request.measured.is_empty() {
+                stored.numbers.push(number);
+            }
             if let Some(mark) = &request.forwarded {
                 forward::mark(tx, id, mark)?;
             }

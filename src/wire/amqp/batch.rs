@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::model::limits::HEAD_BYTES_MAX;
 use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
 use crate::wire::amqp::message::{DATA, Message};
 use crate::wire::amqp::value::Value;
@@ -9,13 +10,26 @@ use crate::wire::amqp::value::Value;
 /// The message format that marks a batch.
 pub const BATCH_FORMAT: u32 = 0x8001_3700;
 
+/// Bytes that a batch may have around its messages. Clients that fill one to the limit of its link do not count the
+/// properties of the batch itself, which say what its messages do.
+pub const BATCH_ENVELOPE_MAX: usize = HEAD_BYTES_MAX;
+
 /// Messages of one batch: Service Bus' own limit.
 const BATCH_MESSAGES_MAX: usize = 4_500;
+
+/// Bytes of a transfer of `format` that count against the limit of its link: of a batch those of its messages.
+pub fn counted_bytes(format: u32, payload: &[u8]) -> usize {
+    if format != BATCH_FORMAT {
+        return payload.len();
+    }
+    let envelope = Message::parse(&Bytes::copy_from_slice(payload));
+    envelope.map_or(payload.len(), |envelope| envelope.body().len())
+}
 
 /// The messages in a transfer of `format`.
 pub fn messages(format: u32, payload: &Bytes) -> Result<Vec<Message>, DecodeError> {
     if format != BATCH_FORMAT {
-        return Ok(vec![Message::parse(payload)?]);
+        return Ok(vec![Message::sent(payload)?]);
     }
     let envelope = Message::parse(payload)?;
     let mut sections = Decoder::new(envelope.body().clone());
@@ -30,7 +44,7 @@ pub fn messages(format: u32, payload: &Bytes) -> Result<Vec<Message>, DecodeErro
         let (Value::Binary(message), DATA) = (&value, code) else {
             return Err(unexpected("data sections in a batch", value));
         };
-        messages.push(Message::parse(message)?);
+        messages.push(Message::sent(message)?);
     }
     match messages.is_empty() {
         true => Err(unexpected("messages in a batch", "none")),

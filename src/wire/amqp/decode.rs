@@ -5,10 +5,13 @@ use std::fmt::Write;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::wire::amqp::value::{Array, Map, Value};
+use crate::model::limits::HEAD_BYTES_MAX;
+use crate::wire::amqp::condition::{DECODE_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED};
+use crate::wire::amqp::encode::element_type;
+use crate::wire::amqp::value::{Array, ElementType, Map, Value};
 
-/// How deep values may be nested: far deeper than any client does, and shallow enough for any stack.
-const DEPTH_MAX: usize = 32;
+/// How deep values may be nested: as deep as .NET's client reads them, and shallow enough for any stack.
+const DEPTH_MAX: usize = 64;
 
 /// How many values one decoding of a message may make: a request to settle or to schedule 4,500 messages, which is the
 /// largest, stays below. A byte can stand for a value that takes forty in memory. And since the elements of an array may
@@ -53,6 +56,41 @@ pub enum DecodeError {
         field: &'static str,
         kind: &'static str,
     },
+    #[error("{field} of {of} has more than {max} characters")]
+    TooLong {
+        of: &'static str,
+        field: &'static str,
+        max: usize,
+    },
+    #[error("the property {name:?} {problem}")]
+    WrongProperty { name: String, problem: &'static str },
+    #[error(
+        "header, annotations and properties have {0} bytes; at most {HEAD_BYTES_MAX} are allowed"
+    )]
+    HeadTooLarge(usize),
+}
+
+impl DecodeError {
+    /// Returns the condition that tells a sender whether it is of any use to try again: it never is, and clients know that
+    /// of these conditions.
+    pub fn condition(&self) -> &'static str {
+        match self {
+            Self::Truncated
+            | Self::UnknownType(_)
+            | Self::NotUtf8
+            | Self::OddMap
+            | Self::TooMany(_)
+            | Self::WrongSize
+            | Self::Unexpected { .. } => DECODE_ERROR,
+            Self::TooDeep
+            | Self::TooManyMessages(_)
+            | Self::Missing { .. }
+            | Self::WrongKind { .. }
+            | Self::TooLong { .. }
+            | Self::WrongProperty { .. } => NOT_ALLOWED,
+            Self::HeadTooLarge(_) => MESSAGE_SIZE_EXCEEDED,
+        }
+    }
 }
 
 /// Reads values from bytes, one after the other. Binaries are slices of them, not copies.
@@ -91,6 +129,21 @@ impl Decoder {
     /// What was not read.
     pub fn rest(self) -> Bytes {
         self.bytes
+    }
+
+    /// The first byte of what comes next.
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.bytes.first().copied()
+    }
+
+    /// A decoder of the keys and values of the map that comes next.
+    pub(super) fn inside_map(&mut self) -> Result<Self, DecodeError> {
+        let code = self.byte()?;
+        if !matches!(code, 0xc1 | 0xd1) {
+            return Err(unexpected("a map", format_args!("another")));
+        }
+        let (inside, _) = self.compound(code)?;
+        Ok(inside)
     }
 
     /// Reads a value.
@@ -246,22 +299,93 @@ impl Decoder {
 
     /// Reads an array from its constructor on, which stands once for all elements.
     fn elements(&mut self, count: usize, depth: usize) -> Result<Array, DecodeError> {
-        let mut array = Array::default();
+        let mut descriptors = Vec::new();
         let code = loop {
-            let depth = depth + array.descriptors.len();
+            let depth = depth + descriptors.len();
             if depth > DEPTH_MAX {
                 return Err(DecodeError::TooDeep);
             }
             match self.byte()? {
-                0x00 => array.descriptors.push(self.nested(depth + 1)?),
+                0x00 => descriptors.push(self.nested(depth + 1)?),
                 code => break code,
             }
         };
-        let depth = depth + array.descriptors.len();
+        let depth = depth + descriptors.len();
+        let mut values = Vec::new();
         for _ in 0..count {
-            array.values.push(self.content(code, depth)?);
+            values.push(self.content(code, depth)?);
         }
-        Ok(array)
+        Ok(Array {
+            descriptors,
+            element: values.first().map_or(ElementType(code), element_type),
+            values,
+        })
+    }
+
+    /// Steps over a value and looks at all that is inside, without keeping any of it: how deep it is, and whether its texts
+    /// are ones.
+    pub(super) fn check(&mut self) -> Result<(), DecodeError> {
+        self.check_nested(0)
+    }
+
+    fn check_nested(&mut self, depth: usize) -> Result<(), DecodeError> {
+        if depth > DEPTH_MAX {
+            return Err(DecodeError::TooDeep);
+        }
+        let code = self.byte()?;
+        if code != 0x00 {
+            return self.check_content(code, depth);
+        }
+        self.check_nested(depth + 1)?;
+        self.check_nested(depth + 1)
+    }
+
+    fn check_content(&mut self, code: u8, depth: usize) -> Result<(), DecodeError> {
+        if !is_compound(code) {
+            let length = width(code, &self.bytes)?;
+            let content = self.take(length)?;
+            // The length of a text stands before it, in one byte or four.
+            let text = match code {
+                0xa1 => content.get(1..),
+                0xb1 => content.get(4..),
+                _ => None,
+            };
+            return match text.map(std::str::from_utf8) {
+                None | Some(Ok(_)) => Ok(()),
+                Some(Err(_)) => Err(DecodeError::NotUtf8),
+            };
+        }
+        let (mut inside, count) = self.compound(code)?;
+        if code & 0xf0 < 0xe0 {
+            for _ in 0..count {
+                inside.check_nested(depth + 1)?;
+            }
+        } else {
+            inside.check_elements(count, depth + 1)?;
+        }
+        match inside.is_empty() {
+            true => Ok(()),
+            false => Err(DecodeError::WrongSize),
+        }
+    }
+
+    fn check_elements(&mut self, count: usize, mut depth: usize) -> Result<(), DecodeError> {
+        let code = loop {
+            match self.byte()? {
+                0x00 => self.check_nested(depth + 1)?,
+                code => break code,
+            }
+            depth += 1;
+            if depth > DEPTH_MAX {
+                return Err(DecodeError::TooDeep);
+            }
+        };
+        // Elements that take no bytes can be any number.
+        let has_width = code >> 4 != 0x4;
+        for _ in 0..count * usize::from(has_width) {
+            self.check_content(code, depth)?;
+        }
+        Ok(())
     }
 
     fn text(&mut self, code: u8) -> Result<String, DecodeError> {
@@ -304,6 +428,11 @@ impl Decoder {
         }
         Ok(self.bytes.split_to(length))
     }
+}
+
+/// Whether a list, a map or an array with a size follows the constructor `code`.
+fn is_compound(code: u8) -> bool {
+    matches!(code, 0xc0 | 0xc1 | 0xd0 | 0xd1 | 0xe0 | 0xf0)
 }
 
 /// How many bytes follow the constructor `code`, by the standard's rule: its first digit says so.

@@ -1,6 +1,6 @@
 //! Values to bytes, each in its shortest encoding.
 
-use crate::wire::amqp::value::{Array, Value};
+use crate::wire::amqp::value::{Array, ElementType, Value};
 
 /// The widest content whose size and count fit into one byte each, one of them counting itself.
 const SMALL_MAX: usize = 254;
@@ -117,20 +117,21 @@ fn length_of(length: usize) -> [u8; 4] {
         .to_be_bytes()
 }
 
-/// The elements of an array share one constructor: the widest one of the type of the first.
+/// The elements of an array share one constructor: the widest one of their type.
 fn elements(array: &Array, out: &mut Vec<u8>) {
     for descriptor in &array.descriptors {
         out.push(0x00);
         encode(descriptor, out);
     }
-    out.push(array.values.first().map_or(0x40, wide_code));
+    out.push(array.element.0);
     for value in &array.values {
         element(value, out);
     }
 }
 
-fn wide_code(value: &Value) -> u8 {
-    match value {
+/// The type that an array of such values has.
+pub(super) fn element_type(value: &Value) -> ElementType {
+    let code = match value {
         Value::Null => 0x40,
         Value::Bool(_) => 0x56,
         Value::Ubyte(_) => 0x50,
@@ -156,8 +157,9 @@ fn wide_code(value: &Value) -> u8 {
         Value::Map(_) => 0xd1,
         Value::Array(_) => 0xf0,
         // The descriptors of an array's values stand in the array.
-        Value::Described(described) => wide_code(&described.1),
-    }
+        Value::Described(described) => return element_type(&described.1),
+    };
+    ElementType(code)
 }
 
 /// An element without its constructor.

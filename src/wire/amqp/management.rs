@@ -18,7 +18,7 @@ use crate::wire::amqp::condition::{
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::outcome::{Changes, DeadLettering, Outcome, changes};
 use crate::wire::amqp::rule;
-use crate::wire::amqp::value::{FromValue, Map, Value, get};
+use crate::wire::amqp::value::{ElementType, FromValue, Map, Value, get};
 
 /// The last part of the node's name.
 pub const NODE: &str = "$management";
@@ -257,7 +257,7 @@ impl Arguments {
             let Some(Value::Binary(message)) = get(each, "message") else {
                 return Err(bad("each of the messages needs a message, which is binary"));
             };
-            let parsed = Message::parse(message);
+            let parsed = Message::sent(message);
             parsed.map_err(|error| bad(format!("one of the messages cannot be read: {error}")))
         });
         messages.collect()
@@ -321,7 +321,7 @@ impl Reply {
         let entry = |name: &str, value| vec![(Value::from(name), value)];
         let moments = |moments: &[Timestamp]| {
             let moments = moments.iter().map(|at| Value::Timestamp(at.as_ms()));
-            Value::array(moments.collect())
+            Value::array(ElementType::TIMESTAMP, moments.collect())
         };
         let found = |any: bool| if any { 200 } else { 204 };
         let message = |message: &Bytes| (Value::from("message"), Value::Binary(message.clone()));
@@ -346,7 +346,7 @@ impl Reply {
             }
             Self::Scheduled(numbers) => {
                 let numbers = numbers.iter().map(|number| Value::Long(*number));
-                let numbers = Value::array(numbers.collect());
+                let numbers = Value::array(ElementType::LONG, numbers.collect());
                 (200, entry("sequence-numbers", numbers))
             }
             Self::SessionRenewed(end) => (200, entry("expiration", Value::Timestamp(end.as_ms()))),
@@ -357,7 +357,7 @@ impl Reply {
                 // azure-servicebus for Python cannot read an array of nothing.
                 let list = match names.is_empty() {
                     true => Value::List(names),
-                    false => Value::array(names),
+                    false => Value::array(ElementType::STRING, names),
                 };
                 let skip = i32::try_from(*skip).unwrap_or(i32::MAX);
                 let body = vec![("skip".into(), skip.into()), ("sessions-ids".into(), list)];

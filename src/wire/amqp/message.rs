@@ -9,18 +9,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::base::Timestamp;
+use crate::model::limits::HEAD_BYTES_MAX;
 use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
 use crate::wire::amqp::encode::encode;
 use crate::wire::amqp::fields::Fields;
+use crate::wire::amqp::sent;
 use crate::wire::amqp::value::{Map, Value, get};
 
 const HEADER: u64 = 0x70;
 const DELIVERY_ANNOTATIONS: u64 = 0x71;
 const MESSAGE_ANNOTATIONS: u64 = 0x72;
-const PROPERTIES: u64 = 0x73;
-const APPLICATION_PROPERTIES: u64 = 0x74;
+pub(super) const PROPERTIES: u64 = 0x73;
+pub(super) const APPLICATION_PROPERTIES: u64 = 0x74;
 pub(super) const DATA: u64 = 0x75;
-const SEQUENCE: u64 = 0x76;
+pub(super) const SEQUENCE: u64 = 0x76;
 const VALUE: u64 = 0x77;
 const FOOTER: u64 = 0x78;
 
@@ -33,6 +36,8 @@ pub mod annotation {
     pub const LOCK_TOKEN: &str = "x-opt-lock-token";
     pub const LOCKED_UNTIL: &str = "x-opt-locked-until";
     pub const MESSAGE_STATE: &str = "x-opt-message-state";
+    /// Among those of the delivery, of a message that is peeked without its body.
+    pub const OMITTED_BODY_SIZE: &str = "omitted-message-body-size";
     pub const PARTITION_KEY: &str = "x-opt-partition-key";
     pub const SCHEDULED_ENQUEUE_TIME: &str = "x-opt-scheduled-enqueue-time";
     pub const SEQUENCE_NUMBER: &str = "x-opt-sequence-number";
@@ -109,13 +114,92 @@ pub struct Handout {
     pub lock_token: Option<Uuid>,
     /// In place of all that the broker alone gives.
     pub annotations: Vec<(&'static str, Value)>,
-    /// Changes of application properties: a new value, or `None` to remove it.
+    /// Changes of application properties: a new value, or `None` to remove it. Of two for one property the first counts.
     pub properties: Vec<(String, Option<Value>)>,
+    pub life: Option<MessageLife>,
+}
+
+/// How long a message lives.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageLife {
+    pub from: Timestamp,
+    /// By the queue that it is in.
+    pub longest: Option<Duration>,
+}
+
+impl MessageLife {
+    /// The lesser of what the queue says and what the sender says, if one of them says anything.
+    fn effective(self, own: Option<Duration>) -> Option<Duration> {
+        match (own, self.longest) {
+            (Some(own), Some(longest)) => Some(own.min(longest)),
+            (own, longest) => own.or(longest),
+        }
+    }
 }
 
 impl Message {
-    /// Cuts an encoded message into its sections, and checks those that are looked into.
+    /// Reads a message, and checks the sections that are looked into.
     pub fn parse(encoded: &Bytes) -> Result<Self, DecodeError> {
+        let message = Self::split(encoded)?;
+        message.header()?;
+        map_of(&message.delivery_annotations)?;
+        message.annotations()?;
+        message.properties()?;
+        message.application_properties()?;
+        Ok(message)
+    }
+
+    /// Reads a message that somebody sends, see [`Message::as_sent`].
+    pub fn sent(encoded: &Bytes) -> Result<Self, DecodeError> {
+        Self::split(encoded)?.as_sent()
+    }
+
+    /// The message in the form in which all clients can read it; rejects what they cannot.
+    pub fn as_sent(self) -> Result<Self, DecodeError> {
+        self.header()?;
+        sent::check_body(&self.body)?;
+        let message = Self {
+            delivery_annotations: sent::annotations(
+                "delivery-annotations",
+                DELIVERY_ANNOTATIONS,
+                self.delivery_annotations,
+            )?,
+            message_annotations: sent::annotations(
+                "message-annotations",
+                MESSAGE_ANNOTATIONS,
+                self.message_annotations,
+            )?,
+            properties: sent::properties(self.properties)?,
+            application_properties: sent::application_properties(self.application_properties)?,
+            footer: sent::annotations("footer", FOOTER, self.footer)?,
+            ..self
+        };
+        message.check_head()?;
+        Ok(message)
+    }
+
+    /// Rejects what has a larger header, or larger annotations and properties, than a message may have.
+    pub fn check_head(&self) -> Result<(), DecodeError> {
+        match self.head_bytes() {
+            bytes if bytes > HEAD_BYTES_MAX => Err(DecodeError::HeadTooLarge(bytes)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes of what stands before the body and stays with the message.
+    pub fn head_bytes(&self) -> usize {
+        let sections = [
+            &self.header,
+            &self.message_annotations,
+            &self.properties,
+            &self.application_properties,
+        ];
+        sections.iter().map(|each| each.len()).sum()
+    }
+
+    /// Splits an encoded message into its sections, which are not looked into. This is for messages that were checked
+    /// before, and costs the same for any properties.
+    pub fn split(encoded: &Bytes) -> Result<Self, DecodeError> {
         let mut message = Self::default();
         let mut rest = Decoder::new(encoded.clone());
         let mut from = 0;
@@ -142,11 +226,6 @@ impl Message {
             *place = encoded.slice(to - place.len() - section.len()..to);
             (from, before) = (to, code);
         }
-        message.header()?;
-        map_of(&message.delivery_annotations)?;
-        message.annotations()?;
-        message.properties()?;
-        message.application_properties()?;
         Ok(message)
     }
 
@@ -252,17 +331,19 @@ impl Message {
         }
     }
 
-    /// The same with `id` as its message-id, if it has none: JavaScript's client counts on one.
-    pub fn with_id(self, id: impl FnOnce() -> String) -> Result<Self, DecodeError> {
+    /// The same with `id` as its message-id, if it has none: JavaScript's client counts on one. With its properties, so that
+    /// they are read once.
+    pub fn with_id(self, id: impl FnOnce() -> String) -> Result<(Self, Properties), DecodeError> {
         let mut properties = self.properties()?;
         if properties.message_id.is_some() {
-            return Ok(self);
+            return Ok((self, properties));
         }
         properties.message_id = Some(Value::String(id()));
-        Ok(Self {
+        let message = Self {
             properties: section(PROPERTIES, properties.to_value()),
             ..self
-        })
+        };
+        Ok((message, properties))
     }
 
     /// The same with a time to live.
@@ -362,13 +443,18 @@ impl Message {
         }
     }
 
-    /// What stands around the body alone.
-    pub fn without_body(self) -> Self {
-        Self {
+    /// What stands around the body alone, and how many bytes the body has.
+    pub fn without_body(self) -> Result<Self, DecodeError> {
+        let name = Value::symbol(annotation::OMITTED_BODY_SIZE);
+        let size = u64::try_from(self.body.len()).unwrap_or(u64::MAX);
+        let mut of_delivery = map_of(&self.delivery_annotations)?;
+        of_delivery.push((name, Value::Ulong(size)));
+        Ok(Self {
+            delivery_annotations: section(DELIVERY_ANNOTATIONS, Value::Map(of_delivery)),
             body: Bytes::new(),
             footer: Bytes::new(),
             ..self
-        }
+        })
     }
 
     /// The message as it came, its sections in the standard's order.
@@ -377,6 +463,7 @@ impl Message {
             &self.header,
             &self.delivery_annotations,
             &self.message_annotations,
+            &self.properties,
             &self.application_properties,
         )
     }
@@ -384,9 +471,17 @@ impl Message {
     /// The message as it leaves.
     pub fn hand_out(&self, handout: &Handout) -> Result<Vec<u8>, DecodeError> {
         let header = self.header()?;
+        let ttl = handout
+            .life
+            .map_or(header.ttl, |life| life.effective(header.ttl));
         let header = Header {
             delivery_count: handout.delivery_count,
+            ttl,
             ..header
+        };
+        let properties = match (handout.life, ttl) {
+            (Some(life), Some(ttl)) => self.expiring(life.from, ttl)?,
+            (None, _) | (_, None) => self.properties.clone(),
         };
         let header = section(HEADER, header.to_value());
         let mut of_delivery = map_of(&self.delivery_annotations)?;
@@ -396,11 +491,21 @@ impl Message {
         of_delivery.extend(token);
         let of_delivery = section(DELIVERY_ANNOTATIONS, Value::Map(of_delivery));
         let annotations = section(MESSAGE_ANNOTATIONS, Value::Map(self.annotated(handout)?));
-        let properties = match handout.properties.is_empty() {
+        let own = match handout.properties.is_empty() {
             true => self.application_properties.clone(),
             false => section(APPLICATION_PROPERTIES, Value::Map(self.changed(handout)?)),
         };
-        Ok(self.with(&header, &of_delivery, &annotations, &properties))
+        Ok(self.with(&header, &of_delivery, &annotations, &properties, &own))
+    }
+
+    /// The properties with the moments between which the message lives. Clients count from these where they are there.
+    fn expiring(&self, from: Timestamp, ttl: Duration) -> Result<Bytes, DecodeError> {
+        let properties = Properties {
+            creation_ms: Some(from.as_ms()),
+            absolute_expiry_ms: Some((from + ttl).as_ms()),
+            ..self.properties()?
+        };
+        Ok(section(PROPERTIES, properties.to_value()))
     }
 
     fn annotated(&self, handout: &Handout) -> Result<Map, DecodeError> {
@@ -419,7 +524,9 @@ impl Message {
         let changed: HashSet<&str> = names.collect();
         let is_kept = |key: &Value| !key.as_text().is_some_and(|name| changed.contains(name));
         let kept = properties.into_iter().filter(|(key, _)| is_kept(key));
+        let mut seen = HashSet::new();
         let set = handout.properties.iter();
+        let set = set.filter(|(name, _)| seen.insert(name.as_str()));
         let set = set.filter_map(|(name, value)| Some((name.as_str().into(), value.clone()?)));
         Ok(kept.chain(set).collect())
     }
@@ -430,13 +537,14 @@ impl Message {
         of_delivery: &Bytes,
         annotations: &Bytes,
         properties: &Bytes,
+        own: &Bytes,
     ) -> Vec<u8> {
         let sections = [
             header,
             of_delivery,
             annotations,
-            &self.properties,
             properties,
+            own,
             &self.body,
             &self.footer,
         ];
@@ -515,14 +623,14 @@ pub fn encoded(map: Map) -> Vec<u8> {
     out
 }
 
-fn section(code: u64, content: Value) -> Bytes {
+pub(super) fn section(code: u64, content: Value) -> Bytes {
     let mut out = Vec::new();
     encode(&Value::described(code, content), &mut out);
     out.into()
 }
 
 /// What a section holds; `None` for one that is not there.
-fn content(section: &Bytes) -> Result<Option<Value>, DecodeError> {
+pub(super) fn content(section: &Bytes) -> Result<Option<Value>, DecodeError> {
     if section.is_empty() {
         return Ok(None);
     }

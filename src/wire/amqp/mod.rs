@@ -10,6 +10,7 @@ pub mod address;
 pub mod batch;
 pub mod cbs;
 pub mod condition;
+mod decimal;
 mod decode;
 mod encode;
 mod fields;
@@ -21,6 +22,7 @@ pub mod performative;
 pub mod property;
 pub mod rule;
 pub mod sasl;
+mod sent;
 pub mod state;
 pub mod terminus;
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use crate::wire::amqp::condition::{AmqpError, DEAD_LETTER};
+use crate::wire::amqp::decode::DecodeError;
+use crate::wire::amqp::sent;
 use crate::wire::amqp::state::{DeliveryState, Modified};
 use crate::wire::amqp::value::{Map, Value};
 
@@ -67,6 +69,19 @@ impl Outcome {
             .sum()
     }
 
+    /// Rejects properties that some client could not read in the message.
+    pub fn check(&self) -> Result<(), DecodeError> {
+        let set = match self {
+            Self::Complete | Self::Release => return Ok(()),
+            Self::Abandon(set) | Self::Defer(set) => set,
+            Self::DeadLetter(dead) => &dead.properties,
+        };
+        let checks = set
+            .iter()
+            .map(|(name, value)| sent::check_property(name, value));
+        checks.collect()
+    }
+
     /// How it is confirmed: the same outcome, and never an error, which would mean that it failed.
     pub fn confirmation(&self) -> DeliveryState {
         match self {
@@ -91,8 +106,10 @@ impl DeadLettering {
         let mut properties = named_values(&error.info);
         let mut take = |name: &str| {
             let place = properties.iter().position(|(key, _)| key == name)?;
-            let (_, value) = properties.remove(place);
-            value.as_text().map(str::to_owned)
+            // What is no text stays a property of the application.
+            let text = properties[place].1.as_text()?.to_owned();
+            properties.remove(place);
+            Some(text)
         };
         let (reason, description) = (take(REASON), take(DESCRIPTION));
         let is_own = error.condition != DEAD_LETTER && !error.condition.is_empty();
@@ -110,11 +127,11 @@ pub fn changes(map: &Map) -> Changes {
     named_values(map).into()
 }
 
-/// The values in a map that have names, each with its name.
+/// The values in a map that have names, each with its name, in the form in which all clients read them.
 pub fn named_values(map: &Map) -> Vec<(String, Value)> {
     let named = map.iter().filter_map(|(key, value)| {
         let name = key.as_text()?.to_owned();
-        Some((name, value.clone()))
+        Some((name, value.clone().canonical()))
     });
     named.collect()
 }

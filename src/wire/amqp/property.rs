@@ -1,11 +1,40 @@
 //! Values of message properties as rules see them.
 
 use crate::base::Timestamp;
-use crate::model::rule::{IntegerType, PropertyValue};
+use crate::model::rule::{IntegerType, PreciseTime, PropertyValue};
+use crate::wire::amqp::decimal;
 use crate::wire::amqp::value::Value;
 
-/// What .NET's client describes its durations with.
+/// What .NET's client describes its types with that AMQP does not have.
 const TIMESPAN: &str = "com.microsoft:timespan";
+const DATE_TIME_OFFSET: &str = "com.microsoft:datetime-offset";
+const URI: &str = "com.microsoft:uri";
+
+/// Ticks from the beginning of the year 1, from which .NET counts, to that of 1970.
+const EPOCH_TICKS: i128 = 621_355_968_000_000_000;
+
+/// A described value that .NET's client sends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Described<'a> {
+    /// In ticks of 100 ns.
+    Duration(i64),
+    Moment(PreciseTime),
+    Uri(&'a str),
+}
+
+impl<'a> Described<'a> {
+    /// The one that stands there; `None` for what nobody knows.
+    pub(super) fn of((kind, value): &'a (Value, Value)) -> Option<Self> {
+        match (kind.as_text()?, value) {
+            (TIMESPAN, Value::Long(ticks)) => Some(Self::Duration(*ticks)),
+            (DATE_TIME_OFFSET, Value::Long(ticks)) => {
+                PreciseTime::of_ticks(i128::from(*ticks) - EPOCH_TICKS).map(Self::Moment)
+            }
+            (URI, Value::String(uri)) => Some(Self::Uri(uri)),
+            _ => None,
+        }
+    }
+}
 
 impl From<&Value> for PropertyValue {
     fn from(value: &Value) -> Self {
@@ -23,7 +52,7 @@ impl From<&Value> for PropertyValue {
             Value::Long(number) => integer(IntegerType::Long, i128::from(*number)),
             Value::Float(number) => Self::Float(*number),
             Value::Double(number) => Self::Double(*number),
-            Value::Timestamp(ms) => Self::Timestamp(Timestamp::from_ms(*ms)),
+            Value::Timestamp(ms) => Self::Timestamp(Timestamp::from_ms(*ms).into()),
             Value::Uuid(uuid) => Self::Uuid(*uuid),
             Value::Binary(bytes) => Self::Binary(bytes.to_vec()),
             Value::String(text) | Value::Symbol(text) => Self::Text(text.clone()),
@@ -31,13 +60,14 @@ impl From<&Value> for PropertyValue {
                 Some(c) => Self::Text(c.to_string()),
                 None => Self::Other,
             },
-            Value::Described(described) => match &**described {
-                (Value::Symbol(kind), Value::Long(ticks)) if kind == TIMESPAN => {
-                    Self::Duration(*ticks)
-                }
-                _ => Self::Other,
+            Value::Described(described) => match Described::of(described) {
+                Some(Described::Duration(ticks)) => Self::Duration(ticks),
+                Some(Described::Moment(at)) => Self::Timestamp(at),
+                Some(Described::Uri(uri)) => Self::Text(uri.to_owned()),
+                None => Self::Other,
             },
-            Value::Decimal(_) | Value::List(_) | Value::Map(_) | Value::Array(_) => Self::Other,
+            Value::Decimal(bytes) => decimal::read(bytes).map_or(Self::Other, Self::Decimal),
+            Value::List(_) | Value::Map(_) | Value::Array(_) => Self::Other,
         }
     }
 }
@@ -50,8 +80,9 @@ impl From<&PropertyValue> for Value {
             PropertyValue::Integer(width, number) => integer(*width, *number),
             PropertyValue::Float(number) => Self::Float(*number),
             PropertyValue::Double(number) => Self::Double(*number),
+            PropertyValue::Decimal(number) => Self::Decimal(decimal::write(*number)),
             PropertyValue::Timestamp(at) | PropertyValue::ZonelessTime(at) => {
-                Self::Timestamp(at.as_ms())
+                Self::Timestamp(at.to_timestamp().as_ms())
             }
             PropertyValue::Duration(ticks) => {
                 Self::Described(Box::new((Self::symbol(TIMESPAN), Self::Long(*ticks))))
@@ -83,6 +114,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::model::rule::DecimalNumber;
 
     #[test]
     fn values_keep_their_types() {
@@ -103,6 +135,7 @@ mod tests {
             Value::Uuid(Uuid::from_u128(7)),
             Value::Binary(vec![0, 1].into()),
             Value::Described(Box::new((Value::symbol(TIMESPAN), Value::Long(-7)))),
+            Value::Decimal(decimal::write(DecimalNumber::new(1_250, -2))),
             "text".into(),
         ] {
             assert_eq!(Value::from(&PropertyValue::from(&value)), value);

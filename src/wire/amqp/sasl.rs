@@ -7,7 +7,7 @@ use crate::model::access::Secret;
 use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
 use crate::wire::amqp::fields::Fields;
 use crate::wire::amqp::frame::{FrameKind, write_frame};
-use crate::wire::amqp::value::Value;
+use crate::wire::amqp::value::{ElementType, Value};
 
 const MECHANISMS: u64 = 0x40;
 const INIT: u64 = 0x41;
@@ -79,7 +79,11 @@ impl Init {
 /// Appends the offer of all mechanisms.
 pub fn write_mechanisms(out: &mut Vec<u8>) {
     let names = Mechanism::ALL.map(|each| Value::symbol(each.name()));
-    write(out, MECHANISMS, Value::array(names.to_vec()));
+    write(
+        out,
+        MECHANISMS,
+        Value::array(ElementType::SYMBOL, names.to_vec()),
+    );
 }
 
 /// Appends the end of the exchange.

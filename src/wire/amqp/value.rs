@@ -7,6 +7,9 @@ use serde_json::Value as Json;
 use uuid::Uuid;
 
 use crate::base::Timestamp;
+use crate::wire::amqp::decimal;
+use crate::wire::amqp::property::Described;
+use crate::wire::duration;
 
 /// A value. Which of several encodings it came in is not kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +26,7 @@ pub enum Value {
     Long(i64),
     Float(f32),
     Double(f64),
-    /// Of 4, 8 or 16 bytes, which nothing here looks into.
+    /// Of 4, 8 or 16 bytes, as they came.
     Decimal(Bytes),
     /// A code point that may be none of Unicode's.
     Char(u32),
@@ -45,11 +48,25 @@ pub type Map = Vec<(Value, Value)>;
 
 /// Values of one type. What describes them stands once, as it does in the bytes: a descriptor for each of the values would
 /// let a few bytes stand for any number of them.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     /// The outermost one first.
     pub descriptors: Vec<Value>,
+    pub element: ElementType,
     pub values: Vec<Value>,
+}
+
+/// The type of the values of an array, which it has even if there are none: .NET's client wants to know of what there is
+/// nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElementType(pub(super) u8);
+
+impl ElementType {
+    pub const LONG: Self = Self(0x81);
+    pub const TIMESTAMP: Self = Self(0x83);
+    pub const UUID: Self = Self(0x98);
+    pub const STRING: Self = Self(0xb1);
+    pub const SYMBOL: Self = Self(0xb3);
 }
 
 impl Value {
@@ -71,19 +88,29 @@ impl Value {
         Self::described(descriptor, Self::List(fields))
     }
 
-    /// An array of values that are not described.
-    pub fn array(values: Vec<Value>) -> Self {
+    /// An array of values of this type that are not described.
+    pub fn array(element: ElementType, values: Vec<Value>) -> Self {
         let descriptors = Vec::new();
         Self::Array(Box::new(Array {
             descriptors,
+            element,
             values,
         }))
     }
 
+    /// The same value in the form in which all of Azure's clients read it.
+    pub fn canonical(self) -> Self {
+        let Self::Decimal(bytes) = self else {
+            return self;
+        };
+        Self::Decimal(decimal::read(&bytes).map_or(bytes, decimal::write))
+    }
+
     /// A text without quotes; anything else as JSON.
     pub fn plain(&self) -> String {
-        let text = self.as_text().map(str::to_owned);
-        text.unwrap_or_else(|| Json::from(self).to_string())
+        let json = Json::from(self);
+        let text = json.as_str().map(str::to_owned);
+        text.unwrap_or_else(|| json.to_string())
     }
 
     /// The text of a string or a symbol: clients mix them up.
@@ -126,7 +153,8 @@ impl Value {
         size_of::<Self>() + content
     }
 
-    fn is_compound(&self) -> bool {
+    /// Whether it has values inside, as those of properties must not.
+    pub fn is_compound(&self) -> bool {
         match self {
             Self::Described(described) => described.1.is_compound(),
             Self::List(_) | Self::Map(_) | Self::Array(_) => true,
@@ -172,7 +200,8 @@ impl Value {
     }
 }
 
-/// As JSON, for reading: bytes in base64, moments in RFC 3339, and without descriptors. A map with a key that has values
+/// As JSON, for reading: bytes in base64, moments in RFC 3339, durations in ISO 8601, decimals as texts, and without
+/// descriptors. A map with a key that has values
 /// inside becomes a list of pairs: as the names of objects, such keys in keys would be escaped again at each level, and
 /// double their length.
 impl From<&Value> for Json {
@@ -189,9 +218,14 @@ impl From<&Value> for Json {
             Value::Short(number) => Self::from(*number),
             Value::Int(number) => Self::from(*number),
             Value::Long(number) => Self::from(*number),
-            Value::Float(number) => Self::from(*number),
+            // With the digits that tell it from all other floats, and not from all doubles.
+            Value::Float(number) => Self::from(number.to_string().parse::<f64>().ok()),
             Value::Double(number) => Self::from(*number),
-            Value::Decimal(bytes) | Value::Binary(bytes) => Self::from(STANDARD.encode(bytes)),
+            Value::Decimal(bytes) => match decimal::read(bytes) {
+                Some(number) => Self::from(number.to_string()),
+                None => Self::from(STANDARD.encode(bytes)),
+            },
+            Value::Binary(bytes) => Self::from(STANDARD.encode(bytes)),
             Value::Char(point) => Self::from(char::from_u32(*point).map(String::from)),
             Value::Timestamp(ms) => Self::from(Timestamp::from_ms(*ms).to_string()),
             Value::Uuid(id) => Self::from(id.to_string()),
@@ -203,18 +237,17 @@ impl From<&Value> for Json {
                 map.iter().map(pair).map(Self::from).collect()
             }
             Value::Map(map) => {
-                let pair = |(name, value): &(Value, Value)| (key_text(name), Self::from(value));
+                let pair = |(name, value): &(Value, Value)| (name.plain(), Self::from(value));
                 Self::Object(map.iter().map(pair).collect())
             }
-            Value::Described(described) => Self::from(&described.1),
+            Value::Described(described) => match Described::of(described) {
+                Some(Described::Duration(ticks)) => Self::from(duration::of_ticks(ticks)),
+                Some(Described::Moment(at)) => Self::from(at.to_string()),
+                Some(Described::Uri(uri)) => Self::from(uri),
+                None => Self::from(&described.1),
+            },
         }
     }
-}
-
-/// A key of a map as a text: most are.
-fn key_text(key: &Value) -> String {
-    let text = key.as_text().map(str::to_owned);
-    text.unwrap_or_else(|| Json::from(key).to_string())
 }
 
 /// What stands under `key`, a string or a symbol.

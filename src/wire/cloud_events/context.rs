@@ -3,7 +3,6 @@
 use crate::model::event::{Attribute, Event, EventData};
 use crate::wire::bad_input::{BadInput, quoted};
 use crate::wire::cloud_events::SPEC_VERSION;
-use crate::wire::content::ContentType;
 use crate::wire::field;
 use crate::wire::json::Kind;
 
@@ -64,16 +63,6 @@ impl Context {
             }
         }
         Ok(())
-    }
-
-    /// The type of the data.
-    pub(super) fn content_type(&self) -> Result<Option<ContentType>, BadInput> {
-        let mut others = self.others.iter();
-        let Some(attribute) = others.find(|each| each.name == "datacontenttype") else {
-            return Ok(None);
-        };
-        let text = field::string("datacontenttype", &attribute.value)?;
-        Ok(Some(ContentType::parse(&text)))
     }
 
     /// The event of these attributes and `data`.

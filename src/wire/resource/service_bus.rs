@@ -304,20 +304,40 @@ const TIMESTAMP: &str = "timestamp";
 const DURATION: &str = "duration";
 const UUID: &str = "uuid";
 const BINARY: &str = "binary";
+const DECIMAL: &str = "decimal";
+const FLOAT: &str = "float";
 
 /// What a [`TypedValue`] must be, in words.
-const TYPED: &str = "a string, a number, true or false, or an object with \"timestamp\", \"duration\", \"uuid\" or \"binary\"";
+const TYPED: &str = "a string, a number, true or false, or an object with \"timestamp\", \"duration\", \"uuid\", \"binary\", \"decimal\", \"float\", or the name of a type of whole numbers such as \"int\"";
+
+/// The name of a type of whole numbers. A number without one is a long.
+fn word(width: IntegerType) -> String {
+    width.name().to_ascii_lowercase()
+}
+
+/// The type of that name.
+fn width(name: &str) -> Option<IntegerType> {
+    IntegerType::ALL
+        .into_iter()
+        .find(|each| word(*each) == name)
+}
+
+fn whole(number: i128) -> Value {
+    match i64::try_from(number) {
+        Ok(number) => json!(number),
+        Err(_) => json!(u64::try_from(number).ok()),
+    }
+}
 
 impl TypedValue {
     fn to_json(&self) -> Value {
         match &self.0 {
             PropertyValue::Bool(value) => json!(value),
-            PropertyValue::Integer(_, number) => match i64::try_from(*number) {
-                Ok(number) => json!(number),
-                Err(_) => json!(u64::try_from(*number).ok()),
-            },
-            PropertyValue::Float(number) => json!(f64::from(*number)),
+            PropertyValue::Integer(IntegerType::Long, number) => whole(*number),
+            PropertyValue::Integer(width, number) => json!({ word(*width): whole(*number) }),
+            PropertyValue::Float(number) => json!({ FLOAT: number }),
             PropertyValue::Double(number) => json!(number),
+            PropertyValue::Decimal(number) => json!({ DECIMAL: number.to_string() }),
             PropertyValue::Text(text) => json!(text),
             PropertyValue::Timestamp(at) => json!({ TIMESTAMP: at.to_string() }),
             PropertyValue::ZonelessTime(at) => {
@@ -342,7 +362,20 @@ impl TypedValue {
             },
             Value::String(text) => PropertyValue::Text(text.clone()),
             Value::Object(object) if object.len() == 1 => {
+                let (name, value) = object.iter().next()?;
+                if let Some(width) = width(name) {
+                    let number = value.as_i64().map(i128::from);
+                    let number = number.or(value.as_u64().map(i128::from))?;
+                    let fits = width.holds(number);
+                    return fits.then_some(Self(PropertyValue::Integer(width, number)));
+                }
+                if name == FLOAT {
+                    return Some(Self(PropertyValue::Float(value.as_f64()? as f32)));
+                }
                 let text = |name: &str| object.get(name)?.as_str();
+                if let Some(number) = text(DECIMAL) {
+                    return Some(Self(PropertyValue::Decimal(number.parse().ok()?)));
+                }
                 match (text(TIMESTAMP), text(DURATION), text(UUID), text(BINARY)) {
                     (Some(at), ..) => match at.parse() {
                         Ok(at) => PropertyValue::Timestamp(at),
@@ -704,11 +737,12 @@ mod tests {
             json!({ "filterType": "CorrelationFilter", "correlationFilter": {
                 "label": "paid", "sessionId": "s", "properties": {
                     "n": 7, "big": u64::MAX, "half": 0.5, "one": 1.0, "text": "x", "yes": true,
-                    "at": { "timestamp": "2026-11-25T10:00:00Z" },
+                    "at": { "timestamp": "2026-11-25T10:00:00.0000001Z" },
                     "there": { "timestamp": "2026-11-25T10:00:00" },
                     "long": { "duration": "P1DT2H3M" }, "ago": { "duration": "-PT0.0000001S" },
                     "id": { "uuid": "00000000-0000-0000-0000-000000000007" },
-                    "raw": { "binary": "AAE=" } } },
+                    "raw": { "binary": "AAE=" }, "int": { "int": 7 }, "octet": { "ubyte": 255 },
+                    "ulong": { "ulong": 7 }, "price": { "decimal": "12.50" }, "tenth": { "float": 0.5 } } },
                 "action": { "sqlExpression": "SET a = @x", "parameters": { "x": "y" } } }),
         ] {
             let rule = parsed(&properties).unwrap_or_else(|error| panic!("{properties}: {error}"));
@@ -716,7 +750,8 @@ mod tests {
             assert_eq!(rule_from_text(rule.name.clone(), &text), Ok(rule.clone()));
             let shown = serde_json::to_value(RuleProperties::from(&rule)).expect("JSON");
             for (name, expected) in [
-                ("at/timestamp", "2026-11-25T10:00:00.000Z"),
+                ("at/timestamp", "2026-11-25T10:00:00.0000001Z"),
+                ("price/decimal", "12.50"),
                 ("there/timestamp", "2026-11-25T10:00:00.000"),
                 ("long/duration", "P1DT2H3M"),
                 ("ago/duration", "-PT0.0000001S"),
@@ -724,6 +759,10 @@ mod tests {
                 let at = format!("/correlationFilter/properties/{name}");
                 let expected = properties.pointer(&at).map(|_| json!(expected));
                 assert_eq!(shown.pointer(&at), expected.as_ref());
+            }
+            for name in ["int/int", "octet/ubyte", "ulong/ulong", "tenth/float"] {
+                let at = format!("/correlationFilter/properties/{name}");
+                assert_eq!(shown.pointer(&at), properties.pointer(&at), "{name}");
             }
             let same = |value: &Value| parsed(value).expect("a rule");
             assert_eq!(same(&shown), rule);

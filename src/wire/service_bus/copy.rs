@@ -10,11 +10,12 @@ use crate::model::event::{Event, EventKey, StoredEvent};
 use crate::model::name::RuleName;
 use crate::model::rule::{Changes, MessageView, PropertyValue, SystemProperty};
 use crate::model::topic::DeliverySchema;
+use crate::model::trace::TraceContext;
 use crate::wire::amqp::message::{Message, Parts, Properties, annotation, map};
 use crate::wire::amqp::outcome::named_values;
 use crate::wire::amqp::value::{Map, get};
 use crate::wire::amqp::{DecodeError, Value};
-use crate::wire::service_bus::message::{of_event, to_event};
+use crate::wire::service_bus::message::{of_event, to_event, trace_properties};
 use crate::wire::{self, Payload};
 
 /// The property of copies that names the rule whose action has made them.
@@ -60,7 +61,9 @@ impl SentMessage {
         for (name, value) in own.chain([(RULE_NAME, Some(rule.as_str().into()))]) {
             set(&mut parts.application_properties, name, value);
         }
-        to_event(self.message.with_parts(&parts), new_id)
+        let copy = self.message.with_parts(&parts);
+        copy.check_head()?;
+        to_event(copy, new_id)
     }
 }
 
@@ -89,7 +92,8 @@ fn wrapped(event: &Event, topic_resource_id: &str, now: Timestamp) -> Message {
         content_type: Some(payload.content_type.to_owned()),
         ..Properties::default()
     };
-    Message::of_data(&properties, Map::new(), payload.body)
+    let trace = trace_properties(event.trace_context());
+    Message::of_data(&properties, trace, payload.body)
 }
 
 /// The message that the delivery of an event is (rule 6.6). What is `given` sets properties of Service Bus by their names,
@@ -97,6 +101,7 @@ fn wrapped(event: &Event, topic_resource_id: &str, now: Timestamp) -> Message {
 pub fn delivered(
     id: &str,
     payload: Payload,
+    trace: Option<TraceContext>,
     given: impl Iterator<Item = (String, String)>,
 ) -> Result<Event, DecodeError> {
     let properties = Properties {
@@ -104,7 +109,7 @@ pub fn delivered(
         content_type: Some(payload.content_type.to_owned()),
         ..Properties::default()
     };
-    let message = Message::of_data(&properties, Map::new(), payload.body);
+    let message = Message::of_data(&properties, trace_properties(trace), payload.body);
     let mut parts = message.parts()?;
     for (name, text) in given {
         match SystemProperty::find(&name).filter(is_text) {
@@ -157,10 +162,10 @@ impl MessageView for SentMessage {
             SystemProperty::ScheduledEnqueueTimeUtc => {
                 annotated(annotation::SCHEDULED_ENQUEUE_TIME)
             }
-            SystemProperty::EnqueuedTimeUtc => Some(PropertyValue::Timestamp(self.sent_at)),
+            SystemProperty::EnqueuedTimeUtc => Some(PropertyValue::Timestamp(self.sent_at.into())),
             SystemProperty::ExpiresAtUtc => {
                 let expires_at = self.sent_at + header.ttl?;
-                Some(PropertyValue::Timestamp(expires_at))
+                Some(PropertyValue::Timestamp(expires_at.into()))
             }
             SystemProperty::DeliveryCount => Some(PropertyValue::long(0)),
             SystemProperty::Size => i64::try_from(self.bytes).ok().map(PropertyValue::long),
@@ -221,6 +226,7 @@ fn set_system(parts: &mut Parts, property: SystemProperty, value: Option<&Proper
         | PropertyValue::Integer(..)
         | PropertyValue::Float(_)
         | PropertyValue::Double(_)
+        | PropertyValue::Decimal(_)
         | PropertyValue::Timestamp(_)
         | PropertyValue::ZonelessTime(_)
         | PropertyValue::Duration(_)
@@ -296,6 +302,12 @@ mod tests {
         let user = vec![
             ("Total".into(), Value::Int(12)),
             ("note".into(), "x".into()),
+            (
+                "price".into(),
+                Value::Decimal(
+                    vec![0x30, 0x3c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0xe2].into(),
+                ),
+            ),
         ];
         let message = Message::of(&properties, user, "body".into());
         let parts = Parts {
@@ -344,10 +356,11 @@ mod tests {
             "sys.DeliveryCount = 0 AND sys.Size > 10",
             "total = 12 AND NOTE LIKE 'x%'",
             "NOT EXISTS(missing)",
+            "price > 10 AND price = 12.5",
         ] {
             assert!(matches(&sent, filter), "{filter}");
         }
-        assert_eq!(sent.user_properties().len(), 2);
+        assert_eq!(sent.user_properties().len(), 3);
     }
 
     #[test]
@@ -372,9 +385,58 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_has_no_larger_properties_than_a_message_may_have() {
+        let text = "x".repeat(40_000);
+        let changes = |count: usize| Changes {
+            user: (0..count)
+                .map(|n| (n.to_string(), Some(PropertyValue::Text(text.clone()))))
+                .collect(),
+            ..Changes::default()
+        };
+        let copy = |count| sent().copy(&changes(count), &RuleName::default_rule(), String::new);
+        assert!(copy(1).is_ok());
+        let error = copy(2).expect_err("80,000 bytes");
+        assert!(
+            matches!(error, DecodeError::HeadTooLarge(80_000..)),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_event_takes_its_trace_with_it() {
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let context = TraceContext::parse(trace);
+        let mut event = Event {
+            id: "e".to_owned(),
+            source: None,
+            event_type: "T".to_owned(),
+            subject: None,
+            time: None,
+            data_version: None,
+            attributes: Vec::new(),
+            data: EventData::Absent,
+        };
+        event.join_trace(context.expect("a trace"));
+        let of_topic = SentMessage::of(&event, "/t", NOW)
+            .expect("a message")
+            .message;
+        let payload = Payload {
+            content_type: "application/json",
+            body: b"{}".to_vec(),
+        };
+        let of_queue = delivered("e", payload, context, std::iter::empty()).expect("an event");
+        for message in [of_topic, of_event(&of_queue).expect("a message")] {
+            let own = message.application_properties().expect("properties");
+            for name in ["Diagnostic-Id", "traceparent"] {
+                assert_eq!(get(&own, name), Some(&trace.into()), "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn actions_change_properties_of_the_copy_alone() {
         let copy = changed(
-            "SET total = total + 1; SET size = 'large'; REMOVE note; SET sys.Label = 'big'; \
+            "SET total = total + 1; SET price = price + 1; SET size = 'large'; REMOVE note; SET sys.Label = 'big'; \
              SET sys.CorrelationId = 8; REMOVE sys.SessionId; SET sys.TimeToLive = 5000; \
              SET sys.PartitionKey = 'q'",
         );
@@ -385,6 +447,12 @@ mod tests {
         assert_eq!(properties.message_id, Some("m".into()));
         let expected = vec![
             ("Total".into(), Value::Int(13)),
+            (
+                "price".into(),
+                Value::Decimal(
+                    vec![0x0c, 0x3c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0x46].into(),
+                ),
+            ),
             ("size".into(), "large".into()),
             ("RuleName".into(), "large".into()),
         ];

@@ -265,6 +265,25 @@ fn type_of(element: &Element) -> Option<&str> {
     Some(name.rsplit(':').next().unwrap_or(name))
 }
 
+const LONG: &str = "long";
+
+/// What the management API names the types that JSON has not, and what XML does.
+const KINDS: [(&str, &str); 13] = [
+    ("timestamp", "dateTime"),
+    ("duration", "duration"),
+    ("uuid", "guid"),
+    ("binary", "base64Binary"),
+    ("decimal", "decimal"),
+    ("float", "float"),
+    ("int", "int"),
+    ("short", "short"),
+    ("byte", "byte"),
+    ("ubyte", "unsignedByte"),
+    ("ushort", "unsignedShort"),
+    ("uint", "unsignedInt"),
+    ("ulong", "unsignedLong"),
+];
+
 /// A value with its type; `null`, which nothing takes, where it is none of that type.
 fn typed(value: &Element) -> Value {
     let text = value.text.as_str();
@@ -272,7 +291,11 @@ fn typed(value: &Element) -> Value {
     match type_of(value).unwrap_or("string") {
         "string" | "char" => text.into(),
         "boolean" => number.parse().map_or(Value::Null, Value::Bool),
-        "double" | "float" | "decimal" => number.parse().map_or(Value::Null, |it: f64| json!(it)),
+        "double" => number.parse().map_or(Value::Null, |it: f64| json!(it)),
+        "float" => number
+            .parse()
+            .map_or(Value::Null, |it: f32| json!({ "float": it })),
+        "decimal" => json!({ "decimal": number }),
         "dateTime" => {
             let spelled = moment::respelled(number);
             json!({ "timestamp": spelled.as_deref().unwrap_or(number) })
@@ -280,15 +303,17 @@ fn typed(value: &Element) -> Value {
         "duration" => json!({ "duration": number }),
         "guid" => json!({ "uuid": number }),
         "base64Binary" => json!({ "binary": number }),
-        kind if ["int", "long", "short", "byte"]
-            .iter()
-            .any(|it| kind.to_lowercase().ends_with(it)) =>
-        {
+        kind => {
             let whole = number.parse().ok().map(|it: i64| json!(it));
             let large = || number.parse().ok().map(|it: u64| json!(it));
-            whole.or_else(large).unwrap_or_default()
+            let whole = whole.or_else(large).unwrap_or_default();
+            if kind == LONG || whole.is_null() {
+                return whole;
+            }
+            let mut kinds = KINDS.into_iter();
+            let word = kinds.find_map(|(word, of_xml)| (of_xml == kind).then_some(word));
+            word.map_or(Value::Null, |word| json!({ word: whole }))
         }
-        _ => Value::Null,
     }
 }
 
@@ -424,21 +449,14 @@ fn spelled(value: &Value) -> (&'static str, String) {
     let kind = match value {
         Value::Bool(_) => "boolean",
         Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(number), _) if i32::try_from(number).is_ok() => "int",
-            (Some(_), _) => "long",
+            (Some(_), _) => LONG,
             (None, Some(_)) => "unsignedLong",
             (None, None) => "double",
         },
         Value::Object(object) => {
-            let kinds = [
-                ("timestamp", "dateTime"),
-                ("duration", "duration"),
-                ("uuid", "guid"),
-                ("binary", "base64Binary"),
-            ];
-            let mut found = kinds
+            let mut found = KINDS
                 .into_iter()
-                .filter_map(|(name, kind)| Some((kind, object.get(name)?.as_str()?.to_owned())));
+                .filter_map(|(name, kind)| Some((kind, plain(object.get(name)?))));
             return found.next().unwrap_or(("string", String::new()));
         }
         Value::String(_) | Value::Array(_) | Value::Null => "string",
@@ -506,8 +524,10 @@ mod tests {
     #[test]
     fn values_keep_their_types() {
         let values = json!({
-            "text": "a < b", "yes": true, "small": 7, "large": 1_i64 << 40, "huge": u64::MAX, "half": 0.5, "one": 1.0,
-            "at": { "timestamp": "2026-11-25T10:00:00Z" }, "there": { "timestamp": "2026-11-25T10:00:00" },
+            "text": "a < b", "yes": true, "small": 7, "large": 1_i64 << 40, "half": 0.5, "one": 1.0,
+            "int": { "int": 7 }, "huge": { "ulong": u64::MAX }, "price": { "decimal": "12.50" },
+            "tenth": { "float": 0.5 }, "tiny": { "byte": -7 }, "octet": { "ubyte": 255 },
+            "at": { "timestamp": "2026-11-25T10:00:00.1234567Z" }, "there": { "timestamp": "2026-11-25T10:00:00" },
             "long": { "duration": "P1DT2H3M" },
             "id": { "uuid": "00000000-0000-0000-0000-000000000007" }, "raw": { "binary": "AAE=" },
         });

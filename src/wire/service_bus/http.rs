@@ -42,6 +42,8 @@ pub enum BadMessage {
         "the body must be an array of objects with Body, BrokerProperties and UserProperties: {0}"
     )]
     Batch(String),
+    #[error("the message cannot be sent: {0}")]
+    Unreadable(#[from] DecodeError),
 }
 
 /// Reads what is to be sent.
@@ -63,7 +65,7 @@ pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Vec<Encoded>, BadMessage
         is_own.then(|| (name.into(), value))
     });
     let parts = parts(&broker, own.collect(), content_type)?;
-    Ok(vec![of(&parts, body.to_vec())])
+    Ok(vec![of(&parts, body.to_vec())?])
 }
 
 fn batch(body: &[u8]) -> Result<Vec<Encoded>, BadMessage> {
@@ -89,13 +91,14 @@ fn batch(body: &[u8]) -> Result<Vec<Encoded>, BadMessage> {
             Some(Json::String(text)) => text.into_bytes(),
             Some(other) => other.to_string().into_bytes(),
         };
-        Ok(of(&parts, body))
+        Ok(of(&parts, body)?)
     };
     all.into_iter().map(message).collect()
 }
 
-fn of(parts: &Parts, body: Vec<u8>) -> Encoded {
-    Encoded::of_data(&Properties::default(), Pairs::new(), body).with_parts(parts)
+fn of(parts: &Parts, body: Vec<u8>) -> Result<Encoded, DecodeError> {
+    let message = Encoded::of_data(&Properties::default(), Pairs::new(), body);
+    message.with_parts(parts).as_sent()
 }
 
 fn parts(

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::message::{DATA_CONTENT_TYPE, of_event, with_text};
+use super::message::{DATA_CONTENT_TYPE, of_event, trace, with_text};
 use crate::model::event::{Attribute, Event, EventData, StoredEvent};
+use crate::model::trace::TRACEPARENT;
 use crate::wire::amqp::Value;
 use crate::wire::amqp::message::{Message, Properties};
 
@@ -23,7 +24,7 @@ const TAKEN: [&str; 10] = [
     "data",
     "datacontenttype",
     "dataschema",
-    "traceparent",
+    TRACEPARENT,
 ];
 
 const JSON: &str = "application/json";
@@ -145,6 +146,10 @@ fn attributes(
             value: json!(content_type).to_string(),
         })
         .collect();
+    attributes.extend(trace(message).map(|trace| Attribute {
+        name: TRACEPARENT.to_owned(),
+        value: json!(trace.to_string()).to_string(),
+    }));
     for (name, value) in known.chain(own) {
         let name = attribute_name(&name);
         let is_new = !name.is_empty() && taken.insert(name.clone());
@@ -279,6 +284,13 @@ mod tests {
             ("orderno".into(), "again".into()),
             ("Subject".into(), "another".into()),
             ("\u{fc}".into(), "no letters".into()),
+            ("at".into(), Value::Timestamp(0)),
+            ("id2".into(), Value::Uuid(uuid::Uuid::nil())),
+            ("tenth".into(), Value::Float(0.1)),
+            (
+                "Diagnostic-Id".into(),
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into(),
+            ),
         ];
         let event = sent(None, own, b"x");
         let shown = readable(&event).into_owned();
@@ -289,11 +301,22 @@ mod tests {
             .collect();
         let expected = [
             ("datacontenttype", "\"text/plain\""),
+            (
+                "traceparent",
+                "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"",
+            ),
             ("sessionid", "\"s1\""),
             ("orderno", "7"),
             ("total", "\"0.5\""),
             ("large", "\"1099511627776\""),
             ("yes", "true"),
+            ("at", "\"1970-01-01T00:00:00.000Z\""),
+            ("id2", "\"00000000-0000-0000-0000-000000000000\""),
+            ("tenth", "\"0.1\""),
+            (
+                "diagnosticid",
+                "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"",
+            ),
         ];
         assert_eq!(shown, expected);
     }

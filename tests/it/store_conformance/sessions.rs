@@ -357,9 +357,13 @@ pub(super) async fn a_remembered_message_is_dropped(f: Fixture) {
             ..f.accepted(id, &[f.billing], now)
         };
         let stored = f.store.ledger.append(accepted, drop).await;
-        let Ok(Appended::Stored { events, .. }) = stored else {
+        let Ok(Appended::Stored { events, numbers }) = stored else {
             panic!("stored: {stored:?}");
         };
+        let [number] = numbers[..] else {
+            panic!("a number for each message: {numbers:?}");
+        };
+        assert_eq!(events.is_empty(), number == 0, "{number} for {events:?}");
         events.len()
     };
     assert_eq!(send("a", 10).await, 1);

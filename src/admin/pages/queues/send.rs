@@ -4,14 +4,11 @@ use super::*;
 use crate::admin::forms::document::{duration_of, typed_line, typed_pairs};
 use crate::admin::pages::service_bus::BusTopic;
 use crate::broker::NewMessage;
-use crate::model::limits::{MESSAGE_BYTES_MAX, SESSION_ID_MAX};
+use crate::model::limits::{MESSAGE_BYTES_MAX, MESSAGE_ID_MAX, SESSION_ID_MAX};
 use crate::wire::amqp::Value as AmqpValue;
 use crate::wire::amqp::message::{Message as Encoded, Properties};
 use crate::wire::amqp::value::Map;
 use crate::wire::service_bus::message::{of_event, to_event};
-
-/// Characters of a message id, as with Service Bus.
-const ID_MAX: usize = 128;
 
 /// The longest time to live: messages have it in milliseconds, as a number of 32 bits.
 const LIFE_MAX: Duration = Duration::from_secs(49 * 86_400);
@@ -147,9 +144,9 @@ impl MessageForm {
         let content_type = text("contentType", &self.content_type, kind, |text| {
             text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         });
-        let noun = format!("a message ID of up to {ID_MAX} characters");
+        let noun = format!("a message ID of up to {MESSAGE_ID_MAX} characters");
         let message_id = text("messageId", &self.message_id, &noun, |text| {
-            text.chars().count() <= ID_MAX
+            text.chars().count() <= MESSAGE_ID_MAX
         });
         let noun = format!("a session ID of up to {SESSION_ID_MAX} characters");
         let group_id = text("sessionId", &self.session_id, &noun, |text| {
@@ -195,7 +192,8 @@ impl MessageForm {
             reading.refuse("body", problem);
         }
         let entropy = call.broker.entropy();
-        let event = to_event(message, || entropy.uuid().simple().to_string());
+        let sent = message.as_sent();
+        let event = sent.and_then(|sent| to_event(sent, || entropy.uuid().simple().to_string()));
         let event = event.map_err(|error| vec![Refusal::whole(sentence(&error.to_string()))]);
         let event = all_of(reading.end(()).err().unwrap_or_default(), event)?;
         Ok(NewMessage {

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::wire::amqp::AmqpError;
+use crate::wire::amqp::batch::BATCH_FORMAT;
 use crate::wire::amqp::condition::{MESSAGE_LOCK_LOST, NOT_FOUND};
 
 fn sasl_init(mechanism: &str, response: &[u8]) -> Vec<u8> {
@@ -321,6 +322,46 @@ fn an_echo_is_answered() {
     }));
     let frames = peer.all();
     assert!(matches!(&frames[..], [Performative::Flow(flow)] if flow.handle.is_none()));
+}
+
+#[test]
+fn the_properties_of_a_batch_do_not_count_against_the_size_of_messages() {
+    let mut peer = Peer::begun();
+    peer.send(&Performative::Attach(Box::new(attach(0, Role::Sender))));
+    let Some(Event::Attached { link, .. }) = peer.event() else {
+        panic!("an attach");
+    };
+    let acceptance = Acceptance {
+        message_bytes_max: Some(100),
+        ..Acceptance::default()
+    };
+    peer.connection.accept(link, acceptance);
+    peer.all();
+    let section = |code: u8, bytes: usize| {
+        let mut section = vec![0x00, 0x53, code, 0xa0, bytes as u8];
+        section.resize(section.len() + bytes, 0);
+        section
+    };
+    let properties = b"\x00\x53\x73\xc0\x22\x01\xa1\x1f0123456789abcdef0123456789abcde".to_vec();
+    for (id, format, properties, body, is_taken) in [
+        (7, BATCH_FORMAT, &properties, 95, true),
+        (8, BATCH_FORMAT, &properties, 96, false),
+        (9, 0, &Vec::new(), 95, true),
+        (10, 0, &properties, 95, false),
+    ] {
+        let payload = [properties.clone(), section(0x75, body)].concat();
+        peer.send(&Performative::Transfer(Transfer {
+            message_format: Some(format),
+            ..transfer(0, id, payload)
+        }));
+        let event = peer.event();
+        assert_eq!(event.is_some(), is_taken, "{id}: {event:?}");
+        if is_taken {
+            let settled = vec![(id, DeliveryState::Accepted)];
+            peer.connection.settle_incoming(link, settled);
+        }
+        peer.all();
+    }
 }
 
 #[test]

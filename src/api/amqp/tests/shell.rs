@@ -35,7 +35,7 @@ use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::sasl::Plain;
-use crate::wire::amqp::value::get;
+use crate::wire::amqp::value::{ElementType, get};
 use crate::wire::service_bus::entity::EntityAddress;
 use crate::wire::service_bus::sas;
 
@@ -674,7 +674,7 @@ async fn requests_are_answered_where_their_answers_are_waited_for() {
     )];
     let numbers = vec![(
         "sequence-numbers".into(),
-        Value::array(vec![Value::Long(1)]),
+        Value::array(ElementType::LONG, vec![Value::Long(1)]),
     )];
     let request = Message::of(&properties, operation, Value::Map(numbers));
     assert!(matches!(client.next().await, Some(Performative::Flow(_))));

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use crate::base::Entropy;
 use crate::model::limits::RULE_STEPS_MAX;
+use crate::model::rule::decimal::{DecimalNumber, TooFarApart};
 use crate::model::rule::message::{MessageView, PropertyRef, Scope, SystemProperty};
 use crate::model::rule::property::PropertyValue;
 use crate::model::rule::sql::Statement;
@@ -28,6 +29,8 @@ pub enum EvaluationError {
     DivisionByZero,
     #[error("the result of a calculation does not fit into 64 bits")]
     Overflow,
+    #[error("the result of a calculation is too large for a decimal")]
+    DecimalOverflow,
     #[error("the pattern of LIKE has an escape character that escapes nothing")]
     BadEscape,
     #[error(
@@ -362,7 +365,10 @@ fn compare(left: &PropertyValue, comparison: Comparison, right: &PropertyValue) 
                 | Comparison::GreaterOrEqual => None,
             };
         }
-        _ => double(left)?.partial_cmp(&double(right)?),
+        _ => match decimals(left, right) {
+            Some((left, right)) => Some(left.compare(right)),
+            None => double(left)?.partial_cmp(&double(right)?),
+        },
     }?;
     Some(match comparison {
         Comparison::Equal => ordering == Ordering::Equal,
@@ -374,7 +380,7 @@ fn compare(left: &PropertyValue, comparison: Comparison, right: &PropertyValue) 
     })
 }
 
-/// Whole numbers stay whole, all others are doubles, and texts can be joined.
+/// Whole numbers stay whole, what a decimal takes part in is one, all others are doubles, and texts can be joined.
 fn calculate(
     left: &PropertyValue,
     sign: Arithmetic,
@@ -391,6 +397,9 @@ fn calculate(
             true => Ok(Some(PropertyValue::Text(joined))),
             false => Err(EvaluationError::TextTooLong),
         };
+    }
+    if let Some((left, right)) = decimals(left, right) {
+        return calculate_decimal(left, sign, right).map(Some);
     }
     let (Some(left), Some(right)) = (double(left), double(right)) else {
         return Ok(None);
@@ -424,9 +433,40 @@ fn calculate_whole(
     Ok(PropertyValue::long(number))
 }
 
+/// Both as decimals, if one of them is one and the other a number.
+fn decimals(left: &PropertyValue, right: &PropertyValue) -> Option<(DecimalNumber, DecimalNumber)> {
+    let is_decimal = |value: &PropertyValue| matches!(value, PropertyValue::Decimal(_));
+    if !is_decimal(left) && !is_decimal(right) {
+        return None;
+    }
+    Some((left.as_decimal()?, right.as_decimal()?))
+}
+
+fn calculate_decimal(
+    left: DecimalNumber,
+    sign: Arithmetic,
+    right: DecimalNumber,
+) -> Result<PropertyValue, EvaluationError> {
+    let result = match sign {
+        Arithmetic::Divide | Arithmetic::Remainder if right.coefficient() == 0 => {
+            return Err(EvaluationError::DivisionByZero);
+        }
+        Arithmetic::Add => left.add(right),
+        Arithmetic::Subtract => left.subtract(right),
+        Arithmetic::Multiply => left.multiply(right),
+        Arithmetic::Divide => left.divide(right),
+        Arithmetic::Remainder => left.remainder(right),
+    };
+    let number = result.map_err(|TooFarApart| EvaluationError::DecimalOverflow)?;
+    Ok(PropertyValue::Decimal(number))
+}
+
 fn double(value: &PropertyValue) -> Option<f64> {
     if let PropertyValue::Integer(_, number) = value {
         return Some(*number as f64);
+    }
+    if let PropertyValue::Decimal(number) = value {
+        return Some(number.to_float());
     }
     value.as_double()
 }

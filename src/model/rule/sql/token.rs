@@ -37,6 +37,10 @@ const SIGNS: [&str; 17] = [
     "<>", "!=", ">=", "<=", "=", ">", "<", "(", ")", ",", "+", "-", "*", "/", "%", ".", ";",
 ];
 
+/// What begins a comment in other dialects of SQL. Two minuses would be read as signs of a number otherwise, and say
+/// something else than was meant.
+const COMMENTS: [&str; 2] = ["--", "/*"];
+
 type Input<'a> = LocatingSlice<&'a str>;
 type Parsed<T> = Result<T, ContextError>;
 
@@ -53,6 +57,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Located>, SqlError> {
             return Ok(found);
         }
         let rest = *input;
+        if COMMENTS.iter().any(|sign| rest.starts_with(sign)) {
+            let problem = "comments are not allowed; leave it out".to_owned();
+            return Err(SqlError { column, problem });
+        }
         let token = token(&mut input).map_err(|_| SqlError {
             column,
             problem: problem(rest),

@@ -2,6 +2,7 @@
 
 mod messages;
 mod requests;
+mod sent;
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -9,6 +10,7 @@ use uuid::Uuid;
 
 use super::batch;
 use super::decode::{DecodeError, Decoder, unexpected};
+use super::encode::element_type;
 use super::frame::{FrameError, FrameKind, next_frame, write_frame};
 use super::message::{Handout, Message};
 use super::performative::{
@@ -16,7 +18,7 @@ use super::performative::{
 };
 use super::state::{DeliveryState, Modified, Transactional};
 use super::terminus::{Source, Target};
-use super::value::{Array, Map, Value};
+use super::value::{Array, ElementType, Map, Value};
 use super::{AmqpError, sasl};
 use crate::model::session::SessionSelection;
 
@@ -83,7 +85,7 @@ fn values_have_the_standards_encodings() {
         ),
         (
             "e0 0a 02 70 00000001 00000002",
-            Value::array(vec![Value::Uint(1), Value::Uint(2)]),
+            Value::array(ElementType(0x70), vec![Value::Uint(1), Value::Uint(2)]),
         ),
         ("00 53 24 45", Value::composite(0x24, Vec::new())),
     ] {
@@ -106,13 +108,15 @@ fn longer_encodings_are_read_too() {
         ("c0 01 00", Value::List(Vec::new())),
         (
             "f0 00000007 00000002 50 01 02",
-            Value::array(vec![Value::Ubyte(1), Value::Ubyte(2)]),
+            Value::array(ElementType(0x50), vec![Value::Ubyte(1), Value::Ubyte(2)]),
         ),
-        ("e0 02 00 40", Value::array(Vec::new())),
+        ("e0 02 00 40", Value::array(ElementType(0x40), Vec::new())),
+        ("e0 02 00 81", Value::array(ElementType::LONG, Vec::new())),
         (
             "e0 05 01 00 53 24 45",
             Value::Array(Box::new(Array {
                 descriptors: vec![Value::Ulong(0x24)],
+                element: ElementType(0xd0),
                 values: vec![Value::List(Vec::new())],
             })),
         ),
@@ -188,8 +192,9 @@ fn value() -> impl Strategy<Value = Value> {
                 descriptors.push(described.0);
                 each = described.1;
             }
-            // The type of elements that are not there is lost, and those without a width cannot be more than the bytes.
+            // Those without a width cannot be more than the bytes.
             let has_width = !matches!(each, Value::Null);
+            let element = element_type(&each);
             let values = if has_width {
                 vec![each; count]
             } else {
@@ -197,6 +202,7 @@ fn value() -> impl Strategy<Value = Value> {
             };
             Value::Array(Box::new(Array {
                 descriptors,
+                element,
                 values,
             }))
         });

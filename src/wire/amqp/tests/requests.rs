@@ -36,11 +36,16 @@ fn entry(name: &str, value: impl Into<Value>) -> (Value, Value) {
 #[test]
 fn requests_are_typed() {
     let token = Uuid::from_u128(7);
-    let tokens = || entry("lock-tokens", Value::array(vec![Value::Uuid(token)]));
+    let tokens = || {
+        entry(
+            "lock-tokens",
+            Value::array(ElementType::UUID, vec![Value::Uuid(token)]),
+        )
+    };
     let numbers = || {
         entry(
             "sequence-numbers",
-            Value::array(vec![Value::Long(1), Value::Long(2)]),
+            Value::array(ElementType::LONG, vec![Value::Long(1), Value::Long(2)]),
         )
     };
     let encoded = hex("00 53 77 a1 01 61");
@@ -220,7 +225,10 @@ fn wrong_requests_name_what_is_wrong() {
         ),
         (
             "renew-lock",
-            vec![entry("lock-tokens", Value::array(vec!["x".into()]))],
+            vec![entry(
+                "lock-tokens",
+                Value::array(ElementType::STRING, vec!["x".into()]),
+            )],
             ARGUMENT_ERROR,
             "lock-tokens must hold a UUID each",
         ),
@@ -243,7 +251,7 @@ fn wrong_requests_name_what_is_wrong() {
             "renew-lock",
             vec![entry(
                 "lock-tokens",
-                Value::array(vec![Value::Uuid(Uuid::nil()); 4_501]),
+                Value::array(ElementType::UUID, vec![Value::Uuid(Uuid::nil()); 4_501]),
             )],
             ARGUMENT_ERROR,
             "lock-tokens has 4501 items; at most 4500",
@@ -393,7 +401,7 @@ fn replies_have_their_status_and_body() {
         (
             Reply::LocksRenewed(vec![moment]),
             200,
-            "expirations\"), Array(Array { descriptors: [], values: [Timestamp(9)] })",
+            "expirations\"), Array(Array { descriptors: [], element: ElementType(131), values: [Timestamp(9)] })",
         ),
         (Reply::Peeked(vec![]), 204, "messages"),
         (
@@ -409,7 +417,7 @@ fn replies_have_their_status_and_body() {
         (
             Reply::Scheduled(vec![4, 5]),
             200,
-            "sequence-numbers\"), Array(Array { descriptors: [], values: [Long(4), Long(5)] })",
+            "sequence-numbers\"), Array(Array { descriptors: [], element: ElementType(129), values: [Long(4), Long(5)] })",
         ),
         (
             Reply::SessionRenewed(moment),
@@ -428,7 +436,7 @@ fn replies_have_their_status_and_body() {
                 names: vec!["s".to_owned()],
             },
             200,
-            "sessions-ids\"), Array(Array { descriptors: [], values: [String(\"s\")] })",
+            "sessions-ids\"), Array(Array { descriptors: [], element: ElementType(177), values: [String(\"s\")] })",
         ),
         (
             Reply::Sessions {

@@ -1,0 +1,226 @@
+//! Decimals as bytes: numbers of 32, 64 and 128 bits in the binary encoding of IEEE 754.
+//!
+//! Azure's own library writes those of 128 bits in another way: it moves the upper half of the exponent by nine bits and not by
+//! seven, and reads nothing else. So both are read, and what clients get is written as that library reads it.
+
+use bytes::Bytes;
+
+use crate::model::rule::DecimalNumber;
+
+/// Azure's library has numbers of 96 bits, with so many digits behind the point.
+const AZURE_BITS: u32 = 96;
+const AZURE_SCALE_MAX: i32 = 28;
+
+/// The first byte of Azure's form, without the sign. Its exponents all have the same upper half.
+const AZURE_START: u8 = 0x0c;
+
+/// The exponent of Azure's form without any digits behind the point, in its lower half.
+const AZURE_WHOLE: u8 = 32;
+
+/// How the bits of a decimal are divided.
+struct DecimalLayout {
+    exponent_bits: u32,
+    bias: i32,
+    digits: u32,
+}
+
+impl DecimalLayout {
+    fn of(length: usize) -> Option<Self> {
+        let (exponent_bits, bias, digits) = match length {
+            4 => (8, 101, 7),
+            8 => (10, 398, 16),
+            16 => (14, 6_176, 34),
+            _ => return None,
+        };
+        Some(Self {
+            exponent_bits,
+            bias,
+            digits,
+        })
+    }
+}
+
+/// Returns the number that the bytes of a decimal stand for; `None` for infinity and for what is no number.
+pub(super) fn read(bytes: &[u8]) -> Option<DecimalNumber> {
+    let layout = DecimalLayout::of(bytes.len())?;
+    if let Some(decimal) = read_azure(bytes) {
+        return Some(decimal);
+    }
+    let all = bytes
+        .iter()
+        .fold(0_u128, |bits, byte| bits << 8 | u128::from(*byte));
+    let width = bytes.len() as u32 * 8;
+    let is_negative = all >> (width - 1) == 1;
+    let bits = all & ((1 << (width - 1)) - 1);
+    let (exponent, digits) = match bits >> (width - 5) {
+        0b1111 => return None,
+        // The first three bits of the digits are 100 where the exponent begins with 11.
+        0b1100..=0b1110 => {
+            let below = width - 3 - layout.exponent_bits;
+            let exponent = bits >> below & ((1 << layout.exponent_bits) - 1);
+            (exponent, 1 << (below + 2) | bits & ((1 << below) - 1))
+        }
+        _ => {
+            let below = width - 1 - layout.exponent_bits;
+            (bits >> below, bits & ((1 << below) - 1))
+        }
+    };
+    // More digits than there may be stand for zero.
+    let is_canonical = digits < 10_u128.pow(layout.digits);
+    let digits = if is_canonical { digits as i128 } else { 0 };
+    let exponent = i32::try_from(exponent).ok()? - layout.bias;
+    Some(DecimalNumber::new(
+        if is_negative { -digits } else { digits },
+        exponent,
+    ))
+}
+
+/// The standard has numbers of this form, too, but nobody has any use for them: all are less than 1E-4570.
+fn read_azure(bytes: &[u8]) -> Option<DecimalNumber> {
+    let [first, second, 0, 0, digits @ ..] = bytes else {
+        return None;
+    };
+    let digits: [u8; 12] = digits.try_into().ok()?;
+    let scale = i32::from(AZURE_WHOLE) - i32::from(second >> 1);
+    let is_azure =
+        first & 0x7f == AZURE_START && second & 1 == 0 && (0..=AZURE_SCALE_MAX).contains(&scale);
+    let size = digits
+        .iter()
+        .fold(0_i128, |bits, byte| bits << 8 | i128::from(*byte));
+    let is_negative = first & 0x80 != 0;
+    is_azure.then(|| DecimalNumber::new(if is_negative { -size } else { size }, -scale))
+}
+
+/// Returns the bytes of a decimal: in Azure's form wherever the number fits into that, else in the standard's.
+pub(super) fn write(decimal: DecimalNumber) -> Bytes {
+    let bytes = write_azure(decimal).unwrap_or_else(|| write_standard(decimal));
+    Bytes::copy_from_slice(&bytes)
+}
+
+fn write_azure(decimal: DecimalNumber) -> Option<[u8; 16]> {
+    let has_places = decimal.exponent() < -AZURE_SCALE_MAX;
+    let decimal = if has_places {
+        decimal.normal()
+    } else {
+        decimal
+    };
+    let exponent = decimal.exponent();
+    let digits = match u32::try_from(exponent) {
+        Ok(zeros) => decimal
+            .coefficient()
+            .checked_mul(10_i128.checked_pow(zeros)?)?,
+        Err(_) => decimal.coefficient(),
+    };
+    let scale = (-exponent).max(0);
+    let size = digits.unsigned_abs();
+    if scale > AZURE_SCALE_MAX || size >> AZURE_BITS != 0 {
+        return None;
+    }
+    let mut bytes = size.to_be_bytes();
+    bytes[0] = AZURE_START | sign_bit(digits);
+    bytes[1] = (AZURE_WHOLE - scale as u8) << 1;
+    Some(bytes)
+}
+
+fn write_standard(decimal: DecimalNumber) -> [u8; 16] {
+    const BIAS: i32 = 6_176;
+    let exponent = (decimal.exponent() + BIAS).unsigned_abs();
+    let bits = u128::from(exponent) << 113 | decimal.coefficient().unsigned_abs();
+    let mut bytes = bits.to_be_bytes();
+    bytes[0] |= sign_bit(decimal.coefficient());
+    bytes
+}
+
+fn sign_bit(number: i128) -> u8 {
+    if number < 0 { 0x80 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::amqp::tests::hex;
+
+    fn decimal(text: &str) -> DecimalNumber {
+        text.parse().unwrap_or_else(|_| panic!("{text}"))
+    }
+
+    #[test]
+    fn decimals_are_read_in_both_forms() {
+        for (bytes, number) in [
+            // As Azure's library has them, and as the standard has them.
+            ("0c38 0000 00000000 00000000 00003039", "1.2345"),
+            ("3038 0000 00000000 00000000 00003039", "1.2345"),
+            ("b03c 0000 00000000 00000000 000004e2", "-12.50"),
+            ("8c3c 0000 00000000 00000000 000004e2", "-12.50"),
+            ("0c40 0000 00000000 00000000 00000000", "0"),
+            (
+                "0c08 0000 ffffffff ffffffff ffffffff",
+                "7.9228162514264337593543950335",
+            ),
+            ("3042 0000 00000000 00000000 00000001", "1E1"),
+            ("6c10 0000000000000000000000002710", "0"),
+            ("32000001", "0.1"),
+            ("6cb8967f", "9999999"),
+            ("b1a000000000007d", "-12.5"),
+            ("6c7386f26fc0ffff", "9999999999999999"),
+        ] {
+            let found = read(&hex(bytes)).unwrap_or_else(|| panic!("{bytes}"));
+            if number == "0" {
+                assert_eq!(found.coefficient(), 0, "{bytes}");
+            } else {
+                assert_eq!(found, decimal(number), "{bytes}");
+            }
+        }
+        for bytes in [
+            "78000000000000000000000000000000",
+            "7c000000000000000000000000000000",
+            "f8000000",
+            "7c00000000000000",
+            "00",
+        ] {
+            assert_eq!(read(&hex(bytes)), None, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn decimals_are_written_as_azure_reads_them_where_they_fit() {
+        for (number, bytes) in [
+            ("1.2345", "0c38 0000 00000000 00000000 00003039"),
+            ("-12.50", "8c3c 0000 00000000 00000000 000004e2"),
+            ("1E2", "0c40 0000 00000000 00000000 00000064"),
+            ("0E-40", "0c40 0000 00000000 00000000 00000000"),
+            (
+                "1.00000000000000000000000000000",
+                "0c40 0000 00000000 00000000 00000001",
+            ),
+            ("1E-29", "3006 0000 00000000 00000000 00000001"),
+            (
+                "79228162514264337593543950336",
+                "3040 0001 00000000 00000000 00000000",
+            ),
+        ] {
+            assert_eq!(write(decimal(number)), hex(bytes), "{number}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(digits in -(10_i128.pow(34) - 1)..10_i128.pow(34), exponent in -60..60) {
+            let decimal = DecimalNumber::new(digits, exponent);
+            let again = read(&write(decimal)).expect("a number");
+            if exponent <= 0 {
+                prop_assert_eq!(again, decimal);
+            }
+            prop_assert_eq!(again.to_float(), decimal.to_float());
+        }
+
+        #[test]
+        fn any_bytes_are_a_number_or_none(bytes in prop::collection::vec(any::<u8>(), 0..20)) {
+            if let Some(decimal) = read(&bytes) {
+                prop_assert!(decimal.coefficient().unsigned_abs() < 10_u128.pow(34));
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! What a message has to be that somebody sends: one that the clients of all languages can read. What they could not is
+//! rejected with its name, since it would come back for ever; what they read in one form alone is written in that.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+
+use crate::model::limits::{MESSAGE_ID_MAX, SESSION_ID_MAX};
+use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
+use crate::wire::amqp::message::{
+    APPLICATION_PROPERTIES, DATA, PROPERTIES, SEQUENCE, annotation, content, section,
+};
+use crate::wire::amqp::value::{Map, Value};
+
+/// Characters of a property's name that an error repeats.
+const NAME_SHOWN_MAX: usize = 80;
+
+/// The constructors of values of which clients read another form alone: truth values in a byte of their own, and decimals.
+const NOT_CANONICAL: [u8; 4] = [0x56, 0x74, 0x84, 0x94];
+
+/// What a property of a message may be.
+#[derive(Clone, Copy)]
+enum FieldKind {
+    Id { max: usize },
+    Bytes,
+    Text { max: usize },
+    Symbol,
+    Moment,
+    Number,
+}
+
+impl FieldKind {
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Id { .. } => "a string, a UUID, a ulong or a binary",
+            Self::Bytes => "a binary",
+            Self::Text { .. } => "a string",
+            Self::Symbol => "a symbol",
+            Self::Moment => "a timestamp",
+            Self::Number => "a uint",
+        }
+    }
+
+    /// Returns the value in the type that it has to be of; `None` for what has no such value. Texts and symbols are mixed up
+    /// by clients, and so are the widths of numbers.
+    fn take(self, value: Value) -> Option<Value> {
+        let whole = value.as_integer();
+        match (self, value) {
+            (_, Value::Null) => Some(Value::Null),
+            (Self::Id { .. }, id @ (Value::Uuid(_) | Value::Binary(_))) => Some(id),
+            (Self::Id { .. } | Self::Text { .. }, Value::String(text) | Value::Symbol(text)) => {
+                Some(Value::String(text))
+            }
+            (Self::Id { .. }, _) => u64::try_from(whole?).ok().map(Value::Ulong),
+            (Self::Symbol, Value::String(text) | Value::Symbol(text)) => Some(Value::Symbol(text)),
+            (Self::Bytes, bytes @ Value::Binary(_)) => Some(bytes),
+            (Self::Moment, at @ Value::Timestamp(_)) => Some(at),
+            (Self::Number, _) => u32::try_from(whole?).ok().map(Value::Uint),
+            _ => None,
+        }
+    }
+
+    fn max(self) -> usize {
+        match self {
+            Self::Id { max } | Self::Text { max } => max,
+            Self::Bytes | Self::Symbol | Self::Moment | Self::Number => usize::MAX,
+        }
+    }
+}
+
+const ID: FieldKind = FieldKind::Id { max: usize::MAX };
+const TEXT: FieldKind = FieldKind::Text { max: usize::MAX };
+const SESSION: FieldKind = FieldKind::Text {
+    max: SESSION_ID_MAX,
+};
+
+/// The fields of the properties, in their order.
+const FIELDS: [(&str, FieldKind); 13] = [
+    (
+        "message-id",
+        FieldKind::Id {
+            max: MESSAGE_ID_MAX,
+        },
+    ),
+    ("user-id", FieldKind::Bytes),
+    ("to", TEXT),
+    ("subject", TEXT),
+    ("reply-to", TEXT),
+    ("correlation-id", ID),
+    ("content-type", FieldKind::Symbol),
+    ("content-encoding", FieldKind::Symbol),
+    ("absolute-expiry-time", FieldKind::Moment),
+    ("creation-time", FieldKind::Moment),
+    ("group-id", SESSION),
+    ("group-sequence", FieldKind::Number),
+    ("reply-to-group-id", SESSION),
+];
+
+/// The annotations that Service Bus reads.
+const ANNOTATIONS: [(&str, FieldKind); 3] = [
+    (annotation::SCHEDULED_ENQUEUE_TIME, FieldKind::Moment),
+    (annotation::PARTITION_KEY, SESSION),
+    (annotation::VIA_PARTITION_KEY, SESSION),
+];
+
+/// Returns the section with the properties.
+pub(super) fn properties(given: Bytes) -> Result<Bytes, DecodeError> {
+    const OF: &str = "properties";
+    let Some(value) = content(&given)? else {
+        return Ok(given);
+    };
+    let Value::List(fields) = value else {
+        return Err(unexpected("a list of properties", value));
+    };
+    let mut taken = Vec::with_capacity(fields.len());
+    let mut is_same = true;
+    for ((name, kind), value) in FIELDS.into_iter().zip(fields) {
+        let is = std::mem::discriminant(&value);
+        let value = taken_as(OF, name, kind, value)?;
+        is_same &= std::mem::discriminant(&value) == is;
+        taken.push(value);
+    }
+    Ok(match is_same {
+        true => given,
+        false => section(PROPERTIES, Value::List(taken)),
+    })
+}
+
+fn taken_as(
+    of: &'static str,
+    field: &'static str,
+    kind: FieldKind,
+    value: Value,
+) -> Result<Value, DecodeError> {
+    let value = kind.take(value).ok_or(DecodeError::WrongKind {
+        of,
+        field,
+        kind: kind.in_words(),
+    })?;
+    let max = kind.max();
+    let text = value.as_text().unwrap_or_default();
+    // Most have fewer bytes than there may be characters.
+    match text.len() > max && text.chars().count() > max {
+        true => Err(DecodeError::TooLong { of, field, max }),
+        false => Ok(value),
+    }
+}
+
+/// Returns a section with annotations, or the footer: a map whose keys are symbols.
+pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<Bytes, DecodeError> {
+    let Some(value) = content(&given)? else {
+        return Ok(given);
+    };
+    let Value::Map(map) = value else {
+        return Err(unexpected("a map of annotations", value));
+    };
+    let mut taken = Map::with_capacity(map.len());
+    let mut is_same = !has_other_forms(&given)?;
+    for (key, value) in map {
+        is_same &= !matches!(key, Value::String(_));
+        let key = if let Value::String(name) | Value::Symbol(name) = key {
+            Value::Symbol(name)
+        } else if let Value::Ulong(_) = key {
+            key // the standard keeps these for itself
+        } else {
+            let (field, kind) = ("each key", "a symbol");
+            return Err(DecodeError::WrongKind { of, field, kind });
+        };
+        let mut known = ANNOTATIONS.into_iter();
+        let known = known.find(|(name, _)| key.as_text() == Some(name));
+        let value = match known {
+            Some((name, kind)) => taken_as(of, name, kind, value)?,
+            None => value.canonical(),
+        };
+        taken.push((key, value));
+    }
+    check_unique(&taken)?;
+    Ok(match is_same {
+        true => given,
+        false => section(code, Value::Map(taken)),
+    })
+}
+
+/// Returns the section with the application's properties: simple values under names that are strings.
+pub(super) fn application_properties(given: Bytes) -> Result<Bytes, DecodeError> {
+    let Some(value) = content(&given)? else {
+        return Ok(given);
+    };
+    let Value::Map(map) = value else {
+        return Err(unexpected("a map of application properties", value));
+    };
+    let mut taken = Map::with_capacity(map.len());
+    let mut is_same = !has_other_forms(&given)?;
+    for (key, value) in map {
+        is_same &= matches!(key, Value::String(_));
+        let (Value::String(name) | Value::Symbol(name)) = key else {
+            return Err(DecodeError::WrongKind {
+                of: "application-properties",
+                field: "each key",
+                kind: "a string",
+            });
+        };
+        check_property(&name, &value)?;
+        taken.push((Value::String(name), value.canonical()));
+    }
+    check_unique(&taken)?;
+    Ok(match is_same {
+        true => given,
+        false => section(APPLICATION_PROPERTIES, Value::Map(taken)),
+    })
+}
+
+/// Checks the value of a property of the application.
+pub(super) fn check_property(name: &str, value: &Value) -> Result<(), DecodeError> {
+    if value.is_compound() {
+        let problem = "must be a simple value, and no map, list or array";
+        return Err(wrong_property(name, problem));
+    }
+    Ok(())
+}
+
+fn wrong_property(name: &str, problem: &'static str) -> DecodeError {
+    DecodeError::WrongProperty {
+        name: name.chars().take(NAME_SHOWN_MAX).collect(),
+        problem,
+    }
+}
+
+/// .NET's client reads no map with a key that stands there twice.
+fn check_unique(map: &Map) -> Result<(), DecodeError> {
+    let mut seen = HashSet::with_capacity(map.len());
+    let mut names = map.iter().filter_map(|(key, _)| key.as_text());
+    let twice = names.find(|name| !seen.insert(*name));
+    twice.map_or(Ok(()), |name| Err(wrong_property(name, "is there twice")))
+}
+
+/// Whether a map in a section has values in a form that is not written. What they are is not looked at.
+fn has_other_forms(section: &Bytes) -> Result<bool, DecodeError> {
+    let mut decoder = Decoder::new(section.clone());
+    decoder.descriptor()?;
+    let mut inside = decoder.inside_map()?;
+    while !inside.is_empty() {
+        inside.raw()?;
+        let value = inside.raw()?;
+        if value
+            .first()
+            .is_some_and(|code| NOT_CANONICAL.contains(code))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Checks the sections of a body. Bytes are not looked into.
+pub(super) fn check_body(body: &Bytes) -> Result<(), DecodeError> {
+    let mut sections = Decoder::new(body.clone());
+    while !sections.is_empty() {
+        let code = sections.descriptor()?;
+        let start = sections.peek();
+        match code {
+            DATA if !matches!(start, Some(0xa0 | 0xb0)) => {
+                return Err(wrong_body("data", "a binary"));
+            }
+            SEQUENCE if !matches!(start, Some(0x45 | 0xc0 | 0xd0)) => {
+                return Err(wrong_body("amqp-sequence", "a list"));
+            }
+            _ => sections.check()?,
+        }
+    }
+    Ok(())
+}
+
+fn wrong_body(of: &'static str, kind: &'static str) -> DecodeError {
+    let field = "the content";
+    DecodeError::WrongKind { of, field, kind }
+}

@@ -1,0 +1,431 @@
+//! What a message has to be that somebody sends, and the form in which all clients read it.
+
+use super::super::batch::{self, BATCH_FORMAT};
+use super::super::condition::{DECODE_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED};
+use super::super::message::{Handout, Message, MessageLife, Properties, annotation};
+use super::super::outcome::{Changes, Outcome};
+use super::super::value::{ElementType, get};
+use super::*;
+use crate::base::Timestamp;
+use crate::wire::amqp::condition::DEAD_LETTER;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A section with this content, and a body behind it.
+fn with_section(code: u64, content: Value) -> Bytes {
+    let mut bytes = Value::described(code, content).to_bytes();
+    bytes.extend(hex("00 53 75 a0 01 61"));
+    bytes.into()
+}
+
+/// The field at this place of the properties, and no others.
+fn with_field(place: usize, value: Value) -> Bytes {
+    let mut fields = vec![Value::Null; place];
+    fields.push(value);
+    with_section(0x73, Value::List(fields))
+}
+
+fn map(key: Value, value: Value) -> Value {
+    Value::Map(vec![(key, value)])
+}
+
+fn own(value: Value) -> Bytes {
+    with_section(0x74, map("p".into(), value))
+}
+
+/// A body of so many lists, each in the one before.
+fn lists(depth: usize) -> Bytes {
+    let around = |inner: Vec<u8>, _| {
+        let size = u32::try_from(inner.len() + 4).expect("small");
+        [&[0xd0], &size.to_be_bytes()[..], &[0, 0, 0, 1], &inner].concat()
+    };
+    let nested = (1..depth).fold(vec![0x45], around);
+    [&[0x00, 0x53, 0x77], &nested[..]].concat().into()
+}
+
+#[test]
+fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
+    let long = "ü".repeat(129);
+    let text = Value::from(long.as_str());
+    let scheduled = Value::symbol(annotation::SCHEDULED_ENQUEUE_TIME);
+    let key = Value::symbol(annotation::PARTITION_KEY);
+    let empty_list = || Value::List(Vec::new());
+    for (bytes, problem) in [
+        (
+            with_field(0, empty_list()),
+            "message-id of properties must be a string, a UUID, a ulong or a binary",
+        ),
+        (
+            with_field(0, Value::Map(Map::new())),
+            "message-id of properties must be",
+        ),
+        (
+            with_field(0, Value::Int(-1)),
+            "message-id of properties must be",
+        ),
+        (
+            with_field(0, text.clone()),
+            "message-id of properties has more than 128 characters",
+        ),
+        (
+            with_field(2, Value::Int(1)),
+            "to of properties must be a string",
+        ),
+        (
+            with_field(3, empty_list()),
+            "subject of properties must be a string",
+        ),
+        (
+            with_field(5, empty_list()),
+            "correlation-id of properties must be",
+        ),
+        (
+            with_field(6, Value::Int(1)),
+            "content-type of properties must be a symbol",
+        ),
+        (
+            with_field(8, Value::Long(1)),
+            "absolute-expiry-time of properties must be a timestamp",
+        ),
+        (
+            with_field(10, text.clone()),
+            "group-id of properties has more than 128 characters",
+        ),
+        (
+            with_field(12, text.clone()),
+            "reply-to-group-id of properties has more than 128 characters",
+        ),
+        (
+            own(empty_list()),
+            "the property \"p\" must be a simple value, and no map, list or array",
+        ),
+        (
+            own(Value::Map(Map::new())),
+            "the property \"p\" must be a simple value",
+        ),
+        (
+            own(Value::array(ElementType::LONG, Vec::new())),
+            "the property \"p\" must be a simple value",
+        ),
+        (
+            own(Value::described(1, empty_list())),
+            "the property \"p\" must be a simple value",
+        ),
+        (
+            with_section(0x74, map(Value::Int(1), "x".into())),
+            "each key of application-properties must be a string",
+        ),
+        (
+            with_section(
+                0x74,
+                Value::Map(vec![
+                    ("p".into(), Value::Null),
+                    (Value::symbol("p"), Value::Null),
+                ]),
+            ),
+            "the property \"p\" is there twice",
+        ),
+        (
+            with_section(0x72, map(Value::Int(1), Value::Null)),
+            "each key of message-annotations must be a symbol",
+        ),
+        (
+            with_section(0x78, map(Value::Int(1), Value::Null)),
+            "each key of footer must be a symbol",
+        ),
+        (
+            with_section(0x72, map(scheduled, "soon".into())),
+            "x-opt-scheduled-enqueue-time of message-annotations must be a timestamp",
+        ),
+        (
+            with_section(0x72, map(key, text)),
+            "x-opt-partition-key of message-annotations has more than 128 characters",
+        ),
+        (
+            with_section(0x70, Value::List(vec![Value::Int(1)])),
+            "durable of header must be true or false",
+        ),
+        (
+            hex("00 53 75 a1 01 61"),
+            "the content of data must be a binary",
+        ),
+        (
+            hex("00 53 76 a1 01 61"),
+            "the content of amqp-sequence must be a list",
+        ),
+        (hex("00 53 77 a1 01 ff"), "a text is not UTF-8"),
+        (lists(66), "values are nested more than 64 deep"),
+        (lists(3_000), "values are nested more than 64 deep"),
+    ] {
+        let found = Message::sent(&bytes).expect_err(problem).to_string();
+        assert!(found.starts_with(problem), "{found} is not: {problem}");
+    }
+    let deep = Message::sent(&lists(64)).expect("as deep as may be");
+    assert!(!deep.plain_body().is_empty());
+}
+
+#[test]
+fn a_message_of_a_batch_is_held_to_the_same() {
+    let wrong = with_field(0, Value::List(Vec::new()));
+    let batch = Value::described(0x75, Value::Binary(wrong.clone())).to_bytes();
+    for (format, bytes) in [(BATCH_FORMAT, batch.into()), (0, wrong)] {
+        let error = batch::messages(format, &bytes).expect_err("no message");
+        assert!(error.to_string().starts_with("message-id"), "{error}");
+    }
+}
+
+#[test]
+fn texts_and_symbols_are_exchanged_and_numbers_widened() {
+    let text = |text: &str| Value::from(text);
+    for (place, given, expected) in [
+        (0, Value::symbol("m"), text("m")),
+        (0, Value::Uint(7), Value::Ulong(7)),
+        (3, Value::symbol("s"), text("s")),
+        (6, text("text/plain"), Value::symbol("text/plain")),
+        (7, text("gzip"), Value::symbol("gzip")),
+        (11, Value::Int(7), Value::Uint(7)),
+    ] {
+        let message = Message::sent(&with_field(place, given)).expect("a message");
+        let expected = with_field(place, expected);
+        assert_eq!(Bytes::from(message.to_bytes()), expected, "{place}");
+    }
+    for code in [0x71, 0x72, 0x78] {
+        let message =
+            Message::sent(&with_section(code, map(text("k"), text("v")))).expect("a message");
+        let expected = Message::sent(&with_section(code, map(Value::symbol("k"), text("v"))));
+        assert_eq!(Ok(message), expected, "{code:x}");
+    }
+    let message = Message::sent(&with_section(0x74, map(Value::symbol("k"), text("v"))));
+    let expected = vec![(text("k"), text("v"))];
+    assert_eq!(
+        message.expect("a message").application_properties(),
+        Ok(expected)
+    );
+}
+
+#[test]
+fn properties_are_kept_in_the_form_that_all_clients_read() {
+    for (given, kept) in [
+        // True and false in a byte of their own, and decimals in the standard's form.
+        ("56 01", "41"),
+        ("56 00", "42"),
+        (
+            "94 30380000000000000000000000003039",
+            "94 0c380000000000000000000000003039",
+        ),
+        (
+            "94 0c380000000000000000000000003039",
+            "94 0c380000000000000000000000003039",
+        ),
+        ("74 32000001", "94 0c3e0000000000000000000000000001"),
+        ("84 b1a000000000007d", "94 8c3e000000000000000000000000007d"),
+        // What Azure's library has no number for stays.
+        (
+            "94 30060000000000000000000000000001",
+            "94 30060000000000000000000000000001",
+        ),
+        (
+            "94 78000000000000000000000000000000",
+            "94 78000000000000000000000000000000",
+        ),
+        // Other long forms are read by everybody.
+        ("70 00000007", "70 00000007"),
+        ("b1 00000001 61", "b1 00000001 61"),
+    ] {
+        for code in ["72", "74"] {
+            let section = |value: &str| {
+                let key = if code == "74" { "a1 01 70" } else { "a3 01 70" };
+                let pair = hex(&format!("{key} {value}"));
+                let size = u8::try_from(pair.len() + 1).expect("small");
+                Bytes::from(
+                    [
+                        &hex(&format!("00 53 {code} c1"))[..],
+                        &[size, 2],
+                        &pair,
+                        &hex("00 53 77 40"),
+                    ]
+                    .concat(),
+                )
+            };
+            let message = Message::sent(&section(given)).expect("a message");
+            assert_eq!(
+                Bytes::from(message.to_bytes()),
+                section(kept),
+                "{code} {given}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_a_receiver_sets_is_in_the_same_form() {
+    let decimal = |bytes| Value::Decimal(hex(bytes));
+    let given = vec![(
+        Value::symbol("total"),
+        decimal("30380000000000000000000000003039"),
+    )];
+    let modified = DeliveryState::Modified(Modified {
+        delivery_failed: None,
+        undeliverable_here: None,
+        annotations: given,
+    });
+    let Some(Outcome::Abandon(set)) = Outcome::of(&modified) else {
+        panic!("an abandon");
+    };
+    assert_eq!(set[0].1, decimal("0c380000000000000000000000003039"));
+    for outcome in [Outcome::Abandon, Outcome::Defer] {
+        let wrong: Changes = Arc::new([("p".to_owned(), Value::Map(Map::new()))]);
+        let error = outcome(wrong).check().expect_err("a map");
+        assert!(
+            error.to_string().starts_with("the property \"p\""),
+            "{error}"
+        );
+        assert_eq!(outcome(Arc::clone(&set)).check(), Ok(()));
+    }
+}
+
+#[test]
+fn a_reason_that_is_no_text_stays_a_property() {
+    let error = AmqpError {
+        info: vec![
+            ("DeadLetterReason".into(), Value::Int(7)),
+            ("DeadLetterErrorDescription".into(), "late".into()),
+        ],
+        ..AmqpError::new(DEAD_LETTER, "")
+    };
+    let Some(Outcome::DeadLetter(dead)) = Outcome::of(&DeliveryState::Rejected(Some(error))) else {
+        panic!("a dead letter");
+    };
+    assert_eq!(
+        (&dead.reason, dead.description.as_deref()),
+        (&None, Some("late"))
+    );
+    assert_eq!(
+        dead.properties[..],
+        [("DeadLetterReason".to_owned(), Value::Int(7))]
+    );
+}
+
+#[test]
+fn headers_and_properties_have_at_most_64_kib() {
+    let sized = |bytes: usize| own(Value::Binary(vec![0; bytes].into()));
+    let overhead = sized(60_000).len() - 60_000 - 6; // without the body
+    let largest = Message::sent(&sized(65_536 - overhead)).expect("as large as may be");
+    assert_eq!(largest.head_bytes(), 65_536);
+    let error = Message::sent(&sized(65_537 - overhead)).expect_err("too large");
+    assert_eq!(
+        error.to_string(),
+        "header, annotations and properties have 65537 bytes; at most 65536 are allowed"
+    );
+}
+
+#[test]
+fn clients_are_told_in_conditions_that_they_know() {
+    for (error, condition) in [
+        (DecodeError::Truncated, DECODE_ERROR),
+        (DecodeError::TooManyMessages(1), NOT_ALLOWED),
+        (DecodeError::HeadTooLarge(1), MESSAGE_SIZE_EXCEEDED),
+        (
+            Message::sent(&own(Value::List(Vec::new()))).expect_err("a list"),
+            NOT_ALLOWED,
+        ),
+    ] {
+        assert_eq!(error.condition(), condition, "{error}");
+    }
+}
+
+#[test]
+fn the_life_that_a_message_really_has_is_told() {
+    let at = Timestamp::from_ms(1_000);
+    let (hour, day) = (Duration::from_secs(3_600), Duration::from_secs(86_400));
+    for (own, longest, expected) in [
+        (Some(day), Some(hour), Some(hour)),
+        (Some(hour), Some(day), Some(hour)),
+        (None, Some(hour), Some(hour)),
+        (Some(hour), None, Some(hour)),
+        (None, None, None),
+    ] {
+        let properties = Properties {
+            absolute_expiry_ms: Some(7),
+            subject: Some("s".to_owned()),
+            ..Properties::default()
+        };
+        let message = Message::of(&properties, Map::new(), Value::Null);
+        let message = own.map_or(message.clone(), |own| message.with_ttl(own));
+        let life = Some(MessageLife { from: at, longest });
+        let handed = message.hand_out(&Handout {
+            life,
+            ..Handout::default()
+        });
+        let handed = Message::parse(&handed.expect("a message").into()).expect("a message");
+        assert_eq!(handed.header().expect("a header").ttl, expected);
+        let told = handed.properties().expect("properties");
+        assert_eq!(told.subject.as_deref(), Some("s"));
+        if let Some(life) = expected {
+            assert_eq!(told.creation_ms, Some(1_000));
+            assert_eq!(told.absolute_expiry_ms, Some((at + life).as_ms()));
+        }
+    }
+}
+
+#[test]
+fn a_message_without_its_body_says_how_large_that_is() {
+    let message = Message::sent(&own(Value::Null)).expect("a message");
+    let without = message.without_body().expect("a message");
+    assert!(without.body().is_empty());
+    let again = Message::parse(&without.to_bytes().into()).expect("a message");
+    assert_eq!(again, without);
+    let handed = Value::described(
+        0x71,
+        map(Value::symbol("omitted-message-body-size"), Value::Ulong(6)),
+    );
+    let expected = [handed.to_bytes(), own(Value::Null)[..].to_vec()].concat();
+    assert_eq!(without.to_bytes(), expected[..expected.len() - 6]);
+}
+
+#[test]
+fn a_property_that_is_set_twice_is_there_once() {
+    let handout = Handout {
+        properties: vec![
+            ("p".to_owned(), Some("first".into())),
+            ("p".to_owned(), Some("second".into())),
+        ],
+        ..Handout::default()
+    };
+    let handed = Message::default().hand_out(&handout).expect("a message");
+    let handed = Message::parse(&handed.into()).expect("a message");
+    let own = handed.application_properties().expect("properties");
+    assert_eq!((own.len(), get(&own, "p")), (1, Some(&"first".into())));
+}
+
+#[test]
+fn an_array_of_nothing_says_of_what() {
+    let longs = Value::array(ElementType::LONG, Vec::new());
+    assert_eq!(longs.to_bytes(), hex("e0 02 00 81"));
+    let described = Value::Array(Box::new(Array {
+        descriptors: vec![Value::Ulong(0x24)],
+        element: ElementType(0xd0),
+        values: Vec::new(),
+    }));
+    assert_eq!(described.to_bytes(), hex("e0 05 00 00 53 24 d0"));
+    assert_eq!(decoded(&described.to_bytes()), Ok(described));
+}
+
+proptest! {
+    #[test]
+    fn what_is_taken_is_in_its_only_form(value in value(), key in scalar()) {
+        for (code, content) in [
+            (0x71, map(key.clone(), value.clone())),
+            (0x72, map(key.clone(), value.clone())),
+            (0x73, Value::List(vec![value.clone(), Value::Null, key.clone()])),
+            (0x74, map(key.clone(), value.clone())),
+            (0x77, value.clone()),
+            (0x78, map(key, value)),
+        ] {
+            if let Ok(message) = Message::sent(&Value::described(code, content).to_bytes().into()) {
+                let again = Message::sent(&message.to_bytes().into());
+                prop_assert_eq!(again, Ok(message));
+            }
+        }
+    }
+}
