@@ -101,11 +101,8 @@ fn read_file(
     let misuse = |problem: String| format!("{shown}: {problem}");
     let text = files::text(path, CONFIGURATION_BYTES_MAX)
         .map_err(|problem| misuse(format!("it {problem}")))?;
-    // JSON is YAML, too.
-    let read: Value = match path.extension().is_some_and(|end| end == "json") {
-        true => serde_json::from_str(&text).map_err(|error| misuse(error.to_string()))?,
-        false => serde_norway::from_str(&text).map_err(|error| misuse(error.to_string()))?,
-    };
+    let is_json = path.extension().is_some_and(|end| end == "json");
+    let read = parse(&text, is_json).map_err(misuse)?;
     let objects = match read {
         Value::Null => {
             let problem =
@@ -166,6 +163,15 @@ fn list(mut members: Map<String, Value>) -> Result<(Vec<Value>, bool), String> {
     match members.keys().next() {
         None => Ok((objects, prunes)),
         Some(other) => Err(format!("{other}: beside objects there may be prune alone")),
+    }
+}
+
+/// Reads the text of a file. JSON is YAML, too, but its own faults are told for it.
+pub(super) fn parse(text: &str, is_json: bool) -> Result<Value, String> {
+    if is_json {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    } else {
+        serde_norway::from_str(text).map_err(|error| error.to_string())
     }
 }
 

@@ -10,6 +10,8 @@ mod configuration_files;
 mod facts;
 mod files;
 mod forwarded;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod interrupt;
 mod listen;
 pub mod management_token;

@@ -56,6 +56,8 @@ pub(crate) struct Grid {
     pub(crate) broker: Broker,
     pub(crate) store: Store,
     pub(crate) clock: Clock,
+    /// What the doors hold, for those that a request does not go through.
+    pub(crate) state: ApiState,
     doors: Doors,
     world: Arc<World>,
     started_at: Timestamp,
@@ -290,12 +292,13 @@ impl Grid {
         );
         let people = people.await.expect("people");
         let state = api_state(&broker, &store, people);
-        let doors = Doors::new(state, Router::new());
+        let doors = Doors::new(state.clone(), Router::new());
         let started_at = clock.now();
         Self {
             broker,
             store,
             clock,
+            state,
             doors,
             world,
             started_at,

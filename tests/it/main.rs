@@ -26,6 +26,7 @@ mod kinds;
 mod late;
 mod locks;
 mod manage;
+mod matrix;
 mod mutual_tls;
 mod namespaces;
 mod notices;

@@ -54,6 +54,9 @@ mod topics;
 mod try_filter;
 mod upgrade_check;
 
+#[cfg(any(test, fuzzing))]
+pub(super) use configuration::import::objects_of_template;
+
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::{self, ErrorKind};

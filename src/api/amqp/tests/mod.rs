@@ -2,6 +2,7 @@
 
 mod bounds;
 mod links;
+mod mutations;
 mod shell;
 
 use bytes::{Bytes, BytesMut};

@@ -94,9 +94,21 @@ fn read(path: &Path) -> anyhow::Result<Value> {
     let misuse = |problem: String| anyhow!(Misuse(format!("{}: {problem}", path.display())));
     let text = files::text(path, CONFIGURATION_BYTES_MAX);
     let text = text.map_err(|problem| misuse(format!("it {problem}")))?;
-    let read: Value = serde_json::from_str(&without_comments(text.trim_start_matches('\u{feff}')))
-        .map_err(|error| misuse(error.to_string()))?;
-    Ok(read)
+    parse(&text).map_err(|error| misuse(error.to_string()))
+}
+
+fn parse(text: &str) -> Result<Value, serde_json::Error> {
+    serde_json::from_str(&without_comments(text.trim_start_matches('\u{feff}')))
+}
+
+/// Returns the objects of an ARM template, without values for its parameters.
+#[cfg(any(test, fuzzing))]
+pub(in crate::app) fn objects_of_template(text: &str) -> Vec<Value> {
+    let mut translation = Translation::default();
+    if let Ok(template) = parse(text) {
+        arm::of_template(&template, &Value::Null, &mut translation);
+    }
+    translation.objects
 }
 
 /// The same with spaces in place of comments, so that lines and columns stay.
