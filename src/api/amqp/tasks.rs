@@ -23,11 +23,10 @@ use crate::base::{Clock, Timestamp};
 use crate::model::audit::Actor;
 use crate::model::limits::{LOCK_BYTES_MAX, SESSION_MESSAGES_HELD_MAX};
 use crate::model::shared_access::Right;
-use crate::wire::amqp::DecodeError;
 use crate::wire::amqp::address::Address;
 use crate::wire::amqp::condition::{
-    AmqpError, DECODE_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED, RESOURCE_LIMIT_EXCEEDED,
-    SERVER_BUSY, SESSION_LOCK_LOST, UNAUTHORIZED_ACCESS,
+    AmqpError, DECODE_ERROR, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_LOCK_LOST,
+    UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;

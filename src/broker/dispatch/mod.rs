@@ -543,7 +543,10 @@ impl Broker {
             }
         }
         // The oldest one tells whether any of them may be over, unless it was moved by a lock that has lapsed.
-        let asked = queues.keys().map(|queue| QueueRef::pending(*queue)).collect();
+        let asked = queues
+            .keys()
+            .map(|queue| QueueRef::pending(*queue))
+            .collect();
         for due in self.store().ledger.agenda(asked).await? {
             let of = due.queue.subscription;
             let is_over = queues.get(&of).is_some_and(|life| due.at + *life <= now);
@@ -557,7 +560,11 @@ impl Broker {
     /// One batch of messages that have outlived the time to live of their own. Returns whether there may be more.
     async fn end_outlived(&self) -> Result<bool, StoreError> {
         let (registry, now) = (self.registry(), self.clock().now());
-        let found = self.store().ledger.outlived(now, EXHAUSTED_BATCH_MAX).await?;
+        let found = self
+            .store()
+            .ledger
+            .outlived(now, EXHAUSTED_BATCH_MAX)
+            .await?;
         let may_be_more = found.len() == EXHAUSTED_BATCH_MAX;
         let mut of_queues: BTreeMap<SubscriptionId, Vec<DeliveryId>> = BTreeMap::new();
         for (id, of) in found {

@@ -132,9 +132,9 @@ impl MessagingError {
             }
             Self::BatchTooLarge
             | Self::TransactionTooLarge
-            | Self::Publish(
-                PublishError::QuotaExceeded(..) | PublishError::TooManyCopies,
-            ) => ErrorKind::Limit,
+            | Self::Publish(PublishError::QuotaExceeded(..) | PublishError::TooManyCopies) => {
+                ErrorKind::Limit
+            }
             Self::Session(_) => ErrorKind::Conflict,
             Self::RuleExists { .. } => ErrorKind::Exists,
             Self::RulesUnchanged { error, .. } => error.kind(),

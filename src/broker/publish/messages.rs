@@ -281,9 +281,13 @@ impl Broker {
         numbers: Vec<i64>,
     ) -> Result<bool, StoreError> {
         let numbers: BTreeSet<_> = numbers.into_iter().collect();
-        let ids = self.store().ledger.ids_of(subscription.id, numbers.into_iter().collect());
+        let ids = self
+            .store()
+            .ledger
+            .ids_of(subscription.id, numbers.into_iter().collect());
         let ids = ids.await?.into_iter();
-        self.cancel(topic, ids.map(|id| (id, subscription.id)).collect()).await
+        self.cancel(topic, ids.map(|id| (id, subscription.id)).collect())
+            .await
     }
 
     async fn cancel(
@@ -299,7 +303,9 @@ impl Broker {
             now: self.clock().now(),
         };
         let settled = self.store().ledger.settle_free(request).await?;
-        let is_done = settled.iter().all(|each| matches!(each, FreeSettled::Done(_)));
+        let is_done = settled
+            .iter()
+            .all(|each| matches!(each, FreeSettled::Done(_)));
         let mut dropped: BTreeMap<SubscriptionId, Vec<Settlement>> = BTreeMap::new();
         for each in settled {
             if let FreeSettled::Done(of) = each {

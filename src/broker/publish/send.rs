@@ -70,10 +70,7 @@ impl Broker {
         let id = subscription.id;
         let target = Target::subscription(&topic.topic.name, &subscription.name);
         let audit = by.did(AuditAction::SendEvent { event: key.0 }, target);
-        let sent = self
-            .store()
-            .ledger
-            .send(key, id, facts, audit, now);
+        let sent = self.store().ledger.send(key, id, facts, audit, now);
         match sent.await? {
             Sent::Already(delivery) => Err(SendError::Already(name.to_owned(), key, delivery)),
             Sent::TooEarly => Err(SendError::TooEarly(key)),

@@ -29,8 +29,8 @@ use crate::model::topic::EntityKind;
 use crate::model::topic::InputSchema;
 use crate::outbound::DeliveryRequest;
 use crate::store::{
-    self, Candidate, CandidateQuery, MessageFacts, Resubmission, ResubmitOutcome, ResubmitTarget, Resubmitted,
-    StoreError,
+    self, Candidate, CandidateQuery, MessageFacts, Resubmission, ResubmitOutcome, ResubmitTarget,
+    Resubmitted, StoreError,
 };
 use crate::wire::service_bus::{message, readable};
 use crate::wire::{self, BadInput};

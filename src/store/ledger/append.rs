@@ -170,7 +170,10 @@ impl AppendRequest {
     /// Returns how many subscriptions get the event at this place.
     fn matched(&self, place: usize) -> usize {
         let later = self.fan_out.as_ref();
-        let now = self.events.get(place).map_or(0, |(_, targets)| targets.len());
+        let now = self
+            .events
+            .get(place)
+            .map_or(0, |(_, targets)| targets.len());
         now + later.map_or(0, |later| later.matched(place))
     }
 
@@ -183,7 +186,9 @@ impl AppendRequest {
     /// Returns how many deliveries may be created later.
     pub fn deferrable(&self) -> usize {
         let targets = self.events.iter().flat_map(|(_, targets)| targets);
-        targets.filter(|of| is_deferrable(&self.measured, **of)).count()
+        targets
+            .filter(|of| is_deferrable(&self.measured, **of))
+            .count()
     }
 
     /// Has the deliveries created later, as far as that may be: a message is seen by all that receive it as soon as its
@@ -212,7 +217,9 @@ fn take_deferrable(
     if measured.is_empty() {
         return std::mem::take(targets); // as with every topic of events
     }
-    targets.extract_if(.., |of| is_deferrable(measured, *of)).collect()
+    targets
+        .extract_if(.., |of| is_deferrable(measured, *of))
+        .collect()
 }
 
 /// The result of an [`AppendRequest`].
@@ -296,7 +303,9 @@ pub(in crate::store) fn append(
     }
     let matched: Vec<_> = match request.fan_out {
         None => Vec::new(),
-        Some(_) => (0..request.events.len()).map(|place| request.matched(place)).collect(),
+        Some(_) => (0..request.events.len())
+            .map(|place| request.matched(place))
+            .collect(),
     };
     let events = &request.events;
     let deliveries = events.iter().map(|(_, targets)| targets.len()).sum();
@@ -562,7 +571,10 @@ pub(super) fn insert_delivery(
     )?;
     if is_scheduled || own_life.is_some() {
         let scheduled_at = is_scheduled.then_some(at);
-        tx.run(PLAN, params![id, scheduled_at, own_life.map(|life| at + life)])?;
+        tx.run(
+            PLAN,
+            params![id, scheduled_at, own_life.map(|life| at + life)],
+        )?;
     }
     if let Some(session) = session {
         sessions::join(tx, subscription, session, at)?;

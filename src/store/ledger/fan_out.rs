@@ -8,7 +8,7 @@
 //! Messages of queues and of Service Bus subscriptions are not among them: they are seen all at once or not at all.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use rusqlite::{Connection, params};
 

@@ -295,7 +295,8 @@ fn bounds(
 pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>, StoreError> {
     let (of, session) = (request.of, request.session.as_deref());
     let scope = scope(of, session);
-    let numbered = "SELECT 1 FROM delivery WHERE subscription_id = ?1 AND number IS NOT NULL LIMIT 1";
+    let numbered =
+        "SELECT 1 FROM delivery WHERE subscription_id = ?1 AND number IS NOT NULL LIMIT 1";
     // Each of these is a walk of an index from where it begins, so what lies in the queue beside is not read.
     let select = match (of.queue, session) {
         (SubQueue::DeadLetter, None) => {
@@ -309,9 +310,9 @@ pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>
         (SubQueue::Active, None) if !tx.is_any(numbered, [of.subscription])? => {
             select(&format!("{scope} AND id >= ?2 ORDER BY id LIMIT ?3"))
         }
-        (SubQueue::Active, None) | (_, Some(_)) => {
-            select(&format!("{scope} AND number >= ?2 ORDER BY number LIMIT ?3"))
-        }
+        (SubQueue::Active, None) | (_, Some(_)) => select(&format!(
+            "{scope} AND number >= ?2 ORDER BY number LIMIT ?3"
+        )),
     };
     let values = params![of.subscription, request.from, request.limit, session];
     let mut peeked = Vec::new();
@@ -580,7 +581,9 @@ mod tests {
             queue(4, dead, "NULL, 'DeadLettered', 1, 'Application'"),
             queue(5, "session", "'s'"),
             queue(6, dead, "'s', 'DeadLettered', 1, 'Application'"),
-            format!("UPDATE delivery SET session = 'other' WHERE number = {messages} AND session IS NOT NULL;"),
+            format!(
+                "UPDATE delivery SET session = 'other' WHERE number = {messages} AND session IS NOT NULL;"
+            ),
         ];
         connection.execute_batch(&fill.concat()).expect("messages");
         connection
@@ -599,7 +602,9 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
             false
         };
-        connection.progress_handler(1, Some(count)).expect("a handler");
+        connection
+            .progress_handler(1, Some(count))
+            .expect("a handler");
         let of_state = match of {
             4 | 6 => QueueRef::dead_letters(SubscriptionId(of)),
             _ => QueueRef::pending(SubscriptionId(of)),

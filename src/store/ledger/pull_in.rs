@@ -115,21 +115,43 @@ mod tests {
             format!("lock_token = randomblob(16), locked_at = 0, locked_until = {until}")
         };
         let rows = [
-            ("scheduled", format!("scheduled_at = {week}, next_attempt_at = {week}, published_at = {week}")),
-            ("far", format!("scheduled_at = {millennium}, next_attempt_at = {millennium}")),
+            (
+                "scheduled",
+                format!("scheduled_at = {week}, next_attempt_at = {week}, published_at = {week}"),
+            ),
+            (
+                "far",
+                format!("scheduled_at = {millennium}, next_attempt_at = {millennium}"),
+            ),
             ("retried", format!("next_attempt_at = {year}")),
-            ("scheduled in the past", format!("scheduled_at = 5, next_attempt_at = {year}")),
+            (
+                "scheduled in the past",
+                format!("scheduled_at = 5, next_attempt_at = {year}"),
+            ),
             (
                 "scheduled, and taken too early",
-                format!("scheduled_at = {week}, next_attempt_at = {year}, {}", locked(year)),
+                format!(
+                    "scheduled_at = {week}, next_attempt_at = {year}, {}",
+                    locked(year)
+                ),
             ),
             ("soon", format!("next_attempt_at = {DAY}")),
-            ("deferred", format!("deferred = 1, next_attempt_at = {}", NEVER.as_ms())),
+            (
+                "deferred",
+                format!("deferred = 1, next_attempt_at = {}", NEVER.as_ms()),
+            ),
             (
                 "deferred and locked",
-                format!("deferred = 1, next_attempt_at = {}, {}", NEVER.as_ms(), locked(year)),
+                format!(
+                    "deferred = 1, next_attempt_at = {}, {}",
+                    NEVER.as_ms(),
+                    locked(year)
+                ),
             ),
-            ("locked", format!("next_attempt_at = 60000, {}", locked(60_000))),
+            (
+                "locked",
+                format!("next_attempt_at = 60000, {}", locked(60_000)),
+            ),
             (
                 "dead",
                 format!(
@@ -138,7 +160,10 @@ mod tests {
                 ),
             ),
         ];
-        let rows: Vec<_> = rows.iter().map(|(name, columns)| (*name, &columns[..])).collect();
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(name, columns)| (*name, &columns[..]))
+            .collect();
         let expected = [
             ("scheduled", week, None),
             ("far", millennium, None),

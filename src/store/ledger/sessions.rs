@@ -382,15 +382,12 @@ pub(super) fn overheld(
 }
 
 /// Ends the locks of these sessions, and of their messages.
-pub(super) fn end_overheld(
-    tx: &Connection,
-    ids: &[i64],
-    now: Timestamp,
-) -> Result<(), StoreError> {
+pub(super) fn end_overheld(tx: &Connection, ids: &[i64], now: Timestamp) -> Result<(), StoreError> {
     let find = format!("SELECT {COLUMNS} FROM message_session WHERE id = ?1 AND locked_until > ?2");
     for id in ids {
         if let Some(session) = tx.first(&find, params![id, now], Session::of)? {
-            let end = "UPDATE message_session SET locked_until = ?2, available_at = ?2 WHERE id = ?1";
+            let end =
+                "UPDATE message_session SET locked_until = ?2, available_at = ?2 WHERE id = ?1";
             tx.run(end, params![id, now])?;
             tx.run(RENEW_MESSAGES, params![session.of, session.name, now])?;
         }
