@@ -291,8 +291,8 @@ impl Settlement {
     }
 }
 
-/// Whether a due delivery may be attempted. Expiration is checked only here (rule 7.3: only when the next
-/// attempt falls due).
+/// Whether a due delivery may be attempted. Expiration is checked only here: a delivery falls due when its next
+/// attempt does, or when it expires.
 pub fn admit(
     delivery: &Delivery,
     policy: &RetryPolicy,
@@ -303,7 +303,7 @@ pub fn admit(
     if delivery.attempts >= policy.attempts_max {
         return Err(DeadLetterReason::MaxDeliveryAttemptsExceeded);
     }
-    if now.since(delivery.published_at) >= scale.shrink(policy.time_to_live) {
+    if now >= policy.expires_at(delivery.published_at, scale) {
         return Err(DeadLetterReason::TimeToLiveExceeded);
     }
     Ok(())
@@ -330,9 +330,10 @@ pub fn settle(
     if attempt.attempt >= policy.attempts_max {
         return Settlement::DeadLetter(DeadLetterReason::MaxDeliveryAttemptsExceeded);
     }
-    Settlement::Retry {
-        at: policy.next_attempt_at(delivery, attempt, scale, jitter),
-    }
+    let next = policy.next_attempt_at(delivery, attempt, scale, jitter);
+    // What is not attempted any more is not kept waiting for it.
+    let at = next.min(policy.expires_at(delivery.published_at, scale));
+    Settlement::Retry { at }
 }
 
 /// Decides what follows from an attempt that is counted but not made, because of a probation with this cause

@@ -212,8 +212,8 @@ enum AttributeValueDocument {
 
 const HEADER_VALUE: &str = "the header's value";
 
-/// Changes a destination to what answers show of it: the URL without its query, the batch that is in
-/// effect (rule 3.3), and the values of headers that are no secrets.
+/// Changes a destination to what answers show of it: the URL without its query, and the values of headers that
+/// are no secrets (rule 3.3).
 pub(super) fn show(destination: &Destination, shown: &mut Value) {
     let properties = &mut shown["properties"];
     let webhook = match destination {
@@ -224,13 +224,7 @@ pub(super) fn show(destination: &Destination, shown: &mut Value) {
         }
         Destination::Queue(_) => return, // is shown as it is
     };
-    let batch = &webhook.batch;
     properties["endpointBaseUrl"] = json!(webhook.endpoint_url.base());
-    properties["maxEventsPerBatch"] = json!(batch.events_max());
-    properties["preferredBatchSizeInKilobytes"] = match batch.is_on() {
-        true => json!(batch.bytes_preferred() / 1_024),
-        false => json!(batch.preferred_kilobytes.unwrap_or(KILOBYTES_DEFAULT)),
-    };
     properties["deliveryAttributeMappings"] = shown_headers(destination);
 }
 
@@ -256,7 +250,7 @@ pub(super) fn judge_webhook(it: &mut Judged<'_>) {
         it.keep(URL);
     }
     // Nothing that does not know of them should end them.
-    if !it.object.contains_key("signingSecrets") {
+    if !it.has("signingSecrets") {
         it.keep("signingSecrets");
     }
     let is_http = it.text(URL).is_some_and(|url| url.starts_with("http:"));

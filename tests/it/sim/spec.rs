@@ -241,7 +241,8 @@ impl Spec {
         let mut delivery = json!({"maxDeliveryCount": self.attempts_max,
             "eventTimeToLive": format!("PT{}M", self.time_to_live_minutes)});
         if !self.keeps_dead {
-            delivery["deadLetterDestinationWithResourceIdentity"] = Value::Null;
+            delivery["deadLetterDestinationWithResourceIdentity"] =
+                json!({"deadLetterDestination": {"endpointType": "Drop"}});
         }
         let configuration = match self.kind {
             Kind::Pulled { lock_s } => {
@@ -278,7 +279,7 @@ impl Spec {
             "paused": self.paused, "disabled": self.disabled, "disableOnGone": self.disable_on_gone,
         });
         if !self.keeps_dead {
-            properties["deadLetterDestination"] = Value::Null;
+            properties["deadLetterDestination"] = json!({"endpointType": "Drop"});
         }
         if let Some(at) = self.expires_at {
             properties["expirationTimeUtc"] = at.to_string().into();

@@ -3,6 +3,7 @@
 //! A line is `what is sent => what comes of it`: either `/pointer = value` in the answer that shows the
 //! resource, or `! target: a part of the problem`. JSON is written with single quotes.
 
+mod as_written;
 mod credentials;
 mod destination;
 mod filter;

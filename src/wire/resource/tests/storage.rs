@@ -15,6 +15,7 @@ use proptest::sample::select;
 use super::*;
 use crate::base::Entropy;
 use crate::model::access::Secret;
+use crate::model::as_written::AsWritten;
 use crate::model::batch::BatchPolicy;
 use crate::model::blob_storage::{AzureAccess, AzureAccount, BlobStorage, S3Account};
 use crate::model::credentials::{
@@ -148,6 +149,7 @@ prop_compose! {
             paused,
             disabled,
             disable_on_gone,
+            as_written: AsWritten::default(),
         }
     }
 }
@@ -329,7 +331,7 @@ prop_compose! {
         inert in any_inert(),
     ) -> TopicKind {
         let network_access = NetworkAccess { disabled, allowed };
-        TopicKind::Custom(CustomTopic { location, tags, input_schema, disable_local_auth, network_access, inert })
+        TopicKind::Custom(CustomTopic { location, tags, input_schema, disable_local_auth, network_access, inert, as_written: AsWritten::default() })
     }
 }
 

@@ -1,0 +1,130 @@
+//! Answers that show what was written: no property that nobody set, and texts as they were.
+//!
+//! A definition keeps the document of its author beside what was read of it. Where both mean the same, the answer has
+//! the author's text; where the definition has changed since, as by a pause, it has what holds now. A property that the
+//! author left out is left out while it has its default, unless Azure always answers it (the keyword `x-answered`).
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::queue::queue_named;
+use super::reader::property_of;
+use super::rules::{read_expiration, read_ip_mask};
+use crate::model::as_written::AsWritten;
+use crate::wire::duration;
+
+/// Which properties an answer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// Those that were set, that differ from their defaults, or that Azure always answers.
+    Set,
+    /// All of them, as Service Bus answers.
+    All,
+}
+
+/// Writes the document of an author as definitions keep it.
+pub(super) fn to_text(own: &Value) -> AsWritten {
+    AsWritten((!own.is_null()).then(|| Arc::from(own.to_string())))
+}
+
+/// Reads what [`to_text`] wrote.
+pub(super) fn from_text(own: &AsWritten) -> Value {
+    let own = own.0.as_deref();
+    own.and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
+}
+
+/// What answers may show of a document that was read: what `shown`, the same in an answer, has no value for is a secret.
+pub(super) fn without_secrets(read: Value, shown: &Value) -> Option<Value> {
+    match (read, shown) {
+        (Value::Object(read), Value::Object(shown)) => {
+            let own = read.into_iter().filter_map(|(name, value)| {
+                let value = without_secrets(value, shown.get(&name)?)?;
+                Some((name, value))
+            });
+            Some(Value::Object(own.collect()))
+        }
+        (Value::Array(read), Value::Array(shown)) if read.len() == shown.len() => {
+            let both = read.into_iter().zip(shown);
+            let own = both.map(|(read, shown)| without_secrets(read, shown).unwrap_or_default());
+            Some(own.collect())
+        }
+        (_, Value::Null | Value::Array(_) | Value::Object(_)) => None,
+        (read, Value::Bool(_) | Value::Number(_) | Value::String(_)) => Some(read),
+    }
+}
+
+/// Makes of a document, with all that is in it, the one that answers show.
+pub(super) fn answer(whole: Value, own: &Value, schema: &Value, which: Answers) -> Value {
+    match whole {
+        Value::Object(members) => Value::Object(merged_members(members, own, schema, which)),
+        Value::Array(elements) => {
+            let own = own.as_array().filter(|own| own.len() == elements.len());
+            let elements = elements.into_iter().enumerate();
+            let merged = elements.map(|(at, each)| {
+                let own = own.map_or(&Value::Null, |own| &own[at]);
+                answer(each, own, &schema["items"], Answers::All)
+            });
+            merged.collect()
+        }
+        Value::String(text) if own.as_str().is_some_and(|own| is_same(own, &text, schema)) => {
+            own.clone()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => whole,
+    }
+}
+
+/// Makes the answer that shows a resource whose author wrote its `properties`.
+pub(super) fn resource(mut whole: Value, own: &AsWritten, schema: &Value, which: Answers) -> Value {
+    let properties = whole["properties"].take();
+    whole["properties"] = answer(properties, &from_text(own), schema, which);
+    whole
+}
+
+fn merged_members(
+    members: Map<String, Value>,
+    own: &Value,
+    schema: &Value,
+    which: Answers,
+) -> Map<String, Value> {
+    let kind = members.clone();
+    let merged = members.into_iter().filter_map(|(name, value)| {
+        // What the schema does not know is in answers alone, or its name is the author's choice.
+        let Some(property) = property_of(schema, &kind, &name) else {
+            return Some((name, value));
+        };
+        let own = own.get(&name).unwrap_or(&Value::Null);
+        let which = match property["x-answered"] == true {
+            true => Answers::All,
+            false => which,
+        };
+        let value = answer(value, own, property, which);
+        let is_shown = which == Answers::All || !own.is_null() || !says_nothing(&value, property);
+        is_shown.then_some((name, value))
+    });
+    merged.collect()
+}
+
+/// Whether a value is what there would be without it. That there is a secret is said.
+fn says_nothing(value: &Value, schema: &Value) -> bool {
+    match value {
+        Value::Null => schema.get("x-kept").is_none(),
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            schema.get("default") == Some(value)
+        }
+    }
+}
+
+/// Whether two texts of a property mean the same.
+fn is_same(own: &str, whole: &str, schema: &Value) -> bool {
+    match (schema["x-check"].as_str(), schema["format"].as_str()) {
+        (Some("expiration"), _) => read_expiration(own) == read_expiration(whole),
+        (Some("ipMask"), _) => read_ip_mask(own) == read_ip_mask(whole),
+        (Some("queueName"), _) => queue_named(own) == queue_named(whole),
+        (_, Some("duration")) => duration::parse(own) == duration::parse(whole),
+        _ => own == whole,
+    }
+}
