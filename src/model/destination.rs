@@ -314,6 +314,13 @@ impl EndpointUrl {
             .map_or(&*self.text, |(base, _)| base)
     }
 
+    /// Says whether it is the other one without its query.
+    pub fn is_base_of(&self, other: &Self) -> bool {
+        let mut base = other.url.clone();
+        base.set_query(None);
+        self.url == base
+    }
+
     /// The whole URL if it has no query, and so no secret.
     pub fn without_query(&self) -> Option<&str> {
         self.url.query().is_none().then_some(&*self.text)

@@ -35,19 +35,26 @@ pub(super) fn from_text(own: &AsWritten) -> Value {
         .unwrap_or_default()
 }
 
-/// What answers may show of a document that was read: what `shown`, the same in an answer, has no value for is a secret.
-pub(super) fn without_secrets(read: Value, shown: &Value) -> Option<Value> {
+/// What answers may show of a document that was read: what `shown`, the same in an answer, has no value for is a secret
+/// unless it is inert.
+pub(super) fn without_secrets(read: Value, shown: &Value, schema: &Value) -> Option<Value> {
     match (read, shown) {
         (Value::Object(read), Value::Object(shown)) => {
             let own = read.into_iter().filter_map(|(name, value)| {
-                let value = without_secrets(value, shown.get(&name)?)?;
+                let property = property_of(schema, shown, &name).unwrap_or(&Value::Null);
+                let value = match is_inert(property) {
+                    true => value,
+                    false => without_secrets(value, shown.get(&name)?, property)?,
+                };
                 Some((name, value))
             });
             Some(Value::Object(own.collect()))
         }
         (Value::Array(read), Value::Array(shown)) if read.len() == shown.len() => {
             let both = read.into_iter().zip(shown);
-            let own = both.map(|(read, shown)| without_secrets(read, shown).unwrap_or_default());
+            let items = &schema["items"];
+            let own =
+                both.map(|(read, shown)| without_secrets(read, shown, items).unwrap_or_default());
             Some(own.collect())
         }
         (_, Value::Null | Value::Array(_) | Value::Object(_)) => None,
@@ -100,10 +107,23 @@ fn merged_members(
             false => which,
         };
         let value = answer(value, own, property, which);
-        let is_shown = which == Answers::All || !own.is_null() || !says_nothing(&value, property);
+        // An object that may be left out is read as an empty one.
+        let is_set = !own.is_null() && value != Value::Object(Map::new());
+        let is_shown = which == Answers::All || is_set || !says_nothing(&value, property);
         is_shown.then_some((name, value))
     });
-    merged.collect()
+    let mut merged: Map<String, Value> = merged.collect();
+    for (name, value) in own.as_object().into_iter().flatten() {
+        if property_of(schema, &kind, name).is_some_and(is_inert) {
+            merged.insert(name.clone(), value.clone());
+        }
+    }
+    merged
+}
+
+/// Says whether a property is kept in the words of its author alone.
+fn is_inert(schema: &Value) -> bool {
+    schema["x-inert"] == true
 }
 
 /// Whether a value is what there would be without it. That there is a secret is said.

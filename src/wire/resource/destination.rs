@@ -112,7 +112,7 @@ const NO_ENTRA: &str = "tokens of Microsoft Entra are not supported here; leave 
 #[expect(dead_code, reason = "for the schema alone")]
 struct Besides {
     /// Without effect; requests never go below TLS 1.2.
-    #[schemars(extend("writeOnly" = true))]
+    #[schemars(extend("x-inert" = true))]
     minimum_tls_version_allowed: Option<TlsVersion>,
     /// The URL without its query.
     #[schemars(extend("format" = "uri", "readOnly" = true))]
@@ -226,6 +226,19 @@ pub(super) fn show(destination: &Destination, shown: &mut Value) {
     };
     properties["endpointBaseUrl"] = json!(webhook.endpoint_url.base());
     properties["deliveryAttributeMappings"] = shown_headers(destination);
+}
+
+/// Adds the sizes of batches that are in effect.
+pub(super) fn show_batch(destination: &Destination, shown: &mut Value) {
+    let Destination::WebHook(WebHook { batch, .. }) = destination else {
+        return;
+    };
+    let properties = &mut shown["properties"];
+    properties["maxEventsPerBatch"] = json!(batch.events_max());
+    properties["preferredBatchSizeInKilobytes"] = match batch.is_on() {
+        true => json!(batch.bytes_preferred() / 1_024),
+        false => json!(batch.preferred_kilobytes.unwrap_or(KILOBYTES_DEFAULT)),
+    };
 }
 
 /// The headers of a destination as answers show them.

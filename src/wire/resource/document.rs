@@ -93,7 +93,8 @@ where
     let read = reader::read::<D>(body, before, context);
     let read = read.map_err(|faults| InvalidResource { faults })?;
     let document: D = typed(read.clone())?;
-    let own = as_written::without_secrets(read, &json!(document)).unwrap_or_default();
+    let own = as_written::without_secrets(read, &json!(document), reader::schema_of::<D>());
+    let own = own.unwrap_or_default();
     Ok(Authored { document, own })
 }
 

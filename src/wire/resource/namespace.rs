@@ -94,7 +94,7 @@ pub(crate) struct NamespaceProperties {
 #[schemars(rename_all = "camelCase")]
 #[expect(dead_code, reason = "for the schema alone")]
 struct Mqtt {
-    #[schemars(extend("writeOnly" = true))]
+    #[schemars(extend("x-inert" = true))]
     topic_spaces_configuration: Option<TopicSpaces>,
 }
 

@@ -14,7 +14,7 @@ use super::rules::Judged;
 use super::subscription::{Common, NO_IDENTITY};
 use super::values::{Waits, seconds, waits};
 use crate::model::destination::{DeliveryMode, Destination, PullQueue};
-use crate::model::filter::{Dialect, Filter};
+use crate::model::filter::{Conditions, Dialect, Filter};
 use crate::model::limits::{
     NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RECEIVE_LOCK, RECEIVE_LOCK_SECONDS,
 };
@@ -64,6 +64,10 @@ pub(crate) struct NamespaceProperties {
 fn every_event() -> Filter {
     Filter {
         dialect: Dialect::Namespace,
+        advanced: Conditions {
+            on_arrays: true,
+            ..Conditions::default()
+        },
         ..Filter::default()
     }
 }

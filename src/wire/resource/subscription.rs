@@ -430,16 +430,38 @@ pub fn render_subscription(
     subscription: &EventSubscription,
     observed: Observed<'_>,
 ) -> Value {
-    let whole = whole_subscription(entry, subscription, observed);
+    let shown = shown_subscription(entry, subscription, observed);
     let definition = &subscription.definition;
     let is_in_namespace = definition.retry_policy.profile == DeliveryProfile::Namespace;
     let schema = subscription_schema(is_in_namespace);
-    as_written::resource(whole, &definition.as_written, schema, Answers::Set)
+    as_written::resource(shown, &definition.as_written, schema, Answers::Set)
+}
+
+/// An event subscription with all that is in effect.
+pub fn whole_subscription(
+    entry: &TopicEntry,
+    subscription: &EventSubscription,
+    observed: Observed<'_>,
+) -> Value {
+    let mut shown = shown_subscription(entry, subscription, observed);
+    let definition = &subscription.definition;
+    if let Some(shown) = shown.pointer_mut(place_of_destination(definition)) {
+        destination::show_batch(&definition.destination, shown);
+    }
+    shown
+}
+
+/// The JSON pointer to the destination of what is pushed.
+fn place_of_destination(definition: &SubscriptionDefinition) -> &'static str {
+    match definition.retry_policy.profile {
+        DeliveryProfile::Basic => "/properties/destination",
+        DeliveryProfile::Namespace => "/properties/deliveryConfiguration/push/destination",
+    }
 }
 
 /// An event subscription with all that its definition has: no query of its URL, no secret values. `everpost` holds
 /// what Azure has no place for.
-pub fn whole_subscription(
+fn shown_subscription(
     entry: &TopicEntry,
     subscription: &EventSubscription,
     observed: Observed<'_>,
@@ -471,11 +493,7 @@ pub fn whole_subscription(
             ))
         }
     };
-    let place = match definition.retry_policy.profile {
-        DeliveryProfile::Basic => "/properties/destination",
-        DeliveryProfile::Namespace => "/properties/deliveryConfiguration/push/destination",
-    };
-    if let Some(shown) = shown.pointer_mut(place) {
+    if let Some(shown) = shown.pointer_mut(place_of_destination(&definition)) {
         destination::show(&definition.destination, shown);
     }
     shown

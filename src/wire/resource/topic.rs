@@ -77,6 +77,7 @@ pub(crate) struct TopicProperties {
     #[schemars(extend("default" = "EventGridSchema", "x-kept" = [], "x-answered" = true))]
     input_schema: Option<Schema>,
     /// With `CustomEventSchema` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kept" = []))]
     input_schema_mapping: Option<InputSchemaMapping>,
     /// Rejects keys and signatures, so that only bearer tokens publish.
@@ -411,7 +412,9 @@ pub fn topic_from_text(
     text: &str,
 ) -> Result<TopicKind, InvalidResource> {
     Ok(match kind {
-        TopicKindName::Custom => TopicKind::Custom(document::from_authored_text::<Topic>(text)?.into()),
+        TopicKindName::Custom => {
+            TopicKind::Custom(document::from_authored_text::<Topic>(text)?.into())
+        }
         TopicKindName::Namespace => document::from_text::<NamespaceTopic>(text)?.into(),
         TopicKindName::Queue => {
             TopicKind::Queue(document::from_text::<Envelope<SendRules>>(text)?.properties)

@@ -152,10 +152,10 @@ fn batch(subscription: &Value) -> String {
     };
     match property("maxEventsPerBatch").as_str() {
         "" | "1" => String::new(),
-        events => format!(
-            "{events} events, {} KB",
-            property("preferredBatchSizeInKilobytes")
-        ),
+        events => match property("preferredBatchSizeInKilobytes").as_str() {
+            "" => format!("{events} events"),
+            kilobytes => format!("{events} events, {kilobytes} KB"),
+        },
     }
 }
 

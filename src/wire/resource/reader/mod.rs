@@ -10,6 +10,7 @@
 //!   an SDK may bring
 //! - `x-decimals`: how many decimals a number may have
 //! - `x-expected`: what the value must be, in words
+//! - `x-inert`: without effect; it stays in the words of its author alone, from where answers show it
 //! - `x-formerly`: an older name of the property
 //! - `x-hint`: what else there is to say, behind the problem
 //! - `x-keepsQuery`: a URL that is given as answers show it, without its query, keeps the one it has
@@ -196,6 +197,10 @@ impl Reader<'_> {
             Some(_) | None => Map::new(),
         };
         for (name, property) in &known.properties {
+            if is_merged && self.is_reset(path, given, &known, (name, property)) {
+                read.remove(*name);
+                continue;
+            }
             let before = before.and_then(|before| before.get(name));
             let value = self.property(path, given, &known, (name, property), before);
             read.extend(value.map(|value| ((*name).to_owned(), value)));
@@ -238,10 +243,6 @@ impl Reader<'_> {
         let given = find(given, name).or_else(former);
         match given.map(|value| none_if_empty(value, schema)) {
             Some(Value::Null) if schema["x-null"] == true => Some(Value::Null),
-            Some(Value::Null) if self.merged.contains(&path.as_str()) => None,
-            Some(Value::Null) if is_merged && !known.required.contains(name) => {
-                schema.get("default").cloned()
-            }
             Some(value) if !value.is_null() => self.value(&path, value, schema, before),
             // What is missing in it is named.
             _ if is_plain_object(schema) && !is_merged => {
@@ -249,6 +250,21 @@ impl Reader<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Says whether an update sets a property to `null`, so that it is as if nobody had set it.
+    fn is_reset(
+        &self,
+        object: &str,
+        given: &Map<String, Value>,
+        known: &Known<'_>,
+        (name, schema): (&str, &Value),
+    ) -> bool {
+        let path = join(object, name);
+        find(given, name) == Some(&Value::Null)
+            && schema["x-null"] != true
+            && !known.required.contains(name)
+            && !self.merged.contains(&path.as_str())
     }
 
     /// Applies the rule of an object: it fills in what can be told from what was there before, and says
@@ -475,7 +491,7 @@ fn keep_queries(read: &mut Map<String, Value>, known: &Known<'_>, before: Option
         let (Some(given), Some(known)) = (url(read.get(*name)), url(stored)) else {
             continue;
         };
-        if given.without_query() == Some(known.base()) {
+        if given.is_base_of(&known) {
             read.extend(stored.map(|stored| ((*name).to_owned(), stored.clone())));
         }
     }
@@ -527,8 +543,9 @@ fn none_if_empty<'v>(value: &'v Value, schema: &Value) -> &'v Value {
     let is_checked = ["x-check", "enum", "oneOf", "format", "minLength"]
         .iter()
         .any(|keyword| schema.get(keyword).is_some());
-    // To empty a URL that answers do not show is a slip.
-    match value.as_str() == Some("") && is_optional && is_checked && schema["writeOnly"] != true {
+    // To empty what answers do not show is a slip.
+    let is_hidden = schema["writeOnly"] == true || schema["x-check"] == "headerValue";
+    match value.as_str() == Some("") && is_optional && is_checked && !is_hidden {
         true => NONE,
         false => value,
     }
@@ -564,8 +581,8 @@ mod tests {
                     "x-check" => drop(rules::check(name)),
                     "x-rule" => drop(rules::rule(name)),
                     "x-answered" | "x-closed" | "x-decimals" | "x-expected" | "x-formerly"
-                    | "x-hint" | "x-keepsQuery" | "x-kept" | "x-key" | "x-maxBytes" | "x-noun"
-                    | "x-null" | "x-prefix" | "x-refused" | "x-unsupported" => {}
+                    | "x-hint" | "x-inert" | "x-keepsQuery" | "x-kept" | "x-key" | "x-maxBytes"
+                    | "x-noun" | "x-null" | "x-prefix" | "x-refused" | "x-unsupported" => {}
                     other => assert!(!other.starts_with("x-"), "there is no keyword {other}"),
                 }
                 check_keywords(value);

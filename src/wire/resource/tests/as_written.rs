@@ -1,16 +1,28 @@
 //! What answers show of a definition: what was written, and no more.
 
 use proptest::prelude::*;
+use serde_json::Map;
 
+use super::super::namespace::Namespace as NamespaceDocument;
+use super::super::namespace_topic::NamespaceTopic;
+use super::super::queue::QueueRequest;
+use super::super::reader::property_of;
+use super::super::service_bus::{
+    RuleRequest, ServiceBusSubscriptionRequest, ServiceBusTopicRequest,
+};
+use super::super::topic::Topic as TopicDocument;
 use super::mutations::{
     NAMESPACE, NAMESPACE_TOPIC, PULLED, PUSHED, SUBSCRIPTION, TOPIC, changed, changes,
 };
 use super::*;
+use crate::model::name::RuleName;
 use crate::model::namespace::{Namespace, NamespaceId};
+use crate::model::queue::QueueCounts;
 use crate::model::registry::NamespaceEntry;
 
 /// Properties that answers have of every resource, as Azure's do.
-const ANSWERED: [&str; 20] = [
+const ANSWERED: [&str; 21] = [
+    "eventRetentionInDays",
     "topic",
     "provisioningState",
     "everpost",
@@ -46,34 +58,62 @@ const NOT_SHOWN: [&str; 9] = [
     "tokenUrl",
 ];
 
-/// Finds what `shown` lacks of `written`, or has in another form. What says nothing may be missing.
-fn lacks(written: &Value, shown: &Value, at: &str, found: &mut Vec<String>) {
+/// The schema of the property of an object that is written like this in some letter case.
+fn property<'s>(schema: &'s Value, shown: &Map<String, Value>, name: &str) -> Option<&'s Value> {
+    let branches = schema["oneOf"].as_array().into_iter().flatten();
+    let all = std::iter::once(schema).chain(branches);
+    let mut names = all.flat_map(|each| each["properties"].as_object().into_iter().flatten());
+    let (name, _) = names.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    property_of(schema, shown, name)
+}
+
+/// Finds what `shown` lacks of `written`, or has in another form. What says nothing may be missing, and what is not
+/// known is passed over.
+fn lacks(written: &Value, shown: &Value, schema: &Value, at: &str, found: &mut Vec<String>) {
+    let is_typed = schema.get("properties").or(schema.get("oneOf")).is_some();
     match (written, shown) {
-        (Value::Object(written), Value::Object(shown)) => {
-            let is_shown =
-                |name: &str| !NOT_SHOWN.iter().any(|each| each.eq_ignore_ascii_case(name));
+        (Value::Object(written), Value::Object(_) | Value::Null) if is_typed => {
+            let nothing = Map::new();
+            let shown = shown.as_object().unwrap_or(&nothing);
+            let is_secret = written.get("isSecret") == Some(&json!(true));
+            // As in Azure, what is partitioned has the size of all partitions, and no order.
+            let is_partitioned = shown.get("enablePartitioning") == Some(&json!(true));
+            let is_shown = |name: &str| {
+                let is_hidden = NOT_SHOWN.iter().any(|each| each.eq_ignore_ascii_case(name));
+                let is_of_all = ["maxSizeInMegabytes", "supportOrdering"].contains(&name);
+                !(is_hidden || is_secret && name == "value" || is_partitioned && is_of_all)
+            };
             for (name, value) in written.iter().filter(|(name, _)| is_shown(name)) {
                 let same = shown
                     .iter()
                     .find(|(known, _)| known.eq_ignore_ascii_case(name));
-                let shown = same.map_or(&Value::Null, |(_, value)| value);
-                lacks(value, shown, &format!("{at}/{name}"), found);
+                let inner = same.map_or(&Value::Null, |(_, value)| value);
+                if let Some(schema) = property(schema, shown, name) {
+                    lacks(value, inner, schema, &format!("{at}/{name}"), found);
+                }
             }
         }
         (Value::Array(written), Value::Array(shown)) if written.len() == shown.len() => {
             for (index, (written, shown)) in written.iter().zip(shown).enumerate() {
-                lacks(written, shown, &format!("{at}/{index}"), found);
+                lacks(
+                    written,
+                    shown,
+                    &schema["items"],
+                    &format!("{at}/{index}"),
+                    found,
+                );
             }
         }
         (Value::String(written), Value::String(shown)) if written.eq_ignore_ascii_case(shown) => {}
+        // Numbers and flags may be written as texts.
+        (Value::String(written), Value::Number(_) | Value::Bool(_))
+            if written.eq_ignore_ascii_case(&shown.to_string()) => {}
         (written, shown) => {
             let says_nothing = match written {
                 Value::Null => true,
                 Value::String(text) => text.is_empty(),
                 Value::Array(list) => list.is_empty(),
-                Value::Object(object) => {
-                    object.is_empty() || shown.is_null() && object.values().all(Value::is_null)
-                }
+                Value::Object(object) => object.is_empty(),
                 Value::Bool(_) | Value::Number(_) => false,
             };
             if written != shown && !says_nothing {
@@ -82,6 +122,23 @@ fn lacks(written: &Value, shown: &Value, at: &str, found: &mut Vec<String>) {
         }
     }
 }
+
+/// What a queue, a topic and a subscription of Service Bus have, as somebody may write it.
+const QUEUE: &str = "{'properties': {'lockDuration': 'PT60S', 'maxDeliveryCount': 3,
+    'defaultMessageTimeToLive': 'P1DT0H', 'deadLetteringOnMessageExpiration': true, 'requiresSession': false,
+    'deadLetteringOnFilterEvaluationExceptions': false, 'requiresDuplicateDetection': true,
+    'duplicateDetectionHistoryTimeWindow': 'PT90S', 'forwardTo': 'sb://h/Next', 'userMetadata': 'm',
+    'forwardDeadLetteredMessagesTo': 'https://h/graves/', 'status': 'SendDisabled', 'autoDeleteOnIdle': 'PT3600S',
+    'maxSizeInMegabytes': 2048, 'maxMessageSizeInKilobytes': 1024, 'enableBatchedOperations': true,
+    'enableExpress': false, 'enablePartitioning': false, 'supportOrdering': true}}";
+
+const RULES: [&str; 3] = [
+    "{'properties': {'filterType': 'SqlFilter', 'sqlFilter': {'sqlExpression': 'a  = 1'},
+        'action': {'sqlExpression': 'SET b = 2'}}}",
+    "{'properties': {'filterType': 'CorrelationFilter', 'correlationFilter': {'correlationId': 'c', 'label': 'l',
+        'properties': {'a': 'b', 'n': '1'}}}}",
+    "{'properties': {'sqlFilter': {'sqlExpression': 'a = @p', 'parameters': {'@p': 'x'}}}}",
+];
 
 /// Finds what `shown` has that nobody wrote.
 fn adds(written: &Value, shown: &Value, at: &str, found: &mut Vec<String>) {
@@ -107,6 +164,7 @@ fn adds(written: &Value, shown: &Value, at: &str, found: &mut Vec<String>) {
 /// A definition is shown as it was written, and so is what the store makes of it.
 fn check<T: Clone + PartialEq + std::fmt::Debug>(
     body: &Value,
+    schema: &Value,
     definition: &T,
     stored: Result<T, InvalidResource>,
     show: impl Fn(T) -> Value,
@@ -114,8 +172,9 @@ fn check<T: Clone + PartialEq + std::fmt::Debug>(
     let shown = show(definition.clone());
     assert_eq!(stored.as_ref(), Ok(definition));
     let (mut lacking, mut added) = (Vec::new(), Vec::new());
-    lacks(&body["properties"], &shown["properties"], "", &mut lacking);
-    adds(&body["properties"], &shown["properties"], "", &mut added);
+    let (written, shown) = (&body["properties"], &shown["properties"]);
+    lacks(written, shown, schema, "", &mut lacking);
+    adds(written, shown, "", &mut added);
     assert!(
         lacking.is_empty() && added.is_empty(),
         "{body}\nlacks {lacking:#?}\nadds {added:#?}"
@@ -133,25 +192,43 @@ fn check_subscription(body: &Value, event_retention: Option<std::time::Duration>
     };
     if let Ok(definition) = parse_subscription(body, &context) {
         let stored = subscription_from_text(&subscription_to_text(&definition));
-        check(body, &definition, stored, show);
+        let schema = subscription_schema(event_retention.is_some());
+        check(body, schema, &definition, stored, show);
     }
+}
+
+/// The schema of the `properties` of a document.
+fn properties_of<T: schemars::JsonSchema + 'static>() -> &'static Value {
+    &schema_of::<T>()["properties"]["properties"]
 }
 
 fn check_topic(body: &Value) {
     if let Ok(definition) = parse_topic(body) {
         let stored = topic_from_text(TopicId(1), definition.name(), &topic_to_text(&definition));
-        check(body, &definition, stored, |definition| {
-            render_topic(&entry(definition), "https://e.test/").expect("a topic of events")
-        });
+        check(
+            body,
+            properties_of::<TopicDocument>(),
+            &definition,
+            stored,
+            |definition| {
+                render_topic(&entry(definition), "https://e.test/").expect("a topic of events")
+            },
+        );
     }
 }
 
 fn check_namespace_topic(body: &Value) {
     if let Ok(definition) = parse_namespace_topic(body) {
         let stored = topic_from_text(TopicId(1), definition.name(), &topic_to_text(&definition));
-        check(body, &definition, stored, |definition| {
-            render_topic(&entry(definition), "https://e.test/").expect("a topic of events")
-        });
+        check(
+            body,
+            properties_of::<NamespaceTopic>(),
+            &definition,
+            stored,
+            |definition| {
+                render_topic(&entry(definition), "https://e.test/").expect("a topic of events")
+            },
+        );
     }
 }
 
@@ -164,21 +241,81 @@ fn check_namespace(body: &Value) {
         key1: Secret::new("one"),
         key2: Secret::new("two"),
     };
-    check(body, &definition, stored, |definition| {
-        let namespace = Namespace {
-            id: NamespaceId(1),
-            name: crate::model::name::NamespaceName::parse("shop").expect("a name"),
-            definition,
-            keys: keys(),
-            created_at: now(),
-            updated_at: now(),
-        };
-        let entry = NamespaceEntry {
-            namespace,
-            resource_id: "/n".into(),
-        };
-        render_namespace(&entry, "shop.test")
-    });
+    check(
+        body,
+        properties_of::<NamespaceDocument>(),
+        &definition,
+        stored,
+        |definition| {
+            let namespace = Namespace {
+                id: NamespaceId(1),
+                name: crate::model::name::NamespaceName::parse("shop").expect("a name"),
+                definition,
+                keys: keys(),
+                created_at: now(),
+                updated_at: now(),
+            };
+            let entry = NamespaceEntry {
+                namespace,
+                resource_id: "/n".into(),
+            };
+            render_namespace(&entry, "shop.test")
+        },
+    );
+}
+
+/// A resource of Service Bus is shown with all that it has, and what was written as it was written.
+fn check_messaging<T: schemars::JsonSchema + 'static>(body: &Value, shown: Option<Value>) {
+    let shown = shown.expect("it is of Service Bus");
+    let mut lacking = Vec::new();
+    let (written, shown) = (&body["properties"], &shown["properties"]);
+    lacks(written, shown, properties_of::<T>(), "", &mut lacking);
+    assert!(lacking.is_empty(), "{body}\nlacks {lacking:#?}");
+}
+
+fn check_queue(body: &Value) {
+    let Ok(definition) = parse_queue(body) else {
+        return;
+    };
+    let kind = TopicKind::Queue(definition.sending);
+    let stored = topic_from_text(TopicId(7), kind.name(), &topic_to_text(&kind));
+    let entry = entry(stored.expect("a queue"));
+    let own = subscription_to_text(&definition.subscription.subscription());
+    let own = billing(subscription_from_text(&own).expect("its own subscription"));
+    let shown = render_queue(&entry, &own, QueueCounts::default());
+    check_messaging::<QueueRequest>(body, shown);
+}
+
+fn check_service_bus_topic(body: &Value) {
+    let Ok(definition) = parse_service_bus_topic(body) else {
+        return;
+    };
+    let kind = TopicKind::ServiceBus(definition);
+    let stored = topic_from_text(TopicId(7), kind.name(), &topic_to_text(&kind));
+    let shown = whole_entity(&entry(stored.expect("a topic")), "");
+    check_messaging::<ServiceBusTopicRequest>(body, shown);
+}
+
+fn check_service_bus_subscription(body: &Value) {
+    let Ok(definition) = parse_service_bus_subscription(body) else {
+        return;
+    };
+    let text = subscription_to_text(&definition.subscription());
+    let own = billing(subscription_from_text(&text).expect("a subscription"));
+    let entry = entry(topic("{}"));
+    let shown = render_service_bus_subscription(&entry, &own, QueueCounts::default());
+    check_messaging::<ServiceBusSubscriptionRequest>(body, shown);
+}
+
+fn check_rule(body: &Value) {
+    let name = RuleName::parse("r").expect("a name");
+    let Ok(rule) = parse_rule(name.clone(), body) else {
+        return;
+    };
+    let stored = rule_from_text(name, &rule_to_text(&rule)).expect("a rule");
+    let own = billing(parse(&webhook("{}")).expect("a valid body"));
+    let shown = render_rule(&entry(topic("{}")), &own, &stored);
+    check_messaging::<RuleRequest>(body, Some(shown));
 }
 
 const WEEK: Option<std::time::Duration> = Some(std::time::Duration::from_secs(7 * 86_400));
@@ -199,6 +336,12 @@ fn what_was_put_is_what_is_got() {
     check_namespace(&read(NAMESPACE));
     check_namespace(&read("{'location': 'l', 'properties': {}}"));
     check_namespace_topic(&read(NAMESPACE_TOPIC));
+    check_queue(&read(QUEUE));
+    check_service_bus_topic(&read(QUEUE));
+    check_service_bus_subscription(&read(QUEUE));
+    for rule in RULES {
+        check_rule(&read(rule));
+    }
 }
 
 #[test]
@@ -256,6 +399,13 @@ proptest! {
         check_subscription(&changed(PULLED, changes.clone()), WEEK);
         check_topic(&changed(TOPIC, changes.clone()));
         check_namespace(&changed(NAMESPACE, changes.clone()));
-        check_namespace_topic(&changed(NAMESPACE_TOPIC, changes));
+        check_namespace_topic(&changed(NAMESPACE_TOPIC, changes.clone()));
+        let messaging = changed(QUEUE, changes.clone());
+        check_queue(&messaging);
+        check_service_bus_topic(&messaging);
+        check_service_bus_subscription(&messaging);
+        for rule in RULES {
+            check_rule(&changed(rule, changes.clone()));
+        }
     }
 }

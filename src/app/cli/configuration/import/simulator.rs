@@ -311,8 +311,8 @@ mod tests {
             to.objects[2]["properties"]["destination"],
             json!({
                 "endpointType": "ServiceBusQueue", "properties": { "resourceId": "jobs", "deliveryAttributeMappings": [
-                    { "name": "OrderId", "type": "Dynamic", "properties": { "sourceField": "data.id" } },
                     { "name": "From", "type": "Static", "properties": { "value": "s" } },
+                    { "name": "OrderId", "type": "Dynamic", "properties": { "sourceField": "data.id" } },
                 ] },
             })
         );
