@@ -47,7 +47,7 @@ CREATE TABLE topic (
     deleted_at   INTEGER,
     key1_used_at INTEGER,                           -- written at most once a minute; NULL: never
     key2_used_at INTEGER,
-    used_at      INTEGER,                           -- likewise, of a Service Bus topic that is deleted when it is idle
+    used_at      INTEGER,                           -- likewise, of a Service Bus topic
     -- Whose names it shares. There is one, in which topics of events have their names, too.
     service_bus_namespace TEXT NOT NULL DEFAULT 'default' COLLATE NOCASE,
     CHECK ((kind = 'Namespace') = (namespace_id IS NOT NULL))
@@ -74,7 +74,7 @@ CREATE TABLE event_subscription (
     created_at            INTEGER NOT NULL,
     updated_at            INTEGER NOT NULL,
     deleted_at            INTEGER,
-    used_at               INTEGER,          -- of a queue that is deleted when it is idle; as that of topics
+    used_at               INTEGER,          -- of a queue or a subscription of messages; as that of topics
     dead_letters_pending  INTEGER NOT NULL DEFAULT 0 -- once deleted: pending deliveries are dead-lettered
                               CHECK (dead_letters_pending IN (0, 1)) -- (1) or dropped (0)
 ) STRICT;
@@ -88,6 +88,7 @@ CREATE TABLE subscription_rule (
     subscription_id INTEGER NOT NULL REFERENCES event_subscription (id),
     name            TEXT    NOT NULL COLLATE NOCASE,
     definition      TEXT    NOT NULL, -- JSON: the resource as the management API takes it
+    created_at      INTEGER NOT NULL,
     PRIMARY KEY (subscription_id, name)
 ) STRICT, WITHOUT ROWID;
 

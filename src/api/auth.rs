@@ -63,6 +63,10 @@ impl Credential {
                 return Self::Bearer(secret);
             }
         }
+        // Java's administration client for Service Bus leaves the word out.
+        if let Some(token) = text("authorization").filter(|value| !value.contains(' ')) {
+            return Self::Bearer(Secret::new(token));
+        }
         match query_value(uri, "aeg-sas-key") {
             Some(key) => Self::Key {
                 key: Secret::new(key),

@@ -83,17 +83,33 @@ pub(in crate::api) enum AccessDenied {
     Token(#[from] TokenError),
     #[error("the resource of the shared access signature is not valid: {0}")]
     Resource(#[from] InvalidTokenResource),
+    /// Does not say whether there is the rule, since with that it would say whether there is the entity.
     #[error(
-        "there is no shared access rule {0:?} for it; the rule for all is {ROOT_RULE}, and its key is the management \
-         token"
+        "InvalidSignature: The token has an invalid signature. It was not signed with the key of a shared access rule \
+         {0:?} of what it is for, or of all; the rule for all is {ROOT_RULE}, and its key is the management token"
     )]
-    UnknownRule(String),
+    WrongKey(String),
     #[error("the shared access signature is for {0:?}, and not for this")]
     OtherResource(String),
-    #[error("the shared access rule {rule:?} does not have the right {right:?}, which this takes")]
+    #[error(
+        "Unauthorized access. '{right:?}' claim(s) are required to perform this operation. The shared access rule \
+         {rule:?} does not have them"
+    )]
     MissingRight { rule: String, right: Right },
     #[error("too many wrong keys came from this address; try again in {} s", .0.as_secs().max(1))]
     TooManyGuesses(Duration),
+}
+
+impl AccessDenied {
+    /// Returns whether what was shown is valid, and opens something else.
+    pub(in crate::api) fn is_of_rights(&self) -> bool {
+        match self {
+            Self::OtherResource(_) | Self::MissingRight { .. } => true,
+            Self::Token(_) | Self::Resource(_) | Self::WrongKey(_) | Self::TooManyGuesses(_) => {
+                false
+            }
+        }
+    }
 }
 
 /// A signature that a client has shown, and the hosts that it may mean.
@@ -141,7 +157,7 @@ impl Authority {
             let (secret, key_ref) = grant.keys.iter().find(admits)?.clone();
             Some((grant, secret, key_ref))
         });
-        let named = found.ok_or_else(|| AccessDenied::UnknownRule(rule.clone()));
+        let named = found.ok_or_else(|| AccessDenied::WrongKey(rule.clone()));
         let verified = named.map(|(grant, key, key_ref)| VerifiedAuthority {
             authority: grant.authority(rule, &key, TokenResource::default(), None),
             key,
@@ -186,9 +202,13 @@ impl Authority {
             .resource()
             .ok_or(TokenError::Malformed("its sr is not UTF-8"))?;
         let resource = TokenResource::parse(&text, shown.hosts)?;
-        let unknown = || AccessDenied::UnknownRule(token.rule().to_owned());
+        let unknown = || AccessDenied::WrongKey(token.rule().to_owned());
         let grant = find(token.rule(), &resource).ok_or_else(unknown)?;
-        let granted = token.verify(grant.keys.iter().map(|(secret, _)| secret), now)?;
+        let granted = token.verify(grant.keys.iter().map(|(secret, _)| secret), now);
+        let granted = granted.map_err(|error| match error {
+            TokenError::WrongSignature => unknown(),
+            TokenError::Malformed(_) | TokenError::Expired { .. } => error.into(),
+        })?;
         if !resource.is_at(shown.hosts) || !grant.scope.includes(&resource) {
             return Err(AccessDenied::OtherResource(text));
         }
@@ -212,9 +232,7 @@ impl Authority {
         let now = state.broker.clock().now();
         let right = match &verified {
             Ok(_) => Some(()),
-            Err(AccessDenied::UnknownRule(_) | AccessDenied::Token(TokenError::WrongSignature)) => {
-                None
-            }
+            Err(AccessDenied::WrongKey(_)) => None,
             // What is wrong with these says nothing of any key.
             Err(denied) => return Err(denied.clone()),
         };

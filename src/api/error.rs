@@ -3,15 +3,16 @@
 use std::any::Any;
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::response::Parts;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 
 use crate::api::ApiState;
+use crate::api::arm::ArmPath;
 use crate::broker::{
     ErrorKind, ManageError, MessagingError, PublishError, ReplayError, ResubmitError, UnknownCode,
 };
@@ -32,6 +33,9 @@ pub(super) const ENTITY_EXISTS: &str = "EntityAlreadyExists";
 
 /// Where clients of namespaces look for the code (rule N3).
 const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
+
+/// Where clients look for the number that the message ends with.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 
 /// Bytes of a plain refusal; they quote little of what was sent.
 const PLAIN_REFUSAL_BYTES_MAX: usize = 16_384;
@@ -195,7 +199,8 @@ pub(super) async fn render_error(state: &ApiState, response: Response) -> Respon
         None if is_plain_refusal(&parts) => in_our_words(parts.status, body).await,
         None => return Response::from_parts(parts, body),
     };
-    let report = correlation(state.broker.entropy().uuid(), state.broker.clock().now());
+    let id = state.broker.entropy().uuid();
+    let report = correlation(id, state.broker.clock().now());
     let stop = if error.explanation.ends_with(['.', '!', '?']) {
         ""
     } else {
@@ -217,6 +222,9 @@ pub(super) async fn render_error(state: &ApiState, response: Response) -> Respon
     parts
         .headers
         .insert(ERROR_CODE, HeaderValue::from_static(error.code));
+    if let Ok(id) = HeaderValue::try_from(id.to_string()) {
+        parts.headers.insert(REQUEST_ID, id);
+    }
     (parts.status, parts.headers, Json(body)).into_response()
 }
 
@@ -238,13 +246,27 @@ async fn in_our_words(status: StatusCode, body: Body) -> ApiError {
 }
 
 /// Nobody lives here; says where the publisher probably wanted to go.
-pub(super) async fn no_such_path(method: Method, uri: Uri) -> ApiError {
-    let path = uri.path();
+pub(super) async fn no_such_path(
+    method: Method,
+    uri: Uri,
+    arm: Option<Extension<ArmPath>>,
+) -> ApiError {
+    let path = arm
+        .as_ref()
+        .map_or(&uri, |Extension(arm)| &arm.asked)
+        .path();
+    let of_queue = uri.path().strip_prefix("/queues/");
+    let of_queue = of_queue.and_then(|rest| rest.split_once("/eventSubscriptions"));
+    if let Some((queue, _)) = of_queue {
+        return ApiError::not_found(format!(
+            "There is nothing at {method} {path}. Event subscriptions of a queue are under /topics/{queue}/eventSubscriptions."
+        ));
+    }
     let hint = if method == Method::POST {
         "Events are published with POST /topics/{topic}/api/events; the endpoint given to an Event \
          Grid client is http://HOST/topics/{topic}/api/events."
     } else {
-        "Topics are under /topics and /namespaces, the admin pages under /admin, health under /healthz."
+        "Topics are under /topics and /namespaces, those of Service Bus under /serviceBusTopics, queues under /queues, the admin pages under /admin, health under /healthz."
     };
     ApiError::not_found(format!("There is nothing at {method} {path}. {hint}"))
 }

@@ -8,6 +8,7 @@ pub mod amqp;
 mod arm;
 mod auth;
 mod authority;
+mod base_url;
 mod denials;
 mod error;
 mod filters;
@@ -135,6 +136,7 @@ impl Doors {
         if let Err(error) = checked.and_then(|()| arm::enter(&mut request)) {
             return error::render_error(&self.state, error.into_response()).await;
         }
+        amqp::enter_websocket(request.uri_mut());
         let client = auth::address_of(request.extensions());
         let Some(address) = publish::Address::of(&request) else {
             let (state, uri) = (self.state.clone(), request.uri().clone());

@@ -1,5 +1,6 @@
 //! Roles of API tokens, tried through the router on every route there is.
 
+mod administration;
 pub(crate) mod audit;
 
 use std::collections::BTreeSet;
@@ -83,6 +84,8 @@ impl Door {
             entropy: entropy.clone(),
             time_scale: TimeScale::REAL,
             public_url: "http://127.0.0.1:8080".to_owned(),
+            public_url_is_set: false,
+            message_bytes_max: 1_048_576,
             egress: EgressPolicy::default(),
             in_flight_per_subscription: 8,
             in_flight_max: 8,

@@ -1,5 +1,6 @@
 //! Start and stop: the store, the broker, the doors and the dispatcher, and in reverse.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -75,7 +76,7 @@ pub fn serve(config: Config) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(async {
         // From the first moment on: whoever finds it ready may end it.
         let mut interrupts = Interrupts::listen()?;
-        let appliance = Appliance::start(config, log, inherited_socket()?).await?;
+        let appliance = Appliance::start(config, log, inherited_sockets()?).await?;
         for line in appliance.banner() {
             println!("{line}");
         }
@@ -109,6 +110,8 @@ pub struct Appliance {
     /// Ends when nobody uses the store any more.
     store_closed: BoxFuture<'static, ()>,
     url: String,
+    /// The other addresses that are listened on.
+    more: Vec<SocketAddr>,
     /// The link that claims the appliance, while nobody has.
     setup_url: Option<String>,
     dispatching: tokio::task::JoinHandle<()>,
@@ -124,12 +127,12 @@ pub struct Appliance {
 }
 
 impl Appliance {
-    /// Opens the store and the doors, and starts to deliver, with what is saved of the settings. A `kept` socket that
-    /// listens takes the place of the configured address, and stays open afterwards.
+    /// Opens the store and the doors, and starts to deliver, with what is saved of the settings. `kept` sockets that
+    /// listen take the place of the configured addresses, and stay open afterwards.
     pub async fn start(
         config: Config,
         log: Log,
-        kept: Option<StdTcpListener>,
+        kept: Vec<StdTcpListener>,
     ) -> anyhow::Result<Self> {
         let clock = Clock::system();
         let entropy = Entropy::Os;
@@ -146,15 +149,17 @@ impl Appliance {
         let people = People::open(store.accounts.clone(), clock.clone(), entropy.clone()).await?;
         let needs_link = claim::needs_link(&config, &people).await?;
 
-        let socket_is_kept = kept.is_some();
-        let listener = match kept {
-            Some(listener) => for_runtime(listener)?,
-            None => bind(config.listen).await?,
+        let socket_is_kept = !kept.is_empty();
+        let listeners = match socket_is_kept {
+            true => kept.into_iter().map(for_runtime).collect(),
+            false => bind_all(&config.listen).await,
         };
-        let address = listener
-            .local_addr()
-            .context("the address could not be told")?;
-        let names = tls_names(&config, address, clock.now());
+        let listeners: Vec<TcpListener> = listeners?;
+        let addresses = listeners.iter().map(TcpListener::local_addr);
+        let addresses: io::Result<Vec<SocketAddr>> = addresses.collect();
+        let addresses = addresses.context("the address could not be told")?;
+        let address = addresses[0];
+        let names = tls_names(&config, &addresses, clock.now());
         let tls = Tls::open(&config, &data_dir, &names)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{address}");
@@ -177,7 +182,7 @@ impl Appliance {
                 None
             }
         };
-        let hosts = OwnHosts::new(&config.admin_hosts, address);
+        let hosts = OwnHosts::new(&config.admin_hosts, &addresses);
         let dev = config.dev.then(|| DevMode {
             closing: stop_listening.clone(),
             ..DevMode::default()
@@ -318,7 +323,7 @@ impl Appliance {
             );
         }
         let serving = listen::serve(
-            listener,
+            listeners,
             tls,
             limits,
             stop_listening.clone(),
@@ -337,6 +342,7 @@ impl Appliance {
             broker,
             store_closed: Box::pin(store.closed()),
             url,
+            more: addresses.into_iter().skip(1).collect(),
             setup_url,
             dispatching,
             replaying,
@@ -363,12 +369,17 @@ impl Appliance {
         self.reset.notified().await;
     }
 
+    fn listening_on(&self) -> String {
+        let more = self.more.iter().map(|address| format!(" and {address}"));
+        format!("listening on {}{}", self.url, more.collect::<String>())
+    }
+
     /// What is said at the start: at most eight lines.
     pub fn banner(&self) -> Vec<String> {
         let mut lines = vec![
             format!("everpost {}", env!("CARGO_PKG_VERSION")),
             format!("data directory  {}", self.data_dir.path().display()),
-            format!("listening on {}", self.url),
+            self.listening_on(),
             format!("publish to      {}/topics/{{topic}}/api/events", self.url),
         ];
         match &self.setup_url {
@@ -566,6 +577,8 @@ fn broker_options(config: &Config, clock: Clock, entropy: Entropy, own_url: &str
         entropy,
         time_scale: config.time_scale,
         public_url: public_url(config, own_url),
+        public_url_is_set: config.public_url.is_some(),
+        message_bytes_max: config.publish_bytes_max as u64,
         egress: egress(config),
         in_flight_per_subscription: config.delivery_in_flight_per_subscription,
         in_flight_max: config.delivery_in_flight_max,
@@ -598,7 +611,7 @@ fn broker_options(config: &Config, clock: Clock, entropy: Entropy, own_url: &str
 }
 
 /// The names in a development certificate.
-fn tls_names(config: &Config, listening: SocketAddr, now: Timestamp) -> tls::Names {
+fn tls_names(config: &Config, listening: &[SocketAddr], now: Timestamp) -> tls::Names {
     let public = config.public_url.as_ref().and_then(|url| url.host_str());
     let more = config.admin_hosts.iter().map(|host| match host {
         OwnHost::Name(name) => name.clone(),
@@ -606,7 +619,7 @@ fn tls_names(config: &Config, listening: SocketAddr, now: Timestamp) -> tls::Nam
     });
     tls::Names {
         now,
-        listening,
+        listening: listening.to_vec(),
         hosts: public.map(str::to_owned).into_iter().chain(more).collect(),
     }
 }
@@ -627,15 +640,25 @@ fn public_url(config: &Config, own: &str) -> String {
     configured.unwrap_or(own).to_owned()
 }
 
-/// The socket that the service manager has opened for this process (systemd's socket activation), if it has.
-fn inherited_socket() -> anyhow::Result<Option<StdTcpListener>> {
-    let inherited = ListenFd::from_env().take_tcp_listener(0);
-    inherited.context("the inherited socket is no TCP socket that listens")
+/// The sockets that the service manager has opened for this process (systemd's socket activation).
+fn inherited_sockets() -> anyhow::Result<Vec<StdTcpListener>> {
+    let mut all = ListenFd::from_env();
+    let inherited = (0..all.len()).filter_map(|place| all.take_tcp_listener(place).transpose());
+    let inherited: io::Result<_> = inherited.collect();
+    inherited.context("an inherited socket is no TCP socket that listens")
 }
 
 fn for_runtime(listener: StdTcpListener) -> anyhow::Result<TcpListener> {
     listener.set_nonblocking(true)?;
     Ok(TcpListener::from_std(listener)?)
+}
+
+async fn bind_all(addresses: &[SocketAddr]) -> anyhow::Result<Vec<TcpListener>> {
+    let mut listeners = Vec::new();
+    for address in addresses {
+        listeners.push(bind(*address).await?);
+    }
+    Ok(listeners)
 }
 
 /// A new socket that listens.

@@ -38,14 +38,14 @@ pub(super) async fn needs_link(config: &Config, people: &People) -> anyhow::Resu
 
 /// Whoever reaches an appliance that nobody owns could try to own it.
 fn refuse_exposure(config: &Config) -> anyhow::Result<()> {
-    if config.listen.ip().is_loopback() || config.management_token.is_some() {
+    let exposed = config.listen.iter().find(|each| !each.ip().is_loopback());
+    let Some(exposed) = exposed.filter(|_| config.management_token.is_none()) else {
         return Ok(());
-    }
+    };
     bail!(
-        "{} can be reached from other machines, and nobody owns this appliance yet. Start it once on \
+        "{exposed} can be reached from other machines, and nobody owns this appliance yet. Start it once on \
          127.0.0.1 and open the set-up link, or configure admin.user and admin.password (or \
-         management.token)",
-        config.listen
+         management.token)"
     )
 }
 

@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::future::{Future, ready};
+use std::future::{Future, poll_fn, ready};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::BoxError;
@@ -31,6 +32,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{Memory, amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
+use crate::app::mistakes::{Mistake, Mistakes};
 use crate::app::paced_body::PacedBody;
 use crate::app::tls::{self, Tls};
 use crate::app::unread::{Streams, watched};
@@ -85,6 +87,13 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_millis(100);
 /// What AMQP begins with. No method of HTTP that is served does, nor HTTP/2.
 const AMQP: u8 = b'A';
 
+/// How an AMQP client is told that TLS is spoken: the header of the protocol that it is to begin with (AMQP 1.0, section
+/// 5.2.1).
+const TLS_IS_SPOKEN: &[u8] = b"AMQP\x02\x01\x00\x00";
+
+/// How a TLS client is told that no TLS is spoken: the fatal alert `handshake_failure` (RFC 8446, section 6).
+const NO_TLS_IS_SPOKEN: &[u8] = &[21, 3, 1, 0, 2, 2, 40];
+
 /// The response to a client that sends plain HTTP to a server with TLS.
 const HTTPS_IS_SPOKEN: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
@@ -106,10 +115,10 @@ pub(super) struct ConnectionLimits {
     pub(super) memory: Memory,
 }
 
-/// Serves on `listener` until `stop`: whoever speaks AMQP by `amqp`, if it is there, and every other connection by
+/// Serves on `listeners` until `stop`: whoever speaks AMQP by `amqp`, if it is there, and every other connection by
 /// a service of its own. With `tls`, all of it over TLS.
 pub(super) async fn serve<S, B>(
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     tls: Option<Tls>,
     limits: ConnectionLimits,
     stop: CancellationToken,
@@ -125,11 +134,13 @@ pub(super) async fn serve<S, B>(
     let server = server();
     let open = TaskTracker::new();
     let broken = Arc::new(AtomicU64::new(0));
+    let mistakes = Arc::new(Mistakes::default());
+    let mut turn = 0;
     tokio::spawn(
         stop.clone()
             .run_until_cancelled_owned(tell_of(Arc::clone(&broken))),
     );
-    while let Some((stream, address)) = accept(&listener, &stop).await {
+    while let Some((stream, address)) = accept(&listeners, &mut turn, &stop).await {
         let is_proxy = limits.proxies.contain(address.ip());
         let per_client = if is_proxy {
             usize::MAX
@@ -166,10 +177,18 @@ pub(super) async fn serve<S, B>(
         });
         let (server, amqp, tls) = (server.clone(), amqp.clone(), tls.clone());
         let (stop, broken) = (stop.clone(), Arc::clone(&broken));
+        let mistakes = Arc::clone(&mistakes);
         let serving = async move {
             let asked_to_close = own.account().asked_to_close().clone();
+            let begin = async {
+                let begun = begin(stream, tls.as_ref()).await;
+                begun.unwrap_or_else(|mistake| {
+                    mistakes.note(address.ip(), &mistake);
+                    None
+                })
+            };
             let begun = tokio::select! {
-                begun = tokio::time::timeout(HEADER_DEADLINE, begin(stream, tls.as_ref())) => begun.ok().flatten(),
+                begun = tokio::time::timeout(HEADER_DEADLINE, begin) => begun.ok().flatten(),
                 () = grace(&stop) => None,
                 () = asked_to_close.cancelled() => None,
             };
@@ -199,31 +218,35 @@ pub(super) async fn serve<S, B>(
     let _ = tokio::time::timeout(GOODBYE, open.wait()).await;
 }
 
-/// The first byte that a client sends, which stays to be read; `None` if there is none that can be served.
-async fn begin(stream: TcpStream, tls: Option<&Tls>) -> Option<(u8, Stream)> {
+/// The first byte that a client sends, which stays to be read; `None` if there is none.
+async fn begin(stream: TcpStream, tls: Option<&Tls>) -> Result<Option<(u8, Stream)>, Mistake> {
     let mut first = [0];
-    if stream.peek(&mut first).await.ok()? == 0 {
-        return None;
+    if stream.peek(&mut first).await.unwrap_or(0) == 0 {
+        return Ok(None);
     }
-    let Some(tls) = tls else {
-        return Some((first[0], Either::Left(stream)));
+    let [first] = first;
+    let (mistake, answer) = match (tls, first) {
+        (Some(tls), tls::HANDSHAKE) => {
+            let secured = tls.accept(stream).await.map_err(Mistake::Handshake)?;
+            let mut stream = BufReader::with_capacity(FIRST_BYTES, secured);
+            let read = stream.fill_buf().await.ok();
+            let first = read.and_then(|read| read.first().copied());
+            return Ok(first.map(|first| (first, Either::Right(stream))));
+        }
+        (None, tls::HANDSHAKE) => (Mistake::Tls, NO_TLS_IS_SPOKEN),
+        (None, _) => return Ok(Some((first, Either::Left(stream)))),
+        (Some(_), AMQP) => (Mistake::PlainAmqp, TLS_IS_SPOKEN),
+        (Some(_), _) => (Mistake::Plain, HTTPS_IS_SPOKEN),
     };
-    if first[0] != tls::HANDSHAKE {
-        refuse_plain(stream).await;
-        return None;
-    }
-    let secured = tls.accept(stream).await;
-    let secured = secured.inspect_err(|cause| tracing::debug!(%cause, "a TLS handshake failed"));
-    let mut stream = BufReader::with_capacity(FIRST_BYTES, secured.ok()?);
-    let first = *stream.fill_buf().await.ok()?.first()?;
-    Some((first, Either::Right(stream)))
+    tell(stream, answer).await;
+    Err(mistake)
 }
 
-/// Answers a client that speaks without TLS. Reads what it has sent first: closing with unread bytes would reset the
-/// connection and lose the response.
-async fn refuse_plain(mut stream: TcpStream) {
+/// Tells a client what is spoken here. Reads what it has sent before closing: unread bytes would reset the connection and
+/// lose the answer.
+async fn tell(mut stream: TcpStream, answer: &[u8]) {
     let told = async {
-        stream.write_all(HTTPS_IS_SPOKEN).await?;
+        stream.write_all(answer).await?;
         stream.shutdown().await?;
         let mut rest = stream.take(HEADER_BYTES_MAX as u64);
         tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
@@ -374,14 +397,26 @@ fn server() -> Builder<Streams> {
     server
 }
 
-/// The next connection; `None` at a stop.
+/// The next connection; `None` at a stop. Listeners take turns in being asked first.
 async fn accept(
-    listener: &TcpListener,
+    listeners: &[TcpListener],
+    turn: &mut usize,
     stop: &CancellationToken,
 ) -> Option<(TcpStream, SocketAddr)> {
     loop {
+        *turn = turn.wrapping_add(1);
+        let first = *turn;
+        let next = poll_fn(|context| {
+            for place in 0..listeners.len() {
+                let listener = &listeners[first.wrapping_add(place) % listeners.len()];
+                if let Poll::Ready(accepted) = listener.poll_accept(context) {
+                    return Poll::Ready(accepted);
+                }
+            }
+            Poll::Pending
+        });
         let accepted: io::Result<_> = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = next => accepted,
             () = stop.cancelled() => return None,
         };
         match accepted {
@@ -436,7 +471,14 @@ mod tests {
             memory: Memory::default(),
         };
         let service = move |address| routed(router.clone(), address);
-        tokio::spawn(serve(listener, None, limits, stop.clone(), service, None));
+        tokio::spawn(serve(
+            vec![listener],
+            None,
+            limits,
+            stop.clone(),
+            service,
+            None,
+        ));
         let mut client = TcpStream::connect(address).await.expect("a connection");
         let said = said.as_ref();
         client.write_all(said).await.expect("sent");
@@ -460,6 +502,40 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_begins_tls_where_none_is_spoken_is_told() {
+        let hello = [tls::HANDSHAKE, 3, 1, 0, 5, 1, 0, 0, 1, 0];
+        let alert = String::from_utf8_lossy(NO_TLS_IS_SPOKEN);
+        check(hello, &alert).await;
+    }
+
+    #[tokio::test]
+    async fn every_address_is_served() {
+        let bind = async || TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let listeners = vec![bind().await, bind().await, bind().await];
+        let addresses = listeners.iter().map(|each| each.local_addr());
+        let addresses: Vec<_> = addresses.map(|each| each.expect("its address")).collect();
+        let stop = CancellationToken::new();
+        let router = Router::new().route("/", post(|_: Bytes| async {}));
+        let limits = ConnectionLimits {
+            overall: Connections::of_at_most(10),
+            per_client: Live::new(10),
+            proxies: TrustedProxies::default(),
+            memory: Memory::default(),
+        };
+        let service = move |address| routed(router.clone(), address);
+        tokio::spawn(serve(listeners, None, limits, stop.clone(), service, None));
+        for address in addresses.iter().chain(&addresses) {
+            let mut client = TcpStream::connect(address).await.expect("a connection");
+            let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+            client.write_all(head).await.expect("sent");
+            let mut heard = [0; 12];
+            client.read_exact(&mut heard).await.expect("an answer");
+            assert_eq!(&heard, b"HTTP/1.1 200", "{address}");
+        }
+        stop.cancel();
+    }
+
+    #[tokio::test]
     async fn one_client_cannot_take_every_place() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = listener.local_addr().expect("its address");
@@ -472,7 +548,14 @@ mod tests {
             memory: Memory::default(),
         };
         let service = move |address| routed(router.clone(), address);
-        tokio::spawn(serve(listener, None, limits, stop.clone(), service, None));
+        tokio::spawn(serve(
+            vec![listener],
+            None,
+            limits,
+            stop.clone(),
+            service,
+            None,
+        ));
         let connect = async || TcpStream::connect(address).await.expect("a connection");
         let ask = async |client: &mut TcpStream| {
             let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";

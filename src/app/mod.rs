@@ -15,6 +15,7 @@ pub mod fuzzing;
 pub mod interrupt;
 mod listen;
 pub mod management_token;
+mod mistakes;
 mod paced_body;
 mod provisioning;
 pub mod receive;

@@ -96,6 +96,10 @@ pub struct BrokerOptions {
     pub egress: EgressPolicy,
     /// The URL of the appliance from outside, without a slash at the end: for validation URLs.
     pub public_url: String,
+    /// True if somebody has configured that URL. Otherwise it is the address that is listened on.
+    pub public_url_is_set: bool,
+    /// Bytes that a message may have where its queue or topic says so.
+    pub message_bytes_max: u64,
     pub in_flight_per_subscription: usize,
     pub in_flight_max: usize,
     /// Free bytes on the disk below which publish requests are rejected.

@@ -190,7 +190,7 @@ impl EntityId {
                 }
             }
         };
-        let name = TopicName::of_service_bus(name)?;
+        let name = TopicName::of_service_bus_resource(name)?;
         let text = text.to_owned();
         Ok(Self { text, name })
     }

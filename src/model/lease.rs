@@ -212,7 +212,10 @@ pub enum LockEnd {
 /// Why a lock cannot be settled or renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
-    #[error("the lock has expired, was settled before, or never was")]
+    #[error(
+        "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the \
+         queue, or was settled before"
+    )]
     LockLost,
     #[error("a dead letter cannot be dead-lettered again")]
     IsDeadLetter,

@@ -236,6 +236,11 @@ impl TopicName {
         })
     }
 
+    /// The same as Azure Resource Manager writes it, whose names have `~` for a slash.
+    pub fn of_service_bus_resource(text: &str) -> Result<Self, InvalidName> {
+        Self::of_service_bus(&text.replace('~', "/"))
+    }
+
     /// The name of a custom topic, which belongs to no namespace.
     pub fn custom(text: &str) -> Result<Self, InvalidName> {
         checked(text, "a topic", NAME_CHARACTERS, &RESERVED_PREFIXES).map(Self)
@@ -516,6 +521,9 @@ mod tests {
             assert_eq!(name.is_ok(), valid, "{text}");
         }
         let jobs = TopicName::of_service_bus("a.b/c/jobs").expect("a name");
+        let resource = TopicName::of_service_bus_resource("a.b~c/jobs");
+        assert_eq!(resource.as_ref(), Ok(&jobs));
+        assert!(TopicName::of_service_bus("a.b~c").is_err());
         assert_eq!(
             (jobs.own(), segment(jobs.as_str()).as_str()),
             ("jobs", "a.b%2Fc%2Fjobs")

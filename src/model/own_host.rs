@@ -35,16 +35,18 @@ pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
 }
 
 impl OwnHosts {
-    /// `more` besides this machine's names for itself, and the address that is listened on: where that is every one,
-    /// any address by number.
-    pub fn new(more: &[OwnHost], listening: SocketAddr) -> Self {
-        let own = [
-            OwnHost::Name("localhost".to_owned()),
-            OwnHost::Address(listening.ip().to_canonical()),
-        ];
+    /// `more` besides this machine's names for itself, and the addresses that are listened on: where one of them is every
+    /// one, any address by number.
+    pub fn new(more: &[OwnHost], listening: &[SocketAddr]) -> Self {
+        let addresses = listening.iter().map(SocketAddr::ip);
+        let own = addresses
+            .clone()
+            .map(|ip| OwnHost::Address(ip.to_canonical()));
+        let localhost = [OwnHost::Name("localhost".to_owned())];
+        let hosts = localhost.into_iter().chain(own).chain(more.to_vec());
         Self {
-            hosts: own.into_iter().chain(more.to_vec()).collect(),
-            any_address: listening.ip().is_unspecified(),
+            hosts: hosts.collect(),
+            any_address: addresses.clone().any(|ip| ip.is_unspecified()),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::model::as_written::AsWritten;
 use crate::model::destination::{Destination, PullQueue};
 use crate::model::entity_status::EntityStatus;
 use crate::model::filter::{Dialect, Filter};
-use crate::model::limits::{DUPLICATE_WINDOW, QUEUE_MEGABYTES};
+use crate::model::limits::{DUPLICATE_WINDOW, MESSAGE_BYTES_MAX, QUEUE_MEGABYTES};
 use crate::model::name::TopicName;
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition, SubscriptionId};
@@ -78,6 +78,28 @@ pub struct EntityUpkeep {
     /// Properties that are kept and shown without effect, as JSON by their names.
     pub inert: BTreeMap<String, String>,
 }
+
+impl EntityUpkeep {
+    /// Returns the property in which it differs from what it is now, and which cannot be changed, as in Azure.
+    pub fn fixed_change(&self, now: &Self) -> Option<&'static str> {
+        let is_on = |upkeep: &Self| upkeep.inert.get(PARTITIONED).is_some_and(|it| it == "true");
+        (is_on(self) != is_on(now)).then_some(PARTITIONED)
+    }
+
+    /// Returns the bytes that a message, or a batch of them, may have: what the entity says, within what the appliance takes.
+    pub fn message_bytes_max(&self, appliance_max: u64) -> u64 {
+        let kilobytes = self.inert.get(MESSAGE_KILOBYTES);
+        let kilobytes: Option<u64> = kilobytes.and_then(|text| text.parse().ok());
+        let own = kilobytes.map_or(MESSAGE_BYTES_MAX, |kilobytes| kilobytes * 1_024);
+        own.min(appliance_max.max(MESSAGE_BYTES_MAX))
+    }
+}
+
+/// The property of what Azure partitions.
+const PARTITIONED: &str = "enablePartitioning";
+
+/// The property with the size of messages.
+const MESSAGE_KILOBYTES: &str = "maxMessageSizeInKilobytes";
 
 /// The definition of a topic of Service Bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,10 +205,45 @@ impl MessageSubscription {
     }
 }
 
+impl ServiceBusTopic {
+    /// Returns the property in which it differs from what the topic is now, and which cannot be changed.
+    pub fn fixed_change(&self, now: &Self) -> Option<&'static str> {
+        let sending = self.sending.fixed_change(&now.sending);
+        sending.or_else(|| self.upkeep.fixed_change(&now.upkeep))
+    }
+}
+
 impl QueueDefinition {
     /// Returns the property in which it differs from what the queue is now, and which cannot be changed.
     pub fn fixed_change(&self, now: &Self) -> Option<&'static str> {
-        let receiving = self.subscription.fixed_change(&now.subscription);
-        receiving.or_else(|| self.sending.fixed_change(&now.sending))
+        let (own, of_now) = (&self.subscription, &now.subscription);
+        let sending = || self.sending.fixed_change(&now.sending);
+        let upkeep = || own.pull.upkeep.fixed_change(&of_now.pull.upkeep);
+        own.fixed_change(of_now).or_else(sending).or_else(upkeep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_as_large_as_their_queue_says_within_what_the_appliance_takes() {
+        const MEBIBYTE: u64 = 1_048_576;
+        for (kilobytes, appliance_max, expected) in [
+            (None, MEBIBYTE, MEBIBYTE),
+            (None, 64 * MEBIBYTE, MEBIBYTE),
+            (Some("256"), MEBIBYTE, MEBIBYTE / 4),
+            (Some("102400"), MEBIBYTE, MEBIBYTE),
+            (Some("102400"), 64 * MEBIBYTE, 64 * MEBIBYTE),
+            (Some("2048"), 64 * MEBIBYTE, 2 * MEBIBYTE),
+            (Some("2048"), 1_024, MEBIBYTE),
+        ] {
+            let mut upkeep = EntityUpkeep::default();
+            let text = kilobytes.map(|text| (MESSAGE_KILOBYTES.to_owned(), text.to_owned()));
+            upkeep.inert.extend(text);
+            let found = upkeep.message_bytes_max(appliance_max);
+            assert_eq!(found, expected, "{kilobytes:?} {appliance_max}");
+        }
     }
 }

@@ -150,6 +150,14 @@ impl TopicKind {
         }
     }
 
+    /// Returns the definition of a topic of Service Bus; `None` for others.
+    pub fn service_bus(&self) -> Option<&ServiceBusTopic> {
+        match self {
+            Self::ServiceBus(topic) => Some(topic),
+            Self::Custom(_) | Self::Namespace { .. } | Self::Queue(_) | Self::System(_) => None,
+        }
+    }
+
     /// Says whether messages can be sent and forwarded to it.
     pub fn takes_messages(&self) -> bool {
         self.sending().is_some()

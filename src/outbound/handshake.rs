@@ -56,7 +56,7 @@ pub enum HandshakeResult {
     AwaitingManualAction { reason: String },
     /// The endpoint did not respond or did not agree. Another try may help.
     Rejected { reason: String },
-    /// The egress policy denies the request. Another try does not help.
+    /// The egress policy denies the request, or the endpoint rejects it for good. Another try does not help.
     Denied { reason: String },
 }
 
@@ -221,10 +221,11 @@ fn addressed(
 /// Status 200 and the code; the content type does not matter (rule 5.1, section A).
 fn read_validation_response(response: &TransportResponse, code: &str) -> HandshakeResult {
     if response.status != 200 {
-        return refused(format!(
+        let reason = format!(
             "the receiver answered {} to the validation event; only 200 counts",
             response.status
-        ));
+        );
+        return rejected(response.status, reason);
     }
     match validation_response(&response.body) {
         Some(response) if response == code => HandshakeResult::Agreed { allowed_rate: None },
@@ -260,9 +261,8 @@ fn read_consent(response: &TransportResponse, origin: &str) -> HandshakeResult {
     let status = response.status;
     let mut allowed = words(&response.headers, WEBHOOK_ALLOWED_ORIGIN).peekable();
     if status != 200 {
-        return refused(format!(
-            "the receiver answered {status} to OPTIONS; only 200 counts"
-        ));
+        let reason = format!("the receiver answered {status} to OPTIONS; only 200 counts");
+        return rejected(status, reason);
     }
     if allowed.peek().is_none() {
         return refused("the receiver answered 200 to OPTIONS, but without WebHook-Allowed-Origin");
@@ -293,9 +293,9 @@ fn read_options(response: &TransportResponse, origin: &str) -> HandshakeResult {
                 "the receiver answered {status}, but without WebHook-Allowed-Origin"
             ));
         }
-        return refused(format!(
-            "the receiver answered {status} to OPTIONS, without WebHook-Allowed-Origin"
-        ));
+        let reason =
+            format!("the receiver answered {status} to OPTIONS, without WebHook-Allowed-Origin");
+        return rejected(status, reason);
     }
     if !allowed.any(|each| is_origin(each, origin)) {
         return foreign_origin(origin);
@@ -328,6 +328,14 @@ fn allowed_rate(headers: &HeaderMap) -> Result<Option<u32>, &'static str> {
 fn words<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
     let values = headers.get_all(name).into_iter();
     values.filter_map(|value| value.to_str().ok().map(str::trim))
+}
+
+/// Another try does not help where the URL, the method or the credentials are wrong.
+fn rejected(status: u16, reason: String) -> HandshakeResult {
+    match status {
+        300..=399 | 401 | 403 | 404 | 405 => HandshakeResult::Denied { reason },
+        _ => refused(reason),
+    }
 }
 
 fn awaiting(reason: impl Into<String>) -> HandshakeResult {

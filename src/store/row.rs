@@ -154,7 +154,9 @@ pub(super) fn rule(row: &Row<'_>) -> Result<(SubscriptionId, Rule), StoreError> 
     let (name, definition): (String, String) = (row.get(1)?, row.get(2)?);
     let name = RuleName::parse(&name).map_err(|error| unreadable(what, error))?;
     let rule = resource::rule_from_text(name, &definition);
-    Ok((row.get(0)?, rule.map_err(|error| unreadable(what, error))?))
+    let rule = rule.map_err(|error| unreadable(what, error))?;
+    let created_at = row.get(3)?;
+    Ok((row.get(0)?, Rule { created_at, ..rule }))
 }
 
 pub(super) fn subscription(

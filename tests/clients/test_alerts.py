@@ -257,8 +257,8 @@ def test_the_command_line_manages_alerts(appliance, tmp_path):
         messages = json.loads(appliance.command("alerts", "messages", "--json"))["value"]
         assert messages[0]["subject"] == "No events: events"
         assert "no" in appliance.command("alerts", "rules", "disable", "quiet")
-        appliance.command("alerts", "rules", "delete", "quiet")
-        appliance.command("alerts", "channels", "delete", "chat")
+        appliance.command("alerts", "rules", "delete", "quiet", "--yes")
+        appliance.command("alerts", "channels", "delete", "chat", "--yes")
         assert "no alert channels yet" in appliance.command("alerts", "channels", "list")
 
 

@@ -26,4 +26,4 @@ def test_an_inspector_answers_and_shows_what_came(fast_appliance, fresh_name):
     [delivery] = appliance.deliveries(topic, "e-1")
     assert [attempt["httpStatusCode"] for attempt in delivery["deliveryAttempts"]] == [503, 200]
     assert "requests removed: 3" in appliance.command("inspectors", "clear", "bin")
-    assert "deleted inspector bin" in appliance.command("inspectors", "delete", "bin")
+    assert "deleted inspector bin" in appliance.command("inspectors", "delete", "bin", "--yes")

@@ -324,7 +324,7 @@ def test_the_command_line_manages_topics(appliance, client):
     of = (*of_topic, "--subscription", "large")
     run("rules", "create", "large", *of, "--sql", "total > 100", "--action", "SET size = 'L'")
     run("rules", "create", "paid", *of, "--label", "paid", "--equal", "kind=new")
-    run("rules", "delete", "$Default", *of)
+    run("rules", "delete", "$Default", *of, "--yes")
     listed = run("rules", "list", *of).splitlines()
     assert listed[1].split() == ["large", "total", ">", "100", "SET", "size", "=", "'L'"]
     assert "total > 100" in run("rules", "show", "large", *of)

@@ -12,7 +12,7 @@ from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid.models import Topic
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, TransportType
 
-from appliance import BINARY, Appliance, environment
+from appliance import BINARY, Appliance, environment, eventually
 from test_manage import ManagementToken
 
 
@@ -100,6 +100,40 @@ def test_plain_http_is_answered_with_what_is_wrong(appliance):
 
     assert answer.status_code == 400
     assert "https://" in answer.text
+
+
+def test_amqp_without_tls_is_told_what_is_spoken(tmp_path):
+    with Appliance(tmp_path / "data", "--tls-dev") as own:
+        with socket.create_connection(address(own)) as plain:
+            plain.sendall(b"AMQP\0\1\0\0")
+            assert plain.recv(16) == b"AMQP\2\1\0\0", "the header of the protocol that is wanted"
+            assert plain.recv(16) == b""
+        assert "it spoke AMQP without TLS" in own.log() and "127.0.0.1" in own.log()
+
+
+def test_tls_is_rejected_where_it_is_not_spoken(tmp_path):
+    with Appliance(tmp_path / "data") as own:
+        host, port = own.url.removeprefix("http://").split(":")
+        for _ in range(3):
+            with socket.create_connection((host, int(port))) as plain:
+                with pytest.raises(ssl.SSLError, match="(?i)alert.*handshake.failure"):
+                    ssl.create_default_context().wrap_socket(plain, server_hostname="localhost")
+        assert own.log().count("it began TLS") == 1 and "UseDevelopmentEmulator=true" in own.log()
+
+
+def test_a_handshake_that_fails_has_a_line_in_the_log(tmp_path):
+    unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+    for number, (context, name, instead) in enumerate(
+        [
+            (ssl.create_default_context(), "localhost", "trust the certificate authority"),
+            (unverified, "localhost:8080", "without a port"),
+        ]
+    ):
+        with Appliance(tmp_path / str(number), "--tls-dev") as own:
+            with socket.create_connection(address(own)) as plain, pytest.raises(ssl.SSLError):
+                context.wrap_socket(plain, server_hostname=name)
+            eventually(lambda: instead in own.log(), instead)
 
 
 def test_commands_find_the_server_and_trust_it(appliance):

@@ -268,6 +268,8 @@ impl Grid {
             entropy: Entropy::seeded(1 + settings.crashes),
             time_scale: TimeScale::REAL,
             public_url: "http://everpost.test".to_owned(),
+            public_url_is_set: true,
+            message_bytes_max: 1_048_576,
             egress: EgressPolicy::default(),
             in_flight_per_subscription: limits::IN_FLIGHT_PER_SUBSCRIPTION,
             in_flight_max: limits::IN_FLIGHT_MAX,

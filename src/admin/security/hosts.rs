@@ -79,7 +79,7 @@ mod tests {
             .iter()
             .map(|text| OwnHost::parse(text).expect("a host"))
             .collect();
-        let own = OwnHosts::new(&more, listening.parse().expect("an address"));
+        let own = OwnHosts::new(&more, &[listening.parse().expect("an address")]);
         (own, public_host(public_url))
     }
 

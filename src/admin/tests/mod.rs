@@ -148,6 +148,8 @@ impl Appliance {
             entropy: entropy.clone(),
             time_scale: TimeScale::REAL,
             public_url: public_url.to_owned(),
+            public_url_is_set: true,
+            message_bytes_max: 1_048_576,
             egress,
             in_flight_per_subscription: 8,
             in_flight_max: 8,
@@ -251,7 +253,7 @@ fn backup_rules() -> BackupRules {
 fn own_hosts() -> OwnHosts {
     let more = OwnHost::parse("grid.lan").expect("a host");
     let listening = "127.0.0.1:8080".parse().expect("an address");
-    OwnHosts::new(&[more], listening)
+    OwnHosts::new(&[more], &[listening])
 }
 
 /// Webhooks that agree to everything, but for `/barred`, which is never called, and answer deliveries one by one as told, then with 200.

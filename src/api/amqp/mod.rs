@@ -32,4 +32,5 @@ pub use nodes::{
     Nodes, Receiver, ReceiverRequest, Sender, Storing, Taken, Transaction, TransactionSettlement,
 };
 pub use serve::{Server, serve};
+pub(super) use websocket::enter as enter_websocket;
 pub use websocket::{ConnectionSlot, router};

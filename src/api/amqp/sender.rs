@@ -5,14 +5,13 @@ use futures_util::future::FutureExt;
 
 use crate::api::amqp::nodes::{Sender, Storing};
 use crate::broker::MessageSender;
-use crate::model::limits::MESSAGE_BYTES_MAX;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::message::Message;
 
 #[async_trait]
 impl Sender for MessageSender {
     fn message_bytes_max(&self) -> u64 {
-        MESSAGE_BYTES_MAX
+        self.bytes_max()
     }
 
     async fn send(&self, messages: Vec<Message>) -> Result<Storing, AmqpError> {

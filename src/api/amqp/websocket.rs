@@ -11,7 +11,7 @@ use axum::http::header::{
     CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
     SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine;
@@ -45,6 +45,16 @@ pub struct ConnectionSlot(pub Arc<dyn Any + Send + Sync>);
 /// The route that turns a request into a connection of AMQP.
 pub fn router(server: Arc<Server>) -> Router {
     Router::new().route(PATH, get(upgrade)).with_state(server)
+}
+
+/// Brings the path to the form of the route, whatever its letter case, and with or without a slash behind it: each client
+/// has a spelling of its own.
+pub(in crate::api) fn enter(uri: &mut Uri) {
+    let path = uri.path();
+    let is_spelled = path.trim_end_matches('/').eq_ignore_ascii_case(PATH);
+    if path.starts_with("/$") && is_spelled {
+        *uri = Uri::from_static(PATH);
+    }
 }
 
 async fn upgrade(
@@ -124,6 +134,22 @@ fn protocol(headers: &HeaderMap) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_spelling_of_the_path_is_that_of_the_route() {
+        for (path, is_found) in [
+            ("/$servicebus/websocket", true),
+            ("/$servicebus/websocket/", true),
+            ("/$ServiceBus/WebSocket/?a=1", true),
+            ("/servicebus/websocket", false),
+            ("/$servicebus/websocket/more", false),
+        ] {
+            let mut uri: Uri = path.parse().expect("a path");
+            enter(&mut uri);
+            assert_eq!(uri == PATH, is_found, "{path}");
+            assert_eq!(uri == path, !is_found || path == PATH, "{path}");
+        }
+    }
 
     #[test]
     fn a_websocket_is_opened_as_the_standard_has_it() {

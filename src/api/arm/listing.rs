@@ -10,6 +10,7 @@ use url::form_urlencoded;
 use crate::api::ApiState;
 use crate::api::arm::ArmPath;
 use crate::api::arm::odata::NameFilter;
+use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
 use crate::api::parameters::Parameters;
 use crate::wire::resource::bodies::ResourceList;
@@ -39,8 +40,10 @@ pub(in crate::api) struct Listing {
     filter: Option<NameFilter>,
     top: Option<usize>,
     skip_token: Option<String>,
-    /// The address of the list, without its query.
-    address: String,
+    /// The URL of the appliance.
+    pub(crate) base: BaseUrl,
+    /// The path of the list.
+    path: String,
     /// The query but for the token of the page.
     query: Vec<(String, String)>,
     /// Whether it is asked for as by Azure's clients.
@@ -57,6 +60,7 @@ impl FromRequestParts<ApiState> for Listing {
             let problem = format!("The parameter $top must be from 1 to {TOP_MAX}.");
             return Err(ApiError::of_field("$top", problem));
         }
+        let Ok(base) = BaseUrl::from_request_parts(parts, state).await;
         let arm = parts.extensions.get::<ArmPath>();
         let uri = arm.map_or(&parts.uri, |arm| &arm.asked);
         let query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
@@ -65,7 +69,8 @@ impl FromRequestParts<ApiState> for Listing {
             filter: asked.filter.as_deref().map(NameFilter::parse).transpose()?,
             top: asked.top,
             skip_token: asked.skip_token,
-            address: format!("{}{}", state.broker.options().public_url, uri.path()),
+            base,
+            path: uri.path().to_owned(),
             query: query.collect(),
             is_arm: arm.is_some(),
         })
@@ -106,6 +111,6 @@ impl Listing {
         let query = query
             .extend_pairs(&self.query)
             .append_pair(SKIP_TOKEN, last);
-        format!("{}?{}", self.address, query.finish())
+        format!("{}{}?{}", self.base, self.path, query.finish())
     }
 }

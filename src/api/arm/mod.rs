@@ -11,6 +11,7 @@ use axum::extract::Request;
 use axum::http::uri::PathAndQuery;
 use axum::http::{Extensions, Uri};
 
+use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
 
 /// Fixed words of the paths, as the routes spell them.
@@ -126,12 +127,12 @@ pub(super) fn enter(request: &mut Request) -> Result<(), ApiError> {
 
 impl ArmPath {
     /// The URL of what stands below the path that the client asked for, with the same query.
-    pub(crate) fn below(&self, public_url: &str, word: &str) -> String {
+    pub(crate) fn below(&self, base: &BaseUrl, word: &str) -> String {
         let query = self
             .asked
             .query()
             .map_or_else(String::new, |query| format!("?{query}"));
-        format!("{public_url}{}/{word}{query}", self.asked.path())
+        format!("{base}{}/{word}{query}", self.asked.path())
     }
 }
 

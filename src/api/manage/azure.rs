@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::api::ApiState;
 use crate::api::arm::ArmPath;
 use crate::api::arm::listing::Listing;
+use crate::api::base_url::BaseUrl;
 use crate::api::error::{ApiError, VALIDATION_FAILED};
 use crate::api::manage::{ApiResult, SubscriptionPath, TopicPath, show_subscription};
 use crate::api::routes;
@@ -297,7 +298,7 @@ pub(crate) async fn operation_status(
 /// outcome, unless they are told where to ask: so they are told where its endpoint is not validated, or
 /// could not be.
 pub(super) fn answer(
-    state: &ApiState,
+    base: &BaseUrl,
     arm: Option<&Extension<ArmPath>>,
     status: StatusCode,
     subscription: &EventSubscription,
@@ -309,13 +310,11 @@ pub(super) fn answer(
     if subscription.validation.state == ValidationState::Failed {
         shown["properties"]["provisioningState"] = ValidationState::Creating.name().into();
     }
-    let options = state.broker.options();
-    let url = &options.public_url;
     let mut response = (status, Json(shown)).into_response();
     let headers = response.headers_mut();
     for (name, value) in [
-        (AZURE_ASYNC_OPERATION, arm.below(url, "operationStatus")),
-        (header::LOCATION, format!("{url}{}", arm.asked)),
+        (AZURE_ASYNC_OPERATION, arm.below(base, "operationStatus")),
+        (header::LOCATION, format!("{base}{}", arm.asked)),
         (header::RETRY_AFTER, ASK_AGAIN_S.to_owned()),
     ] {
         if let Ok(value) = HeaderValue::from_str(&value) {

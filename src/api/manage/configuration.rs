@@ -426,8 +426,8 @@ impl Planner<'_> {
                 let name = self.free_name(target)?;
                 let definition = resource::parse_service_bus_topic(object)?;
                 let known = self.registry.topic(&name);
-                let known = known.and_then(|known| known.topic.kind.sending());
-                check_fixed(known.and_then(|known| definition.sending.fixed_change(known)))?;
+                let known = known.and_then(|known| known.topic.kind.service_bus());
+                check_fixed(known.and_then(|known| known.fixed_change(&definition)))?;
                 Definition::service_bus_topic(&definition)
             }
             TargetKind::ServiceBusSubscription => {

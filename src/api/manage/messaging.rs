@@ -18,11 +18,15 @@ use crate::broker::{Put, Queue};
 use crate::model::audit::Caller;
 use crate::model::limits::SCHEDULED_COUNTED_MAX;
 use crate::model::name::{InvalidName, RuleName, SubscriptionName, TopicName};
+use crate::model::queue::QueueCounts;
 use crate::model::registry::TopicEntry;
 use crate::model::rule::Rule;
 use crate::model::subscription::EventSubscription;
 use crate::model::topic::TopicKind;
 use crate::wire::resource;
+
+/// Copies of a scheduled message that are looked at to count what is scheduled in a topic, on average.
+const COPIES_COUNTED: u64 = 10;
 
 /// What a path names: `/queues/{queue}`, or `/serviceBusTopics/{topic}`, with `/subscriptions/{name}` and `/rules/{rule}`
 /// behind it.
@@ -36,10 +40,11 @@ pub(crate) struct MessagingPath {
 
 impl MessagingPath {
     pub(in crate::api) fn entity(&self) -> Result<Entity, InvalidName> {
-        let topic = || TopicName::of_service_bus(self.topic.as_deref().unwrap_or_default());
+        let topic =
+            || TopicName::of_service_bus_resource(self.topic.as_deref().unwrap_or_default());
         let name = SubscriptionName::of_service_bus;
         Ok(match (&self.queue, &self.name, &self.rule) {
-            (Some(queue), ..) => Entity::Queue(TopicName::of_service_bus(queue)?),
+            (Some(queue), ..) => Entity::Queue(TopicName::of_service_bus_resource(queue)?),
             (None, None, _) => Entity::Topic(topic()?),
             (None, Some(own), None) => Entity::Subscription(topic()?, name(own)?),
             (None, Some(own), Some(rule)) => {
@@ -153,7 +158,7 @@ pub(in crate::api) fn topics(state: &ApiState) -> Vec<Found> {
 
 /// The subscriptions of a topic by name.
 pub(in crate::api) fn subscriptions(state: &ApiState, topic: &str) -> Result<Vec<Found>, ApiError> {
-    let name = TopicName::of_service_bus(topic)?;
+    let name = TopicName::of_service_bus_resource(topic)?;
     let topic = state.broker.service_bus_topic(&name)?;
     let all = topic.message_subscriptions().cloned();
     let all = all.map(|each| Found::Subscription((Arc::clone(&topic), each)));
@@ -166,7 +171,7 @@ pub(in crate::api) fn rules(
     topic: &str,
     name: &str,
 ) -> Result<Vec<Found>, ApiError> {
-    let topic = TopicName::of_service_bus(topic)?;
+    let topic = TopicName::of_service_bus_resource(topic)?;
     let name = SubscriptionName::of_service_bus(name)?;
     let of = state.broker.service_bus_subscription(&topic, &name)?;
     let all = state.broker.rules(&of).into_iter();
@@ -187,6 +192,16 @@ pub(in crate::api) async fn show(
         .views
         .message_counts(queues.collect(), now, SCHEDULED_COUNTED_MAX);
     let mut counts = counts.await?.into_iter();
+    let mut scheduled = Vec::new();
+    for each in found {
+        if let Found::Topic(topic) = each {
+            let own = topic.message_subscriptions().map(|own| own.id).collect();
+            let copies_max = SCHEDULED_COUNTED_MAX * COPIES_COUNTED;
+            let counted = state.views.scheduled_in(own, now, copies_max);
+            scheduled.push(counted.await?);
+        }
+    }
+    let mut scheduled = scheduled.into_iter();
     let mut next = |own: &EventSubscription| {
         let bytes = state.broker.queue_bytes(&[own.id]);
         counts.next().unwrap_or_default().told(bytes)
@@ -197,7 +212,13 @@ pub(in crate::api) async fn show(
             let bytes = state.broker.queue_bytes(&topic.measured);
             match &topic.topic.kind {
                 TopicKind::ServiceBus(definition) => {
-                    Some(resource::render_service_bus_topic(topic, definition, bytes))
+                    let counts = QueueCounts {
+                        scheduled: scheduled.next().unwrap_or_default(),
+                        bytes,
+                        ..QueueCounts::default()
+                    };
+                    let topic = resource::render_service_bus_topic(topic, definition, counts);
+                    Some(topic)
                 }
                 TopicKind::Custom(_)
                 | TopicKind::Namespace { .. }
@@ -206,7 +227,12 @@ pub(in crate::api) async fn show(
             }
         }
         Found::Subscription((topic, own)) => {
-            resource::render_service_bus_subscription(topic, own, next(own))
+            // What is scheduled counts in the topic.
+            let counts = QueueCounts {
+                scheduled: 0,
+                ..next(own)
+            };
+            resource::render_service_bus_subscription(topic, own, counts)
         }
         Found::Rule((topic, own), rule) => Some(resource::render_rule(topic, own, rule)),
     });

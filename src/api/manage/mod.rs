@@ -26,6 +26,7 @@ use serde_json::Value;
 use crate::api::ApiState;
 use crate::api::arm::ArmPath;
 use crate::api::arm::listing::Listing;
+use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
 use crate::api::parameters::Parameters;
 use crate::broker::{ManageError, event_subscription};
@@ -95,7 +96,7 @@ pub(crate) async fn list_topics(State(state): State<ApiState>, listing: Listing)
     Json(listing.page(
         registry.custom_topics().filter(is_shown),
         |entry| entry.topic.name.to_string(),
-        |entry| show_topic(&state, entry),
+        |entry| show_topic(&listing.base, entry),
     ))
     .into_response()
 }
@@ -103,17 +104,19 @@ pub(crate) async fn list_topics(State(state): State<ApiState>, listing: Listing)
 /// `GET /topics/{topic}`
 pub(crate) async fn get_topic(
     State(state): State<ApiState>,
+    base: BaseUrl,
     Path(topic): Path<TopicPath>,
 ) -> ApiResult {
     let name = topic.name(&state.broker.registry())?;
     let entry = state.broker.entity(EntityKind::Topic, &name)?;
-    Ok(Json(show_topic(&state, &entry)).into_response())
+    Ok(Json(show_topic(&base, &entry)).into_response())
 }
 
 /// `PUT /topics/{topic}`: 201, whether it was there before or not, because the clients take nothing else.
 pub(crate) async fn put_topic(
     State(state): State<ApiState>,
     by: Caller,
+    base: BaseUrl,
     Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> ApiResult {
@@ -127,13 +130,14 @@ pub(crate) async fn put_topic(
         Some(_) => resource::parse_namespace_topic(&body)?,
     };
     let entry = state.broker.put_topic(&by, name, kind).await?;
-    Ok((StatusCode::CREATED, Json(show_topic(&state, &entry))).into_response())
+    Ok((StatusCode::CREATED, Json(show_topic(&base, &entry))).into_response())
 }
 
 /// `PATCH /topics/{topic}`
 pub(crate) async fn patch_topic(
     State(state): State<ApiState>,
     by: Caller,
+    base: BaseUrl,
     Path(topic): Path<TopicPath>,
     body: Bytes,
 ) -> ApiResult {
@@ -143,7 +147,7 @@ pub(crate) async fn patch_topic(
         patched.map_err(ApiError::from)
     };
     let entry = state.broker.patch_topic(&by, name, change).await?;
-    Ok(Json(show_topic(&state, &entry)).into_response())
+    Ok(Json(show_topic(&base, &entry)).into_response())
 }
 
 /// `DELETE /topics/{topic}`
@@ -217,6 +221,7 @@ pub(crate) async fn put_subscription(
     by: Caller,
     Path(path): Path<SubscriptionPath>,
     arm: Option<Extension<ArmPath>>,
+    base: BaseUrl,
     body: Bytes,
 ) -> ApiResult {
     let (topic, name) = path.names(&state.broker.registry())?;
@@ -236,7 +241,7 @@ pub(crate) async fn put_subscription(
         .await?;
     let shown = show_subscription(&state, &entry, &subscription);
     let (arm, status) = (arm.as_ref(), StatusCode::CREATED);
-    Ok(azure::answer(&state, arm, status, &subscription, shown))
+    Ok(azure::answer(&base, arm, status, &subscription, shown))
 }
 
 /// `PATCH /topics/{topic}/eventSubscriptions/{name}`: 201 (rule 3.1); in namespaces 200, because the
@@ -246,6 +251,7 @@ pub(crate) async fn patch_subscription(
     by: Caller,
     Path(path): Path<SubscriptionPath>,
     arm: Option<Extension<ArmPath>>,
+    base: BaseUrl,
     body: Bytes,
 ) -> ApiResult {
     let (topic, name) = path.names(&state.broker.registry())?;
@@ -265,7 +271,7 @@ pub(crate) async fn patch_subscription(
         Some(_) => StatusCode::OK,
     };
     Ok(azure::answer(
-        &state,
+        &base,
         arm.as_ref(),
         status,
         &subscription,
@@ -411,8 +417,8 @@ pub(crate) async fn validate(
     Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
 }
 
-pub(crate) fn show_topic(state: &ApiState, entry: &Arc<TopicEntry>) -> Value {
-    let endpoint = entry.publish_url(&state.broker.options().public_url);
+pub(crate) fn show_topic(base: &BaseUrl, entry: &Arc<TopicEntry>) -> Value {
+    let endpoint = entry.publish_url(base.as_ref());
     resource::render_topic(entry, &endpoint).unwrap_or_default()
 }
 

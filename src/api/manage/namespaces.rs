@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::api::ApiState;
 use crate::api::arm::listing::Listing;
+use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
 use crate::api::manage::{ApiResult, Deletion, json, show_topic};
 use crate::api::parameters::Parameters;
@@ -24,34 +25,40 @@ pub(crate) async fn list(State(state): State<ApiState>, listing: Listing) -> Res
     Json(listing.page(
         registry.namespaces(),
         |entry| entry.namespace.name.to_string(),
-        |entry| show(&state, entry),
+        |entry| show(&listing.base, entry),
     ))
     .into_response()
 }
 
 /// `GET /namespaces/{namespace}`
-pub(crate) async fn get(State(state): State<ApiState>, Path(name): Path<String>) -> ApiResult {
+pub(crate) async fn get(
+    State(state): State<ApiState>,
+    base: BaseUrl,
+    Path(name): Path<String>,
+) -> ApiResult {
     let entry = state.broker.namespace(&NamespaceName::parse(&name)?)?;
-    Ok(Json(show(&state, &entry)).into_response())
+    Ok(Json(show(&base, &entry)).into_response())
 }
 
 /// `PUT /namespaces/{namespace}`: 201, as with topics.
 pub(crate) async fn put(
     State(state): State<ApiState>,
     by: Caller,
+    base: BaseUrl,
     Path(name): Path<String>,
     body: Bytes,
 ) -> ApiResult {
     let name = NamespaceName::parse(&name)?;
     let definition = resource::parse_namespace(&json(&body)?)?;
     let entry = state.broker.put_namespace(&by, name, definition).await?;
-    Ok((StatusCode::CREATED, Json(show(&state, &entry))).into_response())
+    Ok((StatusCode::CREATED, Json(show(&base, &entry))).into_response())
 }
 
 /// `PATCH /namespaces/{namespace}`
 pub(crate) async fn patch(
     State(state): State<ApiState>,
     by: Caller,
+    base: BaseUrl,
     Path(name): Path<String>,
     body: Bytes,
 ) -> ApiResult {
@@ -61,7 +68,7 @@ pub(crate) async fn patch(
         resource::patch_namespace(current, &patch).map_err(ApiError::from)
     };
     let entry = state.broker.patch_namespace(&by, name, change).await?;
-    Ok(Json(show(&state, &entry)).into_response())
+    Ok(Json(show(&base, &entry)).into_response())
 }
 
 /// `DELETE /namespaces/{namespace}`, with everything in it
@@ -114,11 +121,11 @@ pub(crate) async fn list_topics(
     let page = listing.page(
         registry.topics_of(&entry.namespace.name),
         |topic| topic.topic.name.to_string(),
-        |topic| show_topic(&state, topic),
+        |topic| show_topic(&listing.base, topic),
     );
     Ok(Json(page).into_response())
 }
 
-fn show(state: &ApiState, entry: &NamespaceEntry) -> Value {
-    resource::render_namespace(entry, state.broker.options().public_host())
+fn show(base: &BaseUrl, entry: &NamespaceEntry) -> Value {
+    resource::render_namespace(entry, base.host())
 }

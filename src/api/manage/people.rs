@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::api::ApiState;
+use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
 use crate::api::lists::List;
 use crate::api::manage::{ApiResult, json};
@@ -79,14 +80,19 @@ pub(crate) struct NewUserBody {
 }
 
 /// `POST /everpost/users`: without a password, the answer holds the link by which one is chosen.
-pub(crate) async fn create(State(state): State<ApiState>, by: Caller, body: Bytes) -> ApiResult {
+pub(crate) async fn create(
+    State(state): State<ApiState>,
+    by: Caller,
+    base: BaseUrl,
+    body: Bytes,
+) -> ApiResult {
     let body: NewUserBody = read(&body)?;
     let password = body.password.as_deref();
     let added = state.people.add(&by, &body.name, body.role, password);
     let (id, token) = added.await?;
     let mut shown = ShownUser::from(&by_id(&state, id).await?);
     if let Some(token) = token {
-        show_link(&state, &token, &mut shown);
+        show_link(&state, &base, &token, &mut shown);
     }
     Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
@@ -149,6 +155,7 @@ pub(crate) struct UserPutBody {
 pub(crate) async fn put(
     State(state): State<ApiState>,
     by: Caller,
+    base: BaseUrl,
     Path(name): Path<String>,
     body: Bytes,
 ) -> ApiResult {
@@ -174,7 +181,7 @@ pub(crate) async fn put(
     }
     let mut shown = ShownUser::from(&by_id(&state, user.id).await?);
     if let Some(token) = link {
-        show_link(&state, &token, &mut shown);
+        show_link(&state, &base, &token, &mut shown);
     }
     Ok((status, Json(shown)).into_response())
 }
@@ -194,18 +201,17 @@ pub(crate) async fn delete(
 pub(crate) async fn put_link(
     State(state): State<ApiState>,
     by: Caller,
+    base: BaseUrl,
     Path(name): Path<String>,
 ) -> ApiResult {
     let user = by_name(&state, name).await?;
     let token = state.people.put_link(&by, user.id).await?;
     let mut shown = ShownUser::from(&user);
-    show_link(&state, &token, &mut shown);
+    show_link(&state, &base, &token, &mut shown);
     Ok(Json(shown).into_response())
 }
 
-fn show_link(state: &ApiState, token: &Secret, shown: &mut ShownUser) {
-    let options = state.broker.options();
-    let base = &options.public_url;
+fn show_link(state: &ApiState, base: &BaseUrl, token: &Secret, shown: &mut ShownUser) {
     let url = format!("{base}/admin/password?token={}", token.reveal());
     shown.password_url = Some(url);
     shown.password_url_expires_at = Some(state.people.now() + LINK_LIFE);

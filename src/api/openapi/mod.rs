@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::{Map, Value, json};
 
+use crate::api::base_url::BaseUrl;
 use crate::api::routes::{Access, Area, Parameters, Route, areas};
 use crate::api::{ApiOptions, ApiState, arm};
 pub(crate) use schemas::Schemas;
@@ -15,8 +16,8 @@ pub(crate) use schemas::Schemas;
 const OPENAPI: &str = "3.1.0";
 
 /// `GET /openapi.json`
-pub(crate) async fn show(State(state): State<ApiState>) -> Json<Value> {
-    Json(document(&state.options, &state.broker.options().public_url))
+pub(crate) async fn show(State(state): State<ApiState>, base: BaseUrl) -> Json<Value> {
+    Json(document(&state.options, base.as_ref()))
 }
 
 /// The document of an appliance that behaves by `options` and is reached at `public_url`.

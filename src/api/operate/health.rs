@@ -22,8 +22,42 @@ pub(crate) struct Readiness {
     reasons: Vec<String>,
 }
 
+/// The health as Microsoft's emulator of Service Bus tells it, for programs that wait for that.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct EmulatorHealth {
+    /// `healthy` or `unhealthy`.
+    status: &'static str,
+    message: String,
+}
+
+/// `GET /health`: the same as `/readyz`, in the emulator's words.
+pub(crate) async fn emulator_health(State(state): State<ApiState>) -> Response {
+    let reasons = unready(&state).await;
+    let (code, status, message) = match reasons.is_empty() {
+        true => (StatusCode::OK, "healthy", "Service is healthy.".to_owned()),
+        false => {
+            let reasons = reasons.join("; ");
+            let message = format!("Service is unhealthy: {reasons}.");
+            (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", message)
+        }
+    };
+    (code, Json(EmulatorHealth { status, message })).into_response()
+}
+
 /// `GET /readyz`: whether events can be taken, and if not, why.
 pub(crate) async fn readyz(State(state): State<ApiState>) -> Response {
+    let reasons = unready(&state).await;
+    let ready = reasons.is_empty();
+    let status = if ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (status, Json(Readiness { ready, reasons })).into_response()
+}
+
+/// Why events cannot be taken.
+async fn unready(state: &ApiState) -> Vec<String> {
     let mut reasons = Vec::new();
     if state.broker.is_stopping() {
         reasons.push("the appliance is stopping".to_owned());
@@ -42,13 +76,7 @@ pub(crate) async fn readyz(State(state): State<ApiState>) -> Response {
                 .to_owned(),
         );
     }
-    let ready = reasons.is_empty();
-    let status = if ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
-    (status, Json(Readiness { ready, reasons })).into_response()
+    reasons
 }
 
 /// `GET /metrics`: for Prometheus.

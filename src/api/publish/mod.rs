@@ -69,8 +69,8 @@ fn find_topic(
     let registry = state.broker.registry();
     let by_request = |choose: &dyn Fn(&str, &Credential, Timestamp) -> _| {
         let credential = Credential::of(request.headers(), request.uri());
-        let host = host_of(request).unwrap_or_default();
-        choose(&host, &credential, state.broker.clock().now())
+        let host = host_of(request.headers(), request.uri()).unwrap_or_default();
+        choose(host, &credential, state.broker.clock().now())
     };
     match address {
         Address::Topic(topic) => {
@@ -214,9 +214,9 @@ pub(crate) fn authorize(
     }
     check_address(topic, request)?;
     let credential = Credential::of(request.headers(), request.uri());
-    let host = host_of(request).unwrap_or_default();
+    let host = host_of(request.headers(), request.uri()).unwrap_or_default();
     let options = state.broker.options();
-    let hosts = [host.as_str(), options.public_host()];
+    let hosts = [host, options.public_host()];
     let address = address_of(request.extensions());
     authorize_publisher(state, topic, &credential, &hosts, request.uri(), address)
 }
@@ -344,17 +344,10 @@ fn no_such_topic(name: &str) -> ApiError {
 }
 
 /// The host that the client meant, with its port.
-pub(crate) fn host_of<B>(request: &Request<B>) -> Option<String> {
-    let header = request
-        .headers()
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok());
-    header
-        .or(request
-            .uri()
-            .authority()
-            .map(|authority| authority.as_str()))
-        .map(str::to_owned)
+pub(crate) fn host_of<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    let header = headers.get(header::HOST);
+    let header = header.and_then(|host| host.to_str().ok());
+    header.or_else(|| Some(uri.authority()?.as_str()))
 }
 
 /// What a request may take of the memory: what it announces, but never more than is read of it.

@@ -73,9 +73,9 @@ fn find_topic(
     let (registry, topic) = (state.broker.registry(), &address.topic);
     let Some(namespace) = &address.namespace else {
         let credential = Credential::of(request.headers(), request.uri());
-        let host = host_of(request).unwrap_or_default();
+        let host = host_of(request.headers(), request.uri()).unwrap_or_default();
         let now = state.broker.clock().now();
-        return choose_topic(&registry, topic, &host, &credential, now);
+        return choose_topic(&registry, topic, host, &credential, now);
     };
     NamespaceName::parse(namespace)
         .ok()

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::api::operate::backups::{self, NewBackup};
-use crate::api::operate::health::{self, Readiness};
+use crate::api::operate::health::{self, EmulatorHealth, Readiness};
 use crate::api::receive::validate;
 use crate::api::routes::bodies::HandshakeCode;
 use crate::api::routes::route::{ADMIN, Access, Area, OPERATOR, Route, VIEWER, get, post};
@@ -57,6 +57,11 @@ fn routes(options: &ApiOptions) -> Vec<Route> {
             .says("For load balancers: tries to write, and gives the reasons if it cannot.")
             .answers::<Readiness>(200, "Events are accepted.")
             .answers::<Readiness>(503, "Events are not accepted, for these reasons."),
+        get("/health", Access::Public, health::emulator_health)
+            .doc("getEmulatorHealth", "Check readiness as with Microsoft's emulator")
+            .says("For programs that wait for the emulator of Service Bus.")
+            .answers::<EmulatorHealth>(200, "Messages and events are accepted.")
+            .answers::<EmulatorHealth>(503, "They are not accepted, for the reasons in `message`."),
         validated(get("/validate", Access::Public, validate::confirm), "confirmValidation"),
         validated(post("/validate", Access::Public, validate::confirm), "confirmValidationByPost"),
         get("/metrics", metrics, health::metrics).doc("getMetrics", "Scrape metrics")

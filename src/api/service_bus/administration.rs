@@ -1,37 +1,45 @@
 //! The administration API of Azure Service Bus (rule S9): the same things as the management API has them, as Atom and XML.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use url::form_urlencoded;
 
 use super::refusal::Refusal;
-use super::{authority_of, authorize};
+use super::{Denied, authority_of, authorize};
 use crate::api::ApiState;
 use crate::api::auth::query_value;
 use crate::api::authority::{Authority, Demand};
+use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
 use crate::api::manage::messaging::{Entity, Found, queues, rules, show, subscriptions, topics};
-use crate::broker::{BrokerOptions, ManageError, Put};
+use crate::broker::{ManageError, Put};
 use crate::model::audit::Caller;
 use crate::model::limits::{ACCESS_RULES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::model::name::{AccessRuleName, InvalidName, RuleName, SubscriptionName, TopicName};
+use crate::model::queue::MessageEntity;
 use crate::model::rule::Rule;
 use crate::model::shared_access::{AccessRuleDefinition, Right};
+use crate::model::subscription::EventSubscription;
 use crate::wire::resource;
-use crate::wire::service_bus::atom::{self, Place, Source};
-use crate::wire::service_bus::description::{Kind, access_rules, first_rule, path_in_xml, read};
+use crate::wire::service_bus::atom::{self, AtomVersion, Place, Source};
+use crate::wire::service_bus::description::{
+    Kind, Subject, Times, access_rules, first_rule, path_in_xml, read,
+};
+use crate::wire::service_bus::entity::{EntityAddress, SubQueue};
 use crate::wire::service_bus::resource::TokenResource;
-use crate::wire::service_bus::xml::Element;
 
 /// Entries of one page, unless fewer are asked for.
 pub(in crate::api) const TOP_MAX: usize = 100;
+
+/// What sizes of queues and topics are multiples of, in Azure.
+const MEGABYTES_STEP: u64 = 1_024;
 
 /// Where messages may be forwarded to, and the header with the token for it.
 const FORWARDING: [(&str, &str); 2] = [
@@ -43,6 +51,7 @@ const FORWARDING: [(&str, &str); 2] = [
 ];
 
 const ATOM_XML: &str = "application/atom+xml;type=entry;charset=utf-8";
+const ATOM_FEED: &str = "application/atom+xml;type=feed;charset=utf-8";
 
 /// Answers what is for this API, and lets everything else through.
 pub(in crate::api) async fn intercept(
@@ -53,6 +62,9 @@ pub(in crate::api) async fn intercept(
     if !is_administration(&request) {
         return next.run(request).await;
     }
+    if is_connection_test(&request) {
+        return public_feed(&state, &request);
+    }
     let place = Place::parse(request.uri().path());
     let demand = Demand {
         right: Some(Right::Manage),
@@ -60,7 +72,7 @@ pub(in crate::api) async fn intercept(
         path: request.uri().path(),
     };
     let by = authorize(&state, &request, demand);
-    let answer = match by.map_err(|refusal| refusal.numbered(40_100)) {
+    let answer = match by.map_err(|denied| unauthorized(request.method(), denied)) {
         Ok(by) => answer(&state, by, request).await,
         Err(refusal) => Err(refusal),
     };
@@ -75,12 +87,52 @@ fn is_administration(request: &Request) -> bool {
     ) {
         return false;
     }
-    let version = query_value(request.uri(), "api-version");
+    if is_connection_test(request) {
+        return true;
+    }
     let signed = request.headers().get(header::AUTHORIZATION);
     let signed = signed.and_then(|value| value.to_str().ok());
-    version.is_some_and(|version| atom::is_version(&version))
+    version(request.uri()).is_some()
         || signed.is_some_and(|value| value.starts_with("SharedAccessSignature "))
         || Place::parse(request.uri().path()).is_some_and(|place| place.is_reserved())
+}
+
+/// The version of this API that is asked for, if there is one.
+fn version(uri: &Uri) -> Option<AtomVersion> {
+    AtomVersion::parse(&query_value(uri, "api-version")?)
+}
+
+/// A request for `/` that no browser sends: people see by it whether a namespace is there.
+fn is_connection_test(request: &Request) -> bool {
+    let accept = request.headers().get(header::ACCEPT);
+    let accept = accept.and_then(|accept| accept.to_str().ok());
+    let is_browser = accept.is_some_and(|accept| accept.contains("text/html"));
+    *request.method() == Method::GET
+        && request.uri().path() == "/"
+        && (!is_browser || query_value(request.uri(), "api-version").is_some())
+}
+
+fn public_feed(state: &ApiState, request: &Request) -> Response {
+    let (headers, uri) = (request.headers(), request.uri());
+    let base = BaseUrl::of(state, headers, uri, request.extensions());
+    let feed = atom::public_feed(&format!("{base}{uri}"), state.broker.clock().now());
+    ([(header::CONTENT_TYPE, ATOM_FEED)], feed.to_string()).into_response()
+}
+
+/// Begins with what Azure says where a right is missing, which programs look for.
+fn unauthorized(method: &Method, denied: Denied) -> Refusal {
+    let verb = match *method {
+        Method::GET => "Read",
+        Method::DELETE => "Delete",
+        _ => "Write",
+    };
+    let is_missing = denied.is_of_rights();
+    let mut refusal = Refusal::from(denied);
+    if is_missing {
+        let own = &refusal.detail;
+        refusal.detail = format!("Manage,Entity{verb} claims required for this operation. {own}");
+    }
+    refusal.numbered(40_100)
 }
 
 async fn answer(
@@ -91,12 +143,13 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let request = http::Request::from_parts(parts, ());
     let (method, uri) = (request.method(), request.uri());
+    check_sub_queue(uri)?;
     let place = Place::parse(uri.path()).ok_or_else(|| no_place(method, uri))?;
     let is_update = request.headers().contains_key(header::IF_MATCH);
-    let options = state.broker.options();
+    let base = BaseUrl::of(state, request.headers(), uri, request.extensions());
     let call = Call {
         state,
-        options,
+        base,
         authority,
         by,
         place,
@@ -116,13 +169,28 @@ async fn answer(
     }
 }
 
+/// Rejects what is about a sub-queue, which is there with its entity and has no description.
+fn check_sub_queue(uri: &Uri) -> Result<(), Refusal> {
+    let path = percent_decode_str(uri.path()).decode_utf8_lossy();
+    match EntityAddress::of_parts(path.split('/')) {
+        Some(address) if address.sub_queue != SubQueue::Active => {
+            let detail = format!(
+                "'{address}' cannot be managed: it goes with '{}', whose DeadLetterMessageCount counts what is in it.",
+                address.path()
+            );
+            Err(Refusal::bad_request(detail).numbered(40_000))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 fn no_place(method: &Method, uri: &Uri) -> Refusal {
     Refusal::not_found(format!("There is nothing at {method} {}.", uri.path())).numbered(40_400)
 }
 
 struct Call<'a> {
     state: &'a ApiState,
-    options: Arc<BrokerOptions>,
+    base: BaseUrl,
     authority: Authority,
     by: Caller,
     place: Place,
@@ -152,13 +220,11 @@ impl Call<'_> {
         let shown = self.show(&found).await?;
         let source = self.source();
         let each = found.iter().zip(&shown);
-        let entries = each.map(|(found, shown)| self.described(&source, found, shown));
+        let entries = each
+            .map(|(found, shown)| source.entry_of_list(&self.place, &self.subject(found, shown)));
         let links = (&*page.query(page.range.start), more.as_deref());
         let feed = source.feed(&self.place, entries.collect(), links);
-        let kind = (
-            header::CONTENT_TYPE,
-            "application/atom+xml;type=feed;charset=utf-8",
-        );
+        let kind = (header::CONTENT_TYPE, ATOM_FEED);
         Ok(([kind], feed.to_string()).into_response())
     }
 
@@ -175,6 +241,9 @@ impl Call<'_> {
         let first = first.unwrap_or_else(|| Ok(Rule::default_rule()));
         let first = first.map_err(in_xml)?;
         let document = read(kind, &description);
+        if kind.has_access_rules() {
+            self.check_size(&entity, &document)?;
+        }
         self.check_forwarding(&document)?;
         let access = access_rules(&description).filter(|_| kind.has_access_rules());
         let access = access.map(|rules| self.read_access_rules(rules));
@@ -259,16 +328,69 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn described(&self, source: &Source<'_>, found: &Found, shown: &Value) -> Element {
-        let registry = self.state.broker.registry();
-        let rules = match found {
+    /// Rejects a size that Azure has not, unless it is what the entity has: whoever updates it sends that again.
+    fn check_size(&self, entity: &Entity, document: &Value) -> Result<(), Refusal> {
+        let Some(asked) = document["properties"]["maxSizeInMegabytes"].as_u64() else {
+            return Ok(());
+        };
+        let now = match entity.find(self.state).ok() {
+            Some(Found::Queue((topic, _)) | Found::Topic(topic)) => {
+                let sending = topic.topic.kind.sending();
+                sending.map(|sending| u64::from(sending.megabytes_max))
+            }
+            Some(Found::Subscription(_) | Found::Rule(..)) | None => None,
+        };
+        match asked.is_multiple_of(MEGABYTES_STEP) || now == Some(asked) {
+            true => Ok(()),
+            false => {
+                let detail = format!(
+                    "The specified value {asked} is invalid. The property 'MaxSizeInMegabytes' must be one of the \
+                     following values: 1024;2048;3072;4096;5120, or another multiple of {MEGABYTES_STEP}."
+                );
+                Err(Refusal::bad_request(detail).numbered(40_000))
+            }
+        }
+    }
+
+    fn subject<'a>(&self, found: &Found, shown: &'a Value) -> Subject<'a> {
+        let broker = &self.state.broker;
+        let access_rules = match found {
             Found::Queue((topic, _)) | Found::Topic(topic) => {
+                let registry = broker.registry();
                 let rules = registry.access_rules_of(Some(&topic.topic.name));
                 rules.cloned().collect()
             }
             Found::Subscription(_) | Found::Rule(..) => Vec::new(),
         };
-        source.entry(&place_of(found), (kind_of(found), shown), &rules)
+        let last_use = |own: &EventSubscription| broker.last_use(MessageEntity::Queue(own.id));
+        let times = match found {
+            Found::Queue((topic, own)) => Times {
+                created_at: topic.topic.created_at,
+                updated_at: own.updated_at,
+                used_at: last_use(own),
+            },
+            Found::Topic(topic) => Times {
+                created_at: topic.topic.created_at,
+                updated_at: topic.topic.updated_at,
+                used_at: broker.last_use(MessageEntity::Topic(topic.topic.id)),
+            },
+            Found::Subscription((_, own)) => Times {
+                created_at: own.created_at,
+                updated_at: own.updated_at,
+                used_at: last_use(own),
+            },
+            Found::Rule((_, own), rule) => Times {
+                created_at: rule.created_at.unwrap_or(own.created_at),
+                updated_at: own.updated_at,
+                used_at: None,
+            },
+        };
+        Subject {
+            kind: kind_of(found),
+            shown,
+            access_rules,
+            times,
+        }
     }
 
     /// What is at the place.
@@ -322,7 +444,7 @@ impl Call<'_> {
     async fn entry(&self, status: StatusCode, found: Found) -> Result<Response, Refusal> {
         let shown = self.show(std::slice::from_ref(&found)).await?;
         let shown = shown.into_iter().next().unwrap_or_default();
-        let entry = self.described(&self.source(), &found, &shown);
+        let entry = self.source().entry(&self.subject(&found, &shown));
         let kind = (header::CONTENT_TYPE, ATOM_XML);
         Ok((status, [kind], entry.to_string()).into_response())
     }
@@ -341,8 +463,10 @@ impl Call<'_> {
 
     fn source(&self) -> Source<'_> {
         Source {
-            url: &self.options.public_url,
-            host: self.options.public_host(),
+            url: self.base.as_ref(),
+            host: self.base.host(),
+            asked: self.request.uri(),
+            version: version(self.request.uri()),
             now: self.by.at,
         }
     }
@@ -367,18 +491,6 @@ fn kind_of(found: &Found) -> Kind {
         Found::Topic(_) => Kind::Topic,
         Found::Subscription(_) => Kind::Subscription,
         Found::Rule(..) => Kind::Rule,
-    }
-}
-
-fn place_of(found: &Found) -> Place {
-    match entity_of(found) {
-        Entity::Queue(name) | Entity::Topic(name) => Place::Entity(name.to_string()),
-        Entity::Subscription(topic, name) => {
-            Place::Subscription(topic.to_string(), name.to_string())
-        }
-        Entity::Rule(topic, name, rule) => {
-            Place::Rule(topic.to_string(), name.to_string(), rule.to_string())
-        }
     }
 }
 

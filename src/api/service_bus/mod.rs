@@ -10,17 +10,55 @@ use percent_encoding::percent_decode_str;
 use self::refusal::Refusal;
 use crate::api::ApiState;
 use crate::api::auth::{Credential, address_of};
-use crate::api::authority::{Authority, Demand, ShownSignature};
+use crate::api::authority::{AccessDenied, Authority, Demand, ShownSignature};
+use crate::api::error::ApiError;
 use crate::api::publish::host_of;
 use crate::model::audit::Caller;
 use crate::model::shared_access::Right;
+
+/// Why somebody may not do what a request asks for.
+enum Denied {
+    Access(AccessDenied),
+    Other(Refusal),
+}
+
+impl Denied {
+    /// Returns whether who asks is known, and may do other things.
+    fn is_of_rights(&self) -> bool {
+        match self {
+            Self::Access(denied) => denied.is_of_rights(),
+            Self::Other(_) => false,
+        }
+    }
+}
+
+impl From<AccessDenied> for Denied {
+    fn from(denied: AccessDenied) -> Self {
+        Self::Access(denied)
+    }
+}
+
+impl From<ApiError> for Denied {
+    fn from(error: ApiError) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Access(denied) => denied.into(),
+            Denied::Other(refusal) => refusal,
+        }
+    }
+}
 
 /// Returns who sends the request, if what it shows allows what is demanded at a path as it came.
 fn authorize(
     state: &ApiState,
     request: &Request,
     demand: Demand<'_>,
-) -> Result<(Authority, Caller), Refusal> {
+) -> Result<(Authority, Caller), Denied> {
     let address = address_of(request.extensions());
     let at = state.broker.clock().now();
     let authority = match Credential::of(request.headers(), request.uri()) {
@@ -30,10 +68,10 @@ fn authorize(
         }
         Credential::Token { token, .. } => authority_of(state, request, token.reveal())?,
         Credential::Key { .. } | Credential::None => {
-            return Err(Refusal::unauthorized(
+            return Err(Denied::Other(Refusal::unauthorized(
                 "The request needs the header Authorization with a SharedAccessSignature, or with \
                  Bearer and the management token.",
-            ));
+            )));
         }
     };
     let path = percent_decode_str(demand.path).decode_utf8_lossy();
@@ -51,13 +89,13 @@ fn authority_of<B>(
     state: &ApiState,
     request: &http::Request<B>,
     token: &str,
-) -> Result<Authority, Refusal> {
-    let host = host_of(request).unwrap_or_default();
+) -> Result<Authority, AccessDenied> {
+    let host = host_of(request.headers(), request.uri()).unwrap_or_default();
     let options = state.broker.options();
     let shown = ShownSignature {
         token,
-        hosts: &[host.as_str(), options.public_host()],
+        hosts: &[host, options.public_host()],
     };
     let client = address_of(request.extensions());
-    Ok(Authority::of_signature(state, shown, client)?)
+    Authority::of_signature(state, shown, client)
 }

@@ -77,7 +77,7 @@ impl From<AccessDenied> for Refusal {
             AccessDenied::TooManyGuesses(_) => StatusCode::TOO_MANY_REQUESTS,
             AccessDenied::Token(_)
             | AccessDenied::Resource(_)
-            | AccessDenied::UnknownRule(_)
+            | AccessDenied::WrongKey(_)
             | AccessDenied::OtherResource(_)
             | AccessDenied::MissingRight { .. } => StatusCode::UNAUTHORIZED,
         };

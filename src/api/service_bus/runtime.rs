@@ -18,11 +18,12 @@ use super::refusal::Refusal;
 use crate::api::ApiState;
 use crate::api::auth::query_value;
 use crate::api::authority::Demand;
+use crate::api::base_url::BaseUrl;
 use crate::base::Timestamp;
 use crate::broker::{MessageReceiver, MessageSender, MessageView, MessagingEntity, MessagingError};
 use crate::model::audit::Caller;
 use crate::model::lease::{Disposition, LockChange, LockError, LockOf, LockToken};
-use crate::model::limits::{MESSAGE_BYTES_MAX, RECEIVE_WAIT, RECEIVE_WAIT_MAX};
+use crate::model::limits::{RECEIVE_WAIT, RECEIVE_WAIT_MAX};
 use crate::model::shared_access::Right;
 use crate::store::Locked;
 use crate::wire;
@@ -72,9 +73,11 @@ async fn answer(
         Refusal::not_found(format!("There is nothing at {method} {}.", uri.path()))
     })?;
     let entity = state.broker.resolve(&address.entity)?;
+    let base = BaseUrl::of(state, &parts.headers, uri, &parts.extensions);
     let handler = |entity: MessagingEntity| {
         entity.receiver().map(|receiver| ReceiverHandler {
             state,
+            base,
             caller,
             address,
             receiver,
@@ -100,13 +103,12 @@ async fn send(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let body = to_bytes(body, MESSAGE_BYTES_MAX as usize)
-        .await
-        .map_err(|_| {
-            let detail =
-                format!("A message, or a batch of them, has up to {MESSAGE_BYTES_MAX} bytes.");
-            Refusal::new(StatusCode::FORBIDDEN, detail)
-        })?;
+    let bytes_max = sender.bytes_max();
+    let body = to_bytes(body, usize::try_from(bytes_max).unwrap_or(usize::MAX));
+    let body = body.await.map_err(|_| {
+        let detail = format!("A message, or a batch of them, has up to {bytes_max} bytes.");
+        Refusal::new(StatusCode::FORBIDDEN, detail)
+    })?;
     let messages =
         http::read(headers, &body).map_err(|error| Refusal::bad_request(format!("{error}.")))?;
     sender.send(messages).await?;
@@ -128,6 +130,7 @@ fn wait(uri: &Uri) -> Result<Duration, Refusal> {
 /// Receives from one entity for one request.
 struct ReceiverHandler<'a> {
     state: &'a ApiState,
+    base: BaseUrl,
     caller: Caller,
     address: &'a Address,
     receiver: MessageReceiver,
@@ -140,7 +143,7 @@ impl ReceiverHandler<'_> {
         };
         let number = locked.delivery.number;
         let path = self.address.lock_path(number, &locked.token.to_string());
-        let location = format!("{}{path}", self.state.broker.options().public_url);
+        let location = format!("{}{path}", self.base);
         let (mut headers, body) = self.message(&locked, Some((locked.token, locked.until)));
         if let Ok(location) = HeaderValue::from_str(&location) {
             headers.insert(header::LOCATION, location);

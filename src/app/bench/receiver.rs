@@ -69,7 +69,7 @@ impl Receiver {
             service_fn(move |request| answer(Arc::clone(&plan), Arc::clone(&records), request))
         };
         tokio::spawn(listen::serve(
-            listener,
+            vec![listener],
             None,
             limits,
             stop.clone(),

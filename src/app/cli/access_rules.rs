@@ -3,7 +3,7 @@
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::app::cli::confirm::confirm;
+use crate::app::cli::confirm::Deletion;
 use crate::app::cli::output::text;
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Time};
@@ -36,9 +36,8 @@ pub(super) enum AccessRulesCommand {
     /// Delete an access rule; new connections and requests with its keys are rejected
     Delete {
         rule: String,
-        /// Do not ask for confirmation
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        deletion: Deletion,
     },
 }
 
@@ -81,11 +80,8 @@ impl Run for AccessRulesCommand {
                 let request = server.post(path).at(rule).at("regenerateKey");
                 request.json(&json!(key)).show(KEYS).await
             }
-            Self::Delete { rule, yes } => {
-                if !yes {
-                    let question = format!("This deletes access rule {rule} with its keys.");
-                    confirm(&question, "nothing was deleted")?;
-                }
+            Self::Delete { rule, deletion } => {
+                deletion.ask(&format!("This deletes access rule {rule} with its keys."))?;
                 server.delete(path).remove("access rule", &rule).await
             }
         }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::boot;
+use crate::app::cli::confirm::Deletion;
 use crate::app::cli::credentials::secret_line;
 use crate::app::cli::output::{Output, note, print, text};
 use crate::app::cli::request::Server;
@@ -67,7 +68,11 @@ enum AdminCommand {
     /// Remove the second factor of a user who has lost it
     RemoveSecondFactor { name: String },
     /// Delete a user
-    Delete { name: String },
+    Delete {
+        name: String,
+        #[command(flatten)]
+        deletion: Deletion,
+    },
     /// List who is signed in
     Sessions(SessionParameters),
     /// End sessions: all of them, or those of one user
@@ -146,7 +151,10 @@ impl AdminArgs {
             AdminCommand::RemoveSecondFactor { name } => {
                 patch(&server()?, &name, json!({ "hasSecondFactor": false })).await
             }
-            AdminCommand::Delete { name } => server()?.delete(USERS).remove("user", &name).await,
+            AdminCommand::Delete { name, deletion } => {
+                deletion.ask(&format!("This deletes user {name}."))?;
+                server()?.delete(USERS).remove("user", &name).await
+            }
             AdminCommand::Sessions(of) => {
                 let server = server()?;
                 server.get(SESSIONS).query(of).show(SESSION_LIST).await
@@ -218,7 +226,7 @@ impl Offline {
     }
 
     fn print_link(&self, token: &Secret) -> anyhow::Result<()> {
-        let listening = format!("http://{}", self.config.listen);
+        let listening = format!("http://{}", self.config.listen[0]);
         let base = self.config.public_url.as_ref().map(|url| url.as_str());
         let base = base.unwrap_or(&listening).trim_end_matches('/');
         note("once the server runs, a password can be chosen with this link, for three days:");

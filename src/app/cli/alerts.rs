@@ -4,6 +4,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use crate::app::cli::confirm::Deletion;
 use crate::app::cli::credentials::secret_line;
 use crate::app::cli::output::text;
 use crate::app::cli::request::{Run, Server, given};
@@ -47,7 +48,11 @@ pub(super) enum RulesCommand {
     /// Disable a rule, which resolves its alerts
     Disable { rule: String },
     /// Delete a rule
-    Delete { rule: String },
+    Delete {
+        rule: String,
+        #[command(flatten)]
+        deletion: Deletion,
+    },
 }
 
 #[derive(Subcommand, Debug)]
@@ -61,7 +66,11 @@ pub(super) enum ChannelsCommand {
     /// Send a test message, and print what the other side answered; the exit code is 1 if it was not sent
     Test { channel: String },
     /// Delete a channel with its messages
-    Delete { channel: String },
+    Delete {
+        channel: String,
+        #[command(flatten)]
+        deletion: Deletion,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -155,7 +164,10 @@ impl Run for RulesCommand {
             Self::Show { rule } => server.get(path).at(rule).show(RULE).await,
             Self::Enable { rule } => switch(server, &rule, true).await,
             Self::Disable { rule } => switch(server, &rule, false).await,
-            Self::Delete { rule } => server.delete(path).remove("alert rule", &rule).await,
+            Self::Delete { rule, deletion } => {
+                deletion.ask(&format!("This deletes alert rule {rule}."))?;
+                server.delete(path).remove("alert rule", &rule).await
+            }
         }
     }
 }
@@ -184,7 +196,12 @@ impl Run for ChannelsCommand {
                     false => bail!("the message was not sent: {answer}"),
                 }
             }
-            Self::Delete { channel } => server.delete(path).remove("alert channel", &channel).await,
+            Self::Delete { channel, deletion } => {
+                deletion.ask(&format!(
+                    "This deletes alert channel {channel} with its messages."
+                ))?;
+                server.delete(path).remove("alert channel", &channel).await
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::app::cli::confirm::confirm;
+use crate::app::cli::confirm::Deletion;
 use crate::app::cli::output::{items, number, plural, text};
 use crate::app::cli::request::{Request, Server};
 
@@ -14,10 +14,9 @@ pub(super) struct DeleteArgs {
     /// What becomes of events that are still to be delivered
     #[arg(long, value_enum, default_value = "discard")]
     pending: Pending,
-    /// Do not ask for confirmation
-    #[arg(long)]
+    #[command(flatten)]
     #[serde(skip)]
-    yes: bool,
+    deletion: Deletion,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -71,10 +70,10 @@ impl DeleteArgs {
         request: Request<'_>,
         scope: Scope<'_>,
     ) -> anyhow::Result<()> {
-        if !self.yes {
+        if !self.deletion.yes {
             let losses = self.losses(server, &scope).await?;
             let question = format!("This deletes {}: {losses}.", scope.name());
-            confirm(&question, "nothing was deleted")?;
+            self.deletion.ask(&question)?;
         }
         request.query(self).send().await?;
         let deleted = match scope {

@@ -81,7 +81,7 @@ impl DevArgs {
             copy(prepared, directory.path())?;
             let config = self.config(directory.path())?;
             let appliance =
-                Appliance::start(config, log.clone(), Some(socket.try_clone()?)).await?;
+                Appliance::start(config, log.clone(), vec![socket.try_clone()?]).await?;
             is_over = tokio::select! {
                 () = interrupts.next() => true,
                 () = appliance.reset() => false,
@@ -111,7 +111,7 @@ impl DevArgs {
 
 /// Makes the topic, and the inspector that receives what is published to it.
 async fn prepare(config: Config, log: Log) -> anyhow::Result<()> {
-    let appliance = Appliance::start(config, log, None).await?;
+    let appliance = Appliance::start(config, log, Vec::new()).await?;
     let access = ServerAccess::of_own(appliance.url(), Secret::new(TOKEN))?;
     let server = Server::new(access, Output::default())?;
     let topic = server.put(["topics", TOPIC]);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use crate::app::cli::confirm::Deletion;
 use crate::app::cli::filter::{name_and_value, object};
 use crate::app::cli::output::{Screen, View, number, printable, text};
 use crate::app::cli::receive::ResponseArgs;
@@ -45,7 +46,11 @@ pub(super) enum InspectorsCommand {
     /// Remove the requests of an inspector and start its answers over
     Clear { inspector: String },
     /// Delete an inspector with its requests
-    Delete { inspector: String },
+    Delete {
+        inspector: String,
+        #[command(flatten)]
+        deletion: Deletion,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -96,7 +101,13 @@ impl Run for InspectorsCommand {
                 let request = server.post(path).at(inspector).at("clear");
                 request.show(cleared).await
             }
-            Self::Delete { inspector } => {
+            Self::Delete {
+                inspector,
+                deletion,
+            } => {
+                deletion.ask(&format!(
+                    "This deletes inspector {inspector} with its requests."
+                ))?;
                 let request = server.delete(path);
                 request.remove("inspector", &inspector).await
             }

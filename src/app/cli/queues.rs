@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::app::cli::confirm::confirm;
+use crate::app::cli::confirm::Deletion;
 use crate::app::cli::output::{number, plural, text};
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Word};
@@ -22,9 +22,8 @@ pub(super) enum QueuesCommand {
     /// Delete a queue with its messages
     Delete {
         queue: String,
-        /// Do not ask for confirmation
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        deletion: Deletion,
     },
 }
 
@@ -129,12 +128,12 @@ impl Run for QueuesCommand {
                 Ok(())
             }
             Self::Show { queue } => server.get(path).at(queue).show(QUEUE).await,
-            Self::Delete { queue, yes } => {
-                if !yes {
+            Self::Delete { queue, deletion } => {
+                if !deletion.yes {
                     let found = server.get(path).at(&queue).send().await?;
                     let messages = plural(number(&found, COUNT), "message", "messages");
                     let question = format!("This deletes queue {queue}: {messages}.");
-                    confirm(&question, "nothing was deleted")?;
+                    deletion.ask(&question)?;
                 }
                 server.delete(path).remove("queue", &queue).await
             }

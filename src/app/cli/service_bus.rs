@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use crate::app::cli::confirm::confirm;
+use crate::app::cli::confirm::Deletion;
 use crate::app::cli::filter::name_and_value;
 use crate::app::cli::output::{number, plural, text};
 use crate::app::cli::queues::{
@@ -52,9 +52,8 @@ pub(super) enum TopicsCommand {
     /// Delete a topic with its subscriptions and their messages
     Delete {
         topic: String,
-        /// Do not ask for confirmation
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        deletion: Deletion,
     },
 }
 
@@ -84,9 +83,8 @@ pub(super) enum SubscriptionsCommand {
         subscription: String,
         #[command(flatten)]
         of: OfTopic,
-        /// Do not ask for confirmation
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        deletion: Deletion,
     },
 }
 
@@ -114,6 +112,8 @@ pub(super) enum RulesCommand {
         rule: String,
         #[command(flatten)]
         of: OfSubscription,
+        #[command(flatten)]
+        deletion: Deletion,
     },
 }
 
@@ -185,13 +185,13 @@ impl Run for TopicsCommand {
                 Ok(())
             }
             Self::Show { topic } => server.get(TOPICS).at(topic).show(TOPIC).await,
-            Self::Delete { topic, yes } => {
-                if !yes {
+            Self::Delete { topic, deletion } => {
+                if !deletion.yes {
                     let found = server.get(TOPICS).at(&topic).send().await?;
                     let subscriptions = number(&found, SUBSCRIPTIONS);
                     let subscriptions = plural(subscriptions, "subscription", "subscriptions");
                     let question = format!("This deletes topic {topic} with {subscriptions}.");
-                    confirm(&question, "nothing was deleted")?;
+                    deletion.ask(&question)?;
                 }
                 server.delete(TOPICS).remove("topic", &topic).await
             }
@@ -225,13 +225,13 @@ impl Run for SubscriptionsCommand {
             Self::Delete {
                 subscription,
                 of,
-                yes,
+                deletion,
             } => {
-                if !yes {
+                if !deletion.yes {
                     let found = server.get(of.path()).at(&subscription).send().await?;
                     let messages = plural(number(&found, COUNT), "message", "messages");
                     let question = format!("This deletes subscription {subscription}: {messages}.");
-                    confirm(&question, "nothing was deleted")?;
+                    deletion.ask(&question)?;
                 }
                 let request = server.delete(of.path());
                 request.remove("subscription", &subscription).await
@@ -251,7 +251,10 @@ impl Run for RulesCommand {
                 Ok(())
             }
             Self::Show { rule, of } => server.get(of.path()).at(rule).show(RULE).await,
-            Self::Delete { rule, of } => server.delete(of.path()).remove("rule", &rule).await,
+            Self::Delete { rule, of, deletion } => {
+                deletion.ask(&format!("This deletes rule {rule}."))?;
+                server.delete(of.path()).remove("rule", &rule).await
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::app::cli::admin::RoleName;
+use crate::app::cli::confirm::Deletion;
 use crate::app::cli::output::{Output, print, text};
 use crate::app::cli::request::Server;
 use crate::app::cli::server::{ServerArgs, existing_data_dir, management_token};
@@ -43,7 +44,11 @@ enum TokenCommand {
         days: Option<u32>,
     },
     /// Delete the token of a program, which is rejected at once
-    Delete { name: String },
+    Delete {
+        name: String,
+        #[command(flatten)]
+        deletion: Deletion,
+    },
 }
 
 impl TokenArgs {
@@ -65,7 +70,8 @@ impl TokenArgs {
                 let token = |created: &Value, _| format!("{}\n", text(created, "/token"));
                 server()?.post(TOKENS).json(&body).show(token).await
             }
-            Some(TokenCommand::Delete { name }) => {
+            Some(TokenCommand::Delete { name, deletion }) => {
+                deletion.ask(&format!("This deletes token {name}."))?;
                 server()?.delete(TOKENS).remove("token", &name).await
             }
         }

@@ -1,8 +1,9 @@
 //! What is wrong with a configuration, in words that lead to the place and to the cure.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::app::config::keys::Key;
+use crate::app::config::keys::{Key, VARIABLE_PREFIX};
 use crate::app::config::raw::Origin;
 use crate::app::config::settings::KEYS;
 
@@ -50,11 +51,12 @@ impl ConfigFault {
 
     /// About a variable that belongs to no setting.
     pub(super) fn unknown_variable(variable: &str) -> Self {
-        let problem = match nearest(variable, KEYS.iter().map(Key::variable)) {
-            Some(near) => format!("belongs to no setting; did you mean {near}?"),
-            None => "belongs to no setting; `everpost config sample` lists them all".to_owned(),
+        let name = variable.strip_prefix(VARIABLE_PREFIX).unwrap_or(variable);
+        let advice = match meant(name).as_slice() {
+            [] => "`everpost config sample` lists them all".to_owned(),
+            near => format!("did you mean {}?", near.join(" or ")),
         };
-        Self::new(variable, problem)
+        Self::new(variable, format!("belongs to no setting; {advice}"))
     }
 }
 
@@ -91,6 +93,58 @@ fn advice(name: &str) -> String {
 
 fn names() -> impl Iterator<Item = &'static str> {
     KEYS.iter().map(|key| key.name)
+}
+
+/// Words that people write for those in the names of settings.
+const MEANT: [(&str, &str); 16] = [
+    ("ADDRESS", "LISTEN"),
+    ("API", "MANAGEMENT"),
+    ("BASE", "PUBLIC"),
+    ("BIND", "LISTEN"),
+    ("CERTIFICATE", "CERT"),
+    ("DATABASE", "DATA"),
+    ("DB", "DATA"),
+    ("DIRECTORY", "DIR"),
+    ("EXTERNAL", "PUBLIC"),
+    ("HOSTNAME", "HOSTS"),
+    ("HTTPS", "TLS"),
+    ("LOGGING", "LOG"),
+    ("OPENID", "OIDC"),
+    ("PATH", "DIR"),
+    ("SSL", "TLS"),
+    ("USERNAME", "USER"),
+];
+
+/// Settings that are suggested at once.
+const SUGGESTIONS_MAX: usize = 3;
+
+/// Returns the variables of the settings that have all the words of `name`, or words of the same meaning, and the fewest
+/// others; else the one that is fewest keystrokes away.
+fn meant(name: &str) -> Vec<String> {
+    let word = |word: &str| {
+        let meant = MEANT.iter().find(|(each, _)| *each == word);
+        meant.map_or(word, |(_, meant)| meant).to_owned()
+    };
+    let words: BTreeSet<String> = name.split('_').map(word).collect();
+    let bare = |key: &Key| key.variable()[VARIABLE_PREFIX.len()..].to_owned();
+    let others = |key: &Key| {
+        let bare = bare(key);
+        let own: BTreeSet<&str> = bare.split('_').collect();
+        let has_all = words.iter().all(|word| own.contains(word.as_str()));
+        has_all.then(|| own.len() - words.len())
+    };
+    let fewest = KEYS.iter().filter_map(others).min();
+    let found = KEYS
+        .iter()
+        .filter(|key| fewest.is_some() && others(key) == fewest);
+    let found: Vec<String> = found.take(SUGGESTIONS_MAX).map(Key::variable).collect();
+    match found.is_empty() {
+        true => nearest(name, KEYS.iter().map(bare))
+            .map(|near| format!("{VARIABLE_PREFIX}{near}"))
+            .into_iter()
+            .collect(),
+        false => found,
+    }
 }
 
 /// The candidate that is fewest keystrokes away, unless all are too far to have been meant.

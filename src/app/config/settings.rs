@@ -112,8 +112,9 @@ fn first_problem<T>(
 settings! {
     value data_dir: PathBuf = "data_dir", "Data directory", Text("DIR"), "everpost-data", path,
         "Directory of the database and of everything else that must survive. Made at the first start.";
-    value listen: SocketAddr = "listen", "Listen address", Text("ADDRESS:PORT"), "127.0.0.1:8080", socket_address,
-        "Address and port to listen on. Port 0 takes a free one, 0.0.0.0 listens on every interface.";
+    list listen: Vec<SocketAddr> = "listen", "Listen addresses", List("ADDRESS:PORT"), "127.0.0.1:8080", socket_address,
+        "Addresses with ports to listen on, each of which speaks everything: HTTP, AMQP and WebSockets. Port 0 takes a free \
+         one, 0.0.0.0 listens on every interface. Clients of Service Bus that are given no port go to 5671 and 443.";
     #[live]
     optional public_url: Option<Url> = "public_url", "Public URL", Text("URL"), "https://events.example.com", public_url,
         "URL by which publishers, receivers and browsers reach the appliance, if it is another than the one \

@@ -68,7 +68,10 @@ impl Scene {
 fn defaults_are_the_documented_ones() {
     let config = Config::resolve(&RawConfig::default()).expect("defaults are valid");
     assert_eq!(config.data_dir, Path::new("everpost-data"));
-    assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(
+        config.listen,
+        ["127.0.0.1:8080".parse().expect("an address")]
+    );
     assert_eq!(config.time_scale, TimeScale::REAL);
     assert!(config.egress_allow.is_empty() && !config.egress_require_https);
     assert!(config.admin_enabled && config.admin_hosts.is_empty() && !config.metrics_public);
@@ -92,6 +95,52 @@ fn defaults_are_the_documented_ones() {
 }
 
 #[test]
+fn several_addresses_are_listened_on() {
+    let scene = Scene::new()
+        .file("list.toml", "listen = ['1.1.1.1:443', '1.1.1.1:5671']\n")
+        .file("none.toml", "listen = []\n");
+    let expected = ["1.1.1.1:443", "1.1.1.1:5671"].map(|it| it.parse().expect("an address"));
+    for (flags, environment) in [
+        (&["--config", "@/list.toml"][..], ""),
+        (&[], "EVERPOST_LISTEN=1.1.1.1:443,1.1.1.1:5671"),
+        (&["--listen", "1.1.1.1:443", "--listen", "1.1.1.1:5671"], ""),
+    ] {
+        let environment: Vec<&str> = [environment]
+            .into_iter()
+            .filter(|it| !it.is_empty())
+            .collect();
+        let config = scene.resolve(flags, &environment);
+        assert_eq!(config.listen, expected, "{flags:?} {environment:?}");
+    }
+    let faults = scene.faults(&["--config", "@/none.toml"], &[]);
+    let expected =
+        "listen (EVERPOST_LISTEN) is empty; name an address with a port, like 127.0.0.1:8080";
+    assert_eq!(faults, [expected]);
+}
+
+#[test]
+fn what_a_variable_may_mean_is_told() {
+    let faults = |variable: &str| Scene::new().faults(&[], &[&format!("{variable}=1")]);
+    for (variable, expected) in [
+        ("EVERPOST_TOKEN", "EVERPOST_MANAGEMENT_TOKEN"),
+        ("EVERPOST_API_TOKEN", "EVERPOST_MANAGEMENT_TOKEN"),
+        ("EVERPOST_PASSWORD", "EVERPOST_ADMIN_PASSWORD"),
+        ("EVERPOST_CERTIFICATE", "EVERPOST_TLS_CERT"),
+        ("EVERPOST_ADDRESS", "EVERPOST_LISTEN"),
+        ("EVERPOST_BIND_ADDRESS", "EVERPOST_LISTEN"),
+        ("EVERPOST_BASE_URL", "EVERPOST_PUBLIC_URL"),
+        ("EVERPOST_LOG", "EVERPOST_LOG_FORMAT or EVERPOST_LOG_LEVEL"),
+        ("EVERPOST_LOGLEVEL", "EVERPOST_LOG_LEVEL"),
+        ("EVERPOST_LOG_LEVL", "EVERPOST_LOG_LEVEL"),
+    ] {
+        let expected = format!("{variable} belongs to no setting; did you mean {expected}?");
+        assert_eq!(faults(variable), [expected]);
+    }
+    let unknown = "EVERPOST_ZEBRA belongs to no setting; `everpost config sample` lists them all";
+    assert_eq!(faults("EVERPOST_ZEBRA"), [unknown]);
+}
+
+#[test]
 fn flags_win_over_the_environment_and_that_over_the_file() {
     let scene = Scene::new().file("c.toml", "listen = '1.1.1.1:3'\n[log]\nlevel = 'warn'\n");
     let check = |flags: &[&str], environment: &[&str], listen: &str, origin: &str| {
@@ -99,11 +148,8 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
         let config = Config::resolve(&raw).expect("no fault");
         let (_, from) = raw.lookup(Key::named("listen"));
         let here = scene.0.path().to_str().expect("a plain path");
-        assert_eq!(
-            config.listen.to_string(),
-            listen,
-            "{flags:?} {environment:?}"
-        );
+        let listening: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
+        assert_eq!(listening.join(","), listen, "{flags:?} {environment:?}");
         assert_eq!(from.to_string().replace(here, "@"), origin);
     };
     let flag = ["--listen", "1.1.1.1:1"];
@@ -419,7 +465,7 @@ fn the_configuration_is_shown_with_origins_and_without_secrets() {
             .to_owned()
     };
     let words = |name: &str| line(name).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(words("listen"), "listen = \"127.0.0.1:8080\" # default");
+    assert_eq!(words("listen"), "listen = [\"127.0.0.1:8080\"] # default");
     assert_eq!(words("time_scale"), "time_scale = 60 # --time-scale");
     assert_eq!(
         words("management.token"),
@@ -595,8 +641,8 @@ fn what_is_saved_wins_over_the_file_and_over_nothing_else() {
     assert_eq!(changed.delivery_in_flight_max, 3);
     assert_eq!(changed.egress_allow.len(), 2);
     assert_eq!(
-        (&changed.public_url, changed.listen),
-        (&None, config.listen)
+        (&changed.public_url, &changed.listen),
+        (&None, &config.listen)
     );
     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
     assert_eq!(faults.len(), 3, "{faults:?}");

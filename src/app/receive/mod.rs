@@ -108,7 +108,14 @@ impl Receiver {
             let answering = Arc::clone(&answering);
             service_fn(move |request| Arc::clone(&answering).answer(request, peer))
         };
-        let serving = listen::serve(listener, None, limits, stopping.clone(), service, None);
+        let serving = listen::serve(
+            vec![listener],
+            None,
+            limits,
+            stopping.clone(),
+            service,
+            None,
+        );
         Ok(Self {
             address,
             log,

@@ -33,7 +33,7 @@ const CERTIFICATE_DAYS: i64 = 397;
 /// The names that a certificate is valid for.
 pub(crate) struct Names {
     pub(crate) now: Timestamp,
-    pub(crate) listening: SocketAddr,
+    pub(crate) listening: Vec<SocketAddr>,
     /// The host of the public URL and others that are set.
     pub(crate) hosts: Vec<String>,
 }
@@ -45,7 +45,9 @@ impl Names {
             .to_string_lossy()
             .into_owned();
         let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-        let addresses = loopback.into_iter().chain([self.listening.ip()]);
+        let addresses = loopback
+            .into_iter()
+            .chain(self.listening.iter().map(SocketAddr::ip));
         let mut all = vec!["localhost".to_owned(), machine];
         all.extend(addresses.map(|address| address.to_string()));
         all.extend(self.hosts.iter().cloned());

@@ -1,5 +1,5 @@
-//! Queues, and topics and subscriptions of Service Bus, that are deleted when they have been idle for long enough (rule
-//! S1). When each was last used is in memory, and is stored once a minute.
+//! When queues, and topics and subscriptions of Service Bus, were last used, and those that are deleted when they have
+//! been idle for long enough (rule S1). Last uses are in memory, and are stored once a minute.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::TopicKind;
 use crate::store::StoreError;
 
-/// When what may be idle was last used.
+/// When messaging entities were last used.
 pub(in crate::broker) struct Uses {
     last: Mutex<HashMap<MessageEntity, Use>>,
     /// Nothing is deleted before, so that clients come back after a start.
@@ -68,13 +68,17 @@ impl Uses {
 }
 
 impl Broker {
-    /// Notes that a queue or a subscription of messages is used, if it may be idle. Never waits.
+    /// Notes that a queue or a subscription of messages is used. Never waits.
     pub(in crate::broker) fn note_use(&self, own: &EventSubscription) {
-        let pulled = own.definition.destination.pull_queue();
-        if pulled.is_some_and(|pulled| pulled.upkeep.delete_on_idle.is_some()) {
+        if own.definition.destination.pull_queue().is_some() {
             let now = self.clock().now();
             self.shared.uses.note(MessageEntity::Queue(own.id), now);
         }
+    }
+
+    /// Returns when somebody last sent to it, received from it or changed its rules; `None` if nobody has.
+    pub fn last_use(&self, of: MessageEntity) -> Option<Timestamp> {
+        self.shared.uses.last(of)
     }
 
     /// The same by its id.
@@ -87,11 +91,9 @@ impl Broker {
     /// Notes that something was sent to a queue or a Service Bus topic.
     pub(in crate::broker) fn note_sent(&self, topic: &TopicEntry) {
         match (&topic.topic.kind, &topic.own) {
-            (TopicKind::ServiceBus(definition), _) => {
-                if definition.upkeep.delete_on_idle.is_some() {
-                    let entity = MessageEntity::Topic(topic.topic.id);
-                    self.shared.uses.note(entity, self.clock().now());
-                }
+            (TopicKind::ServiceBus(_), _) => {
+                let entity = MessageEntity::Topic(topic.topic.id);
+                self.shared.uses.note(entity, self.clock().now());
             }
             (TopicKind::Queue(_), Some(own)) => self.note_use(own),
             (TopicKind::Queue(_), None)
@@ -99,8 +101,12 @@ impl Broker {
         }
     }
 
-    /// Stores when things were used.
+    /// Stores when things were used, and forgets those that are gone.
     pub(super) async fn store_uses(&self) -> Result<(), StoreError> {
+        let registry = self.registry();
+        let there = message_entities(&registry);
+        let there = there.iter().map(Candidate::entity);
+        self.shared.uses.retain(&there.collect());
         match self.shared.uses.take_unstored() {
             uses if uses.is_empty() => Ok(()),
             uses => self.store().ledger.keep_uses(uses).await,
@@ -110,13 +116,11 @@ impl Broker {
     /// Deletes what has been idle for as long as its definition says.
     pub async fn delete_idle(&self) -> Result<(), StoreError> {
         let (registry, now) = (self.registry(), self.clock().now());
-        let found = may_be_idle(&registry);
+        let mut found = message_entities(&registry);
+        found.retain(|each| each.limit().is_some());
         if found.is_empty() || now < self.shared.uses.may_delete_at {
             return Ok(()); // the first as nearly always
         }
-        self.shared
-            .uses
-            .retain(&found.iter().map(Candidate::entity).collect());
         for candidate in &found {
             self.delete_if_idle(candidate, now).await?;
         }
@@ -168,7 +172,7 @@ impl Broker {
     }
 }
 
-/// What may be idle: a topic, or the queue or subscription of it.
+/// What can be used, and may be idle: a topic, or the queue or subscription of it.
 struct Candidate<'a>(&'a TopicEntry, Option<&'a EventSubscription>);
 
 impl Candidate<'_> {
@@ -196,7 +200,7 @@ impl Candidate<'_> {
     }
 }
 
-fn may_be_idle(registry: &Registry) -> Vec<Candidate<'_>> {
+fn message_entities(registry: &Registry) -> Vec<Candidate<'_>> {
     let mut found = Vec::new();
     for topic in registry.topics() {
         match &topic.topic.kind {
@@ -211,6 +215,5 @@ fn may_be_idle(registry: &Registry) -> Vec<Candidate<'_>> {
             }
         }
     }
-    found.retain(|each| each.limit().is_some());
     found
 }

@@ -87,11 +87,15 @@ pub enum ManageError {
     BuiltIn(TopicName),
     #[error("the subscription of the queue {0} goes with the queue; change or delete that")]
     OfQueue(TopicName),
-    /// The name of the property.
     #[error(
-        "{0} of a queue or a subscription cannot be changed; delete it and create it as you want it"
+        "The value for the {}{} property of an existing {of} cannot be changed; delete it and create it as you want it",
+        property[..1].to_uppercase(),
+        &property[1..]
     )]
-    QueuePropertyFixed(&'static str),
+    PropertyFixed {
+        of: &'static str,
+        property: &'static str,
+    },
     #[error("{0} is no queue or Service Bus topic, so nothing can be forwarded to it")]
     NoForwardTarget(TopicName),
     /// What is missing.
@@ -197,7 +201,7 @@ impl ManageError {
             Self::NotValidated { .. }
             | Self::DeliveryModeFixed(_)
             | Self::InputSchemaFixed
-            | Self::QueuePropertyFixed(_)
+            | Self::PropertyFixed { .. }
             | Self::NoForwardTarget(_)
             | Self::NoDestination(_)
             | Self::ForwardInstead(_)

@@ -57,8 +57,13 @@ pub(super) fn check_targets(
 }
 
 /// Rejects a change of a property that cannot be changed, if there is one.
-pub(super) fn check_fixed(property: Option<&'static str>) -> Result<(), ManageError> {
-    property.map_or(Ok(()), |name| Err(ManageError::QueuePropertyFixed(name)))
+pub(super) fn check_fixed(
+    of: &'static str,
+    property: Option<&'static str>,
+) -> Result<(), ManageError> {
+    property.map_or(Ok(()), |property| {
+        Err(ManageError::PropertyFixed { of, property })
+    })
 }
 
 impl Broker {
@@ -105,7 +110,10 @@ impl Broker {
             }
             Some(topic) => {
                 let before = topic.queue_definition();
-                check_fixed(before.and_then(|before| before.fixed_change(&definition)))?;
+                check_fixed(
+                    "Queue",
+                    before.and_then(|before| before.fixed_change(&definition)),
+                )?;
                 let own = topic.own.as_ref().ok_or_else(missing)?;
                 RegistryChange::ChangeQueue {
                     id: topic.topic.id,

@@ -68,8 +68,9 @@ impl Broker {
                 }
             }
             Some(entry) => {
-                let before = entry.topic.kind.sending();
-                check_fixed(before.and_then(|before| before.fixed_change(&definition.sending)))?;
+                let before = entry.topic.kind.service_bus();
+                let changed = before.and_then(|before| before.fixed_change(&definition));
+                check_fixed("Topic", changed)?;
                 RegistryChange::ChangeTopic {
                     id: entry.topic.id,
                     kind: TopicKind::ServiceBus(definition),
@@ -125,7 +126,8 @@ impl Broker {
             }
             Some(current) => {
                 let before = MessageSubscription::of(&current.definition);
-                check_fixed(before.and_then(|before| before.fixed_change(&definition)))?;
+                let changed = before.and_then(|before| before.fixed_change(&definition));
+                check_fixed("Subscription", changed)?;
                 RegistryChange::ChangeSubscription {
                     id: current.id,
                     definition: definition.changed(&current.definition),

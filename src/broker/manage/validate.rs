@@ -117,31 +117,29 @@ impl Broker {
         let Some(code) = subscription.validation.code.clone() else {
             return;
         };
-        let mut rejection = String::new();
-        for attempt in 1..=HANDSHAKE_TRIES {
-            match self.ask(topic, subscription, &code).await {
+        for tries_left in (0..HANDSHAKE_TRIES).rev() {
+            let reason = match self.ask(topic, subscription, &code).await {
                 HandshakeResult::Agreed { allowed_rate } => {
                     let agreed = Validation::succeeded(allowed_rate);
-                    return self.end_handshake(id, &code, agreed).await;
+                    return self.note_handshake(id, &code, agreed).await;
                 }
                 HandshakeResult::AwaitingManualAction { reason } => {
                     let mut waiting = subscription.validation.clone();
                     waiting.state = ValidationState::AwaitingManualAction;
                     waiting.failure = Some(reason);
-                    return self.end_handshake(id, &code, waiting).await;
+                    return self.note_handshake(id, &code, waiting).await;
                 }
-                HandshakeResult::Rejected { reason } => rejection = reason,
-                HandshakeResult::Denied { reason } => {
-                    let denied = failed(&subscription.validation, reason);
-                    return self.end_handshake(id, &code, denied).await;
+                HandshakeResult::Rejected { reason } if tries_left > 0 => reason,
+                HandshakeResult::Rejected { reason } | HandshakeResult::Denied { reason } => {
+                    let failed = failed(&subscription.validation, reason);
+                    return self.note_handshake(id, &code, failed).await;
                 }
-            }
-            if attempt < HANDSHAKE_TRIES {
-                tokio::time::sleep(self.time_scale().shrink(HANDSHAKE_PAUSE)).await;
-            }
+            };
+            let mut goes_on = subscription.validation.clone();
+            goes_on.failure = Some(format!("{reason}; tries left: {tries_left}"));
+            self.note_handshake(id, &code, goes_on).await;
+            tokio::time::sleep(self.time_scale().shrink(HANDSHAKE_PAUSE)).await;
         }
-        let failed = failed(&subscription.validation, rejection);
-        self.end_handshake(id, &code, failed).await;
     }
 
     async fn ask(
@@ -164,9 +162,9 @@ impl Broker {
         self.outbound().shake(request).await
     }
 
-    /// Stores the outcome of the handshake with this code, unless another one has begun or the validation URL
+    /// Stores the outcome of the handshake with this code, or of a try of it, unless another one has begun or the validation URL
     /// was opened meanwhile.
-    async fn end_handshake(&self, id: SubscriptionId, code: &Secret, validation: Validation) {
+    async fn note_handshake(&self, id: SubscriptionId, code: &Secret, validation: Validation) {
         let _one_at_a_time = self.shared.managing.lock().await;
         let registry = self.registry();
         let current = registry
@@ -203,7 +201,7 @@ impl Broker {
             };
             let said = validation.failure.clone().unwrap_or_default();
             let reason = format!("{said}; nobody opened the validation URL in time");
-            self.end_handshake(subscription.id, code, failed(validation, reason))
+            self.note_handshake(subscription.id, code, failed(validation, reason))
                 .await;
         }
     }

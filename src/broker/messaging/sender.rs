@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::broker::messaging::{MessagingError, NotAllowed};
 use crate::broker::{Broker, NewMessage};
-use crate::model::limits::BATCH_MESSAGES_MAX;
+use crate::model::limits::{BATCH_MESSAGES_MAX, MESSAGE_BYTES_MAX};
 use crate::model::registry::TopicEntry;
 use crate::model::topic::{InputSchema, TopicId, TopicKind};
 use crate::wire::amqp::DecodeError;
@@ -33,6 +33,13 @@ impl MessageSender {
     /// Returns the id of what it sends to.
     pub fn topic_id(&self) -> TopicId {
         self.topic.topic.id
+    }
+
+    /// Returns the bytes that a message, or a batch of them, may have.
+    pub fn bytes_max(&self) -> u64 {
+        let appliance_max = self.broker.options().message_bytes_max;
+        let upkeep = self.topic.upkeep();
+        upkeep.map_or(MESSAGE_BYTES_MAX, |it| it.message_bytes_max(appliance_max))
     }
 
     /// Stores messages, all or none. Returns their numbers if one of them is scheduled.

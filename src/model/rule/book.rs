@@ -224,6 +224,7 @@ mod tests {
             },
             action: action
                 .map(|text| SqlAction::parse(text, Parameters::new()).expect("an action")),
+            created_at: None,
         }
     }
 

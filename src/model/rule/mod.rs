@@ -23,7 +23,7 @@ pub use property::{IntegerType, PropertyValue};
 pub use sql::{Changes, EvaluationError, Parameters, SqlAction, SqlError, SqlFilter};
 pub use steps::Steps;
 
-use crate::base::Entropy;
+use crate::base::{Entropy, Timestamp};
 use crate::model::name::RuleName;
 
 /// A rule of a subscription.
@@ -32,6 +32,8 @@ pub struct Rule {
     pub name: RuleName,
     pub filter: RuleFilter,
     pub action: Option<SqlAction>,
+    /// When it was created; `None` before it is stored.
+    pub created_at: Option<Timestamp>,
 }
 
 /// Which messages match a rule.
@@ -50,6 +52,7 @@ impl Rule {
             name: RuleName::default_rule(),
             filter: RuleFilter::All,
             action: None,
+            created_at: None,
         }
     }
 

@@ -120,7 +120,7 @@ pub(super) fn load(
         row::subscription(row, encryption)
     })?;
     let mut registry = Registry::new(scope, namespaces, topics, subscriptions);
-    let rules = "SELECT subscription_id, name, definition FROM subscription_rule";
+    let rules = "SELECT subscription_id, name, definition, created_at FROM subscription_rule";
     for (of, rule) in tx.all(rules, [], row::rule)? {
         registry.put_rule(of, rule);
     }
@@ -299,11 +299,13 @@ pub(super) fn save(
             save(tx, encryption, add, registry, now)?;
         }
         RegistryChange::PutRule { of, rule } => {
-            let put = "INSERT INTO subscription_rule (subscription_id, name, definition) \
-                 VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET name = ?2, definition = ?3";
-            let text = resource::rule_to_text(&rule);
-            tx.run(put, params![of, rule.name.as_str(), text])?;
-            registry.put_rule(of, rule);
+            let put = "INSERT INTO subscription_rule (subscription_id, name, definition, created_at) \
+                 VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET name = ?2, definition = ?3 \
+                 RETURNING created_at";
+            let values = params![of, rule.name.as_str(), resource::rule_to_text(&rule), now];
+            let created_at = tx.one(put, values, |row| Ok(row.get(0)?))?;
+            let created_at = Some(created_at);
+            registry.put_rule(of, Rule { created_at, ..rule });
         }
         RegistryChange::DeleteRule { of, name } => {
             let delete = "DELETE FROM subscription_rule WHERE subscription_id = ?1 AND name = ?2";

@@ -83,6 +83,20 @@ impl Views {
             .await
     }
 
+    /// How many messages are scheduled in a topic with these subscriptions, each of them counted once, however many copies of
+    /// it wait. At most `most` copies are looked at.
+    pub async fn scheduled_in(
+        &self,
+        subscriptions: Vec<SubscriptionId>,
+        now: Timestamp,
+        most: u64,
+    ) -> Result<u64, StoreError> {
+        let wanted = as_json(subscriptions.iter().map(|id| id.0));
+        self.db
+            .read(move |tx| tx.one(SCHEDULED, params![wanted, now, most], |row| Ok(row.get(0)?)))
+            .await
+    }
+
     /// Sessions of a queue by name, of those behind `after`.
     pub async fn message_sessions(
         &self,
@@ -111,6 +125,10 @@ const COUNTS: &str = "SELECT coalesce(pending, 0), coalesce(dead_letters, 0), \
              AND next_attempt_at > ?2 ORDER BY next_attempt_at, id LIMIT ?3)) \
      FROM json_each(?1) AS wanted LEFT JOIN subscription_total ON subscription_id = wanted.value \
      ORDER BY wanted.key";
+
+const SCHEDULED: &str = "SELECT count(DISTINCT first_number) FROM (SELECT first_number FROM delivery \
+         WHERE subscription_id IN (SELECT value FROM json_each(?1)) AND state = 'Pending' \
+         AND next_attempt_at > ?2 AND published_at > ?2 LIMIT ?3)";
 
 const SESSIONS: &str = "SELECT name, (SELECT count(*) FROM (SELECT 1 FROM delivery \
          WHERE delivery.subscription_id = ?1 AND delivery.session = message_session.name \

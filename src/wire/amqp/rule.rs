@@ -37,6 +37,7 @@ pub(super) fn parse(name: &str, description: &Map) -> Result<Rule, AmqpError> {
         name,
         filter: filter(description)?,
         action: action(description)?,
+        created_at: None,
     })
 }
 

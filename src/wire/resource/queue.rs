@@ -96,7 +96,8 @@ pub(super) struct InertProperties {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = USER_METADATA_MAX))]
     user_metadata: Option<String>,
-    /// 1,024 to 102,400, or 256; kept and shown, without effect: a message has up to 1 MiB.
+    /// 1,024 to 102,400, or 256. A message, or a batch of them, has up to so many kilobytes, and never more than the setting
+    /// `publish.bytes_max` and 1 MiB allow, whichever is more; 1,024 if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_message_size_in_kilobytes: Option<u32>,
     /// Kept and shown, without effect.
@@ -106,10 +107,10 @@ pub(super) struct InertProperties {
     #[serde(skip_serializing_if = "Option::is_none")]
     enable_express: Option<bool>,
     /// Kept and shown. As in Azure, `maxSizeInMegabytes` up to 5,120 is then that of each of 16 partitions, and 16 times
-    /// as much is kept and shown; there is no other effect.
+    /// as much is kept and shown; there is no other effect. It cannot be changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     enable_partitioning: Option<bool>,
-    /// Kept and shown, without effect: order is always kept. Of what is partitioned it is `false`.
+    /// Kept and shown, without effect: order is always kept. Of what is partitioned it is `false` if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     support_ordering: Option<bool>,
 }
@@ -218,7 +219,7 @@ pub(super) fn queue_named(text: &str) -> Result<TopicName, InvalidName> {
         Some((_scheme, rest)) => rest.split_once('/').map_or("", |(_host, path)| path),
         None => text,
     };
-    TopicName::of_service_bus(name.trim_matches('/'))
+    TopicName::of_service_bus_resource(name.trim_matches('/'))
 }
 
 fn duplicate_window() -> Duration {
@@ -260,7 +261,8 @@ pub(super) fn judge(it: &mut Judged<'_>) {
             it.object
                 .insert("maxSizeInMegabytes".to_owned(), all.into());
         }
-        it.object.insert("supportOrdering".to_owned(), false.into());
+        let ordering = it.object.entry("supportOrdering");
+        ordering.or_insert(false.into());
     }
 }
 
@@ -277,7 +279,7 @@ pub(crate) struct QueueAnswer {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct CountDetails {
+pub(super) struct CountDetails {
     /// Those that are locked or deferred included.
     active_message_count: u64,
     dead_letter_message_count: u64,
@@ -294,13 +296,19 @@ impl QueueAnswer {
         Self {
             message_count: counts.active + counts.scheduled + counts.dead_letters,
             size_in_bytes: counts.bytes,
-            count_details: CountDetails {
-                active_message_count: counts.active,
-                dead_letter_message_count: counts.dead_letters,
-                scheduled_message_count: counts.scheduled,
-                transfer_message_count: 0,
-                transfer_dead_letter_message_count: 0,
-            },
+            count_details: counts.into(),
+        }
+    }
+}
+
+impl From<QueueCounts> for CountDetails {
+    fn from(counts: QueueCounts) -> Self {
+        Self {
+            active_message_count: counts.active,
+            dead_letter_message_count: counts.dead_letters,
+            scheduled_message_count: counts.scheduled,
+            transfer_message_count: 0,
+            transfer_dead_letter_message_count: 0,
         }
     }
 }
@@ -450,8 +458,10 @@ mod tests {
             let name = queue_named(text).expect(text);
             assert_eq!(name.as_str(), "graves");
         }
-        let deep = queue_named("sb://h/a.b/c").expect("a name");
-        assert_eq!(deep.as_str(), "a.b/c");
+        for text in ["sb://h/a.b/c", "a.b~c"] {
+            let deep = queue_named(text).expect(text);
+            assert_eq!(deep.as_str(), "a.b/c");
+        }
         for text in ["", "sb://graves", "a b", "sb://h/a//b"] {
             assert!(queue_named(text).is_err(), "{text}");
         }
@@ -472,15 +482,14 @@ mod tests {
         };
         for (properties, megabytes) in [
             (json!({}), 16_384),
-            (
-                json!({ "maxSizeInMegabytes": 5_120, "supportOrdering": true }),
-                81_920,
-            ),
+            (json!({ "maxSizeInMegabytes": 5_120 }), 81_920),
             (json!({ "maxSizeInMegabytes": 16_384 }), 16_384),
         ] {
             let mut properties = properties;
             properties["enablePartitioning"] = true.into();
-            assert_eq!(kept(properties), (json!(megabytes), json!(false)));
+            assert_eq!(kept(properties.clone()), (json!(megabytes), json!(false)));
+            properties["supportOrdering"] = true.into();
+            assert_eq!(kept(properties), (json!(megabytes), json!(true)));
         }
         let plain = kept(json!({ "enablePartitioning": false, "supportOrdering": false }));
         assert_eq!(plain, (json!(1_024), json!(false)));

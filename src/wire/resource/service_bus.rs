@@ -16,7 +16,7 @@ use super::InvalidResource;
 use super::as_written::{self, Answers};
 use super::document::{self, Authored};
 use super::envelope::{Answered, Envelope, Resource, SystemData};
-use super::queue::{QueueAnswer, ReceivingProperties, UpkeepProperties};
+use super::queue::{CountDetails, QueueAnswer, ReceivingProperties, UpkeepProperties};
 use super::reader::schema_of;
 use super::rules::{Context, Judged};
 use super::values::iso;
@@ -84,6 +84,8 @@ pub(crate) struct ServiceBusTopicAnswer {
     sql_filter_count: usize,
     /// Of the messages of its subscriptions.
     size_in_bytes: u64,
+    /// Those that are scheduled alone: all others are in subscriptions.
+    count_details: CountDetails,
 }
 
 impl From<&ServiceBusTopic> for ServiceBusTopicProperties {
@@ -128,11 +130,11 @@ pub fn service_bus_topic_document(definition: &ServiceBusTopic) -> Value {
     json!({ "properties": ServiceBusTopicProperties::from(definition) })
 }
 
-/// The answer that shows a topic of Service Bus, whose messages have so many bytes.
+/// The answer that shows a topic of Service Bus with these counts.
 pub fn render_service_bus_topic(
     topic: &TopicEntry,
     definition: &ServiceBusTopic,
-    size_in_bytes: u64,
+    counts: QueueCounts,
 ) -> Value {
     let is_correlation = |rule: &&Arc<Rule>| matches!(rule.filter, RuleFilter::Correlation(_));
     let correlation_filter_count = topic.rules.all().filter(is_correlation).count();
@@ -140,7 +142,8 @@ pub fn render_service_bus_topic(
         subscription_count: topic.message_subscriptions().count(),
         correlation_filter_count,
         sql_filter_count: topic.rules.all().count() - correlation_filter_count,
-        size_in_bytes,
+        size_in_bytes: counts.bytes,
+        count_details: counts.into(),
     };
     let set = ServiceBusTopicProperties::from(definition);
     let whole = json!(Resource {
@@ -638,6 +641,7 @@ fn rule(name: RuleName, document: &RuleRequest) -> Result<Rule, InvalidResource>
         name,
         filter: properties.filter().map_err(fault)?,
         action: properties.action().map_err(fault)?,
+        created_at: None,
     })
 }
 

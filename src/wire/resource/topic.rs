@@ -493,7 +493,11 @@ pub fn whole_entity(entry: &TopicEntry, endpoint: &str) -> Option<Value> {
             whole_topic(entry, endpoint)
         }
         TopicKind::Queue(_) => render_queue(entry, entry.own.as_ref()?, QueueCounts::default()),
-        TopicKind::ServiceBus(topic) => Some(render_service_bus_topic(entry, topic, 0)),
+        TopicKind::ServiceBus(topic) => Some(render_service_bus_topic(
+            entry,
+            topic,
+            QueueCounts::default(),
+        )),
     }
 }
 

@@ -1,15 +1,11 @@
 //! The administration API of Service Bus (rule S9): descriptions in entries and feeds of Atom.
 
-use std::sync::Arc;
-
-use http::Method;
+use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
-use serde_json::Value;
 
-use super::description::{self, Kind};
+use super::description::{self, Kind, Subject};
 use super::xml::{Element, NoXml};
 use crate::base::Timestamp;
-use crate::model::shared_access::AccessRule;
 
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 
@@ -114,13 +110,35 @@ impl Place {
     }
 }
 
-/// Whether the version is one of this API: a year and a month, and no day.
-pub fn is_version(text: &str) -> bool {
-    let mut parts = text.split('-');
-    let is_number = |part: Option<&str>, digits: usize| {
-        part.is_some_and(|part| part.len() == digits && part.bytes().all(|c| c.is_ascii_digit()))
+/// A version of this API: a year and a month, and no day. Later ones are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AtomVersion {
+    year: u16,
+    month: u8,
+}
+
+impl AtomVersion {
+    /// The first one with `MaxMessageSizeInKilobytes`.
+    pub const WITH_MESSAGE_SIZES: Self = Self {
+        year: 2_021,
+        month: 5,
     };
-    is_number(parts.next(), 4) && is_number(parts.next(), 2) && parts.next().is_none()
+
+    /// Reads the value of `api-version`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (year, month) = text.split_once('-')?;
+        let is_number =
+            |text: &str, digits| text.len() == digits && text.bytes().all(|c| c.is_ascii_digit());
+        (is_number(year, 4) && is_number(month, 2)).then_some(Self {
+            year: year.parse().ok()?,
+            month: month.parse().ok()?,
+        })
+    }
+}
+
+/// Returns the feed that a namespace answers at `/` with, by which people test a connection: nothing is listed publicly.
+pub fn public_feed(id: &str, now: Timestamp) -> Element {
+    head("feed", id, "Publicly Listed Services", now)
 }
 
 /// Why a body describes nothing.
@@ -148,30 +166,44 @@ pub fn read(body: &str) -> Result<(Kind, Element), NoDescription> {
     Ok((kind, description))
 }
 
-/// Where answers come from.
+/// What is answered, and where. Clients take names out of ids, so these have the letters of the path that was asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// The URL of the appliance.
     pub url: &'a str,
     /// Its host.
     pub host: &'a str,
+    /// The path and query that were asked for.
+    pub asked: &'a Uri,
+    pub version: Option<AtomVersion>,
     pub now: Timestamp,
 }
 
 impl Source<'_> {
-    /// The entry of what the management API shows like this.
-    pub fn entry(
-        &self,
-        place: &Place,
-        (kind, shown): (Kind, &Value),
-        rules: &[Arc<AccessRule>],
-    ) -> Element {
-        let name = shown["name"].as_str().unwrap_or_default();
-        self.of(
-            place,
-            name,
-            description::write(kind, shown, rules, self.host),
-        )
+    /// Returns the entry of what was asked for.
+    pub fn entry(&self, subject: &Subject<'_>) -> Element {
+        self.of(self.asked_id(), subject)
+    }
+
+    /// Returns the entry of what is in the list that was asked for.
+    pub fn entry_of_list(&self, list: &Place, subject: &Subject<'_>) -> Element {
+        let (url, name) = (self.url, subject.name());
+        let id = match list.topic_or_queue() {
+            None => format!("{url}/{name}"),
+            Some(_) => format!("{url}{}/{name}", self.asked.path().trim_end_matches('/')),
+        };
+        self.of(id, subject)
+    }
+
+    fn asked_id(&self) -> String {
+        let query = self.asked.query();
+        let query = query.map_or_else(String::new, |query| format!("?{query}"));
+        format!("{}{}{query}", self.url, self.asked.path())
+    }
+
+    fn of(&self, id: String, subject: &Subject<'_>) -> Element {
+        let description = description::write(subject, self.version, self.host);
+        self.entry_with(id, subject.name(), description)
     }
 
     /// The entry of the namespace, which was created then.
@@ -187,15 +219,14 @@ impl Source<'_> {
         ];
         let properties = properties.map(|(name, text)| Element::of_text(name, text));
         let info = description::root("NamespaceInfo").with_children(properties);
-        self.of(&Place::Namespace, name, info)
+        self.entry_with(self.asked_id(), name, info)
     }
 
-    fn of(&self, place: &Place, title: &str, content: Element) -> Element {
+    fn entry_with(&self, id: String, title: &str, content: Element) -> Element {
         let content = Element::new("content")
             .with_attribute("type", "application/xml")
             .with_children([content]);
-        self.head("entry", &place.path(), title)
-            .with_children([content])
+        head("entry", id, title, self.now).with_children([content])
     }
 
     /// A page of a list. `more` has its query, and that of the next page if there is one.
@@ -207,34 +238,44 @@ impl Source<'_> {
     ) -> Element {
         let path = place.path();
         let link = |relation: &str, query: &str| {
-            let url = format!("{}/{path}?{query}", self.url);
+            let url = format!("{}{}?{query}", self.url, self.asked.path());
             let link = Element::new("link").with_attribute("rel", relation);
             link.with_attribute("href", &url)
         };
         let title = path.rsplit('/').next().unwrap_or(&path);
-        self.head("feed", &path, title)
+        head("feed", self.asked_id(), title, self.now)
             .with_children([link("self", asked)])
             .with_children(next.map(|query| link("next", query)))
             .with_children(entries)
     }
+}
 
-    fn head(&self, name: &str, path: &str, title: &str) -> Element {
-        let now = self.now.to_azure();
-        let title = Element::of_text("title", title).with_attribute("type", "text");
-        Element::new(name)
-            .with_attribute("xmlns", ATOM)
-            .with_children([
-                Element::of_text("id", format!("{}/{path}", self.url)),
-                title,
-                Element::of_text("published", now.as_str()),
-                Element::of_text("updated", now.as_str()),
-            ])
-    }
+fn head(name: &str, id: impl Into<String>, title: &str, now: Timestamp) -> Element {
+    let now = now.to_azure();
+    let title = Element::of_text("title", title).with_attribute("type", "text");
+    Element::new(name)
+        .with_attribute("xmlns", ATOM)
+        .with_children([
+            Element::of_text("id", id),
+            title,
+            Element::of_text("published", now.as_str()),
+            Element::of_text("updated", now.as_str()),
+        ])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_are_a_year_and_a_month() {
+        let version = AtomVersion::parse;
+        assert!(version("2017-04") < Some(AtomVersion::WITH_MESSAGE_SIZES));
+        assert!(version("2021-05") >= Some(AtomVersion::WITH_MESSAGE_SIZES));
+        for text in ["", "2021", "2021-5", "2021-05-01", "2021-+5", "20211-05"] {
+            assert_eq!(version(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn what_is_served_is_found_at_its_path() {

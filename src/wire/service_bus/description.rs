@@ -8,7 +8,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
+use super::atom::AtomVersion;
 use super::xml::Element;
+use crate::base::Timestamp;
 use crate::model::limits::MESSAGE_BYTES_MAX;
 use crate::model::shared_access::{AccessRule, Right};
 use crate::wire::duration::{self, DURATION_MAX};
@@ -23,10 +25,13 @@ const COUNTS: &str = "http://schemas.microsoft.com/netservices/2011/06/servicebu
 const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 const SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
 
+/// The element with the size of messages, which older versions do not have.
+const MESSAGE_SIZE: &str = "MaxMessageSizeInKilobytes";
+
 /// The element with the access rules of a queue or topic.
 const ACCESS_RULES: &str = "AuthorizationRules";
 
-/// What is not known: when something was used last.
+/// When a queue or topic was last used that nobody has used, as in Azure.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// What is described.
@@ -82,17 +87,13 @@ impl Kind {
             text("EnableBatchedOperations", "true"),
             text("AutoDeleteOnIdle", &for_ever),
             text("EntityAvailabilityStatus", "Available"),
-            text("AccessedAt", NEVER),
         ];
         let sent_to = [
             text("IsAnonymousAccessible", "false"),
             text("SupportOrdering", "true"),
             text("EnablePartitioning", "false"),
             text("EnableExpress", "false"),
-            text(
-                "MaxMessageSizeInKilobytes",
-                &(MESSAGE_BYTES_MAX / 1_024).to_string(),
-            ),
+            text(MESSAGE_SIZE, &(MESSAGE_BYTES_MAX / 1_024).to_string()),
         ];
         match self {
             Self::Queue => every.into_iter().chain(sent_to).collect(),
@@ -317,42 +318,90 @@ fn typed(value: &Element) -> Value {
     }
 }
 
-/// The description of what the management API shows like this. `host` is that of the appliance, in whose URLs the
-/// names of other queues stand; `rules` are its access rules.
-pub fn write(kind: Kind, shown: &Value, rules: &[Arc<AccessRule>], host: &str) -> Element {
+/// Something to describe.
+#[derive(Clone, Debug)]
+pub struct Subject<'a> {
+    pub kind: Kind,
+    /// The document that the management API shows of it.
+    pub shown: &'a Value,
+    /// The access rules of a queue or topic.
+    pub access_rules: Vec<Arc<AccessRule>>,
+    pub times: Times,
+}
+
+/// When something was created, and what became of it since then.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    /// Its last use; `None` if nobody has used it.
+    pub used_at: Option<Timestamp>,
+}
+
+impl Subject<'_> {
+    /// Returns its own name, without that of what it belongs to.
+    pub fn name(&self) -> &str {
+        self.shown["name"].as_str().unwrap_or_default()
+    }
+
+    /// Returns its times. None is before one that it follows.
+    fn told_times(&self) -> Vec<Element> {
+        let Times {
+            created_at,
+            updated_at,
+            used_at,
+        } = self.times;
+        let updated_at = updated_at.max(created_at);
+        let used_at = used_at.map(|at| at.max(updated_at).to_azure());
+        let text = |name: &str, at: String| Element::of_text(name, at);
+        let created = text("CreatedAt", created_at.to_azure());
+        let updated = text("UpdatedAt", updated_at.to_azure());
+        let unused = match self.kind {
+            Kind::Rule => return vec![created],
+            Kind::Subscription => updated_at.to_azure(),
+            Kind::Queue | Kind::Topic => NEVER.to_owned(),
+        };
+        vec![
+            created,
+            updated,
+            text("AccessedAt", used_at.unwrap_or(unused)),
+        ]
+    }
+}
+
+/// Writes a description as clients of `version` know it. `host` is that of the appliance, in whose URLs the names of other
+/// queues stand.
+pub fn write(subject: &Subject<'_>, version: Option<AtomVersion>, host: &str) -> Element {
+    let Subject {
+        kind,
+        shown,
+        access_rules: rules,
+        ..
+    } = subject;
     let root = root(kind.root());
     let properties = &shown["properties"];
     let root = match kind {
         Kind::Rule => {
-            let name = shown["name"].as_str().unwrap_or_default();
             let rule = described_rule(properties);
             root.with_children(rule)
-                .with_children([Element::of_text("Name", name)])
+                .with_children([Element::of_text("Name", subject.name())])
         }
-        // Nothing waits in a topic itself.
-        Kind::Topic => root
-            .with_children([described_access_rules(rules)])
-            .with_children(described(properties, host))
-            .with_children([count_details(&Map::from_iter([(
-                "scheduledMessageCount".to_owned(),
-                json!(0),
-            )]))]),
-        Kind::Queue => root
+        Kind::Queue | Kind::Topic => root
             .with_children([described_access_rules(rules)])
             .with_children(described(properties, host)),
         Kind::Subscription => root.with_children(described(properties, host)),
     };
-    let moments = [("CreatedAt", "createdAt"), ("UpdatedAt", "lastModifiedAt")];
-    let moments = moments.map(|(name, of)| {
-        Element::of_text(name, shown["systemData"][of].as_str().unwrap_or_default())
-    });
-    let root = root.with_children(moments);
+    let root = root.with_children(subject.told_times());
     let defaults = kind.defaults().into_iter();
     let missing = defaults.filter(|(name, _)| root.child(name).is_none());
     let missing: Vec<_> = missing
         .map(|(name, text)| Element::of_text(name, text))
         .collect();
-    root.with_children(missing)
+    let mut root = root.with_children(missing);
+    if version < Some(AtomVersion::WITH_MESSAGE_SIZES) {
+        root.children.retain(|each| each.name != MESSAGE_SIZE);
+    }
+    root
 }
 
 /// The root of a description.
@@ -490,6 +539,74 @@ mod tests {
         Element::parse(text).expect("a description")
     }
 
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_ms(seconds * 1_000)
+    }
+
+    fn subject(kind: Kind, shown: &Value) -> Subject<'_> {
+        Subject {
+            kind,
+            shown,
+            access_rules: Vec::new(),
+            times: Times {
+                created_at: at(1),
+                updated_at: at(2),
+                used_at: None,
+            },
+        }
+    }
+
+    fn written(kind: Kind, shown: &Value) -> Element {
+        write(
+            &subject(kind, shown),
+            Some(AtomVersion::WITH_MESSAGE_SIZES),
+            "h",
+        )
+    }
+
+    #[test]
+    fn no_time_is_empty_or_before_one_that_it_follows() {
+        let shown = json!({ "properties": {} });
+        let told = |kind, updated_at, used_at| {
+            let mut subject = subject(kind, &shown);
+            subject.times = Times {
+                created_at: at(1),
+                updated_at,
+                used_at,
+            };
+            let written = write(&subject, None, "h");
+            let time = |name| written.child(name).map(|each| each.text.clone());
+            (time("CreatedAt"), time("UpdatedAt"), time("AccessedAt"))
+        };
+        let some = |seconds| Some(at(seconds).to_azure());
+        for (kind, updated_at, used_at, expected) in [
+            (Kind::Rule, at(2), None, (some(1), None, None)),
+            (
+                Kind::Queue,
+                at(2),
+                None,
+                (some(1), some(2), Some(NEVER.to_owned())),
+            ),
+            (Kind::Topic, at(2), Some(at(3)), (some(1), some(2), some(3))),
+            (Kind::Queue, at(0), Some(at(0)), (some(1), some(1), some(1))),
+            (Kind::Subscription, at(2), None, (some(1), some(2), some(2))),
+        ] {
+            assert_eq!(told(kind, updated_at, used_at), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn older_versions_know_no_size_of_messages() {
+        let shown = json!({ "properties": { "maxMessageSizeInKilobytes": 256 } });
+        let has_size = |version| {
+            let written = write(&subject(Kind::Queue, &shown), version, "h");
+            written.child(MESSAGE_SIZE).is_some()
+        };
+        assert!(has_size(AtomVersion::parse("2021-05")));
+        assert!(!has_size(AtomVersion::parse("2017-04")));
+        assert!(!has_size(None));
+    }
+
     #[test]
     fn a_description_is_the_document_of_the_management_api() {
         let description = element(
@@ -509,7 +626,7 @@ mod tests {
         assert_eq!(document, expected);
         let queue = parse_queue(&document).expect("a queue");
         let shown = queue_document(&queue);
-        let written = write(Kind::Queue, &shown, &[], "h");
+        let written = written(Kind::Queue, &shown);
         let again = parse_queue(&read(Kind::Queue, &element(&written.to_string())));
         let mut again = again.expect("a queue");
         // What clients were told although nobody had said it, they say from then on.
@@ -540,7 +657,7 @@ mod tests {
                 "correlationFilter": { "label": "paid", "properties": values } }),
             json!({ "filterType": "FalseFilter" }),
         ] {
-            let written = write(Kind::Rule, &json!({ "properties": properties }), &[], "h");
+            let written = written(Kind::Rule, &json!({ "properties": properties }));
             let again = read(Kind::Rule, &element(&written.to_string()));
             assert_eq!(again["properties"], properties);
         }

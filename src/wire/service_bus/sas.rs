@@ -39,7 +39,7 @@ pub enum TokenError {
     Malformed(&'static str),
     #[error("it was not signed with the key of its rule")]
     WrongSignature,
-    #[error("it expired at {at}")]
+    #[error("ExpiredToken: The token is expired. Expiration time: '{at}'")]
     Expired { at: Timestamp },
 }
 

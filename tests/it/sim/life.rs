@@ -136,6 +136,8 @@ impl Life {
             entropy: Entropy::seeded(seed),
             time_scale: TimeScale::REAL,
             public_url: "http://everpost.test".to_owned(),
+            public_url_is_set: true,
+            message_bytes_max: 1_048_576,
             egress: EgressPolicy::default(),
             in_flight_per_subscription: ground.limits.per_subscription,
             in_flight_max: ground.limits.overall,

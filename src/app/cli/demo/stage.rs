@@ -114,7 +114,7 @@ impl Stage {
             receivers.push((role, receiver));
         }
         let (data_dir, time_scale) = (config.data_dir.clone(), config.time_scale);
-        let appliance = Appliance::start(config, Log::default(), None).await;
+        let appliance = Appliance::start(config, Log::default(), Vec::new()).await;
         let appliance = appliance.context("the appliance does not start")?;
         let token = management_token::read(&data_dir);
         let token = token.context("cannot read the management token")?;

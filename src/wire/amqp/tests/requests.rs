@@ -271,6 +271,7 @@ fn rule(name: &str, filter: RuleFilter, action: Option<&str>) -> Rule {
         name: RuleName::parse(name).expect("a name"),
         filter,
         action: action.map(|action| action.expect("an action")),
+        created_at: None,
     }
 }
 

@@ -209,7 +209,7 @@ impl Reader<'_> {
             .as_str()
             .unwrap_or_default()
             .split('/')
-            .map(str::to_owned);
+            .map(|name| name.replace('~', "/")); // names of Service Bus have slashes of their own
         let mut resource = Resource {
             names: outer_names.iter().cloned().chain(own_names).collect(),
             path,

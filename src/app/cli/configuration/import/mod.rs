@@ -306,15 +306,28 @@ fn of_emulator_topic(topic: &Value, to: &mut Translation) {
             let title = format!("rule {path}/{}", name_of(rule));
             to.leave_out_others(rule, &["name", "properties"], &title);
             let mut given = properties(rule);
-            // The emulator says Sql and Correlation where Azure says SqlFilter and CorrelationFilter.
-            if let Some(Value::String(kind)) = given.get_mut("filterType")
-                && !kind.ends_with("Filter")
-            {
-                kind.push_str("Filter");
+            if let Some(kind) = filter_type(&given) {
+                given.insert("filterType".to_owned(), kind.into());
             }
             let rule = format!("{path}/{}", name_of(rule));
             to.objects
                 .push(json!({ "kind": "Rule", "name": rule, "properties": given }));
+        }
+    }
+}
+
+/// The filter that is there says what it is, since Aspire writes `"FilterType": "Sql"` beside any. The emulator says Sql and
+/// Correlation where Azure says SqlFilter and CorrelationFilter.
+fn filter_type(rule: &Map<String, Value>) -> Option<String> {
+    match (
+        rule.contains_key("sqlFilter"),
+        rule.contains_key("correlationFilter"),
+    ) {
+        (true, false) => Some("SqlFilter".to_owned()),
+        (false, true) => Some("CorrelationFilter".to_owned()),
+        (true, true) | (false, false) => {
+            let kind = rule.get("filterType")?.as_str()?;
+            Some(format!("{}Filter", kind.trim_end_matches("Filter")))
         }
     }
 }
