@@ -159,7 +159,7 @@ pub struct ServiceBusEntity {
 }
 
 /// What names a queue or a topic of Service Bus in this appliance: a resource id of Azure, that of the answers that
-/// show it, or its name alone. It is kept as it was written.
+/// show it, its URL, or its name alone. It is kept as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntityId {
     text: String,
@@ -170,8 +170,14 @@ pub struct EntityId {
 const ENTITY_COLLECTIONS: [&str; 2] = ["queues", "topics"];
 
 impl EntityId {
-    /// Reads an id or a name.
+    /// Reads an id, a URL or a name.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        if let Some((_scheme, rest)) = text.split_once("://") {
+            let path = rest.split_once('/').map_or("", |(_host, path)| path);
+            let name = TopicName::of_service_bus_resource(path.trim_matches('/'))?;
+            let text = text.to_owned();
+            return Ok(Self { text, name });
+        }
         let is_collection = |part: &str| {
             let mut known = ENTITY_COLLECTIONS.into_iter();
             known.any(|known| part.eq_ignore_ascii_case(known))
@@ -378,6 +384,10 @@ mod tests {
                 "a/topics",
             ),
             (&format!("{scope}/Microsoft.EventGrid/topics/jobs"), "jobs"),
+            ("sb://localhost:8080/jobs", "jobs"),
+            ("https://h/jobs/", "jobs"),
+            ("sb://h/a.b~c", "a.b/c"),
+            ("a.b~c", "a.b/c"),
         ] {
             let id = EntityId::parse(text).expect(text);
             assert_eq!((id.name().as_str(), id.as_str()), (expected, text));
@@ -387,6 +397,8 @@ mod tests {
             "/",
             "/jobs",
             "a b",
+            "sb://jobs",
+            "sb://h/a//b",
             &format!("{scope}/queues/"),
             &format!("{scope}/queues"),
         ] {

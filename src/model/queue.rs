@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::as_written::AsWritten;
-use crate::model::destination::{Destination, PullQueue};
+use crate::model::destination::{Destination, EntityId, PullQueue};
 use crate::model::entity_status::EntityStatus;
 use crate::model::filter::{Dialect, Filter};
 use crate::model::limits::{DUPLICATE_WINDOW, MESSAGE_BYTES_MAX, QUEUE_MEGABYTES};
@@ -56,9 +56,9 @@ pub struct ReceiveRules {
     /// Each message belongs to a session, and is received by who holds that.
     pub has_sessions: bool,
     /// The queue or topic that messages go on to (rule S4.2).
-    pub forward_to: Option<TopicName>,
+    pub forward_to: Option<EntityId>,
     /// The queue or topic that dead letters go on to.
-    pub forward_dead_letters_to: Option<TopicName>,
+    pub forward_dead_letters_to: Option<EntityId>,
 }
 
 impl ReceiveRules {

@@ -212,9 +212,13 @@ async fn a_receiver_must_agree_before_it_gets_events() {
         create(&grid, "failing", "EventGridSchema").await,
         "Creating"
     );
+    let failing = "/topics/orders/eventSubscriptions/failing";
+    let shown = grid.manage(Method::GET, failing, Value::Null).await.json();
+    let why = shown["properties"]["everpost"]["validationFailure"].to_string();
+    assert!(why.contains("answered 500"), "{why}");
+    assert!(why.contains("tries left: "), "{why}");
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(grid.heard("failing").len(), 3);
-    let failing = "/topics/orders/eventSubscriptions/failing";
     let shown = grid.manage(Method::GET, failing, Value::Null).await.json();
     assert_eq!(shown["properties"]["provisioningState"], "Failed");
 

@@ -743,10 +743,13 @@ impl Planner<'_> {
 
 /// Where messages go on to, by property.
 fn forwards(rules: &ReceiveRules) -> [(&'static str, Option<&TopicName>); 2] {
-    let dead_letters = rules.forward_dead_letters_to.as_ref();
+    let [messages, dead_letters] = [&rules.forward_to, &rules.forward_dead_letters_to];
     [
-        ("forwardTo", rules.forward_to.as_ref()),
-        ("forwardDeadLetteredMessagesTo", dead_letters),
+        ("forwardTo", messages.as_ref().map(EntityId::name)),
+        (
+            "forwardDeadLetteredMessagesTo",
+            dead_letters.as_ref().map(EntityId::name),
+        ),
     ]
 }
 

@@ -80,7 +80,7 @@ pub(in crate::api) async fn intercept(
 }
 
 /// By its version, its signature or a path that nothing else has.
-fn is_administration(request: &Request) -> bool {
+pub(super) fn is_administration(request: &Request) -> bool {
     if !matches!(
         *request.method(),
         Method::GET | Method::PUT | Method::DELETE

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::administration::is_administration;
 use super::authorize;
 use super::refusal::Refusal;
 use crate::api::ApiState;
@@ -43,8 +44,9 @@ pub(in crate::api) async fn intercept(
         Some(Err(error)) => return Refusal::not_found(format!("{error}.")).into_response(),
         Some(Ok(address)) => address,
     };
+    let is_managed = address.is_entity() && is_administration(&request);
     match address.operation(request.method()) {
-        None if !address.is_dead_letters() => next.run(request).await,
+        None if is_managed || !address.is_dead_letters() => next.run(request).await,
         operation => answer(&state, &address, operation, request)
             .await
             .unwrap_or_else(Refusal::into_response),

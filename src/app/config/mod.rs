@@ -94,9 +94,10 @@ impl Reader<'_> {
             let problem = "cannot be on while tls.cert is set; choose one of them";
             faults.push(ConfigFault::of_value(both, &given.origin, problem));
         }
-        if config.listen.is_empty() {
+        let listen = Key::named("listen");
+        if self.raw.lookup(listen).0.is_empty() {
             let problem = "is empty; name an address with a port, like 127.0.0.1:8080";
-            faults.push(ConfigFault::of_absence(Key::named("listen"), problem));
+            faults.push(ConfigFault::of_absence(listen, problem));
         }
         self.faults.extend(faults);
         self.check_sign_in(config);

@@ -68,7 +68,7 @@ impl Broker {
                 ),
             ] {
                 if let Some(to) = to {
-                    let looked_at = self.forward(topic, queue, from, to).await;
+                    let looked_at = self.forward(topic, queue, from, to.name()).await;
                     // The trouble of one must not stop the others.
                     done = looked_at.and_then(|count| Ok(done? || count == FORWARDED_AT_ONCE_MAX));
                 }

@@ -27,7 +27,7 @@ fn request(subscription: &EventSubscription) -> HandshakeRequest<'_> {
     }
 }
 
-/// `agreed`, `agreed 100`, `awaiting …` or `refused …`.
+/// `agreed`, `agreed 100`, `awaiting …`, `refused …` or `denied …`.
 fn told(result: &HandshakeResult) -> String {
     match result {
         HandshakeResult::Agreed { allowed_rate: None } => "agreed".to_owned(),
@@ -88,8 +88,10 @@ async fn the_code_is_asked_back() {
                 "refused: the receiver answered 202 to the validation event; only 200 counts",
             ),
             (204, "", "refused: the receiver answered 204"),
-            (302, "", "refused: the receiver answered 302"),
-            (404, "", "refused: the receiver answered 404"),
+            (302, "", "denied: the receiver answered 302"),
+            (401, "", "denied: the receiver answered 401"),
+            (404, "", "denied: the receiver answered 404"),
+            (429, "", "refused: the receiver answered 429"),
             (
                 500,
                 r#"{"validationResponse":"C0DE"}"#,
@@ -140,12 +142,12 @@ async fn cloud_events_receivers_agree_by_headers() {
         (
             301,
             String::new(),
-            "refused: the receiver answered 301 to OPTIONS",
+            "denied: the receiver answered 301 to OPTIONS",
         ),
         (
             405,
             String::new(),
-            "refused: the receiver answered 405 to OPTIONS",
+            "denied: the receiver answered 405 to OPTIONS",
         ),
         (
             500,

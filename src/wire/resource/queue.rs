@@ -16,13 +16,12 @@ use super::reader::schema_of;
 use super::rules::{Context, Judged};
 use super::values::{iso, unless_for_ever};
 use crate::model::as_written::AsWritten;
-use crate::model::destination::PullQueue;
+use crate::model::destination::{EntityId, PullQueue};
 use crate::model::entity_status::EntityStatus;
 use crate::model::limits::{
     DUPLICATE_WINDOW, LOCK_DURATION, QUEUE_DELIVERIES, QUEUE_DELIVERIES_MAX, QUEUE_MEGABYTES,
     QUEUE_MEGABYTES_MAX, USER_METADATA_MAX,
 };
-use crate::model::name::{InvalidName, TopicName};
 use crate::model::queue::{
     EntityUpkeep, MessageSubscription, QueueCounts, QueueDefinition, ReceiveRules, SendRules,
 };
@@ -179,47 +178,12 @@ struct ReceiveRulesDocument {
     #[serde(rename = "requiresSession", default)]
     has_sessions: bool,
     /// The queue or topic that messages go on to. Nobody receives from this one then.
-    #[serde(rename = "forwardTo", with = "queue_name", default)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
-    forward_to: Option<TopicName>,
+    #[serde(rename = "forwardTo", default, skip_serializing_if = "Option::is_none")]
+    forward_to: Option<EntityId>,
     /// The queue or topic that dead letters go on to. Nobody receives them from this one then.
-    #[serde(rename = "forwardDeadLetteredMessagesTo", with = "queue_name", default)]
+    #[serde(rename = "forwardDeadLetteredMessagesTo", default)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("x-check" = "queueName"))]
-    forward_dead_letters_to: Option<TopicName>,
-}
-
-/// The name of a queue, or its URL, which Service Bus' clients make of it.
-pub(super) mod queue_name {
-    use serde::de::Error;
-    use serde::{Deserializer, Serializer};
-
-    use super::*;
-
-    pub(in crate::wire::resource) fn serialize<S: Serializer>(
-        name: &Option<TopicName>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        name.as_ref().map(TopicName::as_str).serialize(serializer)
-    }
-
-    pub(in crate::wire::resource) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<TopicName>, D::Error> {
-        let text: Option<String> = Option::deserialize(deserializer)?;
-        let name = text.map(|text| queue_named(&text).map_err(D::Error::custom));
-        name.transpose()
-    }
-}
-
-/// The queue that a name or URL names.
-pub(super) fn queue_named(text: &str) -> Result<TopicName, InvalidName> {
-    let name = match text.split_once("://") {
-        Some((_scheme, rest)) => rest.split_once('/').map_or("", |(_host, path)| path),
-        None => text,
-    };
-    TopicName::of_service_bus_resource(name.trim_matches('/'))
+    forward_dead_letters_to: Option<EntityId>,
 }
 
 fn duplicate_window() -> Duration {
@@ -450,21 +414,6 @@ mod tests {
         let parsed = parse_queue(&body).expect("a queue");
         assert_eq!(parsed.subscription.deliveries_max, 3);
         assert_eq!(queue_document(&parsed), body);
-    }
-
-    #[test]
-    fn clients_name_a_queue_by_its_url() {
-        for text in ["graves", "sb://localhost:8080/graves", "https://h/graves/"] {
-            let name = queue_named(text).expect(text);
-            assert_eq!(name.as_str(), "graves");
-        }
-        for text in ["sb://h/a.b/c", "a.b~c"] {
-            let deep = queue_named(text).expect(text);
-            assert_eq!(deep.as_str(), "a.b/c");
-        }
-        for text in ["", "sb://graves", "a b", "sb://h/a//b"] {
-            assert!(queue_named(text).is_err(), "{text}");
-        }
     }
 
     #[test]

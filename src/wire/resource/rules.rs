@@ -95,11 +95,6 @@ const CHECKS: [(&str, Check); 28] = [
     ("lockDuration", |text, _| seconds(text, &LOCK_SECONDS)),
     ("mailAddress", |text, _| mail_address(text)),
     ("messageTimeToLive", |text, _| message_time_to_live(text)),
-    ("queueName", |text, _| {
-        queue::queue_named(text)
-            .map(drop)
-            .map_err(|error| error.to_string())
-    }),
     ("script", |text, _| script(text)),
     ("signingSecret", |text, _| signing_secret(text)),
     ("timeToLive", |text, context| {

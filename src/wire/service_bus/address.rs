@@ -126,6 +126,11 @@ impl Address {
         }
     }
 
+    /// Returns whether it is an entity, with nothing behind it.
+    pub fn is_entity(&self) -> bool {
+        self.below.iter().all(String::is_empty)
+    }
+
     /// What `method` asks here; `None` for what there is not.
     pub fn operation(&self, method: &Method) -> Option<Operation> {
         let below: Vec<&str> = self.below.iter().map(String::as_str).collect();

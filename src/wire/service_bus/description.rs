@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::atom::AtomVersion;
 use super::xml::Element;
 use crate::base::Timestamp;
+use crate::model::destination::EntityId;
 use crate::model::limits::MESSAGE_BYTES_MAX;
 use crate::model::shared_access::{AccessRule, Right};
 use crate::wire::duration::{self, DURATION_MAX};
@@ -416,7 +417,10 @@ fn described(properties: &Value, host: &str) -> Vec<Element> {
     let each = each.map(|(name, value)| match (name.as_str(), value) {
         ("countDetails", Value::Object(counts)) => count_details(counts),
         ("forwardTo" | "forwardDeadLetteredMessagesTo", Value::String(target)) => {
-            let url = format!("sb://{host}/{target}");
+            let own = EntityId::parse(target).ok();
+            let own = own.filter(|_| !target.contains("://"));
+            let url = own.map(|own| format!("sb://{host}/{}", own.name()));
+            let url = url.unwrap_or_else(|| target.clone());
             Element::of_text(with_first(name, char::to_ascii_uppercase), url)
         }
         _ => Element::of_text(with_first(name, char::to_ascii_uppercase), plain(value)),

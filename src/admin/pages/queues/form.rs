@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::admin::pages::service_bus::BusTopic;
+use crate::model::queue::ReceiveRules;
 use crate::wire::resource::bodies::{QueueRequest, ServiceBusSubscriptionRequest};
 use crate::wire::resource::{parse_queue, parse_service_bus_subscription};
 
@@ -126,13 +127,26 @@ impl QueueForm {
     fn of_queue(definition: &QueueDefinition) -> Self {
         let document = resource::queue_document(definition);
         let form = Shape::of::<QueueRequest>().form(&document);
+        let form = Self::with_names(form, &definition.subscription.pull.receiving);
         Self::without_end(form, definition.subscription.time_to_live)
     }
 
     fn of_subscription(definition: &MessageSubscription) -> Self {
         let document = resource::service_bus_subscription_document(definition);
         let form = Shape::of::<ServiceBusSubscriptionRequest>().form(&document);
+        let form = Self::with_names(form, &definition.pull.receiving);
         Self::without_end(form, definition.time_to_live)
+    }
+
+    /// The fields with the names of the queues that messages go on to, in place of what names them there.
+    fn with_names(mut form: Form, rules: &ReceiveRules) -> Form {
+        let targets = [&rules.forward_to, &rules.forward_dead_letters_to];
+        for (field, target) in FORWARDS.into_iter().zip(targets) {
+            if let Some(target) = target {
+                form.set(field, target.name().as_str());
+            }
+        }
+        form
     }
 
     fn without_end(mut form: Form, time_to_live: Duration) -> Self {
