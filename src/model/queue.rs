@@ -13,7 +13,6 @@ use crate::model::destination::{Destination, EntityId, PullQueue};
 use crate::model::entity_status::EntityStatus;
 use crate::model::filter::{Dialect, Filter};
 use crate::model::limits::{DUPLICATE_WINDOW, MESSAGE_BYTES_MAX, QUEUE_MEGABYTES};
-use crate::model::name::TopicName;
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition, SubscriptionId};
 use crate::model::topic::{DeliverySchema, TopicId};

@@ -18,6 +18,7 @@ use crate::broker::event_subscription;
 use crate::model::alert::StoredAlertChannel;
 use crate::model::audit::{Change, Target, TargetKind};
 use crate::model::destination::Destination;
+use crate::model::destination::EntityId;
 use crate::model::name::{
     AccessRuleName, AlertChannelName, AlertRuleName, InspectorName, InvalidName, NamespaceName,
     RuleName, SubscriptionName, TopicName, above,

@@ -21,6 +21,7 @@ use crate::api::error::ApiError;
 use crate::api::manage::messaging::{Entity, Found, queues, rules, show, subscriptions, topics};
 use crate::broker::{ManageError, Put};
 use crate::model::audit::Caller;
+use crate::model::lease::SubQueue;
 use crate::model::limits::{ACCESS_RULES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::model::name::{AccessRuleName, InvalidName, RuleName, SubscriptionName, TopicName};
 use crate::model::queue::MessageEntity;
@@ -32,7 +33,7 @@ use crate::wire::service_bus::atom::{self, AtomVersion, Place, Source};
 use crate::wire::service_bus::description::{
     Kind, Subject, Times, access_rules, first_rule, path_in_xml, read,
 };
-use crate::wire::service_bus::entity::{EntityAddress, SubQueue};
+use crate::wire::service_bus::entity::EntityAddress;
 use crate::wire::service_bus::resource::TokenResource;
 
 /// Entries of one page, unless fewer are asked for.

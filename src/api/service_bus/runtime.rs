@@ -78,7 +78,6 @@ async fn answer(
     let base = BaseUrl::of(state, &parts.headers, uri, &parts.extensions);
     let handler = |entity: MessagingEntity| {
         entity.receiver().map(|receiver| ReceiverHandler {
-            state,
             base,
             caller,
             address,
@@ -131,7 +130,6 @@ fn wait(uri: &Uri) -> Result<Duration, Refusal> {
 
 /// Receives from one entity for one request.
 struct ReceiverHandler<'a> {
-    state: &'a ApiState,
     base: BaseUrl,
     caller: Caller,
     address: &'a Address,

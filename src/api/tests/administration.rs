@@ -344,7 +344,11 @@ async fn links_lead_to_where_the_client_has_asked() {
     // A URL that was given stays as it is.
     for (name, given, expected) in [
         ("one", "graves", "sb://bus.lan:9443/graves"),
-        ("two", "https://elsewhere/graves", "https://elsewhere/graves"),
+        (
+            "two",
+            "https://elsewhere/graves",
+            "https://elsewhere/graves",
+        ),
     ] {
         let queue = "QueueDescription";
         let forwarding = format!("<{queue}><ForwardTo>{given}</ForwardTo></{queue}>");

@@ -58,7 +58,7 @@ impl Context<'_> {
 /// Finds what is wrong with a text.
 pub(super) type Check = fn(&str, &Context<'_>) -> Result<(), String>;
 
-const CHECKS: [(&str, Check); 28] = [
+const CHECKS: [(&str, Check); 27] = [
     ("accountWord", |text, _| account_word(text)),
     ("base64", |text, _| base64(text)),
     ("bearerToken", |text, _| bearer_token(text)),
