@@ -170,7 +170,9 @@ pub fn amqp_server(
     let clock = state.broker.clock().clone();
     let access = authority::changes(&state, stop.clone());
     amqp::Server {
-        nodes: Box::new(move |client| Arc::new(amqp::Entities::new(state.clone(), client))),
+        container: Box::new(move |client| {
+            Arc::new(amqp::EntityContainer::new(state.clone(), client))
+        }),
         clock,
         access,
         memory,

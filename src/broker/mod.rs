@@ -39,6 +39,8 @@ pub use manage::inspectors::InspectorError;
 pub use manage::queues::{Put, Queue};
 pub use manage::validate::UnknownCode;
 pub use manage::{ErrorKind, ManageError, event_subscription};
+#[cfg(test)]
+pub(crate) use messaging::samples;
 pub use messaging::{
     MessageReceiver, MessageSender, MessageView, MessagingEntity, MessagingError,
     MessagingTransaction, NotAllowed, Purged, ReceiveRequest,

@@ -4,12 +4,13 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 
 use axum::http::{Method, StatusCode};
-use everpost::broker::{Broker, ErrorKind, ManageError, Put};
+use everpost::broker::{Broker, ErrorKind, ManageError, MessagingError, NotAllowed, Put};
 use everpost::model::audit::Caller;
 use everpost::model::name::TopicName;
 use everpost::model::subscription::OnDelete;
 use everpost::model::topic::EntityKind;
 use everpost::wire::resource::{parse_queue, parse_service_bus_topic, parse_topic};
+use everpost::wire::service_bus::entity::EntityAddress;
 use serde_json::{Value, json};
 
 use crate::grid::{Grid, SendResult};
@@ -253,5 +254,71 @@ async fn creating_and_updating_fail_alike_for_a_name_of_another_kind() {
         for error in [queue, topic] {
             assert!(matches!(error, ManageError::OtherKind { .. }), "{error}");
         }
+    }
+}
+
+#[tokio::test]
+async fn an_address_leads_to_what_sends_and_what_receives() {
+    let grid = grid().await;
+    let resolve = |path: &str| {
+        let address = EntityAddress::of_parts(path.split('/')).expect("an address");
+        grid.broker.resolve(&address)
+    };
+    let to_dead_letters = || Err(MessagingError::from(NotAllowed::SendToDeadLetters));
+    let to_subscription = || Err(MessagingError::from(NotAllowed::SendToSubscription));
+    for (path, sends, receives) in [
+        ("JOBS", Ok(()), Ok(())),
+        ("jobs/$deadletterqueue", to_dead_letters(), Ok(())),
+        ("sales", Ok(()), Err(MessagingError::IsTopic)),
+        ("events", Ok(()), Err(MessagingError::IsTopic)),
+        ("sales/subscriptions/ALL", to_subscription(), Ok(())),
+        (
+            "sales/Subscriptions/all/$DeadLetterQueue",
+            to_dead_letters(),
+            Ok(()),
+        ),
+    ] {
+        let found = resolve(path)
+            .map_err(|error| error.to_string())
+            .expect(path);
+        assert_eq!(found.sender().map(drop), sends, "{path}");
+        assert_eq!(found.receiver().map(drop), receives, "{path}");
+    }
+    for (path, expected) in [
+        ("none", "there is no queue or topic none"),
+        ("sales/Subscriptions/none", "no event subscription none"),
+        ("sales/$DeadLetterQueue", "those of its subscriptions"),
+        ("jobs/$Transfer/$DeadLetterQueue", "nothing is transferred"),
+        ("a b", "a topic or queue"),
+    ] {
+        let error = resolve(path).map(drop).expect_err(path);
+        let url = format!("'sb://everpost.test/{path}'");
+        let MessagingError::EntityNotFound { .. } = &error else {
+            panic!("{path}: {error}");
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains(&url) && text.contains(expected),
+            "{path}: {text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_administration_api_shows_each_place_as_what_it_is() {
+    let grid = grid().await;
+    for (path, expected) in [
+        ("jobs", 200),
+        ("sales", 200),
+        ("sales/Subscriptions/all", 200),
+        ("sales/Subscriptions/all/Rules/$Default", 200),
+        ("events", 404),
+        ("jobs/Subscriptions/jobs", 404),
+        ("sales/Subscriptions/none", 404),
+        ("sales/Subscriptions/all/Rules/none", 404),
+    ] {
+        let path = format!("/{path}?api-version=2021-05");
+        let answer = send(&grid, Method::GET, &path, Value::Null).await;
+        assert_eq!(answer.status.as_u16(), expected, "{path}: {}", answer.text);
     }
 }

@@ -191,6 +191,32 @@ async fn a_rule_for_all_opens_what_its_token_is_for() {
     assert_eq!(bus.status(send, &all, "https://bus.test/").await, 401);
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_rejected_once_the_rule_is_gone() {
+    let bus = Bus::new().await;
+    let all = bus.key("all", "/everpost/accessRules/all").await;
+    let token = bus.token(&all, "https://bus.test/");
+    let begun = tokio::time::Instant::now();
+    let waiting = async |method: Method| {
+        let path = "/victim/messages/head?timeout=60";
+        bus.ask((method, path), HOST, &token).await
+    };
+    let delete = bus
+        .grid
+        .manage(Method::DELETE, "/everpost/accessRules/all", Value::Null);
+    let (locking, removing, deleted) =
+        tokio::join!(waiting(Method::POST), waiting(Method::DELETE), delete);
+    assert!(deleted.status.is_success(), "{}", deleted.text);
+    for answer in [locking, removing] {
+        assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{}", answer.text);
+    }
+    let waited = begun.elapsed();
+    assert!(
+        waited > Duration::ZERO && waited < Duration::from_secs(5),
+        "{waited:?}"
+    );
+}
+
 #[tokio::test]
 async fn who_guesses_keys_waits() {
     let bus = Bus::new().await;

@@ -102,7 +102,7 @@ fn imports_point_downwards() {
 const MESSAGING_DOORS: [&str; 2] = ["amqp", "service_bus"];
 
 #[test]
-fn messaging_doors_know_nothing_of_each_other() {
+fn messaging_doors_know_nothing_of_each_other_and_find_nothing_by_themselves() {
     let mut faults = Vec::new();
     for (path, text) in product_sources() {
         let folder = |door: &&&str| path.starts_with(&format!("src/api/{door}/"));
@@ -113,6 +113,16 @@ fn messaging_doors_know_nothing_of_each_other() {
             let other = import.path.split("::").next().unwrap_or_default();
             if other != *own && MESSAGING_DOORS.contains(&other) {
                 faults.push(format!("{path}:{}: {own} imports {other}", import.line));
+            }
+        }
+        for (number, line) in code_lines(&text) {
+            if ["TopicName::parse(", "registry.topic("]
+                .iter()
+                .any(|call| line.contains(call))
+            {
+                faults.push(format!(
+                    "{path}:{number}: find entities with `Broker::resolve`"
+                ));
             }
         }
     }

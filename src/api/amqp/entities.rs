@@ -1,5 +1,4 @@
-//! What the addresses of clients stand for: queues, topics and event subscriptions, the same ones that the other faces
-//! of the appliance serve.
+//! The container whose nodes are queues, topics and event subscriptions, the same ones that the other doors serve.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,11 +7,11 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::ApiState;
+use crate::api::amqp::container::{
+    Container, IncomingLink, OutgoingLink, ReceiverRequest, Transaction, TransactionSettlement,
+};
 use crate::api::amqp::error::rolled_back;
 use crate::api::amqp::management;
-use crate::api::amqp::nodes::{
-    Nodes, Receiver, ReceiverRequest, Sender, Transaction, TransactionSettlement,
-};
 use crate::api::amqp::receiver::{ReceiverLink, change};
 use crate::api::amqp::sessions::Sessions;
 use crate::api::authority::{AccessDenied, Authority, ShownSignature};
@@ -26,15 +25,15 @@ use crate::wire::amqp::performative::Role;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::entity::EntityAddress;
 
-/// All of them, as a client sees them.
-pub(in crate::api) struct Entities {
+/// The entities of the broker, as the client of one connection reaches them.
+pub(in crate::api) struct EntityContainer {
     state: ApiState,
     client: IpAddr,
     sessions: Arc<Sessions>,
 }
 
-impl Entities {
-    /// What a client at this address sees.
+impl EntityContainer {
+    /// Returns the container for a client at this address.
     pub(in crate::api) fn new(state: ApiState, client: IpAddr) -> Self {
         Self {
             state,
@@ -63,7 +62,7 @@ impl Entities {
 }
 
 #[async_trait]
-impl Nodes for Entities {
+impl Container for EntityContainer {
     fn plain(&self, credentials: &Plain) -> Option<Authority> {
         let found = Authority::of_password(&self.state, credentials, Some(self.client));
         found
@@ -89,15 +88,18 @@ impl Nodes for Entities {
         authority.still_holds(&self.state)
     }
 
-    async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError> {
+    async fn open_incoming(
+        &self,
+        entity: &EntityAddress,
+    ) -> Result<Box<dyn IncomingLink>, AmqpError> {
         Ok(Box::new(self.find(entity)?.sender()?))
     }
 
-    async fn open_receiver(
+    async fn open_outgoing(
         &self,
         request: ReceiverRequest,
         gone: &CancellationToken,
-    ) -> Result<Box<dyn Receiver>, AmqpError> {
+    ) -> Result<Box<dyn OutgoingLink>, AmqpError> {
         let receiver = self.find(&request.entity)?.receiver()?;
         let (by, sessions) = (self.caller(&request.by), Arc::clone(&self.sessions));
         let opened = ReceiverLink::open(receiver, by, sessions, &request, gone);

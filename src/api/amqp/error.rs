@@ -37,6 +37,7 @@ fn condition_of(error: &MessagingError) -> &'static str {
         | MessagingError::RuleNotFound { .. } => NOT_FOUND,
         MessagingError::IsTopic
         | MessagingError::NotAllowed(_)
+        | MessagingError::Publish(PublishError::BuiltIn(_))
         | MessagingError::Lock(LockError::IsDeadLetter | LockError::HeldLongEnough) => NOT_ALLOWED,
         MessagingError::ReceiveDisabled(_)
         | MessagingError::Publish(PublishError::SendDisabled(_)) => ENTITY_DISABLED,
@@ -62,10 +63,7 @@ fn condition_of(error: &MessagingError) -> &'static str {
         MessagingError::TooManyWaiting
         // Clients try again.
         | MessagingError::Publish(
-            PublishError::DiskLow
-            | PublishError::Stopping
-            | PublishError::BuiltIn(_)
-            | PublishError::Store(_),
+            PublishError::DiskLow | PublishError::Stopping | PublishError::Store(_),
         )
         | MessagingError::Store(_) => SERVER_BUSY,
     }
@@ -86,12 +84,51 @@ fn condition_of_rules(error: &ManageError) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::samples::one_of_each;
 
     #[test]
-    fn a_disk_that_is_nearly_full_has_senders_try_again() {
-        for error in [PublishError::DiskLow, PublishError::Stopping] {
-            let condition = condition_of(&MessagingError::Publish(error));
-            assert_eq!(condition, SERVER_BUSY);
-        }
+    fn every_error_has_its_condition() {
+        let conditions = one_of_each().into_iter().map(|error| {
+            let error = AmqpError::from(error);
+            assert!(error.description.ends_with('.'), "{error:?}");
+            error.condition.into_owned()
+        });
+        let expected = [
+            NOT_FOUND,
+            NOT_FOUND,
+            NOT_ALLOWED,
+            NOT_ALLOWED,
+            ENTITY_DISABLED,
+            SERVER_BUSY,
+            SESSION_CANNOT_BE_LOCKED,
+            TIMEOUT,
+            SESSION_LOCK_LOST,
+            RESOURCE_LIMIT_EXCEEDED,
+            RESOURCE_LIMIT_EXCEEDED,
+            MESSAGE_LOCK_LOST,
+            NOT_ALLOWED,
+            RESOURCE_LIMIT_EXCEEDED,
+            NOT_ALLOWED,
+            SESSION_LOCK_LOST,
+            MESSAGE_NOT_FOUND,
+            MESSAGE_NOT_FOUND,
+            ARGUMENT_ERROR,
+            DECODE_ERROR,
+            RESOURCE_LIMIT_EXCEEDED,
+            SERVER_BUSY,
+            RESOURCE_LIMIT_EXCEEDED,
+            NOT_ALLOWED,
+            ENTITY_DISABLED,
+            RESOURCE_LIMIT_EXCEEDED,
+            RESOURCE_LIMIT_EXCEEDED,
+            DECODE_ERROR,
+            ENTITY_ALREADY_EXISTS,
+            NOT_FOUND,
+            RESOURCE_LIMIT_EXCEEDED,
+            RESOURCE_LIMIT_EXCEEDED,
+            RESOURCE_LIMIT_EXCEEDED,
+            SERVER_BUSY,
+        ];
+        assert_eq!(Vec::from_iter(conditions), expected);
     }
 }

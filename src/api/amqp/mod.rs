@@ -2,10 +2,11 @@
 //!
 //! [`serve`] moves the bytes of one connection. `connection`, `session` and `link` are its state, without waiting
 //! and without a clock: bytes and answers in, bytes and events out. Each link has a task, which speaks to the
-//! broker through [`Nodes`] and answers when something is durable. What a connection may take is in `limits`;
+//! broker through [`Container`] and answers when something is durable. What a connection may take is in `limits`;
 //! everything past it ends the link, the session or the connection that asks for it, and no other.
 
 mod connection;
+mod container;
 mod entities;
 mod error;
 mod event;
@@ -13,7 +14,6 @@ mod frames;
 mod limits;
 mod link;
 mod management;
-mod nodes;
 mod order;
 mod receiver;
 mod sender;
@@ -27,10 +27,11 @@ mod transactions;
 mod websocket;
 mod websocket_stream;
 
-pub(super) use entities::Entities;
-pub use nodes::{
-    Nodes, Receiver, ReceiverRequest, Sender, Storing, Taken, Transaction, TransactionSettlement,
+pub use container::{
+    Container, IncomingLink, OutgoingLink, OutgoingMessage, ReceiverRequest, Storing, Transaction,
+    TransactionSettlement,
 };
+pub(super) use entities::EntityContainer;
 pub use serve::{Server, serve};
 pub(super) use websocket::enter as enter_websocket;
 pub use websocket::{ConnectionSlot, router};

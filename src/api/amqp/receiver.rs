@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::api::amqp::nodes::{Receiver, ReceiverRequest, Taken};
+use crate::api::amqp::container::{OutgoingLink, OutgoingMessage, ReceiverRequest};
 use crate::api::amqp::sessions::Sessions;
 use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::audit::Caller;
@@ -95,7 +95,7 @@ impl ReceiverLink {
 }
 
 #[async_trait]
-impl Receiver for ReceiverLink {
+impl OutgoingLink for ReceiverLink {
     fn session(&self) -> Option<&HeldSession> {
         self.session.as_ref()
     }
@@ -115,7 +115,7 @@ impl Receiver for ReceiverLink {
         Ok(self.receiver.await_due(session, in_vain).await?)
     }
 
-    async fn take(&self, limit: usize) -> Result<Vec<Taken>, AmqpError> {
+    async fn take(&self, limit: usize) -> Result<Vec<OutgoingMessage>, AmqpError> {
         let (receiver, session) = (&self.receiver, self.session.as_ref());
         let received = if self.settles {
             receiver.receive(limit, session).await?
@@ -125,7 +125,7 @@ impl Receiver for ReceiverLink {
                 .await?
         };
         self.in_vain.store(received.is_empty(), Ordering::Relaxed);
-        let taken = received.iter().map(|each| Taken {
+        let taken = received.iter().map(|each| OutgoingMessage {
             token: uuid_of(each.token),
             message: receiver.encode(each, self.settles),
         });

@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use futures_util::future::FutureExt;
 
-use crate::api::amqp::nodes::{Sender, Storing};
+use crate::api::amqp::container::{IncomingLink, Storing};
 use crate::broker::MessageSender;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::message::Message;
 
 #[async_trait]
-impl Sender for MessageSender {
+impl IncomingLink for MessageSender {
     fn message_bytes_max(&self) -> u64 {
         self.bytes_max()
     }

@@ -14,13 +14,15 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::amqp::connection::Connection;
+use crate::api::amqp::container::{
+    Container, ReceiverRequest, Transaction, TransactionSettlement,
+};
 use crate::api::amqp::event::{Delivery, Event, LinkId};
 use crate::api::amqp::limits::{
     CLAIMS_MAX, CLOSE_DEADLINE, COORDINATOR_BYTES_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX,
     READ_BYTES_MAX, READ_BYTES_MIN, REQUEST_BYTES_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX,
     TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
 };
-use crate::api::amqp::nodes::{Nodes, ReceiverRequest, Transaction, TransactionSettlement};
 use crate::api::amqp::order::Order;
 use crate::api::amqp::session::{Acceptance, Handout, nothing_left};
 use crate::api::amqp::tasks::{
@@ -52,7 +54,7 @@ use crate::wire::service_bus::entity::EntityAddress;
 /// What all connections share.
 pub struct Server {
     /// What a client at this address speaks to.
-    pub nodes: Box<dyn Fn(IpAddr) -> Arc<dyn Nodes> + Send + Sync>,
+    pub container: Box<dyn Fn(IpAddr) -> Arc<dyn Container> + Send + Sync>,
     pub clock: Clock,
     /// How this process names itself.
     pub container_id: String,
@@ -75,7 +77,7 @@ where
     let account = own.account().clone();
     let mut shell = Shell {
         server,
-        nodes: (server.nodes)(client),
+        container: (server.container)(client),
         is_known: false,
         own,
         output: account.nothing(),
@@ -102,7 +104,7 @@ where
 
 struct Shell<'a> {
     server: &'a Server,
-    nodes: Arc<dyn Nodes>,
+    container: Arc<dyn Container>,
     /// The peer has shown a key.
     is_known: bool,
     /// The bytes that the stream counts for.
@@ -338,9 +340,9 @@ impl Shell<'_> {
     /// the connection ends.
     fn review(&mut self) {
         let had_any = !self.claims.borrow().is_empty();
-        let nodes = Arc::clone(&self.nodes);
+        let container = Arc::clone(&self.container);
         self.claims
-            .send_modify(|claims| claims.retain(|each| nodes.still_holds(each)));
+            .send_modify(|claims| claims.retain(|each| container.still_holds(each)));
         if had_any && self.claims.borrow().is_empty() {
             let problem =
                 "the rule, key or token that opened this connection is gone or has changed";
@@ -363,7 +365,7 @@ impl Shell<'_> {
             } else {
                 Role::Receiver
             };
-            match self.nodes.identity(entity, role) {
+            match self.container.identity(entity, role) {
                 Ok(now) if now == known => {}
                 Ok(_) => {
                     let problem = format!("The messaging entity '{entity}' was deleted.");
@@ -382,7 +384,7 @@ impl Shell<'_> {
         let (claims, now) = (self.claims.borrow(), self.now());
         let holding = claims.iter().filter(|each| {
             let allows = may_use(std::slice::from_ref(*each), address, right, now).is_ok();
-            allows && self.nodes.still_holds(each)
+            allows && self.container.still_holds(each)
         });
         let holding: Vec<Authority> = holding.take(1).cloned().collect();
         may_use(&holding, address, right, now)
@@ -397,7 +399,7 @@ impl Shell<'_> {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Plain(plain) => {
-                let claims = self.nodes.plain(&plain);
+                let claims = self.container.plain(&plain);
                 let is_right = claims.is_some_and(|claims| self.claim(claims).is_ok());
                 let now = self.now();
                 self.connection.authenticated(is_right, now);
@@ -569,7 +571,7 @@ impl Shell<'_> {
             }
         };
         let entity = match &address {
-            Address::Messages(entity) => self.nodes.identity(entity, attach.role).ok(),
+            Address::Messages(entity) => self.container.identity(entity, attach.role).ok(),
             Address::Tokens | Address::Coordinator | Address::Management(_) => None,
         };
         let attached = Link {
@@ -612,7 +614,7 @@ impl Shell<'_> {
         let task = Task {
             link,
             entity: entity.clone(),
-            nodes: Arc::clone(&self.nodes),
+            container: Arc::clone(&self.container),
             commands: self.commands.clone(),
             inbox: work,
             account: self.connection.account().clone(),
@@ -654,7 +656,7 @@ impl Shell<'_> {
             Ok(message) => {
                 let properties = message.properties().unwrap_or_default();
                 let claimed = PutToken::parse(&message)
-                    .and_then(|request| self.nodes.token(&request))
+                    .and_then(|request| self.container.token(&request))
                     .and_then(|claims| self.claim(claims));
                 let (status, description) = match &claimed {
                     // Azure's own answer; the Rust client takes no other.
@@ -716,13 +718,13 @@ impl Shell<'_> {
 
     /// Commits a transaction. Its discharge came over `link`.
     fn commit(&mut self, link: LinkId, delivery: u32, mut ended: Ended) {
-        let (nodes, commands) = (Arc::clone(&self.nodes), self.commands.clone());
+        let (container, commands) = (Arc::clone(&self.container), self.commands.clone());
         let given_back = ended.given_back();
         let changes = std::mem::take(&mut ended.changes);
         self.tasks.spawn(async move {
-            let committed = nodes.commit(changes).await;
+            let committed = container.commit(changes).await;
             if committed.is_err() {
-                give_back(&*nodes, given_back).await;
+                give_back(&*container, given_back).await;
             }
             // A connection that is gone needs nothing any more.
             let _ = commands.send(Command::EndTransaction(EndTransaction {
@@ -756,10 +758,10 @@ impl Shell<'_> {
     /// Does nothing of a transaction. What the peer has settled itself goes back; the rest it can settle again.
     fn roll_back(&mut self, ended: &Ended) {
         self.reopen(&ended.enlisted);
-        let (given_back, nodes) = (ended.given_back(), Arc::clone(&self.nodes));
+        let (given_back, container) = (ended.given_back(), Arc::clone(&self.container));
         if !given_back.is_empty() {
             self.tasks
-                .spawn(async move { give_back(&*nodes, given_back).await });
+                .spawn(async move { give_back(&*container, given_back).await });
         }
     }
 
@@ -1087,13 +1089,13 @@ fn check_offered(attach: &Attach) -> Result<(), AmqpError> {
 }
 
 /// Unlocks messages, each for itself: some of the locks may have lapsed.
-async fn give_back(nodes: &dyn Nodes, settlements: Vec<TransactionSettlement>) {
+async fn give_back(container: &dyn Container, settlements: Vec<TransactionSettlement>) {
     for settlement in settlements {
         let given_back = Transaction {
             settles: vec![settlement],
             ..Transaction::default()
         };
-        if let Err(error) = nodes.commit(given_back).await {
+        if let Err(error) = container.commit(given_back).await {
             tracing::debug!(%error, "a message was not given back; its lock has to lapse");
         }
     }

@@ -11,9 +11,11 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::api::amqp::container::{
+    Container, IncomingLink, OutgoingLink, OutgoingMessage, ReceiverRequest,
+};
 use crate::api::amqp::event::{Delivery, LinkId};
 use crate::api::amqp::limits::{MEMORY_CHECK, MEMORY_WAIT, MESSAGE_BYTES, TAKE_MAX, UNSETTLED_MAX};
-use crate::api::amqp::nodes::{Nodes, Receiver, ReceiverRequest, Sender, Taken};
 use crate::api::amqp::order::{Behind, Turn};
 use crate::api::amqp::session::{Acceptance, Handout};
 use crate::api::amqp::transactions::Enlisted;
@@ -148,7 +150,7 @@ pub(super) struct Credit {
 pub(super) struct Task {
     pub(super) link: LinkId,
     pub(super) entity: EntityAddress,
-    pub(super) nodes: Arc<dyn Nodes>,
+    pub(super) container: Arc<dyn Container>,
     pub(super) commands: mpsc::UnboundedSender<Command>,
     pub(super) inbox: mpsc::UnboundedReceiver<Work>,
     /// Counts all that the task keeps for the client.
@@ -187,7 +189,7 @@ impl Task {
 
 /// Stores what a client sends.
 pub(super) async fn store_messages(mut task: Task) {
-    let sender = match task.nodes.open_sender(&task.entity).await {
+    let sender = match task.container.open_incoming(&task.entity).await {
         Ok(sender) => sender,
         Err(error) => return task.refuse(error),
     };
@@ -217,7 +219,10 @@ pub(super) async fn store_messages(mut task: Task) {
 /// What became of a message that the client has sent.
 type Settled = (u32, DeliveryState);
 
-async fn begin_to_store(sender: &dyn Sender, mut arrived: Arrived) -> BoxFuture<'static, Settled> {
+async fn begin_to_store(
+    sender: &dyn IncomingLink,
+    mut arrived: Arrived,
+) -> BoxFuture<'static, Settled> {
     let begun = match arrived.messages() {
         Ok(messages) => {
             // The first one was counted as it came.
@@ -248,7 +253,7 @@ pub(super) async fn answer_requests(
     clock: Clock,
     message_bytes_max: u64,
 ) {
-    if let Err(error) = task.nodes.open_management(&task.entity).await {
+    if let Err(error) = task.container.open_management(&task.entity).await {
         return task.refuse(error);
     }
     task.accept(Acceptance::of_requests(message_bytes_max));
@@ -289,7 +294,7 @@ async fn answer(
         Ok((asked, by)) => match memory_for(&asked, &task.account).await {
             Some(taken) => {
                 memory = taken;
-                task.nodes.manage(&task.entity, asked, &by).await
+                task.container.manage(&task.entity, asked, &by).await
             }
             None => {
                 let problem = "there is no memory left for the answer; try again in a moment";
@@ -377,7 +382,7 @@ pub(super) async fn hand_out(
     clock: Clock,
 ) {
     let settled = !request.lock;
-    let receiver = match task.nodes.open_receiver(request, &task.gone).await {
+    let receiver = match task.container.open_outgoing(request, &task.gone).await {
         Ok(receiver) => receiver,
         Err(error) => return task.refuse(error),
     };
@@ -409,7 +414,7 @@ pub(super) async fn hand_out(
 }
 
 /// Clients read which session they hold, and until when.
-fn acceptance(receiver: &dyn Receiver) -> Acceptance {
+fn acceptance(receiver: &dyn OutgoingLink) -> Acceptance {
     let Some(held) = receiver.session() else {
         return Acceptance::default();
     };
@@ -427,7 +432,7 @@ fn acceptance(receiver: &dyn Receiver) -> Acceptance {
 
 struct HandingOut {
     task: Task,
-    receiver: Arc<dyn Receiver>,
+    receiver: Arc<dyn OutgoingLink>,
     clock: Clock,
     /// The client settles nothing: messages are gone once they are handed out.
     settled: bool,
@@ -720,7 +725,7 @@ fn arrived(work: Work) -> Option<Arrived> {
 }
 
 /// Clients read the tag as a GUID in .NET's byte order.
-fn handout(taken: Taken, settled: bool) -> Handout {
+fn handout(taken: OutgoingMessage, settled: bool) -> Handout {
     Handout {
         tag: Bytes::copy_from_slice(&taken.token.to_bytes_le()),
         message: taken.message.into(),

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::api::amqp::event::LinkId;
+use crate::api::amqp::container::{Transaction, TransactionSettlement};
 use crate::api::amqp::limits::{
     MESSAGE_BYTES, TRANSACTION_BYTES, TRANSACTION_DEADLINE, TRANSACTION_MESSAGES_MAX,
     TRANSACTIONS_MAX,
 };
-use crate::api::amqp::nodes::{Transaction, TransactionSettlement};
 use crate::api::amqp::session::nothing_left;
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};

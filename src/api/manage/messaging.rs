@@ -14,12 +14,12 @@ use crate::api::ApiState;
 use crate::api::arm::listing::Listing;
 use crate::api::error::ApiError;
 use crate::api::manage::{ApiResult, json};
-use crate::broker::{Put, Queue};
+use crate::broker::{MessagingEntity, Put, Queue};
 use crate::model::audit::Caller;
 use crate::model::limits::SCHEDULED_COUNTED_MAX;
 use crate::model::name::{InvalidName, RuleName, SubscriptionName, TopicName};
 use crate::model::queue::QueueCounts;
-use crate::model::registry::TopicEntry;
+use crate::model::registry::{SubscriptionKind, TopicEntry};
 use crate::model::rule::Rule;
 use crate::model::subscription::EventSubscription;
 use crate::model::topic::TopicKind;
@@ -69,6 +69,25 @@ pub(in crate::api) enum Found {
     Topic(Arc<TopicEntry>),
     Subscription(Queue),
     Rule(Queue, Arc<Rule>),
+}
+
+impl Found {
+    /// Returns the entity that was found; `None` for topics of events and their subscriptions.
+    pub(in crate::api) fn of(entity: MessagingEntity) -> Option<Self> {
+        let topic = entity.topic;
+        match entity.subscription {
+            None => topic
+                .topic
+                .kind
+                .takes_messages()
+                .then_some(Self::Topic(topic)),
+            Some(own) => match topic.subscription_kind(&own) {
+                SubscriptionKind::OfQueue => Some(Self::Queue((topic, own))),
+                SubscriptionKind::ServiceBus => Some(Self::Subscription((topic, own))),
+                SubscriptionKind::Event => None,
+            },
+        }
+    }
 }
 
 impl Entity {

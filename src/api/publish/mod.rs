@@ -203,10 +203,10 @@ async fn skip_body(headers: &HeaderMap, body: Body) {
 
 /// Lets only those through who may use `topic`, from where they are. What others send is neither read nor
 /// kept.
-pub(crate) fn authorize(
+pub(crate) fn authorize<B>(
     state: &ApiState,
     topic: &TopicEntry,
-    request: &Request<Body>,
+    request: &Request<B>,
 ) -> Result<(), ApiError> {
     if topic.topic.kind.is_built_in() {
         // There is no key to be asked for.
@@ -293,7 +293,7 @@ fn check_channel(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-fn check_address(topic: &TopicEntry, request: &Request<Body>) -> Result<(), ApiError> {
+fn check_address<B>(topic: &TopicEntry, request: &Request<B>) -> Result<(), ApiError> {
     let Some(address) = address_of(request.extensions()) else {
         return Ok(());
     };

@@ -3,3 +3,4 @@
 pub(crate) mod locks;
 pub(crate) mod pull;
 pub(crate) mod validate;
+pub(crate) mod waiting;

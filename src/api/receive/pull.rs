@@ -18,7 +18,8 @@ use crate::api::auth::{Credential, query_value};
 use crate::api::error::{ApiError, render_error};
 use crate::api::publish::namespace::{API_VERSIONS, choose_topic, no_such_topic, topic_in};
 use crate::api::publish::{authorize, check_version, host_of, read_body};
-use crate::broker::{ManageError, MessageReceiver};
+use crate::api::receive::waiting::receive_while_allowed;
+use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::lease::{BadToken, LockToken, ReceiverAction, SubQueue};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::model::name::{NamespaceName, SubscriptionName};
@@ -51,17 +52,15 @@ async fn answer(
     check_version(request.uri(), &API_VERSIONS)?;
     let topic = find_topic(state, address, &request)?;
     authorize(state, &topic, &request)?;
-    let name = SubscriptionName::parse(&address.subscription)?;
-    let subscription = topic.subscription(&name).cloned();
-    let missing = || ManageError::SubscriptionNotFound(topic.topic.name.clone(), name);
-    let subscription = subscription.ok_or_else(missing)?;
-    let found = (topic, subscription);
-    let receiver = MessageReceiver::of(&state.broker, found, SubQueue::Active);
     let (parts, body) = request.into_parts();
-    let delay = query_value(&parts.uri, "releaseDelayInSeconds");
+    let request = Request::from_parts(parts, ());
+    let name = SubscriptionName::parse(&address.subscription)?;
+    let found = state.broker.subscription(&topic.topic.name, &name)?;
+    let receiver = MessageReceiver::of(&state.broker, found, SubQueue::Active);
+    let delay = query_value(request.uri(), "releaseDelayInSeconds");
     match pull::action(address.operation, delay.as_deref())? {
-        None => receive(&receiver, &parts.uri).await,
-        Some(action) => settle(&receiver, action, &parts.uri, body).await,
+        None => receive(state, &receiver, &request).await,
+        Some(action) => settle(&receiver, action, request.uri(), body).await,
     }
 }
 
@@ -83,11 +82,19 @@ fn find_topic(
         .ok_or_else(|| no_such_topic(topic, &format!("in the namespace {namespace:?}")))
 }
 
-async fn receive(receiver: &MessageReceiver, uri: &Uri) -> Result<Response, ApiError> {
-    let parameter = |name| query_value(uri, name);
+async fn receive(
+    state: &ApiState,
+    receiver: &MessageReceiver,
+    request: &Request<()>,
+) -> Result<Response, ApiError> {
+    let parameter = |name| query_value(request.uri(), name);
     let limit = pull::max_events(parameter("maxEvents").as_deref())?;
     let wait = pull::max_wait(parameter("maxWaitTime").as_deref())?;
-    let locked = receiver.receive_within(limit, wait).await?;
+    let check = || match state.broker.registry().topic_by_id(receiver.topic.topic.id) {
+        Some(topic) => authorize(state, topic, request),
+        None => Err(MessagingError::EntityDeleted.into()),
+    };
+    let locked = receive_while_allowed(receiver, limit, wait, check).await?;
     let received: Vec<Received<'_>> = locked
         .iter()
         .map(|each| Received {

@@ -394,27 +394,40 @@ impl Call<'_> {
         }
     }
 
-    /// What is at the place.
+    /// Returns what is at the place.
     fn find(&self) -> Result<Found, Refusal> {
-        let kinds: &[Kind] = match &self.place {
-            Place::Entity(_) => &[Kind::Queue, Kind::Topic],
-            Place::Subscription(..) => &[Kind::Subscription],
-            Place::Rule(..) => &[Kind::Rule],
+        let broker = &self.state.broker;
+        let entity = self.place.address();
+        let entity = entity.and_then(|address| broker.resolve(&address).ok());
+        let named = entity.and_then(Found::of);
+        let found = match &self.place {
+            Place::Entity(_) => {
+                named.filter(|found| matches!(found, Found::Queue(_) | Found::Topic(_)))
+            }
+            Place::Subscription(..) => {
+                named.filter(|found| matches!(found, Found::Subscription(_)))
+            }
+            Place::Rule(_, _, name) => named.and_then(|of| self.find_rule(of, name)),
             Place::Namespace
             | Place::Queues
             | Place::Topics
             | Place::Subscriptions(_)
-            | Place::Rules(..) => &[],
+            | Place::Rules(..) => None,
         };
-        let found = kinds.iter().find_map(|kind| {
-            let entity = self.entity(*kind).ok()?;
-            entity.find(self.state).ok()
-        });
         found.ok_or_else(|| {
             let path = self.place.path();
             let detail = format!("The messaging entity '{path}' could not be found.");
             Refusal::not_found(detail).numbered(40_400)
         })
+    }
+
+    fn find_rule(&self, of: Found, name: &str) -> Option<Found> {
+        let Found::Subscription(of) = of else {
+            return None;
+        };
+        let name = RuleName::parse(name).ok()?;
+        let rule = self.state.broker.rule(&of, &name).ok()?;
+        Some(Found::Rule(of, rule))
     }
 
     /// What a description of that kind describes here.

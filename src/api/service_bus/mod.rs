@@ -4,7 +4,7 @@ pub(in crate::api) mod administration;
 mod refusal;
 pub(in crate::api) mod runtime;
 
-use axum::extract::Request;
+use http::Request;
 use percent_encoding::percent_decode_str;
 
 use self::refusal::Refusal;
@@ -54,9 +54,9 @@ impl From<Denied> for Refusal {
 }
 
 /// Returns who sends the request, if what it shows allows what is demanded at a path as it came.
-fn authorize(
+fn authorize<B>(
     state: &ApiState,
-    request: &Request,
+    request: &Request<B>,
     demand: Demand<'_>,
 ) -> Result<(Authority, Caller), Denied> {
     let address = address_of(request.extensions());
@@ -87,7 +87,7 @@ fn authorize(
 /// Finds what a signature in the request opens.
 fn authority_of<B>(
     state: &ApiState,
-    request: &http::Request<B>,
+    request: &Request<B>,
     token: &str,
 ) -> Result<Authority, AccessDenied> {
     let host = host_of(request.headers(), request.uri()).unwrap_or_default();

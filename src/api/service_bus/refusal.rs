@@ -121,3 +121,31 @@ fn detail_of(error: &MessagingError) -> String {
     let name = if is_lost { "MessageLockLost: " } else { "" };
     format!("{name}{error}.")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::samples::one_of_each;
+
+    /// Both doors that speak HTTP answer with these, in bodies of their own.
+    #[test]
+    fn every_error_has_its_status() {
+        let statuses = one_of_each().into_iter().map(|error| {
+            let refusal = Refusal::from(error.clone());
+            assert!(refusal.detail.ends_with('.'), "{}", refusal.detail);
+            let status = refusal.status.as_u16();
+            assert_eq!(ApiError::from(error).status.as_u16(), status);
+            status
+        });
+        let expected = [
+            404, 404, 404, 400, 403, 429, // entities, and who may receive
+            409, 409, 409, 409, 409, // sessions
+            404, 400, 400, 400, 404, // locks
+            404, 404, 400, 400, 403, // what was sent
+            503, 403, 403, 403, 403, 403, 400, // publishing
+            409, 404, 400, 403, // rules
+            403, 503,
+        ];
+        assert_eq!(Vec::from_iter(statuses), expected);
+    }
+}

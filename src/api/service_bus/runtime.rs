@@ -20,6 +20,7 @@ use crate::api::ApiState;
 use crate::api::auth::query_value;
 use crate::api::authority::Demand;
 use crate::api::base_url::BaseUrl;
+use crate::api::receive::waiting::receive_while_allowed;
 use crate::base::Timestamp;
 use crate::broker::{MessageReceiver, MessageSender, MessageView, MessagingEntity, MessagingError};
 use crate::model::audit::Caller;
@@ -59,6 +60,8 @@ async fn answer(
     operation: Option<Operation>,
     request: Request,
 ) -> Result<Response, Refusal> {
+    let (parts, body) = request.into_parts();
+    let request = Request::from_parts(parts, ());
     let right = match operation {
         Some(Operation::Send) => Right::Send,
         _ => Right::Listen,
@@ -68,9 +71,10 @@ async fn answer(
         topic_or_queue: Some(&address.entity.topic_or_queue),
         path: request.uri().path(),
     };
-    let (_, caller) = authorize(state, &request, demand)?;
-    let (parts, body) = request.into_parts();
-    let (method, uri) = (&parts.method, &parts.uri);
+    let authorized = || authorize(state, &request, demand);
+    let (_, caller) = authorized()?;
+    let check = || authorized().map(drop);
+    let (method, uri) = (request.method(), request.uri());
     let operation = operation.ok_or_else(|| {
         Refusal::not_found(format!("There is nothing at {method} {}.", uri.path()))
     })?;
@@ -81,11 +85,12 @@ async fn answer(
             base,
             caller,
             address,
+            check: &check,
             receiver,
         })
     };
     match operation {
-        Operation::Send => send(&entity.sender()?, &parts.headers, body).await,
+        Operation::Send => send(&entity.sender()?, request.headers(), body).await,
         Operation::PeekLock => handler(entity)?.peek_lock(wait(uri)?).await,
         Operation::ReceiveAndDelete => handler(entity)?.receive_and_delete(wait(uri)?).await,
         Operation::Unlock(claim) => handler(entity)?.settle(&claim, Disposition::Abandon).await,
@@ -133,6 +138,8 @@ struct ReceiverHandler<'a> {
     base: BaseUrl,
     caller: Caller,
     address: &'a Address,
+    /// Checks again that the client may receive.
+    check: &'a (dyn Fn() -> Result<(), Refusal> + Sync),
     receiver: MessageReceiver,
 }
 
@@ -161,8 +168,8 @@ impl ReceiverHandler<'_> {
         Ok((StatusCode::OK, headers, body).into_response())
     }
 
-    async fn receive(&self, wait: Duration) -> Result<Option<Locked>, MessagingError> {
-        let received = self.receiver.receive_within(1, wait).await?;
+    async fn receive(&self, wait: Duration) -> Result<Option<Locked>, Refusal> {
+        let received = receive_while_allowed(&self.receiver, 1, wait, self.check).await?;
         Ok(received.into_iter().next())
     }
 

@@ -13,9 +13,9 @@ use crate::wire::service_bus::entity::EntityAddress;
 /// A queue, a topic or a subscription, or the dead letters of either.
 pub struct MessagingEntity {
     broker: Broker,
-    topic: Arc<TopicEntry>,
+    pub topic: Arc<TopicEntry>,
     /// Where its messages lie; `None` for a topic.
-    subscription: Option<Arc<EventSubscription>>,
+    pub subscription: Option<Arc<EventSubscription>>,
     sub_queue: SubQueue,
 }
 

@@ -127,7 +127,8 @@ impl MessagingError {
             | Self::InvalidDetails(_)
             | Self::Unreadable(_)
             | Self::Publish(PublishError::Unreadable(_)) => ErrorKind::Invalid,
-            Self::ReceiveDisabled(_) | Self::Publish(PublishError::SendDisabled(_)) => {
+            Self::ReceiveDisabled(_)
+            | Self::Publish(PublishError::SendDisabled(_) | PublishError::BuiltIn(_)) => {
                 ErrorKind::Forbidden
             }
             Self::BatchTooLarge
@@ -140,10 +141,7 @@ impl MessagingError {
             Self::RulesUnchanged { error, .. } => error.kind(),
             Self::TooManyWaiting
             | Self::Publish(
-                PublishError::DiskLow
-                | PublishError::Stopping
-                | PublishError::BuiltIn(_)
-                | PublishError::Store(_),
+                PublishError::DiskLow | PublishError::Stopping | PublishError::Store(_),
             )
             | Self::Store(_) => ErrorKind::Unavailable,
         }
@@ -171,5 +169,100 @@ impl From<TransactionError> for MessagingError {
             TransactionError::Lock(error) => Self::Lock(error),
             TransactionError::Store(error) => Self::Store(error),
         }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::*;
+    use crate::model::name::TopicName;
+
+    /// Returns one error of each variant, and of each that the doors tell apart within it.
+    pub(crate) fn one_of_each() -> Vec<MessagingError> {
+        let text = || "jobs".to_owned();
+        let topic = || TopicName::parse("jobs").expect("a name");
+        let subscription = || SubscriptionName::parse("jobs").expect("a name");
+        let rules_unchanged = |error| MessagingError::RulesUnchanged {
+            entity: text(),
+            error: Box::new(error),
+        };
+        vec![
+            MessagingError::EntityNotFound {
+                url: text(),
+                reason: text(),
+            },
+            MessagingError::EntityDeleted,
+            MessagingError::IsTopic,
+            MessagingError::NotAllowed(NotAllowed::HasNoRules),
+            MessagingError::ReceiveDisabled(subscription()),
+            MessagingError::TooManyWaiting,
+            MessagingError::Session(SessionError::Held),
+            MessagingError::Session(SessionError::NoneFree),
+            MessagingError::Session(SessionError::LockLost),
+            MessagingError::Session(SessionError::StateTooLarge),
+            MessagingError::Session(SessionError::TooManyStates),
+            MessagingError::Lock(LockError::LockLost),
+            MessagingError::Lock(LockError::IsDeadLetter),
+            MessagingError::Lock(LockError::TooManyProperties),
+            MessagingError::Lock(LockError::HeldLongEnough),
+            MessagingError::LockLostInSession,
+            MessagingError::DeferredNotFound,
+            MessagingError::ScheduledNotFound,
+            MessagingError::InvalidDetails(InvalidDetails::TooMany(99)),
+            MessagingError::Unreadable(DecodeError::Truncated),
+            MessagingError::BatchTooLarge,
+            MessagingError::Publish(PublishError::Stopping),
+            MessagingError::Publish(PublishError::DiskLow),
+            MessagingError::Publish(PublishError::BuiltIn(topic())),
+            MessagingError::Publish(PublishError::SendDisabled(topic())),
+            MessagingError::Publish(PublishError::QuotaExceeded(topic(), 1)),
+            MessagingError::Publish(PublishError::TooManyCopies),
+            MessagingError::Publish(PublishError::Unreadable(DecodeError::Truncated)),
+            MessagingError::RuleExists {
+                entity: text(),
+                rule: text(),
+            },
+            MessagingError::RuleNotFound {
+                entity: text(),
+                rule: text(),
+            },
+            rules_unchanged(ManageError::RuleTooLarge(1)),
+            rules_unchanged(ManageError::TooManyRules(topic())),
+            MessagingError::TransactionTooLarge,
+            MessagingError::Store(StoreError::Full),
+        ]
+    }
+
+    /// Returns the place of a variant, so that a new one is given a sample.
+    fn place(error: &MessagingError) -> usize {
+        match error {
+            MessagingError::EntityNotFound { .. } => 0,
+            MessagingError::EntityDeleted => 1,
+            MessagingError::IsTopic => 2,
+            MessagingError::NotAllowed(_) => 3,
+            MessagingError::ReceiveDisabled(_) => 4,
+            MessagingError::TooManyWaiting => 5,
+            MessagingError::Session(_) => 6,
+            MessagingError::Lock(_) => 7,
+            MessagingError::LockLostInSession => 8,
+            MessagingError::DeferredNotFound => 9,
+            MessagingError::ScheduledNotFound => 10,
+            MessagingError::InvalidDetails(_) => 11,
+            MessagingError::Unreadable(_) => 12,
+            MessagingError::BatchTooLarge => 13,
+            MessagingError::Publish(_) => 14,
+            MessagingError::RuleExists { .. } => 15,
+            MessagingError::RuleNotFound { .. } => 16,
+            MessagingError::RulesUnchanged { .. } => 17,
+            MessagingError::TransactionTooLarge => 18,
+            MessagingError::Store(_) => 19,
+        }
+    }
+
+    #[test]
+    fn every_variant_has_a_sample() {
+        let mut places: Vec<usize> = one_of_each().iter().map(place).collect();
+        places.dedup();
+        assert_eq!(places, Vec::from_iter(0..=19));
     }
 }

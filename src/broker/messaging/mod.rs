@@ -21,6 +21,8 @@ mod transaction;
 pub(super) use arrivals::Arrivals;
 pub use dead_letters::Purged;
 pub use entity::MessagingEntity;
+#[cfg(test)]
+pub(crate) use error::samples;
 pub use error::{MessagingError, NotAllowed};
 pub use message::MessageView;
 pub use receive::ReceiveRequest;

@@ -104,11 +104,12 @@ impl Broker {
         self.store().ledger.lock(request).await
     }
 
-    /// Like [`Broker::receive`], but waits up to `wait` for the first delivery.
+    /// Like [`Broker::receive`], but waits up to `wait` for the first delivery, unless `give_up` is ready before.
     pub async fn receive_within(
         &self,
         request: &ReceiveRequest,
         wait: Duration,
+        give_up: impl Future<Output = ()>,
     ) -> Result<Vec<Locked>, MessagingError> {
         let found = self.receive(request).await?;
         if !found.is_empty() || wait.is_zero() {
@@ -116,12 +117,13 @@ impl Broker {
         }
         let waiter = self.wait_at(Awaited::Queue(request.of))?;
         let deadline = tokio::time::sleep(wait);
-        tokio::pin!(deadline);
+        tokio::pin!(deadline, give_up);
         let mut in_vain = false;
         loop {
             tokio::select! {
                 due = self.due(&waiter, in_vain) => due?,
                 () = &mut deadline => return Ok(Vec::new()),
+                () = &mut give_up => return Ok(Vec::new()),
                 () = self.stopping() => return Ok(Vec::new()),
             }
             let found = self.receive(request).await?;

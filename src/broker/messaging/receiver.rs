@@ -105,15 +105,16 @@ impl MessageReceiver {
         self.lock(LockSelection::Due, limit, session).await
     }
 
-    /// Locks up to `limit` messages, and waits up to `wait` for the first one.
+    /// Locks up to `limit` messages, and waits up to `wait` for the first one, unless `give_up` is ready before.
     pub async fn receive_within(
         &self,
         limit: usize,
         wait: Duration,
+        give_up: impl Future<Output = ()>,
     ) -> Result<Vec<Locked>, MessagingError> {
         self.check_receivable()?;
         let request = self.request(LockSelection::Due, limit, None);
-        self.broker.receive_within(&request, wait).await
+        self.broker.receive_within(&request, wait, give_up).await
     }
 
     /// Takes up to `limit` messages that can be received now, for good.

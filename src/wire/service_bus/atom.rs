@@ -4,8 +4,11 @@ use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 
 use super::description::{self, Kind, Subject};
+use super::entity::EntityAddress;
 use super::xml::{Element, NoXml};
 use crate::base::Timestamp;
+use crate::model::lease::SubQueue;
+use crate::model::shared_access::AccessRule;
 
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 
@@ -88,6 +91,25 @@ impl Place {
             | Self::Rules(name, _)
             | Self::Rule(name, ..) => Some(name),
         }
+    }
+
+    /// Returns the address of the entity that it is, or of the subscription that a rule belongs to.
+    pub fn address(&self) -> Option<EntityAddress> {
+        let (topic_or_queue, subscription) = match self {
+            Self::Namespace
+            | Self::Queues
+            | Self::Topics
+            | Self::Subscriptions(_)
+            | Self::Rules(..) => return None,
+            Self::Entity(name) => (name, None),
+            Self::Subscription(topic, own) | Self::Rule(topic, own, _) => (topic, Some(own)),
+        };
+        Some(EntityAddress {
+            topic_or_queue: topic_or_queue.clone(),
+            subscription: subscription.cloned(),
+            sub_queue: SubQueue::Active,
+            is_transfer: false,
+        })
     }
 
     /// Whether its path means nothing anywhere else.

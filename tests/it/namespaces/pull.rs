@@ -38,6 +38,10 @@ async fn subscribed(queue: Value) -> Grid {
 /// A request with the key of the namespace.
 async fn ask(grid: &Grid, operation: &str, body: Value) -> SendResult {
     let key = key(grid, NAMESPACE).await;
+    ask_with(grid, &key, operation, body).await
+}
+
+async fn ask_with(grid: &Grid, key: &str, operation: &str, body: Value) -> SendResult {
     let text = if body.is_null() {
         String::new()
     } else {
@@ -536,4 +540,22 @@ async fn a_damaged_event_becomes_a_dead_letter_and_keeps_no_other() {
         (&json!("e1"), &json!("EventUnreadable"), &json!(0))
     );
     grid.leave();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_rejected_once_the_key_is_another_one() {
+    let grid = subscribed(json!({})).await;
+    let key = key(&grid, NAMESPACE).await;
+    let begun = tokio::time::Instant::now();
+    let waiting = ask_with(&grid, &key, "receive?maxWaitTime=60", Value::Null);
+    let renew = format!("{NAMESPACE}/regenerateKey");
+    let renewed = grid.manage(Method::POST, &renew, json!({"keyName": "key1"}));
+    let (answer, renewed) = tokio::join!(waiting, renewed);
+    assert!(renewed.status.is_success(), "{}", renewed.text);
+    answer.error(401, "Unauthorized");
+    let waited = begun.elapsed();
+    assert!(
+        waited > Duration::ZERO && waited < Duration::from_secs(5),
+        "{waited:?}"
+    );
 }

@@ -17,7 +17,8 @@ use uuid::Uuid;
 use super::*;
 use crate::api::amqp::entities::{signature, unproven};
 use crate::api::amqp::{
-    Nodes, Receiver, ReceiverRequest, Sender, Server, Storing, Taken, Transaction, serve,
+    Container, IncomingLink, OutgoingLink, OutgoingMessage, ReceiverRequest, Server, Storing,
+    Transaction, serve,
 };
 use crate::api::authority::{Authority, AuthorityScope, Grant, ShownSignature};
 use crate::api::memory::Memory;
@@ -67,7 +68,7 @@ struct State {
 }
 
 #[async_trait]
-impl Nodes for Fake {
+impl Container for Fake {
     fn plain(&self, _: &Plain) -> Option<Authority> {
         None
     }
@@ -101,18 +102,21 @@ impl Nodes for Fake {
         !self.0.is_revoked.load(Ordering::Relaxed)
     }
 
-    async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError> {
+    async fn open_incoming(
+        &self,
+        entity: &EntityAddress,
+    ) -> Result<Box<dyn IncomingLink>, AmqpError> {
         match entity.topic_or_queue.as_str() {
             "orders" => Ok(Box::new(self.clone())),
             _ => Err(AmqpError::new(NOT_FOUND, "no such queue")),
         }
     }
 
-    async fn open_receiver(
+    async fn open_outgoing(
         &self,
         _: ReceiverRequest,
         _: &CancellationToken,
-    ) -> Result<Box<dyn Receiver>, AmqpError> {
+    ) -> Result<Box<dyn OutgoingLink>, AmqpError> {
         Ok(Box::new(self.clone()))
     }
 
@@ -142,7 +146,7 @@ impl Nodes for Fake {
 }
 
 #[async_trait]
-impl Sender for Fake {
+impl IncomingLink for Fake {
     fn message_bytes_max(&self) -> u64 {
         100_000
     }
@@ -160,7 +164,7 @@ impl Sender for Fake {
 }
 
 #[async_trait]
-impl Receiver for Fake {
+impl OutgoingLink for Fake {
     fn session(&self) -> Option<&HeldSession> {
         None
     }
@@ -180,12 +184,12 @@ impl Receiver for Fake {
         Ok(())
     }
 
-    async fn take(&self, limit: usize) -> Result<Vec<Taken>, AmqpError> {
+    async fn take(&self, limit: usize) -> Result<Vec<OutgoingMessage>, AmqpError> {
         let mut waiting = self.0.waiting.lock().unwrap();
         let count = limit.min(waiting.len());
         *self.0.taken.lock().unwrap() += count;
         let message = Message::of(&Properties::default(), Map::new(), "x".into()).to_bytes();
-        let taken = waiting.drain(..count).map(|token| Taken {
+        let taken = waiting.drain(..count).map(|token| OutgoingMessage {
             token,
             message: message.clone(),
         });
@@ -240,7 +244,7 @@ impl Client {
         let access = watch::channel(0).0;
         let memory = Memory::default();
         let server = Server {
-            nodes: Box::new({
+            container: Box::new({
                 let state = Arc::clone(&state);
                 move |_| Arc::new(Fake(Arc::clone(&state)))
             }),

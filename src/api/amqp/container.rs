@@ -1,8 +1,7 @@
-//! What stands behind links: the part of the broker that connections speak to.
+//! The container that clients connect to, in AMQP's words: its nodes are entities, and links end at them.
 //!
-//! A connection knows frames, links and credit. What a queue is, where messages are kept and what a lock means is
-//! behind these traits. Their functions return when what they tell is durable, for what they return is what the
-//! peer is told.
+//! A connection knows frames, links and credit. The broker knows where messages are kept and what a lock means, behind
+//! these traits. Their functions return when what they report is durable, since clients get what they return.
 
 use std::time::Duration;
 
@@ -23,9 +22,9 @@ use crate::wire::amqp::performative::Role;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::service_bus::entity::EntityAddress;
 
-/// All nodes, as one connection sees them.
+/// The container as one connection sees it. Its nodes are messaging entities.
 #[async_trait]
-pub trait Nodes: Send + Sync + 'static {
+pub trait Container: Send + Sync + 'static {
     /// Finds what the rule opens, if the key is its key.
     fn plain(&self, credentials: &Plain) -> Option<Authority>;
 
@@ -35,21 +34,24 @@ pub trait Nodes: Send + Sync + 'static {
     /// Returns whether nothing was taken from it since it was shown.
     fn still_holds(&self, authority: &Authority) -> bool;
 
-    /// Attaches a client that sends.
-    async fn open_sender(&self, entity: &EntityAddress) -> Result<Box<dyn Sender>, AmqpError>;
+    /// Attaches a link over which a client sends.
+    async fn open_incoming(
+        &self,
+        entity: &EntityAddress,
+    ) -> Result<Box<dyn IncomingLink>, AmqpError>;
 
-    /// Attaches a client that receives. One that wants the next session may wait for it, unless it is `gone`.
-    async fn open_receiver(
+    /// Attaches a link over which a client receives. One that wants the next session may wait for it, unless it is `gone`.
+    async fn open_outgoing(
         &self,
         request: ReceiverRequest,
         gone: &CancellationToken,
-    ) -> Result<Box<dyn Receiver>, AmqpError>;
+    ) -> Result<Box<dyn OutgoingLink>, AmqpError>;
 
     /// Returns what an entity is known by that clients can attach to now, in this role; another one that is made under its
     /// name later has another number.
     fn identity(&self, entity: &EntityAddress, role: Role) -> Result<i64, AmqpError>;
 
-    /// Whether there is an entity that can be asked.
+    /// Checks that there is an entity that can be asked.
     async fn open_management(&self, entity: &EntityAddress) -> Result<(), AmqpError>;
 
     /// Answers a request. That the client may make it was checked.
@@ -64,7 +66,7 @@ pub trait Nodes: Send + Sync + 'static {
     async fn commit(&self, changes: Transaction) -> Result<(), AmqpError>;
 }
 
-/// What a transaction does.
+/// Holds all that a transaction does.
 #[derive(Debug, Default)]
 pub struct Transaction {
     /// Messages, each batch with the entity that it is sent to.
@@ -100,9 +102,9 @@ pub struct ReceiverRequest {
 /// Stores what was accepted, from its first poll on. Ready when it is durable.
 pub type Storing = BoxFuture<'static, Result<(), AmqpError>>;
 
-/// An entity that a client sends to.
+/// The end of a link over which a client sends.
 #[async_trait]
-pub trait Sender: Send + Sync {
+pub trait IncomingLink: Send + Sync {
     /// Bytes of a message or batch, as the client is told.
     fn message_bytes_max(&self) -> u64;
 
@@ -111,9 +113,9 @@ pub trait Sender: Send + Sync {
     async fn send(&self, messages: Vec<Message>) -> Result<Storing, AmqpError>;
 }
 
-/// An entity that a client receives from.
+/// The end of a link over which a client receives.
 #[async_trait]
-pub trait Receiver: Send + Sync {
+pub trait OutgoingLink: Send + Sync {
     /// The session that is held.
     fn session(&self) -> Option<&HeldSession>;
 
@@ -129,7 +131,7 @@ pub trait Receiver: Send + Sync {
 
     /// Takes up to `limit` messages; none if somebody was quicker. Runs to its end even if the client is gone.
     /// An error ends the link.
-    async fn take(&self, limit: usize) -> Result<Vec<Taken>, AmqpError>;
+    async fn take(&self, limit: usize) -> Result<Vec<OutgoingMessage>, AmqpError>;
 
     /// Settles locks. Each has its own result, in the same order. Runs to its end even if the client is gone.
     async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>>;
@@ -139,10 +141,10 @@ pub trait Receiver: Send + Sync {
     async fn close(&self, in_order: bool);
 }
 
-/// A message for the client.
+/// A message on its way to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// Of its lock; any unique value for a message that is removed.
+pub struct OutgoingMessage {
+    /// The token of its lock; any unique value for a message that is removed.
     pub token: Uuid,
     /// Encoded, as the client is to have it.
     pub message: Vec<u8>,
