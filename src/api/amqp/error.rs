@@ -85,6 +85,7 @@ fn condition_of_rules(error: &ManageError) -> &'static str {
 mod tests {
     use super::*;
     use crate::broker::samples::one_of_each;
+    use crate::wire::amqp::condition::DECODE_ERROR;
 
     #[test]
     fn every_error_has_its_condition() {
@@ -116,7 +117,7 @@ mod tests {
             DECODE_ERROR,
             RESOURCE_LIMIT_EXCEEDED,
             SERVER_BUSY,
-            RESOURCE_LIMIT_EXCEEDED,
+            SERVER_BUSY,
             NOT_ALLOWED,
             ENTITY_DISABLED,
             RESOURCE_LIMIT_EXCEEDED,

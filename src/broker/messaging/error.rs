@@ -200,7 +200,7 @@ pub(crate) mod samples {
             MessagingError::Session(SessionError::NoneFree),
             MessagingError::Session(SessionError::LockLost),
             MessagingError::Session(SessionError::StateTooLarge),
-            MessagingError::Session(SessionError::TooManyStates),
+            MessagingError::Session(SessionError::QuotaExceeded),
             MessagingError::Lock(LockError::LockLost),
             MessagingError::Lock(LockError::IsDeadLetter),
             MessagingError::Lock(LockError::TooManyProperties),
