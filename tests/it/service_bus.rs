@@ -634,11 +634,16 @@ async fn what_is_scheduled_in_a_topic_has_one_number() {
     assert_eq!((for_nobody.len(), numbers.len()), (1, 2));
     let one = peek(&grid, queue(&grid, "one")).await;
     assert_eq!(one[1].origin.first_number, Some(numbers[1]));
-    let cancel = async |number| {
-        let cancelled = grid.broker.cancel_copies(&topic(), vec![number]).await;
+    let cancel_all = async |numbers: &[i64]| {
+        let cancelled = grid.broker.cancel_copies(&topic(), numbers.to_vec()).await;
         cancelled.expect("an answer")
     };
+    let cancel = async |number| cancel_all(&[number]).await;
     assert!(!cancel(for_nobody[0]).await);
+    assert!(!cancel_all(&[numbers[0], for_nobody[0]]).await);
+    for name in ["one", "two"] {
+        assert_eq!(subjects(&grid, name).await, ["a", "b"], "all or none");
+    }
     assert!(cancel(numbers[0]).await);
     assert!(!cancel(numbers[0]).await, "no more");
     for name in ["one", "two"] {
@@ -700,5 +705,142 @@ async fn what_was_locked_for_too_long_takes_its_old_place() {
     grid.pass(Duration::from_secs(61));
     assert_eq!(receive(of, 9).await, []);
     assert_eq!(receive(dead, 1).await, [told("a", 2)], "ahead of b and c");
+    grid.leave();
+}
+
+/// Returns how many messages a queue is said to have.
+async fn active(grid: &Grid, path: &str) -> Value {
+    let shown = grid.manage(Method::GET, path, Value::Null).await.json();
+    shown["properties"]["messageCount"].clone()
+}
+
+#[tokio::test]
+async fn a_batch_is_seen_whole_as_soon_as_it_is_accepted() {
+    let grid = Grid::in_bites_of(4).await;
+    put(&grid, "", json!({})).await;
+    for name in ["one", "two"] {
+        put(&grid, &format!("/subscriptions/{name}"), json!({})).await;
+    }
+    let (topic, jobs) = jobs(&grid, json!({})).await;
+    let hook = json!({"properties": {"destination": {"endpointType": "WebHook", "properties": {
+        "endpointUrl": "http://audit.test/hook", "skipValidation": true}}}});
+    let path = "/queues/jobs/eventSubscriptions/audit";
+    let created = grid.manage(Method::PUT, path, hook).await;
+    assert_eq!(created.status, StatusCode::CREATED, "{}", created.text);
+    let batch = || -> Vec<_> {
+        let subjects = 0..10;
+        subjects
+            .map(|each| message(&each.to_string(), 1, None))
+            .collect()
+    };
+    for times in 1..=2 {
+        send(&grid, batch()).await;
+        let sent = grid.broker.send_messages(&topic, batch()).await;
+        sent.expect("sent");
+        for of in [queue(&grid, "one"), queue(&grid, "two"), jobs] {
+            assert_eq!(peek(&grid, of).await.len(), times * 10);
+        }
+        assert_eq!(active(&grid, "/queues/jobs").await, times * 10);
+        let one = format!("{TOPIC}/subscriptions/one");
+        assert_eq!(active(&grid, &one).await, times * 10);
+    }
+    let created = grid.store.ledger.fan_out(topic.topic.id, 99).await;
+    let created = created.expect("deliveries").targets.len();
+    assert_eq!(created, 20, "the webhook gets them later");
+    grid.leave();
+}
+
+#[tokio::test]
+async fn messages_that_have_outlived_their_time_leave_without_a_receiver() {
+    let grid = Grid::new().await;
+    let keeping = json!({
+        "deadLetteringOnMessageExpiration": true, "defaultMessageTimeToLive": "PT2M"
+    });
+    let (topic, jobs) = jobs(&grid, keeping).await;
+    let receive = async |subject: &str| {
+        let request = ReceiveRequest {
+            of: jobs,
+            which: LockSelection::Due,
+            limit: 1,
+            lock: Duration::from_secs(300),
+            session: None,
+        };
+        let locked = grid.broker.receive(&request).await.expect("received");
+        assert_eq!(locked[0].event.event.subject.as_deref(), Some(subject));
+        locked[0].token
+    };
+    let short = |subject: &str| {
+        let sent = message(subject, 1, None);
+        let encoded = of_event(&sent.event).expect("a message");
+        let encoded = encoded.with_ttl(Duration::from_secs(10));
+        let event = to_event(encoded, || panic!("it has an id")).expect("an event");
+        NewMessage { event, ..sent }
+    };
+    let send = async |messages: Vec<NewMessage>| {
+        let sent = grid.broker.send_messages(&topic, messages).await;
+        sent.expect("sent");
+    };
+    let left = async |of| {
+        let peeked = peek(&grid, of).await.into_iter();
+        let subjects = peeked.map(|each| each.event.event.subject.clone().expect("a subject"));
+        subjects.collect::<Vec<_>>()
+    };
+    send(vec![short("locked")]).await;
+    receive("locked").await;
+    send(vec![short("deferred")]).await;
+    let defer = LockChange {
+        token: receive("deferred").await,
+        of: LockOf::any_of(jobs),
+        disposition: Disposition::Defer,
+        properties: Vec::new(),
+    };
+    let deferred = grid.broker.settle_locks(vec![defer], None).await;
+    assert!(deferred.expect("an answer")[0].is_ok());
+    let later = NewMessage {
+        scheduled_at: Some(grid.clock.now() + Duration::from_secs(60)),
+        ..short("later")
+    };
+    send(vec![message("long", 1, None), short("short"), later]).await;
+    let dead = QueueRef::dead_letters(jobs.subscription);
+    let all = |subjects: &[&str]| -> Vec<String> {
+        subjects.iter().map(|each| (*each).to_owned()).collect()
+    };
+    for (seconds, stays, gone) in [
+        (
+            9,
+            all(&["locked", "deferred", "long", "short", "later"]),
+            all(&[]),
+        ),
+        (
+            1,
+            all(&["locked", "deferred", "long", "later"]),
+            all(&["short"]),
+        ),
+        (
+            59,
+            all(&["locked", "deferred", "long", "later"]),
+            all(&["short"]),
+        ),
+        (
+            1,
+            all(&["locked", "deferred", "long"]),
+            all(&["short", "later"]),
+        ),
+        (
+            50,
+            all(&["locked", "deferred"]),
+            all(&["long", "short", "later"]),
+        ),
+    ] {
+        grid.pass(Duration::from_secs(seconds));
+        grid.broker.end_expired().await.expect("ended");
+        assert_eq!(left(jobs).await, stays);
+        let mut dead_now = left(dead).await;
+        dead_now.sort();
+        let mut expected = gone;
+        expected.sort();
+        assert_eq!(dead_now, expected);
+    }
+    assert_eq!(active(&grid, "/queues/jobs").await, 2);
     grid.leave();
 }

@@ -560,12 +560,16 @@ conformance! {
     a_search_in_data_ends_after_so_many_bytes
     a_queue_shows_what_waits_and_what_is_held
     scheduled_deliveries_wait_and_can_be_cancelled
+    scheduled_deliveries_are_cancelled_all_or_none
+    messages_that_have_outlived_their_own_time_are_found
     uses_are_kept
     properties_that_receivers_set_add_up
     a_message_is_forwarded_as_often_as_it_may_be
     sessions_have_one_holder_and_keep_their_order
     a_holder_gives_its_messages_back
     sessions_keep_a_state
+    states_of_sessions_count_as_bytes_of_their_queue
+    a_session_that_a_wrong_clock_locked_is_free
     sessions_wait_for_their_first_message
     a_message_without_its_session_is_a_dead_letter
     a_message_that_no_rule_can_be_evaluated_for_is_a_dead_letter

@@ -14,9 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::amqp::connection::Connection;
-use crate::api::amqp::container::{
-    Container, ReceiverRequest, Transaction, TransactionSettlement,
-};
+use crate::api::amqp::container::{Container, ReceiverRequest, Transaction, TransactionSettlement};
 use crate::api::amqp::event::{Delivery, Event, LinkId};
 use crate::api::amqp::limits::{
     CLAIMS_MAX, CLOSE_DEADLINE, COORDINATOR_BYTES_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::api::amqp::event::LinkId;
 use crate::api::amqp::container::{Transaction, TransactionSettlement};
+use crate::api::amqp::event::LinkId;
 use crate::api::amqp::limits::{
     MESSAGE_BYTES, TRANSACTION_BYTES, TRANSACTION_DEADLINE, TRANSACTION_MESSAGES_MAX,
     TRANSACTIONS_MAX,

@@ -73,13 +73,13 @@ async fn answer(
     };
     let authorized = || authorize(state, &request, demand);
     let (_, caller) = authorized()?;
-    let check = || authorized().map(drop);
+    let check = || authorized().map(drop).map_err(Refusal::from);
     let (method, uri) = (request.method(), request.uri());
     let operation = operation.ok_or_else(|| {
         Refusal::not_found(format!("There is nothing at {method} {}.", uri.path()))
     })?;
     let entity = state.broker.resolve(&address.entity)?;
-    let base = BaseUrl::of(state, &parts.headers, uri, &parts.extensions);
+    let base = BaseUrl::of(state, request.headers(), uri, request.extensions());
     let handler = |entity: MessagingEntity| {
         entity.receiver().map(|receiver| ReceiverHandler {
             base,

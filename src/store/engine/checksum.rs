@@ -54,6 +54,18 @@ impl Sealed {
         format!("checksum IS row_checksum({})", self.columns)
     }
 
+    /// Returns the SQL expression for the checksum of a row that gets `value` in a column. A damaged row stays so.
+    pub(in crate::store) fn resealed(&self, column: &str, value: &str) -> String {
+        let columns = self.columns.split(',').map(str::trim);
+        let changed = columns.map(|each| if each == column { value } else { each });
+        let changed: Vec<&str> = changed.collect();
+        format!(
+            "CASE WHEN {} THEN row_checksum({}) ELSE checksum END",
+            self.is_sound(),
+            changed.join(",")
+        )
+    }
+
     /// The statement that makes the checksum of the row `?1` anew, after a change of what it is of.
     pub(in crate::store) fn seal(&self) -> String {
         let Self {

@@ -9,6 +9,7 @@ use crate::base::Timestamp;
 use crate::model::lease::{NEVER, SubQueue};
 use crate::model::retry::WAIT_MAX;
 use crate::model::subscription::SubscriptionId;
+use crate::store::engine::checksum;
 use crate::store::error::StoreError;
 use crate::store::sql::Sql;
 
@@ -53,11 +54,13 @@ pub(super) fn pull_in(
     limit: usize,
 ) -> Result<usize, StoreError> {
     let due_at = "coalesce(max(scheduled_at, ?3), ?3)";
+    let published_at = format!("min(published_at, {due_at})");
+    let checksum = checksum::DELIVERY.resealed("published_at", &published_at);
     let update = format!(
         "UPDATE delivery SET locked_until = min(locked_until, ?3), \
              next_attempt_at = CASE WHEN deferred THEN next_attempt_at ELSE {due_at} END, \
-             published_at = min(published_at, {due_at}), \
-             expires_at = expires_at + min(published_at, {due_at}) - published_at \
+             published_at = {published_at}, checksum = {checksum}, \
+             expires_at = expires_at + {published_at} - published_at \
          WHERE id IN (SELECT id FROM ({}) LIMIT ?5)",
         too_late("?4", queue)
     );

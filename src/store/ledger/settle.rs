@@ -388,7 +388,7 @@ pub(super) fn settle_free(
         FreeChange::RetryNow => {
             let retry = "UPDATE delivery SET next_attempt_at = min(next_attempt_at, ?2), \
                      published_at = min(published_at, ?2), scheduled_at = NULL WHERE id = ?1";
-            tx.run(retry, params![id, now])?;
+            change_sealed(tx, id, retry, params![id, now])?;
         }
         FreeChange::Remove => remove(tx, id, now)?,
     }

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::queue::queue_named;
 use super::reader::property_of;
 use super::rules::{read_expiration, read_ip_mask};
 use crate::model::as_written::AsWritten;
+use crate::model::destination::EntityId;
+use crate::model::name::TopicName;
 use crate::wire::duration;
 
 /// Which properties an answer has.
@@ -138,12 +139,17 @@ fn says_nothing(value: &Value, schema: &Value) -> bool {
     }
 }
 
+/// Returns the name of what a text names.
+fn entity_named(text: &str) -> Option<TopicName> {
+    Some(EntityId::parse(text).ok()?.name().clone())
+}
+
 /// Whether two texts of a property mean the same.
 fn is_same(own: &str, whole: &str, schema: &Value) -> bool {
     match (schema["x-check"].as_str(), schema["format"].as_str()) {
         (Some("expiration"), _) => read_expiration(own) == read_expiration(whole),
         (Some("ipMask"), _) => read_ip_mask(own) == read_ip_mask(whole),
-        (Some("queueName"), _) => queue_named(own) == queue_named(whole),
+        (Some("entityId"), _) => entity_named(own) == entity_named(whole),
         (_, Some("duration")) => duration::parse(own) == duration::parse(whole),
         _ => own == whole,
     }

@@ -8,7 +8,6 @@ use super::entity::EntityAddress;
 use super::xml::{Element, NoXml};
 use crate::base::Timestamp;
 use crate::model::lease::SubQueue;
-use crate::model::shared_access::AccessRule;
 
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 

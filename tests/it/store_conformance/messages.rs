@@ -1,6 +1,7 @@
 //! What only queues of messages ask of the ledger: schedules, and properties that receivers set.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use everpost::base::Entropy;
 use everpost::model::dead_letter::DeadLetterReason;
@@ -69,6 +70,121 @@ pub(super) async fn scheduled_deliveries_wait_and_can_be_cancelled(f: Fixture) {
     let again = cancel(never, f.billing, 59).await;
     assert!(matches!(again, FreeSettled::In(_)), "{again:?}");
     assert_eq!(ids(&f.lease(f.billing, 99, 9).await), [now, later]);
+}
+
+pub(super) async fn scheduled_deliveries_are_cancelled_all_or_none(f: Fixture) {
+    let accepted = AppendRequest {
+        events: ["a", "b", "due"]
+            .map(|id| (event(id), vec![f.billing]))
+            .into(),
+        scheduled: BTreeMap::from([(0, at(50)), (1, at(60))]),
+        ..f.accepted("", &[], 10)
+    };
+    let stored = f.store.ledger.append(accepted, drop).await;
+    let Ok(Appended::Stored { numbers, .. }) = stored else {
+        panic!("stored: {stored:?}");
+    };
+    let cancel = async |ids: &[i64]| {
+        let cancel = |id: &i64| (DeliveryId(*id), FreeChange::Cancel(f.billing));
+        let request = FreeChanges {
+            changes: ids.iter().map(cancel).collect(),
+            all_or_none: true,
+            audit: None,
+            now: at(40),
+        };
+        let settled = f.store.ledger.settle_free(request).await;
+        settled.expect("an answer")
+    };
+    let [a, b, due] = numbers[..] else {
+        panic!("three deliveries: {numbers:?}");
+    };
+    assert_eq!(cancel(&[a, due, b]).await, [FreeSettled::Held]);
+    assert_eq!(cancel(&[a, b, 99]).await, [FreeSettled::Missing]);
+    let [first, last] = [a, due].map(DeliveryId);
+    assert_eq!(ids(&f.lease(f.billing, 50, 9).await), [last, first]);
+    assert_eq!(cancel(&[a, b]).await, [FreeSettled::Done(f.billing); 2]);
+    assert_eq!(ids(&f.lease(f.billing, 99, 9).await), [last]);
+}
+
+pub(super) async fn messages_that_have_outlived_their_own_time_are_found(f: Fixture) {
+    let life = Duration::from_millis(20);
+    let accepted = AppendRequest {
+        events: ["short", "long", "scheduled", "deferred", "locked"]
+            .map(|id| (event(id), vec![f.billing]))
+            .into(),
+        measured: [f.billing].into(),
+        scheduled: BTreeMap::from([(2, at(50))]),
+        own_lives: [0, 2, 3, 4].map(|place| (place, life)).into(),
+        ..f.accepted("", &[], 10)
+    };
+    f.store.ledger.append(accepted, drop).await.expect("stored");
+    let entropy = Entropy::seeded(1);
+    let of = QueueRef::pending(f.billing);
+    let tokens: Vec<_> = std::iter::repeat_with(|| LockToken::generate(&entropy))
+        .take(4)
+        .collect();
+    let request = LockRequest {
+        of,
+        which: LockSelection::Due,
+        now: at(11),
+        until: at(40),
+        tokens: tokens.clone(),
+        bytes_max: usize::MAX,
+        session: None,
+    };
+    assert_eq!(
+        f.store
+            .ledger
+            .lock(request)
+            .await
+            .expect("locks")
+            .locked
+            .len(),
+        4
+    );
+    let dispositions = [
+        Disposition::Abandon,
+        Disposition::Abandon,
+        Disposition::Defer,
+    ];
+    let changes = tokens
+        .iter()
+        .zip(dispositions)
+        .map(|(token, disposition)| LockChange {
+            token: *token,
+            of: LockOf::any_of(of),
+            disposition,
+            properties: Vec::new(),
+        });
+    let changes = LockChanges {
+        changes: changes.collect(),
+        dropping: HashSet::new(),
+        audit: None,
+        now: at(12),
+    };
+    let settled = f.store.ledger.settle_locks(changes).await.expect("settled");
+    assert!(settled.iter().all(Result::is_ok), "{settled:?}");
+    for (moment, expected) in [
+        (29, &[][..]),
+        (30, &[1][..]),
+        (40, &[1, 5][..]), // its lock has lapsed
+        (69, &[1, 5][..]),
+        (70, &[1, 5, 3][..]),
+    ] {
+        let outlived = f
+            .store
+            .ledger
+            .outlived(at(moment), 9)
+            .await
+            .expect("an answer");
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|id| (DeliveryId(*id), f.billing))
+            .collect();
+        assert_eq!(outlived, expected, "at {moment}");
+    }
+    let outlived = f.store.ledger.outlived(at(99), 1).await.expect("an answer");
+    assert_eq!(outlived.len(), 1);
 }
 
 pub(super) async fn properties_that_receivers_set_add_up(f: Fixture) {

@@ -14,12 +14,14 @@ use everpost::model::limits::SESSION_STATE_BYTES_MAX;
 use everpost::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
 };
+use everpost::model::subscription::OnDelete;
+use everpost::store::views::TotalsQuery;
 use everpost::store::{
-    AppendRequest, Appended, LockChanges, LockRequest, LockSelection, QueueIntake, SessionQuery,
-    SessionRequest, SessionWait,
+    AppendRequest, Appended, LockChanges, LockRequest, LockSelection, QueueIntake, RegistryChange,
+    SessionQuery, SessionRequest, SessionWait,
 };
 
-use super::{Fixture, at};
+use super::{Fixture, at, changed};
 
 /// The queue `billing`, whose messages have sessions.
 struct Queue {
@@ -117,11 +119,19 @@ impl Queue {
         change: SessionChange,
         now: i64,
     ) -> Result<SessionAnswer, SessionError> {
-        let changed = self
-            .f
-            .store
-            .ledger
-            .change_session(held.clone(), change, at(now));
+        self.change_within(held, change, u64::MAX, now).await
+    }
+
+    /// The same where the queue may grow by so many bytes.
+    async fn change_within(
+        &self,
+        held: &HeldSession,
+        change: SessionChange,
+        room: u64,
+        now: i64,
+    ) -> Result<SessionAnswer, SessionError> {
+        let ledger = &self.f.store.ledger;
+        let changed = ledger.change_session(held.clone(), change, room, at(now));
         changed.await.expect("an answer")
     }
 
@@ -280,6 +290,64 @@ pub(super) async fn sessions_keep_a_state(f: Fixture) {
         Err(SessionError::LockLost)
     );
     assert_eq!(queue.sessions(None).await, Vec::<String>::new());
+}
+
+pub(super) async fn states_of_sessions_count_as_bytes_of_their_queue(f: Fixture) {
+    let queue = Queue::of(f);
+    let held = queue.accept(Some("s"), 10, 60).await.expect("a new one");
+    let set = async |state: &[u8], room| {
+        let state = SessionChange::SetState(Some(state.to_vec()));
+        queue.change_within(&held, state, room, 20).await.map(drop)
+    };
+    let bytes = async |expected: u64| {
+        let ledger = &queue.f.store.ledger;
+        assert_eq!(ledger.queue_bytes(&[queue.f.billing]), expected);
+        let query = TotalsQuery {
+            subscriptions: vec![queue.f.billing],
+            recount: true,
+        };
+        assert_eq!(
+            ledger.totals(query).await.expect("counts")[0].bytes,
+            expected
+        );
+    };
+    assert_eq!(set(b"half", 4).await, Err(SessionError::QuotaExceeded));
+    bytes(0).await;
+    assert_eq!(set(b"half", 5).await, Ok(()), "its name counts, too");
+    bytes(5).await;
+    assert_eq!(set(b"whole", 0).await, Err(SessionError::QuotaExceeded));
+    assert_eq!(set(b"full", 0).await, Ok(()), "no more than before");
+    assert_eq!(set(b"", 0).await, Ok(()));
+    bytes(0).await;
+    let read = queue.change(&held, SessionChange::ReadState, 21).await;
+    assert_eq!(read, Ok(SessionAnswer::State(None)), "an empty one is none");
+    assert_eq!(queue.sessions(None).await, Vec::<String>::new());
+
+    assert_eq!(set(b"half", 5).await, Ok(()));
+    let delete = RegistryChange::DeleteSubscription {
+        id: queue.f.billing,
+        pending: OnDelete::Discard,
+    };
+    changed(&queue.f.store, delete).await;
+    queue.f.store.ledger.tidy(at(70), 9).await.expect("tidied");
+    bytes(0).await;
+}
+
+/// A clock that was years ahead has planned the end of the lock.
+pub(super) async fn a_session_that_a_wrong_clock_locked_is_free(f: Fixture) {
+    let queue = Queue::of(f);
+    let year = 31_536_000_000;
+    queue.send("s1", Some("s"), 10, None).await;
+    let held = queue.accept(None, 20, year).await.expect("it is free");
+    assert_eq!(queue.take(&held, 9, 21).await.expect("it is held").len(), 1);
+    queue.send("t1", Some("t"), 30, None).await;
+    let fair = queue.accept(None, 40, 90).await.expect("it is free");
+    assert_eq!(fair.name, "t");
+    while queue.f.store.ledger.tidy(at(50), 9).await.expect("tidied") {}
+    let again = queue.accept(None, 50, 90).await.expect("it is free");
+    assert_eq!(again.name, "s");
+    let found = queue.take(&again, 9, 51).await.expect("it is held");
+    assert_eq!(counts(&found), [("s1", 1)]);
 }
 
 pub(super) async fn sessions_wait_for_their_first_message(f: Fixture) {
