@@ -601,6 +601,7 @@ fn broker_options(config: &Config, clock: Clock, entropy: Entropy, own_url: &str
         },
         backups: BackupRules {
             dir: config.backup_dir.clone(),
+            allowed: config.backup_allow.clone(),
             every: config.backup_every,
             keep: config.backup_keep,
             with_master_key: config.backup_with_master_key,

@@ -25,7 +25,7 @@ pub(super) fn running_settings(
 
 impl SettingRules for Rules {
     fn problem(&self, name: &'static str, value: &str) -> Option<String> {
-        Config::problem_of(name, value)
+        self.start.problem_of_saved(name, value)
     }
 
     fn resolve(&self, saved: &SavedSettings) -> Settings {

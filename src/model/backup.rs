@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Component, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -41,6 +41,23 @@ pub struct BucketPath {
 }
 
 impl BackupPlace {
+    /// Tells whether `other` is this place or below it. Directories are compared as they are written, so `..` is below nothing.
+    pub fn holds(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Directory(own), Self::Directory(other)) => {
+                other.starts_with(own)
+                    && !other.components().any(|part| part == Component::ParentDir)
+            }
+            (Self::Bucket(own), Self::Bucket(other)) => {
+                let rest = other.prefix.strip_prefix(&own.prefix);
+                let is_below =
+                    |rest: &str| own.prefix.is_empty() || rest.is_empty() || rest.starts_with('/');
+                own.bucket == other.bucket && rest.is_some_and(is_below)
+            }
+            (Self::Directory(_), Self::Bucket(_)) | (Self::Bucket(_), Self::Directory(_)) => false,
+        }
+    }
+
     /// Reads a path, or `s3://bucket/prefix`. The error says what is wrong with the latter.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let Some(rest) = text.strip_prefix(S3) else {
@@ -107,6 +124,8 @@ pub struct BackupRules {
     pub every: Duration,
     /// How many are kept there.
     pub keep: usize,
+    /// Where they may be made besides.
+    pub allowed: Vec<BackupPlace>,
     /// Whether the files of `beside` are in them.
     pub with_master_key: bool,
     /// Files of the data directory that belong to the database: its key, and what would have to be set up anew.
@@ -298,6 +317,28 @@ mod tests {
         };
         assert_eq!(at("a/b/c").split_last(), (at("a/b"), "c"));
         assert_eq!(at("c").split_last(), (at(""), "c"));
+    }
+
+    #[test]
+    fn a_place_holds_what_is_below_it() {
+        for (own, other, is_held) in [
+            ("/srv/backups", "/srv/backups", true),
+            ("/srv/backups/", "/srv/backups/a/b", true),
+            ("/srv/backups", "/srv/backups2", false),
+            ("/srv/backups", "/srv", false),
+            ("/srv/backups", "/srv/backups/../../etc", false),
+            ("/srv/backups", "s3://srv/backups", false),
+            ("s3://bucket", "s3://bucket/a/b", true),
+            ("s3://bucket/a", "s3://bucket/a", true),
+            ("s3://bucket/a/", "s3://bucket/a/b", true),
+            ("s3://bucket/a", "s3://bucket/ab", false),
+            ("s3://bucket/a", "s3://bucket", false),
+            ("s3://bucket", "s3://bucket2", false),
+            ("s3://bucket", "/bucket", false),
+        ] {
+            let place = |text| BackupPlace::parse(text).expect("a place");
+            assert_eq!(place(own).holds(&place(other)), is_held, "{own}: {other}");
+        }
     }
 
     #[test]

@@ -222,7 +222,7 @@ const FORMS: &[Form] = &[
     ("/system/count", "/system/count", NOTHING, &["Recounted deliveries"]),
     ("/system/support-bundle", "/system/support-bundle", NOTHING, &["Created support bundle"]),
     ("/system/check", "/system/check", NOTHING, &["Checked integrity of the database"]),
-    ("/system/back-up", "/system/back-up", NOTHING, &["Started backup to /"]),
+    ("/system/back-up", "/system/back-up", NOTHING, &["Started backup to /var"]),
     ("/system/test-connection", "/system/test-connection", &[("url", "https://hooks.example.com/secret")],
         &["Tested connection to https://hooks.example.com"]),
     ("/account/password", "/account/password", &[("present", PASSWORD), ("password", "another horse")],

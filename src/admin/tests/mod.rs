@@ -242,7 +242,7 @@ impl Appliance {
 /// What they make fails, since a store in memory has nothing to copy.
 fn backup_rules() -> BackupRules {
     BackupRules {
-        dir: Some(BackupPlace::Directory("/".into())),
+        dir: Some(BackupPlace::Directory("/var".into())),
         every: Duration::from_secs(24 * 3_600),
         keep: 7,
         ..BackupRules::default()

@@ -63,6 +63,12 @@ async fn administrators_back_up_and_failures_are_shown() {
     let page = person.open("/admin/system").await;
     page.expect(&["every 24 h to", "Back up now…"]);
     person.open("/admin/system/back-up").await;
+    for elsewhere in ["/etc", "/", "/var/../etc", "/gone", "s3://bucket/a"] {
+        let page = person
+            .send("/admin/system/back-up", &[("directory", elsewhere)])
+            .await;
+        page.expect(&["neither in nor below what the settings backup.dir and backup.allow name"]);
+    }
     let page = person.send("/admin/system/back-up", &[]).await;
     assert_eq!(page.path, "/admin/system#backups");
     page.expect(&["The backup has started."]);

@@ -19,7 +19,8 @@ use crate::model::backup::{BackupPlace, BackupStatus};
 #[schemars(rename = "BackupRequest")]
 pub(crate) struct NewBackup {
     /// The absolute path of an existing directory on the machine of the appliance, or `s3://bucket/prefix`; left out,
-    /// that of the setting `backup.dir`.
+    /// that of the setting `backup.dir`. Any other than that must be in or below it or what `backup.allow` names, except
+    /// with the management token.
     directory: Option<String>,
     /// Leaves out the master key, and with it the other files besides the database.
     without_master_key: bool,

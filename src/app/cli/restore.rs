@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 
-use crate::app::boot;
+use crate::app::boot::{self, BESIDE_DATABASE};
 use crate::app::cli::backup::contents;
 use crate::app::cli::confirm::Misuse;
 use crate::app::cli::output::{note, print};
@@ -16,7 +16,7 @@ use crate::base::Clock;
 use crate::model::backup::{BackupPlace, Manifest};
 use crate::outbound::backup::BackupBucket;
 use crate::store::backup::{copy, parse, read, settle, verify};
-use crate::store::{DataDir, MASTER_KEY_FILE, NewDataDir};
+use crate::store::{DataDir, FILE, MASTER_KEY_FILE, NewDataDir};
 
 #[derive(Args, Debug)]
 pub(super) struct RestoreArgs {
@@ -39,6 +39,7 @@ impl RestoreArgs {
         let config = self.installation.config()?;
         let new_dir = &config.data_dir;
         let (source, manifest) = Source::open(&self.backup, &config).await?;
+        reject_unknown(&manifest)?;
         reject_used(new_dir)?;
         note("verifying the backup");
         // What is fetched is verified on the way.
@@ -79,6 +80,17 @@ impl RestoreArgs {
                 self.others.len() + 1
             ))),
         }
+    }
+}
+
+/// Rejects a backup with files that none is made of: a data directory is believed in what it holds.
+fn reject_unknown(manifest: &Manifest) -> anyhow::Result<()> {
+    let is_known = |name: &str| name == FILE || BESIDE_DATABASE.contains(&name);
+    match manifest.files.keys().find(|name| !is_known(name)) {
+        None => Ok(()),
+        Some(name) => bail!(
+            "the backup names the file {name:?}, which is none of those that a backup is made of; nothing was restored"
+        ),
     }
 }
 
@@ -150,8 +162,40 @@ fn missing_key(manifest: &Manifest, new_dir: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use serde_json::{Map, json};
 
     use super::*;
+
+    #[test]
+    fn a_backup_is_made_of_known_files() {
+        let problem = |names: &[&str]| {
+            let file = json!({ "bytes": 1, "sha256": "" });
+            let files: Map<_, _> = names
+                .iter()
+                .map(|name| ((*name).to_owned(), file.clone()))
+                .collect();
+            let manifest = json!({ "format": 1, "version": "", "madeAt": "2026-11-24T18:50:12Z", "tookMs": 0,
+                "databaseId": "", "schema": 1, "counts": { "topics": 0, "eventSubscriptions": 0, "events": 0,
+                "pendingDeliveries": 0 }, "masterKeys": [], "files": files });
+            let manifest = serde_json::from_value(manifest).expect("a manifest");
+            reject_unknown(&manifest)
+                .err()
+                .map(|problem| problem.to_string())
+        };
+        let beside: Vec<&str> = BESIDE_DATABASE.iter().copied().chain([FILE]).collect();
+        assert_eq!(problem(&beside), None);
+        for name in [
+            "server.url",
+            "everpost.db-wal",
+            ".bashrc",
+            "EVERPOST.TOML",
+            "everpost.db.unfinished",
+            "\u{1b}[2J",
+        ] {
+            let said = problem(&[FILE, name]).unwrap_or_default();
+            assert!(said.contains(&format!("{name:?}")), "{name:?}: {said}");
+        }
+    }
 
     #[test]
     fn one_backup_is_restored() {

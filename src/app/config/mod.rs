@@ -16,7 +16,6 @@ mod tests;
 mod values;
 
 use crate::model::setting::SavedSettings;
-use settings::problem_of;
 
 pub use self::fault::{ConfigFault, ConfigFaults};
 pub use self::flags::ConfigFlags;
@@ -54,10 +53,11 @@ impl Config {
         (config, faults)
     }
 
-    /// What is wrong with `text` as the value of a setting, written as in an environment variable.
-    pub fn problem_of(name: &str, text: &str) -> Option<String> {
+    /// Returns the problem of `text` as the value of a setting that is saved while the appliance runs, written as in an
+    /// environment variable.
+    pub fn problem_of_saved(&self, name: &str, text: &str) -> Option<String> {
         let key = Key::named(name);
-        problem_of(key, &key.split(text))
+        self.raw.problem_of_saved(key, &key.split(text))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::app::config::keys::{
 };
 use crate::app::config::settings::{KEYS, problem_of};
 use crate::app::files;
+use crate::model::backup::BackupPlace;
 use crate::model::setting::{SavedSettings, SettingOrigin};
 
 /// The configuration file inside of the data directory, read if it is there.
@@ -79,7 +80,7 @@ impl RawConfig {
                 continue;
             };
             let values = key.split(text);
-            if let Some(problem) = problem_of(key, &values) {
+            if let Some(problem) = self.problem_of_saved(key, &values) {
                 let fault = ConfigFault::of_value(key, &origin, &problem);
                 raw.faults.push(fault);
                 continue;
@@ -100,6 +101,26 @@ impl RawConfig {
                 });
         }
         raw
+    }
+
+    /// Returns the problem of these values of a setting where somebody saves them while the appliance runs, who need not be
+    /// somebody who may write anywhere on this machine.
+    pub(super) fn problem_of_saved(&self, key: &Key, values: &[String]) -> Option<String> {
+        let problem = problem_of(key, values);
+        if problem.is_some() || key.name != "backup.dir" {
+            return problem;
+        }
+        let places = |values: &[String]| -> Vec<BackupPlace> {
+            let places = values.iter().map(|text| BackupPlace::parse(text));
+            places.filter_map(Result::ok).collect()
+        };
+        let allowed = ["backup.dir", "backup.allow"].map(|name| self.lookup(Key::named(name)).0);
+        let allowed = places(&allowed.concat());
+        let is_allowed = |place: &BackupPlace| allowed.iter().any(|each| each.holds(place));
+        (!places(values).iter().all(is_allowed)).then(|| {
+            "is neither in nor below a place that backup.allow names; set that, or backup.dir, in the configuration file"
+                .to_owned()
+        })
     }
 
     /// The values of a setting, its default included, and where they come from.

@@ -265,6 +265,9 @@ settings! {
     optional backup_dir: Option<BackupPlace> = "backup.dir", "Backup directory", Text("DIR"), "/srv/backups", backup_place,
         "Directory, which must exist, that backups are made in on schedule, or s3://bucket/prefix. Without it there are \
          only those that somebody asks for.";
+    list backup_allow: Vec<BackupPlace> = "backup.allow", "Allowed backup directories", List("DIR"), "", backup_place,
+        "Directories, and buckets like s3://bucket/prefix, in or below which administrators may have backups made and set \
+         backup.dir, besides that of backup.dir itself. The management token may name any.";
     optional backup_s3_endpoint: Option<EndpointUrl> = "backup.s3_endpoint", "S3 endpoint", Text("URL"), "https://s3.example.com", endpoint,
         "URL of the service that has the buckets for backups; without it, that of AWS. It must be allowed by the egress \
          policy.";

@@ -633,6 +633,7 @@ fn what_is_saved_wins_over_the_file_and_over_nothing_else() {
         ("public_url", "not a URL"),
         ("listen", "127.0.0.1:1"),
         ("gone", "1"),
+        ("backup.dir", "/etc"),
     ];
     let saved = saved.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let (mut changed, faults) = config.with_saved(&saved.into());
@@ -645,8 +646,9 @@ fn what_is_saved_wins_over_the_file_and_over_nothing_else() {
         (&None, &config.listen)
     );
     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    assert_eq!(faults.len(), 3, "{faults:?}");
+    assert_eq!(faults.len(), 4, "{faults:?}");
     assert!(faults.iter().any(|fault| fault.starts_with("public_url ")));
+    assert_eq!(changed.backup_dir, None);
     let shown = show(&changed.shown, true);
     for line in [
         "retention.hours = 48",
@@ -666,7 +668,12 @@ fn what_is_saved_wins_over_the_file_and_over_nothing_else() {
 }
 
 #[test]
-fn each_setting_that_changes_at_once_is_checked_as_at_a_start() {
+fn each_setting_that_changes_at_once_is_checked_as_at_a_start_and_backups_stay_where_they_may_be() {
+    let places = [
+        "EVERPOST_BACKUP_DIR=/srv/backups",
+        "EVERPOST_BACKUP_ALLOW=/mnt/a,s3://backups",
+    ];
+    let config = Scene::new().resolve(&[], &places);
     for (name, text, expected) in [
         ("retention.hours", "336", None),
         ("retention.hours", "soon", Some("from 0 to 876000")),
@@ -674,8 +681,13 @@ fn each_setting_that_changes_at_once_is_checked_as_at_a_start() {
         ("egress.allow", "10.0.0.0/8,lan", Some("not a network")),
         ("log.level", "loud", Some("levels of modules")),
         ("probation.mode", "off", Some("\"hold\" or \"azure\"")),
+        ("backup.dir", "/srv/backups/daily", None),
+        ("backup.dir", "s3://backups/everpost", None),
+        ("backup.dir", "/etc", Some("backup.allow")),
+        ("backup.dir", "/srv/backups/../../etc", Some("backup.allow")),
+        ("backup.dir", "s3://others/everpost", Some("backup.allow")),
     ] {
-        let problem = Config::problem_of(name, text);
+        let problem = config.problem_of_saved(name, text);
         assert_eq!(problem.is_some(), expected.is_some(), "{name} {problem:?}");
         let expected = expected.unwrap_or_default();
         assert!(problem.unwrap_or_default().contains(expected), "{name}");

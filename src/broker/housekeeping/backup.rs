@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
-use crate::model::audit::{AuditAction, Caller, Target};
+use crate::model::audit::{Actor, AuditAction, Caller, Target};
 use crate::model::backup::{
     BackupPlace, BackupRules, BackupSchedule, BackupStatus, EndedBackup, KeptBackup, RunningBackup,
 };
@@ -98,7 +98,15 @@ impl Broker {
         by: &Caller,
         request: &BackupRequest,
     ) -> Result<(), BackupRejected> {
+        let is_anywhere = by.actor == Actor::ManagementToken;
+        // Before it is looked at, so that nobody learns of what is elsewhere.
+        if let Some(place) = request.place.as_ref().filter(|_| !is_anywhere) {
+            self.check_backup_place(place)?;
+        }
         let order = self.backup_order(request)?;
+        if !is_anywhere {
+            self.check_backup_place(&order.place)?;
+        }
         if self.backup_book().running.is_some() {
             return Err(BackupRejected::Running);
         }
@@ -143,6 +151,26 @@ impl Broker {
             local,
             upload,
         })
+    }
+
+    /// Rejects what is outside of all places that the settings name: who may ask for a backup need not be somebody who may
+    /// write anywhere on this machine, or send its secrets anywhere.
+    fn check_backup_place(&self, place: &BackupPlace) -> Result<(), BackupRejected> {
+        let options = self.options();
+        let rules = &options.backups;
+        let is_in = |named: &BackupPlace| match named {
+            BackupPlace::Directory(dir) => {
+                let found = existing_dir(dir).map(BackupPlace::Directory);
+                named.holds(place) || found.is_ok_and(|found| found.holds(place))
+            }
+            BackupPlace::Bucket(_) => named.holds(place),
+        };
+        if rules.allowed.iter().chain(&rules.dir).any(is_in) {
+            return Ok(());
+        }
+        let problem =
+            "it is neither in nor below what the settings backup.dir and backup.allow name";
+        Err(BackupRejected::Place(place.to_string(), problem.to_owned()))
     }
 
     fn start_backup(&self, order: Order) -> Result<JoinHandle<()>, BackupRejected> {
