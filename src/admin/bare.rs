@@ -20,8 +20,11 @@ pub(crate) fn draw(page: &impl Template) -> Response {
     draw_with(StatusCode::OK, page)
 }
 
+/// Every page is drawn here, so none of its texts and titles can look otherwise than it reads: templates have nothing
+/// that steers, and so whatever does comes from others.
 pub(crate) fn draw_with(status: StatusCode, page: &impl Template) -> Response {
     let html = page.render().expect("templates only write texts");
+    let html = print::visible(&html);
     (status, Html(html)).into_response()
 }
 
@@ -69,5 +72,33 @@ impl Message {
             text => text,
         };
         Self::new(title, print::sentence(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+
+    use super::*;
+    use crate::admin::widgets::filters;
+
+    #[derive(Template)]
+    #[template(
+        source = r#"<b title="{{ text }}">{{ text }}</b><input value="{{ text|exact }}">"#,
+        ext = "html"
+    )]
+    struct Hostile<'a> {
+        text: &'a str,
+    }
+
+    #[tokio::test]
+    async fn nothing_steers_in_a_page_and_forms_send_back_what_they_got() {
+        let text = "\u{202e}<i>\u{1b}[2J\u{200b}\n👩\u{200d}🚀\"";
+        let drawn = draw(&Hostile { text }).into_body();
+        let drawn = to_bytes(drawn, usize::MAX).await.expect("a page");
+        let shown = "\\u{202e}&#60;i&#62;\\u{1b}[2J\\u{200b}\n👩\u{200d}🚀&#34;";
+        let sent = "&#8238;&#60;i&#62;&#27;[2J&#8203;\n👩\u{200d}🚀&#34;";
+        let expected = format!("<b title=\"{shown}\">{shown}</b><input value=\"{sent}\">");
+        assert_eq!(String::from_utf8_lossy(&drawn), expected);
     }
 }

@@ -10,7 +10,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, filter, fmt, reload};
 
 use crate::app::config::LogFormat;
-use crate::base::LogTail;
+use crate::base::{LogTail, visible, visible_json};
 
 /// Libraries that log at `info` what nobody needs, what is logged here in better words, or (h2, hyper) what peers make
 /// them say as often as they like.
@@ -43,21 +43,33 @@ fn filter(level: &str) -> anyhow::Result<filter::Targets> {
 /// Starts the log. May be called once per process.
 pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<Log> {
     let (filter, handle) = reload::Layer::new(filter(level)?);
-    let log = || {
-        fmt::layer()
-            .with_ansi(std::io::stderr().is_terminal())
-            .with_writer(std::io::stderr)
+    let is_terminal = io::stderr().is_terminal();
+    // Colours are the log's own: it writes out the escape characters of others.
+    let shown: fn(&str) -> String = if is_terminal {
+        |line| visible(line, &['\n', '\t', '\u{1b}'])
+    } else {
+        |line| visible(line, &['\n', '\t'])
     };
     let written = match format {
-        LogFormat::Text => log().with_target(false).boxed(),
-        LogFormat::Json => log().json().flatten_event(true).boxed(),
+        LogFormat::Text => fmt::layer()
+            .with_ansi(is_terminal)
+            .with_target(false)
+            .with_writer(move || VisibleLines(shown, io::stderr()))
+            .boxed(),
+        LogFormat::Json => fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_writer(|| VisibleLines(visible_json, io::stderr()))
+            .boxed(),
     };
     let tail = LogTail::default();
     let kept = tail.clone();
     let kept = fmt::layer()
         .with_ansi(false)
         .with_target(false)
-        .with_writer(move || Lines(kept.clone()));
+        .with_writer(move || {
+            VisibleLines(|line| visible(line, &['\n', '\t']), Lines(kept.clone()))
+        });
     let registry = tracing_subscriber::registry().with(filter);
     let started = registry.with(written).with(kept).try_init();
     started.context("the log could not be started")?;
@@ -65,6 +77,21 @@ pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<Log> {
         tail,
         filter: Some(handle),
     })
+}
+
+/// Writes lines without what would steer those who read them: they may have texts of others.
+struct VisibleLines<W>(fn(&str) -> String, W);
+
+impl<W: io::Write> io::Write for VisibleLines<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let Self(shown, to) = self;
+        to.write_all(shown(&String::from_utf8_lossy(line)).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.1.flush()
+    }
 }
 
 /// Takes what is written as one line; the log writes each event at once.
@@ -78,5 +105,32 @@ impl io::Write for Lines {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn nothing_steers_in_the_log() {
+        let line = "{\"error\":\"\u{202e}x\u{9b}2J\u{1b}[1m\u{e0041}\"}\n";
+        let written = |shown: fn(&str) -> String| {
+            let mut to = VisibleLines(shown, Vec::new());
+            to.write_all(line.as_bytes()).expect("in memory");
+            String::from_utf8(to.1).expect("UTF-8")
+        };
+        let text = written(|line| visible(line, &['\n', '\t']));
+        assert_eq!(
+            text,
+            "{\"error\":\"\\u{202e}x\\u{9b}2J\\u{1b}[1m\\u{e0041}\"}\n"
+        );
+        let json = written(visible_json);
+        assert_eq!(
+            json,
+            "{\"error\":\"\\u202ex\\u009b2J\\u001b[1m\\udb40\\udc41\"}\n"
+        );
     }
 }

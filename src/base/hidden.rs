@@ -63,6 +63,22 @@ pub fn visible(text: &str, keep: &[char]) -> String {
     visible
 }
 
+/// Returns JSON with its hidden characters escaped, but for those that lay it out.
+pub fn visible_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match steers(c) && !matches!(c, '\n' | '\r' | '\t') {
+            true => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    text.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            false => text.push(c),
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

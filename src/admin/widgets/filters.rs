@@ -3,6 +3,7 @@
 
 #![allow(unreachable_pub, reason = "the macro makes public items of them")]
 
+use askama::filters::Safe;
 use askama::{Result, Values, filter_fn};
 
 use super::*;
@@ -83,9 +84,10 @@ pub(crate) fn plural(
     Ok(print::plural(number.plain(), one, many))
 }
 
+/// Prints a text that a form sends back as it is, though pages show nothing that steers.
 #[filter_fn]
-pub(crate) fn visible(text: impl AsRef<str>, _: &dyn Values) -> Result<String> {
-    Ok(print::visible(text.as_ref()))
+pub(crate) fn exact(text: impl AsRef<str>, _: &dyn Values) -> Result<Safe<String>> {
+    Ok(Safe(print::exact(text.as_ref())))
 }
 
 /// These words for a moment that the title tells.

@@ -124,6 +124,21 @@ pub(crate) fn visible(text: &str) -> String {
     base::visible(text, &['\n', '\r', '\t'])
 }
 
+/// The text as HTML that stays as it is where pages write out what steers: browsers read such characters by their
+/// numbers, but for those that HTML has no numbers for (U+0000, U+007F to U+009F).
+pub(crate) fn exact(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' | '<' | '>' | '"' | '\'' => html.push_str(&format!("&#{};", u32::from(c))),
+            '\n' | '\t' => html.push(c),
+            c if base::steers(c) => html.push_str(&format!("&#{};", u32::from(c))),
+            c => html.push(c),
+        }
+    }
+    html
+}
+
 /// An error's text with a capital letter and a full stop.
 pub(crate) fn sentence(text: &str) -> String {
     let mut characters = text.trim_end_matches('.').chars();

@@ -7,7 +7,7 @@ use console::{Term, colors_enabled};
 use serde_json::Value;
 
 use crate::app::cli::server::GLOBAL;
-use crate::base::{Timestamp, steers, visible};
+use crate::base::{Timestamp, visible, visible_json};
 
 /// The choice between the two.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -108,25 +108,9 @@ pub(super) fn print_exactly(text: &str) -> io::Result<()> {
 /// JSON to be printed. For a terminal, what would steer it is escaped as JSON has it; programs get it as it is.
 pub(super) fn json_for_stdout(json: String) -> String {
     match Term::stdout().is_term() {
-        true => escaped(&json),
+        true => visible_json(&json),
         false => json,
     }
-}
-
-/// The same JSON with its hidden characters escaped, but for those that lay it out.
-fn escaped(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for c in json.chars() {
-        match steers(c) && !matches!(c, '\n' | '\r' | '\t') {
-            true => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    text.push_str(&format!("\\u{unit:04x}"));
-                }
-            }
-            false => text.push(c),
-        }
-    }
-    text
 }
 
 /// Writes lines for people to standard error. Nobody reads them when even that is closed.
@@ -178,7 +162,7 @@ mod tests {
     fn json_for_a_terminal_is_the_same_json_and_steers_nothing() {
         let json =
             "{\n\t\"subject\": \"\u{202e}gpj.\u{9b}31m\u{7f}\u{e0041} größe 👩\u{200d}🚀\"\r\n}";
-        let shown = escaped(json);
+        let shown = visible_json(json);
         assert_eq!(
             shown,
             "{\n\t\"subject\": \"\\u202egpj.\\u009b31m\\u007f\\udb40\\udc41 größe 👩\u{200d}🚀\"\r\n}"
