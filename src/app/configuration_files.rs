@@ -6,7 +6,7 @@ use std::{env, fs, io};
 
 use serde_json::{Map, Value};
 
-use crate::app::files;
+use crate::app::{files, yaml};
 use crate::base::visible;
 use crate::model::limits::CONFIGURATION_BYTES_MAX;
 
@@ -168,10 +168,11 @@ fn list(mut members: Map<String, Value>) -> Result<(Vec<Value>, bool), String> {
 
 /// Reads the text of a file. JSON is YAML, too, but its own faults are told for it.
 pub(super) fn parse(text: &str, is_json: bool) -> Result<Value, String> {
+    // JSON is YAML, too.
     if is_json {
         serde_json::from_str(text).map_err(|error| error.to_string())
     } else {
-        serde_norway::from_str(text).map_err(|error| error.to_string())
+        yaml::read(text)
     }
 }
 

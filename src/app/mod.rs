@@ -23,3 +23,4 @@ mod running_settings;
 mod telemetry;
 mod tls;
 mod unread;
+mod yaml;

@@ -295,7 +295,7 @@ impl Connection {
     /// Tells the peer what became of messages that it received.
     pub(super) fn settle_outgoing(&mut self, link: LinkId, settled: Vec<(u64, DeliveryState)>) {
         if let Some(session) = session_of(&self.places, &mut self.sessions, link) {
-            session.settle_outgoing(link, settled, &mut self.frames);
+            session.settle_outgoing(settled, &mut self.frames);
         }
     }
 

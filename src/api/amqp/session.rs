@@ -442,10 +442,10 @@ impl Session {
         }
     }
 
-    /// Gives messages back that wait for the peer's window, of which it has seen nothing.
+    /// Gives messages back that wait for the peer's window: it has not got the whole of them.
     fn release_unsent(&mut self, handle: u32, link: LinkId, frames: &mut Frames) {
         let unsent = self.waiting.iter().filter(|each| each.handle == handle);
-        let unsent = unsent.filter(|each| !each.has_begun && !each.settled);
+        let unsent = unsent.filter(|each| !each.settled);
         let deliveries: Vec<Delivery> = unsent
             .map(|each| Delivery {
                 id: each.delivery,
@@ -841,7 +841,7 @@ impl Session {
         }
         let mut by_link: BTreeMap<LinkId, Vec<Delivery>> = BTreeMap::new();
         let mut lapsed: Vec<(u64, u64)> = Vec::new();
-        let mut next = first;
+        let mut next = first.max(1);
         for (id, unsettled) in self.unsettled.range_mut(first..=last) {
             if next < *id {
                 lapsed.push((next, *id - 1));
@@ -903,15 +903,12 @@ impl Session {
     /// Answers dispositions.
     pub(super) fn settle_outgoing(
         &mut self,
-        link: LinkId,
         settled: Vec<(u64, DeliveryState)>,
         frames: &mut Frames,
     ) {
         let mut answers = Vec::new();
         for (delivery, state) in settled {
-            let is_its = |each: &Unsettled| each.link == link;
-            if self.unsettled.get(&delivery).is_some_and(is_its) {
-                self.unsettled.remove(&delivery);
+            if self.unsettled.remove(&delivery).is_some() {
                 answers.push((delivery as u32, state));
             }
         }

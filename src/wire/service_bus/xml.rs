@@ -10,6 +10,9 @@ use quick_xml::events::{BytesStart, Event};
 /// How deep elements may stand in each other: twice as deep as what clients write.
 const DEPTH_MAX: usize = 24;
 
+/// Attributes of one element: many times what clients write. Each is compared with those before it.
+const ATTRIBUTES_MAX: usize = 64;
+
 /// Why a text is no document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoXml {
@@ -21,6 +24,8 @@ pub enum NoXml {
     Entity(String),
     #[error("its elements stand more than {DEPTH_MAX} deep in each other")]
     TooDeep,
+    #[error("an element has more than {ATTRIBUTES_MAX} attributes")]
+    TooManyAttributes,
     #[error("it has no element")]
     Empty,
 }
@@ -109,6 +114,9 @@ impl Element {
     fn of_start(start: &BytesStart<'_>) -> Result<Self, NoXml> {
         let mut element = Self::new(String::from_utf8_lossy(start.local_name().as_ref()));
         for attribute in start.attributes() {
+            if element.attributes.len() == ATTRIBUTES_MAX {
+                return Err(NoXml::TooManyAttributes);
+            }
             let malformed = |error: &dyn fmt::Display| NoXml::Malformed(error.to_string());
             let attribute = attribute.map_err(|error| malformed(&error))?;
             let value = String::from_utf8_lossy(&attribute.value);
@@ -224,6 +232,10 @@ mod tests {
 
     #[test]
     fn nothing_else_is_read() {
+        let attributes: String = (0..=ATTRIBUTES_MAX)
+            .map(|number| format!(" a{number}=''"))
+            .collect();
+        let wide = format!("<a{attributes}/>");
         let deep = "<a>".repeat(100);
         for (text, expected) in [
             ("", Some(NoXml::Empty)),
@@ -234,6 +246,7 @@ mod tests {
                 Some(NoXml::DocumentType),
             ),
             (&deep, Some(NoXml::TooDeep)),
+            (&wide, Some(NoXml::TooManyAttributes)),
             ("<a><b></a>", None),
             ("<a>", None),
             ("<a b=c/>", None),

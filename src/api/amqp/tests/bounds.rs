@@ -143,7 +143,7 @@ fn credit_and_windows_cannot_be_overdrawn() {
 
 #[test]
 fn links_are_counted_over_all_sessions() {
-    let mut peer = Peer::begun();
+    let mut peer = Peer::with(account(128 * 1_024 * 1_024));
     peer.send_on(1, &begin(1));
     let count = u32::try_from(LINKS_MAX).expect("a small number");
     for handle in 0..count {

@@ -594,11 +594,82 @@ fn a_link_takes_its_deliveries_along() {
     assert_eq!((transfer.handle, transfer.payload.as_ref()), (1, &[2][..]));
     assert_eq!(peer.connection.unsent_bytes(), 0);
     peer.send(&disposition(1, 1, DeliveryState::Accepted));
+    // What the client has not got whole was given back at once, and nobody hears of it again.
     let told = std::iter::from_fn(|| peer.event());
+    let settled: Vec<_> = told
+        .filter_map(|each| match each {
+            Event::Disposition {
+                link,
+                state,
+                settled,
+                ..
+            } => Some((link, state, settled)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(settled, [(link, Some(DeliveryState::Released), true)]);
+}
+
+#[test]
+fn what_was_handed_out_can_be_settled_after_its_link() {
+    let mut peer = Peer::begun();
+    let link = peer.receiving(0, 10);
+    peer.connection
+        .deliver(link, vec![handout(1, 1), handout(2, 1)]);
+    peer.all();
+    peer.send(&detach(0));
+    assert!(matches!(&peer.all()[..], [Performative::Detach(_)]));
+    assert!(matches!(peer.event(), Some(Event::Detaching { link: of }) if of == link));
+    // Nothing more is handed out over it.
+    let returned = peer.connection.deliver(link, vec![handout(3, 1)]);
+    assert_eq!(returned.len(), 1);
+    for id in [1, 2] {
+        peer.send(&disposition(id, id, DeliveryState::Accepted));
+        assert!(matches!(peer.event(), Some(Event::Disposition { link: of, .. }) if of == link));
+        assert!(peer.event().is_none(), "the link goes once all is settled");
+        let settled = vec![(u64::from(id), DeliveryState::Accepted)];
+        peer.connection.settle_outgoing(link, settled);
+        assert!(matches!(&peer.all()[..], [Performative::Disposition(_)]));
+    }
     assert!(
-        told.into_iter()
-            .all(|each| !matches!(each, Event::Disposition { .. }))
+        matches!(peer.event(), Some(Event::Detached { link: of, by_peer: true }) if of == link)
     );
+    // What is settled again is not the client's any more, and it is told.
+    peer.send(&disposition(1, 2, DeliveryState::Accepted));
+    let frames = peer.all();
+    let [Performative::Disposition(lost)] = &frames[..] else {
+        panic!("{frames:?}");
+    };
+    assert!(matches!(
+        &lost.state,
+        Some(DeliveryState::Rejected(Some(_)))
+    ));
+}
+
+#[test]
+fn what_is_not_settled_ends_as_the_client_asks() {
+    let mut peer = Peer::begun();
+    let mut with_default = attach(0, Role::Receiver);
+    with_default.source = Some(Source {
+        address: Some("orders".to_owned()),
+        default_outcome: Some(Box::new(DeliveryState::Released)),
+        ..Source::default()
+    });
+    let link = peer.attached(with_default);
+    peer.send(&grant(0, 0, 10));
+    peer.all();
+    peer.event();
+    peer.connection.deliver(link, vec![handout(1, 1)]);
+    peer.send(&detach(0));
+    assert!(matches!(
+        peer.event(),
+        Some(Event::Disposition {
+            state: Some(DeliveryState::Released),
+            settled: true,
+            ..
+        })
+    ));
+    assert!(matches!(peer.event(), Some(Event::Detached { link: of, .. }) if of == link));
 }
 
 #[test]
