@@ -275,7 +275,7 @@ fn messages() -> Vec<Vec<u8>> {
         let operation = vec![("operation".into(), operation.into())];
         Message::of(&properties, operation, body).to_bytes()
     };
-    let numbers = Value::array(vec![Value::Long(1)]);
+    let numbers = Value::array(ElementType::LONG, vec![Value::Long(1)]);
     vec![
         Message::of(&properties, user.clone(), "body".into()).to_bytes(),
         Message::of_data(&properties, user.clone(), b"{\"a\": [1]}".to_vec())
@@ -374,7 +374,7 @@ fn answer(dice: &Dice, connection: &mut Connection, event: Event, now: Timestamp
                 connection.settle_outgoing(link, states.collect());
             }
         }
-        Event::Detached { .. } => {}
+        Event::Detaching { .. } | Event::Detached { .. } => {}
     }
 }
 
