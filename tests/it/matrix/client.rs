@@ -169,7 +169,10 @@ impl<'a> AmqpClient<'a> {
                 address: from,
                 ..Source::default()
             }),
-            target: Some(Target::Node { address: to }),
+            target: Some(Target::Node {
+                address: to,
+                dynamic: false,
+            }),
             initial_delivery_count: (role == Role::Sender).then_some(0),
             max_message_size: None,
             properties: vec![],

@@ -10,8 +10,8 @@ use everpost::model::replay::{
 };
 use everpost::store::views::TotalsQuery;
 use everpost::store::{
-    Candidate, CandidateQuery, Candidates, Counted, IdRange, ReplayStep, Resubmission,
-    ResubmitDone, ResubmitOutcome, ResubmitRequest, ResubmitTarget,
+    Candidate, CandidateQuery, Candidates, Counted, IdRange, MessageFacts, ReplayStep,
+    Resubmission, ResubmitDone, ResubmitOutcome, ResubmitRequest, ResubmitTarget,
 };
 
 use super::*;
@@ -244,7 +244,13 @@ pub(super) async fn bytes_of_messages_are_counted_as_long_as_they_are_there(f: F
         topic: f.topic,
         event: event("m"),
         targets: vec![f.billing],
-        queue: Some((f.billing, None)),
+        queue: Some((
+            f.billing,
+            MessageFacts {
+                bytes: Some(event("m").data_bytes()),
+                ..MessageFacts::default()
+            },
+        )),
     };
     f.again(again, to, 4).await;
     bytes(2 * one).await;

@@ -275,7 +275,10 @@ fn messages() -> Vec<Vec<u8>> {
         let operation = vec![("operation".into(), operation.into())];
         Message::of(&properties, operation, body).to_bytes()
     };
-    let numbers = Value::array(ElementType::LONG, vec![Value::Long(1)]);
+    let numbers = Value::array(
+        crate::wire::amqp::value::ElementType::LONG,
+        vec![Value::Long(1)],
+    );
     vec![
         Message::of(&properties, user.clone(), "body".into()).to_bytes(),
         Message::of_data(&properties, user.clone(), b"{\"a\": [1]}".to_vec())
