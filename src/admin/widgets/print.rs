@@ -131,7 +131,7 @@ pub(crate) fn exact(text: &str) -> String {
     for c in text.chars() {
         match c {
             '&' | '<' | '>' | '"' | '\'' => html.push_str(&format!("&#{};", u32::from(c))),
-            '\n' | '\t' => html.push(c),
+            '\n' | '\r' | '\t' => html.push(c),
             c if base::steers(c) => html.push_str(&format!("&#{};", u32::from(c))),
             c => html.push(c),
         }

@@ -566,14 +566,14 @@ mod tests {
         let queue = |queue: i64, columns: &str, values: &str| {
             format!(
                 "WITH number (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM number WHERE n < {messages})
-                 INSERT INTO delivery (event_id, subscription_id, number, published_at, next_attempt_at, {columns})
-                     SELECT 1, {queue}, n, 0, {messages} - n, {values} FROM number;"
+                 INSERT INTO delivery (event_id, subscription_id, number, published_at, next_attempt_at, checksum, {columns})
+                     SELECT 1, {queue}, n, 0, {messages} - n, 0, {values} FROM number;"
             )
         };
         let dead = "session, state, ended_at, dead_letter_reason";
         let fill = [
-            "INSERT INTO event (id, topic_id, received_at, event_id, event_type, matched)
-                 VALUES (1, 1, 0, 'e', 'Order.Paid', 1);"
+            "INSERT INTO event (id, topic_id, received_at, event_id, event_type, matched, checksum)
+                 VALUES (1, 1, 0, 'e', 'Order.Paid', 1, 0);"
                 .to_owned(),
             queue(1, "bytes", "10"),
             queue(2, "deferred", "1"),

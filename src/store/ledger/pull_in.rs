@@ -88,10 +88,10 @@ mod tests {
         for (number, (name, columns)) in deliveries.iter().enumerate() {
             let id = number + 1;
             let add = format!(
-                "INSERT INTO event (id, topic_id, received_at, event_id, event_type, matched)
-                     VALUES ({id}, 1, 0, '{name}', '', 1);
-                 INSERT INTO delivery (id, event_id, subscription_id, published_at, next_attempt_at)
-                     VALUES ({id}, {id}, 1, 0, 0);
+                "INSERT INTO event (id, topic_id, received_at, event_id, event_type, matched, checksum)
+                     VALUES ({id}, 1, 0, '{name}', '', 1, 0);
+                 INSERT INTO delivery (id, event_id, subscription_id, published_at, next_attempt_at, checksum)
+                     VALUES ({id}, {id}, 1, 0, 0, 0);
                  UPDATE delivery SET {columns} WHERE id = {id};"
             );
             connection.execute_batch(&add).expect("a delivery");

@@ -28,7 +28,7 @@ fn envelopes_are_read_and_shown() {
         {'location': ''}   => ! location: it is empty
         {'location': 1}    => ! location: it must be a string, but it is a number
 
-        {}                             => /tags = {}
+        {}                             => /tags = null
         {'tags': {'a': 'b'}}           => /tags = {'a': 'b'}
         {'tags': {'a': 1}}             => ! tags.a: it must be a string
         {'tags': []}                   => ! tags: it must be an object, but it is a list
