@@ -8,9 +8,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use rustls::{AlertDescription, Error, PeerMisbehaved};
-use tokio::time::Instant;
 
 use crate::api::client_of;
+use crate::base::{Clock, Timestamp};
 
 /// Between two lines about one client.
 const LINE_PAUSE: Duration = Duration::from_secs(60);
@@ -33,21 +33,21 @@ pub(super) enum Mistake {
 
 /// The clients that the log has a line about.
 #[derive(Debug, Default)]
-pub(super) struct Mistakes(Mutex<HashMap<IpAddr, Instant>>);
+pub(super) struct Mistakes(Mutex<HashMap<IpAddr, Timestamp>>);
 
 impl Mistakes {
     /// Writes what a client did into the log, a line for each client and minute.
     pub(super) fn note(&self, client: IpAddr, mistake: &Mistake) {
-        if !self.takes_line(client_of(client), Instant::now()) {
+        if !self.takes_line(client_of(client), Clock::system().now()) {
             return;
         }
         let (did, instead) = mistake.told();
         tracing::warn!(%client, did, instead, "a connection could not be served");
     }
 
-    fn takes_line(&self, client: IpAddr, now: Instant) -> bool {
+    fn takes_line(&self, client: IpAddr, now: Timestamp) -> bool {
         let mut told = self.0.lock().unwrap();
-        let is_recent = |at: &Instant| now.duration_since(*at) < LINE_PAUSE;
+        let is_recent = |at: &Timestamp| now.since(*at) < LINE_PAUSE;
         if told.get(&client).is_some_and(is_recent) {
             return false;
         }
@@ -113,7 +113,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_has_a_line_a_minute() {
-        let (mistakes, start) = (Mistakes::default(), Instant::now());
+        let (mistakes, start) = (Mistakes::default(), Timestamp::from_ms(0));
         let [one, other] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
         for (client, after_s, expected) in [
             (one, 0, true),
@@ -132,7 +132,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_more_clients_are_remembered_than_there_is_room_for() {
-        let (mistakes, start) = (Mistakes::default(), Instant::now());
+        let (mistakes, start) = (Mistakes::default(), Timestamp::from_ms(0));
         let client = |number: usize| IpAddr::from(u32::try_from(number).unwrap().to_be_bytes());
         let lines = (0..CLIENTS_MAX + 10).filter(|n| mistakes.takes_line(client(*n), start));
         assert_eq!(lines.count(), CLIENTS_MAX);

@@ -291,8 +291,8 @@ impl Settlement {
     }
 }
 
-/// Whether a due delivery may be attempted. Expiration is checked only here: a delivery falls due when its next
-/// attempt does, or when it expires.
+/// Whether a due delivery may be attempted. Expiration is checked only here (rule 7.3: only when the next
+/// attempt falls due).
 pub fn admit(
     delivery: &Delivery,
     policy: &RetryPolicy,
@@ -303,7 +303,7 @@ pub fn admit(
     if delivery.attempts >= policy.attempts_max {
         return Err(DeadLetterReason::MaxDeliveryAttemptsExceeded);
     }
-    if now >= policy.expires_at(delivery.published_at, scale) {
+    if now.since(delivery.published_at) >= scale.shrink(policy.time_to_live) {
         return Err(DeadLetterReason::TimeToLiveExceeded);
     }
     Ok(())
@@ -330,10 +330,9 @@ pub fn settle(
     if attempt.attempt >= policy.attempts_max {
         return Settlement::DeadLetter(DeadLetterReason::MaxDeliveryAttemptsExceeded);
     }
-    let next = policy.next_attempt_at(delivery, attempt, scale, jitter);
-    // What is not attempted any more is not kept waiting for it.
-    let at = next.min(policy.expires_at(delivery.published_at, scale));
-    Settlement::Retry { at }
+    Settlement::Retry {
+        at: policy.next_attempt_at(delivery, attempt, scale, jitter),
+    }
 }
 
 /// Decides what follows from an attempt that is counted but not made, because of a probation with this cause
@@ -456,14 +455,14 @@ mod tests {
             (
                 "500",
                 policy(10, 30),
-                "+10s +40s +100s +400s +1000s +1800s expired:TimeToLiveExceeded",
+                "+10s +40s +100s +400s +1000s +2800s expired:TimeToLiveExceeded",
             ),
-            // Unlike Azure, where the defaults can mean 34 h 46 min, what has expired does not wait for an attempt.
+            // Spec 7.3: expiry is seen when an attempt falls due, so the defaults can mean 34 h 46 min.
             (
                 "500",
                 policy(30, 1_440),
                 "+10s +40s +100s +400s +1000s +2800s +6400s +17200s +38800s +82000s \
-                 +86400s expired:TimeToLiveExceeded",
+                 +125200s expired:TimeToLiveExceeded",
             ),
             // Namespaces 6.3: offsets, ten attempts, the last at minute 30; 404 is final.
             (
@@ -497,7 +496,7 @@ mod tests {
             (
                 400,
                 &twenty_minutes,
-                "+10s +30s +60s +300s +600s +800s expired:TimeToLiveExceeded",
+                "+10s +30s +60s +300s +600s +900s expired:TimeToLiveExceeded",
             ),
             (
                 7_200,

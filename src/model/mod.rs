@@ -2,7 +2,6 @@
 
 pub mod access;
 pub mod alert;
-pub mod as_written;
 pub mod audit;
 pub mod backup;
 pub mod batch;

@@ -24,7 +24,6 @@ mod retry_after;
 mod storage;
 #[cfg(test)]
 mod test_support;
-mod tls_failure;
 pub mod transport;
 mod webhook;
 

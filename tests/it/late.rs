@@ -95,7 +95,7 @@ async fn a_whole_batch_is_completed() {
 /// The receiver says it only once, so it must not be forgotten.
 #[tokio::test(start_paused = true)]
 async fn a_late_success_waits_for_room_on_the_disk() {
-    const EVENTS: usize = 1_000; // more than the pages there are have room for
+    const EVENTS: usize = 4_000; // more than the pages there are have room for
     let grid = Grid::new().await.topic("orders").await;
     let batched = json!({"destination": {"properties": {"maxEventsPerBatch": EVENTS}}});
     let grid = grid.push_with("orders", "billing", "late", batched).await;

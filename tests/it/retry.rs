@@ -114,7 +114,7 @@ async fn attempts_and_time_to_live_end_a_delivery() {
 async fn without_a_dead_letter_destination_it_is_dropped() {
     check(
         "400",
-        json!({"deadLetterDestination": {"endpointType": "Drop"}}),
+        json!({"deadLetterDestination": null}),
         "e1 +0s=400 Dropped +0s UndeliverableDueToHttpBadRequest",
     )
     .await;

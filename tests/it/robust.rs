@@ -193,6 +193,7 @@ async fn a_damaged_record_of_a_fan_out_stops_no_other_and_is_told() {
             found.iter().any(|fault| fault.contains("fan_out")),
             "{damage}: {found:?}"
         );
+        grid.leave();
     }
 }
 

@@ -711,7 +711,7 @@ async fn what_was_locked_for_too_long_takes_its_old_place() {
 /// Returns how many messages a queue is said to have.
 async fn active(grid: &Grid, path: &str) -> Value {
     let shown = grid.manage(Method::GET, path, Value::Null).await.json();
-    shown["properties"]["messageCount"].clone()
+    shown["properties"]["countDetails"]["activeMessageCount"].clone()
 }
 
 #[tokio::test]
@@ -724,7 +724,7 @@ async fn a_batch_is_seen_whole_as_soon_as_it_is_accepted() {
     let (topic, jobs) = jobs(&grid, json!({})).await;
     let hook = json!({"properties": {"destination": {"endpointType": "WebHook", "properties": {
         "endpointUrl": "http://audit.test/hook", "skipValidation": true}}}});
-    let path = "/queues/jobs/eventSubscriptions/audit";
+    let path = "/topics/jobs/eventSubscriptions/audit";
     let created = grid.manage(Method::PUT, path, hook).await;
     assert_eq!(created.status, StatusCode::CREATED, "{}", created.text);
     let batch = || -> Vec<_> {

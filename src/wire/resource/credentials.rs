@@ -148,7 +148,7 @@ struct ClientCertificateDocument {
     key: Secret,
 }
 
-/// Left out or null, they stay; an empty list ends them.
+/// Left out, they stay; empty or null ends them.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Signing", transparent)]
 #[schemars(extend("x-noun" = "signing secrets", "x-key" = "fingerprint"))]

@@ -36,7 +36,7 @@ documents! {
 pub(super) enum DeadLetterDocument {
     #[serde(skip)]
     BuiltInQueue,
-    /// Dead letters are dropped, and counted.
+    #[serde(skip)]
     Drop,
     StorageBlob {
         /// A storage account's; not needed with `storage`.
@@ -136,8 +136,8 @@ struct EitherSecret {
     sas_token: Option<Secret>,
 }
 
-/// Left out, and where it is `null` as clients of Azure send it, the built-in queue keeps dead letters (rule A).
-pub(super) mod or_built_in_queue {
+/// Left out and `null` differ (rule A): by default the built-in queue keeps dead letters.
+pub(super) mod or_null {
     use super::*;
 
     pub(in crate::wire::resource) fn serialize<S: Serializer>(
@@ -145,8 +145,10 @@ pub(super) mod or_built_in_queue {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         match dead_letter {
-            DeadLetterDestination::BuiltInQueue => serializer.serialize_none(),
-            DeadLetterDestination::Drop | DeadLetterDestination::StorageBlob { .. } => {
+            DeadLetterDestination::BuiltInQueue | DeadLetterDestination::Drop => {
+                serializer.serialize_none()
+            }
+            DeadLetterDestination::StorageBlob { .. } => {
                 DeadLetterDocument::serialize(dead_letter, serializer)
             }
         }
@@ -158,7 +160,11 @@ pub(super) mod or_built_in_queue {
         #[derive(Deserialize)]
         struct Given(#[serde(with = "DeadLetterDocument")] DeadLetterDestination);
         let given = Option::deserialize(deserializer)?;
-        Ok(given.map_or_else(built_in_queue, |Given(destination)| destination))
+        Ok(
+            given.map_or(DeadLetterDestination::Drop, |Given(destination)| {
+                destination
+            }),
+        )
     }
 }
 

@@ -639,7 +639,6 @@ mod tests {
             "false"
         );
         again.subscription.pull.upkeep.inert.clear();
-        again.subscription.as_written = queue.subscription.as_written.clone();
         assert_eq!(again, queue);
     }
 

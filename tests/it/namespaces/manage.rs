@@ -419,7 +419,8 @@ async fn table_1_1_wrong_documents_are_refused_with_the_place() {
 
 #[tokio::test]
 async fn table_1_1_a_patch_keeps_what_it_does_not_mention() {
-    let push = json!({"eventTimeToLive": "PT1H", "deadLetterDestinationWithResourceIdentity": {"deadLetterDestination": {"endpointType": "Drop"}}});
+    let push =
+        json!({"eventTimeToLive": "PT1H", "deadLetterDestinationWithResourceIdentity": null});
     let grid = subscribed("200", push, json!({"labels": ["a"]})).await;
     let patch = json!({"properties": {"deliveryConfiguration": {"push": {"maxDeliveryCount": 3}},
         "filtersConfiguration": {"includedEventTypes": ["T"]}}});

@@ -59,10 +59,7 @@ async fn final_failures() {
     ] {
         for (destination, state) in [
             (json!({}), "DeadLettered"),
-            (
-                json!({"deadLetterDestination": {"endpointType": "Drop"}}),
-                "Dropped",
-            ),
+            (json!({"deadLetterDestination": null}), "Dropped"),
         ] {
             let (_, delivery) = after(answer, destination).await;
             let found = (

@@ -241,8 +241,7 @@ impl Spec {
         let mut delivery = json!({"maxDeliveryCount": self.attempts_max,
             "eventTimeToLive": format!("PT{}M", self.time_to_live_minutes)});
         if !self.keeps_dead {
-            delivery["deadLetterDestinationWithResourceIdentity"] =
-                json!({"deadLetterDestination": {"endpointType": "Drop"}});
+            delivery["deadLetterDestinationWithResourceIdentity"] = Value::Null;
         }
         let configuration = match self.kind {
             Kind::Pulled { lock_s } => {
@@ -279,7 +278,7 @@ impl Spec {
             "paused": self.paused, "disabled": self.disabled, "disableOnGone": self.disable_on_gone,
         });
         if !self.keeps_dead {
-            properties["deadLetterDestination"] = json!({"endpointType": "Drop"});
+            properties["deadLetterDestination"] = Value::Null;
         }
         if let Some(at) = self.expires_at {
             properties["expirationTimeUtc"] = at.to_string().into();

@@ -10,7 +10,7 @@ use proptest::sample::{Index, select};
 use super::*;
 use crate::model::registry::Registry;
 
-pub(super) const TOPIC: &str = "{'location': 'l', 'tags': {'a': 'b'}, 'identity': {'type': 'None'}, 'sku': {'name': 'x'},
+const TOPIC: &str = "{'location': 'l', 'tags': {'a': 'b'}, 'identity': {'type': 'None'}, 'sku': {'name': 'x'},
     'properties': {'inputSchema': 'CustomEventSchema', 'disableLocalAuth': true,
       'publicNetworkAccess': 'Disabled', 'inboundIpRules': [{'ipMask': '192.0.2.1', 'action': 'Allow'}],
       'minimumTlsVersionAllowed': '1.1', 'dataResidencyBoundary': 'WithinRegion',
@@ -19,16 +19,15 @@ pub(super) const TOPIC: &str = "{'location': 'l', 'tags': {'a': 'b'}, 'identity'
         'eventType': {'sourceField': 'kind', 'defaultValue': 'Order'}, 'subject': {'sourceField': 'path'},
         'dataVersion': {'defaultValue': '1.0'}}}}}";
 
-pub(super) const NAMESPACE: &str =
-    "{'location': 'l', 'tags': {'a': 'b'}, 'identity': {'type': 'None'},
+const NAMESPACE: &str = "{'location': 'l', 'tags': {'a': 'b'}, 'identity': {'type': 'None'},
     'sku': {'name': 'Standard', 'capacity': 4}, 'properties': {'publicNetworkAccess': 'Enabled',
       'inboundIpRules': [{'ipMask': '10.0.0.0/8'}], 'minimumTlsVersionAllowed': '1.1',
       'isZoneRedundant': true, 'topicSpacesConfiguration': {'state': 'Disabled'}}}";
 
-pub(super) const NAMESPACE_TOPIC: &str = "{'properties': {'publisherType': 'Custom',
+const NAMESPACE_TOPIC: &str = "{'properties': {'publisherType': 'Custom',
     'inputSchema': 'CloudEventSchemaV1_0', 'eventRetentionInDays': 3}}";
 
-pub(super) const SUBSCRIPTION: &str = "{'properties': {
+const SUBSCRIPTION: &str = "{'properties': {
     'destination': {'endpointType': 'WebHook', 'properties': {
       'endpointUrl': 'https://shop.example/hooks/eg?k=abc', 'maxEventsPerBatch': 20,
       'preferredBatchSizeInKilobytes': 128, 'skipValidation': true, 'responseDeadlineInSeconds': 5,
@@ -51,7 +50,7 @@ pub(super) const SUBSCRIPTION: &str = "{'properties': {
       'blobContainerName': 'dead', 'storage': {'type': 'S3', 'endpointUrl': 'https://s3.test/a',
         'region': 'r', 'accessKeyId': 'k', 'secretAccessKey': 's'}}}}}";
 
-pub(super) const PUSHED: &str = "{'properties': {'deliveryConfiguration': {'deliveryMode': 'Push', 'push': {
+const PUSHED: &str = "{'properties': {'deliveryConfiguration': {'deliveryMode': 'Push', 'push': {
       'maxDeliveryCount': 4, 'eventTimeToLive': 'PT1H', 'schedule': ['PT1S', 'PT1M'],
       'destination': {'endpointType': 'WebHook', 'properties': {'endpointUrl': 'https://a.test/x?y',
         'authentication': {'type': 'ClientCredentials', 'tokenUrl': 'https://t.test/', 'clientId': 'c',
@@ -64,8 +63,7 @@ pub(super) const PUSHED: &str = "{'properties': {'deliveryConfiguration': {'deli
     'expirationTimeUtc': '2027-01-01T00:00:00Z', 'labels': ['a'], 'paused': true, 'disableOnGone': true,
     'eventDeliverySchema': 'CloudEventSchemaV1_0'}}";
 
-pub(super) const PULLED: &str =
-    "{'properties': {'deliveryConfiguration': {'deliveryMode': 'Queue', 'queue': {
+const PULLED: &str = "{'properties': {'deliveryConfiguration': {'deliveryMode': 'Queue', 'queue': {
       'maxDeliveryCount': 4, 'eventTimeToLive': 'PT1H', 'receiveLockDurationInSeconds': 60,
       'deadLetterDestinationWithResourceIdentity': null}},
     'filtersConfiguration': {'filters': [
@@ -97,13 +95,13 @@ const NAMESPACE_RETENTION: Option<Duration> = Some(Duration::from_secs(86_400));
 
 /// A change of a document.
 #[derive(Clone, Debug)]
-pub(super) enum Change {
+enum Change {
     Put(Index, Value),
     Remove(Index),
     Add(Index, String, Value),
 }
 
-pub(super) fn changes() -> impl Strategy<Value = Vec<Change>> {
+fn changes() -> impl Strategy<Value = Vec<Change>> {
     let change = prop_oneof![
         (any::<Index>(), any_value()).prop_map(|(place, value)| Change::Put(place, value)),
         any::<Index>().prop_map(Change::Remove),
@@ -208,7 +206,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-pub(super) fn changed(document: &str, changes: Vec<Change>) -> Value {
+fn changed(document: &str, changes: Vec<Change>) -> Value {
     let mut document = read(document);
     for change in changes {
         let mut pointers = vec![String::new()];
