@@ -169,7 +169,7 @@ const fn nothing(text: &'static str) -> Resource {
 /// So many of the resources, the first ones, are as clients write them.
 pub(super) const PLAIN_RESOURCES: usize = 7;
 
-pub(super) const RESOURCES: [Resource; 30] = [
+pub(super) const RESOURCES: [Resource; 28] = [
     path("http://everpost.test/", ""),
     path("sb://everpost.test", ""),
     path("http://everpost.test/jobs", "jobs"),
