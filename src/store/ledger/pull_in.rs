@@ -53,7 +53,11 @@ pub(super) fn pull_in(
     now: Timestamp,
     limit: usize,
 ) -> Result<usize, StoreError> {
-    let due_at = "coalesce(max(scheduled_at, ?3), ?3)";
+    // A dead letter waits for nothing that was scheduled.
+    let due_at = match queue {
+        SubQueue::Active => "coalesce(max(scheduled_at, ?3), ?3)",
+        SubQueue::DeadLetter => "?3",
+    };
     let published_at = format!("min(published_at, {due_at})");
     let checksum = checksum::DELIVERY.resealed("published_at", &published_at);
     let update = format!(
