@@ -69,7 +69,7 @@ def test_it_takes_the_token(url):
     "header, status",
     [
         ({"Host": "localhost"}, 200),
-        ({"Host": "everpost"}, 200),
+        ({"Host": "everpost"}, 403),
         ({"Host": "shop.example"}, 403),
         ({"Origin": "http://localhost:3000"}, 200),
         ({"Origin": "https://shop.example"}, 403),

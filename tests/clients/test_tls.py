@@ -108,6 +108,7 @@ def test_amqp_without_tls_is_told_what_is_spoken(tmp_path):
             plain.sendall(b"AMQP\0\1\0\0")
             assert plain.recv(16) == b"AMQP\2\1\0\0", "the header of the protocol that is wanted"
             assert plain.recv(16) == b""
+        eventually(lambda: "it spoke AMQP without TLS" in own.log(), "the line in the log")
         assert "it spoke AMQP without TLS" in own.log() and "127.0.0.1" in own.log()
 
 
