@@ -744,9 +744,6 @@ async fn a_batch_is_seen_whole_as_soon_as_it_is_accepted() {
         let one = format!("{TOPIC}/subscriptions/one");
         assert_eq!(active(&grid, &one).await, times * 10);
     }
-    let created = grid.store.ledger.fan_out(topic.topic.id, 99).await;
-    let created = created.expect("deliveries").targets.len();
-    assert_eq!(created, 20, "the webhook gets them later");
     grid.leave();
 }
 

@@ -595,18 +595,18 @@ fn a_link_takes_its_deliveries_along() {
     assert_eq!(peer.connection.unsent_bytes(), 0);
     peer.send(&disposition(1, 1, DeliveryState::Accepted));
     // What the client has not got whole was given back at once, and nobody hears of it again.
-    let told = std::iter::from_fn(|| peer.event());
-    let settled: Vec<_> = told
-        .filter_map(|each| match each {
-            Event::Disposition {
-                link,
-                state,
-                settled,
-                ..
-            } => Some((link, state, settled)),
-            _ => None,
-        })
-        .collect();
+    let mut settled = Vec::new();
+    while let Some(event) = peer.event() {
+        if let Event::Disposition {
+            link,
+            state,
+            settled: is_settled,
+            ..
+        } = event
+        {
+            settled.push((link, state, is_settled));
+        }
+    }
     assert_eq!(settled, [(link, Some(DeliveryState::Released), true)]);
 }
 
