@@ -237,9 +237,11 @@ async fn check(killed: &Killed, folder: &Path, what: &str) {
     appliance.kill();
 }
 
-#[ignore = "kills at moments that depend on the machine"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_restore_or_salvage_leaves_all_or_nothing() {
+    if std::env::var_os("EVERPOST_KILLS").is_none() {
+        return; // how often it can be killed depends on the machine
+    }
     let dice = dice();
     let Some(killer) = Killer::new(&dice) else {
         println!("skipped: strace is not there, or may not be used");
@@ -270,9 +272,11 @@ async fn a_killed_restore_or_salvage_leaves_all_or_nothing() {
     kill_each(&killer, &calls, salvage, look).await;
 }
 
-#[ignore = "kills at moments that depend on the machine"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_rekey_or_backup_leaves_the_messages_and_no_half_backup() {
+    if std::env::var_os("EVERPOST_KILLS").is_none() {
+        return; // how often it can be killed depends on the machine
+    }
     let dice = dice();
     let Some(killer) = Killer::new(&dice) else {
         println!("skipped: strace is not there, or may not be used");
@@ -316,9 +320,11 @@ async fn a_killed_rekey_or_backup_leaves_the_messages_and_no_half_backup() {
     kill_each(&killer, &calls, backup, look).await;
 }
 
-#[ignore = "kills at moments that depend on the machine"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_start_can_be_made_again() {
+    if std::env::var_os("EVERPOST_KILLS").is_none() {
+        return; // how often it can be killed depends on the machine
+    }
     let dice = dice();
     let Some(killer) = Killer::new(&dice) else {
         println!("skipped: strace is not there, or may not be used");
