@@ -169,7 +169,7 @@ const fn nothing(text: &'static str) -> Resource {
 /// So many of the resources, the first ones, are as clients write them.
 pub(super) const PLAIN_RESOURCES: usize = 7;
 
-pub(super) const RESOURCES: [Resource; 28] = [
+pub(super) const RESOURCES: [Resource; 30] = [
     path("http://everpost.test/", ""),
     path("sb://everpost.test", ""),
     path("http://everpost.test/jobs", "jobs"),
@@ -204,6 +204,8 @@ pub(super) const RESOURCES: [Resource; 28] = [
     odd("everpost.test/jobs", "jobs"),
     nothing("evil/jobs"),
     nothing("http://everpost.test/jobs/../others"),
+    nothing("http://everpost.test/?x://y/jobs"),
+    nothing("everpost.test?x://y/jobs"),
     nothing("http://everpost.test#x://y/jobs"),
     nothing("http://jobs@everpost.test/"),
     nothing("http://everpost.test/x://y/jobs"),
