@@ -204,8 +204,8 @@ impl Authority {
         let resource = TokenResource::parse(&text, shown.hosts)?;
         let unknown = || AccessDenied::WrongKey(token.rule().to_owned());
         let grant = find(token.rule(), &resource).ok_or_else(unknown)?;
-        let granted = token.verify(grant.keys.iter().map(|(secret, _)| secret), now);
-        let granted = granted.map_err(|error| match error {
+        let verified = token.verify(grant.keys.iter().map(|(secret, _)| secret), now);
+        let granted = verified.map_err(|error| match error {
             TokenError::WrongSignature => unknown(),
             TokenError::Malformed(_) | TokenError::Expired { .. } => error.into(),
         })?;

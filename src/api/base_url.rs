@@ -32,8 +32,8 @@ impl BaseUrl {
         match host.filter(|host| !options.public_url_is_set && !host.as_str().contains('@')) {
             None => Self(options.public_url.clone()),
             Some(host) => {
-                let told = extensions.get::<ByTrustedProxy>();
-                let told = told.and_then(|_| headers.get(X_FORWARDED_PROTO)?.to_str().ok());
+                let proxy = extensions.get::<ByTrustedProxy>();
+                let told = proxy.and_then(|_| headers.get(X_FORWARDED_PROTO)?.to_str().ok());
                 let own = options.public_url.split("://").next();
                 let scheme = match told.or(own) {
                     Some("https") => "https",

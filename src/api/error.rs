@@ -255,8 +255,8 @@ pub(super) async fn no_such_path(
         .as_ref()
         .map_or(&uri, |Extension(arm)| &arm.asked)
         .path();
-    let of_queue = uri.path().strip_prefix("/queues/");
-    let of_queue = of_queue.and_then(|rest| rest.split_once("/eventSubscriptions"));
+    let below_queues = uri.path().strip_prefix("/queues/");
+    let of_queue = below_queues.and_then(|rest| rest.split_once("/eventSubscriptions"));
     if let Some((queue, _)) = of_queue {
         return ApiError::not_found(format!(
             "There is nothing at {method} {path}. Event subscriptions of a queue are under /topics/{queue}/eventSubscriptions."

@@ -122,8 +122,8 @@ pub trait OutgoingLink: Send + Sync {
     /// Returns how long messages are locked.
     fn lock_duration(&self) -> Duration;
 
-    /// Waits until nothing can be received any more, and returns why: the lock on the session has ended. May be dropped
-    /// while it waits.
+    /// Waits until the lock on the session has ended, and returns that as the reason for the link's end. For ever without a
+    /// session. May be dropped while it waits.
     async fn ended(&self) -> AmqpError;
 
     /// Waits until something can be taken. May be dropped while it waits. An error ends the link.

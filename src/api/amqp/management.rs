@@ -62,8 +62,8 @@ pub(super) async fn answer(
             Reply::Done
         }
         Operation::RenewLocks(tokens) => {
-            let tokens = tokens.into_iter().map(lock_of).collect();
-            Reply::LocksRenewed(entity.receiver()?.renew_locks(by, tokens).await?)
+            let locks = tokens.into_iter().map(lock_of).collect();
+            Reply::LocksRenewed(entity.receiver()?.renew_locks(by, locks).await?)
         }
         Operation::DeleteBatch {
             count,
@@ -87,8 +87,8 @@ pub(super) async fn answer(
         Operation::SetSessionState { session, state } => {
             let receiver = entity.receiver()?;
             let held = sessions.held(receiver.subscription.id, &session)?;
-            let state = state.map(|state| state.to_vec());
-            receiver.set_session_state(held, state).await?;
+            let bytes = state.map(|state| state.to_vec());
+            receiver.set_session_state(held, bytes).await?;
             Reply::Done
         }
         Operation::Sessions {
@@ -97,8 +97,8 @@ pub(super) async fn answer(
             top,
         } => {
             let receiver = entity.receiver()?;
-            let names = receiver.sessions(state_set_since, skip, top).await;
-            let names = names.map_err(MessagingError::from)?;
+            let found = receiver.sessions(state_set_since, skip, top).await;
+            let names = found.map_err(MessagingError::from)?;
             let skip = skip + names.len();
             Reply::Sessions { skip, names }
         }

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 /// The order of settlements and requests.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct FrameOrder {
     held: mpsc::Sender<Infallible>,
     /// Ends once everything that was held is done.
     done: mpsc::Receiver<Infallible>,
@@ -26,7 +26,7 @@ pub(super) struct Behind {
     turn: Turn,
 }
 
-impl Order {
+impl FrameOrder {
     pub(super) fn new() -> Self {
         let (held, done) = mpsc::channel(1);
         Self { held, done }
@@ -66,7 +66,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_wait_for_what_was_settled_before_them_and_for_nothing_else() {
-        let mut order = Order::new();
+        let mut order = FrameOrder::new();
         assert!(order.behind().wait().now_or_never().is_some());
         let first = order.turn();
         let mut behind_first = Box::pin(order.behind().wait());

@@ -21,13 +21,13 @@ use crate::api::amqp::limits::{
     READ_BYTES_MAX, READ_BYTES_MIN, REQUEST_BYTES_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX,
     TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
 };
-use crate::api::amqp::order::Order;
+use crate::api::amqp::order::FrameOrder;
 use crate::api::amqp::session::{Acceptance, Handout, nothing_left};
 use crate::api::amqp::tasks::{
-    Arrived, Command, Credit, Deliver, EndTransaction, Reply, Settle, Task, Work, answer_requests,
+    Arrived, Command, Credit, Deliver, DischargeResult, Reply, Settle, Task, Work, answer_requests,
     authorized, hand_out, store_messages, token,
 };
-use crate::api::amqp::transactions::{Ended, Enlisted, LocksOf, Transactions};
+use crate::api::amqp::transactions::{EndedTransaction, Enlisted, LocksOf, Transactions};
 use crate::api::authority::Authority;
 use crate::api::memory::Memory;
 use crate::base::budget::{NothingLeft, TakenBytes};
@@ -85,7 +85,7 @@ where
         claims: watch::channel(Vec::new()).0,
         access: server.access.clone(),
         transactions: Transactions::default(),
-        order: Order::new(),
+        order: FrameOrder::new(),
         commands,
         held: VecDeque::new(),
         takes: Arc::new(Semaphore::new(TAKES_MAX)),
@@ -95,7 +95,12 @@ where
         heard: Stopwatch::begin(),
     };
     if let Err(cause) = shell.run(stream, queue).await {
-        tracing::info!(%client, %cause, "an AMQP connection ended early");
+        // Those who have shown no key would fill the log.
+        if shell.is_known {
+            tracing::info!(%client, %cause, "an AMQP connection ended early");
+        } else {
+            tracing::debug!(%client, %cause, "an AMQP connection ended early");
+        }
     }
     shell.end().await;
 }
@@ -117,7 +122,7 @@ struct Shell<'a> {
     claims: watch::Sender<Vec<Authority>>,
     access: watch::Receiver<u64>,
     transactions: Transactions,
-    order: Order,
+    order: FrameOrder,
     commands: mpsc::UnboundedSender<Command>,
     /// Messages that wait until the peer has taken what was sent before.
     held: VecDeque<Deliver>,
@@ -464,9 +469,9 @@ impl Shell<'_> {
             Err(NothingLeft) => {
                 let error = nothing_left("the properties of so many messages");
                 let state = DeliveryState::Rejected(Some(error));
-                let answers = deliveries.iter().map(|each| (each.id, state.clone()));
-                let answers = answers.collect();
-                attached.end.work(Work::Enlisted(deliveries));
+                let rejected = deliveries.iter().map(|each| (each.id, state.clone()));
+                let answers = rejected.collect();
+                attached.end.work(Work::Settled(deliveries));
                 self.connection.settle_outgoing(link, answers);
             }
         }
@@ -691,14 +696,14 @@ impl Shell<'_> {
                 Ok(Some(DeliveryState::Declared(id)))
             }
             transaction::Request::Discharge { transaction, fail } => {
-                let ended = self.transactions.discharge(&transaction);
+                let found = self.transactions.discharge(&transaction);
                 if fail {
-                    if let Ok(ended) = &ended {
+                    if let Ok(ended) = &found {
                         self.roll_back(ended);
                     }
                     return Ok(Some(DeliveryState::Accepted));
                 }
-                let ended = ended?;
+                let ended = found?;
                 if let Some(AmqpError { description, .. }) = &ended.failed {
                     self.roll_back(&ended);
                     return Err(AmqpError::new(TRANSACTION_ROLLBACK, description.as_str()));
@@ -715,7 +720,7 @@ impl Shell<'_> {
     }
 
     /// Commits a transaction. Its discharge came over `link`.
-    fn commit(&mut self, link: LinkId, delivery: u32, mut ended: Ended) {
+    fn commit(&mut self, link: LinkId, delivery: u32, mut ended: EndedTransaction) {
         let (container, commands) = (Arc::clone(&self.container), self.commands.clone());
         let given_back = ended.given_back();
         let changes = std::mem::take(&mut ended.changes);
@@ -725,7 +730,7 @@ impl Shell<'_> {
                 give_back(&*container, given_back).await;
             }
             // A connection that is gone needs nothing any more.
-            let _ = commands.send(Command::EndTransaction(EndTransaction {
+            let _ = commands.send(Command::Discharged(DischargeResult {
                 link,
                 delivery,
                 enlisted: ended.enlisted,
@@ -735,11 +740,14 @@ impl Shell<'_> {
     }
 
     /// Tells the peer how a transaction has ended, and settles what has waited for it.
-    fn end_transaction(&mut self, end: EndTransaction) {
+    fn end_transaction(&mut self, end: DischargeResult) {
         let state = match end.committed {
             Ok(()) => {
                 for each in end.enlisted {
-                    let settled = vec![(each.delivery, each.outcome)];
+                    let settled = vec![(each.delivery.id, each.outcome)];
+                    if let Some(link) = self.links.get(&each.link) {
+                        link.end.work(Work::Settled(vec![each.delivery]));
+                    }
                     self.connection.settle_outgoing(each.link, settled);
                 }
                 DeliveryState::Accepted
@@ -754,7 +762,7 @@ impl Shell<'_> {
     }
 
     /// Does nothing of a transaction. What the peer has settled itself goes back; the rest it can settle again.
-    fn roll_back(&mut self, ended: &Ended) {
+    fn roll_back(&mut self, ended: &EndedTransaction) {
         self.reopen(&ended.enlisted);
         let (given_back, container) = (ended.given_back(), Arc::clone(&self.container));
         if !given_back.is_empty() {
@@ -765,7 +773,7 @@ impl Shell<'_> {
 
     fn reopen(&mut self, enlisted: &[Enlisted]) {
         for each in enlisted {
-            self.connection.reopen(each.link, each.delivery);
+            self.connection.reopen(each.link, each.delivery.id);
         }
     }
 
@@ -871,10 +879,10 @@ impl Shell<'_> {
             self.transactions.settle(&part.transaction, locks)?;
             Ok(outcome.confirmation())
         });
-        if let Some(link) = self.links.get(&link) {
-            link.end.work(Work::Enlisted(deliveries.to_vec()));
-        }
         if settled {
+            if let Some(link) = self.links.get(&link) {
+                link.end.work(Work::Settled(deliveries.to_vec()));
+            }
             return; // the peer waits for no answer
         }
         let ids = deliveries.iter().map(|each| each.id);
@@ -884,11 +892,11 @@ impl Shell<'_> {
                     outcome: Some(Box::new(outcome.clone())),
                     ..part.clone()
                 });
-                let answers = ids.clone().map(|id| (id, state.clone())).collect();
+                let answers = ids.map(|id| (id, state.clone())).collect();
                 self.connection.enlist_outgoing(link, answers);
-                let enlisted = ids.map(|delivery| Enlisted {
+                let enlisted = deliveries.iter().map(|delivery| Enlisted {
                     link,
-                    delivery,
+                    delivery: delivery.clone(),
                     outcome: outcome.clone(),
                 });
                 self.transactions.enlist(&part.transaction, enlisted);
@@ -896,6 +904,9 @@ impl Shell<'_> {
             Err(error) => {
                 let state = DeliveryState::Rejected(Some(error));
                 let answers = ids.map(|id| (id, state.clone())).collect();
+                if let Some(link) = self.links.get(&link) {
+                    link.end.work(Work::Settled(deliveries.to_vec()));
+                }
                 self.connection.settle_outgoing(link, answers);
             }
         }
@@ -1010,7 +1021,7 @@ impl Shell<'_> {
             Command::SettleOutgoing(link, settled) => {
                 self.connection.settle_outgoing(link, settled);
             }
-            Command::EndTransaction(end) => self.end_transaction(end),
+            Command::Discharged(end) => self.end_transaction(end),
             Command::Forget(link, tags) => self.connection.forget(link, &tags),
             Command::Deliver(deliver) => self.held.push_back(deliver),
             Command::Drained(link, limit) => self.connection.drained(link, limit),

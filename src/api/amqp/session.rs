@@ -272,8 +272,8 @@ impl Session {
             Err(error) => {
                 // It is there until the peer answers its detach.
                 let least = frames.account.take(REJECTED_LINK_BYTES);
-                let least = least.map_err(|NothingLeft| Fault::Session(error.clone()))?;
-                (least, Some(error))
+                let taken = least.map_err(|NothingLeft| Fault::Session(error.clone()))?;
+                (taken, Some(error))
             }
         };
         let id = frames.new_link();
@@ -428,7 +428,7 @@ impl Session {
         if let Some(state) = default {
             self.settle_by_default(id, *state, frames);
         }
-        let is_unsettled = |each: &Unsettled| each.link == id && !each.is_answering;
+        let is_unsettled = |each: &Unsettled| each.link == id;
         if is_in_session || !self.unsettled.values().any(is_unsettled) {
             return self.forget(handle, true, frames);
         }
@@ -444,48 +444,48 @@ impl Session {
 
     /// Gives messages back that wait for the peer's window: it has not got the whole of them.
     fn release_unsent(&mut self, handle: u32, link: LinkId, frames: &mut Frames) {
-        let unsent = self.waiting.iter().filter(|each| each.handle == handle);
-        let unsent = unsent.filter(|each| !each.settled);
-        let deliveries: Vec<Delivery> = unsent
-            .map(|each| Delivery {
-                id: each.delivery,
-                tag: each.tag.clone(),
-            })
-            .collect();
-        for delivery in &deliveries {
-            self.unsettled.remove(&delivery.id);
-        }
-        if !deliveries.is_empty() {
-            frames.event(Event::Disposition {
-                link,
-                deliveries,
-                state: Some(DeliveryState::Released),
-                settled: true,
-            });
-        }
+        let is_unsent = |each: &&Sending| each.handle == handle && !each.settled;
+        let unsent = self.waiting.iter().filter(is_unsent);
+        let given_back = unsent.map(|each| Delivery {
+            id: each.delivery,
+            tag: each.tag.clone(),
+        });
+        let deliveries = given_back.collect();
+        self.settle_for_peer(link, deliveries, DeliveryState::Released, frames);
     }
 
     /// Has everything that came over a link and is not settled end as the peer has asked for that case.
     fn settle_by_default(&mut self, link: LinkId, state: DeliveryState, frames: &mut Frames) {
-        let mut deliveries = Vec::new();
-        self.unsettled.retain(|id, each| {
-            let is_left = each.link == link && !each.is_answering;
-            if is_left {
-                deliveries.push(Delivery {
-                    id: *id,
-                    tag: each.tag.clone(),
-                });
-            }
-            !is_left
+        let is_left = |each: &Unsettled| each.link == link && !each.is_answering;
+        let left = self.unsettled.iter().filter(|(_, each)| is_left(each));
+        let ended = left.map(|(id, each)| Delivery {
+            id: *id,
+            tag: each.tag.clone(),
         });
-        if !deliveries.is_empty() {
-            frames.event(Event::Disposition {
-                link,
-                deliveries,
-                state: Some(state),
-                settled: true,
-            });
+        let deliveries = ended.collect();
+        self.settle_for_peer(link, deliveries, state, frames);
+    }
+
+    /// Settles deliveries that the peer has said nothing of, and hears nothing more of.
+    fn settle_for_peer(
+        &mut self,
+        link: LinkId,
+        deliveries: Vec<Delivery>,
+        state: DeliveryState,
+        frames: &mut Frames,
+    ) {
+        if deliveries.is_empty() {
+            return;
         }
+        for delivery in &deliveries {
+            self.unsettled.remove(&delivery.id);
+        }
+        frames.event(Event::Disposition {
+            link,
+            deliveries,
+            state: Some(state),
+            settled: true,
+        });
     }
 
     /// Lets a link go that the peer has detached, once all that came over it is settled.
@@ -840,11 +840,11 @@ impl Session {
             return;
         }
         let mut by_link: BTreeMap<LinkId, Vec<Delivery>> = BTreeMap::new();
-        let mut lapsed: Vec<(u64, u64)> = Vec::new();
+        let mut lapsed: Vec<(u32, u32)> = Vec::new();
         let mut next = first.max(1);
         for (id, unsettled) in self.unsettled.range_mut(first..=last) {
             if next < *id {
-                lapsed.push((next, *id - 1));
+                lapsed.push((next as u32, (*id - 1) as u32));
             }
             next = *id + 1;
             if !std::mem::replace(&mut unsettled.is_answering, true) {
@@ -856,14 +856,14 @@ impl Session {
         }
         let end = last.min(self.next_delivery - 1);
         if next <= end {
-            lapsed.push((next, end));
+            lapsed.push((next as u32, end as u32));
         }
         if disposition.settled {
             for delivery in by_link.values().flatten() {
                 self.unsettled.remove(&delivery.id);
             }
         } else {
-            self.answer_lapsed(&lapsed, frames);
+            self.answer_lapsed(lapsed, frames);
         }
         for (link, deliveries) in by_link {
             frames.event(Event::Disposition {
@@ -876,19 +876,13 @@ impl Session {
         self.end_detached(frames);
     }
 
-    /// Answers what the peer says of deliveries that are not its any more.
-    fn answer_lapsed(&self, lapsed: &[(u64, u64)], frames: &mut Frames) {
+    /// Answers what the peer says of runs of deliveries that are not its any more.
+    fn answer_lapsed(&self, lapsed: Vec<(u32, u32)>, frames: &mut Frames) {
         let error = AmqpError::new(MESSAGE_LOCK_LOST, LockError::LockLost.to_string());
-        for (first, last) in lapsed {
-            let disposition = Disposition {
-                role: Role::Sender,
-                first: *first as u32,
-                last: (last != first).then_some(*last as u32),
-                settled: true,
-                state: Some(DeliveryState::Rejected(Some(error.clone()))),
-            };
-            frames.send(self.channel, &Performative::Disposition(disposition));
-        }
+        let state = DeliveryState::Rejected(Some(error));
+        let state_of = |(first, last)| (first, last, state.clone());
+        let runs = lapsed.into_iter().map(state_of);
+        self.send_runs(Role::Sender, runs, true, frames);
     }
 
     /// The whole number of a delivery, of which the peer tells the lower half.
@@ -918,8 +912,8 @@ impl Session {
 
     /// Answers dispositions of deliveries that are settled at the end of their transaction (AMQP 1.0, 4.4.2).
     pub(super) fn enlist_outgoing(&self, enlisted: Vec<(u64, DeliveryState)>, frames: &mut Frames) {
-        let answers = enlisted.into_iter();
-        let answers = answers.map(|(delivery, state)| (delivery as u32, state));
+        let each = enlisted.into_iter();
+        let answers = each.map(|(delivery, state)| (delivery as u32, state));
         self.send_states(Role::Sender, answers.collect(), false, frames);
     }
 
@@ -956,6 +950,16 @@ impl Session {
                 _ => runs.push((delivery, delivery, state)),
             }
         }
+        self.send_runs(role, runs, settled, frames);
+    }
+
+    fn send_runs(
+        &self,
+        role: Role,
+        runs: impl IntoIterator<Item = (u32, u32, DeliveryState)>,
+        settled: bool,
+        frames: &mut Frames,
+    ) {
         for (first, last, state) in runs {
             let disposition = Disposition {
                 role,

@@ -23,12 +23,11 @@ use crate::api::authority::{Authority, Demand};
 use crate::base::budget::{MemoryAccount, TakenBytes};
 use crate::base::{Clock, Timestamp};
 use crate::model::audit::Actor;
-use crate::model::limits::{LOCK_BYTES_MAX, SESSION_MESSAGES_HELD_MAX};
+use crate::model::limits::LOCK_BYTES_MAX;
 use crate::model::shared_access::Right;
 use crate::wire::amqp::address::Address;
 use crate::wire::amqp::condition::{
-    AmqpError, DECODE_ERROR, RESOURCE_LIMIT_EXCEEDED, SERVER_BUSY, SESSION_LOCK_LOST,
-    UNAUTHORIZED_ACCESS,
+    AmqpError, DECODE_ERROR, SERVER_BUSY, SESSION_LOCK_LOST, UNAUTHORIZED_ACCESS,
 };
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
@@ -48,7 +47,7 @@ pub(super) enum Command {
     Detach(LinkId, AmqpError),
     SettleIncoming(LinkId, Vec<(u32, DeliveryState)>),
     SettleOutgoing(LinkId, Vec<(u64, DeliveryState)>),
-    EndTransaction(EndTransaction),
+    Discharged(DischargeResult),
     /// The locks of deliveries with these tags have lapsed, and nothing is left to settle.
     Forget(LinkId, HashSet<Bytes>),
     Deliver(Deliver),
@@ -58,7 +57,7 @@ pub(super) enum Command {
 }
 
 /// How a transaction has ended.
-pub(super) struct EndTransaction {
+pub(super) struct DischargeResult {
     /// The link that its discharge came over.
     pub(super) link: LinkId,
     pub(super) delivery: u32,
@@ -92,7 +91,7 @@ pub(super) enum Work {
     Message(Arrived),
     Settle(Settle),
     /// Nothing is left to do for these messages: the peer has settled them in a transaction, or could not.
-    Enlisted(Vec<Delivery>),
+    Settled(Vec<Delivery>),
     /// The peer has detached the link. What it was handed can still be settled.
     Detached,
 }
@@ -389,10 +388,8 @@ pub(super) async fn hand_out(
     task.accept(acceptance(&*receiver));
     let mut handing = HandingOut {
         task,
-        unsettled_max: match receiver.session() {
-            Some(_) => SESSION_MESSAGES_HELD_MAX,
-            None => UNSETTLED_MAX,
-        },
+        // The store counts what is held of a session, whoever settles it.
+        unsettled_max: receiver.session().map_or(UNSETTLED_MAX, |_| usize::MAX),
         receiver: receiver.into(),
         clock,
         settled,
@@ -473,6 +470,8 @@ impl HandingOut {
         loop {
             let may_take = self.taking.is_none() && self.wanted() > 0;
             let lapse = self.next_lapse();
+            let session = self.receiver.session();
+            let ended = OptionFuture::from(session.map(|_| self.receiver.ended()));
             let taking = OptionFuture::from(self.taking.as_mut());
             tokio::select! {
                 biased; // what was handed out is counted before it is settled
@@ -491,9 +490,9 @@ impl HandingOut {
                         return Err(error);
                     }
                 }
-                error = self.receiver.ended() => return Err(error),
+                Some(error) = ended => return Err(error),
                 () = tokio::time::sleep(lapse.unwrap_or_default()), if lapse.is_some() => {
-                    self.forget_lapsed()?;
+                    self.forget_lapsed();
                     if self.is_over() {
                         break;
                     }
@@ -544,9 +543,8 @@ impl HandingOut {
         Some(first.since(self.clock.now()) + Duration::from_millis(1))
     }
 
-    /// Forgets messages whose locks have lapsed, so that others can be handed out. In a session locks last with that of the
-    /// session: a client that settles nothing is told.
-    fn forget_lapsed(&mut self) -> Result<(), AmqpError> {
+    /// Forgets messages whose locks have lapsed, so that others can be handed out.
+    fn forget_lapsed(&mut self) {
         let now = self.clock.now();
         let lapsed: HashSet<Bytes> = self
             .unsettled
@@ -554,17 +552,10 @@ impl HandingOut {
             .filter(|(_, until)| **until <= now)
             .map(|(tag, _)| tag.clone())
             .collect();
-        if lapsed.is_empty() {
-            return Ok(());
+        if !lapsed.is_empty() {
+            self.unsettled.retain(|tag, _| !lapsed.contains(tag));
+            self.task.say(Command::Forget(self.task.link, lapsed));
         }
-        if self.receiver.session().is_some() {
-            let most = self.unsettled_max;
-            let problem = format!("{most} messages of the session are locked; settle them first");
-            return Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem));
-        }
-        self.unsettled.retain(|tag, _| !lapsed.contains(tag));
-        self.task.say(Command::Forget(self.task.link, lapsed));
-        Ok(())
     }
 
     /// Hands out what is there, and tells the client that this was all.
@@ -667,7 +658,7 @@ impl HandingOut {
         for work in gathered {
             let settle = match work {
                 Work::Settle(settle) => settle,
-                Work::Enlisted(deliveries) => {
+                Work::Settled(deliveries) => {
                     for delivery in deliveries {
                         self.unsettled.remove(&delivery.tag);
                     }
@@ -720,7 +711,7 @@ impl HandingOut {
 fn arrived(work: Work) -> Option<Arrived> {
     match work {
         Work::Message(arrived) => Some(arrived),
-        Work::Settle(_) | Work::Enlisted(_) | Work::Detached => None,
+        Work::Settle(_) | Work::Settled(_) | Work::Detached => None,
     }
 }
 

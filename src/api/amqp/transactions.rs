@@ -7,7 +7,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::api::amqp::container::{Transaction, TransactionSettlement};
-use crate::api::amqp::event::LinkId;
+use crate::api::amqp::event::{Delivery, LinkId};
 use crate::api::amqp::limits::{
     MESSAGE_BYTES, TRANSACTION_BYTES, TRANSACTION_DEADLINE, TRANSACTION_MESSAGES_MAX,
     TRANSACTIONS_MAX,
@@ -34,7 +34,7 @@ struct Open {
     /// The link that it was declared over, with which it ends.
     coordinator: LinkId,
     ends_at: Timestamp,
-    ended: Ended,
+    ended: EndedTransaction,
     messages: usize,
     /// The bytes that it counts for.
     taken: TakenBytes,
@@ -42,7 +42,7 @@ struct Open {
 
 /// A transaction that has ended.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct EndedTransaction {
     /// All that it does if it is committed.
     pub(super) changes: Transaction,
     /// Says why it cannot be committed.
@@ -57,11 +57,11 @@ pub(super) struct Ended {
 #[derive(Clone, Debug)]
 pub(super) struct Enlisted {
     pub(super) link: LinkId,
-    pub(super) delivery: u64,
+    pub(super) delivery: Delivery,
     pub(super) outcome: DeliveryState,
 }
 
-impl Ended {
+impl EndedTransaction {
     /// Returns what gives messages back which the peer has settled itself: nothing else of it can be settled again.
     pub(super) fn given_back(&self) -> Vec<TransactionSettlement> {
         let settles = self
@@ -103,7 +103,7 @@ impl Transactions {
         let open = Open {
             coordinator,
             ends_at: now + TRANSACTION_DEADLINE,
-            ended: Ended::default(),
+            ended: EndedTransaction::default(),
             messages: 0,
             taken,
         };
@@ -155,22 +155,22 @@ impl Transactions {
     }
 
     /// Ends one.
-    pub(super) fn discharge(&mut self, id: &Bytes) -> Result<Ended, AmqpError> {
+    pub(super) fn discharge(&mut self, id: &Bytes) -> Result<EndedTransaction, AmqpError> {
         let open = number(id).and_then(|id| self.open.remove(&id));
         Ok(open.ok_or_else(unknown)?.ended)
     }
 
     /// Ends those that have taken too long. They are rolled back.
-    pub(super) fn tick(&mut self, now: Timestamp) -> Vec<Ended> {
+    pub(super) fn tick(&mut self, now: Timestamp) -> Vec<EndedTransaction> {
         self.end_those(|open| now >= open.ends_at)
     }
 
     /// Ends those that were declared over a link that is gone. They are rolled back (AMQP 1.0, 4.1).
-    pub(super) fn end_of(&mut self, coordinator: LinkId) -> Vec<Ended> {
+    pub(super) fn end_of(&mut self, coordinator: LinkId) -> Vec<EndedTransaction> {
         self.end_those(|open| open.coordinator == coordinator)
     }
 
-    fn end_those(&mut self, is_over: impl Fn(&Open) -> bool) -> Vec<Ended> {
+    fn end_those(&mut self, is_over: impl Fn(&Open) -> bool) -> Vec<EndedTransaction> {
         let over = self.open.extract_if(.., |_, open| is_over(open));
         over.map(|(_, open)| open.ended).collect()
     }

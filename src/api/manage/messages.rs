@@ -85,8 +85,8 @@ pub(crate) async fn receive(
     } = read(&body)?;
     let receiver = receiver(&state, &path, dead_letters)?;
     receiver.check_receivable()?;
-    let limit = limit.clamp(1, LOCKS_PER_REQUEST_MAX);
-    let received = receiver.receive_and_delete(&by, limit, None).await?;
+    let most = limit.clamp(1, LOCKS_PER_REQUEST_MAX);
+    let received = receiver.receive_and_delete(&by, most, None).await?;
     shown(received.iter().map(|each| receiver.encode(each, false)))
 }
 

@@ -36,8 +36,7 @@ pub(crate) async fn emulator_health(State(state): State<ApiState>) -> Response {
     let (code, status, message) = match reasons.is_empty() {
         true => (StatusCode::OK, "healthy", "Service is healthy.".to_owned()),
         false => {
-            let reasons = reasons.join("; ");
-            let message = format!("Service is unhealthy: {reasons}.");
+            let message = format!("Service is unhealthy: {}.", reasons.join("; "));
             (StatusCode::SERVICE_UNAVAILABLE, "unhealthy", message)
         }
     };

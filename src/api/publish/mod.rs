@@ -346,8 +346,8 @@ fn no_such_topic(name: &str) -> ApiError {
 /// The host that the client meant, with its port.
 pub(crate) fn host_of<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     let header = headers.get(header::HOST);
-    let header = header.and_then(|host| host.to_str().ok());
-    header.or_else(|| Some(uri.authority()?.as_str()))
+    let host = header.and_then(|host| host.to_str().ok());
+    host.or_else(|| Some(uri.authority()?.as_str()))
 }
 
 /// What a request may take of the memory: what it announces, but never more than is read of it.

@@ -106,8 +106,8 @@ fn version(uri: &Uri) -> Option<AtomVersion> {
 /// A request for `/` that no browser sends: people see by it whether a namespace is there.
 fn is_connection_test(request: &Request) -> bool {
     let accept = request.headers().get(header::ACCEPT);
-    let accept = accept.and_then(|accept| accept.to_str().ok());
-    let is_browser = accept.is_some_and(|accept| accept.contains("text/html"));
+    let kinds = accept.and_then(|kinds| kinds.to_str().ok());
+    let is_browser = kinds.is_some_and(|kinds| kinds.contains("text/html"));
     *request.method() == Method::GET
         && request.uri().path() == "/"
         && (!is_browser || query_value(request.uri(), "api-version").is_some())
@@ -397,8 +397,8 @@ impl Call<'_> {
     /// Returns what is at the place.
     fn find(&self) -> Result<Found, Refusal> {
         let broker = &self.state.broker;
-        let entity = self.place.address();
-        let entity = entity.and_then(|address| broker.resolve(&address).ok());
+        let address = self.place.address();
+        let entity = address.and_then(|address| broker.resolve(&address).ok());
         let named = entity.and_then(Found::of);
         let found = match &self.place {
             Place::Entity(_) => {

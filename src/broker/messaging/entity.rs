@@ -39,8 +39,8 @@ impl Broker {
                 (topic, Some(own))
             }
             None => {
-                let topic = self.registry().topic(&name).cloned();
-                let topic = topic.ok_or_else(|| format!("there is no queue or topic {name}"))?;
+                let found = self.registry().topic(&name).cloned();
+                let topic = found.ok_or_else(|| format!("there is no queue or topic {name}"))?;
                 let own = topic.own.clone();
                 (topic, own)
             }

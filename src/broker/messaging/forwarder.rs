@@ -97,8 +97,8 @@ impl Broker {
         if due.is_empty() {
             return Ok(0); // as nearly always, and nothing is written
         }
-        let to = registry.topic(to);
-        let to = to.filter(|to| to.topic.kind.takes_messages());
+        let is_for_messages = |to: &&Arc<TopicEntry>| to.topic.kind.takes_messages();
+        let to = registry.topic(to).filter(is_for_messages);
         let (mut moves, mut announce) = (Vec::new(), Vec::new());
         let (looked_at, mut size) = (due.len(), Size::default());
         for message in due {

@@ -32,8 +32,8 @@ impl MessageReceiver {
                 within: Some(scale.shrink(RENEWAL_WINDOW)),
             },
         };
-        let tokens = tokens.into_iter();
-        let changes = tokens.map(|token| self.change(token, disposition.clone()));
+        let each = tokens.into_iter();
+        let changes = each.map(|token| self.change(token, disposition.clone()));
         let settled = broker.settle_locks(changes.collect(), None).await?;
         Ok(settled.into_iter().map(|each| each.map(drop)).collect())
     }

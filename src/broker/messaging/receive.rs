@@ -193,8 +193,8 @@ impl Broker {
         let mut exhausted = Vec::new();
         let is_allowed = |each: &Locked| {
             let policy = policy_of(topic, subscription, &each.event.event);
-            let ended = self.end_by(&policy, subscription, &each.delivery);
-            let ended = ended.filter(|_| !each.deferred);
+            let end = self.end_by(&policy, subscription, &each.delivery);
+            let ended = end.filter(|_| !each.deferred);
             let is_allowed = ended.is_none();
             exhausted.extend(ended.map(|settlement| LockChange {
                 token: each.token,

@@ -215,8 +215,8 @@ impl MessageReceiver {
 
     /// Ends messages. Returns those that were still locked.
     pub async fn complete(&self, by: &Caller, mut locked: Vec<Locked>) -> Vec<Locked> {
-        let completed = self.settle_all(by, &locked, &Disposition::Complete).await;
-        let mut completed = completed.into_iter();
+        let settled = self.settle_all(by, &locked, &Disposition::Complete).await;
+        let mut completed = settled.into_iter();
         locked.retain(|_| completed.next().is_some_and(|each| each.is_ok()));
         locked
     }
@@ -248,8 +248,8 @@ impl MessageReceiver {
         }
         let until = self.broker.clock().now() + self.lock_duration();
         let renew = self.renewal();
-        let tokens = tokens.into_iter();
-        let changes = tokens.map(|token| self.change(token, renew.clone()));
+        let each = tokens.into_iter();
+        let changes = each.map(|token| self.change(token, renew.clone()));
         let renewed = self.settle(by, changes.collect()).await.into_iter();
         renewed.map(|each| each.map(|()| until)).collect()
     }

@@ -42,8 +42,8 @@ impl MessageReceiver {
     pub fn rules(&self, skip: usize, top: usize) -> Result<Vec<Rule>, MessagingError> {
         let (topic, own) = self.with_rules()?;
         let found = self.broker().service_bus_subscription(topic, own);
-        let found = found.map_err(|error| self.rules_unchanged(error))?;
-        let all = self.broker().rules(&found).into_iter();
+        let own = found.map_err(|error| self.rules_unchanged(error))?;
+        let all = self.broker().rules(&own).into_iter();
         let page = all.skip(skip).take(top);
         Ok(page.map(|rule| Rule::clone(&rule)).collect())
     }

@@ -26,8 +26,10 @@ impl MessageSender {
         if kind.is_built_in() || *kind.input_schema() != InputSchema::CloudEventSchemaV1_0 {
             return Err(NotAllowed::SendToEventTopic.into());
         }
-        let broker = broker.clone();
-        Ok(Self { broker, topic })
+        Ok(Self {
+            broker: broker.clone(),
+            topic,
+        })
     }
 
     /// Returns the id of what it sends to.
@@ -105,8 +107,7 @@ impl MessageSender {
                 scheduled_at,
             })
         });
-        let accepted = accepted.collect::<Result<_, DecodeError>>()?;
-        Ok((topic, accepted))
+        Ok((topic, accepted.collect::<Result<_, DecodeError>>()?))
     }
 }
 

@@ -88,8 +88,8 @@ impl Broker {
         let registry = self.registry();
         let found = registry.subscription(held.of);
         let room = found.map_or(0, |(topic, _)| self.room(topic));
-        let changed = self.store().ledger.change_session(held, change, room, now);
-        let changed = changed.await?;
+        let ledger = &self.store().ledger;
+        let changed = ledger.change_session(held, change, room, now).await?;
         if is_end {
             self.shared.arrivals.announce_all(of);
         }

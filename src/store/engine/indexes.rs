@@ -35,7 +35,7 @@ pub(super) struct Difference {
 }
 
 /// The rows of a table in spans of so many, by their ids: a damaged id may be far from all others.
-pub(super) struct Steps {
+pub(super) struct SpanSteps {
     next: String,
     after: i64,
 }
@@ -46,7 +46,7 @@ pub(super) struct RowSpan {
     pub(super) last: i64,
 }
 
-impl Steps {
+impl SpanSteps {
     pub(super) fn over(table: &str) -> Self {
         let next = format!(
             "SELECT min(id), max(id) FROM (SELECT rowid AS id FROM \"{table}\" NOT INDEXED \
@@ -133,7 +133,7 @@ impl Index {
             equal.collect::<String>()
         );
         let mut missing = connection.prepare(&missing)?;
-        let mut steps = Steps::over(table);
+        let mut steps = SpanSteps::over(table);
         while let Some(RowSpan { first, last }) = steps.next(connection)? {
             if is_late() {
                 return Ok(None);

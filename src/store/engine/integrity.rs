@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::base::{Clock, Timestamp};
 use crate::store::FILE;
-use crate::store::engine::indexes::{Index, RowSpan, Steps};
+use crate::store::engine::indexes::{Index, RowSpan, SpanSteps};
 use crate::store::engine::repair::repair;
 use crate::store::engine::upkeep::Upkeep;
 use crate::store::engine::{checksum, db};
@@ -149,7 +149,7 @@ fn check_seals(
 ) -> Result<(), StoreError> {
     let sealed = checksum::SEALED.iter();
     for sealed in sealed.filter(|sealed| sealed.table == table) {
-        let mut steps = Steps::over(table);
+        let mut steps = SpanSteps::over(table);
         while let Some(RowSpan { first, last }) = steps.next(connection)?
             && faults.len() < FAULTS_MAX
         {

@@ -11,7 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use crate::store::engine::checksum::{self, DELIVERY};
-use crate::store::engine::indexes::{Index, RowSpan, Steps};
+use crate::store::engine::indexes::{Index, RowSpan, SpanSteps};
 use crate::store::engine::{db, migrate};
 use crate::store::error::StoreError;
 
@@ -132,7 +132,7 @@ fn look(
         "SELECT id FROM delivery NOT INDEXED WHERE id BETWEEN ?1 AND ?2 AND ({CONTRADICTS})"
     );
     let mut odd = connection.prepare(&odd)?;
-    let mut steps = Steps::over(DELIVERY.table);
+    let mut steps = SpanSteps::over(DELIVERY.table);
     while let Some(RowSpan { first, last }) = steps.next(connection)? {
         if is_late() {
             return Ok(None);

@@ -36,6 +36,7 @@ use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::sasl::Plain;
+use crate::wire::amqp::state::Transactional;
 use crate::wire::amqp::value::{ElementType, get};
 use crate::wire::service_bus::entity::EntityAddress;
 use crate::wire::service_bus::sas;
@@ -818,4 +819,260 @@ async fn what_is_kept_is_given_back_at_the_end() {
     drop(client.stream);
     client.serving.await.expect("an end");
     assert_eq!(client.memory.taken(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn links_end_with_their_entity() {
+    let mut client = Client::authorized("all").await;
+    for (handle, role) in [(1, Role::Receiver), (2, Role::Sender)] {
+        client.attach(handle, role).await;
+        assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    }
+    assert!(matches!(client.next().await, Some(Performative::Flow(_))));
+    client.state.is_gone.store(true, Ordering::Relaxed);
+    client.access.send_modify(|version| *version += 1);
+    let mut ended = Vec::new();
+    for _ in 0..2 {
+        let Some(Performative::Detach(detached)) = client.next().await else {
+            panic!("a detach");
+        };
+        let condition = detached.error.expect("an error").condition.into_owned();
+        ended.push((detached.handle, condition));
+    }
+    ended.sort();
+    assert_eq!(ended, [1, 2].map(|handle| (handle, NOT_FOUND.to_owned())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_that_lapse_make_room_for_others() {
+    let mut client = Client::authorized("listen").await;
+    client.attach(0, Role::Receiver).await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    let Performative::Flow(flow) = grant(0, 0, 10_000) else {
+        unreachable!("a flow");
+    };
+    let most = super::super::limits::UNSETTLED_MAX as u128;
+    client.offer((0..=most).map(Uuid::from_u128));
+    client
+        .send(&Performative::Flow(Flow {
+            incoming_window: 100_000,
+            ..flow
+        }))
+        .await;
+    let mut first = None;
+    for _ in 0..most {
+        let Some(Performative::Transfer(transfer)) = client.next().await else {
+            panic!("a transfer");
+        };
+        first = first.or(transfer.delivery_id);
+    }
+    let first = first.expect("an id");
+    assert!(client.is_quiet().await, "so many are locked");
+    client.state.clock.advance(Duration::from_secs(31));
+    let Some(Performative::Transfer(next)) = client.next().await else {
+        panic!("a transfer");
+    };
+    // What is settled too late is answered.
+    client
+        .send(&disposition(first, first, DeliveryState::Accepted))
+        .await;
+    let Some(Performative::Disposition(late)) = client.next().await else {
+        panic!("a disposition");
+    };
+    assert!(matches!(late.state, Some(DeliveryState::Rejected(Some(_)))));
+    let id = next.delivery_id.expect("an id");
+    client
+        .send(&disposition(id, id, DeliveryState::Accepted))
+        .await;
+    let Some(Performative::Disposition(settled)) = client.next().await else {
+        panic!("a disposition");
+    };
+    assert_eq!(settled.state, Some(DeliveryState::Accepted));
+}
+
+/// A client with a link to the coordinator at the handle 9 and a receiver at the handle 0, and the ids of the deliveries that
+/// came over it, whose locks have these tokens.
+async fn in_transactions(tokens: [Uuid; 2]) -> (Client, [u32; 2]) {
+    let mut client = Client::authorized("all").await;
+    let coordinator = Attach {
+        target: Some(Target::Coordinator),
+        ..attach(9, Role::Sender)
+    };
+    client
+        .send(&Performative::Attach(Box::new(coordinator)))
+        .await;
+    client.attach(0, Role::Receiver).await;
+    client.offer(tokens);
+    for _ in ["attach", "flow", "attach"] {
+        assert!(client.next().await.is_some());
+    }
+    client.send(&grant(0, 0, 2)).await;
+    let mut ids = [0; 2];
+    for id in &mut ids {
+        let Some(Performative::Transfer(transfer)) = client.next().await else {
+            panic!("a transfer");
+        };
+        *id = transfer.delivery_id.expect("an id");
+    }
+    (client, ids)
+}
+
+impl Client {
+    /// Asks the coordinator. Returns its answer.
+    async fn coordinate(&mut self, id: u32, asked: Value) -> DeliveryState {
+        let message = Message::of(&Properties::default(), Map::new(), asked).to_bytes();
+        self.send(&Performative::Transfer(transfer(9, id, message)))
+            .await;
+        loop {
+            match self.next().await.expect("an answer") {
+                Performative::Disposition(answer) if answer.role == Role::Receiver => {
+                    return answer.state.expect("a state");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn declare(&mut self, id: u32) -> Bytes {
+        let declare = Value::described(0x31, Value::List(Vec::new()));
+        match self.coordinate(id, declare).await {
+            DeliveryState::Declared(transaction) => transaction,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn settle_in(&mut self, transaction: &Bytes, delivery: u32, settled: bool) {
+        let state = DeliveryState::Transactional(Transactional {
+            transaction: transaction.clone(),
+            outcome: Some(Box::new(DeliveryState::Accepted)),
+        });
+        let Performative::Disposition(disposition) = disposition(delivery, delivery, state) else {
+            unreachable!("a disposition");
+        };
+        self.send(&Performative::Disposition(Disposition {
+            settled,
+            ..disposition
+        }))
+        .await;
+    }
+
+    fn settled(&self) -> Vec<(Uuid, Outcome)> {
+        self.state.settled.lock().unwrap().clone()
+    }
+}
+
+fn discharge(transaction: &Bytes, fail: bool) -> Value {
+    let fields = vec![Value::Binary(transaction.clone()), Value::Bool(fail)];
+    Value::described(0x32, Value::List(fields))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_transaction_settles_waits_for_its_end() {
+    let tokens = [Uuid::from_u128(1), Uuid::from_u128(2)];
+    let (mut client, ids) = in_transactions(tokens).await;
+    let transaction = client.declare(0).await;
+    client.settle_in(&transaction, ids[0], false).await;
+    let Some(Performative::Disposition(answer)) = client.next().await else {
+        panic!("a disposition");
+    };
+    assert!(!answer.settled, "not before the discharge");
+    client.settle_in(&transaction, ids[1], true).await;
+    // What the client has settled goes back and counts; the other it can settle again.
+    let discharged = client.coordinate(1, discharge(&transaction, true)).await;
+    assert_eq!(discharged, DeliveryState::Accepted);
+    assert!(client.is_quiet().await);
+    let abandoned = (tokens[1], Outcome::Abandon(Arc::new([])));
+    assert_eq!(client.settled(), [abandoned.clone()]);
+    let transaction = client.declare(2).await;
+    client.settle_in(&transaction, ids[0], false).await;
+    assert!(client.next().await.is_some());
+    client
+        .send(&Performative::Transfer(transfer(
+            9,
+            3,
+            Message::of(
+                &Properties::default(),
+                Map::new(),
+                discharge(&transaction, false),
+            )
+            .to_bytes(),
+        )))
+        .await;
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        let Some(Performative::Disposition(each)) = client.next().await else {
+            panic!("a disposition");
+        };
+        answers.push((each.role, each.settled, each.state));
+    }
+    let done = Some(DeliveryState::Accepted);
+    assert!(answers.contains(&(Role::Sender, true, done.clone())));
+    assert!(answers.contains(&(Role::Receiver, true, done)));
+    assert_eq!(
+        client.settled(),
+        [abandoned, (tokens[0], Outcome::Complete)]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_ends_with_the_link_of_its_coordinator() {
+    let tokens = [Uuid::from_u128(1), Uuid::from_u128(2)];
+    let (mut client, ids) = in_transactions(tokens).await;
+    let transaction = client.declare(0).await;
+    client.settle_in(&transaction, ids[0], true).await;
+    client.send(&detach(9)).await;
+    assert!(matches!(client.next().await, Some(Performative::Detach(_))));
+    assert!(client.is_quiet().await);
+    let abandoned = (tokens[0], Outcome::Abandon(Arc::new([])));
+    assert_eq!(client.settled(), [abandoned]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_for_what_was_settled_before_them() {
+    let mut client = Client::authorized("all").await;
+    client.state.settles.forget_permits(100);
+    client.attach(0, Role::Receiver).await;
+    client
+        .attach_at(1, Role::Receiver, "orders/$management")
+        .await;
+    client
+        .attach_at(2, Role::Sender, "orders/$management")
+        .await;
+    for _ in ["attach", "attach", "attach", "flow"] {
+        assert!(client.next().await.is_some());
+    }
+    client.send(&grant(1, 0, 1)).await;
+    client.offer([Uuid::from_u128(1)]);
+    client.send(&grant(0, 0, 1)).await;
+    let Some(Performative::Transfer(handed_out)) = client.next().await else {
+        panic!("a transfer");
+    };
+    let id = handed_out.delivery_id.expect("an id");
+    client
+        .send(&disposition(id, id, DeliveryState::Accepted))
+        .await;
+    let operation = vec![(
+        "operation".into(),
+        "com.microsoft:cancel-scheduled-message".into(),
+    )];
+    let numbers = vec![(
+        "sequence-numbers".into(),
+        Value::array(ElementType::LONG, vec![Value::Long(1)]),
+    )];
+    let request = Message::of(&Properties::default(), operation, Value::Map(numbers));
+    client
+        .send(&Performative::Transfer(transfer(2, 0, request.to_bytes())))
+        .await;
+    assert!(client.is_quiet().await, "nothing is settled yet");
+    client.state.settles.add_permits(1);
+    let Some(Performative::Disposition(settled)) = client.next().await else {
+        panic!("a disposition");
+    };
+    assert_eq!(settled.role, Role::Sender);
+    let mut others = Vec::new();
+    for _ in 0..2 {
+        others.extend(client.next().await);
+    }
+    let is_reply = |each: &Performative| matches!(each, Performative::Transfer(_));
+    assert!(others.iter().any(is_reply), "{others:?}");
 }
