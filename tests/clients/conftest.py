@@ -16,10 +16,27 @@ from s3 import s3  # noqa: F401
 FAST_MOTION = 10
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "guesses: shows wrong keys, of which an appliance takes few from one address")
+
+
 @pytest.fixture(scope="session")
-def appliance(tmp_path_factory):
+def shared_appliance(tmp_path_factory):
     with Appliance(tmp_path_factory.mktemp("appliance") / "data") as appliance:
         yield appliance
+
+
+@pytest.fixture
+def own_appliance(tmp_path):
+    with Appliance(tmp_path / "data") as appliance:
+        yield appliance
+
+
+@pytest.fixture
+def appliance(request):
+    """The one that all share, or one of its own for a test that guesses keys: too many make everybody wait."""
+    guesses = request.node.get_closest_marker("guesses")
+    return request.getfixturevalue("own_appliance" if guesses else "shared_appliance")
 
 
 @pytest.fixture(scope="session")

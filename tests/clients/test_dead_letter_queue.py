@@ -139,6 +139,7 @@ def test_any_letter_case_and_no_sending(appliance, topic, receiver):
     assert refused.status_code == 400 and refused.text.startswith("<Error><Code>400</Code><Detail>")
 
 
+@pytest.mark.guesses
 def test_tokens_are_checked(appliance, topic, receiver):
     dead_letter(appliance, topic, receiver, "a")
     queue = Queue(appliance, topic)
@@ -288,6 +289,7 @@ def test_locks_that_rest_has_settled_are_lost_for_the_stock_client(appliance, to
             dead.complete_message(message)
 
 
+@pytest.mark.guesses
 def test_the_stock_client_is_told_what_is_wrong(appliance, topic, client):
     with pytest.raises(MessagingEntityNotFoundError):
         with client.get_subscription_receiver("nowhere", "billing", sub_queue="deadletter") as dead:

@@ -97,6 +97,7 @@ def test_what_is_announced_and_not_sent_holds_nothing(appliance, fresh_name, chu
         assert answer.status_code == 200, "with the same key, from the same address: " + answer.text
 
 
+@pytest.mark.guesses
 def test_forms_that_trickle_keep_nobody_from_signing_in(appliance):
     url = urlsplit(appliance.url)
     with contextlib.ExitStack() as connections:
@@ -131,6 +132,7 @@ def test_the_client_behind_a_trusted_proxy_is_told_from_others(behind_a_proxy):
     assert newest["address"] == "2001:db8::1"
 
 
+@pytest.mark.guesses
 def test_bearer_tokens_are_guessed_slowly_and_right_ones_pass(appliance):
     right = {"Authorization": f"Bearer {appliance.token}"}
     asked = lambda headers, address: ask(appliance, "GET", "/topics", address, headers)

@@ -30,8 +30,8 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def arm(appliance):
-    return Arm(appliance)
+def arm(shared_appliance):
+    return Arm(shared_appliance)
 
 
 class Shop:

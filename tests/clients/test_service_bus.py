@@ -776,6 +776,7 @@ def test_nothing_is_sent_to_a_dead_letter_queue(client, queue):
         send(client, f"{queue}/$DeadLetterQueue", "lost")
 
 
+@pytest.mark.guesses
 def test_a_wrong_key_opens_nothing(appliance, queue):
     string = connection_string(appliance, key="d3Jvbmc=")
     with ServiceBusClient.from_connection_string(string, retry_total=0) as client:
@@ -784,6 +785,7 @@ def test_a_wrong_key_opens_nothing(appliance, queue):
     assert "credentials were rejected" in appliance.log()
 
 
+@pytest.mark.guesses
 def test_a_key_of_a_queue_opens_that_queue_alone(appliance, create_queue):
     queue, other = create_queue(requiresSession=True), create_queue()
     keys = appliance.manage("POST", f"/topics/{queue}/listKeys")

@@ -36,8 +36,14 @@ MINUTES_5 = datetime.timedelta(minutes=5)
 
 
 @pytest.fixture(scope="module")
-def appliance(tmp_path_factory):
+def shared_appliance(tmp_path_factory):
     with Appliance(tmp_path_factory.mktemp("administration") / "data", "--tls-dev") as appliance:
+        yield appliance
+
+
+@pytest.fixture
+def own_appliance(tmp_path):
+    with Appliance(tmp_path / "data", "--tls-dev") as appliance:
         yield appliance
 
 
@@ -462,6 +468,7 @@ def test_access_rules_make_the_round(appliance, admin, name, kind):
         get(name + "x")
 
 
+@pytest.mark.guesses
 def test_rules_open_what_they_say_and_no_more(appliance, admin, name):
     rules = [rule("s", AccessRights.SEND), rule("l", AccessRights.LISTEN), rule("m", AccessRights.MANAGE)]
     admin.create_queue(name, authorization_rules=rules)
@@ -533,6 +540,7 @@ def ask(appliance, method, path, authorization=None, body=None):
     return requests.request(method, url, data=body, headers=headers, timeout=PATIENCE_S)
 
 
+@pytest.mark.guesses
 def test_only_who_may_manage_is_heard(appliance, admin, name):
     admin.create_queue(name)
     keys = appliance.manage("POST", f"/topics/{name}/listKeys")

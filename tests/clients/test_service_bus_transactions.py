@@ -133,6 +133,7 @@ def test_a_transaction_has_a_hundred_messages_at_most(appliance, queues):
     assert (count(appliance, of), count(appliance, to)) == (1, 0)
 
 
+@pytest.mark.guesses
 def test_plain_credentials_are_those_of_an_access_rule(appliance, client, create_queue):
     own, other = create_queue(), create_queue()
     rule = f"{own}%2Fworker"
