@@ -924,21 +924,20 @@ impl Client {
         self.send(&Performative::Transfer(transfer(9, id, message)))
             .await;
         loop {
-            match self.next().await.expect("an answer") {
-                Performative::Disposition(answer) if answer.role == Role::Receiver => {
-                    return answer.state.expect("a state");
-                }
-                _ => {}
+            if let Performative::Disposition(answer) = self.next().await.expect("an answer")
+                && answer.role == Role::Receiver
+            {
+                return answer.state.expect("a state");
             }
         }
     }
 
     async fn declare(&mut self, id: u32) -> Bytes {
         let declare = Value::described(0x31, Value::List(Vec::new()));
-        match self.coordinate(id, declare).await {
-            DeliveryState::Declared(transaction) => transaction,
-            other => panic!("{other:?}"),
-        }
+        let DeliveryState::Declared(transaction) = self.coordinate(id, declare).await else {
+            panic!("a transaction");
+        };
+        transaction
     }
 
     async fn settle_in(&mut self, transaction: &Bytes, delivery: u32, settled: bool) {
@@ -982,7 +981,7 @@ async fn what_a_transaction_settles_waits_for_its_end() {
     assert_eq!(discharged, DeliveryState::Accepted);
     assert!(client.is_quiet().await);
     let abandoned = (tokens[1], Outcome::Abandon(Arc::new([])));
-    assert_eq!(client.settled(), [abandoned.clone()]);
+    assert_eq!(client.settled(), std::slice::from_ref(&abandoned));
     let transaction = client.declare(2).await;
     client.settle_in(&transaction, ids[0], false).await;
     assert!(client.next().await.is_some());
