@@ -15,7 +15,8 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::api::{
-    ApiOptions, ApiParts, AzureScope, Denials, Doors, Guesses, Intake, ManagementToken, routes,
+    ApiOptions, ApiParts, ApiState, AzureScope, Denials, Doors, Guesses, Intake, ManagementToken,
+    routes,
 };
 use crate::base::{Clock, Entropy, TimeScale, Timestamp};
 use crate::broker::diagnostics::{Diagnostics, RuntimeInfo, Tasks, setting_samples};
@@ -36,7 +37,7 @@ use crate::outbound::{Outbound, OutboundOptions};
 use crate::store::accounts::Role;
 use crate::store::{InlineDatabase, Store};
 
-const TOKEN: &str = "the management token";
+pub(super) const TOKEN: &str = "the management token";
 
 const OPTIONS: ApiOptions = ApiOptions {
     publish_bytes_max: PUBLISH_BYTES_MAX,
@@ -54,24 +55,34 @@ impl Responder for Nobody {
     }
 }
 
-struct Door {
+pub(super) struct Door {
     clock: Clock,
     broker: Broker,
     tasks: Tasks,
     database: InlineDatabase,
     store: Store,
     doors: Doors,
+    state: ApiState,
 }
 
 impl Door {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let clock = Clock::simulated(Timestamp::from_ms(1_800_000_000_000));
-        let entropy = Entropy::seeded(1);
+        let database = InlineDatabase::new().expect("a database");
+        Self::over(database, clock, 1).await
+    }
+
+    /// The appliance after its process has ended and another one has begun.
+    pub(super) async fn restarted(&self) -> Self {
+        Self::over(self.database.clone(), self.clock.clone(), 2).await
+    }
+
+    async fn over(database: InlineDatabase, clock: Clock, seed: u64) -> Self {
+        let entropy = Entropy::seeded(seed);
         let scope = ResourceScope {
             subscription: "s".to_owned(),
             resource_group: "g".to_owned(),
         };
-        let database = InlineDatabase::new().expect("a database");
         let store = Store::open_on(database.clone(), scope);
         let outbound = Outbound::new(OutboundOptions {
             transport: HttpTransport::Scripted(Arc::new(Nobody)),
@@ -103,7 +114,7 @@ impl Door {
         let people = People::open(store.accounts.clone(), clock.clone(), entropy);
         let people = people.await.expect("people");
         let tasks = Tasks::default();
-        let state = ApiParts {
+        let state: ApiState = ApiParts {
             broker: broker.clone(),
             views: store.views.clone(),
             people,
@@ -120,15 +131,32 @@ impl Door {
                 },
             ),
             options: OPTIONS,
-        };
+        }
+        .into();
         Self {
             clock,
             broker,
             tasks,
             database,
             store,
-            doors: Doors::new(state.into(), Router::new()),
+            doors: Doors::new(state.clone(), Router::new()),
+            state,
         }
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(super) fn state(&self) -> &ApiState {
+        &self.state
+    }
+
+    /// Defines a resource by the management API.
+    pub(super) async fn define(&self, path: &str, properties: Value) {
+        let body = json!({ "properties": properties });
+        let (status, answer) = self.ask(TOKEN, Method::PUT, path, body).await;
+        assert!(status.is_success(), "{path}: {answer}");
     }
 
     async fn ask(

@@ -197,6 +197,7 @@ impl Broker {
         options: BrokerOptions,
     ) -> Result<Self, StoreError> {
         let registry = store.ledger.catalog().await?;
+        store.ledger.end_session_locks(options.clock.now()).await?;
         let uses = store.ledger.uses().await?;
         let unfinished = Unfinished::of(store.ledger.fan_out_topics().await?);
         let provisioned = store.provisioned.all().await?.into_iter().collect();

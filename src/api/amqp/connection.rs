@@ -28,6 +28,10 @@ use crate::wire::amqp::value::Map;
 /// Bytes of the smallest frame with a message, about.
 const TRANSFER_BYTES_MIN: usize = 16;
 
+/// The product of Azure's client for Go. It knows a missing entity by the status of its token alone; others tell more of
+/// the error that answers their attach.
+const GO_CLIENT: &str = "MSGolangClient";
+
 /// Bytes that have to be left for more to be read: a frame of the largest size, and as many messages as one read can bring.
 const READ_ROOM: usize =
     FRAME_BYTES_MAX as usize + READ_BYTES_MAX / TRANSFER_BYTES_MIN * MESSAGE_BYTES;
@@ -73,6 +77,8 @@ pub(super) struct Connection {
     closing_at: Timestamp,
     /// How often the peer wants to hear something.
     heartbeat: Option<Duration>,
+    /// The peer looks for a missing entity in the answer to its token.
+    reads_missing_from_tokens: bool,
 }
 
 impl Connection {
@@ -93,6 +99,7 @@ impl Connection {
             sent_at: now,
             closing_at: now,
             heartbeat: None,
+            reads_missing_from_tokens: false,
         }
     }
 
@@ -123,6 +130,11 @@ impl Connection {
     /// Returns whether messages of the peer are not answered yet.
     fn is_storing(&self) -> bool {
         self.sessions.values().any(Session::is_storing)
+    }
+
+    /// Returns whether the peer looks for a missing entity in the answer to its token.
+    pub(super) fn reads_missing_from_tokens(&self) -> bool {
+        self.reads_missing_from_tokens
     }
 
     /// The account that all is counted for.
@@ -533,6 +545,7 @@ impl Connection {
         let idle = open.idle_timeout_ms.map(u64::from);
         let idle = idle.map(|ms| Duration::from_millis(ms).max(IDLE_TIMEOUT_MIN));
         self.heartbeat = idle.map(|idle| idle / 2);
+        self.reads_missing_from_tokens = open.product() == Some(GO_CLIENT);
         self.send_open();
         self.phase = Phase::Open;
     }

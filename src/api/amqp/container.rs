@@ -51,8 +51,8 @@ pub trait Container: Send + Sync + 'static {
     /// name later has another number.
     fn identity(&self, entity: &EntityAddress, role: Role) -> Result<i64, AmqpError>;
 
-    /// Checks that there is an entity that can be asked.
-    async fn open_management(&self, entity: &EntityAddress) -> Result<(), AmqpError>;
+    /// Checks that there is an entity.
+    fn check_entity(&self, entity: &EntityAddress) -> Result<(), AmqpError>;
 
     /// Answers a request. That the client may make it was checked.
     async fn manage(
@@ -90,6 +90,8 @@ pub struct TransactionSettlement {
 #[derive(Clone, Debug)]
 pub struct ReceiverRequest {
     pub entity: EntityAddress,
+    /// The name of the link.
+    pub link: String,
     /// Who receives, for the audit log.
     pub by: Actor,
     /// Messages are locked and then settled. Otherwise they are removed as they are handed out.

@@ -118,7 +118,7 @@ impl Container for EntityContainer {
         })
     }
 
-    async fn open_management(&self, entity: &EntityAddress) -> Result<(), AmqpError> {
+    fn check_entity(&self, entity: &EntityAddress) -> Result<(), AmqpError> {
         Ok(self.find(entity).map(drop)?)
     }
 

@@ -4,11 +4,11 @@ use bytes::Bytes;
 
 use crate::api::amqp::receiver::{lock_of, renew_session, settle, uuid_of};
 use crate::api::amqp::sessions::Sessions;
-use crate::broker::{MessageReceiver, MessagingEntity, MessagingError};
+use crate::broker::{MessageReceiver, MessagingEntity, MessagingError, NotAllowed};
 use crate::model::audit::Caller;
 use crate::model::session::HeldSession;
 use crate::wire::amqp::AmqpError;
-use crate::wire::amqp::management::{Operation, Reply};
+use crate::wire::amqp::management::{NamedSession, Operation, Reply};
 use crate::wire::amqp::message::Message;
 
 /// Does what a client asks of an entity. That the client may was checked.
@@ -33,7 +33,9 @@ pub(super) async fn answer(
             omit_body,
         } => {
             let receiver = entity.receiver()?;
-            let session = receiver.named_session(session)?;
+            let named = sessions.named(receiver.subscription.id, session);
+            // Without one, all of them are walked.
+            let session = named.filter(|_| receiver.has_sessions());
             Reply::Peeked(peek(&receiver, from, count, session, omit_body).await?)
         }
         Operation::ReceiveNumbers {
@@ -142,9 +144,13 @@ fn without_body(message: &Bytes) -> Bytes {
 fn held(
     receiver: &MessageReceiver,
     sessions: &Sessions,
-    session: Option<String>,
+    session: NamedSession,
 ) -> Result<Option<HeldSession>, MessagingError> {
-    let named = receiver.named_session(session)?;
-    let held = named.map(|name| sessions.held(receiver.subscription.id, &name));
-    held.transpose()
+    if !receiver.has_sessions() {
+        return Ok(None);
+    }
+    let of = receiver.subscription.id;
+    let named = sessions.named(of, session);
+    let name = named.ok_or(NotAllowed::ReceiveWithoutSession)?;
+    sessions.held(of, &name).map(Some)
 }

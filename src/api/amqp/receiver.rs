@@ -51,7 +51,7 @@ impl ReceiverLink {
         let wanted = request.session.as_ref();
         let session = receiver.accept_session(wanted, give_up.map(drop)).await?;
         if let Some(held) = &session {
-            sessions.put(held.clone());
+            sessions.put(held.clone(), &request.link);
         }
         Ok(Self {
             receiver,
@@ -221,7 +221,7 @@ pub(super) async fn renew_session(
 ) -> Result<HeldSession, MessagingError> {
     let held = sessions.held(receiver.subscription.id, name)?;
     let renewed = receiver.renew_session(held).await?;
-    sessions.put(renewed.clone());
+    sessions.renew(renewed.clone());
     Ok(renewed)
 }
 

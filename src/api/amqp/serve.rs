@@ -658,9 +658,11 @@ impl Shell<'_> {
         let state = match arrived.request() {
             Ok(message) => {
                 let properties = message.properties().unwrap_or_default();
-                let claimed = PutToken::parse(&message)
-                    .and_then(|request| self.container.token(&request))
-                    .and_then(|claims| self.claim(claims));
+                let claimed = PutToken::parse(&message).and_then(|request| {
+                    let claims = self.container.token(&request)?;
+                    self.claim(claims.clone())?;
+                    self.check_named(&request.audience, &claims)
+                });
                 let (status, description) = match &claimed {
                     // Azure's own answer; the Rust client takes no other.
                     Ok(()) => (202, "Accepted"),
@@ -681,6 +683,21 @@ impl Shell<'_> {
         };
         let settled = vec![(arrived.delivery, state)];
         self.connection.settle_incoming(link, settled);
+    }
+
+    /// Tells a peer that the entity of its token is missing, if it looks for that there, and if the token opens the place where
+    /// the entity would be.
+    fn check_named(&self, audience: &str, claims: &Authority) -> Result<(), AmqpError> {
+        let named =
+            Address::parse(audience).filter(|_| self.connection.reads_missing_from_tokens());
+        let Some(entity) = named.as_ref().and_then(Address::entity) else {
+            return Ok(());
+        };
+        let place = Address::Messages(entity.clone());
+        match may_use(std::slice::from_ref(claims), &place, None, self.now()) {
+            Ok(_) => self.container.check_entity(entity),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Answers what the coordinator of transactions is asked.
@@ -1137,6 +1154,7 @@ fn receiver_request(entity: &EntityAddress, attach: &Attach, by: Actor) -> Recei
     let wait = wait.and_then(|ms| u64::try_from(ms).ok());
     ReceiverRequest {
         entity: entity.clone(),
+        link: attach.name.clone(),
         by,
         lock: attach.sender_settles != SenderSettles::Settled,
         session: attach.source.as_ref().and_then(Source::session),

@@ -7,21 +7,50 @@ use crate::base::Timestamp;
 use crate::broker::MessagingError;
 use crate::model::session::{HeldSession, SessionError};
 use crate::model::subscription::SubscriptionId;
+use crate::wire::amqp::management::NamedSession;
 
-/// Those that its links hold. A client names a session in its requests, and may do so as long as it is here.
+/// Those that its links hold. A client names a session in its requests, or the link that holds it, and may do so as long as
+/// it is here.
 #[derive(Default)]
-pub(super) struct Sessions(Mutex<HashMap<(SubscriptionId, String), HeldSession>>);
+pub(super) struct Sessions(Mutex<HashMap<(SubscriptionId, String), OfLink>>);
+
+/// A session, and the name of the link that holds it.
+struct OfLink {
+    held: HeldSession,
+    link: String,
+}
 
 impl Sessions {
-    /// Adds a session, or the lock on it as it is now.
-    pub(super) fn put(&self, held: HeldSession) {
+    /// Adds the session that a link holds.
+    pub(super) fn put(&self, held: HeldSession, link: &str) {
         let key = (held.of, held.name.clone());
-        self.0.lock().unwrap().insert(key, held);
+        let link = link.to_owned();
+        self.0.lock().unwrap().insert(key, OfLink { held, link });
+    }
+
+    /// Keeps the lock on a session as it is now.
+    pub(super) fn renew(&self, renewed: HeldSession) {
+        let key = (renewed.of, renewed.name.clone());
+        if let Some(found) = self.0.lock().unwrap().get_mut(&key) {
+            found.held = renewed;
+        }
     }
 
     fn find(&self, of: SubscriptionId, name: &str) -> Option<HeldSession> {
         let sessions = self.0.lock().unwrap();
-        sessions.get(&(of, name.to_owned())).cloned()
+        let found = sessions.get(&(of, name.to_owned()));
+        found.map(|found| found.held.clone())
+    }
+
+    /// Returns the name of the session that a request is about, by itself or by the link that holds it.
+    pub(super) fn named(&self, of: SubscriptionId, session: NamedSession) -> Option<String> {
+        session.id.or_else(|| {
+            let link = session.link?;
+            let sessions = self.0.lock().unwrap();
+            let mut names = sessions.iter();
+            let found = names.find(|((queue, _), found)| *queue == of && found.link == link);
+            found.map(|((_, name), _)| name.clone())
+        })
     }
 
     /// Returns a session that the connection holds.
@@ -47,7 +76,7 @@ impl Sessions {
         let key = (held.of, held.name.clone());
         if sessions
             .get(&key)
-            .is_some_and(|found| found.token == held.token)
+            .is_some_and(|found| found.held.token == held.token)
         {
             sessions.remove(&key);
         }

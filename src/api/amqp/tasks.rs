@@ -252,7 +252,7 @@ pub(super) async fn answer_requests(
     clock: Clock,
     message_bytes_max: u64,
 ) {
-    if let Err(error) = task.container.open_management(&task.entity).await {
+    if let Err(error) = task.container.check_entity(&task.entity) {
         return task.refuse(error);
     }
     task.accept(Acceptance::of_requests(message_bytes_max));

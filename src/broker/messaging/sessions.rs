@@ -140,15 +140,6 @@ impl MessageReceiver {
         }
     }
 
-    /// Returns the session that a request names, as far as it has to name one.
-    pub fn named_session(&self, named: Option<String>) -> Result<Option<String>, MessagingError> {
-        match (named, self.has_sessions()) {
-            (None, true) => Err(NotAllowed::ReceiveWithoutSession.into()),
-            (named, true) => Ok(named),
-            (_, false) => Ok(None),
-        }
-    }
-
     /// Holds a session for another lock duration. Returns the lock as it is then.
     pub async fn renew_session(&self, held: HeldSession) -> Result<HeldSession, MessagingError> {
         let broker = self.broker();

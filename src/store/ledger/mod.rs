@@ -416,6 +416,17 @@ impl Ledger {
             .await
     }
 
+    /// Ends the locks on all sessions: their holders were connections of a process that is gone.
+    pub async fn end_session_locks(&self, now: Timestamp) -> Result<(), StoreError> {
+        let held = self.db.read(move |tx| sessions::all_held(tx, now)).await?;
+        if held.is_empty() {
+            return Ok(());
+        }
+        self.db
+            .write(move |tx| sessions::end_locks(tx, &held, now))
+            .await
+    }
+
     /// Does what the holder of a session wants. The queue may grow by `room` bytes.
     pub async fn change_session(
         &self,
@@ -706,7 +717,7 @@ impl Ledger {
                 if let Some(queue) = too_late.first() {
                     pull_in::pull_in(tx, *queue, now, limit)?;
                 }
-                sessions::end_overheld(tx, &overheld, now)?;
+                sessions::end_locks(tx, &overheld, now)?;
                 sessions::forget(tx, &idle, now)?;
                 let deleted = [
                     idle.len(),

@@ -381,8 +381,14 @@ pub(super) fn overheld(
     looked_at(tx, "locked_until > ?1", now + WAIT_MAX, limit)
 }
 
+/// All sessions that somebody holds.
+pub(super) fn all_held(tx: &Connection, now: Timestamp) -> Result<Vec<i64>, StoreError> {
+    let find = "SELECT id FROM message_session WHERE locked_until > ?1";
+    tx.all(find, [now], |row| Ok(row.get(0)?))
+}
+
 /// Ends the locks of these sessions, and of their messages.
-pub(super) fn end_overheld(tx: &Connection, ids: &[i64], now: Timestamp) -> Result<(), StoreError> {
+pub(super) fn end_locks(tx: &Connection, ids: &[i64], now: Timestamp) -> Result<(), StoreError> {
     let find = format!("SELECT {COLUMNS} FROM message_session WHERE id = ?1 AND locked_until > ?2");
     for id in ids {
         if let Some(session) = tx.first(&find, params![id, now], Session::of)? {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::wire::amqp::descriptor::described;
 use crate::wire::amqp::fields::Fields;
 use crate::wire::amqp::value::{FromValue, Map, Value};
 
@@ -61,10 +62,8 @@ impl FromValue for AmqpError {
     const KIND: &'static str = "an error";
 
     fn from_value(value: Value) -> Option<Self> {
-        let Value::Described(described) = value else {
-            return None;
-        };
-        let mut fields = Fields::of("an error", described.1).ok()?;
+        let (_, content) = described(value)?;
+        let mut fields = Fields::of("an error", content).ok()?;
         Some(Self {
             condition: Cow::Owned(fields.or("condition", String::new()).ok()?),
             description: fields.or("description", String::new()).ok()?,

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::model::limits::HEAD_BYTES_MAX;
 use crate::wire::amqp::condition::{DECODE_ERROR, MESSAGE_SIZE_EXCEEDED, NOT_ALLOWED};
+use crate::wire::amqp::descriptor::number;
 use crate::wire::amqp::encode::element_type;
 use crate::wire::amqp::value::{Array, ElementType, Map, Value};
 
@@ -177,13 +178,13 @@ impl Decoder {
         self.take(at)
     }
 
-    /// The numeric descriptor of the described value that comes next.
+    /// Reads the descriptor of the described value that comes next. Returns its number.
     pub fn descriptor(&mut self) -> Result<u64, DecodeError> {
         if self.byte()? != 0x00 {
             return Err(unexpected("a described value", format_args!("another")));
         }
         let descriptor = self.nested(1)?;
-        numeric(&descriptor).ok_or_else(|| unexpected("a known descriptor", &descriptor))
+        number(&descriptor).ok_or_else(|| unexpected("a known descriptor", &descriptor))
     }
 
     fn nested(&mut self, depth: usize) -> Result<Value, DecodeError> {
@@ -452,30 +453,6 @@ fn width(code: u8, content: &[u8]) -> Result<usize, DecodeError> {
         _ => return Err(DecodeError::UnknownType(code)),
     })
 }
-
-/// The number of a descriptor; a symbolic one is known if it is one of the standard's.
-fn numeric(descriptor: &Value) -> Option<u64> {
-    if let Value::Symbol(name) = descriptor {
-        let mut known = SYMBOLIC.iter();
-        return known
-            .find(|(each, _)| each == name)
-            .map(|(_, number)| *number);
-    }
-    u64::try_from(descriptor.as_integer()?).ok()
-}
-
-/// The descriptors that senders may write as symbols: those of a message's sections.
-const SYMBOLIC: [(&str, u64); 9] = [
-    ("amqp:header:list", 0x70),
-    ("amqp:delivery-annotations:map", 0x71),
-    ("amqp:message-annotations:map", 0x72),
-    ("amqp:properties:list", 0x73),
-    ("amqp:application-properties:map", 0x74),
-    ("amqp:data:binary", 0x75),
-    ("amqp:amqp-sequence:list", 0x76),
-    ("amqp:amqp-value:*", 0x77),
-    ("amqp:footer:map", 0x78),
-];
 
 /// Returns the error that `found` stands where `expected` should.
 pub(super) fn unexpected(expected: &'static str, found: impl std::fmt::Debug) -> DecodeError {

@@ -35,7 +35,7 @@ pub enum Operation {
     Peek {
         from: i64,
         count: usize,
-        session: Option<String>,
+        session: NamedSession,
         /// Only what stands around the bodies.
         omit_body: bool,
     },
@@ -44,7 +44,7 @@ pub enum Operation {
         numbers: Vec<i64>,
         /// Locks them; otherwise they are removed.
         lock: bool,
-        session: Option<String>,
+        session: NamedSession,
     },
     Settle {
         tokens: Vec<Uuid>,
@@ -54,7 +54,7 @@ pub enum Operation {
     DeleteBatch {
         count: usize,
         enqueued_before: Timestamp,
-        session: Option<String>,
+        session: NamedSession,
     },
     Schedule(Vec<Message>),
     CancelScheduled(Vec<i64>),
@@ -76,6 +76,14 @@ pub enum Operation {
         skip: usize,
         top: usize,
     },
+}
+
+/// Names the session that a request is about, if it is about one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedSession {
+    pub id: Option<String>,
+    /// The link that holds it, which stands for it where no id does.
+    pub link: Option<String>,
 }
 
 impl Operation {
@@ -160,12 +168,22 @@ impl Operation {
             Some(Value::Map(map)) => map,
             Some(_) | None => Map::new(),
         };
-        Arguments(body).operation(&operation)
+        let properties = message.application_properties().map_err(unreadable)?;
+        let link = get(&properties, "associated-link-name").and_then(Value::as_text);
+        let arguments = Arguments {
+            body,
+            link: link.map(str::to_owned),
+        };
+        arguments.operation(&operation)
     }
 }
 
-/// The body of a request.
-struct Arguments(Map);
+/// What a request says.
+struct Arguments {
+    body: Map,
+    /// The link that it is made for.
+    link: Option<String>,
+}
 
 impl Arguments {
     fn operation(&self, name: &str) -> Result<Operation, AmqpError> {
@@ -174,13 +192,13 @@ impl Arguments {
             "peek-message" => Operation::Peek {
                 from: self.required("from-sequence-number")?,
                 count: self.count("message-count")?,
-                session: self.optional("session-id")?,
+                session: self.session()?,
                 omit_body: self.optional("omit-message-body")?.unwrap_or(false),
             },
             "receive-by-sequence-number" => Operation::ReceiveNumbers {
                 numbers: self.list("sequence-numbers")?,
                 lock: self.required::<u32>("receiver-settle-mode")? != 0,
-                session: self.optional("session-id")?,
+                session: self.session()?,
             },
             "update-disposition" => Operation::Settle {
                 tokens: self.tokens()?,
@@ -191,7 +209,7 @@ impl Arguments {
                 enqueued_before: self
                     .moment("enqueued-time-utc")?
                     .ok_or_else(|| bad("enqueued-time-utc is missing"))?,
-                session: self.optional("session-id")?,
+                session: self.session()?,
             },
             "schedule-message" => Operation::Schedule(self.messages()?),
             "cancel-scheduled-message" => {
@@ -222,6 +240,13 @@ impl Arguments {
                 let problem = format!("{PREFIX}{unknown} is no operation of {NODE}");
                 return Err(AmqpError::new(NOT_IMPLEMENTED, problem));
             }
+        })
+    }
+
+    fn session(&self) -> Result<NamedSession, AmqpError> {
+        Ok(NamedSession {
+            id: self.optional("session-id")?,
+            link: self.link.clone(),
         })
     }
 
@@ -275,7 +300,7 @@ impl Arguments {
 
     /// A moment; `None` as well for those beyond all others, which stand for none.
     fn moment(&self, name: &str) -> Result<Option<Timestamp>, AmqpError> {
-        match get(&self.0, name) {
+        match get(&self.body, name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Timestamp(ms)) => {
                 let at = Timestamp::from_ms(*ms);
@@ -306,7 +331,7 @@ impl Arguments {
     }
 
     fn optional<T: FromValue>(&self, name: &str) -> Result<Option<T>, AmqpError> {
-        match get(&self.0, name) {
+        match get(&self.body, name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => T::from_value(value.clone())
                 .map(Some)

@@ -12,6 +12,7 @@ pub mod cbs;
 pub mod condition;
 mod decimal;
 mod decode;
+mod descriptor;
 mod encode;
 mod fields;
 pub mod frame;

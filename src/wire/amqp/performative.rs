@@ -77,6 +77,13 @@ pub struct Attach {
     pub properties: Map,
 }
 
+impl Open {
+    /// Returns what the peer calls itself.
+    pub fn product(&self) -> Option<&str> {
+        get(&self.properties, "product").and_then(Value::as_text)
+    }
+}
+
 impl Attach {
     /// Where messages go in the end that are sent by way of another entity.
     pub fn transfer_destination(&self) -> Option<&str> {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::wire::amqp::condition::AmqpError;
+use crate::wire::amqp::descriptor::described;
 use crate::wire::amqp::fields::Fields;
 use crate::wire::amqp::value::{FromValue, Map, Value};
 
@@ -50,12 +51,9 @@ impl FromValue for DeliveryState {
         "accepted, rejected, released, modified, received, declared or transactional-state";
 
     fn from_value(value: Value) -> Option<Self> {
-        let Value::Described(described) = value else {
-            return None;
-        };
-        let (descriptor, content) = *described;
+        let (descriptor, content) = described(value)?;
         let mut fields = Fields::of("a delivery state", content).ok()?;
-        Some(match u64::from_value(descriptor)? {
+        Some(match descriptor {
             RECEIVED => Self::Received,
             ACCEPTED => Self::Accepted,
             REJECTED => Self::Rejected(fields.optional("error").ok()?),

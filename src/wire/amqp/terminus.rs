@@ -1,6 +1,7 @@
 //! Where a link ends: sources and targets with what clients of Service Bus put into them.
 
 use crate::model::session::SessionSelection;
+use crate::wire::amqp::descriptor::described;
 use crate::wire::amqp::fields::Fields;
 use crate::wire::amqp::state::{DeliveryState, Modified};
 use crate::wire::amqp::value::{FromValue, Map, Value, get};
@@ -86,11 +87,8 @@ impl FromValue for Source {
     const KIND: &'static str = "a source";
 
     fn from_value(value: Value) -> Option<Self> {
-        let Value::Described(described) = value else {
-            return None;
-        };
-        let (descriptor, content) = *described;
-        if u64::from_value(descriptor)? != SOURCE {
+        let (descriptor, content) = described(value)?;
+        if descriptor != SOURCE {
             return None;
         }
         let mut fields = Fields::of("a source", content).ok()?;
@@ -186,11 +184,8 @@ impl FromValue for Target {
     const KIND: &'static str = "a target";
 
     fn from_value(value: Value) -> Option<Self> {
-        let Value::Described(described) = value else {
-            return None;
-        };
-        let (descriptor, content) = *described;
-        match u64::from_value(descriptor)? {
+        let (descriptor, content) = described(value)?;
+        match descriptor {
             COORDINATOR => Some(Self::Coordinator),
             TARGET => {
                 let mut fields = Fields::of("a target", content).ok()?;

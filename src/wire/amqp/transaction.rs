@@ -3,13 +3,12 @@
 use bytes::Bytes;
 
 use crate::wire::amqp::condition::{AmqpError, DECODE_ERROR};
+use crate::wire::amqp::descriptor::described;
 use crate::wire::amqp::fields::Fields;
 use crate::wire::amqp::message::Message;
-use crate::wire::amqp::value::{FromValue, Value};
 
-/// Types have a number and a name, and clients use either.
-const DECLARE: (u64, &str) = (0x31, "amqp:declare:list");
-const DISCHARGE: (u64, &str) = (0x32, "amqp:discharge:list");
+const DECLARE: u64 = 0x31;
+const DISCHARGE: u64 = 0x32;
 
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,19 +29,12 @@ impl Request {
     }
 
     fn read(message: &Message) -> Option<Self> {
-        let Value::Described(described) = message.body_value().ok()?? else {
-            return None;
+        let (descriptor, content) = described(message.body_value().ok()??)?;
+        let mut fields = match descriptor {
+            DECLARE => return Some(Self::Declare),
+            DISCHARGE => Fields::of("a discharge", content).ok()?,
+            _ => return None,
         };
-        let (descriptor, content) = *described;
-        let is = |(number, name)| match descriptor.as_text() {
-            Some(text) => text == name,
-            None => u64::from_value(descriptor.clone()) == Some(number),
-        };
-        if is(DECLARE) {
-            return Some(Self::Declare);
-        }
-        let mut fields = Fields::of("a discharge", content).ok()?;
-        is(DISCHARGE).then_some(())?;
         Some(Self::Discharge {
             transaction: fields.required("txn-id").ok()?,
             fail: fields.or("fail", false).ok()?,
@@ -54,7 +46,7 @@ impl Request {
 mod tests {
     use super::*;
     use crate::wire::amqp::message::Properties;
-    use crate::wire::amqp::value::Map;
+    use crate::wire::amqp::value::{Map, Value};
 
     fn asked(descriptor: Value, fields: Vec<Value>) -> Option<Request> {
         let body = Value::Described(Box::new((descriptor, Value::List(fields))));

@@ -15,7 +15,7 @@ use everpost::wire::amqp::message::{Message, Properties};
 use everpost::wire::service_bus::message::to_event;
 use serde_json::json;
 
-use super::expected::{Contents, Expected, LOCK, QUEUES, Sessions};
+use super::expected::{Contents, Expected, LOCK, QUEUES, Sessions, received_in};
 use crate::grid::Grid;
 use crate::sim::dice::Dice;
 
@@ -288,6 +288,14 @@ impl Play {
         self.note("a crash".to_owned());
         let grid = self.grid.take().expect("a grid");
         self.grid = Some(grid.restarted().await);
+        // The connections that held sessions are gone.
+        let (now, at) = (self.now(), Self::place("sessions"));
+        for (name, (_, until)) in &mut self.sessions.locks {
+            *until = (*until).min(now);
+            for message in received_in(&mut self.contents[at], name) {
+                message.lock = message.lock.map(|(token, end)| (token, end.min(now)));
+            }
+        }
     }
 
     /// Receivers who are well take everything.

@@ -1,5 +1,6 @@
 //! Connections without a network: a peer writes frames, and reads what comes back.
 
+mod appliance;
 mod bounds;
 mod links;
 mod mutations;

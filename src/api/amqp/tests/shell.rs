@@ -47,7 +47,7 @@ const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 #[derive(Clone)]
 struct Fake(Arc<State>);
 
-struct State {
+pub(super) struct State {
     clock: Clock,
     /// Messages that may be committed.
     commits: Semaphore,
@@ -66,6 +66,25 @@ struct State {
     is_revoked: AtomicBool,
     /// True if the queue was deleted.
     is_gone: AtomicBool,
+}
+
+impl State {
+    pub(super) fn new(clock: Clock) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            commits: Semaphore::new(0),
+            begun: Mutex::default(),
+            stored: Mutex::default(),
+            waiting: Mutex::default(),
+            arrived: Notify::new(),
+            taken: Mutex::default(),
+            settles: Semaphore::new(100),
+            settled: Mutex::default(),
+            closed: Mutex::default(),
+            is_revoked: AtomicBool::new(false),
+            is_gone: AtomicBool::new(false),
+        })
+    }
 }
 
 #[async_trait]
@@ -128,8 +147,11 @@ impl Container for Fake {
             .ok_or_else(|| AmqpError::new(NOT_FOUND, "no such queue"))
     }
 
-    async fn open_management(&self, _: &EntityAddress) -> Result<(), AmqpError> {
-        Ok(())
+    fn check_entity(&self, entity: &EntityAddress) -> Result<(), AmqpError> {
+        let is_there = entity.topic_or_queue == "orders";
+        is_there
+            .then_some(())
+            .ok_or_else(|| AmqpError::new(NOT_FOUND, "no such queue"))
     }
 
     async fn manage(&self, _: &EntityAddress, _: Operation, _: &Actor) -> Result<Reply, AmqpError> {
@@ -213,7 +235,7 @@ impl OutgoingLink for Fake {
     }
 }
 
-struct Client {
+pub(super) struct Client {
     stream: DuplexStream,
     input: BytesMut,
     serving: JoinHandle<()>,
@@ -225,25 +247,9 @@ struct Client {
 
 impl Client {
     async fn connected(pipe_bytes: usize) -> Self {
-        let (stream, theirs) = tokio::io::duplex(pipe_bytes);
         let clock = Clock::simulated(NOW);
-        let state = Arc::new(State {
-            clock: clock.clone(),
-            commits: Semaphore::new(0),
-            begun: Mutex::default(),
-            stored: Mutex::default(),
-            waiting: Mutex::default(),
-            arrived: Notify::new(),
-            taken: Mutex::default(),
-            settles: Semaphore::new(100),
-            settled: Mutex::default(),
-            closed: Mutex::default(),
-            is_revoked: AtomicBool::new(false),
-            is_gone: AtomicBool::new(false),
-        });
-        let stop = CancellationToken::new();
+        let state = State::new(clock.clone());
         let access = watch::channel(0).0;
-        let memory = Memory::default();
         let server = Server {
             container: Box::new({
                 let state = Arc::clone(&state);
@@ -252,15 +258,27 @@ impl Client {
             clock,
             container_id: "server".to_owned(),
             access: access.subscribe(),
-            memory: memory.clone(),
-            stop: stop.clone(),
+            memory: Memory::default(),
+            stop: CancellationToken::new(),
         };
+        Self::of(server, state, access, pipe_bytes, &open(FRAME_BYTES_MAX)).await
+    }
+
+    /// A client of `server` that has opened its connection, and begun a session.
+    pub(super) async fn of(
+        server: Server,
+        state: Arc<State>,
+        access: watch::Sender<u64>,
+        pipe_bytes: usize,
+        open: &Performative,
+    ) -> Self {
+        let (stream, theirs) = tokio::io::duplex(pipe_bytes);
+        let (memory, stop) = (server.memory.clone(), server.stop.clone());
         let own = memory.enter(Some(CLIENT), 0).expect("memory");
         let serving = tokio::spawn(async move { serve(theirs, CLIENT, &server, own).await });
-        let input = BytesMut::new();
         let mut client = Self {
             stream,
-            input,
+            input: BytesMut::new(),
             serving,
             state,
             access,
@@ -268,7 +286,7 @@ impl Client {
             memory,
         };
         let mut bytes = Protocol::Amqp.header().to_vec();
-        frame(&mut bytes, 0, &open(FRAME_BYTES_MAX));
+        frame(&mut bytes, 0, open);
         frame(&mut bytes, 0, &begin(1_000_000));
         client.stream.write_all(&bytes).await.expect("sent");
         let mut header = [0; 8];
@@ -295,6 +313,12 @@ impl Client {
     }
 
     async fn show_token(&mut self, rule: &str, expires_at: Timestamp) -> i128 {
+        let token = sas::sign("sb://host/", rule, expires_at, &Secret::new("key"));
+        self.show(&token, "sb://host/orders").await
+    }
+
+    /// Shows a token for an audience. Returns the status of the answer.
+    pub(super) async fn show(&mut self, token: &str, audience: &str) -> i128 {
         for (handle, role) in [(100, Role::Receiver), (101, Role::Sender)] {
             self.attach_at(handle, role, "$cbs").await;
         }
@@ -302,13 +326,12 @@ impl Client {
         for _ in ["attach", "attach", "flow"] {
             assert!(self.next().await.is_some());
         }
-        let token = sas::sign("sb://host/", rule, expires_at, &Secret::new("key"));
         let operation = vec![
             ("operation".into(), "put-token".into()),
             ("type".into(), "servicebus.windows.net:sastoken".into()),
-            ("name".into(), "sb://host/orders".into()),
+            ("name".into(), audience.into()),
         ];
-        let request = Message::of(&Properties::default(), operation, token.as_str().into());
+        let request = Message::of(&Properties::default(), operation, token.into());
         self.send(&Performative::Transfer(transfer(
             101,
             0,
@@ -332,14 +355,14 @@ impl Client {
             .expect("a status")
     }
 
-    async fn send(&mut self, performative: &Performative) {
+    pub(super) async fn send(&mut self, performative: &Performative) {
         let mut bytes = Vec::new();
         frame(&mut bytes, 0, performative);
         self.stream.write_all(&bytes).await.expect("sent");
     }
 
     /// The next frame; `None` at the end of the stream.
-    async fn next(&mut self) -> Option<Performative> {
+    pub(super) async fn next(&mut self) -> Option<Performative> {
         loop {
             match next_frame(&mut self.input, FRAME_BYTES_MAX).expect("frames") {
                 Some(frame) if frame.body.is_empty() => {}
@@ -358,7 +381,7 @@ impl Client {
         self.attach_at(handle, role, "orders").await;
     }
 
-    async fn attach_at(&mut self, handle: u32, role: Role, address: &str) {
+    pub(super) async fn attach_at(&mut self, handle: u32, role: Role, address: &str) {
         let address = Some(address.to_owned());
         let attach = Attach {
             source: Some(Source {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::cbs::{self, PutToken, TokenKind};
 use super::super::condition::{ARGUMENT_ERROR, MESSAGE_LOCK_LOST, NOT_IMPLEMENTED};
-use super::super::management::{self, Operation, Reply};
+use super::super::management::{self, NamedSession, Operation, Reply};
 use super::super::message::{Message, Properties};
 use super::super::outcome::{Changes, DeadLettering, Outcome};
 use super::*;
@@ -31,6 +31,14 @@ fn request(operation: &str, body: Map) -> Result<Operation, AmqpError> {
 
 fn entry(name: &str, value: impl Into<Value>) -> (Value, Value) {
     (name.into(), value.into())
+}
+
+/// A session that is named by its id or else by the link `link`.
+fn of_link(id: Option<&str>) -> NamedSession {
+    NamedSession {
+        id: id.map(str::to_owned),
+        link: Some("link".to_owned()),
+    }
 }
 
 #[test]
@@ -82,7 +90,7 @@ fn requests_are_typed() {
             Operation::Peek {
                 from: 5,
                 count: 2,
-                session: None,
+                session: of_link(None),
                 omit_body: false,
             },
             Right::Listen,
@@ -97,7 +105,7 @@ fn requests_are_typed() {
             Operation::ReceiveNumbers {
                 numbers: vec![1, 2],
                 lock: true,
-                session: Some("s".to_owned()),
+                session: of_link(Some("s")),
             },
             Right::Listen,
         ),
@@ -107,7 +115,7 @@ fn requests_are_typed() {
             Operation::ReceiveNumbers {
                 numbers: vec![1, 2],
                 lock: false,
-                session: None,
+                session: of_link(None),
             },
             Right::Listen,
         ),
