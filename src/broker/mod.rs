@@ -197,9 +197,8 @@ impl Broker {
         options: BrokerOptions,
     ) -> Result<Self, StoreError> {
         let registry = store.ledger.catalog().await?;
-        store.ledger.end_session_locks(options.clock.now()).await?;
         let uses = store.ledger.uses().await?;
-        let unfinished = Unfinished::of(store.ledger.fan_out_topics().await?);
+        let unfinished = Unfinished::of(store.ledger.resume(options.clock.now()).await?);
         let provisioned = store.provisioned.all().await?.into_iter().collect();
         let broker = Self {
             shared: Arc::new_cyclic(|shared| Shared {

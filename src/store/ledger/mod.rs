@@ -177,8 +177,15 @@ impl Ledger {
         appended.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// The topics of which deliveries are still to be created.
-    pub async fn fan_out_topics(&self) -> Result<Vec<TopicId>, StoreError> {
+    /// Goes on where a process before has ended: the connections that held sessions are gone, so their locks end. Returns the
+    /// topics of which deliveries are still to be created.
+    pub async fn resume(&self, now: Timestamp) -> Result<Vec<TopicId>, StoreError> {
+        let held = self.db.read(move |tx| sessions::all_held(tx, now)).await?;
+        if !held.is_empty() {
+            self.db
+                .write(move |tx| sessions::end_locks(tx, &held, now))
+                .await?;
+        }
         self.db.read(fan_out::topics).await
     }
 
@@ -413,17 +420,6 @@ impl Ledger {
     ) -> Result<Result<HeldSession, SessionError>, StoreError> {
         self.db
             .write(move |tx| sessions::accept(tx, &request))
-            .await
-    }
-
-    /// Ends the locks on all sessions: their holders were connections of a process that is gone.
-    pub async fn end_session_locks(&self, now: Timestamp) -> Result<(), StoreError> {
-        let held = self.db.read(move |tx| sessions::all_held(tx, now)).await?;
-        if held.is_empty() {
-            return Ok(());
-        }
-        self.db
-            .write(move |tx| sessions::end_locks(tx, &held, now))
             .await
     }
 
