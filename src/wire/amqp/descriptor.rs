@@ -73,18 +73,18 @@ mod tests {
 
     /// Writes every numeric descriptor in a value as its symbol.
     fn with_symbols(value: Value) -> Value {
-        match value {
-            Value::Described(described) => {
-                let (descriptor, content) = *described;
-                let number = number(&descriptor).expect("a number");
-                let symbol = SYMBOLS.iter().find(|(_, each)| *each == number);
-                let (symbol, _) = symbol.expect("a symbol");
-                let content = with_symbols(content);
-                Value::Described(Box::new((Value::symbol(symbol), content)))
-            }
-            Value::List(values) => Value::List(values.into_iter().map(with_symbols).collect()),
-            other => other,
+        if let Value::List(values) = value {
+            return Value::List(values.into_iter().map(with_symbols).collect());
         }
+        let Value::Described(described) = value else {
+            return value;
+        };
+        let (descriptor, content) = *described;
+        let number = number(&descriptor).expect("a number");
+        let symbol = SYMBOLS.iter().find(|(_, each)| *each == number);
+        let (symbol, _) = symbol.expect("a symbol");
+        let content = with_symbols(content);
+        Value::Described(Box::new((Value::symbol(symbol), content)))
     }
 
     fn states() -> Vec<DeliveryState> {
