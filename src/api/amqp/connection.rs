@@ -65,6 +65,8 @@ pub(super) struct Connection {
     unfinished: TakenBytes,
     /// When that began.
     unfinished_since: Option<Timestamp>,
+    /// When links were ended whose messages took too long, if nothing has come in since.
+    silent_since: Option<Timestamp>,
     /// When nothing was read, last: what is not finished then is not the peer's fault.
     not_read_at: Timestamp,
     frames: Frames,
@@ -90,6 +92,7 @@ impl Connection {
             input: BytesMut::new(),
             unfinished: account.nothing(),
             unfinished_since: None,
+            silent_since: None,
             not_read_at: now,
             frames: Frames::new(account),
             sessions: HashMap::new(),
@@ -106,6 +109,7 @@ impl Connection {
     /// Takes bytes of the peer.
     pub(super) fn receive(&mut self, bytes: &[u8], now: Timestamp) {
         self.received_at = now;
+        self.silent_since = None;
         self.input.extend_from_slice(bytes);
         self.read(now);
         if self.input.is_empty() {
@@ -195,10 +199,9 @@ impl Connection {
             Phase::Open | Phase::Closed => {
                 let silence = self.received_at + 2 * IDLE_TIMEOUT;
                 let heartbeat = self.heartbeat.map(|every| self.sent_at + every);
-                let frame = self
-                    .unfinished_since
-                    .map(|since| since + UNFINISHED_DEADLINE);
-                let others = [heartbeat, frame, self.frames.partial_deadline];
+                let begun = [self.unfinished_since, self.silent_since];
+                let [frame, silent] = begun.map(|since| Some(since? + UNFINISHED_DEADLINE));
+                let others = [heartbeat, frame, silent, self.frames.partial_deadline];
                 others.into_iter().flatten().fold(silence, Timestamp::min)
             }
         }
@@ -253,6 +256,15 @@ impl Connection {
             }
             self.unfinished_since = Some(since.max(self.not_read_at));
         }
+        if let Some(since) = self.silent_since {
+            if is_late(since) {
+                let seconds = UNFINISHED_DEADLINE.as_secs();
+                let problem =
+                    format!("nothing came in for {seconds} s after an unfinished message");
+                return self.close(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem), now);
+            }
+            self.silent_since = Some(since.max(self.not_read_at));
+        }
         if self.frames.partial_deadline.is_some_and(|at| now >= at) {
             if now < next {
                 self.frames.partial_deadline = Some(next);
@@ -262,7 +274,10 @@ impl Connection {
             let mut first: Option<Timestamp> = None;
             for session in self.sessions.values_mut() {
                 let of_session = session.end_late(began_before, &mut self.frames);
-                first = first.into_iter().chain(of_session).min();
+                first = first.into_iter().chain(of_session.next).min();
+                if of_session.has_ended {
+                    self.silent_since = Some(now);
+                }
             }
             self.frames.partial_deadline = first.map(|began_at| began_at + UNFINISHED_DEADLINE);
         }

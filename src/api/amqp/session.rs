@@ -127,6 +127,14 @@ struct Unsettled {
     taken: TakenBytes,
 }
 
+/// The messages that have not come in whole.
+pub(super) struct LateMessages {
+    /// True if links have ended because theirs took too long.
+    pub(super) has_ended: bool,
+    /// When the first of the others began.
+    pub(super) next: Option<Timestamp>,
+}
+
 impl Session {
     /// Answers the peer's begin.
     pub(super) fn begin(
@@ -188,13 +196,12 @@ impl Session {
         }
     }
 
-    /// Ends the links over which a message has been coming in since before `began_before`. Returns when the first of the
-    /// others began.
+    /// Ends the links over which a message has been coming in since before `began_before`.
     pub(super) fn end_late(
         &mut self,
         began_before: Timestamp,
         frames: &mut Frames,
-    ) -> Option<Timestamp> {
+    ) -> LateMessages {
         let (mut late, mut first) = (Vec::new(), None);
         for (handle, link) in &self.links {
             let End::Incoming(Incoming {
@@ -211,13 +218,17 @@ impl Session {
                 first = Some(began_at.min(partial.began_at));
             }
         }
+        let has_ended = !late.is_empty();
         for handle in late {
             let seconds = UNFINISHED_DEADLINE.as_secs();
             let problem = format!("a message took more than {seconds} s to come in");
             let error = AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem);
             self.detach(handle, error, frames);
         }
-        first
+        LateMessages {
+            has_ended,
+            next: first,
+        }
     }
 
     /// Ends all links without a word to the peer, for whom they have ended, too.

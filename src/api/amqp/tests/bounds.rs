@@ -1,9 +1,12 @@
 //! Peers that mean harm, or nothing at all.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::super::limits::{
-    CONNECTION_BYTES, HANDLE_MAX, INCOMING_WINDOW, LINKS_MAX, SESSIONS_MAX, UNFINISHED_DEADLINE,
+    CLOSE_DEADLINE, CONNECTION_BYTES, HANDLE_MAX, INCOMING_WINDOW, LINKS_MAX, SESSIONS_MAX,
+    UNFINISHED_DEADLINE,
 };
 use super::*;
 use crate::wire::amqp::condition::{
@@ -340,16 +343,29 @@ fn what_is_not_finished_in_time_ends() {
         })
     };
     let late = NOW + UNFINISHED_DEADLINE;
-    // A message.
-    let mut peer = Peer::begun();
-    let link = peer.sending(0);
-    peer.sending(1);
-    peer.send(&part());
-    assert_eq!(peer.connection.deadline(), late);
-    peer.connection.tick(late);
-    assert_eq!(told(&mut peer).as_deref(), Some(RESOURCE_LIMIT_EXCEEDED));
-    assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
-    assert!(!peer.connection.is_closed(), "the connection goes on");
+    // A message: its link ends, and the connection if nothing else comes in.
+    for is_silent in [true, false] {
+        let mut peer = Peer::begun();
+        let link = peer.sending(0);
+        peer.sending(1);
+        peer.send(&part());
+        assert_eq!(peer.connection.deadline(), late);
+        peer.connection.tick(late);
+        assert_eq!(told(&mut peer).as_deref(), Some(RESOURCE_LIMIT_EXCEEDED));
+        assert!(matches!(peer.event(), Some(Event::Detached { link: gone, .. }) if gone == link));
+        let silent = late + UNFINISHED_DEADLINE;
+        assert!(peer.connection.deadline() <= silent);
+        if !is_silent {
+            let mut heartbeat = Vec::new();
+            write_frame(&mut heartbeat, FrameKind::Amqp, 0, |_| {});
+            peer.connection.receive(&heartbeat, late);
+        }
+        peer.connection.tick(silent);
+        let expected = is_silent.then_some(RESOURCE_LIMIT_EXCEEDED);
+        assert_eq!(told(&mut peer).as_deref(), expected);
+        peer.connection.tick(silent + CLOSE_DEADLINE);
+        assert_eq!(peer.connection.is_closed(), is_silent);
+    }
     // One that ends in time, and one that begins later on the same link.
     let mut peer = Peer::begun();
     peer.sending(0);
@@ -358,11 +374,10 @@ fn what_is_not_finished_in_time_ends() {
     let mut bytes = Vec::new();
     frame(&mut bytes, 0, &part());
     peer.connection
-        .receive(&bytes, NOW + std::time::Duration::from_secs(20));
+        .receive(&bytes, NOW + Duration::from_secs(20));
     peer.connection.tick(late);
     assert_eq!(told(&mut peer), None);
-    peer.connection
-        .tick(late + std::time::Duration::from_secs(20));
+    peer.connection.tick(late + Duration::from_secs(20));
     assert_eq!(told(&mut peer).as_deref(), Some(RESOURCE_LIMIT_EXCEEDED));
     // A frame.
     let mut peer = Peer::begun();
@@ -375,10 +390,8 @@ fn what_is_not_finished_in_time_ends() {
     let twice = bytes.repeat(2);
     peer.sending(0);
     peer.connection.receive(&bytes[..9], NOW);
-    peer.connection.receive(
-        &twice[9..bytes.len() + 9],
-        NOW + std::time::Duration::from_secs(20),
-    );
+    peer.connection
+        .receive(&twice[9..bytes.len() + 9], NOW + Duration::from_secs(20));
     peer.connection.tick(late);
     assert!(!peer.connection.is_closed());
 }
