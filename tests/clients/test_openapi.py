@@ -199,7 +199,7 @@ class World:
 
     def ask(self, operation):
         for kind, example in operation.bodies():
-            headers = {**self.credential(operation), "Accept": "text/html, */*"}  # as browsers do
+            headers = self.credential(operation)
             if kind:
                 headers["Content-Type"] = kind
             answer = requests.request(

@@ -155,7 +155,7 @@ pub(crate) async fn delete_topic(
     State(state): State<ApiState>,
     by: Caller,
     Path(topic): Path<TopicPath>,
-    Parameters(deletion): Parameters<Deletion>,
+    Parameters(deletion): Parameters<DeletionOptions>,
 ) -> ApiResult {
     let (name, pending) = (topic.name(&state.broker.registry())?, deletion.pending()?);
     state.broker.delete_topic(&by, &name, pending).await?;
@@ -284,7 +284,7 @@ pub(crate) async fn delete_subscription(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<SubscriptionPath>,
-    Parameters(deletion): Parameters<Deletion>,
+    Parameters(deletion): Parameters<DeletionOptions>,
 ) -> ApiResult {
     let (topic, name) = path.names(&state.broker.registry())?;
     let pending = deletion.pending()?;
@@ -297,13 +297,13 @@ pub(crate) async fn delete_subscription(
 
 /// Options of a deletion (an extension).
 #[derive(Deserialize, JsonSchema)]
-pub(crate) struct Deletion {
+pub(crate) struct DeletionOptions {
     /// What becomes of pending deliveries.
     #[schemars(extend("enum" = ["discard", "deadLetter"], "default" = "discard"))]
     pending: Option<String>,
 }
 
-impl Deletion {
+impl DeletionOptions {
     pub(crate) fn pending(&self) -> Result<OnDelete, ApiError> {
         match self.pending.as_deref() {
             None => Ok(OnDelete::default()),

@@ -11,7 +11,7 @@ use crate::api::ApiState;
 use crate::api::arm::listing::Listing;
 use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
-use crate::api::manage::{ApiResult, Deletion, json, show_topic};
+use crate::api::manage::{ApiResult, DeletionOptions, json, show_topic};
 use crate::api::parameters::Parameters;
 use crate::model::audit::Caller;
 use crate::model::name::NamespaceName;
@@ -76,7 +76,7 @@ pub(crate) async fn delete(
     State(state): State<ApiState>,
     by: Caller,
     Path(name): Path<String>,
-    Parameters(deletion): Parameters<Deletion>,
+    Parameters(deletion): Parameters<DeletionOptions>,
 ) -> ApiResult {
     let (name, pending) = (NamespaceName::parse(&name)?, deletion.pending()?);
     state.broker.delete_namespace(&by, &name, pending).await?;

@@ -3,14 +3,14 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use crate::api::routes::bodies::{AtomDocument, AtomPage, AtomVersion};
+use crate::api::routes::bodies::{AtomApiVersion, AtomDocument, AtomPage};
 use crate::api::routes::route::{Access, Area, Route, before_others};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::wire::service_bus::atom::Place;
 use crate::wire::service_bus::description::Kind;
 
 /// What requests and answers are.
-const ATOM: &str = "application/atom+xml";
+pub(super) const ATOM: &str = "application/atom+xml";
 
 pub(crate) fn area() -> Area {
     Area {
@@ -35,7 +35,7 @@ fn route(method: &Method, place: &Place) -> Route {
         (&Method::PUT, _) => begin("put", format!("Create or update {noun}"))
             .says("What the description leaves out has its default.")
             .bytes_max(MANAGEMENT_BYTES_MAX)
-            .query::<AtomVersion>()
+            .query::<AtomApiVersion>()
             .header(
                 "If-Match",
                 "string",
@@ -47,12 +47,12 @@ fn route(method: &Method, place: &Place) -> Route {
             .rejects(409, "It is there already, or something else is in the way."),
         (&Method::DELETE, _) => begin("delete", format!("Delete {noun}"))
             .says("With all that belongs to it.")
-            .query::<AtomVersion>()
+            .query::<AtomApiVersion>()
             .answers_nothing(200, "It is deleted."),
         (_, Place::Namespace | Place::Entity(_) | Place::Subscription(..) | Place::Rule(..)) => {
             begin("get", format!("Get {noun}"))
                 .says("Its description, with counts where it has messages.")
-                .query::<AtomVersion>()
+                .query::<AtomApiVersion>()
                 .answers_as::<AtomDocument>(200, "The entry.", ATOM)
         }
         (_, Place::Queues | Place::Topics | Place::Subscriptions(_) | Place::Rules(..)) => {

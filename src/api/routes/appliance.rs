@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::api::operate::backups::{self, NewBackup};
 use crate::api::operate::health::{self, EmulatorHealth, Readiness};
 use crate::api::receive::validate;
-use crate::api::routes::bodies::HandshakeCode;
+use crate::api::routes::administration::ATOM;
+use crate::api::routes::bodies::{AtomDocument, HandshakeCode};
 use crate::api::routes::route::{ADMIN, Access, Area, OPERATOR, Route, VIEWER, get, post};
 use crate::api::{ApiOptions, error, front_page, openapi};
 use crate::model::backup::BackupStatus;
@@ -47,7 +48,11 @@ fn routes(options: &ApiOptions) -> Vec<Route> {
         get("/", Access::Public, front_page)
             .otherwise(error::no_such_path)
             .doc("getFrontPage", "Redirect to the admin pages")
-            .says("Sends browsers to the admin pages.")
+            .says(
+                "Sends browsers to the admin pages, and gives clients of Service Bus, whose requests ask for no HTML, \
+                 what they look for.",
+            )
+            .answers_as::<AtomDocument>(200, "A feed for clients of Service Bus.", ATOM)
             .answers_nothing(303, "The admin pages are at `Location`.")
             .with_headers(&[("Location", "The path of the admin pages.")]),
         get("/healthz", Access::Public, health::healthz).doc("getHealth", "Check liveness")

@@ -157,7 +157,7 @@ pub(crate) struct ServiceBusError(String);
 pub(crate) struct AtomDocument(String);
 
 #[derive(JsonSchema)]
-pub(crate) struct AtomVersion {
+pub(crate) struct AtomApiVersion {
     /// The version of the API, such as `2021-05`.
     #[schemars(rename = "api-version", extend("pattern" = "^\\d{4}-\\d{2}$", "examples" = ["2021-05"]))]
     version: String,
@@ -166,7 +166,7 @@ pub(crate) struct AtomVersion {
 #[derive(JsonSchema)]
 pub(crate) struct AtomPage {
     #[schemars(flatten)]
-    version: AtomVersion,
+    version: AtomApiVersion,
     /// How many entries to leave out.
     #[schemars(rename = "$skip")]
     skip: Option<usize>,

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::api::ApiState;
 use crate::api::arm::listing::ListParameters;
 use crate::api::manage::azure::{self, EventType, Operation, TopicType};
-use crate::api::manage::{self, Deletion};
+use crate::api::manage::{self, DeletionOptions};
 use crate::api::routes::route::{ADMIN, Area, Route, VIEWER, delete, get, patch, post, put};
 use crate::wire::resource::bodies::{
     RegenerateKey, ResourceList, ShownKeys, ShownTopic, TopicRequest,
@@ -76,7 +76,7 @@ pub(crate) fn area() -> Area {
 /// Deletes something whose deliveries may be pending.
 pub(crate) fn deletion<T: 'static>(path: &str, handler: impl Handler<T, ApiState>) -> Route {
     delete(path, ADMIN, handler)
-        .query::<Deletion>()
+        .query::<DeletionOptions>()
         .answers_nothing(204, "It is deleted.")
 }
 
