@@ -635,7 +635,10 @@ async fn what_is_scheduled_in_a_topic_has_one_number() {
     let one = peek(&grid, queue(&grid, "one")).await;
     assert_eq!(one[1].origin.first_number, Some(numbers[1]));
     let cancel_all = async |numbers: &[i64]| {
-        let cancelled = grid.broker.cancel_copies(&topic(), numbers.to_vec()).await;
+        let cancelled = grid
+            .broker
+            .cancel_scheduled(&topic(), numbers.to_vec())
+            .await;
         cancelled.expect("an answer")
     };
     let cancel = async |number| cancel_all(&[number]).await;
@@ -727,6 +730,7 @@ async fn a_batch_is_seen_whole_as_soon_as_it_is_accepted() {
     let path = "/topics/jobs/eventSubscriptions/audit";
     let created = grid.manage(Method::PUT, path, hook).await;
     assert_eq!(created.status, StatusCode::CREATED, "{}", created.text);
+    let topic = grid.broker.topic(&topic.topic.name).expect("the queue");
     let batch = || -> Vec<_> {
         let subjects = 0..10;
         subjects
@@ -744,6 +748,9 @@ async fn a_batch_is_seen_whole_as_soon_as_it_is_accepted() {
         let one = format!("{TOPIC}/subscriptions/one");
         assert_eq!(active(&grid, &one).await, times * 10);
     }
+    let created = grid.store.ledger.fan_out(topic.topic.id, 99).await;
+    let created = created.expect("deliveries").targets.len();
+    assert_eq!(created, 20, "the webhook gets them later");
     grid.leave();
 }
 

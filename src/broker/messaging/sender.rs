@@ -71,11 +71,7 @@ impl MessageSender {
     pub async fn cancel_scheduled(&self, numbers: Vec<i64>) -> Result<(), MessagingError> {
         self.check_schedules()?;
         let (broker, topic) = (&self.broker, &self.topic);
-        let are_cancelled = match &topic.own {
-            Some(own) => broker.cancel_scheduled(topic, own, numbers).await?,
-            None => broker.cancel_copies(topic, numbers).await?,
-        };
-        if are_cancelled {
+        if broker.cancel_scheduled(topic, numbers).await? {
             return Ok(());
         }
         Err(MessagingError::ScheduledNotFound)

@@ -11,13 +11,13 @@ use crate::broker::manage::target;
 use crate::broker::publish::{Arrival, PublishError, STEPS_AT_ONCE_MAX, STEPS_OF_A_TURN_MAX};
 use crate::model::audit::{AuditAction, Caller};
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::{DeliveryId, Settlement};
+use crate::model::delivery::Settlement;
 use crate::model::event::Event;
 use crate::model::registry::{FanOutPart, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::{
-    AppendRequest, Appended, FreeChange, FreeChanges, FreeSettled, HandedOver, QueueIntake,
-    StoreError,
+    AppendRequest, Appended, FreeChange, FreeChanges, FreeSettled, HandedOver, NumberedQuery,
+    QueueIntake, StoreError,
 };
 use crate::wire::service_bus::message;
 use crate::wire::service_bus::readable::readable;
@@ -251,50 +251,27 @@ impl Broker {
         arrival.with_targets(stored.collect())
     }
 
-    /// Cancels messages that are scheduled in a topic with rules, all copies of each. Returns `false`, and cancels none, if
-    /// one of them cannot be.
-    pub async fn cancel_copies(
-        &self,
-        topic: &TopicEntry,
-        numbers: Vec<i64>,
-    ) -> Result<bool, StoreError> {
-        let mut all = Vec::new();
-        for number in numbers.into_iter().collect::<BTreeSet<_>>() {
-            let first = DeliveryId(number);
-            let copies = self.store().ledger.scheduled_copies(first).await?;
-            let copies = copies.into_iter();
-            let before = all.len();
-            all.extend(copies.filter(|(_, of)| topic.measured.binary_search(of).is_ok()));
-            if all.len() == before {
-                return Ok(false);
-            }
-        }
-        self.cancel(topic, all).await
-    }
-
-    /// Cancels messages of a queue that are scheduled, by their numbers. Returns `false`, and cancels none, if one of them
-    /// cannot be.
+    /// Cancels messages that are scheduled in a queue or a topic with rules, all copies of each. Returns `false`, and cancels
+    /// none, if one of them cannot be.
     pub async fn cancel_scheduled(
         &self,
         topic: &TopicEntry,
-        subscription: &EventSubscription,
         numbers: Vec<i64>,
     ) -> Result<bool, StoreError> {
-        let numbers: BTreeSet<_> = numbers.into_iter().collect();
-        let ids = self
-            .store()
-            .ledger
-            .ids_of(subscription.id, numbers.into_iter().collect());
-        let ids = ids.await?.into_iter();
-        self.cancel(topic, ids.map(|id| (id, subscription.id)).collect())
-            .await
-    }
-
-    async fn cancel(
-        &self,
-        topic: &TopicEntry,
-        scheduled: Vec<(DeliveryId, SubscriptionId)>,
-    ) -> Result<bool, StoreError> {
+        let numbers = numbers.into_iter().collect();
+        let query = match &topic.own {
+            Some(own) => NumberedQuery::Queue {
+                queue: own.id,
+                numbers,
+            },
+            None => NumberedQuery::Topic {
+                subscriptions: Arc::clone(&topic.measured),
+                numbers,
+            },
+        };
+        let Some(scheduled) = self.store().ledger.numbered(query).await? else {
+            return Ok(false);
+        };
         let cancel = |(id, of)| (id, FreeChange::Cancel(of));
         let request = FreeChanges {
             changes: scheduled.into_iter().map(cancel).collect(),

@@ -3,7 +3,7 @@
 //! A lock moves `next_attempt_at` to its own end, so it lapses by itself and nothing has to be repaired after
 //! a crash. Whoever receives next gives back what has lapsed, each to its old place.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use rusqlite::{Connection, Row, ToSql, params};
@@ -16,7 +16,9 @@ use crate::model::event::StoredEvent;
 use crate::model::lease::{
     Lock, LockChange, LockEnd, LockError, LockToken, NEVER, QueueRef, SubQueue, is_held,
 };
-use crate::model::limits::{RECEIVER_PROPERTY_BYTES_MAX, SESSION_MESSAGES_HELD_MAX};
+use crate::model::limits::{
+    RECEIVER_PROPERTY_BYTES_MAX, RULE_COPIES_MAX, SESSION_MESSAGES_HELD_MAX,
+};
 use crate::model::session::HeldSession;
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
@@ -395,19 +397,60 @@ fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreEr
 const NUMBERED: &str = "coalesce((SELECT own.id FROM delivery AS own \
      WHERE own.subscription_id = ?1 AND own.number = ?3), ?3)";
 
-/// The ids of what has these numbers in a queue; 0 where nothing has.
-pub(super) fn ids_of(
+/// Messages by the numbers that their sender knows.
+#[derive(Clone, Debug)]
+pub enum NumberedQuery {
+    /// Those of a queue.
+    Queue {
+        queue: SubscriptionId,
+        numbers: BTreeSet<i64>,
+    },
+    /// Those that were scheduled in a topic with rules, as far as they wait in one of these subscriptions.
+    Topic {
+        subscriptions: Arc<[SubscriptionId]>,
+        numbers: BTreeSet<i64>,
+    },
+}
+
+/// Finds them with all their copies. Returns `None` if one of them is not there.
+pub(super) fn numbered(
     tx: &Connection,
-    queue: SubscriptionId,
-    numbers: &[i64],
-) -> Result<Vec<DeliveryId>, StoreError> {
-    let find = "SELECT id FROM delivery WHERE subscription_id = ?1 AND number = ?2";
-    let id = |number| {
-        Ok(tx
-            .find(find, params![queue, number])?
-            .unwrap_or(DeliveryId(0)))
-    };
-    numbers.iter().map(id).collect()
+    query: &NumberedQuery,
+) -> Result<Option<Vec<(DeliveryId, SubscriptionId)>>, StoreError> {
+    let mut found = Vec::new();
+    match query {
+        NumberedQuery::Queue { queue, numbers } => {
+            let find = "SELECT id FROM delivery WHERE subscription_id = ?1 AND number = ?2";
+            for number in numbers {
+                let Some(id) = tx.find(find, params![queue, number])? else {
+                    return Ok(None);
+                };
+                found.push((id, *queue));
+            }
+        }
+        NumberedQuery::Topic {
+            subscriptions,
+            numbers,
+        } => {
+            // One message has so many copies at most, and they were made together.
+            let find = "SELECT id, subscription_id FROM delivery WHERE id >= ?1 AND id < ?1 + ?2 \
+                 AND first_number = ?1 AND hops IS NULL AND state = 'Pending'";
+            for number in numbers {
+                let values = params![number, RULE_COPIES_MAX];
+                let copies = tx.all(find, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+                let before = found.len();
+                found.extend(
+                    copies
+                        .into_iter()
+                        .filter(|(_, of)| subscriptions.contains(of)),
+                );
+                if found.len() == before {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+    Ok(Some(found))
 }
 
 const HELD: &str = "SELECT delivery.id, subscription_id, locked_until, locked_at, attempts, \

@@ -38,7 +38,7 @@ use crate::model::audit::{AuditEntry, TargetKind};
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::EventKey;
 use crate::model::lease::{LockError, QueueRef};
-use crate::model::limits::{BLOB_NAMES_KEPT, REQUEST_ID_WINDOW, RULE_COPIES_MAX};
+use crate::model::limits::{BLOB_NAMES_KEPT, REQUEST_ID_WINDOW};
 use crate::model::queue::MessageEntity;
 use crate::model::registry::{Registry, ResourceScope};
 use crate::model::replay::{NewReplayJob, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource};
@@ -60,7 +60,7 @@ use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
 use fan_out::FannedOut;
 use forward::{ForwardQuery, ForwardRequest, Forwardable};
 use lease::{Due, LeaseRequest, Leased};
-use locks::{LockBatch, LockChanges, LockRequest, LockSettled, PeekRequest, Peeked};
+use locks::{LockBatch, LockChanges, LockRequest, LockSettled, NumberedQuery, PeekRequest, Peeked};
 use notices::OwedNotice;
 use resubmit::{ResubmitDone, ResubmitRequest, Sent};
 use sessions::{SessionQuery, SessionRequest, SessionWait};
@@ -467,31 +467,13 @@ impl Ledger {
         Ok(moved.ended)
     }
 
-    /// The copies of a message that was scheduled in a topic with rules, as far as they wait, and whose they are.
-    pub async fn scheduled_copies(
+    /// Finds the messages with these numbers, and all copies of each, with whose they are. Returns `None` if one of them
+    /// is not there.
+    pub async fn numbered(
         &self,
-        number: DeliveryId,
-    ) -> Result<Vec<(DeliveryId, SubscriptionId)>, StoreError> {
-        // One message has so many copies at most, and they were made together.
-        let find = "SELECT id, subscription_id FROM delivery WHERE id >= ?1 AND id < ?1 + ?2 \
-             AND first_number = ?1 AND hops IS NULL AND state = 'Pending'";
-        self.db
-            .read(move |tx| {
-                let values = params![number, RULE_COPIES_MAX];
-                tx.all(find, values, |row| Ok((row.get(0)?, row.get(1)?)))
-            })
-            .await
-    }
-
-    /// The messages of a queue that have these numbers; an id of nothing where there is none.
-    pub async fn ids_of(
-        &self,
-        queue: SubscriptionId,
-        numbers: Vec<i64>,
-    ) -> Result<Vec<DeliveryId>, StoreError> {
-        self.db
-            .read(move |tx| locks::ids_of(tx, queue, &numbers))
-            .await
+        query: NumberedQuery,
+    ) -> Result<Option<Vec<(DeliveryId, SubscriptionId)>>, StoreError> {
+        self.db.read(move |tx| locks::numbered(tx, &query)).await
     }
 
     /// The names of sessions.

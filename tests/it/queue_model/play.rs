@@ -234,11 +234,11 @@ impl Play {
             return;
         }
         let (number, subject) = self.dice.pick(&known).clone();
-        let (topic, queue) = self.queue(at);
+        let (topic, _) = self.queue(at);
         let cancelled = self
             .grid()
             .broker
-            .cancel_scheduled(&topic, &queue, vec![number])
+            .cancel_scheduled(&topic, vec![number])
             .await;
         self.note(format!("{subject} is cancelled: {cancelled:?}"));
         let is_scheduled = self.contents[at][&subject].is_scheduled(now);
