@@ -1,9 +1,10 @@
 //! Commands that write a data directory, killed at some system call: whatever is left can be started, or says what to do,
 //! and the command can be run again.
 //!
-//! `EVERPOST_KILLS` says how often each is killed. Without strace nothing is tried.
+//! Each is killed before the first and the last time that it gives a file its name, a server before the first one, or, with `EVERPOST_KILLS`, so often at
+//! any call. Without strace nothing is tried.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -18,15 +19,15 @@ use super::appliance::{Appliance, binary};
 use super::damage::Killed;
 use super::{dice, eventually, given, up_to};
 
-/// Unless `EVERPOST_KILLS` says otherwise.
-const KILLS: u32 = 1;
-
-/// How often it is tried to kill a command: threads do not always share the work alike.
+/// How often it is tried to kill a command at any call: threads do not always share the work alike.
 const TRIES_MAX: u32 = 10;
 
 /// What changes files.
 const CALLS: &str =
     "pwrite64,write,fsync,fdatasync,ftruncate,rename,unlink,mkdir,fchmod,chmod,copy_file_range";
+
+/// What gives files their names. One thread of a command makes these calls, so that they are the same in each run.
+const NAMING_CALLS: &str = "rename";
 
 const SIGKILL: i32 = 9;
 
@@ -50,20 +51,39 @@ fn succeeds(words: &[&str]) {
     assert!(output.status.success(), "{words:?}: {said}");
 }
 
-/// Runs commands that are killed at one of the calls that they make, each as likely as any other.
-struct Killer<'a> {
-    dice: &'a Entropy,
+/// Runs commands that are killed at one of the calls that they make.
+struct Killer {
+    dice: Entropy,
     folder: TempDir,
+    /// How often to kill a command at any call, each as likely as any other.
+    kills: Option<u32>,
 }
 
-impl Killer<'_> {
-    /// `None` where there is no strace, or it may not be used.
-    fn new(dice: &Entropy) -> Option<Killer<'_>> {
+impl Killer {
+    /// Returns `None` where there is no strace, or it may not be used.
+    fn new() -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
-        let killer = Killer { dice, folder };
+        let is_long = std::env::var_os("EVERPOST_KILLS").is_some();
+        let killer = Self {
+            dice: dice(),
+            folder,
+            kills: is_long.then(|| given("EVERPOST_KILLS", 1)),
+        };
         let status = killer.traced(CALLS, &["--version"]).status();
         let may_trace = status.is_ok_and(|status| status.success());
+        if !may_trace {
+            println!("skipped: strace is not there, or may not be used");
+        }
         may_trace.then_some(killer)
+    }
+
+    /// Returns the calls at which commands may be killed.
+    fn killing_calls(&self) -> &'static str {
+        if self.kills.is_some() {
+            CALLS
+        } else {
+            NAMING_CALLS
+        }
     }
 
     fn trace(&self) -> PathBuf {
@@ -83,14 +103,20 @@ impl Killer<'_> {
 
     /// The calls of a command that ends: for each, how many its thread has made.
     fn calls_of(&self, words: &[&str]) -> Vec<u64> {
-        let status = self.traced(CALLS, words).status().expect("strace runs");
+        let status = self
+            .traced(self.killing_calls(), words)
+            .status()
+            .expect("strace runs");
         assert!(status.success(), "{words:?}");
         self.calls()
     }
 
     /// Those of a server until it is ready.
     async fn calls_until_ready(&self, words: &[&str], data: &Path) -> Vec<u64> {
-        let mut traced = self.traced(CALLS, words).spawn().expect("strace runs");
+        let mut traced = self
+            .traced(self.killing_calls(), words)
+            .spawn()
+            .expect("strace runs");
         let found = data.join("server.url");
         eventually("the server is ready", async || found.exists().then_some(())).await;
         let calls = self.calls();
@@ -112,10 +138,9 @@ impl Killer<'_> {
         threads.map(count).collect()
     }
 
-    /// Kills a command at one of these calls. Returns which it was, unless it has made fewer of them.
-    async fn kill(&self, words: &[&str], calls: &[u64]) -> Option<u64> {
-        let at = calls[up_to(self.dice, calls.len() as u64) as usize];
-        let inject = format!("inject={CALLS}:signal=KILL:when={at}");
+    /// Kills a command at this call. Returns `false` if it has made fewer of them.
+    async fn kill(&self, words: &[&str], at: u64) -> bool {
+        let inject = format!("inject={}:signal=KILL:when={at}", self.killing_calls());
         let mut traced = strace();
         traced.args(["-o", "/dev/null", "-e", &inject]);
         let traced = traced.arg(binary()).args(words).spawn();
@@ -125,10 +150,9 @@ impl Killer<'_> {
         });
         let Ok(status) = ended.await else {
             end(&mut traced);
-            return None;
+            return false;
         };
-        let is_killed = status.signal() == Some(SIGKILL) || status.code() == Some(128 + SIGKILL);
-        is_killed.then_some(at)
+        status.signal() == Some(SIGKILL) || status.code() == Some(128 + SIGKILL)
     }
 }
 
@@ -181,29 +205,39 @@ impl Case {
     }
 }
 
-/// Kills a command at one of these calls as often as wanted, each time in a case of its own, and has looked at what is left.
+/// Kills a command at these calls as often as wanted, each time in a case of its own, and has looked at what is left.
 async fn kill_each(
-    killer: &Killer<'_>,
+    killer: &Killer,
     calls: &[u64],
     case: impl Fn() -> Case,
     look: impl AsyncFn(&Case, &str),
 ) {
-    let wanted = given("EVERPOST_KILLS", KILLS);
+    let kill = async |at: u64| {
+        let case = case();
+        if !killer.kill(&case.words(), at).await {
+            return false;
+        }
+        look(
+            &case,
+            &format!("{:?}, call {at} of {}", case.words, calls.len()),
+        )
+        .await;
+        true
+    };
+    let Some(wanted) = killer.kills else {
+        assert!(!calls.is_empty(), "{:?} names a file", case().words);
+        for at in BTreeSet::from([calls[0], calls[calls.len() - 1]]) {
+            assert!(kill(at).await, "{:?} was not killed at {at}", case().words);
+        }
+        return;
+    };
     let mut killed = 0;
     for _ in 0..TRIES_MAX * wanted {
-        let case = case();
-        let Some(at) = killer.kill(&case.words(), calls).await else {
-            continue;
-        };
-        let what = format!("{:?}, call {at} of {}", case.words, calls.len());
-        look(&case, &what).await;
-        killed += 1;
+        let at = calls[up_to(&killer.dice, calls.len() as u64) as usize];
+        killed += u32::from(kill(at).await);
         if killed == wanted {
-            println!(
-                "{} was killed {killed} times, at one of {} calls",
-                case.words[0],
-                calls.len()
-            );
+            let calls = calls.len();
+            println!("a command was killed {killed} times, at one of {calls} calls");
             return;
         }
     }
@@ -239,12 +273,7 @@ async fn check(killed: &Killed, folder: &Path, what: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_restore_or_salvage_leaves_all_or_nothing() {
-    if std::env::var_os("EVERPOST_KILLS").is_none() {
-        return; // how often it can be killed depends on the machine
-    }
-    let dice = dice();
-    let Some(killer) = Killer::new(&dice) else {
-        println!("skipped: strace is not there, or may not be used");
+    let Some(killer) = Killer::new() else {
         return;
     };
     let killed = Killed::new(true).await;
@@ -274,12 +303,7 @@ async fn a_killed_restore_or_salvage_leaves_all_or_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_rekey_or_backup_leaves_the_messages_and_no_half_backup() {
-    if std::env::var_os("EVERPOST_KILLS").is_none() {
-        return; // how often it can be killed depends on the machine
-    }
-    let dice = dice();
-    let Some(killer) = Killer::new(&dice) else {
-        println!("skipped: strace is not there, or may not be used");
+    let Some(killer) = Killer::new() else {
         return;
     };
     let killed = Killed::new(true).await;
@@ -322,12 +346,7 @@ async fn a_killed_rekey_or_backup_leaves_the_messages_and_no_half_backup() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_start_can_be_made_again() {
-    if std::env::var_os("EVERPOST_KILLS").is_none() {
-        return; // how often it can be killed depends on the machine
-    }
-    let dice = dice();
-    let Some(killer) = Killer::new(&dice) else {
-        println!("skipped: strace is not there, or may not be used");
+    let Some(killer) = Killer::new() else {
         return;
     };
     let killed = Killed::new(true).await;
@@ -375,16 +394,18 @@ async fn a_killed_start_can_be_made_again() {
     }
 }
 
-async fn calls_of_start(killer: &Killer<'_>, case: Case) -> Vec<u64> {
-    killer.calls_until_ready(&case.words(), &case.data()).await
+async fn calls_of_start(killer: &Killer, case: Case) -> Vec<u64> {
+    let mut calls = killer.calls_until_ready(&case.words(), &case.data()).await;
+    if killer.kills.is_none() {
+        calls.truncate(1); // the others may be made by any thread
+    }
+    calls
 }
 
 /// The name of a new directory must survive a power loss, too.
 #[tokio::test]
 async fn the_entry_of_a_new_data_directory_is_flushed() {
-    let dice = dice();
-    let Some(killer) = Killer::new(&dice) else {
-        println!("skipped: strace is not there, or may not be used");
+    let Some(killer) = Killer::new() else {
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");
