@@ -458,18 +458,22 @@ mod tests {
         answered(answer, address, TrustedProxies::default())
     }
 
+    fn limits(overall: usize, per_client: usize) -> ConnectionLimits {
+        ConnectionLimits {
+            overall: Connections::of_at_most(overall),
+            per_client: Live::new(per_client),
+            proxies: TrustedProxies::default(),
+            memory: Memory::default(),
+        }
+    }
+
     /// Says `said` and then nothing; whether it is still listened to after a minute.
     async fn check(said: impl AsRef<[u8]>, expected: &str) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = listener.local_addr().expect("its address");
         let stop = CancellationToken::new();
         let router = Router::new().route("/", post(|_: Bytes| async {}));
-        let limits = ConnectionLimits {
-            overall: Connections::of_at_most(1),
-            per_client: Live::new(1),
-            proxies: TrustedProxies::default(),
-            memory: Memory::default(),
-        };
+        let limits = limits(1, 1);
         let service = move |address| routed(router.clone(), address);
         tokio::spawn(serve(
             vec![listener],
@@ -516,12 +520,7 @@ mod tests {
         let addresses: Vec<_> = addresses.map(|each| each.expect("its address")).collect();
         let stop = CancellationToken::new();
         let router = Router::new().route("/", post(|_: Bytes| async {}));
-        let limits = ConnectionLimits {
-            overall: Connections::of_at_most(10),
-            per_client: Live::new(10),
-            proxies: TrustedProxies::default(),
-            memory: Memory::default(),
-        };
+        let limits = limits(10, 10);
         let service = move |address| routed(router.clone(), address);
         tokio::spawn(serve(listeners, None, limits, stop.clone(), service, None));
         for address in addresses.iter().chain(&addresses) {
@@ -541,12 +540,7 @@ mod tests {
         let address = listener.local_addr().expect("its address");
         let stop = CancellationToken::new();
         let router = Router::new().route("/", post(|_: Bytes| async {}));
-        let limits = ConnectionLimits {
-            overall: Connections::of_at_most(10),
-            per_client: Live::new(2),
-            proxies: TrustedProxies::default(),
-            memory: Memory::default(),
-        };
+        let limits = limits(10, 2);
         let service = move |address| routed(router.clone(), address);
         tokio::spawn(serve(
             vec![listener],

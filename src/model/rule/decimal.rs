@@ -355,54 +355,41 @@ mod tests {
         assert_eq!(DecimalNumber::of_float(f64::INFINITY), None);
     }
 
+    fn words(case: &str) -> [&str; 5] {
+        let words: Vec<_> = case.split_whitespace().collect();
+        words.try_into().expect("five words")
+    }
+
     #[test]
     fn calculations_are_exact_and_keep_the_places() {
-        type Sign = fn(DecimalNumber, DecimalNumber) -> Result<DecimalNumber, TooFarApart>;
-        let cases: [(&str, Sign, &str, &str); 15] = [
-            ("12.50", DecimalNumber::add, "1", "13.50"),
-            ("0.1", DecimalNumber::add, "0.2", "0.3"),
-            (
-                "1E50",
-                DecimalNumber::add,
-                "0",
-                "100000000000000000000000000000000000000000000000000",
-            ),
-            ("1E100", DecimalNumber::add, "1", "1E100"),
-            ("0.1", DecimalNumber::subtract, "0.1", "0.0"),
-            (
-                "1",
-                DecimalNumber::subtract,
-                "1E-33",
-                "0.999999999999999999999999999999999",
-            ),
-            ("19.99", DecimalNumber::multiply, "3", "59.97"),
-            ("1.10", DecimalNumber::multiply, "1.10", "1.2100"),
-            (
-                "9999999999999999999999999999999999",
-                DecimalNumber::multiply,
-                "9999999999999999999999999999999999",
-                "99999999999999999999999999999999980000000000000000000000000000000000",
-            ),
-            ("12.5", DecimalNumber::divide, "2", "6.25"),
-            ("100", DecimalNumber::divide, "4", "25"),
-            (
-                "1",
-                DecimalNumber::divide,
-                "3",
-                "0.3333333333333333333333333333333333",
-            ),
-            (
-                "-2",
-                DecimalNumber::divide,
-                "3",
-                "-0.6666666666666666666666666666666667",
-            ),
-            ("7.5", DecimalNumber::remainder, "2", "1.5"),
-            ("-7.5", DecimalNumber::remainder, "2", "-1.5"),
-        ];
-        for (one, sign, other, expected) in cases {
-            let result = sign(decimal(one), decimal(other)).expect("a number");
-            assert_eq!(result.to_string(), expected, "{one} {other}");
+        for case in [
+            "12.50 + 1 = 13.50",
+            "0.1 + 0.2 = 0.3",
+            "1E50 + 0 = 100000000000000000000000000000000000000000000000000",
+            "1E100 + 1 = 1E100",
+            "0.1 - 0.1 = 0.0",
+            "1 - 1E-33 = 0.999999999999999999999999999999999",
+            "19.99 * 3 = 59.97",
+            "1.10 * 1.10 = 1.2100",
+            "9999999999999999999999999999999999 * 9999999999999999999999999999999999 = \
+             99999999999999999999999999999999980000000000000000000000000000000000",
+            "12.5 / 2 = 6.25",
+            "100 / 4 = 25",
+            "1 / 3 = 0.3333333333333333333333333333333333",
+            "-2 / 3 = -0.6666666666666666666666666666666667",
+            "7.5 % 2 = 1.5",
+            "-7.5 % 2 = -1.5",
+        ] {
+            let [one, sign, other, _, expected] = words(case);
+            let (one, other) = (decimal(one), decimal(other));
+            let result = match sign {
+                "+" => one.add(other),
+                "-" => one.subtract(other),
+                "*" => one.multiply(other),
+                "/" => one.divide(other),
+                _ => one.remainder(other),
+            };
+            assert_eq!(result.expect("a number").to_string(), expected, "{case}");
         }
         let large = decimal("1E6000");
         assert_eq!(large.multiply(large), Err(TooFarApart));

@@ -364,6 +364,24 @@ mod tests {
     use crate::wire::amqp::message::encoded;
     use crate::wire::amqp::value::get;
 
+    /// A message of which nothing special is to be said.
+    const PLAIN: Message<'static> = Message {
+        sequence_number: 1,
+        first_number: None,
+        dead_letter_source: None,
+        message_id: "m",
+        enqueued_at: Timestamp::from_ms(0),
+        delivery_count: 0,
+        lock: None,
+        locked_until: None,
+        time_to_live: None,
+        trace: None,
+        reason: None,
+        description: None,
+        properties: &[],
+        set: &[],
+    };
+
     #[test]
     fn a_message_has_its_headers() {
         let token = LockToken::from_bytes([7; 16]);
@@ -498,20 +516,8 @@ mod tests {
         };
         assert!(of_event(&published).is_none(), "an event of somebody else");
         let message = Message {
-            sequence_number: 1,
-            first_number: None,
-            dead_letter_source: None,
-            message_id: "m",
-            enqueued_at: Timestamp::from_ms(0),
-            delivery_count: 0,
-            lock: None,
-            locked_until: None,
-            time_to_live: None,
-            trace: None,
-            reason: None,
-            description: None,
-            properties: &[],
             set: &encoded(vec![("tried".into(), Value::Int(2))]),
+            ..PLAIN
         };
         let handed = message
             .hand_out(&again, MessageState::Active)
@@ -546,27 +552,11 @@ mod tests {
             };
             let sent = Encoded::of(&properties, own.collect(), Value::Null);
             let event = to_event(sent, || "m".to_owned()).expect("an event");
-            let told = Message {
-                sequence_number: 1,
-                first_number: None,
-                dead_letter_source: None,
-                message_id: "m",
-                enqueued_at: Timestamp::from_ms(0),
-                delivery_count: 0,
-                lock: None,
-                locked_until: None,
-                time_to_live: None,
-                trace: None,
-                reason: None,
-                description: None,
-                properties: &[],
-                set: &[],
-            };
             let measured = allocation_counter::measure(|| {
                 assert_eq!(time_to_live(&event), None);
                 assert_eq!(session(&event).as_deref(), Some("s"));
                 let sent = of_event(&event).expect("a message");
-                assert!(told.hand_out(&sent, MessageState::Active).is_ok());
+                assert!(PLAIN.hand_out(&sent, MessageState::Active).is_ok());
             });
             measured.count_total
         };
