@@ -54,6 +54,11 @@ const EXIT_FAILED: i32 = 74;
 /// How long the tasks that use the store may take to end at a stop, and the store to copy its log.
 const STORE_CLOSES_WITHIN: Duration = Duration::from_secs(5);
 
+const _: () = assert!(
+    2 * amqp::CLOSE_DEADLINE.as_secs() < STORE_CLOSES_WITHIN.as_secs(),
+    "no client may keep the database from being closed"
+);
+
 /// The exit code of a stop that was not waited for.
 const EXIT_INTERRUPTED: i32 = 130;
 

@@ -106,8 +106,9 @@ pub(super) const IDLE_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// How long a peer may take no byte of what is sent to it.
 pub(super) const WRITE_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long a peer may take to answer a close.
-pub(super) const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a peer may take to answer a close, and as long again to let its stream be closed. Clients that are not in use at
+/// the moment do not answer, and the database can be closed only when their connections have ended.
+pub const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Transactions of a connection that were not discharged. Clients have one after the other on each coordinator link.
 pub(super) const TRANSACTIONS_MAX: usize = 64;

@@ -32,6 +32,7 @@ pub use container::{
     TransactionSettlement,
 };
 pub(super) use entities::EntityContainer;
+pub use limits::CLOSE_DEADLINE;
 pub use serve::{Server, serve};
 pub(super) use websocket::enter as enter_websocket;
 pub use websocket::{ConnectionSlot, router};
