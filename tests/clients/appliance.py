@@ -105,6 +105,10 @@ class Appliance:
     def token(self):
         return (self.data_dir / "management.token").read_text().strip()
 
+    def trusted(self):
+        """What `requests` is to verify it with."""
+        return str(self.authority) if self.authority.exists() else True
+
     def command(self, *words, given=None):
         """What a command of the command line prints, which must succeed."""
         words = [BINARY, *words, "--url", self.url]
@@ -127,7 +131,7 @@ class Appliance:
             json=body,
             headers={"Authorization": f"Bearer {self.token}"},
             timeout=PATIENCE_S,
-            verify=self._trusted(),
+            verify=self.trusted(),
         )
 
     def manage(self, method, path, body=None, status=None):
@@ -187,12 +191,9 @@ class Appliance:
     def _is_ready(self):
         self._insist_on_life()
         try:
-            return requests.get(self.url + "/readyz", timeout=5, verify=self._trusted()).status_code == 200
+            return requests.get(self.url + "/readyz", timeout=5, verify=self.trusted()).status_code == 200
         except requests.ConnectionError:
             return False
-
-    def _trusted(self):
-        return str(self.authority) if self.authority.exists() else True
 
     def _insist_on_life(self):
         status = self.process.poll()

@@ -1,13 +1,13 @@
 """What the tests share: one appliance at true speed, one in fast motion, a receiver for each test."""
 
 import itertools
+import threading
 import uuid
 
 import pytest
-from azure.servicebus import ServiceBusClient
 
+import queues
 from appliance import Appliance
-from queues import connection_string
 from receiver import Receiver
 from s3 import s3  # noqa: F401
 
@@ -20,9 +20,29 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "guesses: shows wrong keys, of which an appliance takes few from one address")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """What shares an appliance runs in one process: with `--dist=loadgroup`, a file, or what it has over one transport."""
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        transport = parameters.params.get("transport", "") if parameters else ""
+        item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}{transport}"))
+
+
+@pytest.fixture
+def transport(request):
+    return getattr(request, "param", queues.TCP)
+
+
 @pytest.fixture(scope="session")
 def shared_appliance(tmp_path_factory):
     with Appliance(tmp_path_factory.mktemp("appliance") / "data") as appliance:
+        yield appliance
+
+
+@pytest.fixture(scope="session")
+def shared_secure_appliance(tmp_path_factory):
+    with Appliance(tmp_path_factory.mktemp("secure") / "data", "--tls-dev") as appliance:
         yield appliance
 
 
@@ -33,10 +53,17 @@ def own_appliance(tmp_path):
 
 
 @pytest.fixture
-def appliance(request):
+def own_secure_appliance(tmp_path):
+    with Appliance(tmp_path / "data", "--tls-dev") as appliance:
+        yield appliance
+
+
+@pytest.fixture
+def appliance(request, transport):
     """The one that all share, or one of its own for a test that guesses keys: too many make everybody wait."""
-    guesses = request.node.get_closest_marker("guesses")
-    return request.getfixturevalue("own_appliance" if guesses else "shared_appliance")
+    whose = "own" if request.node.get_closest_marker("guesses") else "shared"
+    secure = "" if transport == queues.TCP else "_secure"
+    return request.getfixturevalue(f"{whose}{secure}_appliance")
 
 
 @pytest.fixture(scope="session")
@@ -62,11 +89,22 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def client(appliance):
-    with ServiceBusClient.from_connection_string(
-        connection_string(appliance), retry_total=0
-    ) as client:
-        yield client
+def connect(appliance, transport):
+    """Opens further clients over the same transport. No test waits for half a second until they are closed."""
+    opened = []
+
+    def connect(**options):
+        opened.append(queues.connect(appliance, transport, **options))
+        return opened[-1]
+
+    yield connect
+    for client in opened:
+        threading.Thread(target=client.close, daemon=True).start()
+
+
+@pytest.fixture
+def client(connect):
+    return connect()
 
 
 @pytest.fixture

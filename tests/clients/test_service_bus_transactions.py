@@ -1,13 +1,18 @@
-"""Transactions, as Qpid Proton uses them: the client for Python that has them."""
+"""Transactions, as Qpid Proton uses them: the client for Python that has them. It speaks no WebSockets itself."""
+
+import contextlib
+import uuid
 
 import proton
 import pytest
 from proton.handlers import MessagingHandler, TransactionHandler
 from proton.reactor import Container, SenderOption
-from proton.utils import BlockingConnection, LinkDetached
 
 from appliance import PATIENCE_S
-from queues import RULE, bodies, receiver, send
+from queues import RULE, SIZES, WAIT_S, WEBSOCKETS, bodies, over_all_transports, received, receiver, send
+from tunnel import Tunnel, over_websockets
+
+pytestmark = over_all_transports
 
 
 class Via(SenderOption):
@@ -23,12 +28,17 @@ class Via(SenderOption):
 class Moved(MessagingHandler, TransactionHandler):
     """Receives a message of one queue and sends others in one transaction."""
 
-    def __init__(self, appliance, of, to, answers=("moved",), end="commit", before_end=lambda: None, via=None):
+    def __init__(
+        self, appliance, of, to, answers=("moved",), end="commit", before_end=lambda: None, via=None, outcome=None, url=None
+    ):
         super().__init__(prefetch=0, auto_accept=False)
+        # It verifies names alone, no addresses.
+        self.url = url or appliance.url.replace("http", "amqp").replace("127.0.0.1", "localhost")
+        self.of_message = outcome or proton.Delivery.ACCEPTED
         self.appliance, self.of, self.to, self.answers = appliance, of, to, answers
         self.end, self.before_end, self.via = end, before_end, via
         self.outcome = None
-        self.enlisted = 0
+        self.trusting = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
 
     def run(self):
         container = Container(self)
@@ -38,11 +48,15 @@ class Moved(MessagingHandler, TransactionHandler):
         return self.outcome
 
     def on_start(self, event):
+        if self.appliance.authority.exists():
+            self.trusting.set_trusted_ca_db(str(self.appliance.authority))
+            self.trusting.set_peer_authentication(proton.SSLDomain.VERIFY_PEER_NAME)
         self.connection = event.container.connect(
-            self.appliance.url.replace("http://", "amqp://"),
+            self.url,
             user=RULE,
             password=self.appliance.token,
             allowed_mechs="PLAIN",
+            ssl_domain=self.trusting,
             reconnect=False,
         )
         self.container = event.container
@@ -58,7 +72,7 @@ class Moved(MessagingHandler, TransactionHandler):
     def on_message(self, event):
         for answer in self.answers:
             self.transaction.send(self.sender, proton.Message(body=answer.encode(), inferred=True))
-        self.transaction.accept(event.delivery)
+        self.transaction.update(event.delivery, self.of_message)
         self.before_end()
         getattr(self.transaction, self.end)()
 
@@ -86,6 +100,16 @@ class Moved(MessagingHandler, TransactionHandler):
 
 
 @pytest.fixture
+def moved(appliance, transport):
+    """Runs such a client over the transport, and returns how its transaction ended."""
+    with contextlib.ExitStack() as stack:
+        url = None
+        if transport == WEBSOCKETS:
+            url = f"amqp://127.0.0.1:{stack.enter_context(Tunnel(lambda: over_websockets(appliance))).port}"
+        yield lambda of, to, **options: Moved(appliance, of, to, url=url, **options).run()
+
+
+@pytest.fixture
 def queues(client, create_queue):
     of, to = create_queue(maxDeliveryCount=3), create_queue()
     send(client, of, "work")
@@ -96,61 +120,83 @@ def count(appliance, queue):
     return appliance.manage("GET", f"/queues/{queue}")["properties"]["messageCount"]
 
 
-def test_a_transaction_receives_and_sends(appliance, client, queues):
+def test_a_transaction_receives_and_sends(appliance, moved, client, queues):
     of, to = queues
-    assert Moved(appliance, of, to, answers=["a", "b"]).run() == "committed"
+    assert moved(of, to, answers=["a", "b"]) == "committed"
     assert (count(appliance, of), count(appliance, to)) == (0, 2)
     with receiver(client, to) as receiving:
         assert bodies(receiving.receive_messages(max_message_count=2)) == ["a", "b"]
 
 
-def test_a_transaction_sends_by_way_of_another_entity(appliance, queues):
+def test_a_transaction_sends_by_way_of_another_entity(appliance, moved, queues):
     of, to = queues
-    assert Moved(appliance, of, to, via=of).run() == "committed"
+    assert moved(of, to, via=of) == "committed"
     assert (count(appliance, of), count(appliance, to)) == (0, 1)
-    assert "could not be found" in Moved(appliance, of, "nowhere", via=of).run()
+    assert "could not be found" in moved(of, "nowhere", via=of)
 
 
-def test_nothing_is_done_before_the_end_or_after_an_abort(appliance, queues):
+def test_nothing_is_done_before_the_end_or_after_an_abort(appliance, moved, queues):
     of, to = queues
     seen = []
     look = lambda: seen.append((count(appliance, of), count(appliance, to)))
-    assert Moved(appliance, of, to, end="abort", before_end=look).run() == "aborted"
+    assert moved(of, to, end="abort", before_end=look) == "aborted"
     assert seen == [(1, 0)]
     assert (count(appliance, of), count(appliance, to)) == (1, 0)
 
 
-def test_a_transaction_fails_as_a_whole(appliance, queues):
+def test_a_transaction_fails_as_a_whole(appliance, moved, queues):
     of, to = queues
     disable = lambda: appliance.manage("PUT", f"/queues/{to}", {"properties": {"status": "SendDisabled"}})
-    assert Moved(appliance, of, to, before_end=disable).run() == "failed"
+    assert moved(of, to, before_end=disable) == "failed"
     assert (count(appliance, of), count(appliance, to)) == (1, 0)
 
 
-def test_a_transaction_has_a_hundred_messages_at_most(appliance, queues):
+def test_a_transaction_has_a_hundred_messages_at_most(appliance, moved, queues):
     of, to = queues
-    assert Moved(appliance, of, to, answers=["x"] * 100).run() == "failed"
+    assert moved(of, to, answers=["x"] * 100) == "failed"
     assert (count(appliance, of), count(appliance, to)) == (1, 0)
 
 
-@pytest.mark.guesses
-def test_plain_credentials_are_those_of_an_access_rule(appliance, client, create_queue):
-    own, other = create_queue(), create_queue()
-    rule = f"{own}%2Fworker"
-    appliance.manage("PUT", f"/everpost/accessRules/{rule}", {"rights": ["Send"]})
-    keys = appliance.manage("POST", f"/everpost/accessRules/{rule}/listKeys")
+@pytest.mark.parametrize("size", SIZES)
+def test_messages_of_a_transaction_are_small_or_large(moved, client, queues, size):
+    of, to = queues
+    answers = [f"{number}{'x' * size}" for number in range(3)]
+    assert moved(of, to, answers=answers) == "committed"
+    assert bodies(received(client, to, 3)) == answers
 
-    def connect(key):
-        url = appliance.url.replace("http://", "amqp://")
-        return BlockingConnection(url, user="worker", password=key, allowed_mechs="PLAIN", timeout=PATIENCE_S)
 
-    connection = connect(keys["key2"])
-    connection.create_sender(own).send(proton.Message(body=b"hello", inferred=True))
-    for refused in (lambda: connection.create_sender(other), lambda: connection.create_receiver(own)):
-        with pytest.raises(LinkDetached, match="unauthorized-access"):
-            refused()
-    connection.close()
-    with pytest.raises(proton.ConnectionException, match="unauthorized"):
-        connect("wrong")
-    with receiver(client, own) as receiving:
-        assert bodies(receiving.receive_messages()) == ["hello"]
+@pytest.mark.parametrize(
+    "outcome, details, delivered",
+    [
+        (proton.Delivery.RELEASED, ("activeMessageCount", 1), 0),
+        (proton.Delivery.MODIFIED, ("activeMessageCount", 1), 1),
+        (proton.Delivery.REJECTED, ("deadLetterMessageCount", 1), None),
+    ],
+    ids=["released", "modified", "rejected"],
+)
+def test_a_transaction_settles_in_every_way(appliance, moved, client, queues, outcome, details, delivered):
+    of, to = queues
+    name, expected = details
+    assert moved(of, to, outcome=outcome) == "committed"
+    assert appliance.manage("GET", f"/queues/{of}")["properties"]["countDetails"][name] == expected
+    assert count(appliance, to) == 1
+    if delivered is not None:
+        assert [each.delivery_count for each in received(client, of, 1)] == [delivered]
+
+
+def test_a_transaction_without_messages_settles_alone(appliance, moved, queues):
+    of, to = queues
+    assert moved(of, to, answers=[]) == "committed"
+    assert (count(appliance, of), count(appliance, to)) == (0, 0)
+
+
+def test_a_transaction_sends_to_a_topic(appliance, moved, client, queues):
+    of, _ = queues
+    topic = f"t-{uuid.uuid4()}"
+    appliance.manage("PUT", f"/serviceBusTopics/{topic}", {"properties": {}}, status=201)
+    for name in ("one", "two"):
+        appliance.manage("PUT", f"/serviceBusTopics/{topic}/subscriptions/{name}", {"properties": {}}, status=201)
+    assert moved(of, topic, answers=["a"]) == "committed"
+    for name in ("one", "two"):
+        with client.get_subscription_receiver(topic, name, max_wait_time=WAIT_S) as receiving:
+            assert bodies(receiving.receive_messages()) == ["a"]

@@ -10,7 +10,6 @@ from azure.core.credentials import AzureKeyCredential
 from azure.eventgrid import EventGridEvent, EventGridPublisherClient
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid.models import Topic
-from azure.servicebus import ServiceBusClient, ServiceBusMessage, TransportType
 
 from appliance import BINARY, Appliance, environment, eventually
 from test_manage import ManagementToken
@@ -57,31 +56,6 @@ def test_the_publishing_client_works_unchanged(appliance):
     client.send(EventGridEvent(subject="s", event_type="T", data={"a": 1}, data_version="1"))
 
     assert len(appliance.events(topic)) == 1
-
-
-@pytest.mark.parametrize("transport", [TransportType.Amqp, TransportType.AmqpOverWebsocket])
-def test_the_client_of_service_bus_works_without_its_mode_for_emulators(appliance, transport):
-    appliance.manage("PUT", "/queues/jobs", {}, status=201)
-    host, port = address(appliance)
-    connection_string = (
-        f"Endpoint=sb://{host};SharedAccessKeyName=RootManageSharedAccessKey;"
-        f"SharedAccessKey={appliance.token}"
-    )
-    body = "over TLS, " + "large " * 30_000
-    with ServiceBusClient.from_connection_string(
-        connection_string,
-        custom_endpoint_address=f"sb://{host}:{port}",
-        transport_type=transport,
-        connection_verify=str(appliance.authority),
-        retry_total=0,
-    ) as client:
-        with client.get_queue_sender("jobs") as sender:
-            sender.send_messages(ServiceBusMessage(body))
-        with client.get_queue_receiver("jobs", max_wait_time=5) as receiver:
-            (message,) = receiver.receive_messages()
-            receiver.complete_message(message)
-
-    assert str(message) == body
 
 
 @pytest.mark.parametrize("offered, chosen", [(["h2", "http/1.1"], "h2"), (["http/1.1"], "http/1.1")])
