@@ -320,9 +320,9 @@ impl Authority {
         }
     }
 
-    /// Returns whether it takes the place of an `older` one: the same resource, shown again.
-    pub(in crate::api) fn replaces(&self, older: &Self) -> bool {
-        self.resource.path() == older.resource.path()
+    /// Returns the path of the resource that it is for.
+    pub(in crate::api) fn path(&self) -> String {
+        self.resource.path()
     }
 }
 

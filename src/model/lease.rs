@@ -198,8 +198,9 @@ pub struct LockChange {
     pub token: LockToken,
     pub of: LockOf,
     pub disposition: Disposition,
-    /// Application properties to set from now on: an encoded map of AMQP (rule S10.7); empty for none.
-    pub properties: Vec<u8>,
+    /// Application properties to set from now on: an encoded map of AMQP (rule S10.7); empty for none. Shared, since one
+    /// decision can be about thousands of locks.
+    pub properties: Arc<[u8]>,
 }
 
 /// What became of a lock.

@@ -1,5 +1,7 @@
 //! A queue from its form to the messages that lie in it.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -57,7 +59,7 @@ impl Appliance {
             token: locked[0].token,
             of: LockOf::any_of(of),
             disposition,
-            properties: Vec::new(),
+            properties: Arc::default(),
         });
         let settled = self.broker.settle_locks(change.into_iter().collect(), None);
         settled.await.expect("settled");

@@ -1,7 +1,7 @@
 //! The state of one connection: bytes and answers in, bytes and events out. Nothing here waits, and the time is
 //! an argument.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -9,9 +9,11 @@ use bytes::{Bytes, BytesMut};
 use crate::api::amqp::event::{Event, LinkId};
 use crate::api::amqp::frames::Frames;
 use crate::api::amqp::limits::{
-    CLOSE_DEADLINE, FRAME_BYTES_MAX, FRAME_BYTES_MIN, HANDSHAKE_DEADLINE, IDLE_TIMEOUT,
-    IDLE_TIMEOUT_MIN, MESSAGE_BYTES, READ_BYTES_MAX, SESSIONS_MAX, UNFINISHED_DEADLINE,
+    CLOSE_DEADLINE, FRAME_BYTES_MAX, FRAME_BYTES_MIN, FRAME_STEPS_MAX, HANDSHAKE_DEADLINE,
+    IDLE_TIMEOUT, IDLE_TIMEOUT_MIN, MESSAGE_BYTES, OUTPUT_BYTES_MAX, READ_BYTES_MAX, SESSIONS_MAX,
+    UNFINISHED_DEADLINE,
 };
+use crate::api::amqp::receipt::Receipt;
 use crate::api::amqp::session::{Acceptance, Fault, Handout, Session, nothing_left};
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
@@ -61,6 +63,8 @@ pub(super) struct Connection {
     container_id: String,
     phase: Phase,
     input: BytesMut,
+    /// Frames of the input wait for their turn.
+    is_paused: bool,
     /// The bytes of the input that are no whole frame yet.
     unfinished: TakenBytes,
     /// When that began.
@@ -90,6 +94,7 @@ impl Connection {
             container_id,
             phase: Phase::Header,
             input: BytesMut::new(),
+            is_paused: false,
             unfinished: account.nothing(),
             unfinished_since: None,
             silent_since: None,
@@ -111,8 +116,16 @@ impl Connection {
         self.received_at = now;
         self.silent_since = None;
         self.input.extend_from_slice(bytes);
-        self.read(now);
-        if self.input.is_empty() {
+        self.proceed(now);
+    }
+
+    /// Reads the frames that are there, until what they cause has to be written, or others have to have their turn.
+    pub(super) fn proceed(&mut self, now: Timestamp) {
+        self.frames.steps = 0;
+        self.is_paused = self.read(now);
+        if self.is_paused {
+            self.unfinished_since = None;
+        } else if self.input.is_empty() {
             // One that waits for the next frame keeps no memory for it.
             self.input = BytesMut::new();
             self.unfinished_since = None;
@@ -128,7 +141,14 @@ impl Connection {
     /// part of that is about to be stored.
     pub(super) fn wants_input(&self) -> bool {
         let is_read = !matches!(self.phase, Phase::Authenticating | Phase::Closed);
-        is_read && (self.frames.account.has_room(READ_ROOM) || !self.is_storing())
+        is_read
+            && !self.is_paused
+            && (self.frames.account.has_room(READ_ROOM) || !self.is_storing())
+    }
+
+    /// Returns whether frames that have come wait for their turn.
+    pub(super) fn is_paused(&self) -> bool {
+        self.is_paused
     }
 
     /// Returns whether messages of the peer are not answered yet.
@@ -170,6 +190,11 @@ impl Connection {
             self.sent_at = now;
         }
         std::mem::take(&mut self.frames.output)
+    }
+
+    /// Returns the receipts of the messages that end in what was taken now.
+    pub(super) fn take_receipts(&mut self) -> VecDeque<(usize, Receipt)> {
+        std::mem::take(&mut self.frames.receipts)
     }
 
     /// Bytes that wait to be taken.
@@ -423,8 +448,13 @@ impl Connection {
     }
 
     /// Reads what came as far as it goes.
-    fn read(&mut self, now: Timestamp) {
+    /// Returns whether frames may be left.
+    fn read(&mut self, now: Timestamp) -> bool {
         loop {
+            let has_room = self.frames.output.len() < OUTPUT_BYTES_MAX;
+            if !has_room || self.frames.steps >= FRAME_STEPS_MAX {
+                return !self.input.is_empty();
+            }
             let read = match self.phase {
                 Phase::Header | Phase::AmqpHeader => self.read_header(),
                 Phase::Sasl | Phase::Opening | Phase::Open | Phase::Closing => self.read_frame(now),
@@ -435,7 +465,7 @@ impl Connection {
                 }
             };
             if !read {
-                return;
+                return false;
             }
         }
     }

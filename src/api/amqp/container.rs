@@ -94,7 +94,7 @@ pub struct ReceiverRequest {
     pub link: String,
     /// Who receives, for the audit log.
     pub by: Actor,
-    /// Messages are locked and then settled. Otherwise they are removed as they are handed out.
+    /// The client settles messages. Otherwise they are removed once they are written.
     pub lock: bool,
     pub session: Option<SessionSelection>,
     /// How long it waits for a session.
@@ -131,9 +131,12 @@ pub trait OutgoingLink: Send + Sync {
     /// Waits until something can be taken. May be dropped while it waits. An error ends the link.
     async fn arrival(&self) -> Result<(), AmqpError>;
 
-    /// Takes up to `limit` messages; none if somebody was quicker. Runs to its end even if the client is gone.
+    /// Locks up to `limit` messages; none if somebody was quicker. Runs to its end even if the client is gone.
     /// An error ends the link.
     async fn take(&self, limit: usize) -> Result<Vec<OutgoingMessage>, AmqpError>;
+
+    /// Renews the locks of messages that are not written yet. One that has lapsed stays so.
+    async fn renew(&self, locks: Vec<Uuid>);
 
     /// Settles locks. Each has its own result, in the same order. Runs to its end even if the client is gone.
     async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>>;
@@ -146,7 +149,7 @@ pub trait OutgoingLink: Send + Sync {
 /// A message on its way to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingMessage {
-    /// The token of its lock; any unique value for a message that is removed.
+    /// The token of its lock.
     pub token: Uuid,
     /// Encoded, as the client is to have it.
     pub message: Vec<u8>,

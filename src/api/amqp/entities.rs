@@ -12,7 +12,7 @@ use crate::api::amqp::container::{
 };
 use crate::api::amqp::error::rolled_back;
 use crate::api::amqp::management;
-use crate::api::amqp::receiver::{ReceiverLink, change};
+use crate::api::amqp::receiver::{LockDecisions, ReceiverLink};
 use crate::api::amqp::sessions::Sessions;
 use crate::api::authority::{AccessDenied, Authority, ShownSignature};
 use crate::broker::{MessagingEntity, MessagingError, MessagingTransaction};
@@ -137,6 +137,7 @@ impl Container for EntityContainer {
         for (to, messages) in changes.sends {
             transaction.send(&self.find(&to)?.sender()?, messages)?;
         }
+        let mut decisions = LockDecisions::default();
         for TransactionSettlement {
             of,
             token,
@@ -145,7 +146,7 @@ impl Container for EntityContainer {
         } in changes.settles
         {
             let receiver = self.find(&of)?.receiver()?;
-            let change = change(&receiver, token, &outcome)?;
+            let change = decisions.change(&receiver, token, &outcome)?;
             transaction.settle(&self.caller(&by), &receiver, change);
         }
         let committed = self.state.broker.commit(transaction).await;

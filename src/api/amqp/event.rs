@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::base::budget::TakenBytes;
+use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::performative::Attach;
 use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::state::DeliveryState;
@@ -38,7 +39,7 @@ pub(super) enum Event {
     Disposition {
         link: LinkId,
         deliveries: Vec<Delivery>,
-        state: Option<DeliveryState>,
+        decision: Decision,
         settled: bool,
     },
     /// The peer has detached the link, and has not settled all that came over it. Followed by `Detached`.
@@ -49,6 +50,35 @@ pub(super) enum Event {
         /// The peer has detached it itself.
         by_peer: bool,
     },
+}
+
+/// What a peer says of deliveries. Clones share its properties, since one frame can be about thousands of links.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Decision {
+    /// The peer has settled them and says nothing of their outcome.
+    None,
+    Now(Outcome),
+    InTransaction(PartOfTransaction),
+}
+
+/// A decision that waits for the end of a transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PartOfTransaction {
+    pub(super) transaction: Bytes,
+    /// `None` if the peer names none that ends a delivery.
+    pub(super) outcome: Option<Outcome>,
+}
+
+impl Decision {
+    pub(super) fn of(state: Option<&DeliveryState>) -> Self {
+        if let Some(DeliveryState::Transactional(part)) = state {
+            return Self::InTransaction(PartOfTransaction {
+                transaction: part.transaction.clone(),
+                outcome: part.outcome.as_deref().and_then(Outcome::of),
+            });
+        }
+        state.and_then(Outcome::of).map_or(Self::None, Self::Now)
+    }
 }
 
 /// A message that was handed out.

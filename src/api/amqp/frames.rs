@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::api::amqp::event::{Event, LinkId};
 use crate::api::amqp::limits::{CONNECTION_BYTES, FRAME_BYTES_MIN, UNFINISHED_DEADLINE};
+use crate::api::amqp::receipt::Receipt;
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, TakenBytes};
 use crate::wire::amqp::frame::{FrameKind, write_frame};
@@ -13,6 +14,8 @@ use crate::wire::amqp::performative::Performative;
 #[derive(Debug)]
 pub(super) struct Frames {
     pub(super) output: Vec<u8>,
+    /// Those of messages in the output, by the bytes that each ends with.
+    pub(super) receipts: VecDeque<(usize, Receipt)>,
     pub(super) events: VecDeque<Event>,
     /// Bytes of a frame that the peer takes.
     pub(super) size_max: usize,
@@ -25,6 +28,8 @@ pub(super) struct Frames {
     /// When a message may have taken too long to be whole.
     pub(super) partial_deadline: Option<Timestamp>,
     pub(super) links: usize,
+    /// Deliveries that were looked at since others had their turn.
+    pub(super) steps: usize,
     next_link: LinkId,
 }
 
@@ -34,6 +39,7 @@ impl Frames {
         own.add_anyway(CONNECTION_BYTES);
         Self {
             output: Vec::new(),
+            receipts: VecDeque::new(),
             events: VecDeque::new(),
             size_max: FRAME_BYTES_MIN as usize,
             own,
@@ -41,6 +47,7 @@ impl Frames {
             account,
             partial_deadline: None,
             links: 0,
+            steps: 0,
             next_link: 0,
         }
     }

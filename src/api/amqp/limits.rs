@@ -79,6 +79,15 @@ pub(super) const TOKEN_BYTES_MAX: u64 = 64 * 1_024;
 /// Links over which a peer shows tokens, and as many for the answers. Until it has shown one, it has one of each.
 pub(super) const TOKEN_LINKS_MAX: usize = 8;
 
+/// What the parts of a request take beside its bytes, as a multiple of these: lists of lock tokens and their results.
+pub(super) const REQUEST_PARTS_FACTOR: usize = 8;
+
+/// How often claims that have expired are looked for, since that is about all links. Operations look for themselves.
+pub(super) const EXPIRY_LOOK: Duration = Duration::from_secs(1);
+
+/// Deliveries that the frames of a peer may be about before others have their turn.
+pub(super) const FRAME_STEPS_MAX: usize = 20_000;
+
 /// Tokens that a connection has shown: one for each entity that it uses, and its management.
 pub(super) const CLAIMS_MAX: usize = 2_048;
 

@@ -5,6 +5,7 @@
 //! broker through [`Container`] and answers when something is durable. What a connection may take is in `limits`;
 //! everything past it ends the link, the session or the connection that asks for it, and no other.
 
+mod claims;
 mod connection;
 mod container;
 mod entities;
@@ -15,6 +16,7 @@ mod limits;
 mod link;
 mod management;
 mod order;
+mod receipt;
 mod receiver;
 mod sender;
 mod serve;

@@ -14,8 +14,8 @@ use crate::api::amqp::sessions::Sessions;
 use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::audit::Caller;
 use crate::model::dead_letter::DeadLetterDetails;
-use crate::model::lease::{Disposition, LockChange, LockToken};
-use crate::model::limits::{RECEIVE_WAIT_MAX, SESSION_WAIT};
+use crate::model::lease::{Disposition, LockChange, LockError, LockToken};
+use crate::model::limits::{RECEIVE_WAIT_MAX, RECEIVER_PROPERTY_BYTES_MAX, SESSION_WAIT};
 use crate::model::session::{HeldSession, SessionError};
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::message::encoded;
@@ -30,7 +30,7 @@ pub(super) struct ReceiverLink {
     sessions: Arc<Sessions>,
     /// As it was locked first.
     session: Option<HeldSession>,
-    /// The client settles messages; otherwise they are removed as it gets them.
+    /// The client settles messages; otherwise they are removed once they are written.
     settles: bool,
     /// Nothing could be taken although something seemed to be there.
     in_vain: AtomicBool,
@@ -117,19 +117,23 @@ impl OutgoingLink for ReceiverLink {
 
     async fn take(&self, limit: usize) -> Result<Vec<OutgoingMessage>, AmqpError> {
         let (receiver, session) = (&self.receiver, self.session.as_ref());
-        let received = if self.settles {
-            receiver.receive(limit, session).await?
-        } else {
-            receiver
-                .receive_and_delete(&self.by, limit, session)
-                .await?
-        };
+        let received = receiver.receive(limit, session).await?;
         self.in_vain.store(received.is_empty(), Ordering::Relaxed);
         let taken = received.iter().map(|each| OutgoingMessage {
             token: uuid_of(each.token),
             message: receiver.encode(each, self.settles),
         });
         Ok(taken.collect())
+    }
+
+    async fn renew(&self, locks: Vec<Uuid>) {
+        if self.session.is_some() {
+            return; // their lock is the session's
+        }
+        let tokens = locks.into_iter().map(lock_of).collect();
+        if let Err(error) = self.receiver.renew_locks(&self.by, tokens).await {
+            tracing::debug!(%error, "the lock of a message could not be renewed");
+        }
     }
 
     async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>> {
@@ -155,8 +159,9 @@ pub(super) async fn settle(
     locks: Vec<(Uuid, Outcome)>,
 ) -> Vec<Result<(), AmqpError>> {
     let (mut changes, mut rejected) = (Vec::with_capacity(locks.len()), Vec::new());
+    let mut decisions = LockDecisions::default();
     for (place, (token, outcome)) in locks.into_iter().enumerate() {
-        match change(receiver, token, &outcome) {
+        match decisions.change(receiver, token, &outcome) {
             Ok(change) => changes.push(change),
             Err(error) => rejected.push((place, error)),
         }
@@ -169,17 +174,53 @@ pub(super) async fn settle(
     results
 }
 
-/// Returns what an outcome does to a lock.
-pub(super) fn change(
-    receiver: &MessageReceiver,
-    token: Uuid,
-    outcome: &Outcome,
-) -> Result<LockChange, MessagingError> {
-    let (disposition, properties) = disposition(outcome)?;
-    Ok(LockChange {
-        properties,
-        ..receiver.change(lock_of(token), disposition)
-    })
+/// Makes changes of locks, and each decision once, however many locks it is about.
+#[derive(Default)]
+pub(super) struct LockDecisions {
+    last: Option<(Outcome, Result<LockDecision, MessagingError>)>,
+}
+
+#[derive(Clone)]
+struct LockDecision {
+    disposition: Disposition,
+    properties: Arc<[u8]>,
+}
+
+impl LockDecisions {
+    /// Returns what an outcome does to a lock.
+    pub(super) fn change(
+        &mut self,
+        receiver: &MessageReceiver,
+        token: Uuid,
+        outcome: &Outcome,
+    ) -> Result<LockChange, MessagingError> {
+        let decision = self.decide(outcome)?;
+        Ok(LockChange {
+            properties: decision.properties,
+            ..receiver.change(lock_of(token), decision.disposition)
+        })
+    }
+
+    fn decide(&mut self, outcome: &Outcome) -> Result<LockDecision, MessagingError> {
+        let known = self.last.take().filter(|(last, _)| last.is_shared(outcome));
+        let (_, decision) = self
+            .last
+            .insert(known.unwrap_or_else(|| (outcome.clone(), LockDecision::of(outcome))));
+        decision.clone()
+    }
+}
+
+impl LockDecision {
+    fn of(outcome: &Outcome) -> Result<Self, MessagingError> {
+        let (disposition, properties) = disposition(outcome)?;
+        if properties.len() > RECEIVER_PROPERTY_BYTES_MAX {
+            return Err(LockError::TooManyProperties.into());
+        }
+        Ok(Self {
+            disposition,
+            properties: properties.into(),
+        })
+    }
 }
 
 /// Returns what an outcome does to a message, and the properties that it sets.
@@ -231,4 +272,29 @@ pub(super) fn uuid_of(token: LockToken) -> Uuid {
 
 pub(super) fn lock_of(token: Uuid) -> LockToken {
     LockToken::from_bytes(*token.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::amqp::value::Value;
+
+    fn abandoning(bytes: usize) -> Outcome {
+        Outcome::Abandon([("note".to_owned(), Value::String("x".repeat(bytes)))].into())
+    }
+
+    #[test]
+    fn a_decision_about_many_locks_is_kept_once_and_bounded() {
+        let mut decisions = LockDecisions::default();
+        let outcome = abandoning(60_000);
+        let mut decide = |outcome: &Outcome| decisions.decide(outcome);
+        let first = decide(&outcome).expect("a decision");
+        let second = decide(&outcome.clone()).expect("a decision");
+        assert!(Arc::ptr_eq(&first.properties, &second.properties));
+        let other = decide(&abandoning(10)).expect("a decision");
+        assert_eq!(other.disposition, Disposition::Abandon);
+        assert!(other.properties.len() < 100);
+        let too_many = decide(&abandoning(RECEIVER_PROPERTY_BYTES_MAX)).map(drop);
+        assert_eq!(too_many, Err(LockError::TooManyProperties.into()));
+    }
 }

@@ -13,15 +13,17 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::amqp::claims::Claims;
 use crate::api::amqp::connection::Connection;
 use crate::api::amqp::container::{Container, ReceiverRequest, Transaction, TransactionSettlement};
-use crate::api::amqp::event::{Delivery, Event, LinkId};
+use crate::api::amqp::event::{Decision, Delivery, Event, LinkId, PartOfTransaction};
 use crate::api::amqp::limits::{
-    CLAIMS_MAX, CLOSE_DEADLINE, COORDINATOR_BYTES_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX,
+    CLOSE_DEADLINE, COORDINATOR_BYTES_MAX, EXPIRY_LOOK, MESSAGE_BYTES, OUTPUT_BYTES_MAX,
     READ_BYTES_MAX, READ_BYTES_MIN, REQUEST_BYTES_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX,
     TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
 };
 use crate::api::amqp::order::FrameOrder;
+use crate::api::amqp::receipt::Unwritten;
 use crate::api::amqp::session::{Acceptance, Handout, nothing_left};
 use crate::api::amqp::tasks::{
     Arrived, Command, Credit, Deliver, DischargeResult, Reply, Settle, Task, Work, answer_requests,
@@ -82,7 +84,8 @@ where
         claims_kept: account.nothing(),
         connection: Connection::new(server.container_id.clone(), account, now),
         links: HashMap::new(),
-        claims: watch::channel(Vec::new()).0,
+        claims: watch::channel(Claims::default()).0,
+        looked_at: now,
         access: server.access.clone(),
         transactions: Transactions::default(),
         order: FrameOrder::new(),
@@ -119,7 +122,9 @@ struct Shell<'a> {
     connection: Connection,
     links: HashMap<LinkId, Link>,
     /// What the peer may do, by the tokens that it has shown.
-    claims: watch::Sender<Vec<Authority>>,
+    claims: watch::Sender<Claims>,
+    /// When claims that have expired were last looked for.
+    looked_at: Timestamp,
     access: watch::Receiver<u64>,
     transactions: Transactions,
     order: FrameOrder,
@@ -195,15 +200,19 @@ impl Shell<'_> {
         let mut is_flushed = true;
         let mut buffer = ReadBuffer::new();
         let mut output = Bytes::new();
+        let mut unwritten: Option<Unwritten> = None;
         let mut is_stopping = false;
         loop {
             self.handle_events();
             self.deliver_held(output.len());
-            if output.is_empty() {
+            // What somebody waits for is flushed before there is more to write.
+            let is_written = output.is_empty() && (is_flushed || unwritten.is_none());
+            if is_written {
                 output = self.connection.take_output(self.now()).into();
+                unwritten = Unwritten::new(self.connection.take_receipts(), &self.order);
                 self.written_at = self.now();
             }
-            if self.connection.is_closed() && output.is_empty() {
+            if self.connection.is_closed() && is_written && output.is_empty() {
                 break;
             }
             let unsent = output.len() + self.connection.output_bytes();
@@ -212,6 +221,8 @@ impl Shell<'_> {
             let asked_to_close = self.connection.account().asked_to_close().clone();
             let is_writing = !output.is_empty() || !is_flushed;
             let deadline = self.deadline(is_writing);
+            let waits_for_flush = !is_flushed && unwritten.is_some();
+            let writable: &[u8] = if waits_for_flush { &[] } else { &output };
             tokio::select! {
                 read = reader.read(&mut buffer.bytes), if has_room && self.connection.wants_input() => {
                     match read? {
@@ -223,11 +234,19 @@ impl Shell<'_> {
                         }
                     }
                 }
-                written = write_or_flush(&mut writer, &output), if is_writing => {
+                written = write_or_flush(&mut writer, writable), if is_writing => {
                     let count = written?;
                     is_flushed = count == 0;
+                    if is_flushed {
+                        unwritten = unwritten.and_then(Unwritten::flushed);
+                    } else if let Some(unwritten) = &mut unwritten {
+                        unwritten.wrote(count);
+                    }
                     let _ = output.split_to(count);
                     self.written_at = self.now();
+                }
+                () = tokio::task::yield_now(), if has_room && self.connection.is_paused() => {
+                    self.connection.proceed(self.now());
                 }
                 Some(command) = queue.recv() => self.obey(command),
                 Some(ended) = self.tasks.join_next() => report(ended),
@@ -257,6 +276,7 @@ impl Shell<'_> {
         self.handle_events();
         self.links.clear();
         self.held.clear();
+        drop(self.connection.take_receipts());
         while let Some(ended) = self.tasks.join_next().await {
             report(ended);
         }
@@ -293,8 +313,7 @@ impl Shell<'_> {
 
     /// How long until something is due.
     fn deadline(&self, is_writing: bool) -> Duration {
-        let claims = self.claims.borrow();
-        let expiry = claims.iter().filter_map(Authority::expires_at).min();
+        let expiry = self.next_expiry();
         let written = is_writing.then(|| self.written_at + WRITE_DEADLINE);
         let all = [self.token_deadline, expiry, written];
         let others = all.into_iter().flatten();
@@ -307,21 +326,33 @@ impl Shell<'_> {
         self.connection.note_silence(self.heard.took(), now);
         self.connection.tick(now);
         for late in self.transactions.tick(now) {
-            self.roll_back(&late);
+            self.roll_back(late);
         }
         if is_writing && now >= self.written_at + WRITE_DEADLINE {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.claims
-            .send_modify(|claims| claims.retain(|each| each.is_valid(now)));
+        let has_expired = self.next_expiry().is_some_and(|at| now >= at);
+        if has_expired {
+            self.looked_at = now;
+            self.claims
+                .send_modify(|claims| claims.retain(|each| each.is_valid(now)));
+        }
         if self.token_deadline.is_some_and(|deadline| now >= deadline) {
             self.token_deadline = None;
             let problem = "no valid token was shown in time";
             self.connection
                 .close(AmqpError::new(UNAUTHORIZED_ACCESS, problem), now);
         }
-        self.detach_unauthorized();
+        if has_expired {
+            self.detach_unauthorized();
+        }
         Ok(())
+    }
+
+    /// Returns when to look for claims that have expired: not each time for one of many, since all links are looked at.
+    fn next_expiry(&self) -> Option<Timestamp> {
+        let first = self.claims.borrow().first_expiry()?;
+        Some(first.max(self.looked_at + EXPIRY_LOOK))
     }
 
     /// Ends the links whose tokens have expired.
@@ -329,7 +360,13 @@ impl Shell<'_> {
         let now = self.now();
         let mut detached = Vec::new();
         for (id, link) in &mut self.links {
-            match may_use(&self.claims.borrow(), &link.address, link.right, now) {
+            match may_use(
+                &self.claims.borrow(),
+                &link.address,
+                link.right,
+                now,
+                |_| true,
+            ) {
                 Ok(by) => link.by = by,
                 Err(error) => detached.push((*id, error)),
             }
@@ -384,13 +421,8 @@ impl Shell<'_> {
 
     /// Returns who may use a link that is to be attached, by what still opens it.
     fn check(&self, address: &Address, right: Option<Right>) -> Result<Actor, AmqpError> {
-        let (claims, now) = (self.claims.borrow(), self.now());
-        let holding = claims.iter().filter(|each| {
-            let allows = may_use(std::slice::from_ref(*each), address, right, now).is_ok();
-            allows && self.container.still_holds(each)
-        });
-        let holding: Vec<Authority> = holding.take(1).cloned().collect();
-        may_use(&holding, address, right, now)
+        let holds = |each: &Authority| self.container.still_holds(each);
+        may_use(&self.claims.borrow(), address, right, self.now(), holds)
     }
 
     fn handle_events(&mut self) {
@@ -433,16 +465,13 @@ impl Shell<'_> {
             Event::Disposition {
                 link,
                 deliveries,
-                state,
+                decision,
                 settled,
-            } => {
-                if let Some(DeliveryState::Transactional(part)) = state {
-                    return self.settle_in(&part, link, &deliveries, settled);
-                }
-                if let Some(outcome) = state.as_ref().and_then(Outcome::of) {
-                    self.settle(link, deliveries, outcome, !settled);
-                }
-            }
+            } => match decision {
+                Decision::None => {}
+                Decision::Now(outcome) => self.settle(link, deliveries, outcome, !settled),
+                Decision::InTransaction(part) => self.settle_in(part, link, &deliveries, settled),
+            },
             Event::Detaching { link } => {
                 if let Some(link) = self.links.get(&link) {
                     link.end.work(Work::Detached);
@@ -483,7 +512,7 @@ impl Shell<'_> {
         };
         if let End::Coordinator = link.end {
             for open in self.transactions.end_of(id) {
-                self.roll_back(&open);
+                self.roll_back(open);
             }
         }
         if by_peer {
@@ -694,7 +723,9 @@ impl Shell<'_> {
             return Ok(());
         };
         let place = Address::Messages(entity.clone());
-        match may_use(std::slice::from_ref(claims), &place, None, self.now()) {
+        let mut own = Claims::default();
+        own.add(claims.clone());
+        match may_use(&own, &place, None, self.now(), |_| true) {
             Ok(_) => self.container.check_entity(entity),
             Err(_) => Ok(()),
         }
@@ -715,15 +746,15 @@ impl Shell<'_> {
             transaction::Request::Discharge { transaction, fail } => {
                 let found = self.transactions.discharge(&transaction);
                 if fail {
-                    if let Ok(ended) = &found {
+                    if let Ok(ended) = found {
                         self.roll_back(ended);
                     }
                     return Ok(Some(DeliveryState::Accepted));
                 }
-                let ended = found?;
-                if let Some(AmqpError { description, .. }) = &ended.failed {
-                    self.roll_back(&ended);
-                    return Err(AmqpError::new(TRANSACTION_ROLLBACK, description.as_str()));
+                let mut ended = found?;
+                if let Some(AmqpError { description, .. }) = ended.failed.take() {
+                    self.roll_back(ended);
+                    return Err(AmqpError::new(TRANSACTION_ROLLBACK, description));
                 }
                 self.commit(link, delivery, ended);
                 Ok(None)
@@ -746,6 +777,7 @@ impl Shell<'_> {
             if committed.is_err() {
                 give_back(&*container, given_back).await;
             }
+            drop(ended.held);
             // A connection that is gone needs nothing any more.
             let _ = commands.send(Command::Discharged(DischargeResult {
                 link,
@@ -779,12 +811,14 @@ impl Shell<'_> {
     }
 
     /// Does nothing of a transaction. What the peer has settled itself goes back; the rest it can settle again.
-    fn roll_back(&mut self, ended: &EndedTransaction) {
+    fn roll_back(&mut self, ended: EndedTransaction) {
         self.reopen(&ended.enlisted);
         let (given_back, container) = (ended.given_back(), Arc::clone(&self.container));
         if !given_back.is_empty() {
-            self.tasks
-                .spawn(async move { give_back(&*container, given_back).await });
+            self.tasks.spawn(async move {
+                give_back(&*container, given_back).await;
+                drop(ended.held);
+            });
         }
     }
 
@@ -836,7 +870,10 @@ impl Shell<'_> {
         node: &Address,
         asked: Operation,
     ) -> Result<(), AmqpError> {
-        let by = authorized(&self.claims.borrow(), node, Some(asked.right()), self.now())?;
+        let by = {
+            let (claims, right) = (self.claims.borrow(), Some(asked.right()));
+            authorized(&claims, node, right, self.now(), |_| true)?
+        };
         let (Operation::Settle { tokens, outcome }, Some(entity)) = (asked, node.entity()) else {
             let problem = "only settlements take part in transactions here; schedule, cancel and \
                            set states of sessions outside of them";
@@ -873,13 +910,12 @@ impl Shell<'_> {
     /// Keeps what a peer decides about messages for the end of its transaction.
     fn settle_in(
         &mut self,
-        part: &Transactional,
+        part: PartOfTransaction,
         link: LinkId,
         deliveries: &[Delivery],
         settled: bool,
     ) {
-        let outcome = part.outcome.as_deref().and_then(Outcome::of);
-        let kept = outcome.ok_or_else(|| {
+        let kept = part.outcome.ok_or_else(|| {
             let problem = "what a transaction settles needs an outcome";
             AmqpError::new(ILLEGAL_STATE, problem)
         });
@@ -906,8 +942,8 @@ impl Shell<'_> {
         match kept {
             Ok(outcome) => {
                 let state = DeliveryState::Transactional(Transactional {
+                    transaction: part.transaction.clone(),
                     outcome: Some(Box::new(outcome.clone())),
-                    ..part.clone()
                 });
                 let answers = ids.map(|id| (id, state.clone())).collect();
                 self.connection.enlist_outgoing(link, answers);
@@ -944,16 +980,11 @@ impl Shell<'_> {
     fn claim(&mut self, claims: Authority) -> Result<(), AmqpError> {
         self.token_deadline = None;
         self.become_known(&claims);
-        let mut held = self.claims.borrow().clone();
-        held.retain(|each| !claims.replaces(each));
-        if held.len() == CLAIMS_MAX {
-            held.remove(0);
-        }
-        held.push(claims);
-        let bytes = held.iter().map(Authority::bytes).sum();
-        let kept = self.claims_kept.resize(bytes);
-        kept.map_err(|NothingLeft| nothing_left("another token"))?;
-        self.claims.send_replace(held);
+        let room = self.claims_kept.add(claims.bytes());
+        room.map_err(|NothingLeft| nothing_left("another token"))?;
+        self.claims.send_modify(|held| held.add(claims));
+        let bytes = self.claims.borrow().bytes();
+        self.claims_kept.resize_anyway(bytes);
         Ok(())
     }
 
@@ -1016,6 +1047,7 @@ impl Shell<'_> {
             tag: Bytes::new(),
             message,
             settled: true,
+            receipt: None,
         });
         let rest = self.connection.deliver(link, messages.collect());
         waiting.extend(rest.into_iter().map(|each| each.message));
@@ -1138,14 +1170,17 @@ fn find(named: &str) -> Result<Address, AmqpError> {
 /// Returns who may use a link. Where tokens are shown, and where transactions are declared, anybody may: what a
 /// transaction does was checked at its own link.
 fn may_use(
-    shown: &[Authority],
+    shown: &Claims,
     address: &Address,
     right: Option<Right>,
     now: Timestamp,
+    holds: impl Fn(&Authority) -> bool,
 ) -> Result<Actor, AmqpError> {
     match address {
         Address::Tokens | Address::Coordinator => Ok(Actor::Appliance),
-        Address::Messages(_) | Address::Management(_) => authorized(shown, address, right, now),
+        Address::Messages(_) | Address::Management(_) => {
+            authorized(shown, address, right, now, holds)
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use bytes::Bytes;
 
-use crate::api::amqp::event::{Delivery, Event, LinkId};
+use crate::api::amqp::event::{Decision, Delivery, Event, LinkId};
 use crate::api::amqp::frames::Frames;
 use crate::api::amqp::limits::{
     DELIVERY_BYTES, FRAME_BYTES_MAX, HANDLE_MAX, INCOMING_CREDIT, INCOMING_WINDOW, LINK_BYTES,
@@ -12,6 +12,7 @@ use crate::api::amqp::limits::{
     UNFINISHED_DEADLINE,
 };
 use crate::api::amqp::link::{End, Incoming, Link, Outgoing, Partial, Pending, Stage};
+use crate::api::amqp::receipt::Receipt;
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
 use crate::model::lease::LockError;
@@ -63,12 +64,14 @@ impl Acceptance {
 }
 
 /// A message to hand out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Handout {
     pub(super) tag: Bytes,
     pub(super) message: Bytes,
     /// The peer need not say what became of it.
     pub(super) settled: bool,
+    /// Reports that it was written, if somebody waits for that.
+    pub(super) receipt: Option<Receipt>,
 }
 
 /// What ends more than one link.
@@ -102,6 +105,8 @@ pub(super) struct Session {
     unsettled: BTreeMap<u64, Unsettled>,
     /// Links that the peer has detached, of which something is not settled, with the bytes that each counts for.
     detached: HashMap<LinkId, TakenBytes>,
+    /// The number of deliveries of each link that are not settled, if there are any.
+    unsettled_of: HashMap<LinkId, usize>,
     next_delivery: u64,
     /// The bytes that it counts for.
     taken: TakenBytes,
@@ -115,6 +120,7 @@ struct Sending {
     settled: bool,
     rest: Bytes,
     has_begun: bool,
+    receipt: Option<Receipt>,
 }
 
 #[derive(Debug)]
@@ -154,6 +160,7 @@ impl Session {
             waiting: VecDeque::new(),
             unsettled: BTreeMap::new(),
             detached: HashMap::new(),
+            unsettled_of: HashMap::new(),
             next_delivery: 1,
         };
         let answer = Begin {
@@ -244,6 +251,7 @@ impl Session {
             });
         }
         self.unsettled.clear();
+        self.unsettled_of.clear();
     }
 
     /// Returns the number of the link that the peer begins.
@@ -437,10 +445,10 @@ impl Session {
         let (id, default) = (*id, outgoing.default_outcome.take());
         let is_in_session = outgoing.is_in_session;
         if let Some(state) = default {
-            self.settle_by_default(id, *state, frames);
+            self.settle_by_default(id, &state, frames);
         }
-        let is_unsettled = |each: &Unsettled| each.link == id;
-        if is_in_session || !self.unsettled.values().any(is_unsettled) {
+        frames.steps += self.unsettled.len() + self.waiting.len();
+        if is_in_session || !self.unsettled_of.contains_key(&id) {
             return self.forget(handle, true, frames);
         }
         self.release_unsent(handle, id, frames);
@@ -449,7 +457,7 @@ impl Session {
             frames.links -= 1;
             self.detached.insert(id, link.taken);
             frames.event(Event::Detaching { link: id });
-            self.end_detached(frames);
+            self.end_detached(id, frames);
         }
     }
 
@@ -462,11 +470,11 @@ impl Session {
             tag: each.tag.clone(),
         });
         let deliveries = given_back.collect();
-        self.settle_for_peer(link, deliveries, DeliveryState::Released, frames);
+        self.settle_for_peer(link, deliveries, &DeliveryState::Released, frames);
     }
 
     /// Has everything that came over a link and is not settled end as the peer has asked for that case.
-    fn settle_by_default(&mut self, link: LinkId, state: DeliveryState, frames: &mut Frames) {
+    fn settle_by_default(&mut self, link: LinkId, state: &DeliveryState, frames: &mut Frames) {
         let is_left = |each: &Unsettled| each.link == link && !each.is_answering;
         let left = self.unsettled.iter().filter(|(_, each)| is_left(each));
         let ended = left.map(|(id, each)| Delivery {
@@ -482,36 +490,47 @@ impl Session {
         &mut self,
         link: LinkId,
         deliveries: Vec<Delivery>,
-        state: DeliveryState,
+        state: &DeliveryState,
         frames: &mut Frames,
     ) {
         if deliveries.is_empty() {
             return;
         }
         for delivery in &deliveries {
-            self.unsettled.remove(&delivery.id);
+            self.take_unsettled(delivery.id);
         }
         frames.event(Event::Disposition {
             link,
             deliveries,
-            state: Some(state),
+            decision: Decision::of(Some(state)),
             settled: true,
         });
     }
 
     /// Lets a link go that the peer has detached, once all that came over it is settled.
-    fn end_detached(&mut self, frames: &mut Frames) {
-        let unsettled = &self.unsettled;
-        self.detached.retain(|link, _| {
-            let is_kept = unsettled.values().any(|each| each.link == *link);
-            if !is_kept {
-                frames.event(Event::Detached {
-                    link: *link,
-                    by_peer: true,
-                });
+    fn end_detached(&mut self, link: LinkId, frames: &mut Frames) {
+        if !self.unsettled_of.contains_key(&link) && self.detached.remove(&link).is_some() {
+            frames.event(Event::Detached {
+                link,
+                by_peer: true,
+            });
+        }
+    }
+
+    /// Takes a delivery from those that are not settled.
+    fn take_unsettled(&mut self, delivery: u64) -> Option<Unsettled> {
+        let taken = self.unsettled.remove(&delivery)?;
+        self.uncount(taken.link);
+        Some(taken)
+    }
+
+    fn uncount(&mut self, link: LinkId) {
+        if let Some(count) = self.unsettled_of.get_mut(&link) {
+            *count -= 1;
+            if *count == 0 {
+                self.unsettled_of.remove(&link);
             }
-            is_kept
-        });
+        }
     }
 
     /// Forgets deliveries of a link by their tags.
@@ -522,8 +541,12 @@ impl Session {
         frames: &mut Frames,
     ) {
         let is_kept = |each: &Unsettled| each.link != link || !tags.contains(&each.tag);
+        let before = self.unsettled.len();
         self.unsettled.retain(|_, each| is_kept(each));
-        self.end_detached(frames);
+        for _ in self.unsettled.len()..before {
+            self.uncount(link);
+        }
+        self.end_detached(link, frames);
     }
 
     fn forget(&mut self, handle: u32, by_peer: bool, frames: &mut Frames) {
@@ -548,6 +571,7 @@ impl Session {
     fn drop_deliveries(&mut self, handle: u32, id: LinkId, frames: &mut Frames) {
         self.drop_waiting(handle, frames);
         self.unsettled.retain(|_, each| each.link != id);
+        self.unsettled_of.remove(&id);
         if let Some(link) = self.links.get_mut(&handle)
             && let End::Incoming(incoming) = &mut link.end
         {
@@ -779,6 +803,7 @@ impl Session {
                     taken,
                 };
                 self.unsettled.insert(delivery, unsettled);
+                *self.unsettled_of.entry(*id).or_default() += 1;
             }
             frames
                 .blocked
@@ -795,6 +820,7 @@ impl Session {
                 settled: message.settled,
                 rest: message.message,
                 has_begun: false,
+                receipt: message.receipt,
             });
         }
         self.send_waiting(frames);
@@ -822,13 +848,19 @@ impl Session {
                 payload,
             };
             first.has_begun = true;
+            let mut receipt = None;
             if !more {
+                receipt = first.receipt.take();
                 self.waiting.pop_front();
                 frames.blocked.give_back(SENDING_BYTES);
             }
             self.remote_incoming_window -= 1;
             self.next_outgoing_id = self.next_outgoing_id.wrapping_add(1);
             frames.send(self.channel, &Performative::Transfer(transfer));
+            let end = frames.output.len();
+            frames
+                .receipts
+                .extend(receipt.map(|receipt| (end, receipt)));
         }
         debug_assert!(
             self.remote_incoming_window == 0 || self.waiting.is_empty(),
@@ -854,6 +886,7 @@ impl Session {
         let mut lapsed: Vec<(u32, u32)> = Vec::new();
         let mut next = first.max(1);
         for (id, unsettled) in self.unsettled.range_mut(first..=last) {
+            frames.steps += 1;
             if next < *id {
                 lapsed.push((next as u32, (*id - 1) as u32));
             }
@@ -871,20 +904,21 @@ impl Session {
         }
         if disposition.settled {
             for delivery in by_link.values().flatten() {
-                self.unsettled.remove(&delivery.id);
+                self.take_unsettled(delivery.id);
             }
         } else {
             self.answer_lapsed(lapsed, frames);
         }
+        let decision = Decision::of(disposition.state.as_ref());
         for (link, deliveries) in by_link {
             frames.event(Event::Disposition {
                 link,
                 deliveries,
-                state: disposition.state.clone(),
+                decision: decision.clone(),
                 settled: disposition.settled,
             });
+            self.end_detached(link, frames);
         }
-        self.end_detached(frames);
     }
 
     /// Answers what the peer says of runs of deliveries that are not its any more.
@@ -911,14 +945,17 @@ impl Session {
         settled: Vec<(u64, DeliveryState)>,
         frames: &mut Frames,
     ) {
-        let mut answers = Vec::new();
+        let (mut answers, mut settled_of) = (Vec::new(), HashSet::new());
         for (delivery, state) in settled {
-            if self.unsettled.remove(&delivery).is_some() {
+            if let Some(taken) = self.take_unsettled(delivery) {
                 answers.push((delivery as u32, state));
+                settled_of.insert(taken.link);
             }
         }
         self.send_dispositions(Role::Sender, answers, frames);
-        self.end_detached(frames);
+        for link in settled_of {
+            self.end_detached(link, frames);
+        }
     }
 
     /// Answers dispositions of deliveries that are settled at the end of their transaction (AMQP 1.0, 4.4.2).

@@ -11,12 +11,16 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::api::amqp::claims::Claims;
 use crate::api::amqp::container::{
     Container, IncomingLink, OutgoingLink, OutgoingMessage, ReceiverRequest,
 };
 use crate::api::amqp::event::{Delivery, LinkId};
-use crate::api::amqp::limits::{MEMORY_CHECK, MEMORY_WAIT, MESSAGE_BYTES, TAKE_MAX, UNSETTLED_MAX};
+use crate::api::amqp::limits::{
+    MEMORY_CHECK, MEMORY_WAIT, MESSAGE_BYTES, REQUEST_PARTS_FACTOR, TAKE_MAX, UNSETTLED_MAX,
+};
 use crate::api::amqp::order::{Behind, Turn};
+use crate::api::amqp::receipt::{Receipt, WriteReport};
 use crate::api::amqp::session::{Acceptance, Handout};
 use crate::api::amqp::transactions::Enlisted;
 use crate::api::authority::{Authority, Demand};
@@ -248,7 +252,7 @@ async fn begin_to_store(
 /// Answers a client's requests about an entity.
 pub(super) async fn answer_requests(
     mut task: Task,
-    claims: watch::Receiver<Vec<Authority>>,
+    claims: watch::Receiver<Claims>,
     clock: Clock,
     message_bytes_max: u64,
 ) {
@@ -263,6 +267,9 @@ pub(super) async fn answer_requests(
         if let Some(behind) = request.behind.take() {
             behind.wait().await;
         }
+        request
+            .memory
+            .add_anyway(REQUEST_PARTS_FACTOR * request.payload.len());
         let state = match request.request() {
             Ok(message) => {
                 answer(&task, &message, &claims, &clock).await;
@@ -275,17 +282,13 @@ pub(super) async fn answer_requests(
     }
 }
 
-async fn answer(
-    task: &Task,
-    message: &Message,
-    claims: &watch::Receiver<Vec<Authority>>,
-    clock: &Clock,
-) {
+async fn answer(task: &Task, message: &Message, claims: &watch::Receiver<Claims>, clock: &Clock) {
     let properties = message.properties().unwrap_or_default();
     let asked = management::Operation::parse(message).and_then(|asked| {
         // The client has shown a token for the node, or for the entity above it.
         let node = Address::Management(task.entity.clone());
-        let by = authorized(&claims.borrow(), &node, Some(asked.right()), clock.now())?;
+        let right = Some(asked.right());
+        let by = authorized(&claims.borrow(), &node, right, clock.now(), |_| true)?;
         Ok((asked, by))
     });
     let mut memory = task.account.nothing();
@@ -349,10 +352,11 @@ async fn memory_of(account: &MemoryAccount, bytes: usize) -> TakenBytes {
 
 /// Returns who may do what takes this right at a node, by what the client has shown.
 pub(super) fn authorized(
-    shown: &[Authority],
+    shown: &Claims,
     node: &Address,
     right: Option<Right>,
     now: Timestamp,
+    holds: impl Fn(&Authority) -> bool,
 ) -> Result<Actor, AmqpError> {
     let path = node.to_string();
     let demand = Demand {
@@ -360,14 +364,16 @@ pub(super) fn authorized(
         topic_or_queue: node.entity().map(|entity| &*entity.topic_or_queue),
         path: &path,
     };
-    let mut allowing = shown.iter();
-    let found = allowing.find(|each| each.check(demand, now).is_ok());
+    let allows = |each: &Authority| each.check(demand, now).is_ok() && holds(each);
+    let found = shown.find(&path, allows);
     found.map(|found| found.actor().clone()).ok_or_else(|| {
-        let what = right.map_or_else(
-            || "anything".to_owned(),
-            |right| format!("the right {right:?}"),
-        );
-        let problem = format!("no valid token grants {what} on {path:?}");
+        let problem = match right {
+            Some(right) => format!(
+                "Unauthorized access. '{right:?}' claim(s) are required to perform this operation. \
+                 No valid token grants that on {path:?}"
+            ),
+            None => format!("no valid token grants anything on {path:?}"),
+        };
         AmqpError::new(UNAUTHORIZED_ACCESS, problem)
     })
 }
@@ -397,6 +403,7 @@ pub(super) async fn hand_out(
         takes,
         taking: None,
         settling: FuturesUnordered::new(),
+        reports: mpsc::unbounded_channel(),
         limit: 0,
         sent: 0,
         unsettled: HashMap::new(),
@@ -406,6 +413,7 @@ pub(super) async fn hand_out(
         let link = handing.task.link;
         handing.task.say(Command::Detach(link, error));
     }
+    handing.finish_writing().await;
     while handing.settling.next().await.is_some() {}
     handing.receiver.close(handing.is_detached).await;
 }
@@ -439,12 +447,17 @@ struct HandingOut {
     taking: Option<BoxFuture<'static, Result<HandedOut, AmqpError>>>,
     /// Each ends with the reason if the link has to end, too.
     settling: FuturesUnordered<BoxFuture<'static, Option<AmqpError>>>,
+    /// Which messages were written, of those that the client does not settle.
+    reports: (
+        mpsc::UnboundedSender<WriteReport>,
+        mpsc::UnboundedReceiver<WriteReport>,
+    ),
     /// The serial number of the last message that the client takes.
     limit: u32,
     /// That of the last message that was handed out, or given up by draining.
     sent: u32,
     /// The tags of messages that are locked and of which the client has said nothing, with the end of the lock that each was
-    /// handed out with.
+    /// handed out with. Where it settles nothing, those that are not written.
     unsettled: HashMap<Bytes, Timestamp>,
     unsettled_max: usize,
     /// The client has detached, and may still settle what it was handed.
@@ -465,7 +478,7 @@ struct HandedOut {
 impl HandingOut {
     /// Until the link is gone.
     async fn run(&mut self) -> Result<(), AmqpError> {
-        let mut gathered = Vec::new();
+        let (mut gathered, mut reported) = (Vec::new(), Vec::new());
         self.credit.mark_changed(); // what came before there was a receiver
         loop {
             let may_take = self.taking.is_none() && self.wanted() > 0;
@@ -484,6 +497,9 @@ impl HandingOut {
                     if self.is_over() {
                         break;
                     }
+                }
+                _ = self.reports.1.recv_many(&mut reported, TAKE_MAX) => {
+                    self.settle_written(reported.drain(..));
                 }
                 Some(lost) = self.settling.next() => {
                     if let Some(error) = lost {
@@ -538,13 +554,22 @@ impl HandingOut {
 
     /// Returns how long until it is worth to look which locks have lapsed: only where nothing more is handed out until then.
     fn next_lapse(&self) -> Option<Duration> {
+        if self.settled {
+            let first = self.unsettled.values().min()?;
+            let left = first.since(self.clock.now());
+            return Some(left.saturating_sub(self.receiver.lock_duration() / 2));
+        }
         let waits = self.is_detached || self.unsettled.len() >= self.unsettled_max;
         let first = self.unsettled.values().min().filter(|_| waits)?;
         Some(first.since(self.clock.now()) + Duration::from_millis(1))
     }
 
-    /// Forgets messages whose locks have lapsed, so that others can be handed out.
+    /// Forgets messages whose locks have lapsed, so that others can be handed out. Locks of messages that are not written
+    /// yet are renewed instead, or somebody else would get them, too.
     fn forget_lapsed(&mut self) {
+        if self.settled {
+            return self.renew_unwritten();
+        }
         let now = self.clock.now();
         let lapsed: HashSet<Bytes> = self
             .unsettled
@@ -555,6 +580,59 @@ impl HandingOut {
         if !lapsed.is_empty() {
             self.unsettled.retain(|tag, _| !lapsed.contains(tag));
             self.task.say(Command::Forget(self.task.link, lapsed));
+        }
+    }
+
+    fn renew_unwritten(&mut self) {
+        let lock_duration = self.receiver.lock_duration();
+        let now = self.clock.now();
+        let mut locks = Vec::new();
+        for (tag, until) in &mut self.unsettled {
+            if until.since(now) <= lock_duration / 2 {
+                *until = now + lock_duration;
+                locks.extend(token(tag));
+            }
+        }
+        let receiver = Arc::clone(&self.receiver);
+        let renew = async move {
+            receiver.renew(locks).await;
+            None
+        };
+        self.settling.push(renew.boxed());
+    }
+
+    /// Removes the messages that were written, and gives back the others.
+    fn settle_written(&mut self, reports: impl Iterator<Item = WriteReport>) {
+        let (mut locks, mut turns) = (Vec::new(), Vec::new());
+        for WriteReport { token, written } in reports {
+            self.unsettled.remove(&tag(token));
+            let outcome = if written.is_some() {
+                Outcome::Complete
+            } else {
+                Outcome::Release
+            };
+            locks.push((token, outcome));
+            turns.extend(written);
+        }
+        let receiver = Arc::clone(&self.receiver);
+        let settle = async move {
+            let results = receiver.settle(locks).await;
+            drop(turns);
+            for error in results.into_iter().filter_map(Result::err) {
+                tracing::debug!(%error, "a message that a client got may be handed out again");
+            }
+            None
+        };
+        self.settling.push(settle.boxed());
+    }
+
+    /// Waits until it is known of all messages whether they were written.
+    async fn finish_writing(&mut self) {
+        self.taking = None;
+        self.reports.0 = mpsc::unbounded_channel().0;
+        let mut reported = Vec::new();
+        while self.reports.1.recv_many(&mut reported, TAKE_MAX).await > 0 {
+            self.settle_written(reported.drain(..));
         }
     }
 
@@ -576,7 +654,8 @@ impl HandingOut {
     fn begin_to_take(&mut self) {
         let (receiver, takes) = (Arc::clone(&self.receiver), Arc::clone(&self.takes));
         let (link, commands) = (self.task.link, self.task.commands.clone());
-        let (limit, settled) = (self.wanted(), self.settled);
+        let limit = self.wanted();
+        let reports = self.settled.then(|| self.reports.0.clone());
         let clock = self.clock.clone();
         let (account, gone) = (self.task.account.clone(), self.task.gone.clone());
         let take = async move {
@@ -596,7 +675,7 @@ impl HandingOut {
             }
             let messages: Vec<Handout> = taken
                 .into_iter()
-                .map(|each| handout(each, settled))
+                .map(|each| handout(each, reports.as_ref()))
                 .collect();
             let tags: Vec<Bytes> = messages.iter().map(|each| each.tag.clone()).collect();
             let (undelivered, returned) = oneshot::channel();
@@ -634,12 +713,12 @@ impl HandingOut {
     fn handed_out(&mut self, handed_out: HandedOut) {
         self.taking = None;
         self.sent = self.sent.wrapping_add(handed_out.delivered.len() as u32);
-        if self.settled {
-            return;
-        }
         let until = handed_out.locked_until;
         let delivered = handed_out.delivered.into_iter();
         self.unsettled.extend(delivered.map(|tag| (tag, until)));
+        if self.settled {
+            return; // their receipts report what was returned
+        }
         let returned = handed_out.returned.into_iter();
         let locks = returned.filter_map(|each| Some((token(&each.tag)?, Outcome::Release)));
         let locks: Vec<_> = locks.collect();
@@ -715,13 +794,21 @@ fn arrived(work: Work) -> Option<Arrived> {
     }
 }
 
-/// Clients read the tag as a GUID in .NET's byte order.
-fn handout(taken: OutgoingMessage, settled: bool) -> Handout {
+fn handout(
+    taken: OutgoingMessage,
+    reports: Option<&mpsc::UnboundedSender<WriteReport>>,
+) -> Handout {
     Handout {
-        tag: Bytes::copy_from_slice(&taken.token.to_bytes_le()),
+        tag: tag(taken.token),
         message: taken.message.into(),
-        settled,
+        settled: reports.is_some(),
+        receipt: reports.map(|reports| Receipt::new(taken.token, reports)),
     }
+}
+
+/// Clients read the tag as a GUID in .NET's byte order.
+fn tag(token: Uuid) -> Bytes {
+    Bytes::copy_from_slice(&token.to_bytes_le())
 }
 
 /// The lock of a message that was handed out.

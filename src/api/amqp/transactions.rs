@@ -27,6 +27,8 @@ use crate::wire::service_bus::entity::EntityAddress;
 pub(super) struct Transactions {
     open: BTreeMap<u64, Open>,
     last: u64,
+    /// Each has a clone until nothing of it is left to do.
+    held: Arc<()>,
 }
 
 #[derive(Debug)]
@@ -36,12 +38,10 @@ struct Open {
     ends_at: Timestamp,
     ended: EndedTransaction,
     messages: usize,
-    /// The bytes that it counts for.
-    taken: TakenBytes,
 }
 
 /// A transaction that has ended.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct EndedTransaction {
     /// All that it does if it is committed.
     pub(super) changes: Transaction,
@@ -51,6 +51,17 @@ pub(super) struct EndedTransaction {
     pub(super) enlisted: Vec<Enlisted>,
     /// Places in the settlements of those which the peer has settled itself.
     settled: Vec<usize>,
+    /// Held until what it does is stored, or given back.
+    pub(super) held: HeldTransaction,
+}
+
+/// The room that a transaction takes among the others of its connection.
+#[derive(Debug)]
+pub(super) struct HeldTransaction {
+    /// The bytes that it counts for.
+    taken: TakenBytes,
+    /// Counts it.
+    _one: Arc<()>,
 }
 
 /// A delivery that waits for the end of a transaction.
@@ -93,7 +104,7 @@ impl Transactions {
         account: &MemoryAccount,
         now: Timestamp,
     ) -> Result<Bytes, AmqpError> {
-        if self.open.len() >= TRANSACTIONS_MAX {
+        if Arc::strong_count(&self.held) > TRANSACTIONS_MAX {
             let problem = format!("a connection has up to {TRANSACTIONS_MAX} transactions at once");
             return Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem));
         }
@@ -103,9 +114,17 @@ impl Transactions {
         let open = Open {
             coordinator,
             ends_at: now + TRANSACTION_DEADLINE,
-            ended: EndedTransaction::default(),
+            ended: EndedTransaction {
+                changes: Transaction::default(),
+                failed: None,
+                enlisted: Vec::new(),
+                settled: Vec::new(),
+                held: HeldTransaction {
+                    taken,
+                    _one: Arc::clone(&self.held),
+                },
+            },
             messages: 0,
-            taken,
         };
         self.open.insert(self.last, open);
         Ok(Bytes::copy_from_slice(&self.last.to_be_bytes()))
@@ -180,7 +199,7 @@ impl Transactions {
         let open = self.find(id)?;
         let is_full = open.messages + messages > TRANSACTION_MESSAGES_MAX;
         let bytes = bytes + messages * MESSAGE_BYTES;
-        if !is_full && open.taken.add(bytes).is_ok() {
+        if !is_full && open.ended.held.taken.add(bytes).is_ok() {
             open.messages += messages;
             return Ok(());
         }
@@ -240,13 +259,20 @@ mod tests {
         };
         assert_eq!(own.settle(&second, locks), Ok(()));
         assert!(account.taken() > 44_000, "{}", account.taken());
-        let failed = own.discharge(&first).expect("it was there").failed;
-        assert!(failed.is_some());
+        let ended = own.discharge(&first).expect("it was there");
+        assert!(ended.failed.is_some());
+        assert!(
+            account.taken() > 44_000,
+            "until what it does is stored: {}",
+            account.taken()
+        );
+        drop(ended);
         assert!(account.taken() < 10_000, "{}", account.taken());
         assert_eq!(own.tick(now).len(), 0);
         let late = own.tick(now + TRANSACTION_DEADLINE);
         let given_back: usize = late.iter().map(|each| each.given_back().len()).sum();
         assert_eq!((late.len(), given_back), (2, 1));
+        drop(late);
         assert_eq!(account.taken(), 0);
         let late = own.discharge(&third).map(drop).expect_err("it is over");
         assert_eq!(late.condition, TRANSACTION_UNKNOWN);

@@ -193,7 +193,7 @@ pub(crate) async fn settle(
         token: *token,
         of: LockOf::default(),
         disposition: disposition.clone(),
-        properties: Vec::new(),
+        properties: Arc::default(),
     });
     let ended = state.broker.settle_locks(changes.collect(), audit).await?;
     let mut answer = SettledTokens::default();

@@ -1,5 +1,6 @@
 //! Receiving: deliveries of a queue are locked, or shown.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::Timestamp;
@@ -200,7 +201,7 @@ impl Broker {
                 token: each.token,
                 of: LockOf::any_of(of),
                 disposition: Disposition::GiveUp(settlement),
-                properties: Vec::new(),
+                properties: Arc::default(),
             }));
             is_allowed
         };

@@ -268,7 +268,7 @@ impl MessageReceiver {
             token,
             of: LockOf::any_of(self.queue()),
             disposition,
-            properties: Vec::new(),
+            properties: Arc::default(),
         }
     }
 

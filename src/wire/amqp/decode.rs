@@ -357,17 +357,36 @@ impl Decoder {
             };
         }
         let (mut inside, count) = self.compound(code)?;
-        if code & 0xf0 < 0xe0 {
-            for _ in 0..count {
-                inside.check_nested(depth + 1)?;
+        match code {
+            0xc0 | 0xd0 => {
+                for _ in 0..count {
+                    inside.check_nested(depth + 1)?;
+                }
             }
-        } else {
-            inside.check_elements(count, depth + 1)?;
+            0xc1 | 0xd1 => inside.check_pairs(count, depth + 1)?,
+            _ => inside.check_elements(count, depth + 1)?,
         }
-        match inside.is_empty() {
-            true => Ok(()),
-            false => Err(DecodeError::WrongSize),
+        self.leave(&inside)
+    }
+
+    /// Checks the content of a map. Python's client reads none with a key that is a list, a map or described.
+    fn check_pairs(&mut self, count: usize, depth: usize) -> Result<(), DecodeError> {
+        if !count.is_multiple_of(2) {
+            return Err(DecodeError::OddMap);
         }
+        for _ in 0..count / 2 {
+            let key = self.peek().ok_or(DecodeError::Truncated)?;
+            if is_compound(key) || matches!(key, 0x00 | 0x45) {
+                return Err(DecodeError::WrongKind {
+                    of: "a map",
+                    field: "each key",
+                    kind: "a simple value",
+                });
+            }
+            self.check_nested(depth)?;
+            self.check_nested(depth)?;
+        }
+        Ok(())
     }
 
     fn check_elements(&mut self, count: usize, mut depth: usize) -> Result<(), DecodeError> {
@@ -381,9 +400,13 @@ impl Decoder {
                 return Err(DecodeError::TooDeep);
             }
         };
-        // Elements that take no bytes can be any number.
-        let has_width = code >> 4 != 0x4;
-        for _ in 0..count * usize::from(has_width) {
+        if code >> 4 == 0x4 {
+            // Elements that take no bytes take memory of whoever reads them.
+            let left = self.values_left.checked_sub(count);
+            self.values_left = left.ok_or(DecodeError::TooMany(self.values_max))?;
+            return width(code, &self.bytes).map(drop);
+        }
+        for _ in 0..count {
             self.check_content(code, depth)?;
         }
         Ok(())
@@ -436,8 +459,25 @@ fn is_compound(code: u8) -> bool {
     matches!(code, 0xc0 | 0xc1 | 0xd0 | 0xd1 | 0xe0 | 0xf0)
 }
 
+/// Returns whether the standard has a type with the constructor `code`.
+fn is_constructor(code: u8) -> bool {
+    match code >> 4 {
+        0x4 => code <= 0x45,
+        0x5 => code <= 0x56,
+        0x6 => code <= 0x61,
+        0x7 => code <= 0x74,
+        0x8 => code <= 0x84,
+        0x9 => matches!(code, 0x94 | 0x98),
+        0xa | 0xb => matches!(code & 0x0f, 0x0 | 0x1 | 0x3),
+        _ => is_compound(code),
+    }
+}
+
 /// How many bytes follow the constructor `code`, by the standard's rule: its first digit says so.
 fn width(code: u8, content: &[u8]) -> Result<usize, DecodeError> {
+    if !is_constructor(code) {
+        return Err(DecodeError::UnknownType(code));
+    }
     Ok(match code >> 4 {
         0x4 => 0,
         0x5 => 1,

@@ -157,8 +157,8 @@ impl Message {
     /// The message in the form in which all clients can read it; rejects what they cannot.
     pub fn as_sent(self) -> Result<Self, DecodeError> {
         self.header()?;
-        sent::check_body(&self.body)?;
         let message = Self {
+            body: sent::body(self.body)?,
             delivery_annotations: sent::annotations(
                 "delivery-annotations",
                 DELIVERY_ANNOTATIONS,

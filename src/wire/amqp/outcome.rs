@@ -57,6 +57,25 @@ impl Outcome {
         })
     }
 
+    /// Returns whether it is the decision that `other` was cloned from, or as good as that.
+    pub fn is_shared(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Complete, Self::Complete) | (Self::Release, Self::Release) => true,
+            (Self::Abandon(one), Self::Abandon(other)) | (Self::Defer(one), Self::Defer(other)) => {
+                Arc::ptr_eq(one, other)
+            }
+            (Self::DeadLetter(one), Self::DeadLetter(other)) => Arc::ptr_eq(one, other),
+            (
+                Self::Complete
+                | Self::Release
+                | Self::Abandon(_)
+                | Self::Defer(_)
+                | Self::DeadLetter(_),
+                _,
+            ) => false,
+        }
+    }
+
     /// Bytes that the properties which it sets take in memory, which is more than they take with a stored message.
     pub fn bytes(&self) -> usize {
         let set = match self {

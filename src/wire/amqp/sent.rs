@@ -2,6 +2,7 @@
 //! rejected with its name, since it would come back for ever; what they read in one form alone is written in that.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 
@@ -17,6 +18,12 @@ const NAME_SHOWN_MAX: usize = 80;
 
 /// The constructors of values of which clients read another form alone: truth values in a byte of their own, and decimals.
 const NOT_CANONICAL: [u8; 4] = [0x56, 0x74, 0x84, 0x94];
+
+/// How sections are written: a described value whose descriptor is a ulong in one byte.
+const SECTION_HEAD: [u8; 2] = [0x00, 0x53];
+
+/// The moments that all clients can read: those of the years 1 to 9999, in milliseconds since 1970.
+const MOMENTS_MS: RangeInclusive<i64> = -62_135_596_800_000..=253_402_300_799_999;
 
 /// What a property of a message may be.
 #[derive(Clone, Copy)]
@@ -36,7 +43,7 @@ impl FieldKind {
             Self::Bytes => "a binary",
             Self::Text { .. } => "a string",
             Self::Symbol => "a symbol",
-            Self::Moment => "a timestamp",
+            Self::Moment => "a timestamp of the years 1 to 9999",
             Self::Number => "a uint",
         }
     }
@@ -54,7 +61,9 @@ impl FieldKind {
             (Self::Id { .. }, _) => u64::try_from(whole?).ok().map(Value::Ulong),
             (Self::Symbol, Value::String(text) | Value::Symbol(text)) => Some(Value::Symbol(text)),
             (Self::Bytes, bytes @ Value::Binary(_)) => Some(bytes),
-            (Self::Moment, at @ Value::Timestamp(_)) => Some(at),
+            (Self::Moment, Value::Timestamp(at)) if MOMENTS_MS.contains(&at) => {
+                Some(Value::Timestamp(at))
+            }
             (Self::Number, _) => u32::try_from(whole?).ok().map(Value::Uint),
             _ => None,
         }
@@ -154,6 +163,9 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
     let Value::Map(map) = value else {
         return Err(unexpected("a map of annotations", value));
     };
+    let mut whole = Decoder::new(given.clone());
+    whole.descriptor()?;
+    whole.check()?;
     let mut taken = Map::with_capacity(map.len());
     let mut is_same = !has_other_forms(&given)?;
     for (key, value) in map {
@@ -252,12 +264,16 @@ fn has_other_forms(section: &Bytes) -> Result<bool, DecodeError> {
     Ok(false)
 }
 
-/// Checks the sections of a body. Bytes are not looked into.
-pub(super) fn check_body(body: &Bytes) -> Result<(), DecodeError> {
-    let mut sections = Decoder::new(body.clone());
+/// Returns the sections of a body. Bytes are not looked into.
+pub(super) fn body(given: Bytes) -> Result<Bytes, DecodeError> {
+    let mut sections = Decoder::new(given.clone());
+    let mut written = Vec::new();
+    let mut is_same = true;
     while !sections.is_empty() {
+        is_same &= sections.clone().rest().starts_with(&SECTION_HEAD);
         let code = sections.descriptor()?;
         let start = sections.peek();
+        let content = sections.clone().rest();
         match code {
             DATA if !matches!(start, Some(0xa0 | 0xb0)) => {
                 return Err(wrong_body("data", "a binary"));
@@ -267,8 +283,22 @@ pub(super) fn check_body(body: &Bytes) -> Result<(), DecodeError> {
             }
             _ => sections.check()?,
         }
+        let content = content.slice(..content.len() - sections.clone().rest().len());
+        written.push((code, content));
     }
-    Ok(())
+    Ok(if is_same {
+        given
+    } else {
+        // Python's client reads the shortest form of a descriptor alone.
+        let sections = written.into_iter();
+        let bytes: Vec<u8> = sections
+            .flat_map(|(code, content)| {
+                let head = [0x00, 0x53, code as u8];
+                head.into_iter().chain(content).collect::<Vec<u8>>()
+            })
+            .collect();
+        bytes.into()
+    })
 }
 
 fn wrong_body(of: &'static str, kind: &'static str) -> DecodeError {

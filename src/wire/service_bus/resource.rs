@@ -79,6 +79,18 @@ impl TokenResource {
     }
 }
 
+/// Returns the paths of the resources that cover `path`: the whole, and each part of the way down to it.
+pub fn covering(path: &str) -> impl Iterator<Item = String> {
+    let down = parts(path).scan(String::new(), |above, part| {
+        if !above.is_empty() {
+            above.push('/');
+        }
+        above.push_str(&part);
+        Some(above.clone())
+    });
+    std::iter::once(String::new()).chain(down)
+}
+
 fn is_one_of(host: &str, hosts: &[&str]) -> bool {
     let host = without_port(host);
     !host.is_empty() && hosts.iter().any(|each| without_port(each) == host)
@@ -156,6 +168,8 @@ mod tests {
         ] {
             let resource = TokenResource::parse(resource, &HOSTS).expect(resource);
             assert_eq!(resource.covers(path), expected, "{resource:?} {path}");
+            let is_among = covering(path).any(|each| each == resource.path());
+            assert_eq!(is_among, expected, "{resource:?} {path}");
         }
     }
 }

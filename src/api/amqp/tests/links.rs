@@ -5,9 +5,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::api::amqp::event::Decision;
+use crate::api::amqp::limits::OUTPUT_BYTES_MAX;
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::batch::BATCH_FORMAT;
 use crate::wire::amqp::condition::{MESSAGE_LOCK_LOST, NOT_FOUND};
+use crate::wire::amqp::outcome::Outcome;
+use crate::wire::amqp::state::Modified;
 
 fn sasl_init(mechanism: &str, response: &[u8]) -> Vec<u8> {
     let mut bytes = Protocol::Sasl.header().to_vec();
@@ -181,7 +185,8 @@ fn messages_are_handed_out_within_credit() {
     let rest = peer
         .connection
         .deliver(link, (1..=3).map(|tag| handout(tag, 10)).collect());
-    assert_eq!(rest, [handout(3, 10)]);
+    let tags: Vec<_> = rest.into_iter().map(|each| each.tag).collect();
+    assert_eq!(tags, [handout(3, 10).tag]);
     let frames = peer.all();
     for (frame, tag) in frames.iter().zip(1..) {
         let Performative::Transfer(transfer) = frame else {
@@ -513,13 +518,13 @@ fn ranges_are_settled_link_by_link_and_once() {
         let Event::Disposition {
             link,
             deliveries,
-            state,
+            decision,
             settled: false,
         } = event
         else {
             panic!("{event:?}");
         };
-        assert_eq!(state, Some(DeliveryState::Accepted));
+        assert_eq!(decision, Decision::Now(Outcome::Complete));
         answers.push((
             link,
             deliveries.iter().map(|each| each.id).collect::<Vec<_>>(),
@@ -599,15 +604,15 @@ fn a_link_takes_its_deliveries_along() {
     while let Some(event) = peer.event() {
         if let Event::Disposition {
             link,
-            state,
+            decision,
             settled: is_settled,
             ..
         } = event
         {
-            settled.push((link, state, is_settled));
+            settled.push((link, decision, is_settled));
         }
     }
-    assert_eq!(settled, [(link, Some(DeliveryState::Released), true)]);
+    assert_eq!(settled, [(link, Decision::Now(Outcome::Release), true)]);
 }
 
 #[test]
@@ -664,7 +669,7 @@ fn what_is_not_settled_ends_as_the_client_asks() {
     assert!(matches!(
         peer.event(),
         Some(Event::Disposition {
-            state: Some(DeliveryState::Released),
+            decision: Decision::Now(Outcome::Release),
             settled: true,
             ..
         })
@@ -758,4 +763,73 @@ proptest! {
             (0..).zip(&sizes).map(|(tag, size)| vec![tag; *size]).collect();
         prop_assert_eq!(found, expected);
     }
+}
+
+#[test]
+fn what_a_frame_says_of_many_links_is_kept_once() {
+    let mut peer = Peer::begun();
+    let links: Vec<_> = (0..5).map(|handle| peer.receiving(handle, 10)).collect();
+    for link in links {
+        peer.connection.deliver(link, vec![handout(1, 1)]);
+    }
+    peer.all();
+    while peer.event().is_some() {}
+    let set = vec![("note".into(), Value::String("x".repeat(1_000)))];
+    let state = DeliveryState::Modified(Modified {
+        annotations: set,
+        ..Modified::default()
+    });
+    peer.send(&disposition(1, 5, state));
+    let decided = std::iter::from_fn(|| match peer.event()? {
+        Event::Disposition {
+            decision: Decision::Now(outcome),
+            ..
+        } => Some(outcome),
+        other => panic!("{other:?}"),
+    });
+    let decided: Vec<_> = decided.collect();
+    assert_eq!(decided.len(), 5);
+    assert!(decided.iter().all(|each| each.is_shared(&decided[0])));
+}
+
+#[test]
+fn frames_wait_until_what_others_caused_is_written() {
+    let mut peer = Peer::begun();
+    let link = peer.receiving(0, 4_000);
+    for _ in 0..4_000 {
+        peer.connection.deliver(link, vec![handout(1, 1)]);
+    }
+    peer.all();
+    while peer.event().is_some() {}
+    // Every second one is settled, and each frame of forty bytes is answered with two thousand frames.
+    let mut frames = Vec::new();
+    for id in (1..=4_000).step_by(2) {
+        let Performative::Disposition(one) = disposition(id, id, DeliveryState::Accepted) else {
+            unreachable!("a disposition");
+        };
+        let settled = Disposition {
+            settled: true,
+            ..one
+        };
+        frame(&mut frames, 0, &Performative::Disposition(settled));
+    }
+    for _ in 0..100 {
+        frame(
+            &mut frames,
+            0,
+            &disposition(1, 4_000, DeliveryState::Accepted),
+        );
+    }
+    peer.connection.receive(&frames, NOW);
+    let mut pauses = 0;
+    while peer.connection.is_paused() {
+        assert!(!peer.connection.wants_input());
+        assert!(peer.connection.output_bytes() < 2 * OUTPUT_BYTES_MAX);
+        drop(peer.connection.take_output(NOW));
+        while peer.event().is_some() {}
+        peer.connection.proceed(NOW);
+        pauses += 1;
+    }
+    assert!(pauses > 10, "{pauses}");
+    assert!(peer.connection.wants_input());
 }

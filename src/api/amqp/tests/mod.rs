@@ -231,6 +231,7 @@ fn handout(tag: u8, length: usize) -> Handout {
         tag: Bytes::from(vec![tag; 16]),
         message: Bytes::from(vec![tag; length]),
         settled: false,
+        receipt: None,
     }
 }
 

@@ -57,6 +57,8 @@ pub(super) struct State {
     waiting: Mutex<VecDeque<Uuid>>,
     arrived: Notify,
     taken: Mutex<usize>,
+    /// Locks that were renewed.
+    renewed: Mutex<Vec<Uuid>>,
     /// Requests to settle that may end.
     settles: Semaphore,
     settled: Mutex<Vec<(Uuid, Outcome)>>,
@@ -80,6 +82,7 @@ impl State {
             taken: Mutex::default(),
             settles: Semaphore::new(100),
             settled: Mutex::default(),
+            renewed: Mutex::default(),
             closed: Mutex::default(),
             is_revoked: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
@@ -219,6 +222,10 @@ impl OutgoingLink for Fake {
         Ok(taken.collect())
     }
 
+    async fn renew(&self, locks: Vec<Uuid>) {
+        self.0.renewed.lock().unwrap().extend(locks);
+    }
+
     async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>> {
         let results = locks.iter().map(|(token, _)| match token.is_max() {
             true => Err(AmqpError::new(MESSAGE_LOCK_LOST, "lost")),
@@ -300,9 +307,13 @@ impl Client {
         client
     }
 
-    /// The same once it has shown a token of `rule` for everything.
+    /// A client that has shown a token of `rule` for everything.
     async fn authorized(rule: &str) -> Self {
-        let mut client = Self::connected(1 << 20).await;
+        Self::authorized_over(1 << 20, rule).await
+    }
+
+    async fn authorized_over(pipe_bytes: usize, rule: &str) -> Self {
+        let mut client = Self::connected(pipe_bytes).await;
         assert_eq!(
             client
                 .show_token(rule, NOW + Duration::from_secs(600))
@@ -408,6 +419,77 @@ impl Client {
         self.state.waiting.lock().unwrap().extend(tokens);
         self.state.arrived.notify_waiters();
     }
+}
+
+/// A client over a pipe of 4 KiB that settles nothing, with credit for 200 messages, all of which are there.
+async fn removing(tokens: &[Uuid]) -> Client {
+    let mut client = Client::authorized_over(4_096, "all").await;
+    client
+        .send(&Performative::Attach(Box::new(Attach {
+            sender_settles: SenderSettles::Settled,
+            ..attach(0, Role::Receiver)
+        })))
+        .await;
+    client.offer(tokens.iter().copied());
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    client.send(&grant(0, 0, 200)).await;
+    client
+}
+
+fn tokens(count: u128) -> Vec<Uuid> {
+    (1..=count).map(Uuid::from_u128).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_are_removed_once_they_are_written() {
+    let tokens = tokens(200);
+    let mut client = removing(&tokens).await;
+    for _ in &tokens {
+        let transfer = into_transfer(client.next().await.expect("a transfer"));
+        assert_eq!(transfer.settled, Some(true));
+    }
+    assert!(client.is_quiet().await);
+    let removed: Vec<_> = tokens
+        .iter()
+        .map(|each| (*each, Outcome::Complete))
+        .collect();
+    assert_eq!(client.settled(), removed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_were_not_written_are_handed_out_again() {
+    let tokens = tokens(200);
+    let mut client = removing(&tokens).await;
+    let mut received = 0;
+    while received < 10 {
+        into_transfer(client.next().await.expect("a transfer"));
+        received += 1;
+    }
+    // It reads no more. What waits for that stays locked.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let clock = client.state.clock.clone();
+    clock.advance(Duration::from_secs(15));
+    tokio::time::sleep(Duration::from_secs(16)).await;
+    assert!(!client.state.renewed.lock().unwrap().is_empty());
+    let state = Arc::clone(&client.state);
+    drop(client.stream);
+    client.serving.await.expect("an end");
+    let settled = state.settled.lock().unwrap().clone();
+    let removed = settled
+        .iter()
+        .take_while(|each| each.1 == Outcome::Complete);
+    let removed = removed.count();
+    assert!((received..200).contains(&removed), "{removed}");
+    let outcomes = settled.iter().enumerate().map(|(place, (token, _))| {
+        let outcome = if place < removed {
+            Outcome::Complete
+        } else {
+            Outcome::Release
+        };
+        (*token, outcome)
+    });
+    assert_eq!(settled, outcomes.collect::<Vec<_>>());
+    assert_eq!(settled.len(), 200);
 }
 
 #[tokio::test(start_paused = true)]

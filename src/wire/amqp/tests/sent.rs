@@ -154,6 +154,43 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
             "the content of amqp-sequence must be a list",
         ),
         (hex("00 53 77 a1 01 ff"), "a text is not UTF-8"),
+        (hex("00 53 77 5f 00"), "0x5f is not the code of a type"),
+        (
+            hex("00 53 76 c0 03 01 4f 00"),
+            "0x4f is not the code of a type",
+        ),
+        (
+            hex("00 53 77 f0 00000005 00989680 40"),
+            "there are more than 13 values",
+        ),
+        (
+            hex("00 53 77 e0 02 09 46"),
+            "0x46 is not the code of a type",
+        ),
+        (
+            hex("00 53 77 c1 03 02 45 40"),
+            "each key of a map must be a simple value",
+        ),
+        (
+            with_section(
+                0x72,
+                map(
+                    Value::symbol("k"),
+                    map(map("a".into(), "b".into()), "c".into()),
+                ),
+            ),
+            "each key of a map must be a simple value",
+        ),
+        (
+            with_section(
+                0x72,
+                map(
+                    Value::symbol(annotation::SCHEDULED_ENQUEUE_TIME),
+                    Value::Timestamp(i64::MIN),
+                ),
+            ),
+            "x-opt-scheduled-enqueue-time of message-annotations must be a timestamp of the years 1 to 9999",
+        ),
         (lists(66), "values are nested more than 64 deep"),
         (lists(3_000), "values are nested more than 64 deep"),
     ] {
@@ -201,6 +238,21 @@ fn texts_and_symbols_are_exchanged_and_numbers_widened() {
         message.expect("a message").application_properties(),
         Ok(expected)
     );
+}
+
+#[test]
+fn sections_of_a_body_are_kept_under_the_shortest_descriptor() {
+    let data = "a0 01 61";
+    for descriptor in [
+        "80 0000000000000075",
+        "a3 10 616d71703a646174613a62696e617279",
+        "53 75",
+    ] {
+        let given = hex(&format!("00 {descriptor} {data} 00 53 75 a0 01 62"));
+        let message = Message::sent(&given).expect("a message");
+        let expected = hex("00 53 75 a0 01 61 00 53 75 a0 01 62");
+        assert_eq!(Bytes::from(message.to_bytes()), expected, "{descriptor}");
+    }
 }
 
 #[test]
