@@ -432,7 +432,7 @@ impl Trial {
             token,
             of,
             disposition,
-            properties: Vec::new(),
+            properties: [].into(),
         };
         let request = LockChanges {
             changes: vec![change],

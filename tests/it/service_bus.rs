@@ -476,7 +476,7 @@ async fn a_queue_forwards_to_a_topic_whose_rules_see_what_receivers_have_set() {
         token: locked[0].token,
         of: LockOf::any_of(of),
         disposition: Disposition::DeadLetter(Arc::new(details)),
-        properties: encoded(vec![("color".into(), "red".into())]),
+        properties: encoded(vec![("color".into(), "red".into())]).into(),
     };
     let settled = grid.broker.settle_locks(vec![change], None).await;
     assert!(settled.expect("an answer")[0].is_ok());
@@ -796,7 +796,7 @@ async fn messages_that_have_outlived_their_time_leave_without_a_receiver() {
         token: receive("deferred").await,
         of: LockOf::any_of(jobs),
         disposition: Disposition::Defer,
-        properties: Vec::new(),
+        properties: [].into(),
     };
     let deferred = grid.broker.settle_locks(vec![defer], None).await;
     assert!(deferred.expect("an answer")[0].is_ok());

@@ -208,7 +208,7 @@ impl Play {
                 queue,
             }),
             disposition: disposition.clone(),
-            properties: Vec::new(),
+            properties: [].into(),
         };
         let settled = self.grid().broker.settle_locks(vec![change], None).await;
         let settled: Result<(), LockError> = settled.expect("an answer").remove(0).map(drop);

@@ -154,7 +154,7 @@ pub(super) async fn messages_that_have_outlived_their_own_time_are_found(f: Fixt
             token: *token,
             of: LockOf::any_of(of),
             disposition,
-            properties: Vec::new(),
+            properties: [].into(),
         });
     let changes = LockChanges {
         changes: changes.collect(),

@@ -49,7 +49,7 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
             lifetime: Duration::from_secs(60),
             attempts_max: 10,
         },
-        properties: Vec::new(),
+        properties: [].into(),
     };
     let changes = LockChanges {
         changes: vec![release],

@@ -145,7 +145,7 @@ impl Queue {
             token,
             of: LockOf::default(),
             disposition,
-            properties: Vec::new(),
+            properties: [].into(),
         };
         let changes = LockChanges {
             changes: vec![change],
