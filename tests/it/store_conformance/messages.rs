@@ -207,7 +207,7 @@ pub(super) async fn properties_that_receivers_set_add_up(f: Fixture) {
             token,
             of: LockOf::any_of(of),
             disposition: Disposition::Abandon,
-            properties: encoded(properties),
+            properties: encoded(properties).into(),
         };
         let changes = LockChanges {
             changes: vec![change],
