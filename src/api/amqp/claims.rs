@@ -9,8 +9,8 @@ use crate::wire::service_bus::resource::covering;
 
 /// Authorities by the paths of their resources: whoever looks one up looks at those above it alone, however many there are.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Claims {
-    by_path: HashMap<String, Claim>,
+pub(super) struct ClaimSet {
+    by_path: HashMap<String, ShownClaim>,
     /// The number of claims that were shown.
     shown: u64,
     /// When the first of them expires.
@@ -18,13 +18,13 @@ pub(super) struct Claims {
 }
 
 #[derive(Clone, Debug)]
-struct Claim {
+struct ShownClaim {
     authority: Authority,
     /// Its place among those that were shown.
     place: u64,
 }
 
-impl Claims {
+impl ClaimSet {
     /// Adds an authority, in place of the one of the same resource. Where there are too many, the oldest one goes.
     pub(super) fn add(&mut self, authority: Authority) {
         let path = authority.path();
@@ -35,7 +35,7 @@ impl Claims {
         }
         self.shown += 1;
         let place = self.shown;
-        self.by_path.insert(path, Claim { authority, place });
+        self.by_path.insert(path, ShownClaim { authority, place });
         self.note_expiry();
     }
 

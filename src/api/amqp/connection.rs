@@ -382,6 +382,12 @@ impl Connection {
         rest.or(messages).unwrap_or_default()
     }
 
+    /// Returns how many messages the peer takes over a link.
+    pub(super) fn credit(&mut self, link: LinkId) -> usize {
+        let credit = self.at(link, |session, handle, _| session.credit(handle));
+        credit.unwrap_or_default() as usize
+    }
+
     /// Says that nothing more is there for a peer that drains up to `limit`.
     pub(super) fn drained(&mut self, link: LinkId, limit: u32) {
         self.at(link, |session, handle, frames| {
@@ -447,8 +453,7 @@ impl Connection {
         is_there.then(|| act(session, handle, &mut self.frames))
     }
 
-    /// Reads what came as far as it goes.
-    /// Returns whether frames may be left.
+    /// Reads what came as far as it goes. Returns whether frames may be left.
     fn read(&mut self, now: Timestamp) -> bool {
         loop {
             let has_room = self.frames.output.len() < OUTPUT_BYTES_MAX;

@@ -1,7 +1,7 @@
 //! The shell of a connection: it moves bytes between a stream and the connection's state, and answers between
 //! that and the tasks of links.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::amqp::claims::Claims;
+use crate::api::amqp::claims::ClaimSet;
 use crate::api::amqp::connection::Connection;
 use crate::api::amqp::container::{Container, ReceiverRequest, Transaction, TransactionSettlement};
 use crate::api::amqp::event::{Decision, Delivery, Event, LinkId, PartOfTransaction};
@@ -84,7 +84,7 @@ where
         claims_kept: account.nothing(),
         connection: Connection::new(server.container_id.clone(), account, now),
         links: HashMap::new(),
-        claims: watch::channel(Claims::default()).0,
+        claims: watch::channel(ClaimSet::default()).0,
         looked_at: now,
         access: server.access.clone(),
         transactions: Transactions::default(),
@@ -122,7 +122,7 @@ struct Shell<'a> {
     connection: Connection,
     links: HashMap<LinkId, Link>,
     /// What the peer may do, by the tokens that it has shown.
-    claims: watch::Sender<Claims>,
+    claims: watch::Sender<ClaimSet>,
     /// When claims that have expired were last looked for.
     looked_at: Timestamp,
     access: watch::Receiver<u64>,
@@ -756,6 +756,10 @@ impl Shell<'_> {
                     self.roll_back(ended);
                     return Err(AmqpError::new(TRANSACTION_ROLLBACK, description));
                 }
+                if let Err(error) = self.check_transaction(&ended.changes) {
+                    self.roll_back(ended);
+                    return Err(AmqpError::new(TRANSACTION_ROLLBACK, error.description));
+                }
                 self.commit(link, delivery, ended);
                 Ok(None)
             }
@@ -765,6 +769,19 @@ impl Shell<'_> {
             self.connection
                 .settle_incoming(link, vec![(delivery, state)]);
         }
+    }
+
+    /// Checks that the peer still may do what a transaction does: what allowed it then may be gone.
+    fn check_transaction(&self, changes: &Transaction) -> Result<(), AmqpError> {
+        let sends = changes.sends.iter().map(|(to, _)| (to, Right::Send));
+        let settles = changes.settles.iter().map(|each| (&each.of, Right::Listen));
+        let mut checked = HashSet::new();
+        for (entity, right) in sends.chain(settles) {
+            if checked.insert((entity, right == Right::Send)) {
+                self.check(&Address::Messages(entity.clone()), Some(right))?;
+            }
+        }
+        Ok(())
     }
 
     /// Commits a transaction. Its discharge came over `link`.
@@ -1039,24 +1056,34 @@ impl Shell<'_> {
         else {
             return;
         };
-        waiting.extend(reply.map(|reply| {
+        if let Some(reply) = reply {
             drop(reply.memory); // it counts here from now on
-            Bytes::from(reply.message)
-        }));
-        let messages = waiting.drain(..).map(|message| Handout {
-            tag: Bytes::new(),
-            message,
-            settled: true,
-            receipt: None,
-        });
-        let rest = self.connection.deliver(link, messages.collect());
-        waiting.extend(rest.into_iter().map(|each| each.message));
-        let each = waiting.iter().map(|each| each.len() + MESSAGE_BYTES);
-        if memory.resize(each.sum()).is_err() {
-            waiting.clear();
-            let error = nothing_left("the replies that wait for credit");
-            self.connection.detach(link, error);
+            if memory.add(reply.message.len() + MESSAGE_BYTES).is_err() {
+                waiting.clear();
+                memory.resize_anyway(0);
+                let error = nothing_left("the replies that wait for credit");
+                return self.connection.detach(link, error);
+            }
+            waiting.push_back(Bytes::from(reply.message));
         }
+        let credit = self.connection.credit(link).min(waiting.len());
+        if credit == 0 {
+            return;
+        }
+        let messages: Vec<Handout> = waiting
+            .drain(..credit)
+            .map(|message| Handout {
+                tag: Bytes::new(),
+                message,
+                settled: true,
+                receipt: None,
+            })
+            .collect();
+        let sent = messages
+            .iter()
+            .map(|each| each.message.len() + MESSAGE_BYTES);
+        memory.give_back(sent.sum());
+        self.connection.deliver(link, messages);
     }
 
     fn obey(&mut self, command: Command) {
@@ -1168,9 +1195,9 @@ fn find(named: &str) -> Result<Address, AmqpError> {
 }
 
 /// Returns who may use a link. Where tokens are shown, and where transactions are declared, anybody may: what a
-/// transaction does was checked at its own link.
+/// transaction does is checked at its own link and at its end.
 fn may_use(
-    shown: &Claims,
+    shown: &ClaimSet,
     address: &Address,
     right: Option<Right>,
     now: Timestamp,

@@ -765,6 +765,14 @@ impl Session {
         }
     }
 
+    /// Returns how many messages the peer takes over a link.
+    pub(super) fn credit(&self, handle: u32) -> u32 {
+        match self.links.get(&handle).map(|link| (&link.end, &link.stage)) {
+            Some((End::Outgoing(outgoing), Stage::Attached)) => outgoing.credit(),
+            Some((End::Outgoing(_) | End::Incoming(_), _)) | None => 0,
+        }
+    }
+
     /// Hands out messages as far as there is credit. Returns the others.
     pub(super) fn deliver(
         &mut self,

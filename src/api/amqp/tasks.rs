@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::api::amqp::claims::Claims;
+use crate::api::amqp::claims::ClaimSet;
 use crate::api::amqp::container::{
     Container, IncomingLink, OutgoingLink, OutgoingMessage, ReceiverRequest,
 };
@@ -252,7 +252,7 @@ async fn begin_to_store(
 /// Answers a client's requests about an entity.
 pub(super) async fn answer_requests(
     mut task: Task,
-    claims: watch::Receiver<Claims>,
+    claims: watch::Receiver<ClaimSet>,
     clock: Clock,
     message_bytes_max: u64,
 ) {
@@ -282,7 +282,7 @@ pub(super) async fn answer_requests(
     }
 }
 
-async fn answer(task: &Task, message: &Message, claims: &watch::Receiver<Claims>, clock: &Clock) {
+async fn answer(task: &Task, message: &Message, claims: &watch::Receiver<ClaimSet>, clock: &Clock) {
     let properties = message.properties().unwrap_or_default();
     let asked = management::Operation::parse(message).and_then(|asked| {
         // The client has shown a token for the node, or for the entity above it.
@@ -352,7 +352,7 @@ async fn memory_of(account: &MemoryAccount, bytes: usize) -> TakenBytes {
 
 /// Returns who may do what takes this right at a node, by what the client has shown.
 pub(super) fn authorized(
-    shown: &Claims,
+    shown: &ClaimSet,
     node: &Address,
     right: Option<Right>,
     now: Timestamp,

@@ -12,8 +12,13 @@ const DEPTH_MAX: usize = 32;
 const TOO_DEEP: &str =
     "it is nested too deeply, or parameters and variables refer to each other too often";
 
-/// Values and calls that one template may take, many times what 20,000 objects need.
+/// Values and calls that one template may take, many times what 20,000 objects need. Every copy of a value counts.
 const STEPS_MAX: usize = 2_000_000;
+
+/// Bytes of a text that count as one step.
+const STEP_BYTES: usize = 16;
+
+const TOO_LARGE: &str = "the template comes to too many values, or to texts that are too long";
 
 /// Bytes of a text that is put together, above the longest property.
 const TEXT_BYTES_MAX: usize = 65_536;
@@ -87,6 +92,16 @@ impl Scope<'_> {
         }
     }
 
+    /// Counts a value that was made.
+    fn spend(&self, value: &Value) -> Result<(), String> {
+        let steps = self.steps.get() + weight(value);
+        self.steps.set(steps);
+        if steps > STEPS_MAX {
+            return Err(TOO_LARGE.to_owned());
+        }
+        Ok(())
+    }
+
     /// `rest` is what stands behind the first bracket.
     fn expression(&self, rest: &str, depth: usize) -> Result<Value, String> {
         let mut reader = Reader { scope: self, rest };
@@ -135,7 +150,7 @@ impl Scope<'_> {
                     let lists = arguments.iter().filter_map(Value::as_array);
                     lists.flatten().cloned().collect()
                 }
-                _ => arguments.iter().map(written).collect::<String>().into(),
+                _ => concat(arguments)?.into(),
             },
             "format" => format(&text(0), arguments.get(1..).unwrap_or_default())?.into(),
             "resourceid" | "subscriptionresourceid" | "tenantresourceid" => {
@@ -173,6 +188,33 @@ fn written(value: &Value) -> String {
     }
 }
 
+/// Returns the steps that a value counts for.
+fn weight(value: &Value) -> usize {
+    1 + match value {
+        Value::String(text) => text.len() / STEP_BYTES,
+        Value::Array(elements) => elements.iter().map(weight).sum(),
+        Value::Object(members) => members.values().map(weight).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+fn concat(arguments: &[Value]) -> Result<String, String> {
+    let mut text = String::new();
+    for argument in arguments {
+        append(&mut text, &written(argument))?;
+    }
+    Ok(text)
+}
+
+/// Adds to a text, unless it becomes too long.
+fn append(text: &mut String, more: &str) -> Result<(), String> {
+    if text.len() + more.len() > TEXT_BYTES_MAX {
+        return Err(format!("a text has more than {TEXT_BYTES_MAX} bytes"));
+    }
+    text.push_str(more);
+    Ok(())
+}
+
 /// `{0}` and so on are replaced, doubled braces stand for one.
 fn format(pattern: &str, arguments: &[Value]) -> Result<String, String> {
     let mut text = String::new();
@@ -188,7 +230,10 @@ fn format(pattern: &str, arguments: &[Value]) -> Result<String, String> {
         let problem = || format!("format() cannot read \"{pattern}\"");
         let (place, behind) = from[1..].split_once('}').ok_or_else(problem)?;
         let place: usize = place.parse().map_err(|_| problem())?;
-        text.push_str(&written(arguments.get(place).ok_or_else(problem)?));
+        append(
+            &mut text,
+            &written(arguments.get(place).ok_or_else(problem)?),
+        )?;
         rest = behind;
     }
     Ok(text + rest)
@@ -265,7 +310,9 @@ impl<'a> Reader<'a> {
                     if !arguments.is_empty() {
                         self.expect(',')?;
                     }
-                    arguments.push(self.value(depth + 1)?);
+                    let argument = self.value(depth + 1)?;
+                    self.scope.spend(&argument)?;
+                    arguments.push(argument);
                 }
                 self.expect(')')?;
                 self.scope.call(name, &arguments, depth + 1)?
@@ -367,6 +414,32 @@ mod tests {
         ] {
             assert_eq!(evaluated(expression), Ok(expected), "{expression}");
         }
+    }
+
+    #[test]
+    fn copies_count_and_texts_are_bounded_as_they_grow() {
+        let numbers: Vec<u32> = (0..100_000).collect();
+        let parameters = json!({ "p": { "defaultValue": numbers } });
+        let variables = json!({ "t": "x".repeat(60_000) });
+        let steps = Cell::new(0);
+        let scope = Scope {
+            parameters: &parameters,
+            given: Map::new(),
+            variables: &variables,
+            steps: &steps,
+        };
+        let many = |part: &str| [part; 800].join(", ");
+        let lists = format!("[string(concat({}))]", many("parameters('p')"));
+        assert!(scope.evaluate(&json!(lists), 0).is_err());
+        assert!(steps.get() < 2 * STEPS_MAX, "{}", steps.get());
+        steps.set(0);
+        let long = format!("[concat({})]", many("variables('t')"));
+        assert!(scope.evaluate(&json!(long), 0).is_err());
+        let pattern = "{0}".repeat(40_000);
+        let long = format!("[format('{pattern}', variables('t'))]");
+        steps.set(0);
+        let problem = scope.evaluate(&json!(long), 0).unwrap_err();
+        assert_eq!(problem, "a text has more than 65536 bytes");
     }
 
     #[test]
