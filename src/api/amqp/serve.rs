@@ -723,7 +723,7 @@ impl Shell<'_> {
             return Ok(());
         };
         let place = Address::Messages(entity.clone());
-        let mut own = Claims::default();
+        let mut own = ClaimSet::default();
         own.add(claims.clone());
         match may_use(&own, &place, None, self.now(), |_| true) {
             Ok(_) => self.container.check_entity(entity),
