@@ -56,6 +56,12 @@ impl Memory {
         account.take(bytes)
     }
 
+    /// Returns the account of a client's requests over HTTP, from the first byte to the last one of the answer that it takes.
+    pub fn requests(&self, client: IpAddr) -> MemoryAccount {
+        let group = self.0.addresses.of(client_of(client));
+        self.0.strangers.account([Some(group), None], usize::MAX)
+    }
+
     /// The account of a connection whose client has shown a key.
     pub(in crate::api) fn client(&self, by: &Authority) -> MemoryAccount {
         let group = self.0.keys.of(by.key().to_owned());

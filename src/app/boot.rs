@@ -314,11 +314,11 @@ impl Appliance {
             proxies: TrustedProxies(config.http_trusted_proxies.clone().into()),
             memory,
         };
-        let proxies = limits.proxies.clone();
+        let (proxies, memory) = (limits.proxies.clone(), limits.memory.clone());
         let service = move |address| {
             let doors = doors.clone();
             let answer = move |request| doors.clone().answer(request);
-            listen::answered(answer, address, proxies.clone())
+            listen::answered(answer, address, proxies.clone(), memory.clone())
         };
         if let Some(tls) = tls.clone() {
             tokio::spawn(

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use axum::BoxError;
 use axum::extract::ConnectInfo;
-use axum::http::header::UPGRADE;
+use axum::http::header::{RETRY_AFTER, UPGRADE};
 use axum::http::{Request, Response, StatusCode};
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
@@ -37,6 +37,7 @@ use crate::app::paced_body::PacedBody;
 use crate::app::tls::{self, Tls};
 use crate::app::unread::{Streams, watched};
 use crate::base::Live;
+use crate::base::budget::{NothingLeft, TakenBytes};
 use crate::broker::diagnostics::Connections;
 use crate::broker::people::ByTrustedProxy;
 
@@ -48,6 +49,10 @@ const TLS_BYTES: usize = 16 * 1_024;
 
 /// Bytes that one of HTTP counts for: what it reads a head into, which grows no further until the client sends more.
 const HTTP_BYTES: usize = 8 * 1_024;
+
+/// Bytes that a request counts for besides its connection, until its answer is handed over: what is kept of its head, and
+/// of its task.
+const REQUEST_BYTES: usize = 10 * 1_024;
 
 /// Bytes that are read of a connection with TLS to know what it speaks.
 const FIRST_BYTES: usize = 512;
@@ -259,6 +264,7 @@ pub(super) fn answered<F>(
     answer: impl Fn(Request<axum::body::Body>) -> F + Send + 'static,
     address: SocketAddr,
     proxies: TrustedProxies,
+    memory: Memory,
 ) -> impl Service<
     Request<Incoming>,
     Response = Response<axum::body::Body>,
@@ -269,15 +275,26 @@ pub(super) fn answered<F>(
 where
     F: Future<Output = Response<axum::body::Body>> + Send + 'static,
 {
+    let own = memory.requests(address.ip());
     service_fn(move |mut request: Request<Incoming>| {
         if proxies.contain(address.ip()) {
             request.extensions_mut().insert(ByTrustedProxy);
         }
         match proxies.client(address.ip(), request.headers()) {
             Ok(client) => {
+                let account = if client == address.ip() {
+                    own.clone()
+                } else {
+                    memory.requests(client)
+                };
+                let Ok(taken) = account.take(REQUEST_BYTES) else {
+                    return ready(Ok(overloaded())).right_future();
+                };
                 let client = SocketAddr::new(client, address.port());
                 let answer = answer(prepared(request, client));
-                answer.map(|answer| Ok(answer.map(watched))).left_future()
+                answer
+                    .map(|answer| Ok(counted(answer, taken)))
+                    .left_future()
             }
             Err(ambiguous) => {
                 let refused = (StatusCode::BAD_REQUEST, ambiguous.to_string());
@@ -285,6 +302,24 @@ where
             }
         }
     })
+}
+
+/// Returns an answer that counts until it is handed over, or another one if there is no memory for it.
+fn counted(
+    answer: Response<axum::body::Body>,
+    mut taken: TakenBytes,
+) -> Response<axum::body::Body> {
+    let bytes = usize::try_from(answer.body().size_hint().lower()).unwrap_or(usize::MAX);
+    match taken.add(bytes) {
+        Ok(()) => answer.map(|body| watched(body, taken)),
+        Err(NothingLeft) => overloaded(),
+    }
+}
+
+fn overloaded() -> Response<axum::body::Body> {
+    let problem = "The memory for requests is in use; try again in a moment.\n";
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    (status, [(RETRY_AFTER, "1")], problem).into_response()
 }
 
 /// Connections by client. It holds nothing of clients that have none.
@@ -440,6 +475,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
+    use crate::base::budget::Budget;
 
     fn routed(
         router: Router,
@@ -455,7 +491,31 @@ mod tests {
             let router = router.clone();
             async move { router.oneshot(request).await.expect("an answer") }
         };
-        answered(answer, address, TrustedProxies::default())
+        answered(
+            answer,
+            address,
+            TrustedProxies::default(),
+            &Memory::default(),
+        )
+    }
+
+    #[test]
+    fn answers_count_until_they_are_handed_over_and_need_room() {
+        let account = Budget::of(30_000).account([None, None], usize::MAX);
+        let answer = || Response::new(axum::body::Body::from("x".repeat(9_000)));
+        let taken = || account.take(1_000).expect("room");
+        let first = counted(answer(), taken());
+        assert_eq!((first.status(), account.taken()), (StatusCode::OK, 10_000));
+        let second = counted(answer(), taken());
+        let third = counted(answer(), taken());
+        assert_eq!(third.status(), StatusCode::OK);
+        drop(second);
+        assert_eq!(account.taken(), 20_000);
+        let fourth = taken();
+        let fifth = counted(answer(), taken());
+        assert_eq!(fifth.status(), StatusCode::SERVICE_UNAVAILABLE);
+        drop((first, third, fourth, fifth));
+        assert_eq!(account.taken(), 0);
     }
 
     fn limits(overall: usize, per_client: usize) -> ConnectionLimits {

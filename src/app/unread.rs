@@ -15,6 +15,8 @@ use hyper::rt::Executor;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use crate::base::budget::TakenBytes;
+
 /// How long a client may take nothing of an answer; then its stream is reset.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -72,27 +74,39 @@ impl Watch {
     }
 }
 
-/// The body of an answer, watched if a stream of HTTP/2 carries it.
-pub(super) fn watched(body: Body) -> Body {
+/// Returns the body of an answer, which counts for `taken` until it is handed over, and is watched if a stream of HTTP/2
+/// carries it.
+pub(super) fn watched(body: Body, taken: TakenBytes) -> Body {
     if body.is_end_stream() {
         return body;
     }
-    let Ok(watch) = WATCH.try_with(Arc::clone) else {
-        return body;
-    };
-    watch.set(true);
-    Body::new(Watched {
+    let watch = WATCH.try_with(Arc::clone).ok();
+    let watched = Watched {
         inner: body,
         rest: Bytes::new(),
         watch,
-    })
+        _taken: taken,
+    };
+    watched.is_clients_turn(true);
+    Body::new(watched)
 }
 
 struct Watched {
     inner: Body,
     /// Of the last frame.
     rest: Bytes,
-    watch: Arc<Watch>,
+    /// `None` over HTTP/1, where the deadline for the next head is enough.
+    watch: Option<Arc<Watch>>,
+    /// Held until it is gone.
+    _taken: TakenBytes,
+}
+
+impl Watched {
+    fn is_clients_turn(&self, is_it: bool) {
+        if let Some(watch) = &self.watch {
+            watch.set(is_it);
+        }
+    }
 }
 
 impl HttpBody for Watched {
@@ -104,7 +118,7 @@ impl HttpBody for Watched {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if self.rest.is_empty() {
-            self.watch.set(false);
+            self.is_clients_turn(false);
             let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
             match frame.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(data))) => self.rest = data,
@@ -113,7 +127,7 @@ impl HttpBody for Watched {
                 None => return Poll::Ready(None),
             }
         }
-        self.watch.set(true);
+        self.is_clients_turn(true);
         let length = self.rest.len().min(PIECE);
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
     }
@@ -140,13 +154,15 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
+    use crate::base::budget::Budget;
 
     /// Whether somebody gets an answer who waits for so long before each piece.
     async fn is_taken(pause: Duration) -> bool {
         let (sender, taken) = oneshot::channel();
         Streams.execute(async move {
             sleep(PATIENCE * 10).await; // whoever makes the answer may take long
-            let mut body = watched(Body::from(vec![b'x'; PIECE * 2 + 1]));
+            let taken = Budget::of(0).account([None, None], 0).nothing();
+            let mut body = watched(Body::from(vec![b'x'; PIECE * 2 + 1]), taken);
             assert_eq!(body.size_hint().exact(), Some(PIECE as u64 * 2 + 1));
             let mut bytes = 0;
             loop {

@@ -327,6 +327,7 @@ impl Session {
             let is_there = !matches!(link.stage, Stage::Detaching);
             is_there && role == attach.role && *link.name == *attach.name
         };
+        frames.steps += self.links.len();
         let stolen = self.links.iter().find(|(_, link)| is_stolen(link));
         if let Some((handle, _)) = stolen {
             let problem = format!("the link {:?} was attached again", attach.name);
@@ -570,6 +571,7 @@ impl Session {
     /// Gives back what the deliveries of a link count for.
     fn drop_deliveries(&mut self, handle: u32, id: LinkId, frames: &mut Frames) {
         self.drop_waiting(handle, frames);
+        frames.steps += self.unsettled.len();
         self.unsettled.retain(|_, each| each.link != id);
         self.unsettled_of.remove(&id);
         if let Some(link) = self.links.get_mut(&handle)

@@ -780,12 +780,16 @@ fn what_a_frame_says_of_many_links_is_kept_once() {
         ..Modified::default()
     });
     peer.send(&disposition(1, 5, state));
-    let decided = std::iter::from_fn(|| match peer.event()? {
-        Event::Disposition {
+    let decided = std::iter::from_fn(|| {
+        let event = peer.event()?;
+        let Event::Disposition {
             decision: Decision::Now(outcome),
             ..
-        } => Some(outcome),
-        other => panic!("{other:?}"),
+        } = event
+        else {
+            panic!("{event:?}");
+        };
+        Some(outcome)
     });
     let decided: Vec<_> = decided.collect();
     assert_eq!(decided.len(), 5);
