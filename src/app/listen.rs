@@ -495,7 +495,7 @@ mod tests {
             answer,
             address,
             TrustedProxies::default(),
-            &Memory::default(),
+            Memory::default(),
         )
     }
 
