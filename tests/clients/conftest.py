@@ -26,7 +26,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         parameters = getattr(item, "callspec", None)
         transport = parameters.params.get("transport", "") if parameters else ""
-        item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}{transport}"))
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}{transport}"))
 
 
 @pytest.fixture

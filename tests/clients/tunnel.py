@@ -13,13 +13,14 @@ READ_BYTES = 65_536
 class Tunnel:
     """Listens on a port of its own and passes on what comes, each connection for itself.
 
-    `cuts` has the number of bytes after which a connection is cut, both ways counted; when it is used up, none is cut."""
+    `cuts` has the number of bytes after which a connection is cut, both ways counted; when it is used up, none is cut.
+    `written` is how many bytes the appliance has written."""
 
     def __init__(self, connect, cuts=()):
         self._connect = connect
         self._cuts = iter(cuts)
         self._lock = threading.Lock()
-        self.cut = 0
+        self.cut, self.written = 0, 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -50,11 +51,14 @@ class _Passing:
         self.tunnel, self.left, self.lock = tunnel, left, threading.Lock()
         self.sockets = [client, server]
         for source, target in ((client, server), (server, client)):
-            threading.Thread(target=self._pass, args=(source, target), daemon=True).start()
+            threading.Thread(target=self._pass, args=(source, target, source is server), daemon=True).start()
 
-    def _pass(self, source, target):
+    def _pass(self, source, target, is_answer):
         with contextlib.suppress(OSError, ssl.SSLError, websocket.WebSocketException):
             while data := source.recv(READ_BYTES):
+                if is_answer:
+                    with self.tunnel._lock:
+                        self.tunnel.written += len(data)
                 data, is_last = self._allowed(data)
                 target.sendall(data)
                 if is_last:
@@ -104,7 +108,12 @@ def over_websockets(appliance):
     return _WebSocket(url, appliance.authority)
 
 
-def over_tcp(appliance):
-    """Opens a connection to the appliance's port, whatever is spoken in it."""
+def over_tcp(appliance, window=None):
+    """Opens a connection to the appliance's port, whatever is spoken in it. The system keeps no more unread bytes than its
+    window, about as much again of what the appliance has written."""
     host, port = appliance.url.split("://")[1].split(":")
-    return socket.create_connection((host, int(port)))
+    opened = socket.socket()
+    if window:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+    opened.connect((host, int(port)))
+    return opened
