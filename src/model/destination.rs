@@ -132,7 +132,9 @@ impl Destination {
     /// Whether the validation of one holds for the other.
     pub fn is_same_receiver(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::WebHook(one), Self::WebHook(other)) => one.endpoint_url == other.endpoint_url,
+            (Self::WebHook(one), Self::WebHook(other)) => {
+                one.endpoint_url.url == other.endpoint_url.url
+            }
             // Nobody is asked about the others.
             (one, other) => discriminant(one) == discriminant(other),
         }
@@ -252,7 +254,11 @@ pub struct WebHook {
 
 /// The URL of a webhook. Its query may hold a secret, so only [`EndpointUrl::base`] is shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct EndpointUrl(Url);
+pub struct EndpointUrl {
+    /// What is called.
+    url: Url,
+    text: Box<str>,
+}
 
 /// Why a text is not the URL of a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -272,7 +278,7 @@ pub enum InvalidEndpointUrl {
 }
 
 impl EndpointUrl {
-    /// Parses an absolute http or https URL, and stores its normalised form, which is what is called.
+    /// Parses an absolute http or https URL. Its normalised form is called, and it is shown as it was written.
     pub fn parse(text: &str) -> Result<Self, InvalidEndpointUrl> {
         let url = Url::parse(text).map_err(|_| InvalidEndpointUrl::NotAbsolute)?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -290,43 +296,58 @@ impl EndpointUrl {
         if url.port() == Some(0) {
             return Err(InvalidEndpointUrl::Port);
         }
-        Ok(Self(url))
+        // What is no part of a URL is dropped from it, and there is no reason to show it.
+        let is_plain = !text.contains(|c: char| c.is_whitespace() || c.is_control());
+        let shown = if is_plain { text } else { url.as_str() };
+        Ok(Self {
+            text: shown.into(),
+            url,
+        })
     }
 
-    /// The whole URL, query included: for requests and for `getFullUrl`.
+    /// The whole URL, query included, for requests.
     pub fn reveal(&self) -> &Url {
-        &self.0
+        &self.url
+    }
+
+    /// The whole URL as it was written, query included, for the store and for `getFullUrl`.
+    pub fn reveal_text(&self) -> &str {
+        &self.text
     }
 
     /// The URL without its query (`endpointBaseUrl`, rule 3.3).
-    pub fn base(&self) -> String {
-        let mut base = self.0.clone();
+    pub fn base(&self) -> &str {
+        self.text
+            .split_once('?')
+            .map_or(&*self.text, |(base, _)| base)
+    }
+
+    /// Says whether it is the other one without its query.
+    pub fn is_base_of(&self, other: &Self) -> bool {
+        let mut base = other.url.clone();
         base.set_query(None);
-        base.into()
+        self.url == base
     }
 
     /// The whole URL if it has no query, and so no secret.
     pub fn without_query(&self) -> Option<&str> {
-        match self.0.query() {
-            None => Some(self.0.as_str()),
-            Some(_) => None,
-        }
+        self.url.query().is_none().then_some(&*self.text)
     }
 
     /// Host and port, for lists.
     pub fn authority(&self) -> &str {
-        self.0.authority()
+        self.url.authority()
     }
 
     /// Whether the receiver is called over TLS.
     pub fn is_https(&self) -> bool {
-        self.0.scheme() == "https"
+        self.url.scheme() == "https"
     }
 }
 
 impl std::fmt::Debug for EndpointUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.base())
+        f.write_str(self.base())
     }
 }
 

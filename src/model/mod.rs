@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod alert;
+pub mod as_written;
 pub mod audit;
 pub mod backup;
 pub mod batch;

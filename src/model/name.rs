@@ -8,7 +8,7 @@ use crate::model::access::KeyName;
 use crate::model::shared_access::ROOT_RULE;
 
 /// Prefixes that Azure keeps for its own topics (rule 3.2).
-const RESERVED_PREFIXES: [&str; 3] = ["microsoft", "eventgrid", "system"];
+const RESERVED_PREFIXES: [&str; 3] = ["microsoft-", "eventgrid-", "system-"];
 
 /// Characters of the name of a namespace, a topic, an inspector, an alert rule or an alert channel (rule 3.2).
 pub const NAME_CHARACTERS: RangeInclusive<usize> = 3..=50;
@@ -441,8 +441,12 @@ mod tests {
             ("with space", false),
             ("größe", false),
             ("System-x", false),
-            ("eventgrid1", false),
-            ("microsoft", false),
+            ("EventGrid-x", false),
+            ("microsoft-", false),
+            ("eventgrid1", true),
+            ("eventgridtopic-abc", true),
+            ("microsoft", true),
+            ("systems-2", true),
         ] {
             assert_eq!(TopicName::custom(text).is_ok(), valid, "{text}");
         }
@@ -470,8 +474,8 @@ mod tests {
                 "it must have 3 to 50 characters; only letters, digits and hyphens are allowed",
             ),
             (
-                "system!",
-                "only letters, digits and hyphens are allowed; names that start with \"system\" are reserved",
+                "system-!",
+                "only letters, digits and hyphens are allowed; names that start with \"system-\" are reserved",
             ),
         ] {
             let error = TopicName::custom(text).expect_err(text).to_string();

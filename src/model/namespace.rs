@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::base::Timestamp;
 use crate::base::named::ids;
 use crate::model::access::AccessKeys;
+use crate::model::as_written::AsWritten;
 use crate::model::limits::TOPICS_PER_UNIT_MAX;
 use crate::model::name::NamespaceName;
 use crate::model::topic::NetworkAccess;
@@ -38,6 +39,7 @@ pub struct NamespaceDefinition {
     /// Properties that are stored and shown but have no effect here, as JSON by their names:
     /// `minimumTlsVersionAllowed`, `isZoneRedundant`, `identity`.
     pub inert: BTreeMap<String, String>,
+    pub as_written: AsWritten,
 }
 
 impl Namespace {

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::model::as_written::AsWritten;
 use crate::model::destination::{Destination, EntityId, PullQueue};
 use crate::model::entity_status::EntityStatus;
 use crate::model::filter::{Dialect, Filter};
@@ -106,6 +107,7 @@ pub struct ServiceBusTopic {
     /// How long messages live at most, whatever they and the subscriptions say.
     pub time_to_live: Duration,
     pub upkeep: EntityUpkeep,
+    pub as_written: AsWritten,
 }
 
 /// The definition of a queue.
@@ -124,6 +126,7 @@ pub struct MessageSubscription {
     /// How long messages live at most; one may have less time of its own.
     pub time_to_live: Duration,
     pub pull: PullQueue,
+    pub as_written: AsWritten,
 }
 
 /// What messages are sent to or received from, as far as it can be idle.
@@ -153,6 +156,7 @@ impl MessageSubscription {
             deliveries_max: subscription.retry_policy.attempts_max,
             time_to_live: subscription.retry_policy.time_to_live,
             pull: subscription.destination.pull_queue()?.clone(),
+            as_written: subscription.as_written.clone(),
         })
     }
 
@@ -177,6 +181,7 @@ impl MessageSubscription {
             paused: false,
             disabled: None,
             disable_on_gone: false,
+            as_written: self.as_written.clone(),
         }
     }
 
@@ -193,6 +198,7 @@ impl MessageSubscription {
         SubscriptionDefinition {
             destination: changed.destination,
             retry_policy: changed.retry_policy,
+            as_written: changed.as_written,
             ..before.clone()
         }
     }

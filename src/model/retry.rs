@@ -82,12 +82,17 @@ impl RetryPolicy {
         let least = scale.shrink(self.minimum_wait(result).max(asked));
         let moved = planned.mul_f64(1.0 + JITTER * jitter);
         let at = now + moved.max(least.mul_f64(1.0 + JITTER * jitter.abs()));
-        let expires_at = delivery.published_at + scale.shrink(self.time_to_live);
+        let expires_at = self.expires_at(delivery.published_at, scale);
         let unmoved = now + planned.max(least);
         match (at < expires_at) == (unmoved < expires_at) {
             true => at,
             false => unmoved,
         }
+    }
+
+    /// The moment from which on a delivery is not attempted any more.
+    pub fn expires_at(&self, published_at: Timestamp, scale: TimeScale) -> Timestamp {
+        published_at + scale.shrink(self.time_to_live)
     }
 
     /// When each attempt is made since the publishing, if all of them fail, the first one at once; last when the delivery
@@ -117,7 +122,8 @@ impl RetryPolicy {
                 result: AttemptResult::of(Outcome::GenericError),
                 late: None,
             };
-            at = self.next_attempt_at(&delivery, &failed, scale, 0.0);
+            let next = self.next_attempt_at(&delivery, &failed, scale, 0.0);
+            at = next.min(self.expires_at(start, scale));
             if let Err(reason) = admit(&delivery, self, at, scale) {
                 times.push(at.since(start));
                 return (times, reason);
@@ -553,11 +559,11 @@ mod tests {
     fn a_policy_is_played_through() {
         check_played_through(1, 1_440, "0 0 MaxDeliveryAttemptsExceeded");
         check_played_through(3, 1_440, "0 10 40 40 MaxDeliveryAttemptsExceeded");
-        check_played_through(30, 1, "0 10 40 100 TimeToLiveExceeded");
+        check_played_through(30, 1, "0 10 40 60 TimeToLiveExceeded");
         check_played_through(
             30,
             1_440,
-            "0 10 40 100 400 1000 2800 6400 17200 38800 82000 125200 TimeToLiveExceeded",
+            "0 10 40 100 400 1000 2800 6400 17200 38800 82000 86400 TimeToLiveExceeded",
         );
     }
 

@@ -30,17 +30,21 @@ pub struct SigningSecret(Secret);
 
 /// The text is not a signing secret. The error does not show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it must be \"{PREFIX}\" and {BYTES_MIN} to {BYTES_MAX} bytes in base64")]
+#[error(
+    "it must be \"{PREFIX}\" and {BYTES_MIN} to {BYTES_MAX} bytes in base64; the prefix may be left out"
+)]
 pub struct InvalidSigningSecret;
 
 impl SigningSecret {
-    /// Reads a secret.
+    /// Reads a secret, which may come without its prefix, as many services show it.
     pub fn parse(text: &str) -> Result<Self, InvalidSigningSecret> {
-        let key = key_of(text).ok_or(InvalidSigningSecret)?;
-        match (BYTES_MIN..=BYTES_MAX).contains(&key.len()) {
-            true => Ok(Self(Secret::new(text))),
-            false => Err(InvalidSigningSecret),
+        let encoded = text.strip_prefix(PREFIX).unwrap_or(text);
+        let decoded = STANDARD.decode(encoded).map(Zeroizing::new);
+        let key = decoded.map_err(|_| InvalidSigningSecret)?;
+        if !(BYTES_MIN..=BYTES_MAX).contains(&key.len()) {
+            return Err(InvalidSigningSecret);
         }
+        Ok(Self(Secret::new(format!("{PREFIX}{encoded}"))))
     }
 
     /// A new secret.
@@ -150,12 +154,15 @@ mod tests {
             (of(64), true),
             (of(23), false),
             (of(65), false),
-            (STANDARD.encode([7; 32]), false),
+            (STANDARD.encode([7; 32]), true),
+            (STANDARD.encode([7; 23]), false),
             (format!("{PREFIX}no base64"), false),
             (String::new(), false),
         ] {
             assert_eq!(SigningSecret::parse(&text).is_ok(), valid, "{text}");
         }
+        let bare = SigningSecret::parse(&STANDARD.encode([7; 32])).expect("a secret");
+        assert_eq!(bare.reveal(), of(32), "the same with its prefix");
         let made = SigningSecret::generate(&Entropy::Os);
         assert_eq!(made.key().len(), BYTES_MADE);
         assert!(SigningSecret::parse(made.reveal()).as_ref() == Ok(&made));

@@ -3,6 +3,7 @@
 use crate::base::Timestamp;
 use crate::base::named::{ids, named_enum};
 use crate::model::access::Secret;
+use crate::model::as_written::AsWritten;
 use crate::model::blob_storage::BlobStorage;
 use crate::model::destination::{DeliveryMode, Destination};
 use crate::model::filter::Filter;
@@ -46,6 +47,7 @@ pub struct SubscriptionDefinition {
     pub disabled: Option<Disabled>,
     /// Extension: a 410 disables the subscription (section A).
     pub disable_on_gone: bool,
+    pub as_written: AsWritten,
 }
 
 /// Who disabled a subscription.
@@ -73,7 +75,7 @@ pub enum OnDelete {
 pub enum DeadLetterDestination {
     /// They go to the subscription's queue inside the appliance: the default.
     BuiltInQueue,
-    /// `"deadLetterDestination": null`: they are dropped, and the drop is counted and shown.
+    /// They are dropped, and the drop is counted and shown.
     Drop,
     /// `StorageBlob`: kept in the built-in queue until they are exported to the named container.
     StorageBlob {
@@ -310,6 +312,7 @@ mod tests {
                 paused: false,
                 disabled: None,
                 disable_on_gone: false,
+                as_written: AsWritten::default(),
             },
             validation: Validation::succeeded(None),
             created_at: NOW,

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use crate::base::Timestamp;
 use crate::base::named::{ids, named_enum};
 use crate::model::access::AccessKeys;
+use crate::model::as_written::AsWritten;
 use crate::model::name::TopicName;
 use crate::model::queue::{SendRules, ServiceBusTopic};
 use crate::model::system_topic::SystemTopic;
@@ -220,6 +221,7 @@ pub struct CustomTopic {
     /// Properties that are stored and shown but have no effect here, as JSON by their names:
     /// `minimumTlsVersionAllowed`, `dataResidencyBoundary`, `eventTypeInfo`, `identity`, `sku`.
     pub inert: BTreeMap<String, String>,
+    pub as_written: AsWritten,
 }
 
 /// The region of what nobody has given one.
@@ -235,6 +237,7 @@ impl Default for CustomTopic {
             disable_local_auth: false,
             network_access: NetworkAccess::default(),
             inert: BTreeMap::new(),
+            as_written: AsWritten::default(),
         }
     }
 }

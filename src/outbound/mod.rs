@@ -24,6 +24,7 @@ mod retry_after;
 mod storage;
 #[cfg(test)]
 mod test_support;
+mod tls_failure;
 pub mod transport;
 mod webhook;
 

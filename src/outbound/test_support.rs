@@ -8,6 +8,7 @@ use http::{HeaderName, HeaderValue};
 use super::*;
 use crate::base::Timestamp;
 use crate::model::access::Secret;
+use crate::model::as_written::AsWritten;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::destination::{AttributeValue, DeliveryAttributeMapping, EndpointUrl, WebHook};
@@ -55,6 +56,7 @@ pub(super) fn subscription(
             paused: false,
             disabled: None,
             disable_on_gone: false,
+            as_written: AsWritten::default(),
         },
         validation: Validation::succeeded(None),
         created_at: NOW,

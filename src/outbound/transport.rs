@@ -27,6 +27,7 @@ use crate::outbound::connector::ConnectTimeout;
 use crate::outbound::egress::{Denied, EgressPolicy};
 use crate::outbound::late_response::{LateResponseSlot, PendingResponse};
 use crate::outbound::resolver::{Guard, Lookup, ResolveError, system_lookup};
+use crate::outbound::tls_failure;
 
 #[cfg(test)]
 mod tests;
@@ -448,7 +449,7 @@ fn cause(error: &legacy::Error) -> TransportError {
     match sources(error).find_map(innermost_io) {
         Some(failure) if error.is_connect() => connect_failure(failure),
         // A server that needs a client certificate says so only after its own part of the handshake.
-        Some(failure) if is_tls(failure) => TransportError::Tls(innermost(failure)),
+        Some(failure) if is_tls(failure) => TransportError::Tls(tls_in_words(failure)),
         Some(failure) => TransportError::Socket(in_words(failure)),
         None => TransportError::Socket(innermost(error)),
     }
@@ -458,7 +459,7 @@ fn cause(error: &legacy::Error) -> TransportError {
 /// handshake.
 fn connect_failure(failure: &io::Error) -> TransportError {
     if failure.kind() == io::ErrorKind::InvalidData {
-        return TransportError::Tls(innermost(failure));
+        return TransportError::Tls(tls_in_words(failure));
     }
     if failure.kind() == io::ErrorKind::UnexpectedEof {
         let text = "the connection was closed during the handshake";
@@ -468,8 +469,16 @@ fn connect_failure(failure: &io::Error) -> TransportError {
 }
 
 fn is_tls(failure: &io::Error) -> bool {
-    let inner = failure.get_ref();
-    inner.is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some())
+    tls_failure_of(failure).is_some()
+}
+
+fn tls_failure_of(failure: &io::Error) -> Option<&rustls::Error> {
+    failure.get_ref()?.downcast_ref()
+}
+
+fn tls_in_words(failure: &io::Error) -> String {
+    let words = tls_failure_of(failure).and_then(tls_failure::in_words);
+    words.unwrap_or_else(|| innermost(failure))
 }
 
 fn in_words(failure: &io::Error) -> String {

@@ -42,12 +42,12 @@ fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Valu
     let name = &target.name;
     if target.kind == TargetKind::Namespace {
         let namespace = registry.namespace(&NamespaceName::parse(name).ok()?)?;
-        return Some(resource::render_namespace(namespace, ""));
+        return Some(resource::whole_namespace(namespace, ""));
     }
     if let TargetKind::Topic | TargetKind::Queue | TargetKind::ServiceBusTopic = target.kind {
         let entry = topic(name)?;
         let is_meant = target.kind == entry.topic.kind.entity().into();
-        return resource::render_entity(entry, "").filter(|_| is_meant);
+        return resource::whole_entity(entry, "").filter(|_| is_meant);
     }
     if target.kind == TargetKind::AccessRule {
         let rule = registry.access_rule(&AccessRuleName::parse(name).ok()?)?;
@@ -77,7 +77,7 @@ fn document(registry: &Registry, target: &Target, now: Timestamp) -> Option<Valu
         outage: None,
         now,
     };
-    Some(resource::render_subscription(topic, subscription, observed))
+    Some(resource::whole_subscription(topic, subscription, observed))
 }
 
 /// What `after` has that `before` has not, and the other way round. `None` stands for what was created or

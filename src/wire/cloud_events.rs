@@ -16,7 +16,7 @@ use crate::model::limits::{
 use crate::wire::bad_input::{BadInput, BadInputKind, quoted};
 use crate::wire::content::{self, ContentType};
 use crate::wire::json::{Kind, Members, ObjectWriter};
-use crate::wire::{envelope, field};
+use crate::wire::{envelope, field, uri_reference};
 
 use context::Context;
 
@@ -184,13 +184,12 @@ pub(super) fn write_members(
 ) {
     let event = &stored.event;
     object.text("id", &event.id);
-    object.text(
-        "source",
-        event.source.as_deref().unwrap_or(topic_resource_id),
-    );
+    // The topic of a custom event may be any text.
+    let source = event.source.as_deref().unwrap_or(topic_resource_id);
+    object.text("source", &uri_reference::escaped(source));
     object.text("specversion", SPEC_VERSION);
     object.text("type", &event.event_type);
-    if let Some(subject) = &event.subject {
+    if let Some(subject) = event.subject.as_deref().filter(|text| !text.is_empty()) {
         object.text("subject", subject);
     }
     if let Some(time) = &event.time {
@@ -213,7 +212,8 @@ pub(super) fn write_members(
 /// Adds what an event of another schema becomes known by as a CloudEvent (rule 2.3).
 fn write_converted(object: &mut ObjectWriter<'_>, data_version: &str, data: &EventData) {
     if !data_version.is_empty() {
-        object.text("dataschema", &format!("#{data_version}"));
+        let schema = format!("#{data_version}");
+        object.text("dataschema", &uri_reference::escaped(&schema));
     }
     if matches!(data, EventData::Json(_)) {
         object.text("datacontenttype", "application/json");

@@ -24,10 +24,11 @@ const AROUND: [&str; 3] = [
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Reads the text of a blob, an array of records or one record: all of its events, or why none is taken.
-/// What the records say of the failed delivery is left behind. `now` and `entropy` supply what an event
-/// leaves out.
+/// What the records say of the failed delivery is left behind. As with resubmissions, an event goes to topics of its
+/// own schema alone: others would lose its attributes. `now` and `entropy` supply what an event leaves out.
 pub fn read(
     blob: &[u8],
+    to: &InputSchema,
     topic_resource_id: &str,
     now: Timestamp,
     entropy: &Entropy,
@@ -35,6 +36,14 @@ pub fn read(
     let records = records(blob)?;
     let read = |record: &RawValue| {
         let event = event_of(record)?;
+        if is_cloud_events(to) != is_cloud_events(&event.schema) {
+            let problem = format!(
+                "it is an event of {}, and the topic takes events of another schema, {}",
+                event.schema.name(),
+                to.name()
+            );
+            return Err(BadInput::malformed(problem));
+        }
         decode_one(&event.schema, topic_resource_id, &event.json, now, entropy)
     };
     let numbered = records.into_iter().enumerate();
@@ -50,6 +59,14 @@ fn records(blob: &[u8]) -> Result<Vec<&RawValue>, BadInput> {
         _ => serde_json::from_slice(blob)
             .map(|record| vec![record])
             .map_err(no_json),
+    }
+}
+
+/// Whether events of a schema are CloudEvents. Dead letters of custom events are written in Event Grid's schema.
+fn is_cloud_events(schema: &InputSchema) -> bool {
+    match schema {
+        InputSchema::CloudEventSchemaV1_0 => true,
+        InputSchema::EventGridSchema | InputSchema::CustomEventSchema(_) => false,
     }
 }
 
@@ -105,10 +122,14 @@ mod tests {
     use super::*;
     use crate::model::event::EventData;
 
-    fn read(blob: &str) -> Result<Vec<Event>, String> {
+    fn read_to(schema: &InputSchema, blob: &str) -> Result<Vec<Event>, String> {
         let now = Timestamp::from_ms(1_795_243_253_138);
-        super::read(blob.as_bytes(), "/t", now, &Entropy::seeded(1))
+        super::read(blob.as_bytes(), schema, "/t", now, &Entropy::seeded(1))
             .map_err(|problem| problem.to_string())
+    }
+
+    fn read(blob: &str) -> Result<Vec<Event>, String> {
+        read_to(&InputSchema::EventGridSchema, blob)
     }
 
     /// As Microsoft's documentation prints them.
@@ -119,10 +140,11 @@ mod tests {
 
     #[test]
     fn both_of_azures_shapes_become_the_events_that_they_were() {
-        let blob = format!("[{EVENT_GRID},{CLOUD_EVENT},{NAMESPACE},{NAMESPACE_FLAT}]");
-        let events = read(&blob).expect("dead letters");
-        let [grid, cloud, namespace, flat] = &events[..] else {
-            panic!("four events, not {}", events.len());
+        let grid = &read(EVENT_GRID).expect("a dead letter")[0];
+        let blob = format!("[{CLOUD_EVENT},{NAMESPACE},{NAMESPACE_FLAT}]");
+        let events = read_to(&InputSchema::CloudEventSchemaV1_0, &blob).expect("dead letters");
+        let [cloud, namespace, flat] = &events[..] else {
+            panic!("three events, not {}", events.len());
         };
         assert_eq!(grid.event_type, "Microsoft.Storage.BlobCreated");
         assert_eq!(
@@ -157,6 +179,31 @@ mod tests {
         assert_eq!(namespace.id, "A234-1234-1234");
         assert_eq!(flat.data, EventData::Binary(vec![0, 1].into()));
         assert!(flat.attributes.is_empty(), "{:?}", flat.attributes);
+    }
+
+    #[test]
+    fn events_go_to_topics_of_their_own_schema_alone() {
+        let custom = InputSchema::CustomEventSchema(Box::default());
+        let (grid, cloud) = (
+            InputSchema::EventGridSchema,
+            InputSchema::CloudEventSchemaV1_0,
+        );
+        for (blob, to, is_taken) in [
+            (EVENT_GRID, &grid, true),
+            (EVENT_GRID, &custom, true),
+            (EVENT_GRID, &cloud, false),
+            (CLOUD_EVENT, &grid, false),
+            (CLOUD_EVENT, &custom, false),
+            (NAMESPACE, &grid, false),
+            (NAMESPACE, &cloud, true),
+        ] {
+            let result = read_to(to, blob);
+            assert_eq!(result.is_ok(), is_taken, "{to:?}: {result:?}");
+            let named = result
+                .err()
+                .is_none_or(|problem| problem.contains("another schema"));
+            assert!(named, "{to:?}: {blob}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::base::Timestamp;
 use crate::wire::bad_input::{BadInput, quoted};
 use crate::wire::json::{self, Kind};
-use crate::wire::moment;
+use crate::wire::{media_type, moment, uri_reference};
 
 /// A string; `null` counts as absent.
 pub(super) fn optional_text(field: &str, json: &str) -> Result<Option<String>, BadInput> {
@@ -31,6 +31,29 @@ pub(super) fn required(field: &str, text: Option<String>) -> Result<String, BadI
         Some(text) => Ok(text),
         None => Err(BadInput::in_field(field, "it is missing")),
     }
+}
+
+/// A URI reference, which says something.
+pub(super) fn uri_reference(field: &str, text: String) -> Result<String, BadInput> {
+    match uri_reference::problem(&text) {
+        None => Ok(text),
+        Some(problem) => {
+            let problem = format!("{} is not a URI reference: {problem}", quoted(&text));
+            Err(BadInput::in_field(field, problem))
+        }
+    }
+}
+
+/// A media type, such as `application/json; charset=utf-8`.
+pub(super) fn media_type(field: &str, text: String) -> Result<String, BadInput> {
+    if media_type::is_media_type(&text) {
+        return Ok(text);
+    }
+    let problem = format!(
+        "{} is not a media type such as application/json",
+        quoted(&text)
+    );
+    Err(BadInput::in_field(field, problem))
 }
 
 /// A date and time with its zone, as RFC 3339 writes it. What other spellings of ISO 8601 are in use

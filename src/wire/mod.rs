@@ -27,6 +27,7 @@ pub mod id_token;
 pub mod json;
 pub mod json_fault;
 pub mod json_layout;
+mod media_type;
 mod moment;
 pub mod notice;
 pub mod otlp;
@@ -40,6 +41,7 @@ pub mod sas;
 pub mod service_bus;
 pub mod signature;
 pub mod stored_event;
+mod uri_reference;
 pub mod validation;
 
 use std::borrow::Cow;

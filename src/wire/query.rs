@@ -116,7 +116,7 @@ impl DeadLetterParameters {
     }
 }
 
-/// Answers leave out what was not given, too.
+/// AnswerScope leave out what was not given, too.
 pub(super) fn nothing_required(schema: &mut Schema) {
     schema.remove("required");
 }

@@ -36,7 +36,10 @@ pub fn deletion_event(
 
 /// The code that a webhook answered with; the name of its property counts in any letter case (rule A).
 pub fn validation_response(body: &[u8]) -> Option<String> {
-    let members: Members<'_> = serde_json::from_slice(body).ok()?;
+    const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+    // ASP.NET writes it in front of what it encodes as UTF-8.
+    let text = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
+    let members: Members<'_> = serde_json::from_slice(text).ok()?;
     string(members.find("validationResponse")?)
 }
 

@@ -383,6 +383,7 @@ def test_an_arm_template_is_imported(appliance, tmp_path):
         "resources[11].name: .id is not there",
         "resources[12]: Microsoft.EventGrid/topics is left out, since its condition is false",
         "resources[13].copy: loops are not supported",
+        "10 things were left out",
     ]:
         found = [note for note in notes if note.startswith(start)]
         assert len(found) == 1, (start, notes)
@@ -426,7 +427,8 @@ def test_what_an_arm_template_does_not_say_is_left_out(appliance, tmp_path):
         {"type": "Microsoft.ServiceBus/namespaces/queues", "name": "without-namespace"},
     ]}))
     imported = run(appliance, "import", "arm", template)
-    assert imported.returncode == 0 and imported.stdout == "no changes\n", imported
+    assert imported.returncode == 3 and imported.stdout == "", imported
+    assert "holds nothing to import; 3 things were left out" in imported.stderr
     assert "resources[0].properties.inputSchema: the parameter endpoint has no value" in imported.stderr
     assert 'event subscription s of topic plain is left out with topic plain' in imported.stderr
     assert "resources[2].name: " in imported.stderr
@@ -437,3 +439,76 @@ def test_the_default_time_to_live_in_namespaces_is_exported_as_it_can_be_applied
     assert run(appliance, "apply", file).returncode == 0
     (tmp_path / "exported.yaml").write_text(appliance.command("export"))
     assert run(appliance, "apply", tmp_path / "exported.yaml").returncode == 0
+
+
+def subscription_to(endpoint_type, properties, **others):
+    return {"destination": {"endpointType": endpoint_type, "properties": properties}} | others
+
+
+def test_an_arm_template_is_read_as_loosely_as_azure_reads_it(appliance, fresh_name, tmp_path):
+    """Numbers as text, any letter case, identities, empty texts, access rules, destinations of Service Bus."""
+    name, template = f"eventgridtopic-{fresh_name()}", tmp_path / "azuredeploy.json"
+    queue, shop = f"{name}-jobs", f"{name}-shop"
+    account = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/sa"
+    dead = {"endpointType": "StorageBlob", "properties": {"resourceId": account, "blobContainerName": "dead"}}
+    with_identity = {"identity": {"type": "SystemAssigned"}, "deadLetterDestination": dead}
+    bus = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.ServiceBus/namespaces/ns1"
+    hook = {"endpointUrl": "https://inspector.everpost.internal/h", "skipValidation": True}
+    topics, subscriptions = "Microsoft.EventGrid/topics", "Microsoft.EventGrid/topics/eventSubscriptions"
+    in_namespace = "Microsoft.EventGrid/namespaces/topics/eventSubscriptions"
+    service_bus, rules = "Microsoft.ServiceBus/namespaces", "authorizationRules"
+    resources = [
+        (f"{service_bus}/queues", f"ns1/{queue}", {"maxDeliveryCount": "5", "requiresSession": "TRUE", "maxSizeInMegabytes": "2048",
+                                                   "forwardTo": None, "forwardDeadLetteredMessagesTo": "", "lockDuration": None}),
+        (f"{service_bus}/topics", f"ns1/{name}-news", {}),
+        (topics, name, {}),
+        (subscriptions, f"{name}/eventgridsubscription-1", subscription_to("webhook", hook)),
+        (subscriptions, f"{name}/to-queue", subscription_to("ServiceBusQueue", {"resourceId": f"{bus}/queues/{queue}"})),
+        (subscriptions, f"{name}/to-topic", subscription_to("ServiceBusTopic", {
+            "resourceId": f"[resourceId('Microsoft.ServiceBus/namespaces/topics', 'ns1', '{name}-news')]"})),
+        ("Microsoft.EventGrid/namespaces", shop, {}),
+        ("Microsoft.EventGrid/namespaces/topics", f"{shop}/orders", {}),
+        (in_namespace, f"{shop}/orders/pulled", {"deliveryConfiguration": {"deliveryMode": "Queue", "queue": {
+            "maxDeliveryCount": 4, "deadLetterDestinationWithResourceIdentity": with_identity}}}),
+        (in_namespace, f"{shop}/orders/pushed", {"deliveryConfiguration": {"deliveryMode": "Push", "push": subscription_to(
+            "WebHook", hook, deadLetterDestinationWithResourceIdentity=with_identity)}}),
+        (f"{service_bus}/AuthorizationRules", f"ns1/{name}", {"rights": ["Listen", "Send"]}),
+        (f"{service_bus}/queues/{rules}", f"ns1/{queue}/worker", {"rights": ["Listen"]}),
+        (f"{service_bus}/topics/{rules}", f"ns1/{name}-news/pub", {"rights": ["Send"]}),
+        (f"{service_bus}/AuthorizationRules", "ns1/RootManageSharedAccessKey", {"rights": ["Listen", "Send", "Manage"]}),
+    ]
+    resources = [{"type": kind, "name": path, "apiVersion": "2022-10-01-preview", "location": "westeurope", "properties": given}
+                 for kind, path, given in resources]
+    template.write_text(json.dumps({"contentVersion": "1.0.0.0", "resources": resources}))
+    imported = run(appliance, "import", "arm", template, "--strict")
+    assert imported.returncode == 0, imported
+    assert imported.stderr.count("there are no managed identities; deadLetterDestination is used without") == 2, imported.stderr
+    assert "RootManageSharedAccessKey is there already" in imported.stderr
+    exported = {
+        f"{each['kind']} {each['name']}": each.get("properties", {})
+        for each in json.loads(appliance.command("export", "--format", "json"))
+    }
+    read = exported[f"Queue {queue}"]
+    assert (read["maxDeliveryCount"], read["requiresSession"], read["maxSizeInMegabytes"]) == (5, True, 2_048)
+    assert not read.get("forwardTo") and not read.get("forwardDeadLetteredMessagesTo")
+    kinds = {path: exported[f"EventSubscription {name}/{path}"]["destination"]["endpointType"]
+             for path in ["eventgridsubscription-1", "to-queue", "to-topic"]}
+    assert kinds == {"eventgridsubscription-1": "WebHook", "to-queue": "ServiceBusQueue", "to-topic": "ServiceBusTopic"}
+    for path, mode in [("pulled", "queue"), ("pushed", "push")]:
+        configuration = exported[f"EventSubscription {shop}/orders/{path}"]["deliveryConfiguration"][mode]
+        kept = configuration["deadLetterDestinationWithResourceIdentity"]["deadLetterDestination"]
+        assert kept["properties"]["blobContainerName"] == "dead"
+    for path, rights in [(name, ["Listen", "Send"]), (f"{queue}/worker", ["Listen"]), (f"{name}-news/pub", ["Send"])]:
+        assert sorted(exported[f"AccessRule {path}"]["rights"]) == rights
+    assert run(appliance, "import", "arm", template).stdout == "no changes\n"
+
+
+def test_an_arm_template_that_azure_would_reject_is_an_error_with_its_path(appliance, tmp_path):
+    template = tmp_path / "azuredeploy.json"
+    hook = subscription_to("WebHook", {"endpointUrl": "https://inspector.everpost.internal/h"}, deliveryWithResourceIdentity="")
+    template.write_text(json.dumps({"contentVersion": "1.0.0.0", "resources": [
+        {"type": "Microsoft.EventGrid/topics", "name": "never-made", "location": "l", "properties": {}},
+        {"type": "Microsoft.EventGrid/topics/eventSubscriptions", "name": "never-made/s", "properties": hook}]}))
+    imported = run(appliance, "import", "arm", template)
+    assert imported.returncode == 2 and "resources[1].properties.deliveryWithResourceIdentity: it must be an object" in imported.stderr
+    assert "panicked" not in imported.stderr and "never-made" not in appliance.command("export", "--format", "json")

@@ -177,7 +177,7 @@ def test_attempts_run_out(fast_appliance, receiver, fresh_name):
 
 def test_without_a_dead_letter_queue_the_event_is_dropped(appliance, receiver, fresh_name):
     topic = appliance.create_topic(fresh_name())
-    appliance.subscribe(topic, "billing", receiver.url, deadLetterDestination=None)
+    appliance.subscribe(topic, "billing", receiver.url, deadLetterDestination={"endpointType": "Drop"})
     receiver.script(400)
 
     publish(topic)

@@ -94,7 +94,7 @@ def prometheus(tmp_path_factory):
         bad.script(*[400] * 9)
         appliance.subscribe(topic, "good", good.url)
         appliance.subscribe(topic, "bad", bad.url)
-        appliance.subscribe(topic, "careless", bad.url, deadLetterDestination=None)
+        appliance.subscribe(topic, "careless", bad.url, deadLetterDestination={"endpointType": "Drop"})
         assert publish(topic, EVENT).ok and publish(topic, {}).status_code == 400
         assert publish(appliance.create_topic("unheard"), EVENT).ok
         eventually(lambda: len(appliance.dead_letters(topic)) == 1 and len(bad.deliveries) == 2, "dead letters")

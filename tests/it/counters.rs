@@ -37,7 +37,7 @@ fn expected(subscription: &str, counts: [u64; 6]) -> Value {
 
 #[tokio::test]
 async fn every_delivery_is_accounted_for() {
-    let drops = json!({"deadLetterDestination": null});
+    let drops = json!({"deadLetterDestination": {"endpointType": "Drop"}});
     let grid = Grid::new().await.topic("orders").await;
     let grid = grid.push("orders", "audit", "200").await;
     let grid = grid.push("orders", "billing", "400").await;
@@ -152,7 +152,7 @@ async fn a_topic_counts_what_was_published_to_it() {
 /// again, was dropped or was deleted meanwhile.
 #[tokio::test]
 async fn what_waited_can_be_told_afterwards() {
-    let drops = json!({"deadLetterDestination": null});
+    let drops = json!({"deadLetterDestination": {"endpointType": "Drop"}});
     let grid = Grid::new().await.topic("orders").await.topic("other").await;
     let grid = grid.push("orders", "billing", "503 400 200 503 200").await;
     let grid = grid.push_with("orders", "crm", "503 503 413", drops).await;

@@ -92,7 +92,7 @@ async fn only_a_refusal_with_a_reason_dead_letters() {
 #[tokio::test]
 async fn words_that_are_too_long_are_cut_and_dropped_ones_are_kept() {
     let long = "x".repeat(5_000);
-    let nowhere = json!({"deadLetterDestination": null});
+    let nowhere = json!({"deadLetterDestination": {"endpointType": "Drop"}});
     let grid = answered(422, &[(REASON, &long), (DESCRIPTION, &long)], nowhere).await;
     let shown = grid
         .manage(Method::GET, "/everpost/events/1", Value::Null)

@@ -204,7 +204,7 @@ async fn storage_for_dead_letters_is_named_without_its_secret() {
     let page = person.send(&edit, &typed).await;
     page.expect(&[
         "On final failure Export to S3",
-        "Container dead Storage endpoint http://minio.test:9000/ Region us-east-1 Access key ID shop",
+        "Container dead Storage endpoint http://minio.test:9000 Region us-east-1 Access key ID shop",
     ]);
     let page = person.open(&edit).await;
     page.expect(&["value=\"S3\" selected", "value=\"shop\"", "value=\"dead\""]);

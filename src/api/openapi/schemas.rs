@@ -1,7 +1,7 @@
 //! The schemas of the document, made from the types of requests and answers.
 //!
-//! A type looks different in requests, where what has a default may be left out, and in answers, where all
-//! of it is there. Where that makes a difference, the schema of requests gets a name of its own.
+//! A type looks different in requests, where what has a default may be left out, and in answers, where the rest
+//! of it is always there. Where that makes a difference, the schema of requests gets a name of its own.
 
 use std::collections::BTreeSet;
 

@@ -36,7 +36,8 @@ pub(crate) async fn import(
     let topic = TopicName::parse(&target.topic)?;
     let entry = state.broker.topic(&topic)?;
     let (now, entropy) = (state.broker.clock().now(), state.broker.entropy());
-    let events = dead_letter_import::read(&blob, &entry.resource_id, now, entropy)?;
+    let schema = entry.topic.kind.input_schema();
+    let events = dead_letter_import::read(&blob, schema, &entry.resource_id, now, entropy)?;
     let records = events.len();
     let name = target.subscription.as_deref().unwrap_or_default();
     // Of each blob one mark, since many are imported in a row.

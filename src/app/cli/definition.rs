@@ -172,10 +172,10 @@ impl DefinitionArgs {
         properties
     }
 
-    /// Left out, dead letters are kept; `null` drops them (rule A).
+    /// Left out, dead letters are kept (rule A).
     fn dead_letters(&self) -> Option<Value> {
         if self.drop_dead_letters {
-            return Some(Value::Null);
+            return Some(json!({ "endpointType": "Drop" }));
         }
         let container = self.dead_letter_container.as_ref()?;
         let mut blob = json!({ "blobContainerName": container });
@@ -217,10 +217,7 @@ impl DefinitionArgs {
         }));
         settings.extend(self.schedule());
         settings.extend(self.dead_letters().map(|inner| {
-            let wrapped = match inner.is_null() {
-                true => inner,
-                false => json!({ "deadLetterDestination": inner }),
-            };
+            let wrapped = json!({ "deadLetterDestination": inner });
             (
                 "deadLetterDestinationWithResourceIdentity".to_owned(),
                 wrapped,
@@ -263,15 +260,11 @@ impl DefinitionArgs {
     fn destination(&self, credentials: &CredentialArgs, current: &Value) -> Option<Value> {
         let before = current["endpointType"].as_str().unwrap_or("WebHook");
         let kind = self.endpoint_type.map_or(before, |kind| kind.name());
-        let known = match kind == before {
-            true => without_idle_batch(&current["properties"], self.touches_batch()),
-            false => Value::Null,
-        };
         let place = match kind {
             "WebHook" => "endpointUrl",
             _ => "resourceId",
         };
-        let mut destination = given(&json!({
+        let mut properties = given(&json!({
             place: self.endpoint,
             "skipValidation": self.skip_validation,
             "maxEventsPerBatch": self.max_events_per_batch,
@@ -281,13 +274,10 @@ impl DefinitionArgs {
             "maxRequestsPerSecond": self.max_rate,
             "deliveryAttributeMappings": not_empty(&self.attribute_mappings()),
         }));
-        destination.extend(credentials.properties());
-        let properties = changed(&known, destination)?;
-        Some(json!({ "endpointType": kind, "properties": properties }))
-    }
-
-    fn touches_batch(&self) -> bool {
-        self.max_events_per_batch.is_some() || self.preferred_batch_size.is_some()
+        properties.extend(credentials.properties());
+        // What is left out of a destination of the same type stays.
+        let is_touched = !properties.is_empty() || kind != before;
+        is_touched.then(|| json!({ "endpointType": kind, "properties": properties }))
     }
 
     fn attribute_mappings(&self) -> Vec<Value> {
@@ -315,20 +305,6 @@ impl DefinitionArgs {
         };
         Some(("schedule".to_owned(), waits))
     }
-}
-
-/// Answers show the sizes of a batch even where batching is off. Sent back beside a change, they would turn
-/// it on.
-fn without_idle_batch(properties: &Value, is_changed: bool) -> Value {
-    let mut properties = properties.clone();
-    if let Some(object) = properties.as_object_mut()
-        && is_changed
-        && object.get("maxEventsPerBatch") == Some(&json!(1))
-    {
-        object.remove("maxEventsPerBatch");
-        object.remove("preferredBatchSizeInKilobytes");
-    }
-    properties
 }
 
 #[cfg(test)]
@@ -461,12 +437,11 @@ mod tests {
                 ],
             } } }),
         );
-        // Beside what is shown of the others, since a destination is sent whole.
         check(
             &["--no-authentication", "--max-rate", "2"],
             &json!({ "destination": { "properties": { "authentication": { "type": "Bearer" }, "skipValidation": true } } }),
             &json!({ "destination": { "endpointType": "WebHook", "properties": {
-                "authentication": null, "maxRequestsPerSecond": 2.0, "skipValidation": true,
+                "authentication": null, "maxRequestsPerSecond": 2.0,
             } } }),
         );
         check(
@@ -477,14 +452,14 @@ mod tests {
         check(
             &["--drop-dead-letters"],
             none,
-            &json!({ "deadLetterDestination": null }),
+            &json!({ "deadLetterDestination": { "endpointType": "Drop" } }),
         );
     }
 
     #[test]
     fn an_update_keeps_what_stands_beside_the_change() {
         let current = &json!({
-            "destination": { "endpointType": "WebHook", "properties": { "endpointBaseUrl": "http://h/", "maxEventsPerBatch": 1, "preferredBatchSizeInKilobytes": 64, "skipValidation": true } },
+            "destination": { "endpointType": "WebHook", "properties": { "endpointBaseUrl": "http://h/", "skipValidation": true } },
             "filter": { "subjectBeginsWith": "/o", "includedEventTypes": ["A"] },
             "retryPolicy": { "maxDeliveryAttempts": 30, "eventTimeToLiveInMinutes": 1440 },
             "labels": ["l"],
@@ -502,12 +477,7 @@ mod tests {
         check(
             &["--skip-validation=false"],
             current,
-            &json!({ "destination": { "endpointType": "WebHook", "properties": { "endpointBaseUrl": "http://h/", "maxEventsPerBatch": 1, "preferredBatchSizeInKilobytes": 64, "skipValidation": false } } }),
-        );
-        check(
-            &["--max-events-per-batch", "10"],
-            current,
-            &json!({ "destination": { "endpointType": "WebHook", "properties": { "endpointBaseUrl": "http://h/", "maxEventsPerBatch": 10, "skipValidation": true } } }),
+            &json!({ "destination": { "endpointType": "WebHook", "properties": { "skipValidation": false } } }),
         );
     }
 }

@@ -77,6 +77,9 @@ const FAILED: u8 = 1;
 /// The exit code for a command line, a configuration or a master key that is wrong; clap uses the same.
 const MISUSED: u8 = 2;
 
+/// The exit code for an import that took nothing over, or with `--strict` not all.
+const INCOMPLETE: u8 = 3;
+
 /// Self-hosted event delivery, compatible with Azure Event Grid
 #[derive(Parser)]
 #[command(name = "everpost", version)]
@@ -305,6 +308,9 @@ fn failure(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(FAILED);
     }
     output::note(&format!("error: {error:#}"));
+    if error.is::<configuration::import::Incomplete>() {
+        return ExitCode::from(INCOMPLETE);
+    }
     let is_wrong_key = matches!(error.downcast_ref(), Some(StoreError::MasterKey(_)));
     match error.is::<ConfigFaults>() || error.is::<Misuse>() || is_wrong_key {
         true => ExitCode::from(MISUSED),

@@ -38,7 +38,7 @@ impl Diagnostics {
         let registry = self.0.broker.registry();
         let topics = registry
             .topics()
-            .filter_map(|topic| resource::render_entity(topic, ""));
+            .filter_map(|topic| resource::whole_entity(topic, ""));
         let topics: Vec<Value> = topics.collect();
         let subscriptions = registry.subscriptions();
         let subscriptions =

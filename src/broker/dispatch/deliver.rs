@@ -1,5 +1,6 @@
 //! One request: its result, the settlement of its deliveries, and late responses.
 
+use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -375,11 +376,12 @@ impl Broker {
     ) -> Vec<SettlementRecord> {
         let definition = &batch.subscription.definition;
         let duration = now.since(started_at);
-        // One result for the whole batch. What succeeded is not tried again, and randomness costs.
-        let jitter = if result.outcome == Outcome::Delivered {
-            0.0
+        // One result for the whole batch. What succeeded is not tried again: policy and randomness cost.
+        let (policy, jitter) = if result.outcome == Outcome::Delivered {
+            (Cow::Borrowed(&definition.retry_policy), 0.0)
         } else {
-            self.entropy().jitter()
+            let policy = batch.topic.retry_policy(&batch.subscription);
+            (Cow::Owned(policy), self.entropy().jitter())
         };
         let settle_one = |delivery: &Delivery, result: AttemptResult| {
             let attempt = DeliveryAttempt {
@@ -389,8 +391,7 @@ impl Broker {
                 result,
                 late: None,
             };
-            let (policy, scale) = (&definition.retry_policy, self.time_scale());
-            let settlement = settle(delivery, &attempt, policy, scale, jitter);
+            let settlement = settle(delivery, &attempt, &policy, self.time_scale(), jitter);
             let settlement = settlement.for_destination(&definition.dead_letter);
             SettlementRecord {
                 counted_for: Some((batch.subscription.id, delivery.published_at, None)),

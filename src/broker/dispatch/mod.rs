@@ -357,7 +357,8 @@ impl Broker {
         let all = Filled::put_off(waiting, unread);
         let (due, mut ended) = self.admitted(topic, subscription, std::mem::take(waiting).into());
         let attempts = due.len();
-        let skip = |(delivery, _): &Due| self.skipped(subscription, delivery, cause, now);
+        let policy = topic.retry_policy(subscription);
+        let skip = |(delivery, _): &Due| self.skipped(subscription, &policy, delivery, cause, now);
         ended.extend(due.iter().map(skip));
         let retried = next_due(&ended);
         if let Err(error) = self.settle(topic, subscription, ended, now).await {
@@ -379,13 +380,13 @@ impl Broker {
     fn skipped(
         &self,
         subscription: &EventSubscription,
+        policy: &RetryPolicy,
         delivery: &Delivery,
         cause: Outcome,
         now: Timestamp,
     ) -> SettlementRecord {
         let definition = &subscription.definition;
-        let (policy, scale) = (&definition.retry_policy, self.time_scale());
-        let jitter = self.entropy().jitter();
+        let (scale, jitter) = (self.time_scale(), self.entropy().jitter());
         let attempt = DeliveryAttempt {
             attempt: delivery.attempts + 1,
             started_at: now,

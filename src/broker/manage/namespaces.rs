@@ -194,7 +194,7 @@ impl Broker {
             .validate_endpoint(subscription, deadline)
             .await;
         answer.map_err(|reason| ManageError::NotValidated {
-            endpoint: webhook.endpoint_url.base(),
+            endpoint: webhook.endpoint_url.base().to_owned(),
             reason,
         })
     }

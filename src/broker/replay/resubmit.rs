@@ -172,7 +172,7 @@ impl Broker {
                 let topic = registry.topic_by_id(*id);
                 topic.map(|entry| target(entry).to_string())
             }
-            ReplayTarget::Url(url) => Some(url.base()),
+            ReplayTarget::Url(url) => Some(url.base().to_owned()),
         };
         let action = AuditAction::Resubmit {
             dead_letters: 0, // the store knows

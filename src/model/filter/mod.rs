@@ -39,7 +39,7 @@ pub enum Dialect {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Filter {
     pub dialect: Dialect,
-    /// `None` means every type.
+    /// `None` means every type, and so does `All` among those of custom topics.
     pub included_event_types: Option<Vec<String>>,
     pub subject_begins_with: Text,
     pub subject_ends_with: Text,
@@ -171,8 +171,15 @@ impl Filter {
             Dialect::Basic => included == event_type,
             Dialect::Namespace => fold(included) == fold(event_type),
         };
-        let types = self.included_event_types.as_ref();
-        types.is_none_or(|types| types.iter().any(is_type))
+        self.types().is_none_or(|types| types.iter().any(is_type))
+    }
+
+    /// The types that match, unless every type does.
+    pub fn types(&self) -> Option<&[String]> {
+        const EVERY_TYPE: &str = "All";
+        let types = self.included_event_types.as_deref()?;
+        let has_all = self.dialect == Dialect::Basic && types.iter().any(|each| each == EVERY_TYPE);
+        (!has_all).then_some(types)
     }
 
     fn subject_begins(&self, event: &EventView<'_>) -> bool {
@@ -197,7 +204,7 @@ impl Filter {
     }
 
     fn explain_type(&self, event: &EventView<'_>) -> Option<PartResult> {
-        let types = self.included_event_types.as_ref()?;
+        let types = self.types()?;
         let shown: Vec<String> = types.iter().map(|each| show_text(each)).collect();
         Some(PartResult {
             part: FilterPart::IncludedEventTypes,

@@ -143,7 +143,6 @@ impl<'a> EventView<'a> {
             ("topic", Some(self.source)),
             ("subject", event.subject.as_deref()),
             ("eventType", Some(&event.event_type)),
-            ("eventTime", event.time.as_deref()),
             ("dataVersion", event.data_version.as_deref()),
         ])
         .collect()

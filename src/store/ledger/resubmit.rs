@@ -353,7 +353,7 @@ fn resubmit(
         } => {
             note_attempt(tx, of.delivery, &attempt)?;
             Added {
-                url: Some(url.base()),
+                url: Some(url.base().to_owned()),
                 event: insert_edited(edited)?,
                 ..Added::default()
             }

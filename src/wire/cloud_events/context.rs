@@ -51,11 +51,17 @@ impl Context {
             "source" => self.source = text()?,
             "specversion" => {}
             "type" => self.event_type = text()?,
-            "subject" => self.subject = text()?,
-            "time" => self.time = text()?,
+            "subject" => self.subject = said(text()?),
+            "time" => self.time = said(text()?),
             "dataschema" | "datacontenttype" => {
-                text()?;
-                self.add(name, json);
+                let check = match name {
+                    "dataschema" => field::uri_reference,
+                    _ => field::media_type,
+                };
+                if let Some(text) = said(text()?) {
+                    check(name, text)?;
+                    self.add(name, json);
+                }
             }
             _ => {
                 check_extension(name, json)?;
@@ -70,7 +76,10 @@ impl Context {
         let time = self.time.map(|time| field::date_time("time", time));
         Ok(Event {
             id: field::required("id", self.id)?,
-            source: Some(field::required("source", self.source)?),
+            source: Some(field::uri_reference(
+                "source",
+                field::required("source", self.source)?,
+            )?),
             event_type: field::required("type", self.event_type)?,
             subject: self.subject,
             time: time.transpose()?,
@@ -88,6 +97,11 @@ impl Context {
             });
         }
     }
+}
+
+/// CloudEvents has no empty values of its optional attributes: an empty one says nothing, as if it were left out.
+fn said(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
 }
 
 fn check_extension(name: &str, json: &str) -> Result<(), BadInput> {

@@ -77,7 +77,7 @@ pub fn parse_access_rule(
     replaced: Option<&AccessRule>,
 ) -> Result<AccessRuleDefinition, InvalidResource> {
     let replaced = replaced.map(AccessRuleDefinition::from);
-    document::put(body, replaced.as_ref(), &Context::NONE)
+    document::put(body, replaced.as_ref(), &Context::NONE).map(|read| read.document)
 }
 
 /// The answer that shows an access rule.

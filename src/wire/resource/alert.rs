@@ -204,7 +204,7 @@ pub fn parse_alert_channel(
         require_https,
         ..Context::NONE
     };
-    document::put(body, replaced, &context)
+    document::put(body, replaced, &context).map(|read| read.document)
 }
 
 /// The form in which the store keeps a definition.

@@ -300,11 +300,11 @@ fn mask(change: Change, before: &Definition, after: &Definition) -> Change {
     }
 }
 
-/// Takes out what says nothing. That dead letters are dropped is said by `null`.
+/// Takes out what says nothing.
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
-            members.retain(|name, value| !value.is_null() || name == "deadLetterDestination");
+            members.retain(|_, value| !value.is_null());
             members.values_mut().for_each(without_nulls);
         }
         Value::Array(elements) => elements.iter_mut().for_each(without_nulls),

@@ -1,6 +1,6 @@
 //! What a webhook is shown besides events, inside the `properties` of its destination: extensions.
 //!
-//! Answers never show a secret. A change that leaves one out keeps it, as long as what it belongs to
+//! AnswerScope never show a secret. A change that leaves one out keeps it, as long as what it belongs to
 //! (the user, the client, the certificate) stays the same.
 
 use std::sync::Arc;
@@ -148,7 +148,7 @@ struct ClientCertificateDocument {
     key: Secret,
 }
 
-/// Left out, they stay; empty or null ends them.
+/// Left out or null, they stay; an empty list ends them.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Signing", transparent)]
 #[schemars(extend("x-noun" = "signing secrets", "x-key" = "fingerprint"))]

@@ -1,7 +1,7 @@
 //! The `deadLetterDestination` of an event subscription (rule 3.3, A).
 //!
 //! Its `storage` is an extension that says where the container is, in the place of the resource id and
-//! the identity that Azure has for it. Answers never show a secret. A change that leaves one out keeps
+//! the identity that Azure has for it. AnswerScope never show a secret. A change that leaves one out keeps
 //! it, as long as the account and its endpoint stay the same.
 
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ documents! {
 pub(super) enum DeadLetterDocument {
     #[serde(skip)]
     BuiltInQueue,
-    #[serde(skip)]
+    /// Dead letters are dropped, and counted.
     Drop,
     StorageBlob {
         /// A storage account's; not needed with `storage`.
@@ -136,8 +136,8 @@ struct EitherSecret {
     sas_token: Option<Secret>,
 }
 
-/// Left out and `null` differ (rule A): by default the built-in queue keeps dead letters.
-pub(super) mod or_null {
+/// Left out, and where it is `null` as clients of Azure send it, the built-in queue keeps dead letters (rule A).
+pub(super) mod or_built_in_queue {
     use super::*;
 
     pub(in crate::wire::resource) fn serialize<S: Serializer>(
@@ -145,10 +145,8 @@ pub(super) mod or_null {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         match dead_letter {
-            DeadLetterDestination::BuiltInQueue | DeadLetterDestination::Drop => {
-                serializer.serialize_none()
-            }
-            DeadLetterDestination::StorageBlob { .. } => {
+            DeadLetterDestination::BuiltInQueue => serializer.serialize_none(),
+            DeadLetterDestination::Drop | DeadLetterDestination::StorageBlob { .. } => {
                 DeadLetterDocument::serialize(dead_letter, serializer)
             }
         }
@@ -160,11 +158,7 @@ pub(super) mod or_null {
         #[derive(Deserialize)]
         struct Given(#[serde(with = "DeadLetterDocument")] DeadLetterDestination);
         let given = Option::deserialize(deserializer)?;
-        Ok(
-            given.map_or(DeadLetterDestination::Drop, |Given(destination)| {
-                destination
-            }),
-        )
+        Ok(given.map_or_else(built_in_queue, |Given(destination)| destination))
     }
 }
 

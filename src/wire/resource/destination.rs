@@ -112,7 +112,7 @@ const NO_ENTRA: &str = "tokens of Microsoft Entra are not supported here; leave 
 #[expect(dead_code, reason = "for the schema alone")]
 struct Besides {
     /// Without effect; requests never go below TLS 1.2.
-    #[schemars(extend("writeOnly" = true))]
+    #[schemars(extend("x-inert" = true))]
     minimum_tls_version_allowed: Option<TlsVersion>,
     /// The URL without its query.
     #[schemars(extend("format" = "uri", "readOnly" = true))]
@@ -212,8 +212,8 @@ enum AttributeValueDocument {
 
 const HEADER_VALUE: &str = "the header's value";
 
-/// Changes a destination to what answers show of it: the URL without its query, the batch that is in
-/// effect (rule 3.3), and the values of headers that are no secrets.
+/// Changes a destination to what answers show of it: the URL without its query, and the values of headers that
+/// are no secrets (rule 3.3).
 pub(super) fn show(destination: &Destination, shown: &mut Value) {
     let properties = &mut shown["properties"];
     let webhook = match destination {
@@ -224,14 +224,21 @@ pub(super) fn show(destination: &Destination, shown: &mut Value) {
         }
         Destination::Queue(_) => return, // is shown as it is
     };
-    let batch = &webhook.batch;
     properties["endpointBaseUrl"] = json!(webhook.endpoint_url.base());
+    properties["deliveryAttributeMappings"] = shown_headers(destination);
+}
+
+/// Adds the sizes of batches that are in effect.
+pub(super) fn show_batch(destination: &Destination, shown: &mut Value) {
+    let Destination::WebHook(WebHook { batch, .. }) = destination else {
+        return;
+    };
+    let properties = &mut shown["properties"];
     properties["maxEventsPerBatch"] = json!(batch.events_max());
     properties["preferredBatchSizeInKilobytes"] = match batch.is_on() {
         true => json!(batch.bytes_preferred() / 1_024),
         false => json!(batch.preferred_kilobytes.unwrap_or(KILOBYTES_DEFAULT)),
     };
-    properties["deliveryAttributeMappings"] = shown_headers(destination);
 }
 
 /// The headers of a destination as answers show them.
@@ -256,7 +263,7 @@ pub(super) fn judge_webhook(it: &mut Judged<'_>) {
         it.keep(URL);
     }
     // Nothing that does not know of them should end them.
-    if !it.object.contains_key("signingSecrets") {
+    if !it.has("signingSecrets") {
         it.keep("signingSecrets");
     }
     let is_http = it.text(URL).is_some_and(|url| url.starts_with("http:"));

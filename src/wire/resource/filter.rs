@@ -31,12 +31,13 @@ pub(super) struct BasicFilter {
     #[serde(deserialize_with = "read_types", default)]
     included_event_types: Option<Vec<String>>,
     #[serde(default)]
+    #[schemars(extend("x-answered" = true))]
     subject_begins_with: Text,
     #[serde(default)]
+    #[schemars(extend("x-answered" = true))]
     subject_ends_with: Text,
-    // Azure's pages call the flags strings, its clients send booleans (rule 4.1).
     #[serde(rename = "isSubjectCaseSensitive", default)]
-    #[schemars(extend("x-text" = true))]
+    #[schemars(extend("x-answered" = true))]
     subject_case_sensitive: bool,
     #[serde(flatten, with = "BasicConditions")]
     advanced: Conditions,
@@ -49,7 +50,6 @@ struct BasicConditions {
     #[schemars(length(max = FILTERS_MAX), extend("x-noun" = "filters"))]
     clauses: Vec<Clause>,
     #[serde(rename = "enableAdvancedFilteringOnArrays", default)]
-    #[schemars(extend("x-text" = true))]
     on_arrays: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct FiltersConfiguration {
     #[serde(skip, default = "namespace_dialect")]
     dialect: Dialect,
     /// Types to be delivered; null or an empty list for every type.
-    #[serde(deserialize_with = "read_types_of_namespace", default)]
+    #[serde(deserialize_with = "read_types", default)]
     included_event_types: Option<Vec<String>>,
     #[serde(skip)]
     subject_begins_with: Text,
@@ -93,15 +93,8 @@ fn always() -> bool {
     true
 }
 
-/// An empty list stands for every type, and so does `All` in it (rule 4.1).
+/// An empty list stands for every type (rule 4.1).
 fn read_types<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
-    let types = read_types_of_namespace(deserializer)?;
-    Ok(types.filter(|types| types.iter().all(|each| each != "All")))
-}
-
-fn read_types_of_namespace<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Vec<String>>, D::Error> {
     let types: Option<Vec<String>> = Option::deserialize(deserializer)?;
     Ok(types.filter(|types| !types.is_empty()))
 }

@@ -8,6 +8,7 @@
 
 mod access_rule;
 mod alert;
+mod as_written;
 pub mod configuration;
 mod credentials;
 mod dead_letter_destination;
@@ -77,6 +78,7 @@ pub use inspector::{
 };
 pub use namespace::{
     namespace_from_text, namespace_to_text, parse_namespace, patch_namespace, render_namespace,
+    whole_namespace,
 };
 pub use namespace_topic::parse_namespace_topic;
 pub use queue::{parse_queue, queue_document, render_queue};
@@ -98,11 +100,11 @@ pub use standing::standing_reason;
 pub use subscription::{
     Observed, SubscriptionContext, parse_subscription, patch_subscription,
     render_delivery_attributes, render_full_url, render_subscription, subscription_from_text,
-    subscription_schema, subscription_to_text,
+    subscription_schema, subscription_to_text, whole_subscription,
 };
 pub use topic::{
-    event_types, parse_topic, patch_topic, render_entity, render_topic, topic_from_text,
-    topic_to_text,
+    event_types, parse_topic, patch_topic, render_topic, topic_from_text, topic_to_text,
+    whole_entity,
 };
 
 /// What is wrong with a document, all of it: the answer is 400.

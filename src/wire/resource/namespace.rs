@@ -6,13 +6,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::InvalidResource;
+use super::as_written::{self, AnswerScope};
+use super::document::{self, Authored};
 use super::envelope::{
     Answered, LOCATION, Object, Resource, Succeeded, SystemData, TlsVersion, add_properties,
     from_inert, to_inert,
 };
 use super::network::Network;
+use super::reader::schema_of;
 use super::rules::Context;
-use super::{InvalidResource, document};
+use crate::model::as_written::AsWritten;
 use crate::model::limits::THROUGHPUT_UNITS_MAX;
 use crate::model::namespace::NamespaceDefinition;
 use crate::model::registry::NamespaceEntry;
@@ -34,6 +38,7 @@ pub(crate) struct Namespace<P = NamespaceProperties> {
     #[serde(default)]
     tags: BTreeMap<String, String>,
     #[serde(default)]
+    #[schemars(extend("x-answered" = true))]
     sku: Sku,
     #[serde(flatten)]
     inert: InertNamespace,
@@ -89,7 +94,7 @@ pub(crate) struct NamespaceProperties {
 #[schemars(rename_all = "camelCase")]
 #[expect(dead_code, reason = "for the schema alone")]
 struct Mqtt {
-    #[schemars(extend("writeOnly" = true))]
+    #[schemars(extend("x-inert" = true))]
     topic_spaces_configuration: Option<TopicSpaces>,
 }
 
@@ -167,13 +172,23 @@ impl From<Namespace> for NamespaceDefinition {
             capacity: sku.capacity,
             network_access: properties.network.into(),
             inert: all,
+            as_written: AsWritten::default(),
+        }
+    }
+}
+
+impl From<Authored<Namespace>> for NamespaceDefinition {
+    fn from(read: Authored<Namespace>) -> Self {
+        Self {
+            as_written: as_written::to_text(&read.own),
+            ..read.document.into()
         }
     }
 }
 
 /// Reads the body of a PUT.
 pub fn parse_namespace(body: &Value) -> Result<NamespaceDefinition, InvalidResource> {
-    document::read::<Namespace>(body, &Context::NONE).map(NamespaceDefinition::from)
+    document::put::<Namespace>(body, None, &Context::NONE).map(NamespaceDefinition::from)
 }
 
 /// Applies the body of a PATCH, which does not move a namespace.
@@ -181,8 +196,15 @@ pub fn patch_namespace(
     current: &NamespaceDefinition,
     body: &Value,
 ) -> Result<NamespaceDefinition, InvalidResource> {
-    let merged = &["", "properties"];
-    let patched = document::patch(&Namespace::from(current), body, &Context::NONE, merged)?;
+    let (merged, own) = (
+        &["", "properties"],
+        as_written::from_text(&current.as_written),
+    );
+    let current_document = Authored {
+        document: Namespace::from(current),
+        own,
+    };
+    let patched = document::patch(&current_document, body, &Context::NONE, merged)?;
     Ok(NamespaceDefinition {
         location: current.location.clone(),
         ..patched.into()
@@ -191,16 +213,23 @@ pub fn patch_namespace(
 
 /// The form in which the store keeps a definition.
 pub fn namespace_to_text(definition: &NamespaceDefinition) -> String {
-    document::to_text(&Namespace::from(definition))
+    document::to_authored_text(&Namespace::from(definition), &definition.as_written)
 }
 
 /// Reads what [`namespace_to_text`] wrote.
 pub fn namespace_from_text(text: &str) -> Result<NamespaceDefinition, InvalidResource> {
-    document::from_text::<Namespace>(text).map(NamespaceDefinition::from)
+    document::from_authored_text::<Namespace>(text).map(NamespaceDefinition::from)
 }
 
-/// The answer that shows a namespace. `hostname` is where publishers find it.
+/// The answer that shows a namespace as it was written. `hostname` is where publishers find it.
 pub fn render_namespace(entry: &NamespaceEntry, hostname: &str) -> Value {
+    let own = as_written::from_text(&entry.namespace.definition.as_written);
+    let (whole, schema) = (whole_namespace(entry, hostname), schema_of::<Namespace>());
+    as_written::answer(whole, &own, schema, AnswerScope::Set)
+}
+
+/// A namespace with all that its definition has.
+pub fn whole_namespace(entry: &NamespaceEntry, hostname: &str) -> Value {
     let namespace = &entry.namespace;
     let Namespace {
         location,

@@ -14,7 +14,7 @@ use super::rules::Judged;
 use super::subscription::{Common, NO_IDENTITY};
 use super::values::{Waits, seconds, waits};
 use crate::model::destination::{DeliveryMode, Destination, PullQueue};
-use crate::model::filter::{Dialect, Filter};
+use crate::model::filter::{Conditions, Dialect, Filter};
 use crate::model::limits::{
     NAMESPACE_ATTEMPTS_MAX, NAMESPACE_TIME_TO_LIVE_MAX, RECEIVE_LOCK, RECEIVE_LOCK_SECONDS,
 };
@@ -31,7 +31,15 @@ pub(super) const MERGED: &[&str] = &[
     "properties",
     "properties.deliveryConfiguration",
     "properties.deliveryConfiguration.push",
+    "properties.deliveryConfiguration.push.destination",
+    "properties.deliveryConfiguration.push.destination.properties",
+    "properties.deliveryConfiguration.push.deadLetterDestinationWithResourceIdentity",
+    "properties.deliveryConfiguration.push.deadLetterDestinationWithResourceIdentity.deadLetterDestination",
+    "properties.deliveryConfiguration.push.deadLetterDestinationWithResourceIdentity.deadLetterDestination.properties",
     "properties.deliveryConfiguration.queue",
+    "properties.deliveryConfiguration.queue.deadLetterDestinationWithResourceIdentity",
+    "properties.deliveryConfiguration.queue.deadLetterDestinationWithResourceIdentity.deadLetterDestination",
+    "properties.deliveryConfiguration.queue.deadLetterDestinationWithResourceIdentity.deadLetterDestination.properties",
 ];
 
 /// A property that every stored subscription of a namespace topic has, and no other subscription.
@@ -47,7 +55,7 @@ pub(crate) struct NamespaceProperties {
     #[serde(with = "FiltersConfiguration", default = "every_event")]
     filters_configuration: Filter,
     #[serde(default = "cloud_events")]
-    #[schemars(extend("enum" = ["CloudEventSchemaV1_0"]))]
+    #[schemars(extend("enum" = ["CloudEventSchemaV1_0"], "x-answered" = true))]
     event_delivery_schema: DeliverySchema,
     #[serde(flatten)]
     common: Common,
@@ -56,6 +64,10 @@ pub(crate) struct NamespaceProperties {
 fn every_event() -> Filter {
     Filter {
         dialect: Dialect::Namespace,
+        advanced: Conditions {
+            on_arrays: true,
+            ..Conditions::default()
+        },
         ..Filter::default()
     }
 }
@@ -106,6 +118,7 @@ struct Queue {
     )]
     #[schemars(with = "u32")]
     #[schemars(range(min = *RECEIVE_LOCK_SECONDS.start(), max = *RECEIVE_LOCK_SECONDS.end()))]
+    #[schemars(extend("x-answered" = true))]
     lock_duration: Duration,
     /// Of the queues of Service Bus; for the store alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,16 +170,17 @@ fn receive_lock() -> Duration {
 struct Policy {
     /// Deliveries per event, the first one included.
     #[serde(default = "default_count")]
-    #[schemars(range(min = 1, max = NAMESPACE_ATTEMPTS_MAX))]
+    #[schemars(range(min = 1, max = NAMESPACE_ATTEMPTS_MAX), extend("x-answered" = true))]
     max_delivery_count: u32,
     /// Whole minutes, up to the topic's retention; as long as that if it is left out.
     #[serde(with = "life", default = "longest")]
     #[schemars(with = "Option<String>", extend("format" = "duration", "x-check" = "timeToLive"))]
+    #[schemars(extend("x-answered" = true))]
     event_time_to_live: Duration,
     #[serde(with = "waits", default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Waits>")]
     schedule: Vec<Duration>,
-    /// Left out, dead letters stay in the queue; null drops them.
+    /// Left out, dead letters stay in the queue of the event subscription; `Drop` drops them.
     #[serde(rename = "deadLetterDestinationWithResourceIdentity", with = "wrapped")]
     #[serde(default = "dead_letter::built_in_queue")]
     #[serde(skip_serializing_if = "dead_letter::is_built_in_queue")]
@@ -216,11 +230,11 @@ mod life {
 }))]
 struct WithIdentity {
     #[serde(with = "DeadLetterDocument")]
-    #[schemars(extend("x-expected" = "an object with the endpointType \"StorageBlob\""))]
+    #[schemars(extend("x-expected" = "an object with the endpointType \"StorageBlob\" or \"Drop\""))]
     dead_letter_destination: DeadLetterDestination,
 }
 
-/// Left out and `null` differ as with other subscriptions (rule A).
+/// The destination of dead letters in an object of its own, which is left out for the built-in queue (rule A).
 mod wrapped {
     use serde::{Deserializer, Serializer};
 
@@ -230,8 +244,7 @@ mod wrapped {
         dead_letter: &DeadLetterDestination,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        let is_there = matches!(dead_letter, DeadLetterDestination::StorageBlob { .. });
-        let wrapped = is_there.then(|| WithIdentity {
+        let wrapped = (!dead_letter::is_built_in_queue(dead_letter)).then(|| WithIdentity {
             dead_letter_destination: dead_letter.clone(),
         });
         wrapped.serialize(serializer)
@@ -241,7 +254,7 @@ mod wrapped {
         deserializer: D,
     ) -> Result<DeadLetterDestination, D::Error> {
         let wrapped: Option<WithIdentity> = Option::deserialize(deserializer)?;
-        Ok(wrapped.map_or(DeadLetterDestination::Drop, |each| {
+        Ok(wrapped.map_or_else(dead_letter::built_in_queue, |each| {
             each.dead_letter_destination
         }))
     }

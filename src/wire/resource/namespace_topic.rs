@@ -20,12 +20,14 @@ pub(crate) type NamespaceTopic = Envelope<NamespaceTopicProperties>;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "NamespaceTopic", inline)]
 pub(crate) struct NamespaceTopicProperties {
+    #[schemars(extend("x-answered" = true))]
     publisher_type: PublisherType,
-    #[schemars(extend("enum" = ["CloudEventSchemaV1_0"]))]
+    #[schemars(extend("enum" = ["CloudEventSchemaV1_0"], "x-answered" = true))]
     input_schema: DeliverySchema,
     /// How long events can be delivered.
     #[serde(rename = "eventRetentionInDays", with = "days")]
     #[schemars(with = "u32", range(min = 1, max = EVENT_RETENTION_DAYS_MAX))]
+    #[schemars(extend("x-answered" = true))]
     retention: Duration,
 }
 

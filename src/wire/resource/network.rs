@@ -14,6 +14,7 @@ use crate::model::topic::NetworkAccess;
 pub(super) struct Network {
     /// `Disabled` rejects every publisher.
     #[serde(default)]
+    #[schemars(extend("x-answered" = true))]
     public_network_access: Access,
     /// Where publishers may be; empty for anywhere.
     #[serde(default)]

@@ -7,11 +7,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::InvalidResource;
+use super::as_written::{self, AnswerScope};
+use super::document::{self, Authored};
 use super::envelope::{Answered, Envelope, Resource, SystemData, from_inert, to_inert};
 use super::mirror::documents;
+use super::reader::schema_of;
 use super::rules::{Context, Judged};
 use super::values::{iso, unless_for_ever};
-use super::{InvalidResource, document};
+use crate::model::as_written::AsWritten;
 use crate::model::destination::{EntityId, PullQueue};
 use crate::model::entity_status::EntityStatus;
 use crate::model::limits::{
@@ -300,6 +304,7 @@ impl ReceivingProperties {
                 keeps_unevaluated,
                 upkeep: upkeep.into(),
             },
+            as_written: AsWritten::default(),
         }
     }
 }
@@ -323,10 +328,18 @@ impl From<QueueProperties> for QueueDefinition {
     }
 }
 
+impl From<Authored<QueueProperties>> for QueueDefinition {
+    fn from(read: Authored<QueueProperties>) -> Self {
+        let mut definition = Self::from(read.document);
+        definition.subscription.as_written = as_written::to_text(&read.own);
+        definition
+    }
+}
+
 /// Reads the body of a PUT.
 pub fn parse_queue(body: &Value) -> Result<QueueDefinition, InvalidResource> {
-    let read = document::read::<QueueRequest>(body, &Context::NONE);
-    read.map(|read| read.properties.into())
+    let read = document::put::<QueueRequest>(body, None, &Context::NONE);
+    read.map(|read| read.properties().into())
 }
 
 /// What a PUT defines it with.
@@ -346,7 +359,7 @@ pub fn render_queue(
     };
     let answer = QueueAnswer::of(counts);
     let set = QueueProperties::from(&definition);
-    Some(json!(Resource {
+    let whole = json!(Resource {
         id: topic.resource_id.to_string(),
         name: topic.topic.name.as_str().to_owned(),
         r#type: "Microsoft.ServiceBus/namespaces/queues".to_owned(),
@@ -354,7 +367,12 @@ pub fn render_queue(
         document: Envelope {
             properties: Answered { set, answer },
         },
-    }))
+    });
+    let (own, schema) = (
+        &definition.subscription.as_written,
+        schema_of::<QueueProperties>(),
+    );
+    Some(as_written::resource(whole, own, schema, AnswerScope::All))
 }
 
 #[cfg(test)]
@@ -374,6 +392,7 @@ mod tests {
                     keeps_unevaluated: false,
                     upkeep: EntityUpkeep::default(),
                 },
+                as_written: AsWritten::default(),
             },
         };
         for body in [
@@ -381,7 +400,9 @@ mod tests {
             json!({ "properties": {} }),
             json!({ "properties": { "requiresSession": false, "forwardTo": null } }),
         ] {
-            assert_eq!(parse_queue(&body), Ok(expected.clone()), "{body}");
+            let mut parsed = parse_queue(&body).expect("a queue");
+            parsed.subscription.as_written = AsWritten::default();
+            assert_eq!(parsed, expected, "{body}");
         }
         let body = json!({ "properties": {
             "lockDuration": "PT30S", "maxDeliveryCount": 3, "defaultMessageTimeToLive": "P1D",
@@ -400,7 +421,8 @@ mod tests {
         let kept = |properties: Value| {
             let parsed = parse_queue(&json!({ "properties": properties })).expect("a queue");
             let shown = queue_document(&parsed);
-            assert_eq!(parse_queue(&shown), Ok(parsed), "it stays as it is shown");
+            let again = parse_queue(&shown).expect("a queue");
+            assert_eq!(queue_document(&again), shown, "it stays as it is shown");
             let shown = &shown["properties"];
             (
                 shown["maxSizeInMegabytes"].clone(),

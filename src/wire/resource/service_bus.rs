@@ -12,11 +12,15 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::InvalidResource;
+use super::as_written::{self, AnswerScope};
+use super::document::{self, Authored};
 use super::envelope::{Answered, Envelope, Resource, SystemData};
 use super::queue::{CountDetails, QueueAnswer, ReceivingProperties, UpkeepProperties};
+use super::reader::schema_of;
 use super::rules::{Context, Judged};
 use super::values::iso;
-use super::{InvalidResource, document};
+use crate::model::as_written::AsWritten;
 use crate::model::name::RuleName;
 use crate::model::queue::{MessageSubscription, QueueCounts, SendRules, ServiceBusTopic};
 use crate::model::registry::TopicEntry;
@@ -101,13 +105,23 @@ impl From<ServiceBusTopicRequest> for ServiceBusTopic {
             sending: properties.sending,
             time_to_live: properties.default_message_time_to_live,
             upkeep: properties.upkeep.into(),
+            as_written: AsWritten::default(),
+        }
+    }
+}
+
+impl From<Authored<ServiceBusTopicRequest>> for ServiceBusTopic {
+    fn from(read: Authored<ServiceBusTopicRequest>) -> Self {
+        Self {
+            as_written: as_written::to_text(&read.own),
+            ..read.document.into()
         }
     }
 }
 
 /// Reads the body of a PUT.
 pub fn parse_service_bus_topic(body: &Value) -> Result<ServiceBusTopic, InvalidResource> {
-    let read = document::read::<ServiceBusTopicRequest>(body, &Context::NONE);
+    let read = document::put::<ServiceBusTopicRequest>(body, None, &Context::NONE);
     read.map(ServiceBusTopic::from)
 }
 
@@ -132,7 +146,7 @@ pub fn render_service_bus_topic(
         count_details: counts.into(),
     };
     let set = ServiceBusTopicProperties::from(definition);
-    json!(Resource {
+    let whole = json!(Resource {
         id: topic.resource_id.to_string(),
         name: topic.topic.name.as_str().to_owned(),
         r#type: "Microsoft.ServiceBus/namespaces/topics".to_owned(),
@@ -140,7 +154,10 @@ pub fn render_service_bus_topic(
         document: Envelope {
             properties: Answered { set, answer },
         },
-    })
+    });
+    let own = as_written::from_text(&definition.as_written);
+    let schema = schema_of::<ServiceBusTopicRequest>();
+    as_written::answer(whole, &own, schema, AnswerScope::All)
 }
 
 fn subscription_id(topic: &TopicEntry, subscription: &EventSubscription) -> String {
@@ -187,12 +204,21 @@ impl From<ServiceBusSubscriptionProperties> for MessageSubscription {
     }
 }
 
+impl<P: Into<MessageSubscription>> From<Authored<P>> for MessageSubscription {
+    fn from(read: Authored<P>) -> Self {
+        Self {
+            as_written: as_written::to_text(&read.own),
+            ..read.document.into()
+        }
+    }
+}
+
 /// Reads the body of a PUT.
 pub fn parse_service_bus_subscription(
     body: &Value,
 ) -> Result<MessageSubscription, InvalidResource> {
-    let read = document::read::<ServiceBusSubscriptionRequest>(body, &Context::NONE);
-    read.map(|read| read.properties.into())
+    let read = document::put::<ServiceBusSubscriptionRequest>(body, None, &Context::NONE);
+    read.map(|read| read.properties().into())
 }
 
 /// What a PUT defines it with.
@@ -209,7 +235,7 @@ pub fn render_service_bus_subscription(
     let definition = MessageSubscription::of(&subscription.definition)?;
     let answer = QueueAnswer::of(counts);
     let set = ServiceBusSubscriptionProperties::from(&definition);
-    Some(json!(Resource {
+    let whole = json!(Resource {
         id: subscription_id(topic, subscription),
         name: subscription.name.as_str().to_owned(),
         r#type: "Microsoft.ServiceBus/namespaces/topics/subscriptions".to_owned(),
@@ -217,7 +243,10 @@ pub fn render_service_bus_subscription(
         document: Envelope {
             properties: Answered { set, answer },
         },
-    }))
+    });
+    let own = &definition.as_written;
+    let schema = schema_of::<ServiceBusSubscriptionProperties>();
+    Some(as_written::resource(whole, own, schema, AnswerScope::All))
 }
 
 /// Which messages a subscription gets.
@@ -692,6 +721,7 @@ mod tests {
             sending: SendRules::default(),
             time_to_live: Duration::from_secs(86_400),
             upkeep: EntityUpkeep::default(),
+            as_written: topic.as_written.clone(),
         };
         assert_eq!(topic, expected);
         let plain = parse_service_bus_topic(&json!({})).expect("a topic");

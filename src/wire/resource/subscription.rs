@@ -8,7 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use super::InvalidResource;
+use super::as_written::{self, AnswerScope};
 use super::dead_letter_destination::{self as dead_letter, DeadLetterDocument};
+use super::document::{self, Authored};
 use super::envelope::{Answered, Envelope, Resource, SystemData};
 use super::filter::BasicFilter;
 use super::mirror::documents;
@@ -17,8 +19,9 @@ use super::rules::{self, Context};
 use super::secret::is_hidden;
 use super::standing::Standing;
 use super::values::{Waits, minutes, waits};
-use super::{destination, document, reader};
+use super::{destination, reader};
 use crate::base::Timestamp;
+use crate::model::as_written::AsWritten;
 use crate::model::destination::{DeliveryAttributeMapping, Destination};
 use crate::model::export::Outage;
 use crate::model::filter::Filter;
@@ -59,10 +62,11 @@ pub(crate) struct Properties {
     #[serde(default, with = "BasicFilter")]
     filter: Filter,
     /// The topic's own unless chosen.
-    #[schemars(extend("x-check" = "deliverySchema"))]
+    #[schemars(extend("x-check" = "deliverySchema", "x-answered" = true))]
     event_delivery_schema: Option<DeliverySchema>,
     /// How often and for how long a delivery is tried.
     #[serde(default)]
+    #[schemars(extend("x-answered" = true))]
     retry_policy: RetryPolicy,
     #[serde(flatten)]
     dead_letter: DeadLetter,
@@ -76,8 +80,11 @@ pub(super) const NO_IDENTITY: &str =
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DeadLetter {
-    /// Left out, dead letters stay in the queue; null drops them.
-    #[serde(with = "dead_letter::or_null", default = "dead_letter::built_in_queue")]
+    /// Left out, dead letters stay in the queue of the event subscription; `Drop` drops them.
+    #[serde(
+        with = "dead_letter::or_built_in_queue",
+        default = "dead_letter::built_in_queue"
+    )]
     #[serde(skip_serializing_if = "dead_letter::is_built_in_queue")]
     #[schemars(with = "Option<DeadLetterDocument>")]
     pub(super) dead_letter_destination: DeadLetterDestination,
@@ -291,6 +298,7 @@ impl Common {
             paused,
             disabled: disabled.then_some(cause),
             disable_on_gone,
+            as_written: AsWritten::default(),
         }
     }
 }
@@ -309,11 +317,11 @@ pub fn parse_subscription(
     if context.event_retention.is_none() {
         let replaced = context.replaces.map(Envelope::<Properties>::from);
         let read = document::put(body, replaced.as_ref(), &rules)?;
-        return Ok(read.properties.definition(default));
+        return Ok(definition(read.properties(), default));
     }
     let replaced = context.replaces.map(Envelope::<NamespaceProperties>::from);
     let read = document::put(body, replaced.as_ref(), &rules)?;
-    Ok(read.properties.definition())
+    Ok(namespace_definition(read.properties()))
 }
 
 /// The schema of the `properties` that requests have, those of namespace topics or the others. It is that of
@@ -325,9 +333,18 @@ pub fn subscription_schema(is_in_namespace: bool) -> &'static Value {
     }
 }
 
+/// The objects of which an update replaces single properties, as long as their kind stays: clients of Azure send
+/// what they know of, and not the extensions of this appliance.
+const MERGED: &[&str] = &[
+    "",
+    "destination",
+    "destination.properties",
+    "deadLetterDestination",
+    "deadLetterDestination.properties",
+];
+
 /// Applies the body of a PATCH. Of custom topics it is flat (rule 3.1). A destination, which has no
-/// default, stays where it is `null`. What answers never show, the URL and the values of secret headers,
-/// is kept where a new destination leaves it out.
+/// default, stays where it is `null`. What a destination of the same type leaves out stays.
 pub fn patch_subscription(
     current: &SubscriptionDefinition,
     body: &Value,
@@ -336,22 +353,48 @@ pub fn patch_subscription(
     let default = DeliverySchema::default_for(context.input_schema);
     let rules = context.rules();
     if context.event_retention.is_none() {
-        let current = Properties::from(current);
-        return Ok(document::patch(&current, body, &rules, &[""])?.definition(default));
+        let current = Authored {
+            document: Properties::from(current),
+            own: as_written::from_text(&current.as_written),
+        };
+        let patched = document::patch(&current, body, &rules, MERGED)?;
+        return Ok(definition(patched, default));
     }
-    let current = Envelope::<NamespaceProperties>::from(current);
+    let current = Authored {
+        document: Envelope::<NamespaceProperties>::from(current),
+        own: json!({ "properties": as_written::from_text(&current.as_written) }),
+    };
     let merged = namespace_subscription::MERGED;
-    Ok(document::patch(&current, body, &rules, merged)?
-        .properties
-        .definition())
+    let patched = document::patch(&current, body, &rules, merged)?;
+    Ok(namespace_definition(patched.properties()))
+}
+
+fn definition(
+    read: Authored<Properties>,
+    default_schema: DeliverySchema,
+) -> SubscriptionDefinition {
+    SubscriptionDefinition {
+        as_written: as_written::to_text(&read.own),
+        ..read.document.definition(default_schema)
+    }
+}
+
+fn namespace_definition(read: Authored<NamespaceProperties>) -> SubscriptionDefinition {
+    SubscriptionDefinition {
+        as_written: as_written::to_text(&read.own),
+        ..read.document.definition()
+    }
 }
 
 /// The form in which the store keeps a definition, secrets included.
 pub fn subscription_to_text(definition: &SubscriptionDefinition) -> String {
+    let own = &definition.as_written;
     match definition.retry_policy.profile {
-        DeliveryProfile::Basic => document::to_text(&Envelope::<Properties>::from(definition)),
+        DeliveryProfile::Basic => {
+            document::to_authored_text(&Envelope::<Properties>::from(definition), own)
+        }
         DeliveryProfile::Namespace => {
-            document::to_text(&Envelope::<NamespaceProperties>::from(definition))
+            document::to_authored_text(&Envelope::<NamespaceProperties>::from(definition), own)
         }
     }
 }
@@ -359,12 +402,18 @@ pub fn subscription_to_text(definition: &SubscriptionDefinition) -> String {
 /// Reads what [`subscription_to_text`] wrote, whatever the rules for new ones have become.
 pub fn subscription_from_text(text: &str) -> Result<SubscriptionDefinition, InvalidResource> {
     if document::has_property(text, namespace_subscription::DELIVERY) {
-        let read: Envelope<NamespaceProperties> = document::from_text(text)?;
-        return Ok(read.properties.definition());
+        let read: Authored<Envelope<NamespaceProperties>> = document::from_authored_text(text)?;
+        return Ok(namespace_definition(
+            read.map(|envelope| envelope.properties),
+        ));
     }
-    let read: Envelope<Properties> = document::from_text(text)?;
+    let read: Authored<Envelope<Properties>> = document::from_authored_text(text)?;
     // The text always names its delivery schema.
-    Ok(read.properties.definition(DeliverySchema::EventGridSchema))
+    let default = DeliverySchema::EventGridSchema;
+    Ok(definition(
+        read.map(|envelope| envelope.properties),
+        default,
+    ))
 }
 
 /// How an event subscription is doing, for what answers say of that.
@@ -376,9 +425,44 @@ pub struct Observed<'a> {
     pub now: Timestamp,
 }
 
-/// The answer that shows an event subscription: no query of its URL, no secret values (rule 3.3).
-/// `everpost` holds what Azure has no place for.
+/// The answer that shows an event subscription as it was written (rule 3.3).
 pub fn render_subscription(
+    entry: &TopicEntry,
+    subscription: &EventSubscription,
+    observed: Observed<'_>,
+) -> Value {
+    let shown = shown_subscription(entry, subscription, observed);
+    let definition = &subscription.definition;
+    let is_in_namespace = definition.retry_policy.profile == DeliveryProfile::Namespace;
+    let schema = subscription_schema(is_in_namespace);
+    as_written::resource(shown, &definition.as_written, schema, AnswerScope::Set)
+}
+
+/// An event subscription with all that is in effect.
+pub fn whole_subscription(
+    entry: &TopicEntry,
+    subscription: &EventSubscription,
+    observed: Observed<'_>,
+) -> Value {
+    let mut shown = shown_subscription(entry, subscription, observed);
+    let definition = &subscription.definition;
+    if let Some(shown) = shown.pointer_mut(place_of_destination(definition)) {
+        destination::show_batch(&definition.destination, shown);
+    }
+    shown
+}
+
+/// The JSON pointer to the destination of what is pushed.
+fn place_of_destination(definition: &SubscriptionDefinition) -> &'static str {
+    match definition.retry_policy.profile {
+        DeliveryProfile::Basic => "/properties/destination",
+        DeliveryProfile::Namespace => "/properties/deliveryConfiguration/push/destination",
+    }
+}
+
+/// An event subscription with all that its definition has: no query of its URL, no secret values. `everpost` holds
+/// what Azure has no place for.
+fn shown_subscription(
     entry: &TopicEntry,
     subscription: &EventSubscription,
     observed: Observed<'_>,
@@ -410,11 +494,7 @@ pub fn render_subscription(
             ))
         }
     };
-    let place = match definition.retry_policy.profile {
-        DeliveryProfile::Basic => "/properties/destination",
-        DeliveryProfile::Namespace => "/properties/deliveryConfiguration/push/destination",
-    };
-    if let Some(shown) = shown.pointer_mut(place) {
+    if let Some(shown) = shown.pointer_mut(place_of_destination(&definition)) {
         destination::show(&definition.destination, shown);
     }
     shown
@@ -446,7 +526,11 @@ pub struct FullUrl {
 
 /// `None` where nothing is sent.
 pub fn render_full_url(definition: &SubscriptionDefinition) -> Option<FullUrl> {
-    let endpoint_url = definition.destination.endpoint_url()?.reveal().to_string();
+    let endpoint_url = definition
+        .destination
+        .endpoint_url()?
+        .reveal_text()
+        .to_owned();
     Some(FullUrl { endpoint_url })
 }
 

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::InvalidResource;
+use super::as_written::{self, AnswerScope};
+use super::document::{self, Authored};
 use super::envelope::{
     Answered, Envelope, LOCATION, Object, Resource, Succeeded, SystemData, TlsVersion, from_inert,
     to_inert,
@@ -15,9 +18,10 @@ use super::mirror::documents;
 use super::namespace_topic::{NamespaceTopic, NamespaceTopicProperties};
 use super::network::Network;
 use super::queue::render_queue;
+use super::reader::schema_of;
 use super::rules::{Context, Judged};
 use super::service_bus::{ServiceBusTopicRequest, render_service_bus_topic};
-use super::{InvalidResource, document};
+use crate::model::as_written::AsWritten;
 use crate::model::queue::{QueueCounts, SendRules};
 use crate::model::registry::TopicEntry;
 use crate::model::system_topic::SystemTopic;
@@ -70,13 +74,15 @@ struct InertTopic {
 #[schemars(inline, extend("x-rule" = "inputSchema"))]
 pub(crate) struct TopicProperties {
     /// What publishers send; it cannot be changed later.
-    #[schemars(extend("default" = "EventGridSchema", "x-kept" = []))]
+    #[schemars(extend("default" = "EventGridSchema", "x-kept" = [], "x-answered" = true))]
     input_schema: Option<Schema>,
     /// With `CustomEventSchema` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kept" = []))]
     input_schema_mapping: Option<InputSchemaMapping>,
     /// Rejects keys and signatures, so that only bearer tokens publish.
     #[serde(default)]
+    #[schemars(extend("x-answered" = true))]
     disable_local_auth: bool,
     #[serde(flatten)]
     network: Network,
@@ -274,6 +280,16 @@ impl From<Topic> for CustomTopic {
             disable_local_auth: properties.disable_local_auth,
             network_access: properties.network.into(),
             inert: all,
+            as_written: AsWritten::default(),
+        }
+    }
+}
+
+impl From<Authored<Topic>> for CustomTopic {
+    fn from(read: Authored<Topic>) -> Self {
+        Self {
+            as_written: as_written::to_text(&read.own),
+            ..read.document.into()
         }
     }
 }
@@ -313,7 +329,7 @@ pub(super) fn judge_mapped_field(it: &mut Judged<'_>) {
 
 /// Reads the body of a PUT of a custom topic.
 pub fn parse_topic(body: &Value) -> Result<TopicKind, InvalidResource> {
-    let read = document::read::<Topic>(body, &Context::NONE)?;
+    let read = document::put::<Topic>(body, None, &Context::NONE)?;
     Ok(TopicKind::Custom(read.into()))
 }
 
@@ -329,9 +345,12 @@ pub fn patch_topic(current: &TopicKind, body: &Value) -> Result<TopicKind, Inval
             patch_custom(&shown, body, merged).map(TopicKind::Custom)
         }
         TopicKind::Namespace { event_retention } => {
-            let before = NamespaceTopic::from(event_retention);
+            let before = Authored {
+                document: NamespaceTopic::from(event_retention),
+                own: Value::Null,
+            };
             let patched = document::patch(&before, body, &Context::NONE, merged);
-            patched.map(TopicKind::from)
+            patched.map(|patched| patched.document.into())
         }
         TopicKind::Queue(_) | TopicKind::ServiceBus(_) => {
             let problem = "it is no topic of events, and is replaced as a whole";
@@ -345,7 +364,11 @@ fn patch_custom(
     body: &Value,
     merged: &[&str],
 ) -> Result<CustomTopic, InvalidResource> {
-    let document = document::patch(&Topic::from(current), body, &Context::NONE, merged)?;
+    let current_document = Authored {
+        document: Topic::from(current),
+        own: as_written::from_text(&current.as_written),
+    };
+    let document = document::patch(&current_document, body, &Context::NONE, merged)?;
     let patched = CustomTopic {
         location: current.location.clone(),
         ..CustomTopic::from(document)
@@ -366,14 +389,18 @@ fn patch_custom(
 /// subscription does not have.
 pub fn topic_to_text(kind: &TopicKind) -> String {
     match kind {
-        TopicKind::Custom(topic) => document::to_text(&Topic::from(topic)),
+        TopicKind::Custom(topic) => {
+            document::to_authored_text(&Topic::from(topic), &topic.as_written)
+        }
         TopicKind::Namespace { event_retention } => {
             document::to_text(&NamespaceTopic::from(event_retention))
         }
         TopicKind::Queue(sending) => document::to_text(&Envelope {
             properties: sending.clone(),
         }),
-        TopicKind::ServiceBus(topic) => document::to_text(&ServiceBusTopicRequest::from(topic)),
+        TopicKind::ServiceBus(topic) => {
+            document::to_authored_text(&ServiceBusTopicRequest::from(topic), &topic.as_written)
+        }
         TopicKind::System(_) => "{}".to_owned(),
     }
 }
@@ -385,13 +412,15 @@ pub fn topic_from_text(
     text: &str,
 ) -> Result<TopicKind, InvalidResource> {
     Ok(match kind {
-        TopicKindName::Custom => TopicKind::Custom(document::from_text::<Topic>(text)?.into()),
+        TopicKindName::Custom => {
+            TopicKind::Custom(document::from_authored_text::<Topic>(text)?.into())
+        }
         TopicKindName::Namespace => document::from_text::<NamespaceTopic>(text)?.into(),
         TopicKindName::Queue => {
             TopicKind::Queue(document::from_text::<Envelope<SendRules>>(text)?.properties)
         }
         TopicKindName::ServiceBus => {
-            let read = document::from_text::<ServiceBusTopicRequest>(text)?;
+            let read = document::from_authored_text::<ServiceBusTopicRequest>(text)?;
             TopicKind::ServiceBus(read.into())
         }
         TopicKindName::System => {
@@ -402,9 +431,24 @@ pub fn topic_from_text(
     })
 }
 
-/// The answer that shows a topic of events. `endpoint` is the URL to publish to, which a built-in one has not. Queues and
-/// topics of Service Bus are shown by answers of their own.
+/// The answer that shows a topic of events as it was written. `endpoint` is the URL to publish to, which a built-in one
+/// has not. Queues and topics of Service Bus are shown by answers of their own.
 pub fn render_topic(entry: &TopicEntry, endpoint: &str) -> Option<Value> {
+    let whole = whole_topic(entry, endpoint)?;
+    Some(match &entry.topic.kind {
+        TopicKind::Custom(topic) => {
+            let own = as_written::from_text(&topic.as_written);
+            as_written::answer(whole, &own, schema_of::<Topic>(), AnswerScope::Set)
+        }
+        TopicKind::System(_) => {
+            as_written::answer(whole, &Value::Null, schema_of::<Topic>(), AnswerScope::Set)
+        }
+        TopicKind::Namespace { .. } | TopicKind::Queue(_) | TopicKind::ServiceBus(_) => whole,
+    })
+}
+
+/// A topic of events with all that its definition has.
+fn whole_topic(entry: &TopicEntry, endpoint: &str) -> Option<Value> {
     let is_built_in = entry.topic.kind.is_built_in();
     let answer = TopicAnswer {
         endpoint: (!is_built_in).then(|| endpoint.to_owned()),
@@ -442,11 +486,11 @@ pub fn render_topic(entry: &TopicEntry, endpoint: &str) -> Option<Value> {
     }
 }
 
-/// The answer that shows a topic of any kind or a queue, as if nothing lay in it.
-pub fn render_entity(entry: &TopicEntry, endpoint: &str) -> Option<Value> {
+/// A topic of any kind or a queue with all that its definition has, as if nothing lay in it.
+pub fn whole_entity(entry: &TopicEntry, endpoint: &str) -> Option<Value> {
     match &entry.topic.kind {
         TopicKind::Custom(_) | TopicKind::Namespace { .. } | TopicKind::System(_) => {
-            render_topic(entry, endpoint)
+            whole_topic(entry, endpoint)
         }
         TopicKind::Queue(_) => render_queue(entry, entry.own.as_ref()?, QueueCounts::default()),
         TopicKind::ServiceBus(topic) => Some(render_service_bus_topic(

@@ -86,7 +86,7 @@ schemas! {
     });
 }
 
-/// Answers show no secrets.
+/// AnswerScope show no secrets.
 impl JsonSchema for Secret {
     fn inline_schema() -> bool {
         true
@@ -151,8 +151,8 @@ fn read_text(text: &str) -> Result<Text, Infallible> {
 }
 
 /// The query may hold a secret.
-fn write_url(url: &EndpointUrl) -> String {
-    unless_hidden(url.reveal().as_str()).map_or_else(|| url.base(), str::to_owned)
+fn write_url(url: &EndpointUrl) -> &str {
+    unless_hidden(url.reveal_text()).unwrap_or_else(|| url.base())
 }
 
 /// Types that are one word of a list.

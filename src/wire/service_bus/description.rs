@@ -639,6 +639,7 @@ mod tests {
             "false"
         );
         again.subscription.pull.upkeep.inert.clear();
+        again.subscription.as_written = queue.subscription.as_written.clone();
         assert_eq!(again, queue);
     }
 

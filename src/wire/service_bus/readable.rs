@@ -12,6 +12,7 @@ use crate::model::event::{Attribute, Event, EventData, StoredEvent};
 use crate::model::trace::TRACEPARENT;
 use crate::wire::amqp::Value;
 use crate::wire::amqp::message::{Message, Properties};
+use crate::wire::media_type::is_media_type;
 
 /// What CloudEvents calls its own attributes, and what stands for the body.
 const TAKEN: [&str; 10] = [
@@ -54,8 +55,10 @@ pub fn readable_stored(stored: &StoredEvent) -> Cow<'_, StoredEvent> {
 
 fn of_message(event: &Event, message: &Message) -> Event {
     let properties = message.properties().unwrap_or_default();
-    let given = properties.content_type.as_deref();
-    let (data, content_type) = body(message.plain_body(), given.filter(|each| !each.is_empty()));
+    // The sender may have given any text, and CloudEvents has media types alone.
+    let written = properties.content_type.as_deref();
+    let given = written.filter(|text| is_media_type(text));
+    let (data, content_type) = body(message.plain_body(), given);
     Event {
         id: event.id.clone(),
         source: event.source.clone(),

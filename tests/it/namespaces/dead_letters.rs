@@ -71,7 +71,7 @@ async fn table_7_each_trigger_has_its_words() {
 
 #[tokio::test]
 async fn table_7_without_a_destination_the_event_is_dropped() {
-    let push = json!({"deadLetterDestinationWithResourceIdentity": null});
+    let push = json!({"deadLetterDestinationWithResourceIdentity": {"deadLetterDestination": {"endpointType": "Drop"}}});
     let grid = subscribed("401", push, json!({})).await;
     publish(&grid, json!([cloud_event("e1")])).await;
     grid.run_for(SECOND).await;

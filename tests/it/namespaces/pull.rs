@@ -435,14 +435,14 @@ async fn table_1_1_queues_have_defaults_and_bounds() {
     assert_eq!(shown["properties"]["deliveryConfiguration"], expected);
 
     let queue = json!({"receiveLockDurationInSeconds": 300, "maxDeliveryCount": 1,
-        "eventTimeToLive": "PT1H", "deadLetterDestinationWithResourceIdentity": null});
+        "eventTimeToLive": "PT1H", "deadLetterDestinationWithResourceIdentity": {"deadLetterDestination": {"endpointType": "Drop"}}});
     put_again(&grid, pulled(queue, json!({}))).await;
     let patch =
         json!({"properties": {"deliveryConfiguration": {"queue": {"maxDeliveryCount": 3}}}});
     let reply = grid.manage(Method::PATCH, SUBSCRIPTION, patch).await;
     assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
     let expected = json!({"receiveLockDurationInSeconds": 300, "maxDeliveryCount": 3,
-        "eventTimeToLive": "PT1H", "deadLetterDestinationWithResourceIdentity": null});
+        "eventTimeToLive": "PT1H", "deadLetterDestinationWithResourceIdentity": {"deadLetterDestination": {"endpointType": "Drop"}}});
     let grid = grid.restarted().await;
     let shown = get(&grid, SUBSCRIPTION).await;
     assert_eq!(

@@ -210,7 +210,7 @@ async fn the_longest_of_all_waits_counts() {
 #[tokio::test]
 async fn what_is_dropped_is_counted_and_shown() {
     let grid = Grid::new().await.topic("orders").await;
-    let nowhere = json!({"deadLetterDestination": null});
+    let nowhere = json!({"deadLetterDestination": {"endpointType": "Drop"}});
     let grid = grid.push_with("orders", "billing", "400", nowhere).await;
     grid.publish("orders", event("e1")).await;
     grid.run_for(SECOND).await;

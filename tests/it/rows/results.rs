@@ -59,7 +59,10 @@ async fn final_failures() {
     ] {
         for (destination, state) in [
             (json!({}), "DeadLettered"),
-            (json!({"deadLetterDestination": null}), "Dropped"),
+            (
+                json!({"deadLetterDestination": {"endpointType": "Drop"}}),
+                "Dropped",
+            ),
         ] {
             let (_, delivery) = after(answer, destination).await;
             let found = (

@@ -104,6 +104,13 @@ pub(super) enum Said {
     },
 }
 
+/// When a delivery was published, and when its first attempt began.
+#[derive(Clone, Copy)]
+pub(super) struct Life {
+    pub(super) published_at: Timestamp,
+    pub(super) first_at: Timestamp,
+}
+
 /// What must become of a delivery after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -241,7 +248,8 @@ impl Spec {
         let mut delivery = json!({"maxDeliveryCount": self.attempts_max,
             "eventTimeToLive": format!("PT{}M", self.time_to_live_minutes)});
         if !self.keeps_dead {
-            delivery["deadLetterDestinationWithResourceIdentity"] = Value::Null;
+            delivery["deadLetterDestinationWithResourceIdentity"] =
+                json!({"deadLetterDestination": {"endpointType": "Drop"}});
         }
         let configuration = match self.kind {
             Kind::Pulled { lock_s } => {
@@ -278,7 +286,7 @@ impl Spec {
             "paused": self.paused, "disabled": self.disabled, "disableOnGone": self.disable_on_gone,
         });
         if !self.keeps_dead {
-            properties["deadLetterDestination"] = Value::Null;
+            properties["deadLetterDestination"] = json!({"endpointType": "Drop"});
         }
         if let Some(at) = self.expires_at {
             properties["expirationTimeUtc"] = at.to_string().into();
@@ -311,15 +319,9 @@ impl Spec {
         seconds(u64::from(self.time_to_live_minutes) * 60)
     }
 
-    /// What must follow from the attempt of this number that ended at `now`; the first one began at
-    /// `first_at`.
-    pub(super) fn fate(
-        &self,
-        attempt: u32,
-        said: Said,
-        first_at: Timestamp,
-        now: Timestamp,
-    ) -> Fate {
+    /// What must follow from the attempt of this number that ended at `now`. Another one is due when it is planned, or
+    /// when the delivery expires, if that is before.
+    pub(super) fn fate(&self, attempt: u32, said: Said, life: Life, now: Timestamp) -> Fate {
         let in_namespace = self.kind != Kind::Topic;
         match said {
             Said::Status(200..=204, _) => return Fate::Delivered,
@@ -343,7 +345,7 @@ impl Spec {
         let at = attempt as usize - 1;
         let (planned, least) = match self.schedule_s.last() {
             Some(last) => (now + seconds(*self.schedule_s.get(at).unwrap_or(last)), 0),
-            None if in_namespace => (first_at + offset(attempt), least_wait(said)),
+            None if in_namespace => (life.first_at + offset(attempt), least_wait(said)),
             None => {
                 let wait = WAITS_S[at.min(WAITS_S.len() - 1)];
                 (now + seconds(wait), least_wait(said))
@@ -356,9 +358,10 @@ impl Spec {
         let least = seconds(least.max(asked));
         let wait = planned.since(now).max(least);
         let earliest = wait.mul_f64(0.9).saturating_sub(Duration::from_millis(1));
+        let expires_at = life.published_at + self.time_to_live();
         Fate::Again {
-            from: now + earliest.max(least),
-            to: now + wait.mul_f64(1.1) + Duration::from_millis(1),
+            from: (now + earliest.max(least)).min(expires_at),
+            to: (now + wait.mul_f64(1.1) + Duration::from_millis(1)).min(expires_at),
         }
     }
 }

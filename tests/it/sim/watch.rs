@@ -11,7 +11,7 @@ use everpost::store::views::{DeliveryDetail, EventDetail};
 
 use super::ledger::{Event, Ledger, Pair, Seen, Sent, Standing, Sub};
 use super::pulled;
-use super::spec::{Fate, Said, Spec, seconds};
+use super::spec::{Fate, Life, Said, Spec, seconds};
 
 /// Holds everything about an event that is stored against the rules.
 pub(super) fn check_event(
@@ -241,9 +241,12 @@ fn check_delivery(
         let ended = attempt.started_at + attempt.duration;
         let specs = ledger.specs_at(sub, attempt.started_at).into_iter();
         // By whatever the subscription asked for then.
-        let first_at = first_at.unwrap_or(attempt.started_at);
+        let life = Life {
+            published_at: row.published_at,
+            first_at: first_at.unwrap_or(attempt.started_at),
+        };
         let fates: Vec<Fate> = specs
-            .map(|spec| spec.fate(number, said, first_at, ended))
+            .map(|spec| spec.fate(number, said, life, ended))
             .collect();
         if number == row.attempts {
             return check_end(ledger, sub, delivery, attempt, &fates);

@@ -131,7 +131,7 @@ fn request_of(call: &Call<DeadLetter>, event: &StoredEvent) -> Option<Request> {
     });
     let hidden: Vec<&str> = hidden.map(|each| each.name.as_str()).collect();
     Some(Request {
-        url: webhook.endpoint_url.base(),
+        url: webhook.endpoint_url.base().to_owned(),
         headers: shown_headers(&headers, &hidden),
         body: KeptBody::new(&body, body.len() as u64).text,
     })

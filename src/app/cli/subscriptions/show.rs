@@ -152,10 +152,10 @@ fn batch(subscription: &Value) -> String {
     };
     match property("maxEventsPerBatch").as_str() {
         "" | "1" => String::new(),
-        events => format!(
-            "{events} events, {} KB",
-            property("preferredBatchSizeInKilobytes")
-        ),
+        events => match property("preferredBatchSizeInKilobytes").as_str() {
+            "" => format!("{events} events"),
+            kilobytes => format!("{events} events, {kilobytes} KB"),
+        },
     }
 }
 
@@ -198,13 +198,11 @@ fn headers(subscription: &Value) -> String {
 }
 
 fn dead_letters(subscription: &Value) -> String {
-    match &subscription["properties"].get("deadLetterDestination") {
-        None => "kept".to_owned(),
-        Some(Value::Null) => "dropped".to_owned(),
-        Some(_) => text(
-            subscription,
-            "/properties/deadLetterDestination/properties/blobContainerName",
-        ),
+    let destination = &subscription["properties"]["deadLetterDestination"];
+    match text(destination, "/endpointType").as_str() {
+        "" => "kept".to_owned(),
+        "Drop" => "dropped".to_owned(),
+        _ => text(destination, "/properties/blobContainerName"),
     }
 }
 
@@ -273,7 +271,7 @@ pub(super) mod tests {
                 "deliveryConfiguration": { "deliveryMode": "Push", "push": {
                     "maxDeliveryCount": 10, "eventTimeToLive": "P1D",
                     "destination": { "properties": { "endpointBaseUrl": "http://h/" } },
-                    "deadLetterDestinationWithResourceIdentity": null } },
+                    "deadLetterDestinationWithResourceIdentity": { "deadLetterDestination": { "endpointType": "Drop" } } } },
                 "filtersConfiguration": { "includedEventTypes": ["A"], "filters": [{ "key": "subject" }] },
                 "eventDeliverySchema": "CloudEventSchemaV1_0",
             },

@@ -24,7 +24,8 @@ fn keys_of_event_grid_events() {
         ("eventType", "\"Order.Paid\""),
         ("EVENTTYPE", "\"Order.Paid\""),
         ("DataVersion", "\"2.0\""),
-        ("eventTime", "\"2030-01-01T00:00:00Z\""),
+        // Azure has no such key.
+        ("eventTime", "missing or null"),
         ("data.a.b.c", "1"),
         ("Data.a.b", "{\"c\":1}"),
         ("data.id", "\"inner\""),

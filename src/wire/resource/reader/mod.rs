@@ -4,11 +4,13 @@
 //! The schema comes from the type (`schemars`) and is also what the OpenAPI document publishes. The
 //! keywords that begin with `x-` are for the reader alone:
 //!
+//! - `x-answered`: answers have it even if nobody set it, as Azure's do
 //! - `x-check`, `x-rule`: names of what `rules` has for a text and for an object
 //! - `x-closed`: names that are not known are rejected, and not passed over as those that the next version of
 //!   an SDK may bring
 //! - `x-decimals`: how many decimals a number may have
 //! - `x-expected`: what the value must be, in words
+//! - `x-inert`: without effect; it stays in the words of its author alone, from where answers show it
 //! - `x-formerly`: an older name of the property
 //! - `x-hint`: what else there is to say, behind the problem
 //! - `x-keepsQuery`: a URL that is given as answers show it, without its query, keeps the one it has
@@ -19,7 +21,6 @@
 //! - `x-null`: set by [`take_out_null`]: the value may be `null`
 //! - `x-prefix`: what every problem of the property begins with
 //! - `x-refused`: names of properties that are rejected, and why
-//! - `x-text`: a boolean that may be written as a string
 //! - `x-unsupported`: Azure's other words
 
 mod names;
@@ -33,10 +34,11 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use super::rules::{self, Context, Judged};
 use crate::model::destination::EndpointUrl;
+pub(super) use names::property_of;
 use names::{Known, find};
 pub(super) use words::one_of;
 use words::{expected, kind, shown};
@@ -160,7 +162,7 @@ impl Reader<'_> {
             Some("object") => self.object(path, value, schema, before),
             Some("array") => self.list(path, value, schema, before),
             Some("string") => self.text(path, value, schema),
-            Some("boolean") => self.flag(path, value, schema),
+            Some("boolean") => self.flag(path, value),
             Some("integer" | "number") => self.number(path, value, schema),
             _ => Some(value.clone()),
         }
@@ -180,22 +182,30 @@ impl Reader<'_> {
         if let Some(of_each) = open.filter(|each| **each != false) {
             return self.map(path, given, of_each);
         }
-        let branch = self.branch(path, given, schema);
+        let is_merged = self.merged.contains(&path);
+        let stays = before.filter(|_| is_merged);
+        let branch = self.branch(path, given, schema, stays);
+        // Nothing of an object of another kind stays.
+        let kept = before.filter(|before| is_same_kind(schema, branch, before));
         // Of an object of no known kind only the names are looked at, and what all kinds have.
         let all = || names::branches_of(schema).iter().collect();
         let kinds = branch.map_or_else(|()| all(), Vec::from_iter);
         let hinted = self.names(path, given, &Known::new(schema, &kinds));
         let known = Known::new(schema, &Vec::from_iter(branch.ok().flatten()));
-        let mut read = match before {
-            Some(Value::Object(before)) if self.merged.contains(&path) => before.clone(),
+        let mut read = match kept {
+            Some(Value::Object(kept)) if is_merged => kept.clone(),
             Some(_) | None => Map::new(),
         };
         for (name, property) in &known.properties {
-            let before = before.and_then(|before| before.get(name));
+            if is_merged && self.is_reset(path, given, &known, (name, property)) {
+                read.remove(*name);
+                continue;
+            }
+            let before = kept.and_then(|kept| kept.get(name));
             let value = self.property(path, given, &known, (name, property), before);
             read.extend(value.map(|value| ((*name).to_owned(), value)));
         }
-        keep(&mut read, &known, before);
+        keep(&mut read, &known, kept);
         for name in known
             .required
             .iter()
@@ -208,7 +218,7 @@ impl Reader<'_> {
         }
         branch.ok()?;
         if let Some(rule) = schema["x-rule"].as_str() {
-            self.judge(path, &mut read, before, rule);
+            self.judge(path, &mut read, kept, rule);
         }
         Some(Value::Object(read))
     }
@@ -230,12 +240,9 @@ impl Reader<'_> {
         let path = join(object, name);
         let is_merged = self.merged.contains(&object);
         let former = || find(given, schema["x-formerly"].as_str()?);
-        match find(given, name).or_else(former) {
-            Some(Value::Null) if self.merged.contains(&path.as_str()) => None,
+        let given = find(given, name).or_else(former);
+        match given.map(|value| none_if_empty(value, schema)) {
             Some(Value::Null) if schema["x-null"] == true => Some(Value::Null),
-            Some(Value::Null) if is_merged && !known.required.contains(name) => {
-                schema.get("default").cloned()
-            }
             Some(value) if !value.is_null() => self.value(&path, value, schema, before),
             // What is missing in it is named.
             _ if is_plain_object(schema) && !is_merged => {
@@ -243,6 +250,21 @@ impl Reader<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Says whether an update sets a property to `null`, so that it is as if nobody had set it.
+    fn is_reset(
+        &self,
+        object: &str,
+        given: &Map<String, Value>,
+        known: &Known<'_>,
+        (name, schema): (&str, &Value),
+    ) -> bool {
+        let path = join(object, name);
+        find(given, name) == Some(&Value::Null)
+            && schema["x-null"] != true
+            && !known.required.contains(name)
+            && !self.merged.contains(&path.as_str())
     }
 
     /// Applies the rule of an object: it fills in what can be told from what was there before, and says
@@ -297,12 +319,14 @@ impl Reader<'_> {
         Some(Value::Object(read.collect()))
     }
 
-    /// The alternative that the tag of the object chooses; none of an object without alternatives.
+    /// The alternative that the tag of the object chooses; none of an object without alternatives. The tag of an
+    /// object that `stays` need not be given again.
     fn branch<'s>(
         &mut self,
         path: &str,
         given: &Map<String, Value>,
         schema: &'s Value,
+        stays: Option<&Value>,
     ) -> Result<Option<&'s Value>, ()> {
         let branches = names::branches_of(schema);
         let Some(tag) = names::tag_of(branches) else {
@@ -313,7 +337,8 @@ impl Reader<'_> {
             .filter_map(|each| names::word_of(each, tag))
             .collect();
         let path = join(path, tag);
-        let word = match find(given, tag).filter(|value| !value.is_null()) {
+        let given = find(given, tag).filter(|value| !value.is_null());
+        let word = match given.or_else(|| stays?.get(tag)) {
             Some(value) => self.word(&path, value, schema, &words),
             None => self.fault(
                 &path,
@@ -389,18 +414,22 @@ impl Reader<'_> {
         }
     }
 
-    fn flag(&mut self, path: &str, value: &Value, schema: &Value) -> Option<Value> {
-        let written = value.as_str().filter(|_| schema["x-text"] == true);
-        let written = written.and_then(|text| text.to_ascii_lowercase().parse().ok());
+    fn flag(&mut self, path: &str, value: &Value) -> Option<Value> {
+        let text = value.as_str();
+        let written = text.and_then(|text| text.to_ascii_lowercase().parse().ok());
         match value.as_bool().or(written) {
             Some(flag) => Some(flag.into()),
             None => self.wrong_kind(path, "true or false", value),
         }
     }
 
+    /// A number, or its text, which templates and Azure's command line send.
     fn number(&mut self, path: &str, value: &Value, schema: &Value) -> Option<Value> {
-        if words::is_number_of(schema, value) {
-            return Some(value.clone());
+        let text = value.as_str();
+        let written = text.and_then(|text| serde_json::from_str::<Number>(text).ok());
+        let number = written.map_or_else(|| value.clone(), Value::Number);
+        if words::is_number_of(schema, &number) {
+            return Some(number);
         }
         let problem = format!(
             "it must be {}, but it is {}",
@@ -462,7 +491,7 @@ fn keep_queries(read: &mut Map<String, Value>, known: &Known<'_>, before: Option
         let (Some(given), Some(known)) = (url(read.get(*name)), url(stored)) else {
             continue;
         };
-        if given.without_query() == Some(known.base().as_str()) {
+        if given.is_base_of(&known) {
             read.extend(stored.map(|stored| ((*name).to_owned(), stored.clone())));
         }
     }
@@ -506,6 +535,32 @@ pub(super) fn join(path: &str, name: &str) -> String {
     format!("{path}{dot}{name}")
 }
 
+/// Reads an empty text as `null` where a property may be left out and an empty one would mean nothing: templates, and
+/// clients that always send each property, write it for none.
+fn none_if_empty<'v>(value: &'v Value, schema: &Value) -> &'v Value {
+    const NONE: &Value = &Value::Null;
+    let is_optional = schema["x-null"] == true && schema.get("x-kept").is_none();
+    let is_checked = ["x-check", "enum", "oneOf", "format", "minLength"]
+        .iter()
+        .any(|keyword| schema.get(keyword).is_some());
+    // To empty what answers do not show is a slip.
+    let is_hidden = schema["writeOnly"] == true || schema["x-check"] == "headerValue";
+    match value.as_str() == Some("") && is_optional && is_checked && !is_hidden {
+        true => NONE,
+        false => value,
+    }
+}
+
+/// Whether `before` is of the kind that was chosen from a schema's alternatives, if it has any.
+fn is_same_kind(schema: &Value, branch: Result<Option<&Value>, ()>, before: &Value) -> bool {
+    let Some(tag) = names::tag_of(names::branches_of(schema)) else {
+        return true;
+    };
+    branch.is_ok_and(|branch| {
+        branch.and_then(|each| names::word_of(each, tag)) == before[tag].as_str()
+    })
+}
+
 /// Whether an object may be read as empty where it is left out.
 fn is_plain_object(schema: &Value) -> bool {
     schema["type"] == "object"
@@ -525,9 +580,9 @@ mod tests {
                 match keyword.as_str() {
                     "x-check" => drop(rules::check(name)),
                     "x-rule" => drop(rules::rule(name)),
-                    "x-closed" | "x-decimals" | "x-expected" | "x-formerly" | "x-hint"
-                    | "x-keepsQuery" | "x-kept" | "x-key" | "x-maxBytes" | "x-noun" | "x-null"
-                    | "x-prefix" | "x-refused" | "x-text" | "x-unsupported" => {}
+                    "x-answered" | "x-closed" | "x-decimals" | "x-expected" | "x-formerly"
+                    | "x-hint" | "x-inert" | "x-keepsQuery" | "x-kept" | "x-key" | "x-maxBytes"
+                    | "x-noun" | "x-null" | "x-prefix" | "x-refused" | "x-unsupported" => {}
                     other => assert!(!other.starts_with("x-"), "there is no keyword {other}"),
                 }
                 check_keywords(value);

@@ -135,6 +135,20 @@ pub(super) fn same_element<'v>(
     })
 }
 
+/// The schema of a property of an object, whose tag says which alternative it is.
+pub(in crate::wire::resource) fn property_of<'s>(
+    schema: &'s Value,
+    object: &Map<String, Value>,
+    name: &str,
+) -> Option<&'s Value> {
+    let branches = branches_of(schema);
+    let word = |tag: &str| object.get(tag).and_then(Value::as_str);
+    let is_kind = |tag: &str, branch: &&Value| word_of(branch, tag) == word(tag);
+    let kind = tag_of(branches).and_then(|tag| branches.iter().find(|branch| is_kind(tag, branch)));
+    let mut parts = [Some(schema), kind].into_iter().flatten();
+    parts.find_map(|part| part["properties"].get(name))
+}
+
 pub(super) fn properties_of(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let properties = schema["properties"].as_object().into_iter().flatten();
     properties.map(|(name, schema)| (name.as_str(), schema))

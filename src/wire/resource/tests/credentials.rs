@@ -31,7 +31,7 @@ fn kinds_of_authentication_are_read_and_shown_without_their_secrets() {
         {'type': 'Bearer', 'token': 't'}                          => /token = null
         {'type': 'ClientCredentials', 'tokenUrl': 'https://login.test/t?p=1', 'clientId': 'c', 'clientSecret': 's'} => /tokenUrl = 'https://login.test/t'
         {'type': 'ClientCredentials', 'tokenUrl': 'https://login.test/t', 'clientId': 'c', 'clientSecret': 's'} => /clientSecret = null
-        {'type': 'ClientCredentials', 'tokenUrl': 'https://login.test/t', 'clientId': 'c', 'clientSecret': 's'} => /sentIn = 'Header'
+        {'type': 'ClientCredentials', 'tokenUrl': 'https://login.test/t', 'clientId': 'c', 'clientSecret': 's'} => /sentIn = null
         {'type': 'ClientCredentials', 'tokenUrl': 'https://login.test/t', 'clientId': 'c', 'clientSecret': 's', 'sentIn': 'body'} => /sentIn = 'Body'
         {'type': 'ClientCredentials', 'tokenUrl': 'https://login.test/t', 'clientId': 'c', 'clientSecret': 's', 'scope': 'x y'} => /scope = 'x y'
 
@@ -236,13 +236,18 @@ fn secrets_that_are_not_given_again_are_kept_with_what_they_belong_to() {
             json!({"authentication": {"type": "Bearer"}}),
             "token: it is missing",
         ),
-        (json!({}), "None"),
+        (json!({"authentication": null}), "None"),
     ] {
         for found in changed(&changes) {
             let found = found.map_or_else(|invalid| invalid.to_string(), password);
             assert!(found.contains(expected), "{changes}: {found}");
         }
     }
+    let [patched, put] = changed(&json!({})).map(|found| found.map(password));
+    assert_eq!(
+        (patched.as_deref(), put.as_deref()),
+        (Ok("old"), Ok("None"))
+    );
     let kept = json!({"clientCertificate": {"certificate": certificate(), "key": null}});
     for credentials in changed(&kept) {
         let tls = credentials.expect("the key is kept").tls.expect("TLS");
@@ -305,7 +310,7 @@ fn signing_secrets_stay_until_they_are_taken_out() {
         both.map(|each| each.map(|each| each.signing.0.len()))
     };
     assert_eq!(count(json!({})), [Ok(1), Ok(1)]);
-    assert_eq!(count(json!({"signingSecrets": null})), [Ok(0), Ok(0)]);
+    assert_eq!(count(json!({"signingSecrets": null})), [Ok(1), Ok(1)]);
     assert_eq!(count(json!({"signingSecrets": []})), [Ok(0), Ok(0)]);
     // What an answer shows can be sent back.
     let shown = show(

@@ -50,8 +50,8 @@ fn urls_are_checked_and_shown_without_their_query() {
     let table = "
         https://shop.example/in?c=1   => /endpointBaseUrl = 'https://shop.example/in'
         https://shop.example/in?c=1   => /endpointUrl = null
-        HTTPS://Shop.Example:443/in   => /endpointBaseUrl = 'https://shop.example/in'
-        https://shop.example          => /endpointBaseUrl = 'https://shop.example/'
+        HTTPS://Shop.Example:443/in   => /endpointBaseUrl = 'HTTPS://Shop.Example:443/in'
+        https://shop.example          => /endpointBaseUrl = 'https://shop.example'
         http://shop.example           => ! endpointUrl: it does not start with https
         shop.example                  => ! endpointUrl: it is not an absolute URL
         ftp://shop.example            => ! endpointUrl: only http and https are supported
@@ -63,7 +63,7 @@ fn urls_are_checked_and_shown_without_their_query() {
     };
     each_line(table, check_url);
     let with_bytes = |bytes: usize| format!("https://a/{}", "x".repeat(bytes - 10));
-    check_url(&with_bytes(8_192), "/skipValidation = false");
+    check_url(&with_bytes(8_192), "/skipValidation = null");
     check_url(&with_bytes(8_193), "! endpointUrl: at most 8192 bytes");
     let azures_own = "! endpointUrl: Supplied URL is invalid. It cannot be null or empty and should \
                       be a proper HTTPS URL";
@@ -106,23 +106,24 @@ fn paces_are_checked_and_shown_where_they_are_set() {
         {'maxRequestsPerSecond': 10000.001}   => ! maxRequestsPerSecond: but it is 10000.001
         {'maxRequestsPerSecond': -1}          => ! maxRequestsPerSecond: but it is -1
         {'maxRequestsPerSecond': 1e300}       => ! maxRequestsPerSecond: but it is
-        {'maxRequestsPerSecond': '5'}         => ! maxRequestsPerSecond: but it is \"5\"
+        {'maxRequestsPerSecond': '5'}         => /maxRequestsPerSecond = 5
+        {'maxRequestsPerSecond': '5 a day'}   => ! maxRequestsPerSecond: but it is \"5 a day\"
     ";
     each_line(table, check_webhook);
 }
 
 #[test]
-fn batches_are_checked_and_shown_as_they_are_in_effect() {
+fn batches_are_checked_and_shown_as_they_were_set() {
     let table = "
-        {}                           => /maxEventsPerBatch = 1
-        {}                           => /preferredBatchSizeInKilobytes = 64
+        {}                           => /maxEventsPerBatch = null
+        {}                           => /preferredBatchSizeInKilobytes = null
         {'maxEventsPerBatch': 20}    => /maxEventsPerBatch = 20
-        {'maxEventsPerBatch': 20}    => /preferredBatchSizeInKilobytes = 1024
+        {'maxEventsPerBatch': 20}    => /preferredBatchSizeInKilobytes = null
         {'maxEventsPerBatch': 5000}  => /maxEventsPerBatch = 5000
         {'maxEventsPerBatch': 5001}  => ! maxEventsPerBatch: a whole number from 1 to 5000, but it is 5001
         {'maxEventsPerBatch': 0}     => ! maxEventsPerBatch: but it is 0
         {'maxEventPerBatch': 2}      => ! maxEventPerBatch: \"maxEventsPerBatch\"
-        {'preferredBatchSizeInKilobytes': 8}     => /maxEventsPerBatch = 5000
+        {'preferredBatchSizeInKilobytes': 8}     => /maxEventsPerBatch = null
         {'preferredBatchSizeInKilobytes': 8}     => /preferredBatchSizeInKilobytes = 8
         {'preferredBatchSizeInKilobytes': 1024}  => /preferredBatchSizeInKilobytes = 1024
         {'preferredBatchSizeInKilobytes': 1025}  => ! preferredBatchSizeInKilobytes: from 1 to 1024, but it is 1025
@@ -138,15 +139,16 @@ fn batches_are_checked_and_shown_as_they_are_in_effect() {
 #[test]
 fn other_settings_are_obeyed_or_refused() {
     let table = "
-        {}                                                => /skipValidation = false
+        {}                                                => /skipValidation = null
+        {'skipValidation': false}                         => /skipValidation = false
         {'skipValidation': true}                          => /skipValidation = true
         {'skipValidation': 1}                             => ! skipValidation: true or false
-        {'minimumTlsVersionAllowed': '1.2'}               => /skipValidation = false
+        {'minimumTlsVersionAllowed': '1.2'}               => /minimumTlsVersionAllowed = '1.2'
         {'minimumTlsVersionAllowed': '2'}                 => ! minimumTlsVersionAllowed: \"1.2\"
         {'azureActiveDirectoryTenantId': 'x'}             => ! azureActiveDirectoryTenantId: not supported here
-        {'azureActiveDirectoryTenantId': null}            => /skipValidation = false
+        {'azureActiveDirectoryTenantId': null}            => /skipValidation = null
         {'azureActiveDirectoryApplicationIdOrUri': 'x'}   => ! azureActiveDirectoryApplicationIdOrUri: not supported here
-        {'azureActiveDirectoryApplicationIdOrUri': null}  => /skipValidation = false
+        {'azureActiveDirectoryApplicationIdOrUri': null}  => /skipValidation = null
         {'endpointBaseUrl': 'x'}                          => /endpointBaseUrl = 'https://shop.example/in'
         {'endpointUri': 'x'}                              => ! endpointUri: \"endpointUrl\"
         {'laterSetting': 'x'}                             => /laterSetting = null
@@ -227,7 +229,7 @@ fn impossible_headers_are_refused() {
 fn headers_are_bounded() {
     let first = "! deliveryAttributeMappings[0]";
     let with_bytes = |bytes| headers(&[header("X", &"x".repeat(bytes))]);
-    check_webhook(&with_bytes(4_096), "/skipValidation = false");
+    check_webhook(&with_bytes(4_096), "/skipValidation = null");
     check_webhook(
         &with_bytes(4_097),
         &format!("{first}.properties.value: at most 4096"),
@@ -311,14 +313,16 @@ fn patch_webhook(properties: &str) -> Result<WebHook, InvalidResource> {
 }
 
 #[test]
-fn a_patched_destination_keeps_its_url() {
+fn a_patched_destination_keeps_what_is_left_out() {
     let webhook = patch_webhook("{'maxEventsPerBatch': 7}").expect("a valid patch");
     assert_eq!(
         webhook.endpoint_url.reveal().as_str(),
         "https://shop.example/in"
     );
     assert_eq!(webhook.batch.max_events, Some(7));
-    assert!(webhook.attribute_mappings.is_empty());
+    assert_eq!(webhook.attribute_mappings.len(), 2);
+    let bare = patch_webhook("{'deliveryAttributeMappings': []}").expect("a valid patch");
+    assert!(bare.attribute_mappings.is_empty());
 }
 
 #[test]

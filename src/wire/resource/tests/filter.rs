@@ -53,7 +53,7 @@ fn basic_parts_are_read_and_written() {
     check(r#"{"subjectBeginsWith":null,"advancedFilters":null}"#, "{}");
     check(
         r#"{"includedEventTypes":["A","All"],"advancedFilters":[]}"#,
-        "{}",
+        r#"{"includedEventTypes":["A","All"]}"#,
     );
     check(r#"{"includedEventTypes":[]}"#, "{}");
     check(

@@ -3,6 +3,7 @@
 //! A line is `what is sent => what comes of it`: either `/pointer = value` in the answer that shows the
 //! resource, or `! target: a part of the problem`. JSON is written with single quotes.
 
+mod as_written;
 mod credentials;
 mod destination;
 mod filter;
@@ -16,13 +17,16 @@ use serde_json::{Value, json};
 use super::*;
 use crate::base::Timestamp;
 use crate::model::access::{AccessKeys, Secret};
+use crate::model::as_written::AsWritten;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::probation::Health;
 use crate::model::registry::{ResourceScope, TopicEntry};
 use crate::model::subscription::{
     EventSubscription, SubscriptionDefinition, SubscriptionId, Validation,
 };
-use crate::model::topic::{InputSchema, ServiceBusNamespace, Topic, TopicId, TopicKind};
+use crate::model::topic::{
+    CustomTopic, InputSchema, ServiceBusNamespace, Topic, TopicId, TopicKind,
+};
 
 fn now() -> Timestamp {
     "2026-11-21T06:40:53Z".parse().expect("RFC 3339")
@@ -136,6 +140,28 @@ fn show_validated(definition: SubscriptionDefinition, validation: Validation) ->
         ..billing(definition)
     };
     show_seen(&subscription, &Health::default())
+}
+
+/// A definition without the words in which it was written.
+fn meant(definition: SubscriptionDefinition) -> SubscriptionDefinition {
+    SubscriptionDefinition {
+        as_written: AsWritten::default(),
+        ..definition
+    }
+}
+
+/// A topic without the words in which it was written.
+fn meant_topic(kind: TopicKind) -> TopicKind {
+    match kind {
+        TopicKind::Custom(topic) => TopicKind::Custom(CustomTopic {
+            as_written: AsWritten::default(),
+            ..topic
+        }),
+        other @ (TopicKind::Namespace { .. }
+        | TopicKind::System(_)
+        | TopicKind::Queue(_)
+        | TopicKind::ServiceBus(_)) => other,
+    }
 }
 
 /// A subscription of this definition, whose destination has agreed.

@@ -10,7 +10,7 @@ use proptest::sample::{Index, select};
 use super::*;
 use crate::model::registry::Registry;
 
-const TOPIC: &str = "{'location': 'l', 'tags': {'a': 'b'}, 'identity': {'type': 'None'}, 'sku': {'name': 'x'},
+pub(super) const TOPIC: &str = "{'location': 'l', 'tags': {'a': 'b'}, 'identity': {'type': 'None'}, 'sku': {'name': 'x'},
     'properties': {'inputSchema': 'CustomEventSchema', 'disableLocalAuth': true,
       'publicNetworkAccess': 'Disabled', 'inboundIpRules': [{'ipMask': '192.0.2.1', 'action': 'Allow'}],
       'minimumTlsVersionAllowed': '1.1', 'dataResidencyBoundary': 'WithinRegion',
@@ -19,15 +19,16 @@ const TOPIC: &str = "{'location': 'l', 'tags': {'a': 'b'}, 'identity': {'type': 
         'eventType': {'sourceField': 'kind', 'defaultValue': 'Order'}, 'subject': {'sourceField': 'path'},
         'dataVersion': {'defaultValue': '1.0'}}}}}";
 
-const NAMESPACE: &str = "{'location': 'l', 'tags': {'a': 'b'}, 'identity': {'type': 'None'},
+pub(super) const NAMESPACE: &str =
+    "{'location': 'l', 'tags': {'a': 'b'}, 'identity': {'type': 'None'},
     'sku': {'name': 'Standard', 'capacity': 4}, 'properties': {'publicNetworkAccess': 'Enabled',
       'inboundIpRules': [{'ipMask': '10.0.0.0/8'}], 'minimumTlsVersionAllowed': '1.1',
       'isZoneRedundant': true, 'topicSpacesConfiguration': {'state': 'Disabled'}}}";
 
-const NAMESPACE_TOPIC: &str = "{'properties': {'publisherType': 'Custom',
+pub(super) const NAMESPACE_TOPIC: &str = "{'properties': {'publisherType': 'Custom',
     'inputSchema': 'CloudEventSchemaV1_0', 'eventRetentionInDays': 3}}";
 
-const SUBSCRIPTION: &str = "{'properties': {
+pub(super) const SUBSCRIPTION: &str = "{'properties': {
     'destination': {'endpointType': 'WebHook', 'properties': {
       'endpointUrl': 'https://shop.example/hooks/eg?k=abc', 'maxEventsPerBatch': 20,
       'preferredBatchSizeInKilobytes': 128, 'skipValidation': true, 'responseDeadlineInSeconds': 5,
@@ -50,7 +51,7 @@ const SUBSCRIPTION: &str = "{'properties': {
       'blobContainerName': 'dead', 'storage': {'type': 'S3', 'endpointUrl': 'https://s3.test/a',
         'region': 'r', 'accessKeyId': 'k', 'secretAccessKey': 's'}}}}}";
 
-const PUSHED: &str = "{'properties': {'deliveryConfiguration': {'deliveryMode': 'Push', 'push': {
+pub(super) const PUSHED: &str = "{'properties': {'deliveryConfiguration': {'deliveryMode': 'Push', 'push': {
       'maxDeliveryCount': 4, 'eventTimeToLive': 'PT1H', 'schedule': ['PT1S', 'PT1M'],
       'destination': {'endpointType': 'WebHook', 'properties': {'endpointUrl': 'https://a.test/x?y',
         'authentication': {'type': 'ClientCredentials', 'tokenUrl': 'https://t.test/', 'clientId': 'c',
@@ -63,7 +64,8 @@ const PUSHED: &str = "{'properties': {'deliveryConfiguration': {'deliveryMode': 
     'expirationTimeUtc': '2027-01-01T00:00:00Z', 'labels': ['a'], 'paused': true, 'disableOnGone': true,
     'eventDeliverySchema': 'CloudEventSchemaV1_0'}}";
 
-const PULLED: &str = "{'properties': {'deliveryConfiguration': {'deliveryMode': 'Queue', 'queue': {
+pub(super) const PULLED: &str =
+    "{'properties': {'deliveryConfiguration': {'deliveryMode': 'Queue', 'queue': {
       'maxDeliveryCount': 4, 'eventTimeToLive': 'PT1H', 'receiveLockDurationInSeconds': 60,
       'deadLetterDestinationWithResourceIdentity': null}},
     'filtersConfiguration': {'filters': [
@@ -95,13 +97,13 @@ const NAMESPACE_RETENTION: Option<Duration> = Some(Duration::from_secs(86_400));
 
 /// A change of a document.
 #[derive(Clone, Debug)]
-enum Change {
+pub(super) enum Change {
     Put(Index, Value),
     Remove(Index),
     Add(Index, String, Value),
 }
 
-fn changes() -> impl Strategy<Value = Vec<Change>> {
+pub(super) fn changes() -> impl Strategy<Value = Vec<Change>> {
     let change = prop_oneof![
         (any::<Index>(), any_value()).prop_map(|(place, value)| Change::Put(place, value)),
         any::<Index>().prop_map(Change::Remove),
@@ -206,7 +208,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn changed(document: &str, changes: Vec<Change>) -> Value {
+pub(super) fn changed(document: &str, changes: Vec<Change>) -> Value {
     let mut document = read(document);
     for change in changes {
         let mut pointers = vec![String::new()];

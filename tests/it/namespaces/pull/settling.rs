@@ -108,7 +108,7 @@ async fn table_5_reject_is_the_end() {
     });
     assert_eq!(record(&grid, "shop/orders").await, expected);
 
-    let drops = subscribed(json!({"deadLetterDestinationWithResourceIdentity": null})).await;
+    let drops = subscribed(json!({"deadLetterDestinationWithResourceIdentity": {"deadLetterDestination": {"endpointType": "Drop"}}})).await;
     publish(&drops, json!([cloud_event("e1")])).await;
     let held = receive_one(&drops).await;
     assert_eq!(settle(&drops, "reject", &[&held.token]).await, [""]);

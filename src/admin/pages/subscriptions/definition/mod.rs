@@ -11,7 +11,7 @@ use crate::admin::forms::faults::{Faults, Problem};
 use crate::model::limits::{DELIVERY_ATTRIBUTES_MAX, FILTERS_MAX};
 use crate::model::probation::Health;
 use crate::wire::resource::Observed;
-use crate::wire::resource::places::{lookup, slot};
+use crate::wire::resource::places::{lookup, properties, slot};
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +28,9 @@ pub(super) const DROP: &str = "drop";
 pub(super) const DIRECTORY: &str = "directory";
 pub(super) const S3: &str = "S3";
 pub(super) const AZURE: &str = "AzureBlob";
+
+/// What is filled in of a webhook.
+const DESTINATION: &str = "destination.properties";
 
 /// Where the id of a storage account stands.
 const ACCOUNT: &str = "deadLetterDestination.properties.resourceId";
@@ -213,7 +216,7 @@ impl Draft {
             outage: None,
             now: subscription.updated_at,
         };
-        let mut shown = resource::render_subscription(topic, subscription, observed);
+        let mut shown = resource::whole_subscription(topic, subscription, observed);
         let kind = Kind::of(topic, definition.destination.delivery_mode());
         let mut draft = Self {
             kind,
@@ -225,7 +228,9 @@ impl Draft {
         // The query may hold a key.
         let url = definition.destination.endpoint_url();
         let plain = url.and_then(|url| url.without_query());
-        draft.kept_url = url.filter(|_| plain.is_none()).map(|url| url.base());
+        draft.kept_url = url
+            .filter(|_| plain.is_none())
+            .map(|url| url.base().to_owned());
         let dead_letters = choice_of(&definition.dead_letter);
         draft.form.set(URL, plain.unwrap_or_default());
         draft.form.set(DEAD_LETTERS, dead_letters);
@@ -298,12 +303,19 @@ impl Draft {
     fn document(&self) -> (Value, Vec<Refusal>) {
         let (mut form, shape) = (self.form.clone(), self.kind.shape());
         let mut document = self.kind.blank();
+        // What a form leaves empty is to be as by default, and not as it was.
+        if let Some((path, schema)) = shape.find(DESTINATION).filter(|_| self.kind.is_pushed()) {
+            let webhook = properties(schema).map(|(name, _)| (name, Value::Null));
+            *slot(&mut document, &path) = webhook.collect();
+        }
         let container = shape.find("blobContainerName");
         if let (fate @ (DIRECTORY | S3 | AZURE), Some((path, _))) =
             (self.form.text(DEAD_LETTERS), container)
         {
             let kind = path.replace("properties.blobContainerName", "endpointType");
             *slot(&mut document, &kind) = json!("StorageBlob");
+            let storage = path.replace("blobContainerName", "storage");
+            *slot(&mut document, &storage) = Value::Null;
             // The id of one of Azure's stays.
             let stored = shape.text(ACCOUNT, &self.stored);
             let is_own = fate == DIRECTORY && stored.is_empty();

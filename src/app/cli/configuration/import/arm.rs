@@ -9,13 +9,14 @@ use serde_json::{Map, Value, json};
 use super::expression::Scope;
 use super::{Translation, list, member};
 use crate::model::audit::{Target, TargetKind};
+use crate::model::shared_access::ROOT_RULE;
 use crate::wire::resource::configuration::above;
 
 /// The region of what is here.
 pub(super) const LOCATION: &str = "local";
 
 /// What carries over, by its type in small letters. Service Bus has one namespace here, so that its name is left out.
-const CARRIED: [(&str, TargetKind); 9] = [
+const CARRIED: [(&str, TargetKind); 12] = [
     ("microsoft.eventgrid/topics", TargetKind::Topic),
     (
         "microsoft.eventgrid/topics/eventsubscriptions",
@@ -40,10 +41,22 @@ const CARRIED: [(&str, TargetKind); 9] = [
         "microsoft.servicebus/namespaces/topics/subscriptions/rules",
         TargetKind::Rule,
     ),
+    (
+        "microsoft.servicebus/namespaces/authorizationrules",
+        TargetKind::AccessRule,
+    ),
+    (
+        "microsoft.servicebus/namespaces/queues/authorizationrules",
+        TargetKind::AccessRule,
+    ),
+    (
+        "microsoft.servicebus/namespaces/topics/authorizationrules",
+        TargetKind::AccessRule,
+    ),
 ];
 
 /// What does not, by a part of its type, and why.
-const LEFT_OUT: [(&str, &str); 5] = [
+const LEFT_OUT: [(&str, &str); 4] = [
     (
         "/domains",
         "there are no domains; use the topics of a namespace",
@@ -51,10 +64,6 @@ const LEFT_OUT: [(&str, &str); 5] = [
     ("/systemtopics", NOT_AZURES),
     ("/eventsubscriptions", NOT_AZURES),
     ("/partner", "there are no partner topics"),
-    (
-        "/authorizationrules",
-        "each queue and topic has two keys of its own",
-    ),
 ];
 
 const NOT_AZURES: &str =
@@ -71,8 +80,7 @@ pub(super) fn of_template(template: &Value, parameters: &Value, to: &mut Transla
     let given = given(member(parameters, "parameters"));
     for name in given.keys() {
         if member(member(template, "parameters"), name).is_null() {
-            to.lost
-                .push(format!("the template has no parameter {name}"));
+            to.note(format!("the template has no parameter {name}"));
         }
     }
     let steps = Cell::new(0);
@@ -87,8 +95,7 @@ pub(super) fn of_template(template: &Value, parameters: &Value, to: &mut Transla
         left_out, buses, ..
     } = reader;
     if buses.len() > 1 {
-        to.lost
-            .push("all namespaces of Service Bus become one, since there is one".to_owned());
+        to.note("all namespaces of Service Bus become one, since there is one".to_owned());
     }
     for object in mem::take(&mut to.objects) {
         let kind: Option<TargetKind> = serde_json::from_value(object["kind"].clone()).ok();
@@ -96,7 +103,7 @@ pub(super) fn of_template(template: &Value, parameters: &Value, to: &mut Transla
         let mut outer = target.iter().flat_map(above);
         match (&target, outer.find(|outer| left_out.contains(&key(outer)))) {
             (Some(target), Some(outer)) => {
-                to.lost.push(format!("{target} is left out with {outer}"));
+                to.leave_out(format!("{target} is left out with {outer}"));
             }
             _ => to.objects.push(object),
         }
@@ -175,7 +182,7 @@ impl Reader<'_> {
         let kind = outer.map_or_else(|| own.to_owned(), |outer| format!("{}/{own}", outer.kind));
         if !member(definition, "copy").is_null() {
             let lost = format!("{path}.copy: loops are not supported; {kind} is left out");
-            return self.to.lost.push(lost);
+            return self.to.leave_out(lost);
         }
         let mut unresolved = Vec::new();
         let mut resolved = |name: &str| {
@@ -188,11 +195,11 @@ impl Reader<'_> {
         let (condition, name, within) =
             (resolved("condition"), resolved("name"), resolved("scope"));
         if let [first, ..] = unresolved.as_slice() {
-            return self.to.lost.push(format!("{first}; {kind} is left out"));
+            return self.to.leave_out(format!("{first}; {kind} is left out"));
         }
         if condition == json!(false) {
             let lost = format!("{path}: {kind} is left out, since its condition is false");
-            return self.to.lost.push(lost);
+            return self.to.leave_out(lost);
         }
         if kind.eq_ignore_ascii_case("Microsoft.Resources/deployments") {
             return self.module(definition, scope, &path);
@@ -228,7 +235,7 @@ impl Reader<'_> {
         let template = member(properties, "template");
         if template.is_null() {
             let lost = format!("{path}: a template elsewhere is left out; import it by itself");
-            return self.to.lost.push(lost);
+            return self.to.leave_out(lost);
         }
         let inside = format!("{path}.properties.template.");
         let options = member(properties, "expressionEvaluationOptions");
@@ -262,19 +269,19 @@ impl Reader<'_> {
             let why = known
                 .next()
                 .map_or("there is nothing like it here", |(_, why)| why);
-            return self
-                .to
-                .lost
-                .push(format!("{path}: {kind} is left out: {why}"));
+            let lost = format!("{path}: {kind} is left out: {why}");
+            return self.to.leave_out(lost);
         };
         let name = resource.names[usize::from(is_bus)..].join("/");
         let target = target.named(&name);
         if resource.names.len() != small.matches('/').count() {
             let problem = format!("\"{name}\" does not have a name for each part of {kind}");
-            return self
-                .to
-                .lost
-                .push(format!("{path}.name: {problem}; it is left out"));
+            let lost = format!("{path}.name: {problem}; it is left out");
+            return self.to.leave_out(lost);
+        }
+        if target.kind == TargetKind::AccessRule && name.eq_ignore_ascii_case(ROOT_RULE) {
+            let lost = format!("{path}: {ROOT_RULE} is there already, with keys of its own");
+            return self.to.note(lost);
         }
         let mut unresolved = Vec::new();
         let mut resolved = |name: &str| {
@@ -299,17 +306,22 @@ impl Reader<'_> {
             members.retain(|_, value| !value.is_null());
         }
         if let [first, ..] = unresolved.as_slice() {
-            self.to.lost.push(format!("{first}; {target} is left out"));
+            self.to.leave_out(format!("{first}; {target} is left out"));
             self.left_out.insert(key(&target));
             return;
         }
         if target.kind == TargetKind::EventSubscription
             && let Err(lost) = self.subscription(&target, &mut properties)
         {
-            return self
-                .to
-                .lost
-                .push(format!("{path}: {target} is left out: {lost}"));
+            let lost = match lost {
+                Lost::LeftOut(lost) => format!("{path}: {target} is left out: {lost}"),
+                Lost::Invalid(name) => {
+                    let problem = "it must be an object with what it is to be used for";
+                    let fault = format!("{path}.properties.{name}: {problem}");
+                    return self.to.faults.push(fault);
+                }
+            };
+            return self.to.leave_out(lost);
         }
         if !properties.is_null() {
             object["properties"] = properties;
@@ -318,48 +330,110 @@ impl Reader<'_> {
     }
 
     /// What is different here in event subscriptions.
-    fn subscription(&mut self, target: &Target, properties: &mut Value) -> Result<(), String> {
-        let place = match properties.pointer("/deliveryConfiguration") {
-            None => "",
-            Some(_) => "/deliveryConfiguration/push",
+    fn subscription(&mut self, target: &Target, properties: &mut Value) -> Result<(), Lost> {
+        let is_namespace = !member(properties, "deliveryConfiguration").is_null();
+        let is_pulled = !member(member(properties, "deliveryConfiguration"), "queue").is_null();
+        let place = match (is_namespace, is_pulled) {
+            (false, _) => Some(properties),
+            (true, false) => member_mut(properties, "deliveryConfiguration")
+                .and_then(|it| member_mut(it, "push")),
+            (true, true) => member_mut(properties, "deliveryConfiguration")
+                .and_then(|it| member_mut(it, "queue")),
         };
-        let Some(Value::Object(push)) = properties.pointer_mut(place) else {
-            return Ok(()); // pull delivery
+        let Some(Value::Object(place)) = place else {
+            return Ok(()); // the server says what it must be
         };
         for (with_identity, inner) in [
             ("deliveryWithResourceIdentity", "destination"),
             ("deadLetterWithResourceIdentity", "deadLetterDestination"),
         ] {
-            if let Some(mut wrapped) = push.remove(with_identity).filter(|it| !it.is_null()) {
-                push.insert(inner.to_owned(), wrapped[inner].take());
-                let lost =
-                    format!("{target}: there are no managed identities; {inner} is used without");
-                self.to.lost.push(lost);
-            }
+            let Some(mut wrapped) = taken(place, with_identity).filter(|it| !it.is_null()) else {
+                continue;
+            };
+            let held = member_mut(&mut wrapped, inner).map(Value::take);
+            place.insert(inner.to_owned(), held.ok_or(Lost::Invalid(with_identity))?);
+            self.without_identity(target, inner);
         }
-        let dead_letters = push.get("deadLetterDestination");
-        if dead_letters.is_some_and(|it| !it.is_null()) {
-            let lost = "dead letters become files in dead_letter.export_dir; add `storage` for an account elsewhere";
-            self.to.lost.push(format!("{target}: {lost}"));
+        // In namespaces the object stays, without the identity.
+        const WRAPPED: &str = "deadLetterDestinationWithResourceIdentity";
+        let mut wrapped = place
+            .iter_mut()
+            .find(|(name, _)| name.eq_ignore_ascii_case(WRAPPED));
+        if let Some((_, Value::Object(wrapped))) = &mut wrapped
+            && taken(wrapped, "identity").is_some_and(|it| !it.is_null())
+        {
+            self.without_identity(target, "deadLetterDestination");
         }
-        let destination = push.get_mut("destination");
-        let kind = destination
-            .as_ref()
-            .and_then(|it| it["endpointType"].as_str())
-            .unwrap_or_default();
-        if kind != "WebHook" {
-            return Err(format!(
-                "there is no destination {kind}; give it the URL of a webhook"
-            ));
+        let is_exported = |name: &str| {
+            place
+                .iter()
+                .any(|(it, value)| it.eq_ignore_ascii_case(name) && !value.is_null())
+        };
+        if is_exported("deadLetterDestination") || is_exported(WRAPPED) {
+            let note = "dead letters become files in dead_letter.export_dir; add `storage` for an account elsewhere";
+            self.to.note(format!("{target}: {note}"));
         }
-        let webhook = destination.and_then(|it| it["properties"].as_object_mut());
-        let removed = webhook.map(|it| ENTRA.map(|name| it.remove(name).is_some()));
+        let Some((_, destination)) = place
+            .iter_mut()
+            .find(|(name, _)| name.eq_ignore_ascii_case("destination"))
+        else {
+            return if is_pulled {
+                Ok(())
+            } else {
+                Err(Lost::LeftOut("it has no destination".to_owned()))
+            };
+        };
+        let kind = member(destination, "endpointType")
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        if !DESTINATIONS
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(&kind))
+        {
+            let lost = format!("there is no destination {kind}; give it the URL of a webhook");
+            return Err(Lost::LeftOut(lost));
+        }
+        let webhook = member_mut(destination, "properties").and_then(Value::as_object_mut);
+        let removed =
+            webhook.map(|it| ENTRA.map(|name| taken(it, name).is_some_and(|it| !it.is_null())));
         if removed.is_some_and(|removed| removed.contains(&true)) {
-            let lost = "it is called without a token of Microsoft Entra; send a secret in a header";
-            self.to.lost.push(format!("{target}: {lost}"));
+            let note = "it is called without a token of Microsoft Entra; send a secret in a header";
+            self.to.note(format!("{target}: {note}"));
         }
         Ok(())
     }
+
+    fn without_identity(&mut self, target: &Target, what: &str) {
+        let note = format!("{target}: there are no managed identities; {what} is used without");
+        self.to.note(note);
+    }
+}
+
+/// Destinations that there are here, too.
+const DESTINATIONS: [&str; 3] = ["WebHook", "ServiceBusQueue", "ServiceBusTopic"];
+
+/// Why an event subscription does not carry over.
+enum Lost {
+    LeftOut(String),
+    /// The template is wrong in the property of this name.
+    Invalid(&'static str),
+}
+
+/// A member in any letter case.
+fn member_mut<'a>(value: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+    let mut members = value.as_object_mut()?.iter_mut();
+    let found = members.find(|(known, value)| known.eq_ignore_ascii_case(name) && !value.is_null());
+    found.map(|(_, value)| value)
+}
+
+/// Takes a member in any letter case out of an object.
+fn taken(members: &mut Map<String, Value>, name: &str) -> Option<Value> {
+    let known = members
+        .keys()
+        .find(|known| known.eq_ignore_ascii_case(name))?
+        .clone();
+    members.remove(&known)
 }
 
 impl Resource<'_> {

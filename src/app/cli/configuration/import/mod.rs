@@ -2,16 +2,17 @@
 
 mod arm;
 mod expression;
+mod simulator;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::{Format, How, apply, save, write};
 use crate::app::cli::confirm::Misuse;
-use crate::app::cli::output::{note, print_file, printable};
+use crate::app::cli::output::{note, plural, print_file, printable};
 use crate::app::cli::request::{Run, Server};
 use crate::app::configuration_files::Object;
 use crate::app::files;
@@ -39,6 +40,9 @@ pub(in crate::app::cli) struct Import {
     /// Write the objects to this file instead of applying them; - is standard output
     #[arg(long = "output", value_name = "FILE")]
     to_file: Option<PathBuf>,
+    /// Change nothing if something cannot be taken over; the exit code is 3 then
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     how: How,
 }
@@ -53,7 +57,7 @@ impl Run for ImportCommand {
                 import
             }
             Self::EventgridSimulator(import) => {
-                of_simulator(&read(&import.file)?, to);
+                simulator::of_simulator(&read(&import.file)?, to);
                 import
             }
             Self::Arm { import, parameters } => {
@@ -62,9 +66,7 @@ impl Run for ImportCommand {
                 import
             }
         };
-        for lost in &translation.lost {
-            note(&format!("note: {}", printable(lost)));
-        }
+        translation.told(&import)?;
         if let Some(output) = &import.to_file {
             let text = write(&translation.objects, Format::Yaml)?;
             return match output.as_os_str() == "-" {
@@ -86,7 +88,68 @@ impl Run for ImportCommand {
 #[derive(Default)]
 struct Translation {
     objects: Vec<Value>,
-    lost: Vec<String>,
+    /// What is different here.
+    notes: Vec<String>,
+    left_out: Vec<String>,
+    /// What makes a file one that its own product would not take, with its path.
+    faults: Vec<String>,
+}
+
+/// Nothing was imported, or with `--strict` not all: exit code 3.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(in crate::app::cli) struct Incomplete(String);
+
+impl Translation {
+    fn note(&mut self, text: String) {
+        self.notes.push(text);
+    }
+
+    fn leave_out(&mut self, text: String) {
+        self.left_out.push(text);
+    }
+
+    /// Leaves out the members of an object whose names are not known, in any letter case.
+    fn leave_out_others(&mut self, of: &Value, known: &[&str], title: &str) {
+        let members = of.as_object().into_iter().flatten();
+        let is_known = |name: &str| known.iter().any(|known| known.eq_ignore_ascii_case(name));
+        for (name, _) in members.filter(|(name, _)| !is_known(name)) {
+            self.leave_out(format!(
+                "{title}.{name} is left out: there is nothing like it here"
+            ));
+        }
+    }
+
+    /// Says what does not carry over. It is an error if nothing does, or with `--strict` not all.
+    fn told(&self, import: &Import) -> anyhow::Result<()> {
+        if !self.faults.is_empty() {
+            let faults = self.faults.join("\n  ");
+            bail!(Misuse(format!(
+                "nothing was changed, because of\n  {faults}"
+            )));
+        }
+        for text in self.notes.iter().chain(&self.left_out) {
+            note(&format!("note: {}", printable(text)));
+        }
+        let count = match self.left_out.len() {
+            0 => "nothing was left out".to_owned(),
+            count => format!(
+                "{} left out",
+                plural(count as u64, "thing was", "things were")
+            ),
+        };
+        if self.objects.is_empty() {
+            let problem = format!("{} holds nothing to import; {count}", import.file.display());
+            bail!(Incomplete(problem));
+        }
+        if import.strict && !self.left_out.is_empty() {
+            bail!(Incomplete(format!("{count}, and nothing was changed")));
+        }
+        if !self.left_out.is_empty() {
+            note(&format!("note: {count}"));
+        }
+        Ok(())
+    }
 }
 
 /// Reads JSON, in which such files have comments. YAML is not far from that: comments are taken out first.
@@ -199,19 +262,22 @@ fn of_emulator(file: &Value, to: &mut Translation) {
     let config = member(file, "userConfig");
     let namespaces = list(config, "namespaces");
     if namespaces.is_empty() {
-        to.lost
-            .push("the file has no UserConfig.Namespaces".to_owned());
+        to.leave_out("the file has no UserConfig.Namespaces".to_owned());
     }
     if namespaces.len() > 1 {
-        to.lost
-            .push("all namespaces become one, since there is one for Service Bus".to_owned());
+        to.note("all namespaces become one, since there is one for Service Bus".to_owned());
     }
     if !member(config, "logging").is_null() {
-        to.lost
-            .push("Logging is left out: see the setting log_level".to_owned());
+        to.leave_out("Logging is left out: see the setting log_level".to_owned());
     }
+    to.leave_out_others(file, &["userConfig"], "the file");
+    to.leave_out_others(config, &["namespaces", "logging"], "UserConfig");
     for namespace in namespaces {
+        let title = format!("namespace {}", name_of(namespace));
+        to.leave_out_others(namespace, &["name", "queues", "topics"], &title);
         for queue in list(namespace, "queues") {
+            let title = format!("queue {}", name_of(queue));
+            to.leave_out_others(queue, &["name", "properties"], &title);
             let properties = properties(queue);
             to.objects
                 .push(json!({ "kind": "Queue", "name": name_of(queue), "properties": properties }));
@@ -224,15 +290,21 @@ fn of_emulator(file: &Value, to: &mut Translation) {
 
 fn of_emulator_topic(topic: &Value, to: &mut Translation) {
     let name = name_of(topic);
+    let known = ["name", "properties", "subscriptions"];
+    to.leave_out_others(topic, &known, &format!("topic {name}"));
     let given = properties(topic);
     to.objects
         .push(json!({ "kind": "ServiceBusTopic", "name": name, "properties": given }));
     for subscription in list(topic, "subscriptions") {
         let path = format!("{name}/{}", name_of(subscription));
+        let known = ["name", "properties", "rules"];
+        to.leave_out_others(subscription, &known, &format!("subscription {path}"));
         let given = properties(subscription);
         to.objects
             .push(json!({ "kind": "ServiceBusSubscription", "name": path, "properties": given }));
         for rule in list(subscription, "rules") {
+            let title = format!("rule {path}/{}", name_of(rule));
+            to.leave_out_others(rule, &["name", "properties"], &title);
             let mut given = properties(rule);
             if let Some(kind) = filter_type(&given) {
                 given.insert("filterType".to_owned(), kind.into());
@@ -258,49 +330,4 @@ fn filter_type(rule: &Map<String, Value>) -> Option<String> {
             Some(format!("{}Filter", kind.trim_end_matches("Filter")))
         }
     }
-}
-
-fn of_simulator(file: &Value, to: &mut Translation) {
-    for topic in list(file, "topics") {
-        let name = name_of(topic);
-        to.objects
-            .push(json!({ "kind": "Topic", "name": name, "location": "local" }));
-        to.lost.push(format!(
-            "topic {name}: publish to /topics/{name}/api/events instead of port {}, with a key of `everpost topics keys \
-             {name}` instead of the one in the file",
-            member(topic, "port")
-        ));
-        if member(topic, "disabled").as_bool() == Some(true) {
-            to.lost.push(format!(
-                "topic {name}: topics cannot be disabled; it takes events"
-            ));
-        }
-        for subscriber in list(topic, "subscribers") {
-            of_simulator_subscriber(name, subscriber, to);
-        }
-    }
-    if member(file, "dangerousAcceptAnyServerCertificateValidator").as_bool() == Some(true) {
-        let instead = "give event subscriptions the certificate authorities of their receivers";
-        to.lost.push(format!(
-            "dangerousAcceptAnyServerCertificateValidator is left out: {instead}"
-        ));
-    }
-}
-
-fn of_simulator_subscriber(topic: &str, subscriber: &Value, to: &mut Translation) {
-    let name = name_of(subscriber);
-    let webhook = json!({
-        "endpointUrl": member(subscriber, "endpoint"),
-        "skipValidation": member(subscriber, "disableValidation").as_bool() == Some(true),
-    });
-    let mut properties = json!({
-        "destination": { "endpointType": "WebHook", "properties": webhook },
-        "disabled": member(subscriber, "disabled").as_bool() == Some(true),
-    });
-    if let Value::Object(filter) = member(subscriber, "filter") {
-        properties["filter"] = Value::Object(filter.clone());
-    }
-    to.objects.push(json!({
-        "kind": "EventSubscription", "name": format!("{topic}/{name}"), "properties": properties,
-    }));
 }

@@ -1,0 +1,160 @@
+//! AnswerScope that show what was written: no property that nobody set, and texts as they were.
+//!
+//! A definition keeps the document of its author beside what was read of it. Where both mean the same, the answer has
+//! the author's text; where the definition has changed since, as by a pause, it has what holds now. A property that the
+//! author left out is left out while it has its default, unless Azure always answers it (the keyword `x-answered`).
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::reader::property_of;
+use super::rules::{read_expiration, read_ip_mask};
+use crate::model::as_written::AsWritten;
+use crate::model::destination::EntityId;
+use crate::model::name::TopicName;
+use crate::wire::duration;
+
+/// Which properties an answer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerScope {
+    /// Those that were set, that differ from their defaults, or that Azure always answers.
+    Set,
+    /// All of them, as Service Bus answers.
+    All,
+}
+
+/// Writes the document of an author as definitions keep it.
+pub(super) fn to_text(own: &Value) -> AsWritten {
+    AsWritten((!own.is_null()).then(|| Arc::from(own.to_string())))
+}
+
+/// Reads what [`to_text`] wrote.
+pub(super) fn from_text(own: &AsWritten) -> Value {
+    let text = own.0.as_deref();
+    text.and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
+}
+
+/// What answers may show of a document that was read: what `shown`, the same in an answer, has no value for is a secret
+/// unless it is inert.
+pub(super) fn without_secrets(read: Value, shown: &Value, schema: &Value) -> Option<Value> {
+    match (read, shown) {
+        (Value::Object(read), Value::Object(shown)) => {
+            let own = read.into_iter().filter_map(|(name, value)| {
+                let property = property_of(schema, shown, &name).unwrap_or(&Value::Null);
+                let value = match is_inert(property) {
+                    true => value,
+                    false => without_secrets(value, shown.get(&name)?, property)?,
+                };
+                Some((name, value))
+            });
+            Some(Value::Object(own.collect()))
+        }
+        (Value::Array(read), Value::Array(shown)) if read.len() == shown.len() => {
+            let both = read.into_iter().zip(shown);
+            let items = &schema["items"];
+            let own =
+                both.map(|(read, shown)| without_secrets(read, shown, items).unwrap_or_default());
+            Some(own.collect())
+        }
+        (_, Value::Null | Value::Array(_) | Value::Object(_)) => None,
+        (read, Value::Bool(_) | Value::Number(_) | Value::String(_)) => Some(read),
+    }
+}
+
+/// Makes of a document, with all that is in it, the one that answers show.
+pub(super) fn answer(whole: Value, own: &Value, schema: &Value, which: AnswerScope) -> Value {
+    match whole {
+        Value::Object(members) => Value::Object(merged_members(members, own, schema, which)),
+        Value::Array(elements) => {
+            let written = own.as_array().filter(|own| own.len() == elements.len());
+            let merged = elements.into_iter().enumerate().map(|(at, each)| {
+                let own = written.map_or(&Value::Null, |written| &written[at]);
+                answer(each, own, &schema["items"], AnswerScope::All)
+            });
+            merged.collect()
+        }
+        Value::String(text) if own.as_str().is_some_and(|own| is_same(own, &text, schema)) => {
+            own.clone()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => whole,
+    }
+}
+
+/// Makes the answer that shows a resource whose author wrote its `properties`.
+pub(super) fn resource(
+    mut whole: Value,
+    own: &AsWritten,
+    schema: &Value,
+    which: AnswerScope,
+) -> Value {
+    let properties = whole["properties"].take();
+    whole["properties"] = answer(properties, &from_text(own), schema, which);
+    whole
+}
+
+fn merged_members(
+    members: Map<String, Value>,
+    own: &Value,
+    schema: &Value,
+    which: AnswerScope,
+) -> Map<String, Value> {
+    let kind = members.clone();
+    let merged = members.into_iter().filter_map(|(name, value)| {
+        // What the schema does not know is in answers alone, or its name is the author's choice.
+        let Some(property) = property_of(schema, &kind, &name) else {
+            return Some((name, value));
+        };
+        let written = own.get(&name).unwrap_or(&Value::Null);
+        let which = match property["x-answered"] == true {
+            true => AnswerScope::All,
+            false => which,
+        };
+        let value = answer(value, written, property, which);
+        // An object that may be left out is read as an empty one.
+        let is_set = !written.is_null() && value != Value::Object(Map::new());
+        let is_shown = which == AnswerScope::All || is_set || !says_nothing(&value, property);
+        is_shown.then_some((name, value))
+    });
+    let mut merged: Map<String, Value> = merged.collect();
+    for (name, value) in own.as_object().into_iter().flatten() {
+        if property_of(schema, &kind, name).is_some_and(is_inert) {
+            merged.insert(name.clone(), value.clone());
+        }
+    }
+    merged
+}
+
+/// Says whether a property is kept in the words of its author alone.
+fn is_inert(schema: &Value) -> bool {
+    schema["x-inert"] == true
+}
+
+/// Whether a value is what there would be without it. That there is a secret is said.
+fn says_nothing(value: &Value, schema: &Value) -> bool {
+    match value {
+        Value::Null => schema.get("x-kept").is_none(),
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            schema.get("default") == Some(value)
+        }
+    }
+}
+
+/// Returns the name of what a text names.
+fn entity_named(text: &str) -> Option<TopicName> {
+    Some(EntityId::parse(text).ok()?.name().clone())
+}
+
+/// Whether two texts of a property mean the same.
+fn is_same(own: &str, whole: &str, schema: &Value) -> bool {
+    match (schema["x-check"].as_str(), schema["format"].as_str()) {
+        (Some("expiration"), _) => read_expiration(own) == read_expiration(whole),
+        (Some("ipMask"), _) => read_ip_mask(own) == read_ip_mask(whole),
+        (Some("entityId"), _) => entity_named(own) == entity_named(whole),
+        (_, Some("duration")) => duration::parse(own) == duration::parse(whole),
+        _ => own == whole,
+    }
+}
