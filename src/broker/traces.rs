@@ -15,7 +15,6 @@ use crate::base::{Entropy, Timestamp};
 use crate::broker::Broker;
 use crate::broker::dispatch::batch::Batch;
 use crate::model::delivery::{AttemptResult, Outcome};
-use crate::model::destination::Destination;
 use crate::model::event::{Event, EventKey};
 use crate::model::registry::TopicEntry;
 use crate::model::trace::{SPAN_LINKS_MAX, Span, SpanKind, SpanValue, TRACEPARENT, TraceContext};
@@ -164,7 +163,7 @@ impl Broker {
                 SpanValue::count(batch.events.len()),
             )),
         }
-        if let Destination::WebHook(webhook) = &batch.subscription.definition.destination {
+        if let Some(webhook) = batch.subscription.definition.destination.webhook() {
             // Path and query may be secrets.
             let url = webhook.endpoint_url.reveal();
             let host = url.host_str().unwrap_or_default();

@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::base::named::{ids, named_enum};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
-use crate::model::destination::Destination;
 use crate::model::event::EventKey;
 use crate::model::probation::is_client_error;
 use crate::model::retry::RetryPolicy;
@@ -270,12 +269,8 @@ pub enum Settlement {
 impl Settlement {
     /// That of a delivery which may not be attempted any more.
     pub fn for_exhausted(reason: DeadLetterReason, by: &SubscriptionDefinition) -> Self {
-        let drops_expired = match &by.destination {
-            Destination::WebHook(_)
-            | Destination::ServiceBusQueue(_)
-            | Destination::ServiceBusTopic(_) => false,
-            Destination::Queue(queue) => !queue.receiving.keeps_expired,
-        };
+        let pulled = by.destination.pull_queue();
+        let drops_expired = pulled.is_some_and(|pulled| !pulled.receiving.keeps_expired);
         match reason == DeadLetterReason::TimeToLiveExceeded && drops_expired {
             true => Self::Drop(reason),
             false => Self::DeadLetter(reason).for_destination(&by.dead_letter),

@@ -13,6 +13,7 @@ use crate::model::name::{InvalidName, TopicName};
 use crate::model::pace::ReceiverLimits;
 use crate::model::queue::{EntityUpkeep, ReceiveRules};
 use crate::model::signing::Signing;
+use crate::model::topic::EntityKind;
 
 named_enum! {
     /// How an event subscription delivers its events.
@@ -47,9 +48,8 @@ static NO_PACE: ReceiverLimits = ReceiverLimits {
     rate: None,
 };
 
-/// What every destination answers. There is no accessor for one kind alone: whoever needs its settings matches
-/// on all kinds, so that the compiler names each place that a new kind concerns. How events are sent is in
-/// `outbound`, how destinations are written in `wire`.
+/// What every destination answers. Nobody else names the variants but `wire`, which writes them, so that the compiler lists
+/// here what a new kind concerns. How events are sent is in `outbound`.
 impl Destination {
     /// Push or pull.
     pub fn delivery_mode(&self) -> DeliveryMode {
@@ -61,64 +61,30 @@ impl Destination {
         }
     }
 
-    /// The URL that its requests are sent to; `None` where no HTTP request is sent.
-    pub fn endpoint_url(&self) -> Option<&EndpointUrl> {
+    /// Returns the receiver of its requests; `None` where no HTTP request is sent.
+    pub fn webhook(&self) -> Option<&WebHook> {
         match self {
-            Self::WebHook(webhook) => Some(&webhook.endpoint_url),
+            Self::WebHook(webhook) => Some(webhook),
             Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) | Self::Queue(_) => None,
         }
     }
 
-    /// The secrets that sign its requests; `None` where there are no requests to sign.
-    pub fn signing(&self) -> Option<&Signing> {
+    /// Returns the receiver of its requests, to change it.
+    pub fn webhook_mut(&mut self) -> Option<&mut WebHook> {
         match self {
-            Self::WebHook(webhook) => Some(&webhook.credentials.signing),
+            Self::WebHook(webhook) => Some(webhook),
             Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) | Self::Queue(_) => None,
         }
     }
 
-    /// How many events it accepts at once.
-    pub fn batch(&self) -> BatchPolicy {
-        match self {
-            Self::WebHook(webhook) => webhook.batch,
-            Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) | Self::Queue(_) => {
-                BatchPolicy::default()
-            }
-        }
-    }
-
-    /// The limits of the receiver.
-    pub fn pace(&self) -> &ReceiverLimits {
-        match self {
-            Self::WebHook(webhook) => &webhook.pace,
-            Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) | Self::Queue(_) => &NO_PACE,
-        }
-    }
-
-    /// The entity of Service Bus that it is.
-    pub fn service_bus(&self) -> Option<&ServiceBusEntity> {
-        match self {
-            Self::ServiceBusQueue(to) | Self::ServiceBusTopic(to) => Some(to),
-            Self::WebHook(_) | Self::Queue(_) => None,
-        }
-    }
-
-    /// The custom headers; the events of one request have the same values.
-    pub fn attribute_mappings(&self) -> &[DeliveryAttributeMapping] {
-        match self {
-            Self::WebHook(webhook) => &webhook.attribute_mappings,
-            Self::ServiceBusQueue(to) | Self::ServiceBusTopic(to) => &to.attribute_mappings,
-            Self::Queue(_) => &[],
-        }
-    }
-
-    /// Whether it needs no validation.
-    pub fn skips_validation(&self) -> bool {
-        match self {
-            Self::WebHook(webhook) => webhook.skip_validation,
-            // There is nobody to ask.
-            Self::ServiceBusQueue(_) | Self::ServiceBusTopic(_) | Self::Queue(_) => true,
-        }
+    /// Returns the queue or the topic of this appliance that its events go to; `None` where they leave it.
+    pub fn entity(&self) -> Option<DestinationEntity<'_>> {
+        let (kind, to) = match self {
+            Self::ServiceBusQueue(to) => (EntityKind::Queue, to),
+            Self::ServiceBusTopic(to) => (EntityKind::ServiceBusTopic, to),
+            Self::WebHook(_) | Self::Queue(_) => return None,
+        };
+        Some(DestinationEntity { kind, to })
     }
 
     /// Returns how its events are pulled; `None` where they are pushed.
@@ -129,15 +95,46 @@ impl Destination {
         }
     }
 
+    /// Returns the custom headers; the events of one request have the same values.
+    pub fn attribute_mappings(&self) -> &[DeliveryAttributeMapping] {
+        match self {
+            Self::WebHook(webhook) => &webhook.attribute_mappings,
+            Self::ServiceBusQueue(to) | Self::ServiceBusTopic(to) => &to.attribute_mappings,
+            Self::Queue(_) => &[],
+        }
+    }
+
+    /// Returns the URL that its requests are sent to.
+    pub fn endpoint_url(&self) -> Option<&EndpointUrl> {
+        self.webhook().map(|webhook| &webhook.endpoint_url)
+    }
+
+    /// Returns the secrets that sign its requests.
+    pub fn signing(&self) -> Option<&Signing> {
+        self.webhook().map(|webhook| &webhook.credentials.signing)
+    }
+
+    /// Returns how many events it accepts at once.
+    pub fn batch(&self) -> BatchPolicy {
+        self.webhook()
+            .map_or_else(BatchPolicy::default, |webhook| webhook.batch)
+    }
+
+    /// Returns the limits of the receiver.
+    pub fn pace(&self) -> &ReceiverLimits {
+        self.webhook().map_or(&NO_PACE, |webhook| &webhook.pace)
+    }
+
+    /// Says whether it needs no validation: where there is nobody to ask, it needs none.
+    pub fn skips_validation(&self) -> bool {
+        self.webhook().is_none_or(|webhook| webhook.skip_validation)
+    }
+
     /// Whether the validation of one holds for the other.
     pub fn is_same_receiver(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::WebHook(one), Self::WebHook(other)) => {
-                one.endpoint_url.url == other.endpoint_url.url
-            }
-            // Nobody is asked about the others.
-            (one, other) => discriminant(one) == discriminant(other),
-        }
+        // Nobody is asked about those without a URL.
+        let url = |of: &Self| of.endpoint_url().map(|endpoint| endpoint.url.clone());
+        discriminant(self) == discriminant(other) && url(self) == url(other)
     }
 
     /// A short text without secrets, for lists.
@@ -148,6 +145,25 @@ impl Destination {
             Self::Queue(_) => "pulled by receivers",
         }
     }
+}
+
+impl From<WebHook> for Destination {
+    fn from(webhook: WebHook) -> Self {
+        Self::WebHook(webhook)
+    }
+}
+
+impl From<PullQueue> for Destination {
+    fn from(queue: PullQueue) -> Self {
+        Self::Queue(queue)
+    }
+}
+
+/// A queue or a topic of this appliance that events go to.
+#[derive(Clone, Copy, Debug)]
+pub struct DestinationEntity<'a> {
+    pub kind: EntityKind,
+    pub to: &'a ServiceBusEntity,
 }
 
 /// A queue or a topic of Service Bus as a destination.

@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::as_written::AsWritten;
-use crate::model::destination::{Destination, EntityId, PullQueue};
+use crate::model::destination::{EntityId, PullQueue};
 use crate::model::entity_status::EntityStatus;
 use crate::model::filter::{Dialect, Filter};
+use crate::model::lease::SubQueue;
 use crate::model::limits::{DUPLICATE_WINDOW, MESSAGE_BYTES_MAX, QUEUE_MEGABYTES};
+use crate::model::name::TopicName;
 use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition, SubscriptionId};
 use crate::model::topic::{DeliverySchema, TopicId};
@@ -60,10 +62,44 @@ pub struct ReceiveRules {
     pub forward_dead_letters_to: Option<EntityId>,
 }
 
+/// The property with the entity that messages go on to.
+pub const FORWARD_PROPERTY: &str = "forwardTo";
+
+/// The parts of a queue or a subscription whose messages can go on to another entity, with the properties that name it.
+pub const FORWARDS: [(SubQueue, &str); 2] = [
+    (SubQueue::Active, FORWARD_PROPERTY),
+    (SubQueue::DeadLetter, "forwardDeadLetteredMessagesTo"),
+];
+
+/// A queue or a topic that another entity names in one of its properties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntityReference<'a> {
+    pub property: &'static str,
+    pub to: &'a TopicName,
+}
+
 impl ReceiveRules {
+    /// Returns the entity that the messages of a part go on to.
+    pub fn forward_target(&self, from: SubQueue) -> Option<&EntityId> {
+        match from {
+            SubQueue::Active => self.forward_to.as_ref(),
+            SubQueue::DeadLetter => self.forward_dead_letters_to.as_ref(),
+        }
+    }
+
+    /// Returns all entities that are named here.
+    pub fn references(&self) -> impl Iterator<Item = EntityReference<'_>> {
+        FORWARDS.into_iter().filter_map(|(from, property)| {
+            let to = self.forward_target(from)?.name();
+            Some(EntityReference { property, to })
+        })
+    }
+
     /// Says whether anything goes on to another entity.
     pub fn forward(&self) -> bool {
-        self.forward_to.is_some() || self.forward_dead_letters_to.is_some()
+        FORWARDS
+            .iter()
+            .any(|(from, _)| self.forward_target(*from).is_some())
     }
 }
 
@@ -163,7 +199,7 @@ impl MessageSubscription {
     /// Returns the definition of a new subscription.
     pub fn subscription(&self) -> SubscriptionDefinition {
         SubscriptionDefinition {
-            destination: Destination::Queue(self.pull.clone()),
+            destination: self.pull.clone().into(),
             filter: Filter {
                 dialect: Dialect::Namespace,
                 ..Filter::default()

@@ -295,14 +295,15 @@ mod tests {
             topic_id: TopicId(1),
             name: SubscriptionName::parse("billing").expect("a name"),
             definition: SubscriptionDefinition {
-                destination: Destination::WebHook(WebHook {
+                destination: WebHook {
                     endpoint_url: EndpointUrl::parse("https://shop.example/").expect("a URL"),
                     batch: BatchPolicy::default(),
                     pace: ReceiverLimits::default(),
                     attribute_mappings: Vec::new(),
                     credentials: Credentials::default(),
                     skip_validation: false,
-                }),
+                }
+                .into(),
                 filter: Filter::default(),
                 delivery_schema: DeliverySchema::EventGridSchema,
                 retry_policy: RetryPolicy::default(),
@@ -415,10 +416,8 @@ mod tests {
             (Some(5_000), Some(120), Some(2_000)),
         ] {
             let mut subscription = subscription();
-            let Destination::WebHook(webhook) = &mut subscription.definition.destination else {
-                panic!("a webhook");
-            };
-            webhook.pace.rate = own.and_then(Rate::per_1000_s);
+            let webhook = subscription.definition.destination.webhook_mut();
+            webhook.expect("a webhook").pace.rate = own.and_then(Rate::per_1000_s);
             subscription.validation.allowed_rate = granted;
             let rate = subscription.rate().map(Rate::in_1000_s);
             assert_eq!(rate, expected, "{own:?} {granted:?}");

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use uuid::Uuid;
 
 use crate::base::Timestamp;
-use crate::model::destination::{Destination, WebHook};
+use crate::model::destination::WebHook;
 use crate::model::limits::RESPONSE_READ_MAX;
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::DeliverySchema;
@@ -81,12 +81,8 @@ impl HandshakeResult {
 impl Outbound {
     /// Makes one request, in the form of the delivery schema.
     pub async fn shake(&self, request: HandshakeRequest<'_>) -> HandshakeResult {
-        let webhook = match &request.subscription.definition.destination {
-            Destination::WebHook(webhook) => webhook,
-            // There is nobody to ask.
-            Destination::ServiceBusQueue(_)
-            | Destination::ServiceBusTopic(_)
-            | Destination::Queue(_) => return HandshakeResult::Agreed { allowed_rate: None },
+        let Some(webhook) = request.subscription.definition.destination.webhook() else {
+            return HandshakeResult::Agreed { allowed_rate: None }; // there is nobody to ask.
         };
         let id = request.subscription.id;
         match request.subscription.definition.delivery_schema {
@@ -110,12 +106,8 @@ impl Outbound {
         subscription: &EventSubscription,
         deadline: Duration,
     ) -> Result<(), String> {
-        let webhook = match &subscription.definition.destination {
-            Destination::WebHook(webhook) => webhook,
-            // There is nobody to ask.
-            Destination::ServiceBusQueue(_)
-            | Destination::ServiceBusTopic(_)
-            | Destination::Queue(_) => return Ok(()),
+        let Some(webhook) = subscription.definition.destination.webhook() else {
+            return Ok(()); // there is nobody to ask.
         };
         let mut headers = HeaderMap::new();
         put(&mut headers, WEBHOOK_REQUEST_ORIGIN, &self.origin);
@@ -151,12 +143,8 @@ impl Outbound {
 
     /// Notifies the receiver of a deleted subscription, once, whatever it responds (rule 5.3).
     pub async fn notify_deletion(&self, request: HandshakeRequest<'_>) {
-        let webhook = match &request.subscription.definition.destination {
-            Destination::WebHook(webhook) => webhook,
-            // There is nobody to notify.
-            Destination::ServiceBusQueue(_)
-            | Destination::ServiceBusTopic(_)
-            | Destination::Queue(_) => return,
+        let Some(webhook) = request.subscription.definition.destination.webhook() else {
+            return; // there is nobody to notify.
         };
         let topic = request.topic_resource_id;
         let subscription = format!("{topic}/eventSubscriptions/{}", request.subscription.name);

@@ -43,7 +43,7 @@ pub use storage::{Blob, StoredBlob};
 use crate::base::Clock;
 use crate::model::blob_storage::S3Account;
 use crate::model::delivery::{AttemptResult, Outcome};
-use crate::model::destination::{Destination, EndpointUrl};
+use crate::model::destination::EndpointUrl;
 use crate::model::event::StoredEvent;
 use crate::model::subscription::EventSubscription;
 use crate::model::trace::TraceContext;
@@ -130,16 +130,14 @@ impl Outbound {
     /// The headers and the body of the request that an attempt would send now, without those of the
     /// connection and of authentication; `None` for pull delivery.
     pub fn draft(&self, delivery_request: &DeliveryRequest<'_>) -> Option<(HeaderMap, Bytes)> {
-        match &delivery_request.subscription.definition.destination {
-            Destination::WebHook(webhook) => {
-                let now = self.clock.now();
-                let (request, _) = webhook::request(webhook, delivery_request, &self.origin, now);
-                Some((request.headers, request.body))
-            }
-            Destination::ServiceBusQueue(_)
-            | Destination::ServiceBusTopic(_)
-            | Destination::Queue(_) => None,
-        }
+        let webhook = delivery_request
+            .subscription
+            .definition
+            .destination
+            .webhook()?;
+        let now = self.clock.now();
+        let (request, _) = webhook::request(webhook, delivery_request, &self.origin, now);
+        Some((request.headers, request.body))
     }
 
     /// Makes one attempt, as a part of `trace` or of that of the event. A late response may follow a time-out.
@@ -148,13 +146,14 @@ impl Outbound {
         delivery_request: DeliveryRequest<'_>,
         trace: Option<&TraceContext>,
     ) -> SendResult {
-        match &delivery_request.subscription.definition.destination {
-            Destination::WebHook(webhook) => {
-                webhook::deliver(self, webhook, &delivery_request, trace).await
-            }
-            Destination::ServiceBusQueue(_)
-            | Destination::ServiceBusTopic(_)
-            | Destination::Queue(_) => SendResult {
+        match delivery_request
+            .subscription
+            .definition
+            .destination
+            .webhook()
+        {
+            Some(webhook) => webhook::deliver(self, webhook, &delivery_request, trace).await,
+            None => SendResult {
                 result: AttemptResult {
                     error: Some("not sent: this subscription has no webhook".to_owned()),
                     ..AttemptResult::of(Outcome::Aborted)

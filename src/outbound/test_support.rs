@@ -39,14 +39,15 @@ pub(super) fn subscription(
         topic_id: TopicId(1),
         name: SubscriptionName::parse("Billing-2").expect("a name"),
         definition: SubscriptionDefinition {
-            destination: Destination::WebHook(WebHook {
+            destination: WebHook {
                 endpoint_url: EndpointUrl::parse(endpoint_url).expect("a URL"),
                 batch,
                 pace: ReceiverLimits::default(),
                 attribute_mappings,
                 credentials: Credentials::default(),
                 skip_validation: false,
-            }),
+            }
+            .into(),
             filter: Filter::default(),
             delivery_schema,
             retry_policy: RetryPolicy::default(),

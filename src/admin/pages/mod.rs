@@ -59,7 +59,7 @@ pub(crate) use crate::admin::widgets::{
 pub(crate) use crate::broker::Put;
 pub(crate) use crate::model::access::{AccessKeys, KeyName, KeyOwner};
 pub(crate) use crate::model::identity::UserSource;
-pub(crate) use crate::model::lease::QueueRef;
+pub(crate) use crate::model::lease::{QueueRef, SubQueue};
 pub(crate) use crate::model::rule::{Parameters, Rule, RuleFilter, SqlFilter};
 pub(crate) use crate::model::{
     alert::*, audit::*, blob_storage::*, dead_letter::*, dead_letter_filter::*, delivery::*,

@@ -18,13 +18,14 @@ use crate::broker::event_subscription;
 use crate::model::alert::StoredAlertChannel;
 use crate::model::audit::{Change, Target, TargetKind};
 use crate::model::destination::Destination;
-use crate::model::destination::EntityId;
 use crate::model::name::{
     AccessRuleName, AlertChannelName, AlertRuleName, InspectorName, InvalidName, NamespaceName,
     RuleName, SubscriptionName, TopicName, above,
 };
 use crate::model::provisioned::Provisioned;
-use crate::model::queue::{MessageSubscription, ReceiveRules};
+use crate::model::queue::{
+    EntityReference, FORWARD_PROPERTY, FORWARDS, MessageSubscription, ReceiveRules,
+};
 use crate::model::registry::{Registry, SubscriptionKind, TopicEntry};
 use crate::model::topic::TopicKind;
 use crate::wire::resource::configuration::{self, Definition, KINDS};
@@ -317,8 +318,8 @@ impl Planner<'_> {
             let found = self.wanted.get(&key(&TargetKind::Queue.named(&name)));
             let properties = found.map(|(at, _)| &objects[*at]["properties"]);
             let next = properties.and_then(|properties| {
-                let ahead = properties["forwardTo"].as_str();
-                ahead.or(properties["forwardDeadLetteredMessagesTo"].as_str())
+                let mut forwards = FORWARDS.iter();
+                forwards.find_map(|(_, property)| properties[*property].as_str())
             });
             match next {
                 Some(next) => name = next.to_lowercase(),
@@ -548,19 +549,19 @@ impl Planner<'_> {
         topic: &TopicName,
         destination: &Destination,
     ) -> Result<(), InvalidResource> {
-        let (kind, to) = match destination {
-            Destination::ServiceBusQueue(to) => (TargetKind::Queue, to),
-            Destination::ServiceBusTopic(to) => (TargetKind::ServiceBusTopic, to),
-            Destination::WebHook(_) | Destination::Queue(_) => return Ok(()),
+        let Some(entity) = destination.entity() else {
+            return Ok(());
         };
         let path = "properties.destination.properties.resourceId";
         let is_entity = [TargetKind::Queue, TargetKind::ServiceBusTopic]
             .into_iter()
             .any(|kind| self.exists(&kind.named(topic)));
-        let target = kind.named(to.entity.name());
+        let target = TargetKind::from(entity.kind).named(entity.to.entity.name());
         let problem = match self.exists(&target) {
             _ if is_entity => {
-                format!("{topic} is a queue or a topic of Service Bus itself; use forwardTo")
+                format!(
+                    "{topic} is a queue or a topic of Service Bus itself; use {FORWARD_PROPERTY}"
+                )
             }
             true => return Ok(()),
             false => format!("there is no {target}, here or in the files"),
@@ -644,11 +645,14 @@ impl Planner<'_> {
         before: Option<&ReceiveRules>,
         definition: &ReceiveRules,
     ) -> Result<(), InvalidResource> {
-        let before = before.map(forwards);
-        for forward @ (property, queue) in forwards(definition) {
-            let Some(queue) = queue else { continue };
+        for reference in definition.references() {
+            let EntityReference {
+                property,
+                to: queue,
+            } = reference;
             // Where messages go already may have been deleted since.
-            let is_kept = before.is_some_and(|before| before.contains(&forward));
+            let is_kept =
+                before.is_some_and(|before| before.references().any(|each| each == reference));
             let mut kinds = [TargetKind::Queue, TargetKind::ServiceBusTopic].into_iter();
             let is_there = kinds.any(|kind| self.exists(&kind.named(queue)));
             if !is_kept && queue != name && !is_there {
@@ -740,18 +744,6 @@ impl Planner<'_> {
         held.extend(own.flat_map(configuration::above).map(|of| key(&of)));
         held
     }
-}
-
-/// Where messages go on to, by property.
-fn forwards(rules: &ReceiveRules) -> [(&'static str, Option<&TopicName>); 2] {
-    let [messages, dead_letters] = [&rules.forward_to, &rules.forward_dead_letters_to];
-    [
-        ("forwardTo", messages.as_ref().map(EntityId::name)),
-        (
-            "forwardDeadLetteredMessagesTo",
-            dead_letters.as_ref().map(EntityId::name),
-        ),
-    ]
 }
 
 /// Rejects a change of a property that cannot be changed, if there is one.

@@ -24,7 +24,7 @@ use crate::model::audit::Caller;
 use crate::model::lease::SubQueue;
 use crate::model::limits::{ACCESS_RULES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::model::name::{AccessRuleName, InvalidName, RuleName, SubscriptionName, TopicName};
-use crate::model::queue::MessageEntity;
+use crate::model::queue::{FORWARDS, MessageEntity};
 use crate::model::rule::Rule;
 use crate::model::shared_access::{AccessRuleDefinition, Right};
 use crate::model::subscription::EventSubscription;
@@ -42,14 +42,13 @@ pub(in crate::api) const TOP_MAX: usize = 100;
 /// What sizes of queues and topics are multiples of, in Azure.
 const MEGABYTES_STEP: u64 = 1_024;
 
-/// Where messages may be forwarded to, and the header with the token for it.
-const FORWARDING: [(&str, &str); 2] = [
-    ("forwardTo", "ServiceBusSupplementaryAuthorization"),
-    (
-        "forwardDeadLetteredMessagesTo",
-        "ServiceBusDlqSupplementaryAuthorization",
-    ),
-];
+/// Returns the header with the token for where messages are forwarded to.
+fn forwarding_header(from: SubQueue) -> &'static str {
+    match from {
+        SubQueue::Active => "ServiceBusSupplementaryAuthorization",
+        SubQueue::DeadLetter => "ServiceBusDlqSupplementaryAuthorization",
+    }
+}
 
 const ATOM_XML: &str = "application/atom+xml;type=entry;charset=utf-8";
 const ATOM_FEED: &str = "application/atom+xml;type=feed;charset=utf-8";
@@ -298,7 +297,8 @@ impl Call<'_> {
         if !self.authority.is_of_entity() {
             return Ok(());
         }
-        for (property, name) in FORWARDING {
+        for (from, property) in FORWARDS {
+            let name = forwarding_header(from);
             let Some(target) = document["properties"][property].as_str() else {
                 continue;
             };

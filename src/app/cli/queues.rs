@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::app::cli::confirm::Deletion;
 use crate::app::cli::output::{number, plural, text};
 use crate::app::cli::request::{Run, Server};
-use crate::app::cli::table::Cell::{Of, Text, Word};
+use crate::app::cli::table::Cell::{Choice, Of, Text, Word};
 use crate::app::cli::table::{Details, Field, List};
 use crate::base::human;
 use crate::model::entity_status::EntityStatus;
@@ -72,18 +72,11 @@ pub(super) struct Settings {
     /// Deliveries of a message before it is dead-lettered [default: 10]
     #[arg(long, value_name = "COUNT")]
     max_delivery_count: Option<u32>,
-    /// How long messages live, such as P14D [default: for ever]
-    #[arg(long, value_name = "DURATION")]
-    time_to_live: Option<String>,
-    /// Delete it when nobody has used it for so long, PT5M or more [default: never]
-    #[arg(long, value_name = "DURATION")]
-    delete_on_idle: Option<String>,
+    #[command(flatten)]
+    upkeep: UpkeepArgs,
     /// Dead-letter messages that expire, instead of dropping them
     #[arg(long)]
     dead_letter_expired: bool,
-    /// Who may send and receive [default: active]
-    #[arg(long)]
-    status: Option<Status>,
     /// Take messages with a session id only, and hand out each session to one receiver at a time
     #[arg(long)]
     requires_session: bool,
@@ -95,9 +88,39 @@ pub(super) struct Settings {
     forward_dead_letters_to: Option<String>,
 }
 
+/// Settings of queues, Service Bus topics and their subscriptions.
+#[derive(Args, Debug)]
+pub(super) struct UpkeepArgs {
+    /// How long messages live at most, such as P14D [default: for ever]
+    #[arg(long, value_name = "DURATION")]
+    time_to_live: Option<String>,
+    /// Delete it when nobody has used it for so long, PT5M or more [default: never]
+    #[arg(long, value_name = "DURATION")]
+    delete_on_idle: Option<String>,
+    /// Who may send and receive [default: active]
+    #[arg(long)]
+    status: Option<Status>,
+}
+
+impl UpkeepArgs {
+    /// Says it in the properties of a request.
+    pub(super) fn add_to(&self, properties: &mut Value) {
+        let status = self.status.map(Status::name);
+        for (name, value) in [
+            ("defaultMessageTimeToLive", self.time_to_live.as_deref()),
+            ("autoDeleteOnIdle", self.delete_on_idle.as_deref()),
+            ("status", status),
+        ] {
+            if let Some(value) = value {
+                properties[name] = value.into();
+            }
+        }
+    }
+}
+
 /// The words for [`EntityStatus`].
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Status {
+enum Status {
     Active,
     Disabled,
     SendDisabled,
@@ -105,7 +128,7 @@ pub(super) enum Status {
 }
 
 impl Status {
-    pub(super) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         let status = match self {
             Self::Active => EntityStatus::Active,
             Self::Disabled => EntityStatus::Disabled,
@@ -124,10 +147,10 @@ impl Run for QueuesCommand {
             Self::Create(create) => {
                 let request = server.put(path).at(&create.queue).json(&create.body());
                 let name = format!("queue {}", create.queue);
-                request.save(&name, QUEUE).await?;
+                request.save(&name, ENTITY).await?;
                 Ok(())
             }
-            Self::Show { queue } => server.get(path).at(queue).show(QUEUE).await,
+            Self::Show { queue } => server.get(path).at(queue).show(ENTITY).await,
             Self::Delete { queue, deletion } => {
                 if !deletion.yes {
                     let found = server.get(path).at(&queue).send().await?;
@@ -162,29 +185,21 @@ impl Settings {
         };
         set("lockDuration", self.lock_duration.clone().map(Value::from));
         set("maxDeliveryCount", self.max_delivery_count.map(Value::from));
-        set(
-            "defaultMessageTimeToLive",
-            self.time_to_live.clone().map(Value::from),
-        );
-        set(
-            "autoDeleteOnIdle",
-            self.delete_on_idle.clone().map(Value::from),
-        );
-        set("status", self.status.map(|status| status.name().into()));
         set("forwardTo", self.forward_to.clone().map(Value::from));
         set(
             "forwardDeadLetteredMessagesTo",
             self.forward_dead_letters_to.clone().map(Value::from),
         );
+        self.upkeep.add_to(&mut properties);
         properties
     }
 }
 
 pub(super) const COUNT: &str = "/properties/messageCount";
-pub(super) const ACTIVE: &str = "/properties/countDetails/activeMessageCount";
-pub(super) const DEAD_LETTERS: &str = "/properties/countDetails/deadLetterMessageCount";
+const ACTIVE: &str = "/properties/countDetails/activeMessageCount";
+const DEAD_LETTERS: &str = "/properties/countDetails/deadLetterMessageCount";
 
-pub(super) const STATUS: &str = "/properties/status";
+pub(super) const SUBSCRIPTIONS: &str = "/properties/subscriptionCount";
 
 const QUEUES: List = List {
     none: "no queues yet: create one with `everpost queues create NAME`",
@@ -200,17 +215,41 @@ pub(super) const COLUMNS: &[Field] = &[
     ("LOCK", Text("/properties/lockDuration")),
 ];
 
-const QUEUE: Details = Details(&[
+/// Lines of queues, Service Bus topics and their subscriptions; what one has not has no line.
+pub(super) const ENTITY: Details = Details(&[
     ("name", Text("/name")),
-    ("status", Text(STATUS)),
+    ("status", Text("/properties/status")),
+    ("subscriptions", Text(SUBSCRIPTIONS)),
     ("messages", Text(ACTIVE)),
     ("dead letters", Text(DEAD_LETTERS)),
     ("size", Of(size)),
     ("lock duration", Text("/properties/lockDuration")),
     ("max deliveries", Text("/properties/maxDeliveryCount")),
     ("time to live", Of(time_to_live)),
-    ("expired messages", Of(expired)),
-    ("sessions", Of(sessions)),
+    (
+        "expired messages",
+        Choice {
+            at: "/properties/deadLetteringOnMessageExpiration",
+            yes: "dead-lettered",
+            no: "dropped",
+        },
+    ),
+    (
+        "filter errors",
+        Choice {
+            at: "/properties/deadLetteringOnFilterEvaluationExceptions",
+            yes: "dead-lettered",
+            no: "ignored",
+        },
+    ),
+    (
+        "sessions",
+        Choice {
+            at: "/properties/requiresSession",
+            yes: "required",
+            no: "",
+        },
+    ),
     ("duplicates", Of(duplicates)),
     ("deleted when idle", Of(deleted_when_idle)),
     ("forwards to", Text("/properties/forwardTo")),
@@ -228,7 +267,7 @@ pub(super) fn time_to_live(queue: &Value) -> String {
 }
 
 /// How long it may be idle.
-pub(super) fn deleted_when_idle(queue: &Value) -> String {
+fn deleted_when_idle(queue: &Value) -> String {
     let limit = text(queue, "/properties/autoDeleteOnIdle");
     match limit.is_empty() {
         true => limit,
@@ -236,22 +275,8 @@ pub(super) fn deleted_when_idle(queue: &Value) -> String {
     }
 }
 
-pub(super) fn expired(queue: &Value) -> String {
-    match queue["properties"]["deadLetteringOnMessageExpiration"] == true {
-        true => "dead-lettered".to_owned(),
-        false => "dropped".to_owned(),
-    }
-}
-
-pub(super) fn sessions(queue: &Value) -> String {
-    match queue["properties"]["requiresSession"] == true {
-        true => "required".to_owned(),
-        false => String::new(),
-    }
-}
-
 /// What is there, of what may be there.
-pub(super) fn size(queue: &Value) -> String {
+fn size(queue: &Value) -> String {
     let properties = &queue["properties"];
     let bytes = human::bytes(properties["sizeInBytes"].as_u64().unwrap_or_default());
     match properties["maxSizeInMegabytes"].as_u64() {
@@ -260,7 +285,7 @@ pub(super) fn size(queue: &Value) -> String {
     }
 }
 
-pub(super) fn duplicates(queue: &Value) -> String {
+fn duplicates(queue: &Value) -> String {
     let window = text(queue, "/properties/duplicateDetectionHistoryTimeWindow");
     match queue["properties"]["requiresDuplicateDetection"] == true {
         true => format!("dropped within {window}"),
@@ -295,7 +320,7 @@ jobs  2         1             10              PT1M
     #[test]
     fn a_queue_is_shown_line_by_line() {
         assert_eq!(
-            QUEUE.text(&jobs(), Screen::default()),
+            ENTITY.text(&jobs(), Screen::default()),
             "\
 name              jobs
 status            Active

@@ -7,8 +7,7 @@ use crate::app::cli::confirm::Deletion;
 use crate::app::cli::filter::name_and_value;
 use crate::app::cli::output::{number, plural, text};
 use crate::app::cli::queues::{
-    ACTIVE, COLUMNS, COUNT, DEAD_LETTERS, Intake, STATUS, Settings, Status, deleted_when_idle,
-    duplicates, expired, sessions, size, time_to_live,
+    COLUMNS, COUNT, ENTITY, Intake, SUBSCRIPTIONS, Settings, UpkeepArgs, time_to_live,
 };
 use crate::app::cli::request::{Run, Server};
 use crate::app::cli::table::Cell::{Of, Text, Word};
@@ -35,15 +34,8 @@ pub(super) enum TopicsCommand {
     /// Create a topic, or replace its definition
     Create {
         topic: String,
-        /// How long messages live at most, such as P14D [default: for ever]
-        #[arg(long, value_name = "DURATION")]
-        time_to_live: Option<String>,
-        /// Delete it when nobody has sent to it for so long, PT5M or more [default: never]
-        #[arg(long, value_name = "DURATION")]
-        delete_on_idle: Option<String>,
-        /// Whether messages can be sent to it [default: active]
-        #[arg(long)]
-        status: Option<Status>,
+        #[command(flatten)]
+        upkeep: UpkeepArgs,
         #[command(flatten)]
         intake: Intake,
     },
@@ -164,27 +156,18 @@ impl Run for TopicsCommand {
             Self::List => server.get(TOPICS).show(TOPIC_LIST).await,
             Self::Create {
                 topic,
-                time_to_live,
-                delete_on_idle,
-                status,
+                upkeep,
                 intake,
             } => {
-                let mut properties = Map::new();
-                properties.extend(
-                    time_to_live.map(|time| ("defaultMessageTimeToLive".to_owned(), time.into())),
-                );
-                properties.extend(
-                    delete_on_idle.map(|time| ("autoDeleteOnIdle".to_owned(), time.into())),
-                );
-                properties.extend(status.map(|status| ("status".to_owned(), status.name().into())));
-                let mut properties = Value::from(properties);
+                let mut properties = json!({});
+                upkeep.add_to(&mut properties);
                 intake.add_to(&mut properties);
                 let body = json!({ "properties": properties });
                 let request = server.put(TOPICS).at(&topic).json(&body);
-                request.save(&format!("topic {topic}"), TOPIC).await?;
+                request.save(&format!("topic {topic}"), ENTITY).await?;
                 Ok(())
             }
-            Self::Show { topic } => server.get(TOPICS).at(topic).show(TOPIC).await,
+            Self::Show { topic } => server.get(TOPICS).at(topic).show(ENTITY).await,
             Self::Delete { topic, deletion } => {
                 if !deletion.yes {
                     let found = server.get(TOPICS).at(&topic).send().await?;
@@ -215,12 +198,12 @@ impl Run for SubscriptionsCommand {
                 let body = json!({ "properties": properties });
                 let request = server.put(of.path()).at(&subscription).json(&body);
                 let name = format!("subscription {subscription}");
-                request.save(&name, SUBSCRIPTION).await?;
+                request.save(&name, ENTITY).await?;
                 Ok(())
             }
             Self::Show { subscription, of } => {
                 let request = server.get(of.path()).at(subscription);
-                request.show(SUBSCRIPTION).await
+                request.show(ENTITY).await
             }
             Self::Delete {
                 subscription,
@@ -302,8 +285,6 @@ impl CreateRule {
     }
 }
 
-const SUBSCRIPTIONS: &str = "/properties/subscriptionCount";
-
 const TOPIC_LIST: List = List {
     none: "no Service Bus topics yet: create one with `everpost service-bus topics create NAME`",
     columns: &[
@@ -313,42 +294,10 @@ const TOPIC_LIST: List = List {
     ],
 };
 
-const TOPIC: Details = Details(&[
-    ("name", Text("/name")),
-    ("status", Text(STATUS)),
-    ("subscriptions", Text(SUBSCRIPTIONS)),
-    ("size", Of(size)),
-    ("time to live", Of(time_to_live)),
-    ("duplicates", Of(duplicates)),
-    ("deleted when idle", Of(deleted_when_idle)),
-    ("resource id", Text("/id")),
-]);
-
 const SUBSCRIPTION_LIST: List = List {
     none: "no subscriptions yet: create one with `everpost service-bus subscriptions create NAME`",
     columns: COLUMNS,
 };
-
-const SUBSCRIPTION: Details = Details(&[
-    ("name", Text("/name")),
-    ("status", Text(STATUS)),
-    ("messages", Text(ACTIVE)),
-    ("dead letters", Text(DEAD_LETTERS)),
-    ("size", Of(size)),
-    ("lock duration", Text("/properties/lockDuration")),
-    ("max deliveries", Text("/properties/maxDeliveryCount")),
-    ("time to live", Of(time_to_live)),
-    ("expired messages", Of(expired)),
-    ("filter errors", Of(filter_errors)),
-    ("sessions", Of(sessions)),
-    ("deleted when idle", Of(deleted_when_idle)),
-    ("forwards to", Text("/properties/forwardTo")),
-    (
-        "forwards dead letters to",
-        Text("/properties/forwardDeadLetteredMessagesTo"),
-    ),
-    ("resource id", Text("/id")),
-]);
 
 const RULES: List = List {
     none: "no rules: the subscription gets no messages",
@@ -364,14 +313,6 @@ const RULE: Details = Details(&[
     ("filter", Of(filter)),
     ("action", Of(action)),
 ]);
-
-fn filter_errors(subscription: &Value) -> String {
-    let keeps = &subscription["properties"]["deadLetteringOnFilterEvaluationExceptions"];
-    match *keeps == true {
-        true => "dead-lettered".to_owned(),
-        false => "ignored".to_owned(),
-    }
-}
 
 fn filter(rule: &Value) -> String {
     filter_text(&rule["properties"])

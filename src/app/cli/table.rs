@@ -24,6 +24,12 @@ pub(super) enum Cell {
     Word(&'static str),
     /// The moment at this pointer.
     Time(&'static str),
+    /// A word for the truth value at this pointer.
+    Choice {
+        at: &'static str,
+        yes: &'static str,
+        no: &'static str,
+    },
     /// What this makes of the whole value.
     Of(fn(&Value) -> String),
 }
@@ -33,6 +39,11 @@ impl Cell {
         match self {
             Self::Text(pointer) | Self::Word(pointer) => text(value, pointer),
             Self::Time(pointer) => moment(value, pointer).map_or_else(String::new, date_time),
+            Self::Choice { at, yes, no } => {
+                let is_on = value.pointer(at).and_then(Value::as_bool);
+                let word = is_on.map(|is_on| if is_on { *yes } else { *no });
+                word.unwrap_or_default().to_owned()
+            }
             Self::Of(text) => text(value),
         }
     }
@@ -90,7 +101,9 @@ impl View for Details {
         for (name, cell) in self.0 {
             match cell {
                 Cell::Time(pointer) => lines.time(name, value, pointer),
-                Cell::Text(_) | Cell::Word(_) | Cell::Of(_) => lines.add(*name, cell.text(value)),
+                Cell::Text(_) | Cell::Word(_) | Cell::Choice { .. } | Cell::Of(_) => {
+                    lines.add(*name, cell.text(value));
+                }
             }
         }
         lines.to_string()

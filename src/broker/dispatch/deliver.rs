@@ -323,10 +323,10 @@ impl Broker {
             delivery_count: counts.max().unwrap_or(0),
             deadline: own_deadline.unwrap_or(self.options().response_deadline),
         };
-        match destination.service_bus() {
+        match destination.entity() {
             None => (self.outbound().deliver(delivery_request, trace).await, None),
             // Apart, so that requests do not take its room.
-            Some(to) => Box::pin(self.enqueue(to, &delivery_request)).await,
+            Some(entity) => Box::pin(self.enqueue(entity.to, &delivery_request)).await,
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::base::Timestamp;
 use crate::broker::{Broker, ManageError};
 use crate::model::audit::Caller;
+use crate::model::lease::SubQueue;
 use crate::model::queue::MessageEntity;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
@@ -195,7 +196,7 @@ impl Candidate<'_> {
             return topic.upkeep()?.delete_on_idle;
         };
         let pulled = own.definition.destination.pull_queue()?;
-        let goes_on = pulled.receiving.forward_to.is_some();
+        let goes_on = pulled.receiving.forward_target(SubQueue::Active).is_some();
         pulled.upkeep.delete_on_idle.filter(|_| !goes_on)
     }
 }

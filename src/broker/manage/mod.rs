@@ -28,6 +28,7 @@ use crate::model::limits::{
 };
 use crate::model::name::{AccessRuleName, NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceId;
+use crate::model::queue::FORWARD_PROPERTY;
 use crate::model::registry::{Registry, SubscriptionKind, TopicEntry};
 use crate::model::retry::DeliveryProfile;
 use crate::model::signing::TooManySecrets;
@@ -102,7 +103,8 @@ pub enum ManageError {
     #[error("{0} for events to go to; create it first")]
     NoDestination(String),
     #[error(
-        "{0} is a queue or a topic of Service Bus itself, so its event subscriptions have webhooks alone; use forwardTo"
+        "{0} is a queue or a topic of Service Bus itself, so its event subscriptions have webhooks alone; use {forward}",
+        forward = FORWARD_PROPERTY
     )]
     ForwardInstead(TopicName),
     #[error("the Service Bus topic {0} has no subscription {1}")]

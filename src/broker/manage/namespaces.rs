@@ -6,7 +6,6 @@ use crate::broker::Broker;
 use crate::broker::manage::{ManageError, check_mode, check_path, is_same_receiver};
 use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef};
 use crate::model::audit::{AuditAction, Caller, SecretKind, TargetKind};
-use crate::model::destination::Destination;
 use crate::model::limits::NAMESPACES_MAX;
 use crate::model::name::{NamespaceName, SubscriptionName, TopicName};
 use crate::model::namespace::NamespaceDefinition;
@@ -181,12 +180,9 @@ impl Broker {
         &self,
         subscription: &EventSubscription,
     ) -> Result<(), ManageError> {
-        let webhook = match &subscription.definition.destination {
-            Destination::WebHook(webhook) if !webhook.skip_validation => webhook,
-            Destination::WebHook(_)
-            | Destination::ServiceBusQueue(_)
-            | Destination::ServiceBusTopic(_)
-            | Destination::Queue(_) => return Ok(()),
+        let webhook = subscription.definition.destination.webhook();
+        let Some(webhook) = webhook.filter(|webhook| !webhook.skip_validation) else {
+            return Ok(());
         };
         let deadline = self.options().response_deadline;
         let answer = self

@@ -6,7 +6,6 @@ use crate::broker::Broker;
 use crate::broker::manage::{ManageError, check_path, entity_not_found, entity_of_kind};
 use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, Target, TargetKind};
-use crate::model::destination::EntityId;
 use crate::model::name::TopicName;
 use crate::model::queue::{QueueDefinition, ReceiveRules};
 use crate::model::registry::{Registry, TopicEntry};
@@ -47,8 +46,7 @@ pub(super) fn check_targets(
     name: &TopicName,
     rules: &ReceiveRules,
 ) -> Result<(), ManageError> {
-    let targets = [&rules.forward_to, &rules.forward_dead_letters_to];
-    for target in targets.into_iter().flatten().map(EntityId::name) {
+    for target in rules.references().map(|reference| reference.to) {
         let topic = registry.topic(target);
         if target != name && !topic.is_some_and(|topic| topic.topic.kind.takes_messages()) {
             return Err(ManageError::NoForwardTarget(target.clone()));

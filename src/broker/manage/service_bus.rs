@@ -172,11 +172,9 @@ impl Broker {
         &self,
         destination: &Destination,
     ) -> Result<Option<Arc<TopicEntry>>, ManageError> {
-        match destination {
-            Destination::ServiceBusQueue(to) => Ok(Some(self.queue(to.entity.name())?.0)),
-            Destination::ServiceBusTopic(to) => self.service_bus_topic(to.entity.name()).map(Some),
-            Destination::WebHook(_) | Destination::Queue(_) => Ok(None),
-        }
+        let found = destination.entity();
+        let entity = found.map(|found| self.entity(found.kind, found.to.entity.name()));
+        entity.transpose()
     }
 
     /// Rejects a destination of Service Bus that is not there, or could be a way round in circles.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::broker::{Broker, ManageError};
 use crate::model::audit::{AuditAction, Caller, Target};
-use crate::model::destination::Destination;
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::model::signing::{Signing, SigningSecret};
 use crate::model::subscription::{EventSubscription, SubscriptionDefinition};
@@ -26,12 +25,9 @@ impl Broker {
         let made = || SigningSecret::generate(self.entropy());
         let secret = rotation.secret.unwrap_or_else(made);
         let mut definition = current.definition.clone();
-        let signing = match &mut definition.destination {
-            Destination::WebHook(webhook) => &mut webhook.credentials.signing,
-            Destination::ServiceBusQueue(_)
-            | Destination::ServiceBusTopic(_)
-            | Destination::Queue(_) => return Err(ManageError::NothingSent(name.clone())),
-        };
+        let webhook = definition.destination.webhook_mut();
+        let webhook = webhook.ok_or_else(|| ManageError::NothingSent(name.clone()))?;
+        let signing = &mut webhook.credentials.signing;
         *signing = signing.rotated(secret.clone(), self.clock().now(), rotation.grace)?;
         let change = RegistryChange::ChangeSubscription {
             id: current.id,
@@ -52,12 +48,8 @@ impl Broker {
         name: &SubscriptionName,
     ) -> Result<(), ManageError> {
         let unsigned = |mut definition: SubscriptionDefinition| {
-            match &mut definition.destination {
-                Destination::WebHook(webhook) => webhook.credentials.signing = Signing::default(),
-                // They have none.
-                Destination::ServiceBusQueue(_)
-                | Destination::ServiceBusTopic(_)
-                | Destination::Queue(_) => {}
+            if let Some(webhook) = definition.destination.webhook_mut() {
+                webhook.credentials.signing = Signing::default();
             }
             definition
         };

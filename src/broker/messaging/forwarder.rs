@@ -14,6 +14,7 @@ use crate::model::limits::{
     CHANGE_DELIVERIES_MAX, FORWARDED_AT_ONCE_MAX, HOPS_MAX, LOCK_BYTES_MAX,
 };
 use crate::model::name::TopicName;
+use crate::model::queue::FORWARDS;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::model::topic::EntityKind;
@@ -60,14 +61,12 @@ impl Broker {
                 continue;
             };
             let rules = &pulled.receiving;
-            for (to, from) in [
-                (&rules.forward_to, QueueRef::pending(queue.id)),
-                (
-                    &rules.forward_dead_letters_to,
-                    QueueRef::dead_letters(queue.id),
-                ),
-            ] {
-                if let Some(to) = to {
+            for (from, _) in FORWARDS {
+                if let Some(to) = rules.forward_target(from) {
+                    let from = QueueRef {
+                        subscription: queue.id,
+                        queue: from,
+                    };
                     let looked_at = self.forward(topic, queue, from, to.name()).await;
                     // The trouble of one must not stop the others.
                     done = looked_at.and_then(|count| Ok(done? || count == FORWARDED_AT_ONCE_MAX));

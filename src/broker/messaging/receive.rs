@@ -7,7 +7,7 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::messaging::arrivals::Awaited;
 use crate::broker::messaging::{MessagingError, NotAllowed};
-use crate::model::destination::{DeliveryMode, Destination};
+use crate::model::destination::DeliveryMode;
 use crate::model::event::Event;
 use crate::model::lease::{Disposition, LockChange, LockOf, LockToken, QueueRef, SubQueue};
 use crate::model::limits::LOCK_BYTES_MAX;
@@ -172,14 +172,10 @@ impl Broker {
         &self,
         subscription: &EventSubscription,
     ) -> Result<Duration, MessagingError> {
-        match &subscription.definition.destination {
-            Destination::WebHook(_)
-            | Destination::ServiceBusQueue(_)
-            | Destination::ServiceBusTopic(_) => {
-                Err(NotAllowed::ReceivePushed(subscription.name.clone()).into())
-            }
-            Destination::Queue(queue) => Ok(self.time_scale().shrink(queue.lock_duration)),
-        }
+        let pulled = subscription.definition.destination.pull_queue();
+        let pushed = || NotAllowed::ReceivePushed(subscription.name.clone());
+        let lock_duration = pulled.ok_or_else(pushed)?.lock_duration;
+        Ok(self.time_scale().shrink(lock_duration))
     }
 
     /// Keeps the locked deliveries that may be handed out, and ends those that have used up their retry

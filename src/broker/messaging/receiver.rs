@@ -73,10 +73,7 @@ impl MessageReceiver {
     /// Says whether what lies here goes on to another entity.
     fn forwards(&self) -> bool {
         let pulled = self.subscription.definition.destination.pull_queue();
-        pulled.is_some_and(|pulled| match self.sub_queue {
-            SubQueue::Active => pulled.receiving.forward_to.is_some(),
-            SubQueue::DeadLetter => pulled.receiving.forward_dead_letters_to.is_some(),
-        })
+        pulled.is_some_and(|pulled| pulled.receiving.forward_target(self.sub_queue).is_some())
     }
 
     /// Checks that anybody may receive.

@@ -19,7 +19,7 @@ use crate::model::audit::{AuditAction, AuditEntry, Caller, Target, TargetKind};
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::delivery::{AttemptResult, DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
-use crate::model::destination::{Destination, EndpointUrl, WebHook};
+use crate::model::destination::{EndpointUrl, WebHook};
 use crate::model::event::{Event, EventData, StoredEvent};
 use crate::model::lease::is_held;
 use crate::model::registry::{Registry, TopicEntry};
@@ -497,14 +497,15 @@ pub(super) fn deliveries_of(resubmission: &Resubmission) -> usize {
 fn with_webhook(own: &EventSubscription, url: &EndpointUrl) -> EventSubscription {
     let pace = *own.definition.destination.pace();
     let mut subscription = own.clone();
-    subscription.definition.destination = Destination::WebHook(WebHook {
+    subscription.definition.destination = WebHook {
         endpoint_url: url.clone(),
         batch: BatchPolicy::default(),
         pace,
         attribute_mappings: Vec::new(),
         credentials: Credentials::default(),
         skip_validation: true,
-    });
+    }
+    .into();
     subscription
 }
 

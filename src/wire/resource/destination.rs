@@ -14,8 +14,8 @@ use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::destination::{
-    AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, EntityId, PullQueue,
-    ServiceBusEntity, WebHook,
+    AttributeValue, DeliveryAttributeMapping, DeliveryMode, Destination, EndpointUrl, EntityId,
+    PullQueue, ServiceBusEntity, WebHook,
 };
 use crate::model::limits::{
     BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX, DELIVERY_ATTRIBUTE_BYTES_MAX, DELIVERY_ATTRIBUTES_MAX,
@@ -216,13 +216,12 @@ const HEADER_VALUE: &str = "the header's value";
 /// are no secrets (rule 3.3).
 pub(super) fn show(destination: &Destination, shown: &mut Value) {
     let properties = &mut shown["properties"];
-    let webhook = match destination {
-        Destination::WebHook(webhook) => webhook,
-        Destination::ServiceBusQueue(_) | Destination::ServiceBusTopic(_) => {
-            properties["deliveryAttributeMappings"] = shown_headers(destination);
-            return;
-        }
-        Destination::Queue(_) => return, // is shown as it is
+    if destination.delivery_mode() == DeliveryMode::Queue {
+        return; // is shown as it is
+    }
+    properties["deliveryAttributeMappings"] = shown_headers(destination);
+    let Some(webhook) = destination.webhook() else {
+        return;
     };
     properties["endpointBaseUrl"] = json!(webhook.endpoint_url.base());
     properties["deliveryAttributeMappings"] = shown_headers(destination);

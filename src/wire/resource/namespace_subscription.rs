@@ -270,10 +270,8 @@ impl From<&SubscriptionDefinition> for NamespaceProperties {
             dead_letter: definition.dead_letter.clone(),
         };
         Self {
-            delivery_configuration: match &definition.destination {
-                Destination::WebHook(_)
-                | Destination::ServiceBusQueue(_)
-                | Destination::ServiceBusTopic(_) => {
+            delivery_configuration: match definition.destination.pull_queue() {
+                None => {
                     let destination = definition.destination.clone();
                     DeliveryConfiguration::Push {
                         push: Box::new(Push {
@@ -282,7 +280,7 @@ impl From<&SubscriptionDefinition> for NamespaceProperties {
                         }),
                     }
                 }
-                Destination::Queue(queue) => DeliveryConfiguration::Queue {
+                Some(queue) => DeliveryConfiguration::Queue {
                     queue: Box::new(Queue {
                         lock_duration: queue.lock_duration,
                         messages: StoredPull::of(queue),
@@ -311,7 +309,7 @@ impl NamespaceProperties {
                     Some(messages) => messages.queue(lock_duration),
                     None => PullQueue::of_events(lock_duration),
                 };
-                (Destination::Queue(pulled), policy)
+                (pulled.into(), policy)
             }
         };
         let retry_policy = RetryPolicy {

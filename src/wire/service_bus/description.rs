@@ -13,6 +13,7 @@ use super::xml::Element;
 use crate::base::Timestamp;
 use crate::model::destination::EntityId;
 use crate::model::limits::MESSAGE_BYTES_MAX;
+use crate::model::queue::FORWARDS;
 use crate::model::shared_access::{AccessRule, Right};
 use crate::wire::duration::{self, DURATION_MAX};
 use crate::wire::moment;
@@ -416,7 +417,7 @@ fn described(properties: &Value, host: &str) -> Vec<Element> {
     let each = properties.as_object().into_iter().flatten();
     let each = each.map(|(name, value)| match (name.as_str(), value) {
         ("countDetails", Value::Object(counts)) => count_details(counts),
-        ("forwardTo" | "forwardDeadLetteredMessagesTo", Value::String(target)) => {
+        (_, Value::String(target)) if FORWARDS.iter().any(|(_, forward)| forward == name) => {
             let own = EntityId::parse(target).ok();
             let own = own.filter(|_| !target.contains("://"));
             let url = own.map(|own| format!("sb://{host}/{}", own.name()));

@@ -113,9 +113,7 @@ pub(crate) async fn show(call: Call<DeadLetter>) -> PageResult {
 fn request_of(call: &Call<DeadLetter>, event: &StoredEvent) -> Option<Request> {
     let (registry, row) = (call.broker.registry(), &call.of.detail.row);
     let (topic, subscription) = registry.subscription(row.subscription_id)?;
-    let Destination::WebHook(webhook) = &subscription.definition.destination else {
-        return None;
-    };
+    let webhook = subscription.definition.destination.webhook()?;
     let (headers, body) = call.broker.draft_request(&DeliveryRequest {
         subscription,
         topic_resource_id: &topic.resource_id,

@@ -2,15 +2,13 @@
 
 use super::*;
 use crate::admin::pages::service_bus::BusTopic;
-use crate::model::queue::ReceiveRules;
+use crate::model::queue::{FORWARDS, ReceiveRules};
 use crate::wire::resource::bodies::{QueueRequest, ServiceBusSubscriptionRequest};
 use crate::wire::resource::{parse_queue, parse_service_bus_subscription};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct QueueForm(Form);
-
-const FORWARDS: [&str; 2] = ["forwardTo", "forwardDeadLetteredMessagesTo"];
 
 /// Of queues that detect duplicates.
 pub(crate) const WINDOW: &str = "duplicateDetectionHistoryTimeWindow";
@@ -140,11 +138,8 @@ impl QueueForm {
 
     /// The fields with the names of the queues that messages go on to, in place of what names them there.
     fn with_names(mut form: Form, rules: &ReceiveRules) -> Form {
-        let targets = [&rules.forward_to, &rules.forward_dead_letters_to];
-        for (field, target) in FORWARDS.into_iter().zip(targets) {
-            if let Some(target) = target {
-                form.set(field, target.name().as_str());
-            }
+        for reference in rules.references() {
+            form.set(reference.property, reference.to.as_str());
         }
         form
     }
@@ -224,7 +219,7 @@ impl QueueForm {
         let ManageError::NoForwardTarget(target) = &error else {
             return error.into();
         };
-        let mut fields = FORWARDS.into_iter();
+        let mut fields = FORWARDS.into_iter().map(|(_, field)| field);
         let field = fields.find(|field| self.0.text(field) == target.as_str());
         Refusal::of(field.unwrap_or_default(), sentence(&error.to_string())).into()
     }

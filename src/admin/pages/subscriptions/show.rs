@@ -46,11 +46,9 @@ async fn draw_subscription(call: &Call<Subscription>, shown: &Shown, with_url: b
     let only_failed = shown.attempts == "failed";
     attempts.retain(|each| !only_failed || !succeeded(each.attempt.result.outcome));
     attempts.truncate(LISTED);
-    let pull = match of.subscription.definition.destination {
-        Destination::WebHook(_)
-        | Destination::ServiceBusQueue(_)
-        | Destination::ServiceBusTopic(_) => None,
-        Destination::Queue(_) => Some((
+    let pull = match of.subscription.definition.destination.pull_queue() {
+        None => None,
+        Some(_) => Some((
             views.pull_queue(id, now, QUEUE_ROWS).await?,
             Snippets::receive(call),
         )),
