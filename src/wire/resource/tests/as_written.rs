@@ -88,7 +88,7 @@ fn lacks(written: &Value, shown: &Value, schema: &Value, at: &str, found: &mut V
                     .iter()
                     .find(|(known, _)| known.eq_ignore_ascii_case(name));
                 let inner = same.map_or(&Value::Null, |(_, value)| value);
-                if let Some(schema) = property(schema, shown, name) {
+                if let Some(schema) = property(schema, shown_members, name) {
                     lacks(value, inner, schema, &format!("{at}/{name}"), found);
                 }
             }
