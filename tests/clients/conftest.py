@@ -1,10 +1,12 @@
 """What the tests share: one appliance at true speed, one in fast motion, a receiver for each test."""
 
 import itertools
+import re
 import threading
 import uuid
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 import queues
 from appliance import Appliance
@@ -20,14 +22,16 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "guesses: shows wrong keys, of which an appliance takes few from one address")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """What shares an appliance runs in one process: with `--dist=loadgroup`, a file, or what it has over one transport."""
-    for item in items:
-        parameters = getattr(item, "callspec", None)
-        transport = parameters.params.get("transport", "") if parameters else ""
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}{transport}"))
+class ByAppliance(LoadFileScheduling):
+    """What shares an appliance runs in one process: a file, or what it has over one transport or of one prefetch."""
+
+    def _split_scope(self, nodeid):
+        parted = re.search(r"(?:tcp|tls|websockets|prefetch\d+)\]$", nodeid)
+        return nodeid.split("::")[0] + (parted[0] if parted else "")
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return ByAppliance(config, log)
 
 
 @pytest.fixture
