@@ -163,7 +163,7 @@ fn publish(schema: &mut Value, is_answer: bool) {
         return;
     };
     let optional = if is_answer {
-        Vec::new()
+        left_out_in_answers(object)
     } else {
         read_as_empty(object)
     };
@@ -212,6 +212,26 @@ fn publish(schema: &mut Value, is_answer: bool) {
             .filter(|form| form["properties"].is_object());
         objects.for_each(|form| form["additionalProperties"] = json!(false));
     }
+}
+
+/// The properties that answers may leave out while nobody has set them: those with a default and those that may be
+/// null, unless Azure always answers them.
+fn left_out_in_answers(object: &Map<String, Value>) -> Vec<Value> {
+    let properties = object.get("properties").and_then(Value::as_object);
+    let properties = properties.into_iter().flatten();
+    let optional = properties.filter(|(_, property)| {
+        let is_unset = property.get("default").is_some() || may_be_null(property);
+        is_unset && property["x-answered"] != true
+    });
+    optional.map(|(name, _)| json!(name)).collect()
+}
+
+fn may_be_null(property: &Value) -> bool {
+    let kinds = property["type"].as_array().into_iter().flatten();
+    let forms = property["anyOf"].as_array().into_iter().flatten();
+    kinds
+        .chain(forms.map(|form| &form["type"]))
+        .any(|kind| kind == "null")
 }
 
 /// The properties of a request that are read as an empty object where they are left out.

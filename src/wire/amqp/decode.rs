@@ -400,11 +400,14 @@ impl Decoder {
                 return Err(DecodeError::TooDeep);
             }
         };
+        if !is_constructor(code) {
+            return Err(DecodeError::UnknownType(code));
+        }
         if code >> 4 == 0x4 {
             // Elements that take no bytes take memory of whoever reads them.
             let left = self.values_left.checked_sub(count);
             self.values_left = left.ok_or(DecodeError::TooMany(self.values_max))?;
-            return width(code, &self.bytes).map(drop);
+            return Ok(());
         }
         for _ in 0..count {
             self.check_content(code, depth)?;

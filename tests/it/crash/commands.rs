@@ -113,11 +113,12 @@ impl Killer {
 
     /// Those of a server until it is ready.
     async fn calls_until_ready(&self, words: &[&str], data: &Path) -> Vec<u64> {
+        let found = data.join("server.url");
+        let _ = fs::remove_file(&found); // that of a server which was killed
         let mut traced = self
             .traced(self.killing_calls(), words)
             .spawn()
             .expect("strace runs");
-        let found = data.join("server.url");
         eventually("the server is ready", async || found.exists().then_some(())).await;
         let calls = self.calls();
         end(&mut traced);
