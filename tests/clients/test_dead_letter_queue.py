@@ -275,7 +275,7 @@ def test_the_stock_client_waits_and_removes(appliance, topic, receiver, client):
         [message] = receive(dead, 1)
         dying.join()
         assert message.message_id == "late"
-    assert appliance.dead_letters(topic) == []
+    eventually(lambda: appliance.dead_letters(topic) == [], "it is removed once it is written")
 
 
 def test_locks_that_rest_has_settled_are_lost_for_the_stock_client(appliance, topic, receiver, client):
