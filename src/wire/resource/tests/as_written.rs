@@ -166,7 +166,7 @@ fn check<T: Clone + PartialEq + std::fmt::Debug>(
     body: &Value,
     schema: &Value,
     definition: &T,
-    stored: Result<T, InvalidResource>,
+    stored: &Result<T, InvalidResource>,
     show: impl Fn(T) -> Value,
 ) {
     let shown = show(definition.clone());
@@ -193,7 +193,7 @@ fn check_subscription(body: &Value, event_retention: Option<std::time::Duration>
     if let Ok(definition) = parse_subscription(body, &context) {
         let stored = subscription_from_text(&subscription_to_text(&definition));
         let schema = subscription_schema(event_retention.is_some());
-        check(body, schema, &definition, stored, show);
+        check(body, schema, &definition, &stored, show);
     }
 }
 
@@ -209,7 +209,7 @@ fn check_topic(body: &Value) {
             body,
             properties_of::<TopicDocument>(),
             &definition,
-            stored,
+            &stored,
             |definition| {
                 render_topic(&entry(definition), "https://e.test/").expect("a topic of events")
             },
@@ -224,7 +224,7 @@ fn check_namespace_topic(body: &Value) {
             body,
             properties_of::<NamespaceTopic>(),
             &definition,
-            stored,
+            &stored,
             |definition| {
                 render_topic(&entry(definition), "https://e.test/").expect("a topic of events")
             },
@@ -245,7 +245,7 @@ fn check_namespace(body: &Value) {
         body,
         properties_of::<NamespaceDocument>(),
         &definition,
-        stored,
+        &stored,
         |definition| {
             let namespace = Namespace {
                 id: NamespaceId(1),
