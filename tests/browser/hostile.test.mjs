@@ -123,7 +123,7 @@ async function hostileQueue() {
       labels: [SCRIPT, IMAGE],
     },
   });
-  const event = { specversion: "1.0", id: EVENT.id, type: EVENT.eventType, source: LINK };
+  const event = { specversion: "1.0", id: EVENT.id, type: EVENT.eventType, source: encodeURI(LINK) };
   await shop.post("orders:publish", event, "application/cloudevents+json");
 }
 

@@ -78,6 +78,10 @@ class Timeline:
                 return
             self._expect_wait(number, self.ends[number - 1], max(10, self.starts[0] + offset - self.ends[number - 1]))
 
+    def expect_expiry(self, offset):
+        """The end after the last attempt, in seconds since the event was published."""
+        self._expect_wait(len(self.ends), self.ends[-1], offset - self.ends[-1])
+
     def _expect_wait(self, number, since, wait):
         """`number` is the attempt before the wait."""
         following = self.starts[number] if number < len(self.starts) else self.ended
