@@ -123,7 +123,7 @@ async function hostileQueue() {
       labels: [SCRIPT, IMAGE],
     },
   });
-  const event = { specversion: "1.0", id: EVENT.id, type: EVENT.eventType, source: encodeURI(LINK) };
+  const event = { specversion: "1.0", id: EVENT.id, type: EVENT.eventType, source: `/${encodeURIComponent(LINK)}` };
   await shop.post("orders:publish", event, "application/cloudevents+json");
 }
 
