@@ -32,7 +32,7 @@ pub use diagnostics::meters::Meters;
 pub use diagnostics::recount::{Account, Counts, Verified};
 pub use dispatch::retry_now::{Hold, RetryNowError};
 pub use housekeeping::alerts::CertificateEnd;
-pub use housekeeping::backup::{BackupRejected, BackupRequest};
+pub use housekeeping::backup::{BackupRejected, BackupRequest, is_backup_place_allowed};
 pub use housekeeping::retention::{Preview, StorageReport, StorageStatus};
 pub use manage::alerts::AlertError;
 pub use manage::inspectors::InspectorError;

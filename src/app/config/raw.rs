@@ -14,6 +14,7 @@ use crate::app::config::keys::{
 };
 use crate::app::config::settings::{KEYS, problem_of};
 use crate::app::files;
+use crate::broker::is_backup_place_allowed;
 use crate::model::backup::BackupPlace;
 use crate::model::setting::{SavedSettings, SettingOrigin};
 
@@ -116,7 +117,7 @@ impl RawConfig {
         };
         let allowed = ["backup.dir", "backup.allow"].map(|name| self.lookup(Key::named(name)).0);
         let allowed = places(&allowed.concat());
-        let is_allowed = |place: &BackupPlace| allowed.iter().any(|each| each.holds(place));
+        let is_allowed = |place: &BackupPlace| is_backup_place_allowed(allowed.iter(), place);
         (!places(values).iter().all(is_allowed)).then(|| {
             "is neither in nor below a place that backup.allow names; set that, or backup.dir, in the configuration file"
                 .to_owned()

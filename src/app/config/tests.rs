@@ -695,6 +695,35 @@ fn each_setting_that_changes_at_once_is_checked_as_at_a_start_and_backups_stay_w
     assert!(KEYS.iter().all(|key| !(key.is_live && key.secret)));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_within_the_backups_leads_nowhere_else() {
+    let scene = Scene::new();
+    let here = scene.0.path().canonicalize().expect("a directory");
+    for dir in ["backups", "backups/daily", "elsewhere"] {
+        fs::create_dir(here.join(dir)).expect("made");
+    }
+    let link = |to: &str, from: &str| {
+        std::os::unix::fs::symlink(here.join(to), here.join(from)).expect("linked");
+    };
+    link("elsewhere", "backups/out");
+    link("backups", "linked");
+    for allowed in ["backups", "linked"] {
+        let allowed = format!("EVERPOST_BACKUP_DIR={}", here.join(allowed).display());
+        let config = scene.resolve(&[], &[&allowed]);
+        let is_taken = |dir: &str| {
+            let dir = here.join(dir).display().to_string();
+            config.problem_of_saved("backup.dir", &dir).is_none()
+        };
+        assert!(is_taken("backups/daily"));
+        assert!(!is_taken("elsewhere") && !is_taken("backups/out"));
+        assert!(
+            !is_taken("backups/out/new"),
+            "what is not there yet is below no link"
+        );
+    }
+}
+
 #[test]
 fn the_collector_of_open_telemetry_is_taken_where_ours_is_not_set() {
     let scene = Scene::new();

@@ -158,14 +158,7 @@ impl Broker {
     fn check_backup_place(&self, place: &BackupPlace) -> Result<(), BackupRejected> {
         let options = self.options();
         let rules = &options.backups;
-        let is_in = |named: &BackupPlace| match named {
-            BackupPlace::Directory(dir) => {
-                let found = existing_dir(dir).map(BackupPlace::Directory);
-                named.holds(place) || found.is_ok_and(|found| found.holds(place))
-            }
-            BackupPlace::Bucket(_) => named.holds(place),
-        };
-        if rules.allowed.iter().chain(&rules.dir).any(is_in) {
+        if is_backup_place_allowed(rules.allowed.iter().chain(&rules.dir), place) {
             return Ok(());
         }
         let problem =
@@ -332,6 +325,27 @@ impl Broker {
     fn backup_book(&self) -> MutexGuard<'_, BackupBook> {
         self.shared.backups.lock().unwrap()
     }
+}
+
+/// Returns whether a place is one of those that are allowed or below one, wherever links lead.
+pub fn is_backup_place_allowed<'a>(
+    mut allowed: impl Iterator<Item = &'a BackupPlace>,
+    place: &BackupPlace,
+) -> bool {
+    let found = found_place(place);
+    allowed.any(|allowed| found_place(allowed).holds(&found))
+}
+
+/// Returns a place without the links on its path, as far as that exists.
+fn found_place(place: &BackupPlace) -> BackupPlace {
+    let BackupPlace::Directory(dir) = place else {
+        return place.clone();
+    };
+    let found = dir.ancestors().find_map(|above| {
+        let rest = dir.strip_prefix(above).ok()?;
+        Some(above.canonicalize().ok()?.join(rest))
+    });
+    BackupPlace::Directory(found.unwrap_or_else(|| dir.clone()))
 }
 
 /// The one path of a directory that exists, or the reason that it is none.
