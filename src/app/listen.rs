@@ -7,7 +7,7 @@ use std::future::{Future, poll_fn, ready};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -32,6 +32,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{Memory, amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
+use crate::app::heads::{HeadBytes, HeadStream};
 use crate::app::mistakes::{Mistake, Mistakes};
 use crate::app::paced_body::PacedBody;
 use crate::app::tls::{self, Tls};
@@ -47,8 +48,11 @@ const STREAM_BYTES: usize = 2 * 1_024;
 /// Bytes that one with TLS counts for besides.
 const TLS_BYTES: usize = 16 * 1_024;
 
-/// Bytes that one of HTTP counts for: what it reads a head into, which grows no further until the client sends more.
-const HTTP_BYTES: usize = 8 * 1_024;
+/// Bytes that one of HTTP counts for: what it reads a head into, which grows when the client sends more.
+const HEAD_BYTES: HeadBytes = HeadBytes {
+    least: 8 * 1_024,
+    most: HEADER_BYTES_MAX,
+};
 
 /// Bytes that a request counts for besides its connection, until its answer is handed over: what is kept of its head, and
 /// of its task.
@@ -160,7 +164,7 @@ pub(super) async fn serve<S, B>(
             Some(_) => TLS_BYTES + STREAM_BYTES,
             None => STREAM_BYTES,
         };
-        let Ok(mut own) = limits
+        let Ok(own) = limits
             .memory
             .enter((!is_proxy).then(|| address.ip()), bytes)
         else {
@@ -173,8 +177,11 @@ pub(super) async fn serve<S, B>(
         let service = service_for(address);
         let slot = amqp::ConnectionSlot(Arc::new((slot, of_client)));
         let of_requests = slot.clone();
+        let head_is_whole = Arc::new(AtomicBool::new(false));
+        let has_begun = Arc::clone(&head_is_whole);
         let service = service_fn(move |mut request: Request<Incoming>| {
             has_requested.notify_one();
+            head_is_whole.store(true, Ordering::Relaxed);
             if request.headers().contains_key(UPGRADE) {
                 request.extensions_mut().insert(of_requests.clone());
             }
@@ -203,7 +210,7 @@ pub(super) async fn serve<S, B>(
                     amqp::serve(stream, address.ip(), amqp, own).await;
                 }
                 (Some((_, stream)), _) => {
-                    own.resize_anyway(HTTP_BYTES);
+                    let stream = HeadStream::new(stream, HEAD_BYTES, has_begun, own);
                     let connection =
                         server.serve_connection_with_upgrades(TokioIo::new(stream), service);
                     // A client that hangs up or sends nonsense concerns nobody but itself.
@@ -369,7 +376,7 @@ fn prepared(mut request: Request<Incoming>, address: SocketAddr) -> Request<axum
 /// late. The server's own deadline for heads begins only once it is clear which version of HTTP is spoken, which a
 /// silent client leaves open.
 async fn attend<S, B>(
-    connection: UpgradeableConnection<'_, TokioIo<Stream>, S, Streams>,
+    connection: UpgradeableConnection<'_, TokioIo<HeadStream<Stream>>, S, Streams>,
     requested: &Notify,
     stop: &CancellationToken,
 ) -> Result<(), BoxError>

@@ -12,6 +12,7 @@ mod files;
 mod forwarded;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod heads;
 pub mod interrupt;
 mod listen;
 pub mod management_token;

@@ -68,6 +68,10 @@ def half_a_head(target):
     return [target.head("GET /healthz HTTP/1.1", "X-Half: ")]
 
 
+def a_large_head_without_end(target):
+    return [target.head("GET /healthz HTTP/1.1", "X-Large: " + "x" * 15_000)]
+
+
 def slow_body(target):
     path = urlsplit(target.topic.endpoint).path
     key = f"aeg-sas-key: {target.topic.key1}"
@@ -113,6 +117,7 @@ def half_a_hello(target):
 LIGHT = [
     silent,
     half_a_head,
+    a_large_head_without_end,
     slow_body,
     half_an_upgrade,
     silent_websocket,
