@@ -15,12 +15,12 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::base::{Stopwatch, Timestamp};
 use crate::broker::people::TokenHolder;
-use crate::model::access::{KeyOwner, KeyRef, Secret};
+use crate::model::access::{AccessKeys, KeyOwner, KeyRef, Secret};
 use crate::model::audit::{Actor, Caller};
 use crate::model::event_filter::TextSearch;
-use crate::model::registry::TopicEntry;
+use crate::model::registry::{NamespaceEntry, TopicEntry};
 use crate::store::accounts::Role;
-use crate::wire::sas::{self, SasClaims, SasError};
+use crate::wire::sas::{self, SasError};
 
 /// What a publisher presents (rule 1.2).
 #[derive(Debug)]
@@ -78,11 +78,45 @@ impl Credential {
 
     /// Whether it opens `topic`, whatever the request is for: to choose a topic by its key.
     pub(super) fn opens(&self, topic: &TopicEntry, now: Timestamp) -> bool {
-        match self {
-            Self::Key { key, .. } => used_key(topic, key).is_some(),
-            Self::Token { token, .. } => verify(token, topic, now).is_ok(),
-            Self::None | Self::Bearer(_) => false,
+        matches!(self.shown_key(Place::Topic(topic), now), Ok(Some(_)))
+    }
+
+    /// Whether it opens `namespace`.
+    pub(super) fn opens_namespace(&self, namespace: &NamespaceEntry, now: Timestamp) -> bool {
+        matches!(
+            self.shown_key(Place::Namespace(namespace), now),
+            Ok(Some(_))
+        )
+    }
+
+    /// Which key of `place` it shows, if any; always compares with all of them.
+    fn shown_key<'a>(
+        &self,
+        place: Place<'a>,
+        now: Timestamp,
+    ) -> Result<Option<ShownKey<'a>>, SasError> {
+        if let Self::Token { token, .. } = self {
+            sas::check_form(token.reveal())?;
         }
+        let mut found = None;
+        for (owner, keys) in place.access_keys() {
+            let (key, resource) = match self {
+                Self::Key { key, .. } => (keys.find(key.reveal()), None),
+                Self::Token { token, .. } => {
+                    let claims = sas::verify(token.reveal(), keys, now)?;
+                    claims.map_or((None, None), |claims| {
+                        (Some(claims.key), Some(claims.resource))
+                    })
+                }
+                Self::None | Self::Bearer(_) => (None, None),
+            };
+            found = found.or(key.map(|key| ShownKey {
+                key: KeyRef { owner, key },
+                secret: keys.get(key),
+                resource,
+            }));
+        }
+        Ok(found)
     }
 }
 
@@ -93,80 +127,123 @@ pub(super) fn query_value(uri: &Uri, name: &str) -> Option<String> {
         .map(|(_, value)| value.into_owned())
 }
 
-/// Checks that `credential` may publish to `topic` with a request to `uri` at one of `hosts`.
-pub(super) fn authorize_publisher(
-    state: &ApiState,
-    topic: &TopicEntry,
-    credential: &Credential,
-    hosts: &[&str],
-    uri: &Uri,
-    address: Option<IpAddr>,
-) -> Result<(), ApiError> {
-    if let Credential::Bearer(token) = credential {
-        return check_role(state, token, address, Role::Operator).map(drop);
+/// The topic that a request names, or why there is none.
+pub(super) type SoughtTopic = Result<Arc<TopicEntry>, NoTopic>;
+
+/// Why a request names no topic, and the namespace whose keys may know that.
+pub(super) struct NoTopic {
+    pub(super) error: ApiError,
+    pub(super) namespace: Option<Arc<NamespaceEntry>>,
+}
+
+/// What a request is for, as far as there is such a thing.
+#[derive(Clone, Copy)]
+pub(super) enum Place<'a> {
+    Topic(&'a TopicEntry),
+    /// One that has no such topic.
+    Namespace(&'a NamespaceEntry),
+    Nothing,
+}
+
+impl<'a> Place<'a> {
+    /// Those of a topic and of its namespace.
+    fn access_keys(self) -> impl Iterator<Item = (KeyOwner, &'a AccessKeys)> {
+        let pairs = match self {
+            Self::Topic(topic) => {
+                let mut keys = topic.access_keys();
+                [keys.next(), keys.next()]
+            }
+            Self::Namespace(entry) => {
+                let owner = KeyOwner::Namespace(entry.namespace.id);
+                [Some((owner, &entry.namespace.keys)), None]
+            }
+            Self::Nothing => [None, None],
+        };
+        pairs.into_iter().flatten()
     }
-    if topic.topic.kind.disables_local_auth() {
+}
+
+/// A request to publish to a topic or to receive from it.
+pub(super) struct TopicRequest<'a> {
+    pub(super) credential: &'a Credential,
+    /// The hosts that it may mean.
+    pub(super) hosts: [&'a str; 2],
+    pub(super) uri: &'a Uri,
+    /// Where it comes from.
+    pub(super) address: Option<IpAddr>,
+}
+
+/// Checks that a request may use `place`, or know that it is not there. Who has not shown a key does not learn which topics
+/// there are.
+pub(super) fn authorize_for_topic(
+    state: &ApiState,
+    place: Place<'_>,
+    request: &TopicRequest<'_>,
+) -> Result<(), ApiError> {
+    let (presented, from) = match request.credential {
+        Credential::Key { key, from } => (key, from),
+        Credential::Token { token, from } => (token, from),
+        Credential::Bearer(token) => {
+            return check_role(state, token, request.address, Role::Operator).map(drop);
+        }
+        Credential::None => {
+            return Err(ApiError::unauthorized(
+                "Request must contain one of the following authorization signature: aeg-sas-token, \
+                 aeg-sas-key.",
+            ));
+        }
+    };
+    let now = state.broker.clock().now();
+    let shown = request.credential.shown_key(place, now);
+    let shown = shown.map_err(|error| explain(error, from))?;
+    let secret = shown.as_ref().map_or(presented, |shown| shown.secret);
+    let is_right = || shown.is_some().then_some(());
+    let looked = state
+        .guesses
+        .examine(secret, request.address, now, is_right);
+    looked.map_err(|wait| {
+        ApiError::too_many_guesses(
+            "Too many wrong keys came from this address; try again in a moment.",
+            wait,
+        )
+    })?;
+    let Some(shown) = shown else {
+        return Err(ApiError::unauthorized(format!(
+            "The request authorization key is not authorized for this topic, or there is no such topic. It was read \
+             from {from}."
+        )));
+    };
+    if !shown.covers(request) {
+        return Err(explain(SasError::WrongResource, from));
+    }
+    if let Place::Topic(topic) = place
+        && topic.topic.kind.disables_local_auth()
+    {
         return Err(ApiError::unauthorized(format!(
             "The topic {} has disableLocalAuth set: it takes bearer tokens alone.",
             topic.topic.name
         )));
     }
-    let used = match credential {
-        Credential::Key { key, from } => used_key(topic, key).ok_or_else(|| {
-            ApiError::unauthorized(format!(
-                "The request authorization key is not authorized for {}. It was read from {from}.",
-                topic.topic.name
-            ))
-        }),
-        Credential::Token { token, from } => {
-            check_token(state, topic, token, hosts, uri).map_err(|error| explain(error, from))
-        }
-        Credential::None | Credential::Bearer(_) => Err(ApiError::unauthorized(
-            "Request must contain one of the following authorization signature: aeg-sas-token, \
-             aeg-sas-key.",
-        )),
-    };
-    state.broker.note_key_use(used?);
+    state.broker.note_key_use(shown.key);
     Ok(())
 }
 
-/// Which key of the topic or of its namespace it is, if any; always compares with all of them.
-fn used_key(topic: &TopicEntry, presented: &Secret) -> Option<KeyRef> {
-    let found = topic.access_keys().map(|(owner, keys)| {
-        let key = keys.find(presented.reveal());
-        key.map(|key| KeyRef { owner, key })
-    });
-    found.fold(None, |any, each| any.or(each))
+/// A key of a topic or of its namespace, which a request has shown as it is or by what it signed.
+struct ShownKey<'a> {
+    key: KeyRef,
+    secret: &'a Secret,
+    /// What a signature is for.
+    resource: Option<String>,
 }
 
-/// What a token grants that was signed with a key of the topic or of its namespace, and whose key it was.
-fn verify(
-    token: &Secret,
-    topic: &TopicEntry,
-    now: Timestamp,
-) -> Result<(KeyOwner, SasClaims), SasError> {
-    let mut results = topic.access_keys().map(|(owner, keys)| {
-        let claims = sas::verify(token.reveal(), keys, now);
-        claims.map(|claims| (owner, claims))
-    });
-    let signed = results.find(|result| *result != Err(SasError::WrongSignature));
-    signed.unwrap_or(Err(SasError::WrongSignature))
-}
-
-fn check_token(
-    state: &ApiState,
-    topic: &TopicEntry,
-    token: &Secret,
-    hosts: &[&str],
-    uri: &Uri,
-) -> Result<KeyRef, SasError> {
-    let (owner, claims) = verify(token, topic, state.broker.clock().now())?;
-    let covers = |host: &&str| sas::resource_covers(&claims.resource, host, uri.path());
-    if hosts.iter().any(covers) {
-        let key = claims.key;
-        Ok(KeyRef { owner, key })
-    } else {
-        Err(SasError::WrongSignature)
+impl ShownKey<'_> {
+    fn covers(&self, request: &TopicRequest<'_>) -> bool {
+        let Some(resource) = &self.resource else {
+            return true;
+        };
+        let path = request.uri.path();
+        let mut hosts = request.hosts.iter();
+        hosts.any(|host| sas::resource_covers(resource, host, path))
     }
 }
 
@@ -174,7 +251,7 @@ fn explain(error: SasError, from: &str) -> ApiError {
     let explanation = format!("The SAS token in {from} is not valid: {error}.");
     match error {
         SasError::Malformed(_) => ApiError::bad_request(explanation),
-        SasError::WrongSignature | SasError::Expired { .. } => ApiError::unauthorized(explanation),
+        SasError::WrongResource | SasError::Expired { .. } => ApiError::unauthorized(explanation),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Slows down the guessing of bearer tokens, by client, and keeps nobody waiting who has a right one.
+//! Slows down the guessing of keys and tokens, by client, and keeps nobody waiting who has a right one.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::api::intake::client_of;
-use crate::base::{Timestamp, sha256_hex};
+use crate::base::{Timestamp, sha256};
 use crate::model::access::Secret;
 
 /// Wrong tokens that a client may present at once: a few programs with an old token are no guesser.
@@ -21,6 +21,9 @@ const CLIENTS_MAX: usize = 10_000;
 /// Tokens of a client that are remembered as right: as many programs as share an address.
 const RIGHT_MAX: usize = 16;
 
+/// The hash of what a client has presented.
+type Hash = [u8; 32];
+
 /// What clients have presented lately.
 #[derive(Default)]
 pub struct Guesses {
@@ -33,7 +36,7 @@ struct OfClient {
     /// When all wrong tokens so far are forgotten.
     forgotten_at: Timestamp,
     /// The hashes of right tokens. They are looked at however often others are wrong.
-    right: VecDeque<String>,
+    right: VecDeque<Hash>,
 }
 
 impl Guesses {
@@ -49,8 +52,8 @@ impl Guesses {
         let Some(client) = address.map(client_of) else {
             return Ok(look());
         };
-        let hash = sha256_hex(token.reveal().as_bytes());
-        if let Some(wait) = self.wait(client, &hash, now) {
+        let hash = sha256(token.reveal().as_bytes());
+        if let Some(wait) = self.wait(client, hash, now) {
             return Err(wait);
         }
         let found = look();
@@ -58,17 +61,17 @@ impl Guesses {
         Ok(found)
     }
 
-    fn wait(&self, client: IpAddr, hash: &str, now: Timestamp) -> Option<Duration> {
+    fn wait(&self, client: IpAddr, hash: Hash, now: Timestamp) -> Option<Duration> {
         let clients = self.clients.lock().unwrap();
         let of_client = clients.get(&client)?;
         let wait = of_client
             .forgotten_at
             .since(now + WRONG_EVERY * (WRONG_AT_ONCE - 1));
-        let is_known = of_client.right.iter().any(|each| each == hash);
+        let is_known = of_client.right.contains(&hash);
         (!wait.is_zero() && !is_known).then_some(wait)
     }
 
-    fn note(&self, client: IpAddr, hash: String, is_right: bool, now: Timestamp) {
+    fn note(&self, client: IpAddr, hash: Hash, is_right: bool, now: Timestamp) {
         let mut clients = self.clients.lock().unwrap();
         if clients.len() >= CLIENTS_MAX && !clients.contains_key(&client) {
             let oldest = clients.iter().min_by_key(|(_, each)| each.last_at);

@@ -2,10 +2,17 @@
 
 use std::io::{self, Read};
 
-use aws_lc_rs::digest::{Context, SHA256, digest};
+use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
 
 /// Bytes read at once.
 const PIECE: usize = 65_536;
+
+/// SHA-256.
+pub fn sha256(bytes: &[u8]) -> [u8; SHA256_OUTPUT_LEN] {
+    let mut hash = [0; SHA256_OUTPUT_LEN];
+    hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    hash
+}
 
 /// SHA-256 in lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {

@@ -15,7 +15,7 @@ pub mod zone;
 
 pub use clock::{Clock, TimeScale, Timestamp, WallClock};
 pub use entropy::Entropy;
-pub use hash::{Sha256, sha256_hex, sha256_of};
+pub use hash::{Sha256, sha256, sha256_hex, sha256_of};
 pub use hidden::{problem_of_look, steers, visible, visible_json};
 pub use live::Live;
 pub use log_tail::LogTail;

@@ -95,10 +95,13 @@ def test_without_credentials_nothing_is_stored(appliance, topic):
     assert appliance.events(topic) == []
 
 
-def test_an_unknown_topic_is_not_found(appliance, topic):
-    answer = post(f"{appliance.url}/topics/imagined/api/events", {"aeg-sas-key": topic.key1})
+def test_an_unknown_topic_is_not_found_by_whoever_may_know(appliance, topic):
+    unknown = f"{appliance.url}/topics/imagined/api/events"
 
-    assert "imagined" in error_of(answer, 404, "NotFound")
+    told = error_of(post(unknown, {"Authorization": f"Bearer {appliance.token}"}), 404, "NotFound")
+    assert "imagined" in told
+    told = error_of(post(unknown, {"aeg-sas-key": topic.key1}), 401, "Unauthorized")
+    assert "no such topic" in told
 
 
 def test_events_at_the_wrong_door_get_a_hint(appliance, topic):

@@ -62,8 +62,9 @@ async fn the_topic_is_told_by_path_host_or_key() {
         );
     }
     assert_eq!(stored(&grid).await, 8);
+    let bearer = ("authorization", &*format!("Bearer {TOKEN}"));
     let unknown = grid
-        .send(request("/topics/nothing/api/events", &[key], &events()))
+        .send(request("/topics/nothing/api/events", &[bearer], &events()))
         .await;
     let hint = unknown.error(404, "NotFound");
     assert!(hint.contains("PUT /topics/{topic}"), "{hint}");
@@ -73,7 +74,63 @@ async fn the_topic_is_told_by_path_host_or_key() {
     let stranger = [("aeg-sas-key", "AAAA"), ("host", "elsewhere.test")];
     grid.send(request("/api/events", &stranger, &events()))
         .await
-        .error(404, "NotFound");
+        .error(401, "Unauthorized");
+}
+
+/// Word for word, whatever is shown: which topics there are is for those to know who may use them.
+#[tokio::test]
+async fn without_a_right_key_nobody_learns_which_topics_there_are() {
+    let grid = Grid::new().await.topic("orders").await.topic("other").await;
+    let other = grid.key("other").await;
+    let ahead: Timestamp = "2026-11-21T13:00:00Z".parse().expect("a moment");
+    let resource = "http://everpost.test/topics/orders/api/events";
+    let signed = sas::sign(resource, ahead, &Secret::new(other.as_str()));
+    for shown in [
+        ("x-nothing", ""),
+        ("aeg-sas-key", "AAAA"),
+        ("aeg-sas-key", other.as_str()),
+        ("aeg-sas-token", "r=x"),
+        ("aeg-sas-token", "r=x&e=x&s=AAAA"),
+        ("aeg-sas-token", signed.as_str()),
+        ("authorization", "Bearer nonsense"),
+    ] {
+        let paths = ["/topics/orders/api/events", "/topics/nothing/api/events"];
+        let [there, nowhere] = paths.map(|path| request(path, &[shown], &events()));
+        let there = grid.send(there).await;
+        let nowhere = grid.send(nowhere).await;
+        let status = if shown.1 == "r=x" { 400 } else { 401 };
+        assert_eq!(there.status, status, "{shown:?}: {}", there.text);
+        assert_eq!(nowhere.status, status, "{shown:?}: {}", nowhere.text);
+        assert_eq!(there.text, nowhere.text, "{shown:?}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_tries_one_key_after_the_other_waits() {
+    let grid = Grid::new().await.topic("orders").await;
+    let right = grid.key("orders").await;
+    let from = |key: &str| {
+        let mut request = request(
+            "/topics/orders/api/events",
+            &[("aeg-sas-key", key)],
+            &events(),
+        );
+        let address: std::net::SocketAddr = ([192, 0, 2, 1], 1).into();
+        let address = axum::extract::ConnectInfo(address);
+        request.extensions_mut().insert(address);
+        request
+    };
+    assert_eq!(grid.send(from(&right)).await.status, 200);
+    for tried in 0..10 {
+        grid.send(from(&format!("guess {tried}")))
+            .await
+            .error(401, "Unauthorized");
+    }
+    grid.send(from("another"))
+        .await
+        .error(429, "TooManyRequests");
+    // Whoever was right before is let in meanwhile.
+    assert_eq!(grid.send(from(&right)).await.status, 200);
 }
 
 #[tokio::test]

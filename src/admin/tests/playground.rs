@@ -266,6 +266,7 @@ async fn a_token_is_made_with_the_chosen_key_and_audited() {
     let mut keys = keys.expect("keys");
     let now = appliance.clock.now();
     let claims = sas::verify(&token, &keys, now).expect("a good token");
+    let claims = claims.expect("a right one");
     assert_eq!(
         claims.resource,
         "http://127.0.0.1:8080/topics/orders/api/events"
@@ -273,7 +274,7 @@ async fn a_token_is_made_with_the_chosen_key_and_audited() {
     assert_eq!(claims.expires_at.to_string(), "2099-01-01T00:00:00.000Z");
     keys.key2 = keys.key1.clone();
     let refused = sas::verify(&token, &keys, now);
-    assert_eq!(refused, Err(sas::SasError::WrongSignature));
+    assert_eq!(refused, Ok(None));
 
     let activity = person.open("/admin/activity").await;
     activity.expect(&["created SAS token for topic orders"]);

@@ -18,14 +18,17 @@ use serde_json::json;
 pub(crate) use address::Address;
 
 use crate::api::ApiState;
-use crate::api::auth::{Credential, address_of, authorize_publisher, query_value};
+use crate::api::auth::{
+    Credential, NoTopic, Place, SoughtTopic, TopicRequest, address_of, authorize_for_topic,
+    query_value,
+};
 use crate::api::error::ApiError;
 use crate::api::intake::{Publisher, Reservation};
 use crate::base::Timestamp;
 use crate::broker::{PublishError, PublishSpan};
 use crate::model::event::{Event, EventKey};
 use crate::model::limits::REQUEST_ID_WINDOW;
-use crate::model::name::{NamespaceName, TopicName};
+use crate::model::name::TopicName;
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::rejection::Rejection;
 use crate::model::topic::TopicId;
@@ -48,7 +51,7 @@ pub(super) async fn publish(
     address: Address,
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
-    let topic = find_topic(state, &address, &request)?;
+    let topic = told(state, find_topic(state, &address, &request)?, &request)?;
     match address {
         Address::Topic(_) | Address::Host => {
             take_in(state, &topic, request, &[API_VERSION]).await?;
@@ -65,7 +68,7 @@ fn find_topic(
     state: &ApiState,
     address: &Address,
     request: &Request<Body>,
-) -> Result<Arc<TopicEntry>, ApiError> {
+) -> Result<SoughtTopic, ApiError> {
     let registry = state.broker.registry();
     let by_request = |choose: &dyn Fn(&str, &Credential, Timestamp) -> _| {
         let credential = Credential::of(request.headers(), request.uri());
@@ -77,7 +80,7 @@ fn find_topic(
             let known = TopicName::parse(topic).ok();
             let known = known.and_then(|name| registry.topic(&name).cloned());
             let known = known.filter(|topic| topic.namespace.is_none());
-            known.ok_or_else(|| no_such_topic(topic))
+            Ok(known.ok_or_else(|| no_such_topic(topic)))
         }
         Address::Host => {
             by_request(&|host, credential, now| choose_topic(&registry, host, credential, now))
@@ -85,12 +88,7 @@ fn find_topic(
         Address::NamespaceTopic {
             namespace: Some(namespace),
             topic,
-        } => {
-            let known = NamespaceName::parse(namespace).ok();
-            let known = known.and_then(|name| namespace::topic_in(&registry, &name, topic));
-            let place = || format!("in the namespace {namespace:?}");
-            known.ok_or_else(|| namespace::no_such_topic(topic, &place()))
-        }
+        } => Ok(namespace::topic_of(&registry, namespace, topic)),
         Address::NamespaceTopic {
             namespace: None,
             topic,
@@ -212,13 +210,37 @@ pub(crate) fn authorize<B>(
         // There is no key to be asked for.
         return Err(PublishError::BuiltIn(topic.topic.name.clone()).into());
     }
-    check_address(topic, request)?;
-    let credential = Credential::of(request.headers(), request.uri());
-    let host = host_of(request.headers(), request.uri()).unwrap_or_default();
+    check_key(state, Place::Topic(topic), request)?;
+    check_address(topic, request)
+}
+
+/// The topic that was found, or why there is none, which only those hear who may know.
+pub(crate) fn told<B>(
+    state: &ApiState,
+    sought: SoughtTopic,
+    request: &Request<B>,
+) -> Result<Arc<TopicEntry>, ApiError> {
+    sought.or_else(|missing| {
+        let namespace = missing.namespace.as_deref();
+        let place = namespace.map_or(Place::Nothing, Place::Namespace);
+        check_key(state, place, request)?;
+        Err(missing.error)
+    })
+}
+
+fn check_key<B>(state: &ApiState, place: Place<'_>, request: &Request<B>) -> Result<(), ApiError> {
+    let (headers, uri) = (request.headers(), request.uri());
     let options = state.broker.options();
-    let hosts = [host, options.public_host()];
-    let address = address_of(request.extensions());
-    authorize_publisher(state, topic, &credential, &hosts, request.uri(), address)
+    let shown = TopicRequest {
+        credential: &Credential::of(headers, uri),
+        hosts: [
+            host_of(headers, uri).unwrap_or_default(),
+            options.public_host(),
+        ],
+        uri,
+        address: address_of(request.extensions()),
+    };
+    authorize_for_topic(state, place, &shown)
 }
 
 /// The events of a request, or what is wrong with it.
@@ -312,35 +334,42 @@ fn choose_topic(
     host: &str,
     credential: &Credential,
     now: Timestamp,
-) -> Result<Arc<TopicEntry>, ApiError> {
+) -> Result<SoughtTopic, ApiError> {
     let label = host.split(['.', ':']).next().unwrap_or_default();
     if host.contains('.')
         && let Ok(name) = TopicName::custom(label)
         && let Some(topic) = registry.topic(&name)
     {
-        return Ok(Arc::clone(topic));
+        return Ok(Ok(Arc::clone(topic)));
     }
     let mut opened = registry
         .custom_topics()
         .filter(|topic| credential.opens(topic, now));
     match (opened.next(), opened.next()) {
-        (Some(topic), None) => Ok(Arc::clone(topic)),
+        (Some(topic), None) => Ok(Ok(Arc::clone(topic))),
         (Some(_), Some(_)) => Err(ApiError::bad_request(
             "The key opens several topics; name one in the path: /topics/{topic}/api/events.",
         )),
-        (None, _) => Err(ApiError::not_found(format!(
-            "The host {host:?} names no topic, and the key presented opens none. Publish to \
-             /topics/{{topic}}/api/events."
-        ))),
+        (None, _) => Ok(Err(NoTopic {
+            error: ApiError::not_found(format!(
+                "The host {host:?} names no topic, and the key presented opens none. Publish to \
+                 /topics/{{topic}}/api/events."
+            )),
+            namespace: None,
+        })),
     }
 }
 
-fn no_such_topic(name: &str) -> ApiError {
-    ApiError::not_found(format!(
+fn no_such_topic(name: &str) -> NoTopic {
+    let error = ApiError::not_found(format!(
         "There is no topic {name:?}. Events are published with POST /topics/{{topic}}/api/events; \
          create the topic first with PUT /topics/{{topic}}, with `everpost topics create`, or in the \
          admin pages."
-    ))
+    ));
+    NoTopic {
+        error,
+        namespace: None,
+    }
 }
 
 /// The host that the client meant, with its port.

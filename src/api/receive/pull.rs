@@ -4,8 +4,6 @@
 //! It stands in front of the other routes for the reasons that that of dead-letter queues does: any letter
 //! case, and nobody who has hung up is handed an event.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -14,16 +12,15 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
-use crate::api::auth::{Credential, query_value};
+use crate::api::auth::{Credential, SoughtTopic, query_value};
 use crate::api::error::{ApiError, render_error};
-use crate::api::publish::namespace::{API_VERSIONS, choose_topic, no_such_topic, topic_in};
-use crate::api::publish::{authorize, check_version, host_of, read_body};
+use crate::api::publish::namespace::{API_VERSIONS, choose_topic, topic_of};
+use crate::api::publish::{authorize, check_version, host_of, read_body, told};
 use crate::api::receive::waiting::receive_while_allowed;
 use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::lease::{BadToken, LockToken, ReceiverAction, SubQueue};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
-use crate::model::name::{NamespaceName, SubscriptionName};
-use crate::model::registry::TopicEntry;
+use crate::model::name::SubscriptionName;
 use crate::wire::pull::{self, Address, Failure, Received};
 
 /// The version whose answers tell failures of single tokens without an object of their own.
@@ -50,7 +47,7 @@ async fn answer(
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     check_version(request.uri(), &API_VERSIONS)?;
-    let topic = find_topic(state, address, &request)?;
+    let topic = told(state, find_topic(state, address, &request)?, &request)?;
     authorize(state, &topic, &request)?;
     let (parts, body) = request.into_parts();
     let request = Request::from_parts(parts, ());
@@ -68,7 +65,7 @@ fn find_topic(
     state: &ApiState,
     address: &Address,
     request: &Request<Body>,
-) -> Result<Arc<TopicEntry>, ApiError> {
+) -> Result<SoughtTopic, ApiError> {
     let (registry, topic) = (state.broker.registry(), &address.topic);
     let Some(namespace) = &address.namespace else {
         let credential = Credential::of(request.headers(), request.uri());
@@ -76,10 +73,7 @@ fn find_topic(
         let now = state.broker.clock().now();
         return choose_topic(&registry, topic, host, &credential, now);
     };
-    NamespaceName::parse(namespace)
-        .ok()
-        .and_then(|namespace| topic_in(&registry, &namespace, topic))
-        .ok_or_else(|| no_such_topic(topic, &format!("in the namespace {namespace:?}")))
+    Ok(topic_of(&registry, namespace, topic))
 }
 
 async fn receive(

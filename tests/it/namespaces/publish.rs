@@ -158,6 +158,13 @@ async fn the_namespace_is_told_by_host_credential_or_name() {
     send(&grid, "/topics/nothing:publish", &[("aeg-sas-key", &shop)])
         .await
         .error(404, "NotFound");
+    send(
+        &grid,
+        "/topics/nothing:publish",
+        &[("aeg-sas-key", "wrong")],
+    )
+    .await
+    .error(401, "Unauthorized");
     // Two of that name: the key tells them apart, and so does the host.
     put(&grid, "/namespaces/depot/topics/orders", json!({})).await;
     let depot = key(&grid, "/namespaces/depot/topics/orders").await;

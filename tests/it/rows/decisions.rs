@@ -133,7 +133,7 @@ async fn selection_of_the_topic() {
             "",
             401,
         ),
-        ("no such topic", "/topics/nothing/api/events", "", 404),
+        ("no such topic", "/topics/nothing/api/events", "", 401),
     ] {
         let mut request = Request::post(path).header("aeg-sas-key", &key);
         if !host.is_empty() {
