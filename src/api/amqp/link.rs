@@ -1,20 +1,21 @@
 //! The state of one link.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::api::amqp::event::LinkId;
 use crate::base::Timestamp;
 use crate::base::budget::TakenBytes;
-use crate::wire::amqp::performative::Attach;
+use crate::wire::amqp::performative::{Attach, Role};
 use crate::wire::amqp::state::DeliveryState;
 
 /// A link, from the peer's attach to its detach.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) id: LinkId,
-    pub(super) name: Box<str>,
+    pub(super) name: Arc<str>,
     pub(super) stage: Stage,
     pub(super) end: End,
     /// The bytes that it counts for.
@@ -37,6 +38,16 @@ pub(super) enum End {
     Incoming(Incoming),
     /// The peer receives.
     Outgoing(Outgoing),
+}
+
+impl End {
+    /// Returns the role of the peer.
+    pub(super) fn peer(&self) -> Role {
+        match self {
+            Self::Incoming(_) => Role::Sender,
+            Self::Outgoing(_) => Role::Receiver,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +97,8 @@ pub(super) struct Outgoing {
     pub(super) default_outcome: Option<Box<DeliveryState>>,
     /// The peer holds a session, which it gives back as it detaches.
     pub(super) is_in_session: bool,
+    /// The numbers of its messages that wait for the peer's window, in their order.
+    pub(super) waiting: VecDeque<u64>,
 }
 
 impl Outgoing {

@@ -1,6 +1,7 @@
 //! One session of a connection: windows, links, and the deliveries that go over them.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -98,15 +99,17 @@ pub(super) struct Session {
     remote_incoming_window: u32,
     /// By the peer's handle, which is ours, too.
     links: HashMap<u32, Link>,
-    /// Messages that wait for the peer's window, the first of them perhaps sent in part.
-    waiting: VecDeque<Sending>,
+    /// The handles of the links that the peer would take over by attaching them anew.
+    named: HashMap<(Role, Arc<str>), u32>,
+    /// Messages that wait for the peer's window, by number, the first of them perhaps sent in part.
+    waiting: BTreeMap<u64, Sending>,
     /// Messages that the peer has not settled, by number. They belong to the session: the peer may settle them after it has
     /// detached their link.
     unsettled: BTreeMap<u64, Unsettled>,
     /// Links that the peer has detached, of which something is not settled, with the bytes that each counts for.
     detached: HashMap<LinkId, TakenBytes>,
-    /// The number of deliveries of each link that are not settled, if there are any.
-    unsettled_of: HashMap<LinkId, usize>,
+    /// The numbers of the deliveries of each link that are not settled, if there are any.
+    unsettled_of: HashMap<LinkId, BTreeSet<u64>>,
     next_delivery: u64,
     /// The bytes that it counts for.
     taken: TakenBytes,
@@ -115,7 +118,6 @@ pub(super) struct Session {
 #[derive(Debug)]
 struct Sending {
     handle: u32,
-    delivery: u64,
     tag: Bytes,
     settled: bool,
     rest: Bytes,
@@ -157,7 +159,8 @@ impl Session {
             next_outgoing_id: 1,
             remote_incoming_window: begin.incoming_window,
             links: HashMap::new(),
-            waiting: VecDeque::new(),
+            named: HashMap::new(),
+            waiting: BTreeMap::new(),
             unsettled: BTreeMap::new(),
             detached: HashMap::new(),
             unsettled_of: HashMap::new(),
@@ -296,14 +299,17 @@ impl Session {
             }
         };
         let id = frames.new_link();
-        let name = if rejection.is_none() {
-            &*attach.name
+        let name: Arc<str> = if rejection.is_none() {
+            attach.name.as_str().into()
         } else {
-            ""
+            "".into()
         };
+        if rejection.is_none() {
+            self.named.insert((attach.role, Arc::clone(&name)), handle);
+        }
         let link = Link {
             id,
-            name: name.into(),
+            name,
             // What the answer needs, and nothing else of what came.
             stage: Stage::Attaching(Box::new(answer_to(&attach))),
             end,
@@ -319,19 +325,21 @@ impl Session {
 
     /// Ends the link of the name and direction that the peer attaches anew (AMQP 1.0, 2.6.1).
     fn steal(&mut self, attach: &Attach, frames: &mut Frames) {
-        let is_stolen = |link: &Link| {
-            let role = match &link.end {
-                End::Incoming(_) => Role::Sender,
-                End::Outgoing(_) => Role::Receiver,
-            };
-            let is_there = !matches!(link.stage, Stage::Detaching);
-            is_there && role == attach.role && *link.name == *attach.name
-        };
-        frames.steps += self.links.len();
-        let stolen = self.links.iter().find(|(_, link)| is_stolen(link));
-        if let Some((handle, _)) = stolen {
+        let name = (attach.role, attach.name.as_str().into());
+        if let Some(handle) = self.named.remove(&name) {
             let problem = format!("the link {:?} was attached again", attach.name);
-            self.detach(*handle, AmqpError::new(LINK_STOLEN, problem), frames);
+            self.detach(handle, AmqpError::new(LINK_STOLEN, problem), frames);
+        }
+    }
+
+    /// Lets the name of a link that ends be another's.
+    fn free_name(&mut self, handle: u32) {
+        let Some(link) = self.links.get(&handle) else {
+            return;
+        };
+        let name = (link.end.peer(), Arc::clone(&link.name));
+        if self.named.get(&name) == Some(&handle) {
+            self.named.remove(&name);
         }
     }
 
@@ -407,8 +415,9 @@ impl Session {
             closed: true,
             error: Some(error),
         };
-        frames.send(self.channel, &Performative::Detach(detach));
         let id = link.id;
+        self.free_name(handle);
+        frames.send(self.channel, &Performative::Detach(detach));
         frames.event(Event::Detached {
             link: id,
             by_peer: false,
@@ -448,12 +457,12 @@ impl Session {
         if let Some(state) = default {
             self.settle_by_default(id, &state, frames);
         }
-        frames.steps += self.unsettled.len() + self.waiting.len();
         if is_in_session || !self.unsettled_of.contains_key(&id) {
             return self.forget(handle, true, frames);
         }
         self.release_unsent(handle, id, frames);
         self.drop_waiting(handle, frames);
+        self.free_name(handle);
         if let Some(link) = self.links.remove(&handle) {
             frames.links -= 1;
             self.detached.insert(id, link.taken);
@@ -464,23 +473,36 @@ impl Session {
 
     /// Gives messages back that wait for the peer's window: it has not got the whole of them.
     fn release_unsent(&mut self, handle: u32, link: LinkId, frames: &mut Frames) {
-        let is_unsent = |each: &&Sending| each.handle == handle && !each.settled;
-        let unsent = self.waiting.iter().filter(is_unsent);
-        let given_back = unsent.map(|each| Delivery {
-            id: each.delivery,
-            tag: each.tag.clone(),
+        let unsent = self.waiting_of(handle).filter_map(|number| {
+            let tag = &self.unsettled.get(&number)?.tag;
+            Some(Delivery {
+                id: number,
+                tag: tag.clone(),
+            })
         });
-        let deliveries = given_back.collect();
+        let deliveries = unsent.collect();
         self.settle_for_peer(link, deliveries, &DeliveryState::Released, frames);
+    }
+
+    /// The numbers of the messages of a link that wait for the peer's window.
+    fn waiting_of(&self, handle: u32) -> impl Iterator<Item = u64> {
+        let end = self.links.get(&handle).map(|link| &link.end);
+        let waiting = match end {
+            Some(End::Outgoing(outgoing)) => Some(&outgoing.waiting),
+            Some(End::Incoming(_)) | None => None,
+        };
+        waiting.into_iter().flatten().copied()
     }
 
     /// Has everything that came over a link and is not settled end as the peer has asked for that case.
     fn settle_by_default(&mut self, link: LinkId, state: &DeliveryState, frames: &mut Frames) {
-        let is_left = |each: &Unsettled| each.link == link && !each.is_answering;
-        let left = self.unsettled.iter().filter(|(_, each)| is_left(each));
-        let ended = left.map(|(id, each)| Delivery {
-            id: *id,
-            tag: each.tag.clone(),
+        let numbers = self.unsettled_of.get(&link).into_iter().flatten();
+        let ended = numbers.filter_map(|number| {
+            let left = self.unsettled.get(number)?;
+            (!left.is_answering).then(|| Delivery {
+                id: *number,
+                tag: left.tag.clone(),
+            })
         });
         let deliveries = ended.collect();
         self.settle_for_peer(link, deliveries, state, frames);
@@ -497,6 +519,7 @@ impl Session {
         if deliveries.is_empty() {
             return;
         }
+        frames.steps += deliveries.len();
         for delivery in &deliveries {
             self.take_unsettled(delivery.id);
         }
@@ -521,17 +544,13 @@ impl Session {
     /// Takes a delivery from those that are not settled.
     fn take_unsettled(&mut self, delivery: u64) -> Option<Unsettled> {
         let taken = self.unsettled.remove(&delivery)?;
-        self.uncount(taken.link);
-        Some(taken)
-    }
-
-    fn uncount(&mut self, link: LinkId) {
-        if let Some(count) = self.unsettled_of.get_mut(&link) {
-            *count -= 1;
-            if *count == 0 {
-                self.unsettled_of.remove(&link);
+        if let Some(numbers) = self.unsettled_of.get_mut(&taken.link) {
+            numbers.remove(&delivery);
+            if numbers.is_empty() {
+                self.unsettled_of.remove(&taken.link);
             }
         }
+        Some(taken)
     }
 
     /// Forgets deliveries of a link by their tags.
@@ -541,11 +560,14 @@ impl Session {
         tags: &HashSet<Bytes>,
         frames: &mut Frames,
     ) {
-        let is_kept = |each: &Unsettled| each.link != link || !tags.contains(&each.tag);
-        let before = self.unsettled.len();
-        self.unsettled.retain(|_, each| is_kept(each));
-        for _ in self.unsettled.len()..before {
-            self.uncount(link);
+        let numbers = self.unsettled_of.get(&link).into_iter().flatten();
+        let is_forgotten = |number: &&u64| {
+            let unsettled = self.unsettled.get(number);
+            unsettled.is_some_and(|each| tags.contains(&each.tag))
+        };
+        let forgotten: Vec<u64> = numbers.filter(is_forgotten).copied().collect();
+        for number in forgotten {
+            self.take_unsettled(number);
         }
         self.end_detached(link, frames);
     }
@@ -559,21 +581,23 @@ impl Session {
             frames.event(Event::Detached { link: id, by_peer });
             self.drop_deliveries(handle, id, frames);
         }
-        frames.links -= 1;
-        self.links.remove(&handle);
         debug_assert!(
-            self.waiting.iter().all(|each| each.handle != handle)
-                && self.unsettled.values().all(|each| each.link != id),
+            self.waiting_of(handle).next().is_none() && !self.unsettled_of.contains_key(&id),
             "nothing of a link outlives it, or it would be another's at its handle"
         );
+        frames.links -= 1;
+        self.free_name(handle);
+        self.links.remove(&handle);
     }
 
     /// Gives back what the deliveries of a link count for.
     fn drop_deliveries(&mut self, handle: u32, id: LinkId, frames: &mut Frames) {
         self.drop_waiting(handle, frames);
-        frames.steps += self.unsettled.len();
-        self.unsettled.retain(|_, each| each.link != id);
-        self.unsettled_of.remove(&id);
+        let numbers = self.unsettled_of.remove(&id).unwrap_or_default();
+        frames.steps += numbers.len();
+        for number in numbers {
+            self.unsettled.remove(&number);
+        }
         if let Some(link) = self.links.get_mut(&handle)
             && let End::Incoming(incoming) = &mut link.end
         {
@@ -584,11 +608,19 @@ impl Session {
 
     /// Drops the messages of a link that wait for the peer's window.
     fn drop_waiting(&mut self, handle: u32, frames: &mut Frames) {
-        let is_kept = |each: &Sending| each.handle != handle;
-        let dropped = self.waiting.iter().filter(|each| !is_kept(each));
-        let bytes = dropped.map(|each| SENDING_BYTES + each.rest.len()).sum();
-        frames.blocked.give_back(bytes);
-        self.waiting.retain(is_kept);
+        let Some(Link {
+            end: End::Outgoing(outgoing),
+            ..
+        }) = self.links.get_mut(&handle)
+        else {
+            return;
+        };
+        frames.steps += outgoing.waiting.len();
+        for number in outgoing.waiting.drain(..) {
+            if let Some(dropped) = self.waiting.remove(&number) {
+                frames.blocked.give_back(SENDING_BYTES + dropped.rest.len());
+            }
+        }
     }
 
     pub(super) fn on_flow(&mut self, flow: &Flow, frames: &mut Frames) -> Result<(), Fault> {
@@ -813,14 +845,13 @@ impl Session {
                     taken,
                 };
                 self.unsettled.insert(delivery, unsettled);
-                *self.unsettled_of.entry(*id).or_default() += 1;
+                self.unsettled_of.entry(*id).or_default().insert(delivery);
             }
             frames
                 .blocked
                 .add_anyway(SENDING_BYTES + message.message.len());
-            self.waiting.push_back(Sending {
+            let sending = Sending {
                 handle,
-                delivery,
                 // As Azure has it: nothing is left to settle.
                 tag: if message.settled {
                     Bytes::new()
@@ -831,7 +862,9 @@ impl Session {
                 rest: message.message,
                 has_begun: false,
                 receipt: message.receipt,
-            });
+            };
+            self.waiting.insert(delivery, sending);
+            outgoing.waiting.push_back(delivery);
         }
         self.send_waiting(frames);
         returned
@@ -841,14 +874,17 @@ impl Session {
     fn send_waiting(&mut self, frames: &mut Frames) {
         let payload_max = frames.size_max - TRANSFER_HEAD_MAX;
         while self.remote_incoming_window > 0
-            && let Some(first) = self.waiting.front_mut()
+            && let Some(mut entry) = self.waiting.first_entry()
         {
+            let delivery = *entry.key();
+            let first = entry.get_mut();
             let payload = first.rest.split_to(first.rest.len().min(payload_max));
             frames.blocked.give_back(payload.len());
             let more = !first.rest.is_empty();
+            let handle = first.handle;
             let transfer = Transfer {
-                handle: first.handle,
-                delivery_id: (!first.has_begun).then_some(first.delivery as u32),
+                handle,
+                delivery_id: (!first.has_begun).then_some(delivery as u32),
                 delivery_tag: (!first.has_begun).then(|| first.tag.clone()),
                 message_format: (!first.has_begun).then_some(0),
                 settled: Some(first.settled),
@@ -860,8 +896,8 @@ impl Session {
             first.has_begun = true;
             let mut receipt = None;
             if !more {
-                receipt = first.receipt.take();
-                self.waiting.pop_front();
+                receipt = entry.remove().receipt;
+                self.note_sent(handle);
                 frames.blocked.give_back(SENDING_BYTES);
             }
             self.remote_incoming_window -= 1;
@@ -876,6 +912,15 @@ impl Session {
             self.remote_incoming_window == 0 || self.waiting.is_empty(),
             "messages wait for the peer's window and for nothing else"
         );
+    }
+
+    /// The first message of a link that waited for the peer's window waits no more.
+    fn note_sent(&mut self, handle: u32) {
+        if let Some(link) = self.links.get_mut(&handle)
+            && let End::Outgoing(outgoing) = &mut link.end
+        {
+            outgoing.waiting.pop_front();
+        }
     }
 
     /// What the peer says of messages that were handed out to it.

@@ -56,7 +56,7 @@ pub struct Begin {
 }
 
 /// Which end of a link speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     Sender,
     Receiver,

@@ -237,6 +237,53 @@ fn a_link_that_is_attached_again_is_stolen() {
 }
 
 #[test]
+fn a_link_that_ends_costs_what_came_over_it_and_no_more() {
+    let mut peer = Peer::begun();
+    let link = peer.receiving(0, 4_000);
+    for _ in 0..4_000 {
+        peer.connection.deliver(link, vec![handout(1, 1)]);
+    }
+    peer.all();
+    while peer.event().is_some() {}
+    let mut frames = Vec::new();
+    for handle in 1..=1_000 {
+        let again = Attach {
+            name: "again".to_owned(),
+            ..attach(handle, Role::Receiver)
+        };
+        frame(&mut frames, 0, &Performative::Attach(Box::new(again)));
+    }
+    for handle in 1..=1_000 {
+        frame(&mut frames, 0, &detach(handle));
+    }
+    peer.connection.receive(&frames, NOW);
+    assert!(
+        !peer.connection.is_paused(),
+        "what others got is not looked at"
+    );
+    let stolen = peer.all().into_iter().filter(|each| match each {
+        Performative::Detach(detach) => detach.error.is_some(),
+        Performative::Open(_)
+        | Performative::Begin(_)
+        | Performative::Attach(_)
+        | Performative::Flow(_)
+        | Performative::Transfer(_)
+        | Performative::Disposition(_)
+        | Performative::End(_)
+        | Performative::Close(_) => false,
+    });
+    assert_eq!(stolen.count(), 999);
+    // It is still settled where it was handed out, and its end is as long as it is.
+    while peer.event().is_some() {}
+    peer.send(&disposition(1, 4_000, DeliveryState::Accepted));
+    let decided = peer.event();
+    assert!(
+        matches!(&decided, Some(Event::Disposition { deliveries, .. }) if deliveries.len() == 4_000),
+        "{decided:?}"
+    );
+}
+
+#[test]
 fn no_rejection_is_silent() {
     let large = |settled| {
         [true, true, false].map(|more| Transfer {
