@@ -1,4 +1,4 @@
-//! Time and randomness, bytes that are kept for clients, the forms in which people read figures and unknown text, hashes,
+//! Time and randomness, bytes that are kept for clients, turns of those who wait, the forms in which people read figures and unknown text, hashes,
 //! and the newest lines of the log. Nothing else reads a clock or makes random numbers.
 
 pub mod budget;
@@ -10,7 +10,9 @@ pub mod human;
 mod live;
 pub mod log_tail;
 pub mod named;
+pub mod places;
 pub mod stopwatch;
+pub mod turns;
 pub mod zone;
 
 pub use clock::{Clock, TimeScale, Timestamp, WallClock};

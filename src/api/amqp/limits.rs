@@ -67,6 +67,10 @@ pub(super) const UNSETTLED_MAX: usize = 5_000;
 /// Messages that a link asks for at once, so that links of a connection get their turns.
 pub(super) const TAKE_MAX: usize = 256;
 
+/// Bytes of messages that are read and begun to be stored before others have their turn on the thread: about half a
+/// millisecond's worth.
+pub(super) const READ_IN_A_ROW_MAX: usize = 64 * 1_024;
+
 /// Links of a connection that may have taken messages which do not stand in its output yet.
 pub(super) const TAKES_MAX: usize = 4;
 

@@ -17,7 +17,8 @@ use crate::api::amqp::container::{
 };
 use crate::api::amqp::event::{Delivery, LinkId};
 use crate::api::amqp::limits::{
-    MEMORY_CHECK, MEMORY_WAIT, MESSAGE_BYTES, REQUEST_PARTS_FACTOR, TAKE_MAX, UNSETTLED_MAX,
+    MEMORY_CHECK, MEMORY_WAIT, MESSAGE_BYTES, READ_IN_A_ROW_MAX, REQUEST_PARTS_FACTOR, TAKE_MAX,
+    UNSETTLED_MAX,
 };
 use crate::api::amqp::order::{Behind, Turn};
 use crate::api::amqp::receipt::{Receipt, WriteReport};
@@ -199,7 +200,7 @@ pub(super) async fn store_messages(mut task: Task) {
     task.accept(Acceptance::up_to(sender.message_bytes_max()));
     // As many as the client has credit for are being stored at once, so that neither waits for the other.
     let mut storing = FuturesOrdered::new();
-    let mut gathered = Vec::new();
+    let (mut gathered, mut read) = (Vec::new(), 0);
     loop {
         tokio::select! {
             biased;
@@ -208,7 +209,12 @@ pub(super) async fn store_messages(mut task: Task) {
                     break;
                 }
                 for each in gathered.drain(..).filter_map(arrived) {
+                    read += each.payload.len();
                     storing.push_back(begin_to_store(&*sender, each).await);
+                    if read >= READ_IN_A_ROW_MAX {
+                        tokio::task::yield_now().await;
+                        read = 0;
+                    }
                 }
             }
             Some(first) = storing.next() => task.settle_incoming(first, &mut storing),

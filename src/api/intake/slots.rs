@@ -1,13 +1,12 @@
 //! How many publish requests are read and stored at once. Topics get the slots in turn, so that one with hundreds of
 //! publishers does not make those of others wait.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
 use crate::base::Stopwatch;
+use crate::base::places::{Places, TakenPlace};
 use crate::model::topic::TopicId;
 
 /// Requests whose events are read and stored at once: a few more than one event subscription may have in flight, so
@@ -19,31 +18,14 @@ const SLOT_WAIT: Duration = Duration::from_millis(200);
 
 /// The slots. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Slots(Arc<Mutex<Queues>>);
-
-struct Queues {
-    /// None while anybody waits.
-    free: usize,
-    by_topic: HashMap<TopicId, Queue>,
-    /// The topics whose requests wait, the next one first.
-    order: VecDeque<TopicId>,
-}
-
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<oneshot::Sender<Slot>>,
-    /// How long the last request of the topic has waited.
-    last_wait: Duration,
+pub(super) struct Slots {
+    places: Places<TopicId>,
+    /// How long the last request of each topic has waited whose requests wait.
+    last_waits: Arc<Mutex<HashMap<TopicId, Duration>>>,
 }
 
 /// The slot of one request, until it is dropped.
-pub(in crate::api) struct Slot(Slots);
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.pass_on();
-    }
-}
+pub(in crate::api) type Slot = TakenPlace<TopicId>;
 
 /// Why a request gets no slot.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,92 +36,38 @@ pub(super) struct NoSlot {
 
 impl Default for Slots {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Queues {
-            free: SLOTS,
-            by_topic: HashMap::new(),
-            order: VecDeque::new(),
-        })))
+        Self {
+            places: Places::of(SLOTS),
+            last_waits: Arc::default(),
+        }
     }
 }
 
 impl Slots {
     /// Waits a moment for a slot.
     pub(super) async fn take(&self, topic: TopicId) -> Result<Slot, NoSlot> {
-        let waiting = {
-            let mut queues = self.lock();
-            if queues.free > 0 {
-                queues.free -= 1; // as nearly always
-                drop(queues);
-                return Ok(Slot(self.clone()));
-            }
-            queues.add(topic)
-        };
-        let stopwatch = Stopwatch::begin();
-        let slot = tokio::time::timeout(SLOT_WAIT, waiting).await;
-        let mut queues = self.lock();
-        let mut is_overload = true;
-        if let Some(queue) = queues.by_topic.get_mut(&topic) {
-            queue.last_wait = stopwatch.took();
-            is_overload = queue.waiting.len() < SLOTS;
+        if let Some(slot) = self.places.take_free() {
+            return Ok(slot); // as nearly always
         }
-        drop(queues); // a slot that came too late is passed on
-        slot.ok().and_then(Result::ok).ok_or(NoSlot { is_overload })
+        if self.places.waiting(&topic) == 0 {
+            self.last_waits.lock().unwrap().remove(&topic); // of another time
+        }
+        let stopwatch = Stopwatch::begin();
+        let slot = tokio::time::timeout(SLOT_WAIT, self.places.take(topic)).await;
+        let waiting = self.places.waiting(&topic);
+        let mut last_waits = self.last_waits.lock().unwrap();
+        match waiting {
+            0 => last_waits.remove(&topic),
+            _ => last_waits.insert(topic, stopwatch.took()),
+        };
+        let is_overload = waiting < SLOTS;
+        slot.map_err(|_| NoSlot { is_overload })
     }
 
     /// Whether a request to `topic` would wait in vain, as far as the last one tells.
     pub(super) fn is_crowded(&self, topic: TopicId) -> bool {
-        let queues = self.lock();
-        let queue = queues.by_topic.get(&topic);
-        queue.is_some_and(|queue| queue.waiting.len() >= SLOTS && queue.last_wait >= SLOT_WAIT)
-    }
-
-    fn pass_on(&self) {
-        let next = {
-            let mut queues = self.lock();
-            let next = queues.next();
-            queues.free += usize::from(next.is_none());
-            next
-        };
-        if let Some(next) = next {
-            drop(next.send(Slot(self.clone()))); // if nobody waits any more, it is passed on again
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queues> {
-        self.0.lock().unwrap()
-    }
-}
-
-impl Queues {
-    fn add(&mut self, topic: TopicId) -> oneshot::Receiver<Slot> {
-        let (sender, receiver) = oneshot::channel();
-        let queue = self.by_topic.entry(topic).or_default();
-        if queue.waiting.is_empty() {
-            self.order.push_back(topic);
-        }
-        queue.waiting.push_back(sender);
-        receiver
-    }
-
-    /// The request that waits longest of the topic whose turn it is.
-    fn next(&mut self) -> Option<oneshot::Sender<Slot>> {
-        while let Some(topic) = self.order.pop_front() {
-            let Some(queue) = self.by_topic.get_mut(&topic) else {
-                continue;
-            };
-            let mut next = queue.waiting.pop_front();
-            while next.as_ref().is_some_and(oneshot::Sender::is_closed) {
-                next = queue.waiting.pop_front();
-            }
-            match queue.waiting.is_empty() {
-                true => drop(self.by_topic.remove(&topic)),
-                false => self.order.push_back(topic),
-            }
-            if next.is_some() {
-                return next;
-            }
-        }
-        None
+        let last_wait = self.last_waits.lock().unwrap().get(&topic).copied();
+        last_wait.is_some_and(|last| last >= SLOT_WAIT) && self.places.waiting(&topic) >= SLOTS
     }
 }
 
@@ -184,7 +112,6 @@ mod tests {
         assert_eq!(none, Some(NoSlot { is_overload: true }));
         assert!(!slots.is_crowded(BUSY), "nobody waits");
         drop(held);
-        assert_eq!(slots.lock().free, SLOTS);
-        assert!(slots.lock().by_topic.is_empty());
+        assert_eq!(slots.places.free(), SLOTS);
     }
 }

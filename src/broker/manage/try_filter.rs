@@ -92,7 +92,7 @@ impl Broker {
             while rows.len() > 0 {
                 let turn: Vec<_> = rows.by_ref().take(TURN_EVENTS).collect();
                 let add = Arc::clone(&add);
-                findings = in_background(&MATCHING, move || {
+                findings = in_background(MATCHING.take(None).await, move || {
                     turn.iter().for_each(|stored| add(&mut findings, stored));
                     findings
                 })

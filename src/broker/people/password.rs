@@ -2,7 +2,7 @@
 
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::base::Entropy;
 use crate::broker::background::in_background;
@@ -55,7 +55,7 @@ pub(super) async fn hash(password: String) -> String {
         let hash = argon2().hash_password_with_salt(password.as_bytes(), &salt);
         hash.expect("salt and parameters are in bounds").to_string()
     };
-    in_background(&HASHES, hash).await
+    in_background(place().await, hash).await
 }
 
 /// Whether `password` matches the PHC string `hash`.
@@ -64,12 +64,17 @@ pub(super) async fn is_right(password: String, hash: String) -> bool {
     if password.chars().count() > CHARACTERS_MAX {
         return false;
     }
-    in_background(&HASHES, move || {
+    in_background(place().await, move || {
         argon2()
             .verify_password(password.as_bytes(), hash.as_str())
             .is_ok()
     })
     .await
+}
+
+/// Waits for a place to hash in.
+async fn place() -> SemaphorePermit<'static> {
+    HASHES.acquire().await.expect("it is never closed")
 }
 
 fn argon2() -> Argon2<'static> {

@@ -99,7 +99,8 @@ impl Broker {
         let (mut event, mut found, steps) = (event, part.targets, part.steps);
         while let Some(next) = part.next {
             let topic = Arc::clone(topic);
-            (event, part) = in_background(&MATCHING, move || {
+            let place = MATCHING.take(Some(topic.topic.id)).await;
+            (event, part) = in_background(place, move || {
                 let part = targets(&topic, &event, now, (next, STEPS_OF_A_TURN_MAX));
                 (event, part)
             })

@@ -129,7 +129,8 @@ impl Broker {
         }
         let (rules, takers) = (topic.rules.clone(), Arc::clone(takers));
         let entropy = self.entropy().clone();
-        let (sent, copies) = in_background(&MATCHING, move || {
+        let place = MATCHING.take(Some(topic.topic.id)).await;
+        let (sent, copies) = in_background(place, move || {
             let takes = |of: SubscriptionId| takers.contains_key(&of);
             let copies = rules.copies(&sent, &entropy, takes, &mut Steps::of_message());
             (sent, copies)

@@ -1,0 +1,121 @@
+//! Places for a few at once, which those who wait get in turn.
+
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::oneshot;
+
+use crate::base::turns::Turns;
+
+/// The places. Cheap to clone.
+pub struct Places<K: Clone + Eq + Hash>(Arc<Mutex<PlacesState<K>>>);
+
+struct PlacesState<K: Clone + Eq + Hash> {
+    /// None while anybody waits.
+    free: usize,
+    waiting: Turns<K, oneshot::Sender<TakenPlace<K>>>,
+}
+
+/// A place, until it is dropped.
+pub struct TakenPlace<K: Clone + Eq + Hash>(Places<K>);
+
+impl<K: Clone + Eq + Hash> Drop for TakenPlace<K> {
+    fn drop(&mut self) {
+        self.0.pass_on();
+    }
+}
+
+impl<K: Clone + Eq + Hash> Clone for Places<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Clone + Eq + Hash> Places<K> {
+    /// So many places, all of them free.
+    pub fn of(count: usize) -> Self {
+        Self(Arc::new(Mutex::new(PlacesState {
+            free: count,
+            waiting: Turns::default(),
+        })))
+    }
+
+    /// Takes a place if one is free.
+    pub fn take_free(&self) -> Option<TakenPlace<K>> {
+        let mut held = self.lock();
+        held.free = held.free.checked_sub(1)?;
+        Some(TakenPlace(self.clone()))
+    }
+
+    /// Waits for a place. Among those who wait the keys take turns, and of each key the first that came is next.
+    pub async fn take(&self, key: K) -> TakenPlace<K> {
+        let next = {
+            let mut held = self.lock();
+            if let Some(left) = held.free.checked_sub(1) {
+                held.free = left;
+                return TakenPlace(self.clone());
+            }
+            let (sender, next) = oneshot::channel();
+            held.waiting.push(key, sender);
+            next
+        };
+        next.await.expect("whoever waits is told")
+    }
+
+    /// How many wait by this key.
+    pub fn waiting(&self, key: &K) -> usize {
+        self.lock().waiting.waiting(key)
+    }
+
+    /// How many places are free.
+    pub fn free(&self) -> usize {
+        self.lock().free
+    }
+
+    fn pass_on(&self) {
+        let mut held = self.lock();
+        let next = std::iter::from_fn(|| held.waiting.pop()).find(|next| !next.is_closed());
+        let Some(next) = next else {
+            held.free += 1;
+            return;
+        };
+        drop(held);
+        drop(next.send(TakenPlace(self.clone()))); // if nobody waits any more, it is passed on again
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PlacesState<K>> {
+        self.0.lock().unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::poll;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn keys_get_places_in_turn_and_whoever_goes_away_holds_none() {
+        let places = Places::of(1);
+        let held = places.take("busy").await;
+        let mut busy: Vec<_> = (0..3).map(|_| Box::pin(places.take("busy"))).collect();
+        for each in &mut busy {
+            assert!(poll!(each).is_pending());
+        }
+        let mut quiet = Box::pin(places.take("quiet"));
+        assert!(poll!(&mut quiet).is_pending());
+        assert_eq!((places.waiting(&"busy"), places.free()), (3, 0));
+        drop(busy.remove(0));
+        drop(held);
+        let std::task::Poll::Ready(first) = poll!(&mut busy[0]) else {
+            panic!("the first that still waits");
+        };
+        assert!(poll!(&mut busy[1]).is_pending());
+        drop(first);
+        assert!(poll!(&mut quiet).is_ready(), "before the other's next");
+        assert!(poll!(&mut busy[1]).is_ready(), "the place was given back");
+        assert_eq!(places.free(), 0, "it was given to who is gone now");
+        drop(busy);
+        assert_eq!(places.free(), 1);
+    }
+}

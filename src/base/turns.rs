@@ -1,0 +1,91 @@
+//! Queues in which those who have something waiting take turns, so that whoever has much does not make others wait for all
+//! of it.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+/// A queue of each key in its own order, and of the keys in turn.
+#[derive(Debug)]
+pub struct Turns<K, T> {
+    by_key: HashMap<K, VecDeque<T>>,
+    /// The keys of which something waits, the next one first.
+    order: VecDeque<K>,
+}
+
+impl<K, T> Default for Turns<K, T> {
+    fn default() -> Self {
+        Self {
+            by_key: HashMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash, T> Turns<K, T> {
+    /// Adds something behind what waits of `key`.
+    pub fn push(&mut self, key: K, item: T) {
+        let waiting = self.by_key.entry(key.clone()).or_default();
+        if waiting.is_empty() {
+            self.order.push_back(key);
+        }
+        waiting.push_back(item);
+    }
+
+    /// Takes what is first of the key whose turn it is.
+    pub fn pop(&mut self) -> Option<T> {
+        self.pop_if(|_| true)
+    }
+
+    /// Takes what is first of the next key that has something suitable there. The others keep their turns.
+    pub fn pop_if(&mut self, suits: impl Fn(&T) -> bool) -> Option<T> {
+        let is_next = |key: &K| {
+            let first = self.by_key.get(key).and_then(VecDeque::front);
+            first.is_some_and(&suits)
+        };
+        let place = self.order.iter().position(is_next)?;
+        let key = self.order.remove(place)?;
+        let waiting = self.by_key.get_mut(&key)?;
+        let item = waiting.pop_front();
+        if waiting.is_empty() {
+            self.by_key.remove(&key);
+        } else {
+            self.order.push_back(key);
+        }
+        item
+    }
+
+    /// How much waits of `key`.
+    pub fn waiting(&self, key: &K) -> usize {
+        self.by_key.get(key).map_or(0, VecDeque::len)
+    }
+
+    /// Returns whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// How much waits of all keys.
+    pub fn len(&self) -> usize {
+        self.by_key.values().map(VecDeque::len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_take_turns_and_keep_their_orders() {
+        let mut turns = Turns::default();
+        for (key, item) in [('a', 1), ('a', 2), ('a', 3), ('b', 4), ('c', 5), ('b', 6)] {
+            turns.push(key, item);
+        }
+        assert_eq!((turns.len(), turns.waiting(&'a')), (6, 3));
+        let first = turns.pop_if(|item| item % 2 == 0);
+        assert_eq!(first, Some(4), "the first of a key, and no other of it");
+        let order: Vec<_> = std::iter::from_fn(|| turns.pop()).collect();
+        assert_eq!(order, [1, 5, 6, 2, 3]);
+        assert!(turns.is_empty() && turns.waiting(&'a') == 0);
+        assert_eq!(turns.pop_if(|_| true), None);
+    }
+}
