@@ -1,6 +1,6 @@
 //! One writer, many readers.
 //!
-//! Changes run on one thread, in the order of arrival. Changes that wait at the same time share one
+//! Changes run on one thread, those of a kind in the order of arrival. Changes that wait at the same time share one
 //! transaction and so one fsync; their callers get their results after it. A change that fails is rolled back
 //! alone. Each read sees one snapshot and never waits for the writer.
 //!
@@ -458,7 +458,7 @@ impl Db {
         match &self.backend {
             // What was delivered waits for the lock, what is new is told at once.
             Backend::Threads { locked_out, .. }
-                if lane == Lane::Other && locked_out.load(Ordering::Relaxed) =>
+                if lane != Lane::Settlement && locked_out.load(Ordering::Relaxed) =>
             {
                 Err(StoreError::Locked)
             }
@@ -554,7 +554,9 @@ impl Writer {
     fn run(mut self, waiting: &queue::Receiver<Change>) {
         let _panics_too = ReportPanic(Arc::clone(&self.fatal_handler));
         while let Some(first) = waiting.wait() {
-            let group = commit_group(&self.writer_connection, first, |lane| waiting.next(lane));
+            let group = commit_group(&self.writer_connection, first, |settlements_first| {
+                waiting.next(settlements_first)
+            });
             let failure = group.outcome.clone().err();
             self.answers.give(group);
             if let Some(error) = failure {
@@ -614,7 +616,7 @@ impl Writer {
 fn commit_group(
     writer: &WriterConnection,
     first: Change,
-    next: impl FnMut(Lane) -> Option<Change>,
+    next: impl FnMut(bool) -> Option<Change>,
 ) -> Ended {
     let mut replies = Vec::new();
     let outcome = run_group(writer, first, next, &mut replies).map_err(StoreError::of_change);
@@ -624,7 +626,7 @@ fn commit_group(
 fn run_group(
     writer: &WriterConnection,
     first: Change,
-    mut next: impl FnMut(Lane) -> Option<Change>,
+    mut next: impl FnMut(bool) -> Option<Change>,
     replies: &mut Vec<Reply>,
 ) -> Result<(), StoreError> {
     let WriterConnection {
@@ -649,10 +651,8 @@ fn run_group(
         }
         let rows = tx.total_changes() - rows_before;
         if rows < GROUP_ROWS_MAX && begun.took() < GROUP_TIME_MAX {
-            change = next(match rows < GROUP_ROWS_MAX / 2 {
-                true => Lane::Settlement,
-                false => Lane::Other,
-            });
+            let settlements_first = rows < GROUP_ROWS_MAX / 2;
+            change = next(settlements_first);
         }
     }
     let stopwatch = Stopwatch::begin();

@@ -1,7 +1,9 @@
 //! Changes that wait for the writer.
 //!
 //! Settlements go first, so that what receivers have answered is not forgotten behind what publishers send;
-//! but only up to half of a group, so that neither keeps the other out.
+//! but only up to half of a group, so that neither keeps the other out. What publishers send and all else go alternately,
+//! and topics take turns. What is large has a group of its own, so that nobody else waits for its commit, and then the writer
+//! is for the others for as long as that took, if there are any.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -10,6 +12,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use crate::base::Stopwatch;
+use crate::base::turns::Turns;
+use crate::model::topic::TopicId;
 use crate::store::error::StoreError;
 
 /// Changes that may wait, settlements apart. Beyond it whoever sends one waits, which is the only back
@@ -23,11 +27,19 @@ const LINGER: Duration = Duration::from_millis(2);
 /// Settlements that do not linger.
 const LINGERING_MAX: usize = 64;
 
+/// Rows of a change that is large: more than a batch of those that are made in batches has.
+const LARGE_ROWS: usize = 500;
+
 /// Which changes go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Lane {
     /// Settlements of the dispatcher. It bounds how many there are, so they never wait for room.
     Settlement,
+    /// Events of a topic, with about so many rows.
+    Append {
+        to: TopicId,
+        rows: usize,
+    },
     Other,
 }
 
@@ -36,12 +48,15 @@ pub(super) fn queue<C>() -> (Sender<C>, Receiver<C>) {
     let shared = Arc::new(Shared {
         waiting: Mutex::new(Waiting {
             settlements: VecDeque::new(),
+            appends: Turns::default(),
             others: VecDeque::new(),
+            turn: WriterTurn::default(),
             sleeps: Sleeps::No,
             is_closed: false,
         }),
         arrived: Condvar::new(),
         room: Semaphore::new(WAITING_MAX),
+        since: Stopwatch::begin(),
     });
     (Sender(Arc::clone(&shared)), Receiver(shared))
 }
@@ -57,13 +72,98 @@ struct Shared<C> {
     arrived: Condvar,
     /// For other changes than settlements.
     room: Semaphore,
+    since: Stopwatch,
 }
 
 struct Waiting<C> {
     settlements: VecDeque<C>,
+    appends: Turns<TopicId, WaitingAppend<C>>,
     others: VecDeque<C>,
+    turn: WriterTurn,
     sleeps: Sleeps,
     is_closed: bool,
+}
+
+struct WaitingAppend<C> {
+    is_large: bool,
+    change: C,
+}
+
+/// Whose turn it is. Moments are counted from the beginning of the queue.
+#[derive(Default)]
+struct WriterTurn {
+    /// The last change was an append, and no other one.
+    was_append: bool,
+    /// When the last group began, if that was with a large change.
+    large_since: Option<Duration>,
+    /// Others than large changes have had their turn since the last large one began.
+    others_came: bool,
+    /// Until when the writer is for the others.
+    others_until: Duration,
+}
+
+impl<C> Waiting<C> {
+    /// The first change of a group that begins now, or how long the large ones have to wait, if nothing else waits.
+    fn first(&mut self, now: Duration) -> Option<Result<TakenChange<C>, Duration>> {
+        let after_large = self.turn.large_since.take();
+        let left = self.turn.others_until.saturating_sub(now);
+        let is_for_others = after_large.is_some() || !left.is_zero();
+        let small = is_for_others.then(|| self.next(true)).flatten();
+        let left = match after_large {
+            None => left,
+            // As long as it took, so that others have the writer for half of the time.
+            Some(since) if std::mem::take(&mut self.turn.others_came) => now - since,
+            Some(_) => Duration::ZERO,
+        };
+        self.turn.others_until = now + left;
+        if let Some(small) = small {
+            return Some(Ok(small));
+        }
+        let Some(large) = self
+            .appends
+            .pop_if(|append| append.is_large && left.is_zero())
+        else {
+            let rests = !self.appends.is_empty() && !left.is_zero();
+            return self.next(true).map(Ok).or(rests.then_some(Err(left)));
+        };
+        self.turn.large_since = Some(now);
+        Some(Ok(TakenChange::Other(large.change)))
+    }
+
+    /// The next change that is not large.
+    fn next(&mut self, settlements_first: bool) -> Option<TakenChange<C>> {
+        let settlement = |it: &mut Self| it.settlements.pop_front().map(TakenChange::Settlement);
+        if settlements_first {
+            settlement(self).or_else(|| self.next_other())
+        } else {
+            self.next_other().or_else(|| settlement(self))
+        }
+    }
+
+    /// Appends and others alternately.
+    fn next_other(&mut self) -> Option<TakenChange<C>> {
+        let append = |it: &mut Self| {
+            let append = it.appends.pop_if(|append| !append.is_large)?;
+            Some((true, append.change))
+        };
+        let other = |it: &mut Self| Some((false, it.others.pop_front()?));
+        let next = if self.turn.was_append {
+            other(self).or_else(|| append(self))
+        } else {
+            append(self).or_else(|| other(self))
+        };
+        let (is_append, change) = next?;
+        self.turn.was_append = is_append;
+        self.turn.others_came = true;
+        Some(TakenChange::Other(change))
+    }
+}
+
+/// A change that waits no more.
+enum TakenChange<C> {
+    Settlement(C),
+    /// It leaves its room to another.
+    Other(C),
 }
 
 /// What wakes the writer.
@@ -78,7 +178,7 @@ enum Sleeps {
 impl<C> Sender<C> {
     /// Adds a change, once there is room for it.
     pub(super) async fn send(&self, lane: Lane, change: C) -> Result<(), StoreError> {
-        if lane == Lane::Other {
+        if lane != Lane::Settlement {
             let room = self.0.room.acquire().await;
             room.map_err(|_| StoreError::Closed)?.forget();
         }
@@ -88,12 +188,18 @@ impl<C> Sender<C> {
         }
         match lane {
             Lane::Settlement => waiting.settlements.push_back(change),
+            Lane::Append { to, rows } => {
+                let is_large = rows > LARGE_ROWS;
+                waiting.appends.push(to, WaitingAppend { is_large, change });
+            }
             Lane::Other => waiting.others.push_back(change),
         }
         let wakes = match waiting.sleeps {
             Sleeps::No => false,
             Sleeps::UntilAny => true,
-            Sleeps::UntilOther => lane == Lane::Other || waiting.settlements.len() >= LINGERING_MAX,
+            Sleeps::UntilOther => {
+                lane != Lane::Settlement || waiting.settlements.len() >= LINGERING_MAX
+            }
         };
         if wakes {
             waiting.sleeps = Sleeps::No;
@@ -108,7 +214,7 @@ impl<C> Sender<C> {
     /// How many changes wait.
     pub(super) fn len(&self) -> usize {
         let waiting = self.0.lock();
-        waiting.settlements.len() + waiting.others.len()
+        waiting.settlements.len() + waiting.appends.len() + waiting.others.len()
     }
 }
 
@@ -120,13 +226,15 @@ impl<C> Drop for Sender<C> {
 }
 
 impl<C> Receiver<C> {
-    /// Waits for a change; `None` after the last one. Settlements alone wait for company, but not long.
+    /// Waits for the first change of a group; `None` after the last one. Settlements alone wait for company, but not long.
     pub(super) fn wait(&self) -> Option<C> {
         let mut waiting = self.0.lock();
         let mut lingers_since = None;
         loop {
-            let is_alone = waiting.others.is_empty() && waiting.settlements.len() < LINGERING_MAX;
-            if waiting.settlements.is_empty() && waiting.others.is_empty() {
+            let settlements = waiting.settlements.len();
+            let has_others = !waiting.others.is_empty() || !waiting.appends.is_empty();
+            let is_alone = !has_others && settlements < LINGERING_MAX;
+            if is_alone && settlements == 0 {
                 if waiting.is_closed {
                     return None;
                 }
@@ -137,17 +245,27 @@ impl<C> Receiver<C> {
             let since: Stopwatch = *lingers_since.get_or_insert_with(Stopwatch::begin);
             let left = LINGER.saturating_sub(since.took());
             if !is_alone || waiting.is_closed || left.is_zero() {
+                let first = match waiting.first(self.0.since.took()) {
+                    Some(Err(rest)) if !waiting.is_closed => {
+                        waiting.sleeps = Sleeps::UntilAny;
+                        (waiting, _) = self.0.arrived.wait_timeout(waiting, rest).unwrap();
+                        continue;
+                    }
+                    Some(Err(rest)) => waiting.first(self.0.since.took() + rest),
+                    first => first,
+                };
                 waiting.sleeps = Sleeps::No;
-                return self.0.take(&mut waiting, Lane::Settlement);
+                return self.0.taken(first.and_then(Result::ok));
             }
             waiting.sleeps = Sleeps::UntilOther;
             (waiting, _) = self.0.arrived.wait_timeout(waiting, left).unwrap();
         }
     }
 
-    /// The next change, if one waits: of the lane `first`, else of the other one.
-    pub(super) fn next(&self, first: Lane) -> Option<C> {
-        self.0.take(&mut self.0.lock(), first)
+    /// The next change of a group, if one waits that belongs there.
+    pub(super) fn next(&self, settlements_first: bool) -> Option<C> {
+        let next = self.0.lock().next(settlements_first);
+        self.0.taken(next)
     }
 }
 
@@ -158,6 +276,7 @@ impl<C> Drop for Receiver<C> {
         self.0.room.close();
         let left = (
             std::mem::take(&mut waiting.settlements),
+            std::mem::take(&mut waiting.appends),
             std::mem::take(&mut waiting.others),
         );
         drop(waiting); // a change may hold the last handle, which closes the queue itself
@@ -170,15 +289,14 @@ impl<C> Shared<C> {
         self.waiting.lock().unwrap()
     }
 
-    fn take(&self, waiting: &mut Waiting<C>, first: Lane) -> Option<C> {
-        let other = |waiting: &mut Waiting<C>| {
-            let taken = waiting.others.pop_front();
-            self.room.add_permits(usize::from(taken.is_some()));
-            taken
-        };
-        match first {
-            Lane::Settlement => waiting.settlements.pop_front().or_else(|| other(waiting)),
-            Lane::Other => other(waiting).or_else(|| waiting.settlements.pop_front()),
+    /// Gives its room back.
+    fn taken(&self, taken: Option<TakenChange<C>>) -> Option<C> {
+        match taken? {
+            TakenChange::Settlement(change) => Some(change),
+            TakenChange::Other(change) => {
+                self.room.add_permits(1);
+                Some(change)
+            }
         }
     }
 }
@@ -200,12 +318,89 @@ mod tests {
         }
         assert_eq!(sender.len(), 4);
         assert_eq!(receiver.wait(), Some(2));
-        assert_eq!(receiver.next(Lane::Other), Some(1));
-        assert_eq!(receiver.next(Lane::Settlement), Some(4));
-        assert_eq!(receiver.next(Lane::Settlement), Some(3));
-        assert_eq!(receiver.next(Lane::Other), None);
+        assert_eq!(receiver.next(false), Some(1));
+        assert_eq!(receiver.next(true), Some(4));
+        assert_eq!(receiver.next(true), Some(3));
+        assert_eq!(receiver.next(false), None);
         drop(sender);
         assert_eq!(receiver.wait(), None);
+    }
+
+    /// Changes of this lane, in the order in which they are given.
+    async fn filled(changes: &[(Lane, u32)]) -> (Sender<u32>, Receiver<u32>) {
+        let (sender, receiver) = queue();
+        for (lane, change) in changes {
+            sender.send(*lane, *change).await.expect("room");
+        }
+        (sender, receiver)
+    }
+
+    fn append(topic: i64, rows: usize) -> Lane {
+        let to = TopicId(topic);
+        Lane::Append { to, rows }
+    }
+
+    #[tokio::test]
+    async fn topics_take_turns_with_each_other_and_with_all_else() {
+        let (one, two) = (append(1, 2), append(2, 2));
+        let changes = [
+            (one, 1),
+            (one, 2),
+            (one, 3),
+            (two, 4),
+            (Lane::Other, 5),
+            (Lane::Other, 6),
+        ];
+        let (_sender, receiver) = filled(&changes).await;
+        let mut group = vec![receiver.wait().expect("a change")];
+        group.extend(std::iter::from_fn(|| receiver.next(true)));
+        assert_eq!(group, [1, 5, 4, 6, 2, 3]);
+    }
+
+    /// The first change of a group at this second, or how many the large ones have to wait.
+    fn first(receiver: &Receiver<u32>, second: u64) -> Option<Result<u32, u64>> {
+        let first = receiver.0.lock().first(Duration::from_secs(second))?;
+        Some(match first {
+            Ok(TakenChange::Settlement(change) | TakenChange::Other(change)) => Ok(change),
+            Err(left) => Err(left.as_secs()),
+        })
+    }
+
+    #[tokio::test]
+    async fn what_is_large_has_a_group_of_its_own_and_leaves_others_half_of_the_time() {
+        let (large, small) = (append(1, LARGE_ROWS + 1), append(2, LARGE_ROWS));
+        let changes = [
+            (small, 1),
+            (large, 2),
+            (large, 3),
+            (append(1, 1), 4),
+            (small, 5),
+        ];
+        let (sender, receiver) = filled(&changes).await;
+        assert_eq!(first(&receiver, 10), Some(Ok(2)));
+        // It took five seconds, and so the next five are for the others.
+        assert_eq!(first(&receiver, 15), Some(Ok(1)));
+        assert_eq!(receiver.next(true), Some(5));
+        assert_eq!(receiver.next(true), None, "nobody waits for what is large");
+        assert_eq!(first(&receiver, 16), Some(Err(4)));
+        sender.send(Lane::Settlement, 6).await.expect("room");
+        sender.send(small, 7).await.expect("room");
+        assert_eq!(first(&receiver, 17), Some(Ok(6)));
+        assert_eq!(receiver.next(true), Some(7));
+        assert_eq!(first(&receiver, 20), Some(Ok(3)));
+        assert_eq!(
+            first(&receiver, 23),
+            Some(Ok(4)),
+            "behind it, as its topic has sent it"
+        );
+        for change in [8, 9, 10] {
+            sender.send(large, change).await.expect("room");
+        }
+        assert_eq!(first(&receiver, 24), Some(Err(2)));
+        assert_eq!(first(&receiver, 26), Some(Ok(8)));
+        assert_eq!(first(&receiver, 40), Some(Ok(9)), "where nobody else waits");
+        assert_eq!(first(&receiver, 50), Some(Ok(10)));
+        assert_eq!(first(&receiver, 60), None);
     }
 
     #[tokio::test]
@@ -221,7 +416,7 @@ mod tests {
         let waits = sender.send(Lane::Other, 8);
         let mut waits = Box::pin(waits);
         assert!(futures_util::poll!(&mut waits).is_pending());
-        assert_eq!(receiver.next(Lane::Other), Some(0));
+        assert_eq!(receiver.next(false), Some(0));
         waits.await.expect("room");
     }
 

@@ -183,6 +183,12 @@ impl AppendRequest {
         places.filter(|place| self.matched(*place) == 0).count()
     }
 
+    /// Returns about how many rows are stored at once.
+    pub(super) fn rows(&self) -> usize {
+        let targets = self.events.iter().map(|(_, targets)| targets.len());
+        self.events.len() + targets.sum::<usize>()
+    }
+
     /// Returns how many deliveries may be created later.
     pub fn deferrable(&self) -> usize {
         let targets = self.events.iter().flat_map(|(_, targets)| targets);

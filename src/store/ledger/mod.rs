@@ -171,8 +171,12 @@ impl Ledger {
             let appended = stored.map(|stored| Stored::announce(stored, then));
             drop(sender.send(appended));
         };
+        let lane = Lane::Append {
+            to: request.topic,
+            rows: request.rows(),
+        };
         self.db
-            .write_then(Lane::Other, |tx| append::append(tx, request), announce)
+            .write_then(lane, |tx| append::append(tx, request), announce)
             .await?;
         appended.await.map_err(|_| StoreError::Closed)?
     }
