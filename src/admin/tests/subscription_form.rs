@@ -33,6 +33,7 @@ async fn only_what_is_not_as_by_default_is_open() {
             "Event Grid, Events per batch: 1",
             "Max attempts: 30, Time to live: 1 d",
             "Keep as dead letter",
+            "* is an ordinary character and no wildcard.",
         ]);
     }
     let typed = [

@@ -4,7 +4,9 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use crate::app::cli::output::note;
 use crate::app::cli::request::given;
+use crate::model::filter::STAR;
 
 /// Which events match.
 #[derive(Args, Clone, Debug, Default)]
@@ -32,6 +34,7 @@ pub(super) struct FilterArgs {
 impl FilterArgs {
     /// The `current` filter with what the flags say; `None` if they say nothing.
     pub(super) fn changed(&self, current: &Value) -> Option<Value> {
+        self.note_stars();
         let members = json!({
             "includedEventTypes": not_empty(&self.event_types),
             "subjectBeginsWith": self.subject_begins_with,
@@ -57,6 +60,19 @@ impl FilterArgs {
             "filters": not_empty(&self.filters),
         });
         Ok(changed(current, given(&members)))
+    }
+
+    /// Tells who may have meant a pattern.
+    fn note_stars(&self) {
+        let on_subject = [
+            ("--subject-begins-with", &self.subject_begins_with),
+            ("--subject-ends-with", &self.subject_ends_with),
+        ];
+        for (flag, text) in on_subject {
+            if text.as_ref().is_some_and(|text| text.contains('*')) {
+                note(&format!("note: in {flag} {STAR}"));
+            }
+        }
     }
 }
 

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::slice;
 
-use crate::model::filter::Dialect;
-use crate::model::filter::PartResult;
 use crate::model::filter::key::Key;
 use crate::model::filter::number::Decimal;
 use crate::model::filter::operator::{Operator, Takes};
 use crate::model::filter::text::Text;
 use crate::model::filter::value::{Node, Scalar, Value, show_text};
 use crate::model::filter::view::EventView;
+use crate::model::filter::{Dialect, PartResult, remark_on_star};
 
 /// Values of another type than the operator's count as missing (rule A).
 const OF_ANOTHER_TYPE: &str = "a value of another type than the operator takes counts as missing";
@@ -67,15 +66,17 @@ impl Conditions {
         let clauses = self.clauses.iter().enumerate();
         clauses.map(move |(index, clause)| {
             let found = clause.key.find(event);
+            let holds = clause.passes(found, self.on_arrays, dialect);
+            let remark = match found {
+                Some(found) => clause.remark(found, self.on_arrays),
+                None => clause.key.is_in_data(event).then_some(IS_IN_DATA),
+            };
             PartResult {
                 part: dialect.part(index),
                 wanted: clause.to_string(),
                 saw: found.map(Node::shown),
-                holds: clause.passes(found, self.on_arrays, dialect),
-                remark: match found {
-                    Some(found) => clause.remark(found, self.on_arrays),
-                    None => clause.key.is_in_data(event).then_some(IS_IN_DATA),
-                },
+                holds,
+                remark: remark.or_else(|| remark_on_star(holds, clause.operand.texts())),
                 is_of_data: clause.key.reads_data(event),
             }
         })

@@ -25,6 +25,9 @@ use value::show_text;
 /// Steps that a filter takes besides those of its values: about as much work as to find it and to look at its parts.
 const FILTER_STEPS: usize = 20;
 
+/// The remark on a text that somebody may have meant for a pattern.
+pub const STAR: &str = "* is an ordinary character and no wildcard";
+
 /// Which rules a filter follows where they differ: those of custom topics (rule 4) or of namespace topics
 /// (rule N4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -218,24 +221,26 @@ impl Filter {
 
     fn explain_beginning(&self, event: &EventView<'_>) -> Option<PartResult> {
         let start = self.show_asked("begins", &self.subject_begins_with)?;
+        let holds = self.subject_begins(event);
         Some(PartResult {
             part: FilterPart::SubjectBeginsWith,
             wanted: start,
             saw: event.subject().map(show_text),
-            holds: self.subject_begins(event),
-            remark: None,
+            holds,
+            remark: remark_on_star(holds, [&self.subject_begins_with]),
             is_of_data: false,
         })
     }
 
     fn explain_end(&self, event: &EventView<'_>) -> Option<PartResult> {
         let end = self.show_asked("ends", &self.subject_ends_with)?;
+        let holds = self.subject_ends(event);
         Some(PartResult {
             part: FilterPart::SubjectEndsWith,
             wanted: end,
             saw: event.subject().map(show_text),
-            holds: self.subject_ends(event),
-            remark: None,
+            holds,
+            remark: remark_on_star(holds, [&self.subject_ends_with]),
             is_of_data: false,
         })
     }
@@ -249,6 +254,15 @@ impl Filter {
         let text = part.as_str();
         (!text.is_empty()).then(|| format!("subject {verb} with {}{case}", show_text(text)))
     }
+}
+
+/// Says of texts that do not match what they do not mean.
+fn remark_on_star<'a>(
+    holds: bool,
+    texts: impl IntoIterator<Item = &'a Text>,
+) -> Option<&'static str> {
+    let has_star = texts.into_iter().any(|text| text.as_str().contains('*'));
+    (!holds && has_star).then_some(STAR)
 }
 
 #[cfg(test)]

@@ -370,6 +370,26 @@ fn explanations_name_every_part_and_what_it_saw() {
             r#"- subjectBeginsWith: subject begins with "/orders" in this letter case <- "/Orders/1""#,
         ],
     );
+    filter = Filter {
+        subject_begins_with: "/orders/*".into(),
+        subject_ends_with: "*/1".into(),
+        advanced: clauses(&["StringIn subject /orders/*", "StringNotIn subject *"]),
+        ..Filter::default()
+    };
+    let star = "* is an ordinary character and no wildcard";
+    check(
+        &filter,
+        &[
+            &format!(
+                r#"- subjectBeginsWith: subject begins with "/orders/*" <- "/Orders/1"; {star}"#
+            ),
+            &format!(r#"- subjectEndsWith: subject ends with "*/1" <- "/Orders/1"; {star}"#),
+            &format!(
+                r#"- advancedFilters[0]: subject is one of "/orders/*" <- "/Orders/1"; {star}"#
+            ),
+            r#"+ advancedFilters[1]: subject is none of "*" <- "/Orders/1""#,
+        ],
+    );
 }
 
 #[test]
