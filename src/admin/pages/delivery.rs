@@ -61,6 +61,7 @@ pub(crate) async fn came_of(
         return Ok(Flash::done(text));
     };
     let held_until = site.broker.health_of(of).probation.map(|it| it.until);
+    let expires_at = site.broker.expires_first(&row);
     let next = row.next_attempt_at.max(held_until);
     let next = next.filter(|_| row.state == DeliveryState::Pending);
     let came = response::of_attempt(&attempt);
@@ -74,8 +75,9 @@ pub(crate) async fn came_of(
     let (now, state) = (site.broker.clock().now(), row.state);
     Ok(match next {
         Some(at) => {
+            let (what, at) = expires_at.map_or(("next attempt", at), |at| ("expires at", at));
             let (at, wait) = (Time::minute(at).text(), print::relative(at, now));
-            Flash::failed(format!("{retried}{after}; next attempt {at} ({wait})."))
+            Flash::failed(format!("{retried}{after}; {what} {at} ({wait})."))
         }
         None if state == DeliveryState::Delivered => {
             Flash::done(format!("Delivered: {came}{after}."))
@@ -95,6 +97,8 @@ pub(crate) struct DeliveryCard {
     /// Whether it stands on the page of the dead letter itself, which says the rest above.
     is_own_page: bool,
     retry: Option<ActionButton>,
+    /// When it ends, if that is before another attempt.
+    expires_at: Option<Timestamp>,
 }
 
 part!(DeliveryCard);
@@ -110,11 +114,14 @@ enum Next {
     Available,
     Due,
     At(Timestamp),
+    /// There is no time for another attempt.
+    Expires(Timestamp),
 }
 
 impl DeliveryCard {
-    pub(crate) fn new(detail: DeliveryDetail, visitor: &Visitor) -> Self {
+    pub(crate) fn new(detail: DeliveryDetail, visitor: &Visitor, broker: &Broker) -> Self {
         Self {
+            expires_at: broker.expires_first(&detail.row),
             detail: detail.seen_by(visitor.role),
             visitor: visitor.clone(),
             is_own_page: false,
@@ -124,7 +131,7 @@ impl DeliveryCard {
 
     /// The same with a button that has it tried now, and comes back to the page at `back`.
     pub(crate) fn with_retry(mut self, back: &str) -> Self {
-        if let Some(Next::Held(_) | Next::At(_)) = self.next() {
+        if let Some(Next::Held(_) | Next::At(_) | Next::Expires(_)) = self.next() {
             let delivery = Delivery(self.detail.row.clone());
             let back = format!("{back}#delivery-{}", delivery.0.id);
             let button = delivery.button("retry-now").class("tiny");
@@ -155,10 +162,11 @@ impl DeliveryCard {
             _ if state.is_stopped() => Next::Stopped(state.badge().word),
             Some(until) => Next::Locked(until),
             None if is_pulled => Next::Available,
-            None => match (state.held_until(), row.next_attempt_at) {
-                (Some(until), _) => Next::Held(until),
-                (None, Some(at)) if at > now => Next::At(at),
-                (None, _) => Next::Due,
+            None => match (self.expires_at, state.held_until(), row.next_attempt_at) {
+                (Some(at), _, _) if at > now => Next::Expires(at),
+                (_, Some(until), _) => Next::Held(until),
+                (_, None, Some(at)) if at > now => Next::At(at),
+                (_, None, _) => Next::Due,
             },
         })
     }

@@ -217,7 +217,7 @@ async fn sent(call: &Call, key: Option<i64>, done: &Progress) -> PageResult<Opti
         line.push(event);
     }
     let key = line.first().map(|event| event.stored.key);
-    let card = |each| DeliveryCard::new(each, &call.visitor).with_retry(&done.page());
+    let card = |each| DeliveryCard::new(each, &call.visitor, &call.broker).with_retry(&done.page());
     // The topic may have other event subscriptions, which the guide does not speak of.
     let is_ours =
         |each: &DeliveryDetail| [TAKING.0, REJECTING.0].contains(&&*each.row.subscription);

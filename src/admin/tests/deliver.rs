@@ -77,6 +77,30 @@ pub(crate) async fn settle(appliance: &Appliance, id: i64, expected: DeliverySta
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_expires_before_its_next_attempt_says_when() {
+    let (appliance, mut person) = with_subscription().await;
+    let edit = "/admin/topics/orders/subscriptions/billing/edit";
+    person.open(edit).await;
+    let brief = [("eventTimeToLiveInMinutes", "1")];
+    person
+        .send(edit, &brief)
+        .await
+        .expect(&["has been changed"]);
+    // The next attempt would be minutes later.
+    appliance.webhooks.will_answer(404, "no", "not here");
+    let event = publish(&mut person).await;
+    let mut attempts = 0;
+    while attempts == 0 {
+        tokio::task::yield_now().await;
+        let found = appliance.store.views.delivery(DeliveryId(1)).await;
+        attempts = found.expect("a store").expect("a delivery").row.attempts;
+    }
+    let page = person.open(&event).await;
+    page.expect(&["No more attempts,", "expires at", "(in 1 min)", "Retry now"]);
+    assert!(!page.body.contains("Attempt 2"), "{}", page.body);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_rejected_event_is_a_dead_letter_and_can_be_resubmitted() {
     let (appliance, mut person) = with_subscription().await;
     appliance.webhooks.will_answer(401, "no", "who are you?");

@@ -133,6 +133,9 @@ pub(crate) struct ShownDelivery {
     /// What holds it although it is due, such as Paused or OnProbation.
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<Option<ShownHold>>,
+    /// When it expires, if that is before its next attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
     delivery_attempts: Vec<Attempt>,
     /// The resubmission that made it; null for what a publisher sent.
     made_by: Option<Resubmission>,
@@ -190,6 +193,7 @@ fn event_body(state: &ApiState, event: &EventDetail) -> EventBody {
         let hold = is_pending.then(|| state.broker.hold(detail.row.subscription_id));
         ShownDelivery {
             held: Some(hold.flatten().map(ShownHold::from)),
+            expires_at: state.broker.expires_first(&detail.row),
             ..detail.into()
         }
     });
@@ -266,6 +270,7 @@ impl From<&DeliveryDetail> for ShownDelivery {
         Self {
             row: (&detail.row).into(),
             held: None,
+            expires_at: None,
             delivery_attempts: detail.attempts.iter().map(Attempt::from).collect(),
             made_by: detail.made_by.as_ref().map(Resubmission::from),
             resubmissions: resubmissions(&detail.resubmissions),

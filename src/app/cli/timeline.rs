@@ -38,9 +38,13 @@ pub(super) fn timeline(delivery: &Value, now: Timestamp, screen: Screen) -> Stri
         }
         lines.push_str(&table.text(screen));
     }
-    if let Some(at) = moment(delivery, "/nextAttemptAt") {
+    let ahead = |at| format!("{}, at {} UTC", relative(at, now), date_time(at));
+    let expires_at = moment(delivery, "/expiresAt").filter(|at| *at > now);
+    if let Some(at) = expires_at {
+        lines.push_str(&format!("  expires: {}\n", ahead(at)));
+    } else if let Some(at) = moment(delivery, "/nextAttemptAt") {
         let next = held(delivery, now).unwrap_or_else(|| match at > now {
-            true => format!("{}, at {} UTC", relative(at, now), date_time(at)),
+            true => ahead(at),
             false => format!("overdue since {} UTC", date_time(at)),
         });
         lines.push_str(&format!("  next attempt: {next}\n"));
@@ -170,6 +174,12 @@ billing (topic orders): Pending; delivery 5
 ",
         );
         pending["deliveryAttempts"] = json!([]);
+        pending["expiresAt"] = json!("2026-11-21T06:42:00.000Z");
+        check(
+            &pending,
+            "billing (topic orders): Pending; delivery 5\n  expires: in 30 s, at 2026-11-21 06:42:00 UTC\n",
+        );
+        pending["expiresAt"] = json!(null);
         let mut next = |at: Value, held: Value, expected: &str| {
             pending["nextAttemptAt"] = at;
             pending["held"] = held;

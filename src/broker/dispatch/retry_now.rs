@@ -46,6 +46,16 @@ pub struct Hold {
 }
 
 impl Broker {
+    /// When a pending delivery expires, if that is before its next attempt, which is not made then.
+    pub fn expires_first(&self, row: &DeliveryRow) -> Option<Timestamp> {
+        let registry = self.registry();
+        let (topic, subscription) = registry.subscription(row.subscription_id)?;
+        let policy = topic.retry_policy(subscription);
+        let expires_at = policy.expires_at(row.published_at, self.time_scale());
+        let is_pending = row.state == DeliveryState::Pending;
+        (is_pending && row.next_attempt_at? >= expires_at).then_some(expires_at)
+    }
+
     /// What holds the deliveries of an event subscription back; `None` where nothing does.
     pub fn hold(&self, id: SubscriptionId) -> Option<Hold> {
         let registry = self.registry();

@@ -99,13 +99,14 @@ pub(crate) async fn show(call: Call<DeadLetter>) -> PageResult {
         let command = format!("everpost dead-letters resubmit {}", row.id);
         recipe = recipe.then(&call, &path, command);
     }
+    let card = DeliveryCard::new(call.of.detail.clone(), &call.visitor, &call.broker);
     answer!("pages/dead_letter.html", &call.visitor, format!("Dead letter {}", row.id), {
         recipe: Recipe = recipe,
         request: Option<Request> = request,
         // `None` if it is gone, or cannot be read.
         data: Option<BodyView> = event.map(|event| events::data_of(&event, "", call.visitor.role)),
         obstacle: Option<String> = damage.or(call.of.obstacle),
-        delivery: DeliveryCard = DeliveryCard::new(call.of.detail, &call.visitor).on_its_own_page(),
+        delivery: DeliveryCard = card.on_its_own_page(),
     })
 }
 

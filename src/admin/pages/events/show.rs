@@ -15,7 +15,8 @@ pub(crate) async fn show(
     let (key, event_type) = (event.stored.key, &event.stored.event.event_type);
     let title = print::visible(event_type);
     let deliveries = std::mem::take(&mut event.deliveries).into_iter();
-    let card = |each| DeliveryCard::new(each, visitor).with_retry(&paths::event_page(key));
+    let card =
+        |each| DeliveryCard::new(each, visitor, &call.broker).with_retry(&paths::event_page(key));
     answer!("pages/event.html", visitor, title, {
         results: Option<FilterResults> = results.filter(|results| !results.rows.is_empty()),
         deliveries: Vec<DeliveryCard> = deliveries.map(card).collect(),
