@@ -137,6 +137,7 @@ impl Doors {
             return error::render_error(&self.state, error.into_response()).await;
         }
         amqp::enter_websocket(request.uri_mut());
+        publish::enter(&mut request);
         let client = auth::address_of(request.extensions());
         let Some(address) = publish::Address::of(&request) else {
             let (state, uri) = (self.state.clone(), request.uri().clone());

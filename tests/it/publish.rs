@@ -53,6 +53,10 @@ async fn the_topic_is_told_by_path_host_or_key() {
         ("/api/events", vec![key, ("host", "Orders.localhost:8080")]),
         ("/eventGrid/api/events", vec![key, ("host", "orders.test")]),
         ("/api/events", vec![key, ("host", "elsewhere.test")]),
+        ("/API/Events", vec![key, ("host", "orders.test")]),
+        ("/EVENTGRID/api/events", vec![key, ("host", "orders.test")]),
+        ("/Topics/Orders/API/events/", vec![key]),
+        ("/orders/Api/Events", vec![key]),
     ] {
         let reply = grid.send(request(path, &headers, &events())).await;
         assert_eq!(
@@ -61,7 +65,7 @@ async fn the_topic_is_told_by_path_host_or_key() {
             "{path} {headers:?}"
         );
     }
-    assert_eq!(stored(&grid).await, 8);
+    assert_eq!(stored(&grid).await, 12);
     let bearer = ("authorization", &*format!("Bearer {TOKEN}"));
     let unknown = grid
         .send(request("/topics/nothing/api/events", &[bearer], &events()))
@@ -131,6 +135,29 @@ async fn whoever_tries_one_key_after_the_other_waits() {
         .error(429, "TooManyRequests");
     // Whoever was right before is let in meanwhile.
     assert_eq!(grid.send(from(&right)).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_methods_of_every_path_are_told_without_a_key() {
+    let grid = Grid::new().await;
+    for (path, status) in [
+        ("/api/events", 200),
+        ("/Api/Events", 200),
+        ("/eventgrid/API/EVENTS", 200),
+        ("/Topics/orders/Api/events", 200),
+        ("/orders/api/events/", 200),
+        ("/orders/api/event", 404),
+    ] {
+        let question = Request::options(path).body(Body::empty());
+        let reply = grid.send(question.expect("a request")).await;
+        assert_eq!(reply.status, status, "{path}: {}", reply.text);
+        let allow = reply.headers.get("allow").map(|it| it.as_bytes());
+        assert_eq!(
+            allow,
+            (status == 200).then_some(&b"POST, OPTIONS"[..]),
+            "{path}"
+        );
+    }
 }
 
 #[tokio::test]

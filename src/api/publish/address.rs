@@ -1,13 +1,16 @@
-//! Where events can be published to: which topic a path names.
+//! Where events can be published to: which topic a path names. Its words come in any letter case, as names do.
 
 use std::borrow::Cow;
 
 use axum::extract::Request;
-use axum::http::Method;
+use axum::http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 
 /// What the paths to custom topics end with.
 const EVENTS: &str = "/api/events";
+
+/// Stands in front of the former where the path names no topic, as Azure has it.
+const AZURE: &str = "/eventGrid";
 
 /// What those to namespace topics end with.
 const PUBLISH: &str = ":publish";
@@ -36,24 +39,21 @@ impl Address {
 
     fn parse(path: &str) -> Option<Self> {
         let path = path.strip_suffix('/').unwrap_or(path);
-        if let Some(path) = path.strip_suffix(EVENTS) {
-            return match path {
-                "" | "/eventGrid" => Some(Self::Host),
-                _ => {
-                    let topic = path.strip_prefix("/topics/");
-                    let topic = topic.or_else(|| path.strip_prefix('/'))?;
-                    Some(Self::Topic(name(topic)?.into_owned()))
-                }
-            };
+        if let Some(path) = before(path, EVENTS) {
+            if path.is_empty() || path.eq_ignore_ascii_case(AZURE) {
+                return Some(Self::Host);
+            }
+            let topic = behind(path, "/topics/").or_else(|| path.strip_prefix('/'))?;
+            return Some(Self::Topic(name(topic)?.into_owned()));
         }
         let (parent, last) = path.strip_prefix('/')?.rsplit_once('/')?;
-        let parent = parent.strip_suffix("topics")?;
+        let parent = before(parent, "topics")?;
         let last = name(last)?;
-        let topic = last.strip_suffix(PUBLISH)?.to_owned();
+        let topic = before(&last, PUBLISH)?.to_owned();
         let namespace = match parent {
             "" => None,
             _ => {
-                let namespace = parent.strip_prefix("namespaces/")?.strip_suffix('/')?;
+                let namespace = behind(parent, "namespaces/")?.strip_suffix('/')?;
                 Some(name(namespace)?.into_owned())
             }
         };
@@ -72,6 +72,31 @@ impl Address {
             "/namespaces/{namespace}/topics/{topic}:publish",
         ]
     }
+}
+
+/// Brings the path of a question for the methods to the form of its route.
+pub(in crate::api) fn enter(request: &mut Request) {
+    if request.method() == Method::OPTIONS {
+        match Address::parse(request.uri().path()) {
+            Some(Address::Topic(_) | Address::Host) => {
+                *request.uri_mut() = Uri::from_static(EVENTS);
+            }
+            Some(Address::NamespaceTopic { .. }) | None => {}
+        }
+    }
+}
+
+/// Returns what stands in a path before these words.
+fn before<'a>(path: &'a str, words: &str) -> Option<&'a str> {
+    let place = path.len().checked_sub(words.len())?;
+    let (before, last) = path.split_at_checked(place)?;
+    last.eq_ignore_ascii_case(words).then_some(before)
+}
+
+/// Returns what stands in a path behind these words.
+fn behind<'a>(path: &'a str, words: &str) -> Option<&'a str> {
+    let (first, behind) = path.split_at_checked(words.len())?;
+    first.eq_ignore_ascii_case(words).then_some(behind)
 }
 
 /// The name that a segment of a path is.
@@ -106,6 +131,15 @@ mod tests {
         check("/api/events", "host");
         check("/topics/orders/api/events/", "topic orders");
         check("/eventGrid/api/events", "host");
+        check("/API/Events", "host");
+        check("/eventgrid/API/EVENTS", "host");
+        check("/Topics/Orders/Api/Events/", "topic Orders");
+        check("/ORDERS/API/EVENTS", "topic ORDERS");
+        check("/Topics/Orders:Publish", "topic Orders in ");
+        check(
+            "/Namespaces/Shop/TOPICS/orders:PUBLISH",
+            "topic orders in Shop",
+        );
         check("/topics/orders:publish", "topic orders in ");
         check("/topics/orders%3Apublish", "topic orders in ");
         check(
@@ -132,6 +166,8 @@ mod tests {
             "/namespaces/a/b/topics/orders:publish",
             "/shop/topics/orders:publish",
             "/xtopics/orders:publish",
+            "/\u{e9}/topics/orders:publish",
+            "/orders/api/event\u{17f}",
         ] {
             check(path, "none");
         }

@@ -16,6 +16,7 @@ use http_body_util::BodyExt;
 use serde_json::json;
 
 pub(crate) use address::Address;
+pub(super) use address::enter;
 
 use crate::api::ApiState;
 use crate::api::auth::{
