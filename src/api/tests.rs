@@ -25,7 +25,9 @@ use crate::broker::{Broker, BrokerOptions};
 use crate::model::access::Secret;
 use crate::model::backup::BackupRules;
 use crate::model::export::ExportRules;
-use crate::model::limits::{CHANGE_DELIVERIES_MAX, PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
+use crate::model::limits::{
+    CHANGE_DELIVERIES_MAX, EVENT_BYTES_MAX, PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX,
+};
 use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
 use crate::model::retention::RetentionRules;
@@ -97,6 +99,7 @@ impl Door {
             public_url: "http://127.0.0.1:8080".to_owned(),
             public_url_is_set: false,
             message_bytes_max: 1_048_576,
+            event_bytes_max: EVENT_BYTES_MAX,
             egress: EgressPolicy::default(),
             in_flight_per_subscription: 8,
             in_flight_max: 8,

@@ -584,6 +584,7 @@ fn broker_options(config: &Config, clock: Clock, entropy: Entropy, own_url: &str
         public_url: public_url(config, own_url),
         public_url_is_set: config.public_url.is_some(),
         message_bytes_max: config.publish_bytes_max as u64,
+        event_bytes_max: config.publish_event_bytes_max,
         egress: egress(config),
         in_flight_per_subscription: config.delivery_in_flight_per_subscription,
         in_flight_max: config.delivery_in_flight_max,

@@ -102,6 +102,8 @@ pub struct BrokerOptions {
     pub public_url_is_set: bool,
     /// Bytes that a message may have where its queue or topic says so.
     pub message_bytes_max: u64,
+    /// Bytes of an event that is published.
+    pub event_bytes_max: usize,
     pub in_flight_per_subscription: usize,
     pub in_flight_max: usize,
     /// Free bytes on the disk below which publish requests are rejected.

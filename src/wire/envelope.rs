@@ -39,6 +39,26 @@ pub(super) fn not_json(error: &serde_json::Error) -> BadInput {
     BadInput::malformed(format!("it is not valid JSON: {words}"))
 }
 
+/// Checks a body that was read as so many events: none of them may have more bytes. The words are Azure's.
+pub fn check_sizes(body: &[u8], events: usize, bytes_max: usize) -> Result<(), BadInput> {
+    if body.len() <= bytes_max {
+        return Ok(()); // as nearly always
+    }
+    let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    let array: Vec<&RawValue> = serde_json::from_slice(text).unwrap_or_default();
+    let too_large = if array.len() == events {
+        array.iter().position(|each| each.get().len() > bytes_max)
+    } else {
+        Some(0) // it is one event, which is no array or has one for its data
+    };
+    too_large.map_or(Ok(()), |index| {
+        let problem = format!(
+            "The maximum size ({bytes_max}) has been exceeded. It is that of an event, the setting publish.event_bytes_max"
+        );
+        Err(BadInput::new(BadInputKind::TooLarge, problem).at(index))
+    })
+}
+
 fn refuse_too_many(events: usize, events_max: usize) -> Result<(), BadInput> {
     if events <= events_max {
         return Ok(());

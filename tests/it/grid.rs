@@ -270,6 +270,7 @@ impl Grid {
             public_url: "http://everpost.test".to_owned(),
             public_url_is_set: true,
             message_bytes_max: 1_048_576,
+            event_bytes_max: limits::EVENT_BYTES_MAX,
             egress: EgressPolicy::default(),
             in_flight_per_subscription: limits::IN_FLIGHT_PER_SUBSCRIPTION,
             in_flight_max: limits::IN_FLIGHT_MAX,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use everpost::base::Timestamp;
 use everpost::model::access::Secret;
-use everpost::model::limits::PUBLISH_BYTES_MAX;
+use everpost::model::limits::{EVENT_BYTES_MAX, PUBLISH_BYTES_MAX};
 use everpost::wire::sas;
 
 use crate::grid::{Grid, SendResult, TOKEN, event};
@@ -307,20 +307,46 @@ async fn a_channel_of_a_partner_is_rejected_by_name() {
 }
 
 #[tokio::test]
-async fn a_mebibyte_passes_and_one_byte_more_does_not() {
+async fn requests_and_events_have_sizes_of_their_own_and_one_byte_more_does_not_pass() {
     let grid = Grid::new().await.topic("orders").await;
-    let body = |bytes: usize| {
+    let of_size = |bytes: usize| {
         let mut event = event("big");
         event["data"] = json!("");
-        let empty = json!([event]).to_string().len();
+        let empty = event.to_string().len();
         event["data"] = json!("x".repeat(bytes - empty));
-        json!([event]).to_string()
+        event.to_string()
     };
-    let reply = grid.post("orders", body(PUBLISH_BYTES_MAX)).await;
-    assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
-    let reply = grid.post("orders", body(PUBLISH_BYTES_MAX + 1)).await;
-    reply.error(413, "RequestEntityTooLarge");
-    assert_eq!(stored(&grid).await, 1);
+    let request = |events: &[usize]| {
+        let events: Vec<_> = events.iter().map(|bytes| of_size(*bytes)).collect();
+        format!("[{}]", events.join(","))
+    };
+    let rest = PUBLISH_BYTES_MAX - EVENT_BYTES_MAX - "[,]".len();
+    for (events, exceeded) in [
+        (&[EVENT_BYTES_MAX][..], None),
+        (
+            &[EVENT_BYTES_MAX + 1],
+            Some("event [0]: The maximum size (1049600) has been exceeded."),
+        ),
+        (
+            &[300, EVENT_BYTES_MAX + 1],
+            Some("event [1]: The maximum size (1049600) has been exceeded."),
+        ),
+        (&[rest, EVENT_BYTES_MAX], None),
+        (
+            &[rest + 1, EVENT_BYTES_MAX],
+            Some("The maximum size (1536000) has been exceeded."),
+        ),
+    ] {
+        let reply = grid.post("orders", request(events)).await;
+        match exceeded {
+            None => assert_eq!(reply.status, StatusCode::OK, "{events:?}: {}", reply.text),
+            Some(words) => {
+                let message = reply.error(413, "RequestEntityTooLarge");
+                assert!(message.contains(words), "{events:?}: {message}");
+            }
+        }
+    }
+    assert_eq!(stored(&grid).await, 3);
 }
 
 #[tokio::test]

@@ -60,7 +60,9 @@ use crate::broker::{Broker, BrokerOptions};
 use crate::model::audit::Caller;
 use crate::model::backup::{BackupPlace, BackupRules};
 use crate::model::export::ExportRules;
-use crate::model::limits::{CHANGE_DELIVERIES_MAX, PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX};
+use crate::model::limits::{
+    CHANGE_DELIVERIES_MAX, EVENT_BYTES_MAX, PUBLISH_BYTES_MAX, RESUBMISSIONS_MAX,
+};
 use crate::model::own_host::{OwnHost, OwnHosts};
 use crate::model::probation::ProbationRules;
 use crate::model::registry::ResourceScope;
@@ -150,6 +152,7 @@ impl Appliance {
             public_url: public_url.to_owned(),
             public_url_is_set: true,
             message_bytes_max: 1_048_576,
+            event_bytes_max: EVENT_BYTES_MAX,
             egress,
             in_flight_per_subscription: 8,
             in_flight_max: 8,

@@ -257,19 +257,15 @@ fn evaluate(
     check_channel(&parts.headers)?;
     if body.excess > 0 {
         return Err(ApiError::too_large(format!(
-            "The request is larger than {} bytes, which is the most that can be published at once \
-             (the setting publish.bytes_max).",
+            "The maximum size ({}) has been exceeded. It is that of a request, the setting publish.bytes_max.",
             state.options.publish_bytes_max
         )));
     }
     let entropy = state.broker.entropy();
-    Ok(wire::decode_for(
-        topic,
-        &parts.headers,
-        &body.bytes,
-        now,
-        entropy,
-    )?)
+    let events = wire::decode_for(topic, &parts.headers, &body.bytes, now, entropy)?;
+    let event_bytes_max = state.broker.options().event_bytes_max;
+    wire::check_sizes(&body.bytes, events.len(), event_bytes_max)?;
+    Ok(events)
 }
 
 fn rejection(

@@ -183,8 +183,10 @@ settings! {
     optional provisioning_dir: Option<PathBuf> = "provisioning.dir", "Provisioning directory", Text("DIR"), "/etc/everpost/provisioning", path,
         "Directory, which must exist, with files of topics, event subscriptions, queues and so on, as for `everpost apply`. \
          They are applied at the start and whenever a file changes, and nobody else changes what is in them.";
-    value publish_bytes_max: usize = "publish.bytes_max", "Maximum request size", Number, "1048576", number(1_024..=67_108_864),
-        "Bytes of one publish request, and of one event in it, 1,024 to 67,108,864.";
+    value publish_bytes_max: usize = "publish.bytes_max", "Maximum request size", Number, "1536000", number(1_024..=67_108_864),
+        "Bytes of one publish request, 1,024 to 67,108,864.";
+    value publish_event_bytes_max: usize = "publish.event_bytes_max", "Maximum event size", Number, "1049600", number(1_024..=67_108_864),
+        "Bytes of one event in a publish request, 1,024 to 67,108,864.";
     secret management_token: Option<Secret> = "management.token", "Management token", Text("TEXT"), "", token,
         "Bearer token of the management API, at least 16 characters. Without it one is made and kept in the \
          file management.token of the data directory.";

@@ -79,6 +79,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(config.shutdown_drain, Duration::from_secs(25));
     // Numbers that have their reasons in `limits` are the same here.
     assert_eq!(config.publish_bytes_max, limits::PUBLISH_BYTES_MAX);
+    assert_eq!(config.publish_event_bytes_max, limits::EVENT_BYTES_MAX);
     assert_eq!(config.delivery_response_deadline, limits::RESPONSE_DEADLINE);
     assert_eq!(config.delivery_in_flight_max, limits::IN_FLIGHT_MAX);
     let per_subscription = config.delivery_in_flight_per_subscription;

@@ -303,10 +303,14 @@ async fn table_3_a_request_has_at_most_a_megabyte_and_a_thousand_events() {
         event.to_string()
     };
     let type_of_one = ("content-type", "application/cloudevents+json");
-    let fits = post(&grid, &[type_of_one], of_size(1_048_576)).await;
+    let fits = post(&grid, &[type_of_one], of_size(1_049_600)).await;
     assert_eq!(fits.status, StatusCode::OK);
-    let reply = post(&grid, &[type_of_one], of_size(1_048_577)).await;
-    reply.error(413, "RequestEntityTooLarge");
+    let reply = post(&grid, &[type_of_one], of_size(1_049_601)).await;
+    let message = reply.error(413, "RequestEntityTooLarge");
+    assert!(
+        message.contains("The maximum size (1049600) has been exceeded."),
+        "{message}"
+    );
     assert_eq!(reply.headers["x-ms-error-code"], "RequestEntityTooLarge");
 }
 

@@ -138,6 +138,7 @@ impl Life {
             public_url: "http://everpost.test".to_owned(),
             public_url_is_set: true,
             message_bytes_max: 1_048_576,
+            event_bytes_max: limits::EVENT_BYTES_MAX,
             egress: EgressPolicy::default(),
             in_flight_per_subscription: ground.limits.per_subscription,
             in_flight_max: ground.limits.overall,

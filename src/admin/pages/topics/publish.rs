@@ -85,7 +85,13 @@ fn read(call: &Call<Arc<TopicEntry>>, text: &str) -> Result<Vec<Event>, String> 
     let kind = wire::content_type(schema, text.trim_start().starts_with('['));
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
     let (now, entropy) = (call.visitor.now, call.broker.entropy());
-    let events = wire::decode_for(&call.of, &headers, text.as_bytes(), now, entropy)
+    let body = text.as_bytes();
+    let event_bytes_max = call.broker.options().event_bytes_max;
+    let events = wire::decode_for(&call.of, &headers, body, now, entropy)
+        .and_then(|events| {
+            wire::check_sizes(body, events.len(), event_bytes_max)?;
+            Ok(events)
+        })
         .map_err(|bad| json_fault::of_events(text, &bad))?;
     match events.is_empty() {
         true => Err("There is no event in it.".to_owned()),

@@ -9,13 +9,13 @@ use serde_json::{Deserializer, StreamDeserializer, Value};
 
 use crate::app::cli::schema::Schema;
 use crate::base::{Clock, Entropy};
-use crate::model::limits::PUBLISH_BYTES_MAX;
+use crate::model::limits::EVENT_BYTES_MAX;
 
 /// Events of one request: enough that requests are few, little to repeat if one fails.
 pub(super) const BATCH_EVENTS: usize = 500;
 
-/// Bytes of one request: half of what is allowed. A bigger event goes alone.
-const BATCH_BYTES: usize = PUBLISH_BYTES_MAX / 2;
+/// Bytes of one request: half of what an event may have. A bigger one goes alone.
+const BATCH_BYTES: usize = EVENT_BYTES_MAX / 2;
 
 /// The bodies of requests, one after the other.
 pub(super) struct Batches {
