@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use crate::base::Timestamp;
 use crate::model::event::{Event, EventData, StoredEvent};
 use crate::model::limits::PUBLISH_EVENTS_MAX;
+use crate::model::registry::TopicEntry;
+use crate::model::topic::InputSchema;
 use crate::wire::bad_input::{BadInput, quoted};
 use crate::wire::json::{Kind, Members, ObjectWriter};
 use crate::wire::{envelope, field};
@@ -20,7 +22,24 @@ pub(super) const METADATA_VERSION: &str = "1";
 /// Reads the events of a request.
 pub(super) fn decode(topic_resource_id: &str, text: &str) -> Result<Vec<Event>, BadInput> {
     envelope::array(text, PUBLISH_EVENTS_MAX, |_, members| {
-        Draft::read(topic_resource_id, members)?.finish()
+        Draft::read(members)?.finish(topic_resource_id)
+    })
+}
+
+/// Checks that no event names another topic, as Azure does: only a test publishes what was captured elsewhere.
+pub fn check_topics(topic: &TopicEntry, events: &[Event]) -> Result<(), BadInput> {
+    if *topic.topic.kind.input_schema() != InputSchema::EventGridSchema {
+        return Ok(());
+    }
+    let mut each = events.iter().enumerate();
+    let other = each.find_map(|(index, event)| Some((index, event.source.as_deref()?)));
+    other.map_or(Ok(()), |(index, other)| {
+        let problem = format!(
+            "{} is not this topic; leave it out, or send {:?}",
+            quoted(other),
+            &*topic.resource_id
+        );
+        Err(BadInput::in_field("topic", problem).at(index))
     })
 }
 
@@ -33,10 +52,11 @@ struct Draft<'a> {
     event_time: Option<String>,
     data: Option<&'a str>,
     data_version: Option<String>,
+    topic: Option<String>,
 }
 
 impl<'a> Draft<'a> {
-    fn read(topic_resource_id: &str, members: &Members<'a>) -> Result<Self, BadInput> {
+    fn read(members: &Members<'a>) -> Result<Self, BadInput> {
         let mut draft = Self::default();
         for (name, value) in members.iter() {
             let text = || field::optional_text(name, value);
@@ -48,21 +68,23 @@ impl<'a> Draft<'a> {
                 "data" => draft.data = Some(value),
                 "dataVersion" => draft.data_version = text()?,
                 "metadataVersion" => check_metadata_version(text()?)?,
-                "topic" => check_topic(topic_resource_id, text()?)?,
+                "topic" => draft.topic = text()?,
                 other => return Err(unexpected(other)),
             }
         }
         Ok(draft)
     }
 
-    fn finish(self) -> Result<Event, BadInput> {
+    fn finish(self, topic_resource_id: &str) -> Result<Event, BadInput> {
         let id = field::required("id", self.id)?;
         let subject = field::required("subject", self.subject)?;
         let event_type = field::required("eventType", self.event_type)?;
         let time = field::required("eventTime", self.event_time)?;
+        // Resource ids are the same in any letter case.
+        let is_other = |topic: &String| !topic.eq_ignore_ascii_case(topic_resource_id);
         Ok(Event {
             id,
-            source: None,
+            source: self.topic.filter(is_other),
             event_type,
             subject: Some(subject),
             time: Some(field::date_time("eventTime", with_zone(time))?),
@@ -106,20 +128,6 @@ fn check_metadata_version(version: Option<String>) -> Result<(), BadInput> {
             format!(
                 "{} is not supported; leave it out, or send {METADATA_VERSION:?}",
                 quoted(&version)
-            ),
-        )),
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// Resource ids are the same in any letter case.
-fn check_topic(topic_resource_id: &str, topic: Option<String>) -> Result<(), BadInput> {
-    match topic {
-        Some(topic) if !topic.eq_ignore_ascii_case(topic_resource_id) => Err(BadInput::in_field(
-            "topic",
-            format!(
-                "{} is not this topic; leave it out, or send {topic_resource_id:?}",
-                quoted(&topic)
             ),
         )),
         Some(_) | None => Ok(()),
@@ -255,13 +263,6 @@ mod tests {
             ),
         );
         check(
-            &with(r#""topic":"/other""#),
-            &field(
-                "topic",
-                &format!(r#""/other" is not this topic; leave it out, or send {TOPIC:?}"#),
-            ),
-        );
-        check(
             &with(r#""source":"x""#),
             &field(
                 "source",
@@ -277,6 +278,20 @@ mod tests {
             &with(r#""\u0069d":"2""#),
             &field("id", "it is there more than once"),
         );
+    }
+
+    #[test]
+    fn another_topic_is_kept() {
+        let rest = r#""id":"1","subject":"/s","eventType":"T","eventTime":"2026-11-21T06:40:53Z""#;
+        for (topic, kept) in [
+            (r#""/other""#, Some("/other")),
+            (r#""/subscriptions/s/TOPICS/orders""#, None),
+            ("null", None),
+        ] {
+            let events = decode(TOPIC, &format!(r#"[{{"topic":{topic},{rest}}}]"#));
+            let source = events.expect("an event").remove(0).source;
+            assert_eq!(source.as_deref(), kept, "{topic}");
+        }
     }
 
     #[test]

@@ -58,6 +58,7 @@ use crate::model::topic::{DeliverySchema, InputSchema};
 pub use bad_input::{BadInput, BadInputKind};
 pub use content::{BodyBeginning, text_beginning};
 pub use envelope::check_sizes;
+pub use event_grid::check_topics;
 
 /// Reads the body of a request to publish to `topic`, in the manner of its kind; see [`decode`].
 pub fn decode_for(

@@ -138,6 +138,31 @@ async fn whoever_tries_one_key_after_the_other_waits() {
 }
 
 #[tokio::test]
+async fn an_operator_publishes_again_what_was_captured_elsewhere() {
+    let grid = Grid::new().await.topic("orders").await;
+    let topic = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/a";
+    let mut captured = event("e1");
+    captured["topic"] = json!(topic);
+    let path = "/topics/orders/api/events";
+    let key = grid.key("orders").await;
+    let by_key = [("aeg-sas-key", key.as_str())];
+    let reply = grid.send(request(path, &by_key, &json!([captured]))).await;
+    let message = reply.error(400, "BadRequest");
+    assert!(message.contains("is not this topic"), "{message}");
+    let bearer = format!("Bearer {TOKEN}");
+    let by_operator = [("authorization", bearer.as_str())];
+    let reply = grid
+        .send(request(path, &by_operator, &json!([captured])))
+        .await;
+    assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
+    let stored = grid
+        .manage(Method::GET, "/everpost/events/1", Value::Null)
+        .await
+        .json();
+    assert!(stored.to_string().contains(topic), "{stored}");
+}
+
+#[tokio::test]
 async fn the_methods_of_every_path_are_told_without_a_key() {
     let grid = Grid::new().await;
     for (path, status) in [

@@ -263,6 +263,13 @@ fn evaluate(
     }
     let entropy = state.broker.entropy();
     let events = wire::decode_for(topic, &parts.headers, &body.bytes, now, entropy)?;
+    match Credential::of(&parts.headers, &parts.uri) {
+        // An operator may publish again what was captured elsewhere.
+        Credential::Bearer(_) => {}
+        Credential::Key { .. } | Credential::Token { .. } | Credential::None => {
+            wire::check_topics(topic, &events)?;
+        }
+    }
     let event_bytes_max = state.broker.options().event_bytes_max;
     wire::check_sizes(&body.bytes, events.len(), event_bytes_max)?;
     Ok(events)

@@ -50,7 +50,8 @@ pub(super) struct PublishArgs {
     /// Publish so many events of this kind
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
-    /// File with events in the topic's schema, one after the other or in arrays; - for standard input
+    /// File with events in the topic's schema, one after the other or in arrays, that keep their own `topic`; - for
+    /// standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["event_type", "subject", "data", "id", "count"])]
     file: Option<PathBuf>,
     /// What the topic takes [default: what the server says; with --key, eventgrid, or cloudevents in a
@@ -63,7 +64,8 @@ pub(super) struct PublishArgs {
 
 /// What it takes to publish to the topic.
 struct Access {
-    key: String,
+    /// `None` for the token of the command line.
+    key: Option<String>,
     schema: Schema,
 }
 
@@ -80,7 +82,11 @@ impl Run for PublishArgs {
         for batch in batches {
             let batch = batch.with_context(|| published_so_far(events))?;
             let content_type = content_type(access.schema);
-            let request = server.post(topic.publish_path()).key(&access.key);
+            let request = server.post(topic.publish_path());
+            let request = match &access.key {
+                Some(key) => request.key(key),
+                None => request,
+            };
             let sent = request.body(content_type, batch.body()).text().await;
             sent.with_context(|| published_so_far(events))?;
             (events, requests) = (events + batch.len() as u64, requests + 1);
@@ -117,6 +123,7 @@ impl PublishArgs {
                 true => Schema::Cloudevents,
                 false => Schema::Eventgrid,
             });
+            let key = Some(key);
             return Ok(Access { key, schema });
         }
         let schema = match self.schema {
@@ -128,7 +135,11 @@ impl PublishArgs {
                 Schema::of_input(&name).with_context(unknown)?
             }
         };
-        let key = first_key(server, topic).await?;
+        // Events of a file may have been captured elsewhere, and keep their own topic then.
+        let key = match &self.file {
+            Some(_) => None,
+            None => Some(first_key(server, topic).await?),
+        };
         Ok(Access { key, schema })
     }
 
