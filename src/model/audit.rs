@@ -17,7 +17,7 @@ use crate::model::name::{RuleName, SubscriptionName, TopicName};
 use crate::model::topic::EntityKind;
 
 /// Somebody who acts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Actor {
     /// Signed in to the admin pages.
     User(String),

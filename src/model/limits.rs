@@ -384,8 +384,9 @@ pub const RECEIVE_WAIT: Duration = Duration::from_secs(60);
 /// and asks again.
 pub const RECEIVE_WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// Receivers that wait at once, over all queues. Each holds a connection and little else.
-pub const RECEIVERS_WAITING_MAX: usize = 1_024;
+/// Receivers that wait at once, over all queues. Half of them may have the same key and wait at the same queue, which is
+/// twice what Service Bus allows. Each holds a connection or a link, and little else.
+pub const RECEIVERS_WAITING_MAX: usize = 20_000;
 
 /// Events that a filter is tried on by default.
 pub const TRIAL_EVENTS: usize = 1_000;

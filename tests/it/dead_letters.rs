@@ -292,6 +292,53 @@ async fn who_waits_is_woken_and_who_waits_in_vain_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn all_who_wait_get_what_falls_due_together() {
+    let grid = three().await;
+    receive(&grid, json!({"count": 3})).await;
+    let begun = tokio::time::Instant::now();
+    let path = format!("{QUEUE}/head?timeout=120");
+    let waiting: Vec<_> = (0..4).map(|_| ask(&grid, Method::POST, &path)).collect();
+    let heard = futures_util::future::join_all(waiting).await;
+    assert_eq!(begun.elapsed().as_secs(), 120, "of the one in vain");
+    let mut numbers: Vec<_> = heard
+        .iter()
+        .filter(|each| each.status == StatusCode::CREATED)
+        .map(|each| each.headers["location"].to_str().expect("a text"))
+        .filter_map(|location| location.split('/').nth_back(1))
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, ["1", "2", "3"], "each once");
+    grid.leave();
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_who_waits_gets_what_is_given_back() {
+    let grid = three().await;
+    let (_, _, lock) = peek_lock(&grid).await;
+    receive(&grid, json!({"count": 3, "lockDurationInSeconds": 300})).await;
+    let begun = tokio::time::Instant::now();
+    let path = format!("{QUEUE}/head?timeout=30");
+    let waiting = [(), ()].map(|()| ask(&grid, Method::POST, &path));
+    let gives_back = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        ask(&grid, Method::PUT, &lock).await;
+        begun.elapsed().as_secs()
+    };
+    let first = futures_util::future::select_ok(waiting.map(|each| {
+        Box::pin(async {
+            let heard = each.await;
+            let waited = begun.elapsed().as_secs();
+            (heard.status == StatusCode::CREATED)
+                .then_some(waited)
+                .ok_or(())
+        })
+    }));
+    let (first, given_back) = tokio::join!(first, gives_back);
+    assert_eq!(first.map(|(waited, _)| waited), Ok(given_back), "at once");
+    grid.leave();
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_hangs_up_is_not_served() {
     let grid = answered(200, &[], json!({})).await;
     let path = format!("{QUEUE}/head?timeout=60");

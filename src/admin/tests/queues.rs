@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::person::Shown;
 use super::{Appliance, Person};
 use crate::broker::{Put, ReceiveRequest};
-use crate::model::audit::Caller;
+use crate::model::audit::{Actor, Caller};
 use crate::model::lease::{Disposition, LockChange, LockOf, QueueRef};
 use crate::model::name::{AccessRuleName, TopicName};
 use crate::model::session::SessionSelection;
@@ -285,9 +285,10 @@ async fn sessions_are_listed_and_choose_messages() {
     let name = TopicName::custom("jobs").expect("a name");
     let (_, queue) = appliance.broker.queue(&name).expect("the queue");
     let next = SessionSelection::Named("order-2".to_owned());
-    let held = appliance
-        .broker
-        .accept_session(&queue, &next, std::future::ready(()));
+    let held =
+        appliance
+            .broker
+            .accept_session(&Actor::Appliance, &queue, &next, std::future::ready(()));
     held.await.expect("held");
     let page = ann.open(JOBS).await;
     page.expect(&[

@@ -49,7 +49,8 @@ impl ReceiverLink {
         let wait = request.session_wait.unwrap_or(SESSION_WAIT);
         let give_up = tokio::time::timeout(wait.min(RECEIVE_WAIT_MAX), gone.cancelled());
         let wanted = request.session.as_ref();
-        let session = receiver.accept_session(wanted, give_up.map(drop)).await?;
+        let accepted = receiver.accept_session(&by.actor, wanted, give_up.map(drop));
+        let session = accepted.await?;
         if let Some(held) = &session {
             sessions.put(held.clone(), &request.link);
         }
@@ -112,7 +113,8 @@ impl OutgoingLink for ReceiverLink {
     async fn arrival(&self) -> Result<(), AmqpError> {
         let in_vain = self.in_vain.load(Ordering::Relaxed);
         let session = self.session.as_ref();
-        Ok(self.receiver.await_due(session, in_vain).await?)
+        let due = self.receiver.await_due(&self.by.actor, session, in_vain);
+        Ok(due.await?)
     }
 
     async fn take(&self, limit: usize) -> Result<Vec<OutgoingMessage>, AmqpError> {

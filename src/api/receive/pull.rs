@@ -18,6 +18,7 @@ use crate::api::publish::namespace::{API_VERSIONS, choose_topic, topic_of};
 use crate::api::publish::{authorize, check_version, host_of, read_body, told};
 use crate::api::receive::waiting::receive_while_allowed;
 use crate::broker::{MessageReceiver, MessagingError};
+use crate::model::audit::Actor;
 use crate::model::lease::{BadToken, LockToken, ReceiverAction, SubQueue};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::model::name::SubscriptionName;
@@ -88,7 +89,15 @@ async fn receive(
         Some(topic) => authorize(state, topic, request),
         None => Err(MessagingError::EntityDeleted.into()),
     };
-    let locked = receive_while_allowed(receiver, limit, wait, check).await?;
+    // Its keys are those of its namespace, or its own.
+    let topic = &receiver.topic;
+    let namespace = topic.namespace.as_ref();
+    let owner = namespace.map_or_else(
+        || topic.topic.name.to_string(),
+        |entry| entry.namespace.name.to_string(),
+    );
+    let by = Actor::AccessRule(owner);
+    let locked = receive_while_allowed(receiver, &by, limit, wait, check).await?;
     let received: Vec<Received<'_>> = locked
         .iter()
         .map(|each| Received {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::broker::{MessageReceiver, MessagingError};
+use crate::model::audit::Actor;
 use crate::store::Locked;
 
 /// How often the right of a receiver that waits is looked at again: well within the 5 s that are promised.
@@ -12,6 +13,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// rejects the client meanwhile.
 pub(in crate::api) async fn receive_while_allowed<E: From<MessagingError>>(
     receiver: &MessageReceiver,
+    by: &Actor,
     limit: usize,
     wait: Duration,
     check: impl Fn() -> Result<(), E>,
@@ -23,6 +25,6 @@ pub(in crate::api) async fn receive_while_allowed<E: From<MessagingError>>(
             rejected = check().err();
         }
     };
-    let received = receiver.receive_within(limit, wait, rejection).await?;
+    let received = receiver.receive_within(by, limit, wait, rejection).await?;
     rejected.map_or(Ok(received), Err)
 }

@@ -169,7 +169,8 @@ impl ReceiverHandler<'_> {
     }
 
     async fn receive(&self, wait: Duration) -> Result<Option<Locked>, Refusal> {
-        let received = receive_while_allowed(&self.receiver, 1, wait, self.check).await?;
+        let by = &self.caller.actor;
+        let received = receive_while_allowed(&self.receiver, by, 1, wait, self.check).await?;
         Ok(received.into_iter().next())
     }
 

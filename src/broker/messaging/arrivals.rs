@@ -6,75 +6,77 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::base::budget::{Budget, MemoryGroups, TakenBytes};
 use crate::broker::Broker;
 use crate::broker::messaging::MessagingError;
-use crate::model::lease::QueueRef;
+use crate::model::audit::Actor;
+use crate::model::lease::{QueueRef, SubQueue};
 use crate::model::limits::RECEIVERS_WAITING_MAX;
-use crate::model::namespace::NamespaceId;
-use crate::model::session::HeldSession;
 use crate::model::subscription::SubscriptionId;
-use crate::model::topic::TopicId;
 use crate::store::{SessionWait, StoreError};
 
 /// How long a receiver waits before the store is read again: a lock may lapse.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How long a receiver waits at least when what seemed due could not be received.
+/// How long a receiver rests when what seemed due could not be received.
 const VAIN_PAUSE: Duration = Duration::from_secs(1);
 
-impl Broker {
-    /// Waits until something falls due in a queue, or in the session of it that is held. `in_vain` says that the
-    /// caller has just found nothing to receive. May be dropped while it waits.
-    pub async fn await_due(
-        &self,
-        of: QueueRef,
-        session: Option<&HeldSession>,
-        in_vain: bool,
-    ) -> Result<(), MessagingError> {
-        let waiter = self.wait_at(match session {
-            None => Awaited::Queue(of),
-            Some(held) => Awaited::Session(SessionWait::In(held.of, held.name.clone())),
-        })?;
-        Ok(self.due(&waiter, in_vain).await?)
-    }
+/// Bytes that a waiting receiver counts for, with the name of its session.
+const WAITER_BYTES: usize = 512;
 
-    pub(super) async fn due(
-        &self,
-        waiter: &Waiter<'_>,
-        mut in_vain: bool,
-    ) -> Result<(), StoreError> {
+impl Broker {
+    /// Waits until what is awaited may be there. `in_vain` says that the caller has just found nothing. May be dropped
+    /// while it waits.
+    pub(super) async fn due(&self, waiter: &Waiter<'_>, in_vain: bool) -> Result<(), StoreError> {
+        let bell = &*waiter.bell;
+        if in_vain {
+            tokio::select! {
+                () = bell.arrivals.notified() => {}
+                () = bell.sooner.notified() => {}
+                () = tokio::time::sleep(VAIN_PAUSE) => {}
+            }
+        }
+        let mut turn = bell.turn.try_lock().ok();
         loop {
             // Registered before the store is read, so that nothing in between is missed.
-            let arrival = waiter.notify.notified();
-            tokio::pin!(arrival);
+            let (arrival, sooner) = (bell.arrivals.notified(), bell.sooner.notified());
+            tokio::pin!(arrival, sooner);
             arrival.as_mut().enable();
-            let mut pause = self.time_until_due(&waiter.awaited).await?;
-            if std::mem::take(&mut in_vain) {
-                pause = pause.max(VAIN_PAUSE);
-            }
+            sooner.as_mut().enable();
+            let pause = self.time_until_due(&waiter.awaited).await?;
             if pause.is_zero() {
                 return Ok(());
             }
+            let is_watching = turn.is_some();
             tokio::select! {
                 () = &mut arrival => {}
-                () = tokio::time::sleep(pause.min(LOOK_INTERVAL)) => {}
+                () = &mut sooner, if is_watching => {}
+                () = tokio::time::sleep(pause.min(LOOK_INTERVAL)), if is_watching => {}
+                own = bell.turn.lock(), if !is_watching => turn = Some(own),
             }
         }
     }
 
-    pub(super) fn wait_at(&self, awaited: Awaited) -> Result<Waiter<'_>, MessagingError> {
+    /// Lets a receiver wait, for one who has the key of `by`.
+    pub(super) fn wait_at(
+        &self,
+        awaited: Awaited,
+        by: &Actor,
+    ) -> Result<Waiter<'_>, MessagingError> {
         let registry = self.registry();
-        let (topic, _) = registry
-            .subscription(awaited.subscription())
-            .ok_or(MessagingError::EntityDeleted)?;
-        let namespace = topic.namespace.as_ref();
-        let owner = namespace.map_or(Owner::Topic(topic.topic.id), |entry| {
-            Owner::Namespace(entry.namespace.id)
-        });
-        self.shared.arrivals.wait_at(awaited, owner)
+        let found = registry.subscription(awaited.queue().subscription);
+        found.ok_or(MessagingError::EntityDeleted)?;
+        self.shared.arrivals.wait_at(awaited, by)
     }
 
     async fn time_until_due(&self, awaited: &Awaited) -> Result<Duration, StoreError> {
+        let of = awaited.queue();
+        let registry = self.registry();
+        let found = registry.subscription(of.subscription);
+        let is_held_back = found.is_some_and(|(_, own)| !own.may_deliver());
+        if of.queue == SubQueue::Active && is_held_back {
+            return Ok(LOOK_INTERVAL);
+        }
         let ledger = &self.store().ledger;
         let due_at = match awaited {
             Awaited::Queue(of) => {
@@ -108,80 +110,95 @@ pub(super) enum Awaited {
 }
 
 impl Awaited {
-    fn subscription(&self) -> SubscriptionId {
+    fn queue(&self) -> QueueRef {
         match self {
-            Self::Queue(of) => of.subscription,
-            Self::Session(SessionWait::Next(of) | SessionWait::In(of, _)) => *of,
+            Self::Queue(of) => *of,
+            Self::Session(SessionWait::Next(of) | SessionWait::In(of, _)) => QueueRef::pending(*of),
         }
     }
 }
 
 /// Waiting receivers, by what they wait for.
-#[derive(Default)]
 pub(in crate::broker) struct Arrivals {
     waiting: Mutex<HashMap<Awaited, Waiting>>,
+    /// The bytes of all of them.
+    memory: Budget,
+    keys: MemoryGroups<Actor>,
 }
 
 struct Waiting {
-    owner: Owner,
     receivers: usize,
-    notify: Arc<Notify>,
+    bell: Arc<Bell>,
 }
 
-/// Whose keys let receivers wait at a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
-    Namespace(NamespaceId),
-    /// A custom topic.
-    Topic(TopicId),
+/// What wakes those who wait for the same.
+#[derive(Default)]
+struct Bell {
+    /// Wakes one of them for each delivery that arrives.
+    arrivals: Notify,
+    /// Wakes the one who watches, since something is due sooner than was to be expected.
+    sooner: Notify,
+    /// Held by the one who watches when something falls due, so that thousands do not read the store for that. When that
+    /// one has found something, the next one looks whether there is more.
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// A registered waiting receiver, until it is dropped.
 pub(super) struct Waiter<'a> {
     arrivals: &'a Arrivals,
     awaited: Awaited,
-    notify: Arc<Notify>,
+    bell: Arc<Bell>,
+    _memory: TakenBytes,
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Self {
+            waiting: Mutex::default(),
+            memory: Budget::of(RECEIVERS_WAITING_MAX * WAITER_BYTES),
+            keys: MemoryGroups::default(),
+        }
+    }
 }
 
 impl Arrivals {
-    /// Nobody takes all places: an event subscription and an owner may have more of them only while they have
-    /// fewer than are left.
-    fn wait_at(&self, awaited: Awaited, owner: Owner) -> Result<Waiter<'_>, MessagingError> {
+    /// Nobody takes all places: a key may have more of them only while it has fewer than are left. The first receiver of
+    /// a queue is let in, however many wait at others.
+    fn wait_at(&self, awaited: Awaited, by: &Actor) -> Result<Waiter<'_>, MessagingError> {
+        let key = self.keys.of(by.clone());
+        let account = self.memory.account([Some(key), None], usize::MAX);
+        let mut memory = account.nothing();
         let mut waiting = self.waiting.lock().unwrap();
-        let count = |is_counted: &dyn Fn(&Awaited, &Waiting) -> bool| -> usize {
-            let counted = waiting
-                .iter()
-                .filter(|(awaited, each)| is_counted(awaited, each));
-            counted.map(|(_, each)| each.receivers).sum()
-        };
-        let left = RECEIVERS_WAITING_MAX - count(&|_, _| true);
-        let here = count(&|each, _| each.subscription() == awaited.subscription());
-        if here >= left || count(&|_, each| each.owner == owner) >= left {
-            return Err(MessagingError::TooManyWaiting);
+        if memory.add(WAITER_BYTES).is_err() {
+            if is_waited_at(&waiting, awaited.queue()) {
+                return Err(MessagingError::TooManyWaiting);
+            }
+            memory.add_anyway(WAITER_BYTES);
         }
         let here = waiting.entry(awaited.clone()).or_insert_with(|| Waiting {
-            owner,
             receivers: 0,
-            notify: Arc::default(),
+            bell: Arc::default(),
         });
         here.receivers += 1;
         Ok(Waiter {
             arrivals: self,
             awaited,
-            notify: Arc::clone(&here.notify),
+            bell: Arc::clone(&here.bell),
+            _memory: memory,
         })
     }
 
     fn has_receivers(&self, queue: SubscriptionId) -> bool {
         let waiting = self.waiting.lock().unwrap();
-        waiting.keys().any(|each| each.subscription() == queue)
+        let mut queues = waiting.keys().map(|each| each.queue().subscription);
+        queues.any(|each| each == queue)
     }
 
     /// Wakes one receiver for each of `count` deliveries.
     pub(super) fn announce(&self, awaited: &Awaited, count: usize) {
         if let Some(here) = self.waiting.lock().unwrap().get(awaited) {
             for _ in 0..count.min(here.receivers) {
-                here.notify.notify_one();
+                here.bell.arrivals.notify_one();
             }
         }
     }
@@ -199,12 +216,12 @@ impl Arrivals {
                 Awaited::Session(SessionWait::Next(*subscription)),
             ];
             for here in places.iter().filter_map(|awaited| waiting.get(awaited)) {
-                here.notify.notify_one();
+                here.bell.arrivals.notify_one();
             }
         }
     }
 
-    /// Wakes all receivers: something is available earlier than they expect.
+    /// Something is available earlier than receivers expect.
     pub(in crate::broker) fn announce_all(&self, of: QueueRef) {
         let waiting = self.waiting.lock().unwrap();
         let places = [
@@ -212,7 +229,7 @@ impl Arrivals {
             Awaited::Session(SessionWait::Next(of.subscription)),
         ];
         for here in places.iter().filter_map(|awaited| waiting.get(awaited)) {
-            here.notify.notify_waiters();
+            here.bell.sooner.notify_waiters();
         }
     }
 }
@@ -229,6 +246,11 @@ impl Drop for Waiter<'_> {
     }
 }
 
+/// Says whether somebody waits at a queue already, or in a session of it.
+fn is_waited_at(waiting: &HashMap<Awaited, Waiting>, queue: QueueRef) -> bool {
+    waiting.keys().any(|each| each.queue() == queue)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,26 +260,29 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_all_places_and_places_are_given_back() {
+    fn no_key_takes_all_places_and_each_queue_has_one() {
         let arrivals = Arrivals::default();
-        let all = |subscriptions: std::ops::Range<i64>, namespace: i64| {
-            let owner = Owner::Namespace(NamespaceId(namespace));
-            let each = subscriptions.cycle();
-            let taken = each.map_while(|each| arrivals.wait_at(queue(each), owner).ok());
-            taken.collect::<Vec<_>>()
+        let key = |name: &str| Actor::AccessRule(name.to_owned());
+        let all_by = |name: &str, at: i64| -> Vec<_> {
+            let place = || arrivals.wait_at(queue(at), &key(name)).ok();
+            std::iter::from_fn(place).collect()
         };
         let half = RECEIVERS_WAITING_MAX / 2;
-        let by_one_key = all(0..9, 1);
-        assert_eq!(by_one_key.len(), half, "of one namespace, beside nobody");
-        assert_eq!(all(9..10, 2).len(), half / 2, "half of what is left");
-        let of_topics: Vec<_> = (10..20)
-            .map(|topic| arrivals.wait_at(queue(topic), Owner::Topic(TopicId(topic))))
+        let first = all_by("a", 1);
+        assert_eq!(first.len(), half, "of one key at one queue, beside nobody");
+        assert_eq!(all_by("a", 2).len(), 1, "the first one at a queue");
+        let others = ["b", "c", "d"].map(|name| all_by(name, 1));
+        let taken = others.iter().map(Vec::len);
+        assert_eq!(Vec::from_iter(taken), [half / 2, half / 4, half / 8]);
+        let rest: Vec<_> = (0..40).map(|n| all_by(&format!("{n}"), 1)).collect();
+        let error = arrivals.wait_at(queue(1), &key("z")).err();
+        assert_eq!(error, Some(MessagingError::TooManyWaiting), "none are left");
+        let firsts: Vec<_> = (2..500)
+            .map(|at| arrivals.wait_at(queue(at), &key("a")))
             .collect();
-        assert!(of_topics.iter().all(Result::is_ok));
-        let refused = arrivals.wait_at(queue(0), Owner::Namespace(NamespaceId(1)));
-        assert_eq!(refused.err(), Some(MessagingError::TooManyWaiting));
-        drop((by_one_key, of_topics));
+        assert!(firsts.iter().all(Result::is_ok));
+        drop((first, others, rest, firsts));
         assert!(arrivals.waiting.lock().unwrap().is_empty());
-        assert_eq!(all(0..1, 1).len(), half, "of one event subscription");
+        assert_eq!(arrivals.memory.taken(), 0);
     }
 }

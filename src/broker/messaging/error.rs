@@ -29,8 +29,8 @@ pub enum MessagingError {
     #[error("the status of {0} does not allow receiving from it")]
     ReceiveDisabled(SubscriptionName),
     #[error(
-        "no more receivers can wait here: of {RECEIVERS_WAITING_MAX} over all queues, an event subscription, \
-         and a namespace or custom topic, may have more only while it has fewer than are left"
+        "no more receivers can wait here: of {RECEIVERS_WAITING_MAX} over all queues, a key may have more only while \
+         it has fewer than are left"
     )]
     TooManyWaiting,
     #[error(transparent)]

@@ -7,6 +7,7 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::messaging::arrivals::Awaited;
 use crate::broker::messaging::{MessagingError, NotAllowed};
+use crate::model::audit::Actor;
 use crate::model::destination::DeliveryMode;
 use crate::model::event::Event;
 use crate::model::lease::{Disposition, LockChange, LockOf, LockToken, QueueRef, SubQueue};
@@ -106,8 +107,9 @@ impl Broker {
     }
 
     /// Like [`Broker::receive`], but waits up to `wait` for the first delivery, unless `give_up` is ready before.
-    pub async fn receive_within(
+    pub(super) async fn receive_within(
         &self,
+        by: &Actor,
         request: &ReceiveRequest,
         wait: Duration,
         give_up: impl Future<Output = ()>,
@@ -116,7 +118,7 @@ impl Broker {
         if !found.is_empty() || wait.is_zero() {
             return Ok(found);
         }
-        let waiter = self.wait_at(Awaited::Queue(request.of))?;
+        let waiter = self.wait_at(Awaited::Queue(request.of), by)?;
         let deadline = tokio::time::sleep(wait);
         tokio::pin!(deadline, give_up);
         let mut in_vain = false;

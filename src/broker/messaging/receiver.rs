@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::Timestamp;
+use crate::broker::messaging::arrivals::Awaited;
 use crate::broker::messaging::{MessagingError, NotAllowed};
 use crate::broker::{Broker, Queue, ReceiveRequest};
-use crate::model::audit::{AuditAction, AuditEntry, Caller, Target};
+use crate::model::audit::{Actor, AuditAction, AuditEntry, Caller, Target};
 use crate::model::destination::DeliveryMode;
 use crate::model::lease::{
     Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, SubQueue,
@@ -15,7 +16,7 @@ use crate::model::limits::LOCK_DURATION;
 use crate::model::registry::TopicEntry;
 use crate::model::session::HeldSession;
 use crate::model::subscription::EventSubscription;
-use crate::store::{LockSelection, Locked, Peeked, StoreError};
+use crate::store::{LockSelection, Locked, Peeked, SessionWait, StoreError};
 
 /// Messages that one request deletes, as in Azure's premium tier.
 const DELETED_MAX: usize = 4_000;
@@ -105,13 +106,15 @@ impl MessageReceiver {
     /// Locks up to `limit` messages, and waits up to `wait` for the first one, unless `give_up` is ready before.
     pub async fn receive_within(
         &self,
+        by: &Actor,
         limit: usize,
         wait: Duration,
         give_up: impl Future<Output = ()>,
     ) -> Result<Vec<Locked>, MessagingError> {
         self.check_receivable()?;
         let request = self.request(LockSelection::Due, limit, None);
-        self.broker.receive_within(&request, wait, give_up).await
+        let receiving = self.broker.receive_within(by, &request, wait, give_up);
+        receiving.await
     }
 
     /// Takes up to `limit` messages that can be received now, for good.
@@ -179,10 +182,16 @@ impl MessageReceiver {
     /// waits.
     pub async fn await_due(
         &self,
+        by: &Actor,
         session: Option<&HeldSession>,
         in_vain: bool,
     ) -> Result<(), MessagingError> {
-        self.broker.await_due(self.queue(), session, in_vain).await
+        let awaited = match session {
+            None => Awaited::Queue(self.queue()),
+            Some(held) => Awaited::Session(SessionWait::In(held.of, held.name.clone())),
+        };
+        let waiter = self.broker.wait_at(awaited, by)?;
+        Ok(self.broker.due(&waiter, in_vain).await?)
     }
 
     async fn lock(

@@ -4,6 +4,7 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::messaging::arrivals::Awaited;
 use crate::broker::messaging::{MessageReceiver, MessagingError, NotAllowed};
+use crate::model::audit::Actor;
 use crate::model::lease::{LockToken, QueueRef};
 use crate::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
@@ -16,6 +17,7 @@ impl Broker {
     /// nobody would know of the lock then.
     pub async fn accept_session(
         &self,
+        by: &Actor,
         queue: &EventSubscription,
         which: &SessionSelection,
         give_up: impl Future<Output = ()>,
@@ -25,7 +27,7 @@ impl Broker {
         if first != none_free {
             return Ok(first?);
         }
-        let waiter = self.wait_at(Awaited::Session(SessionWait::Next(queue.id)))?;
+        let waiter = self.wait_at(Awaited::Session(SessionWait::Next(queue.id)), by)?;
         tokio::pin!(give_up);
         let mut in_vain = false;
         loop {
@@ -126,6 +128,7 @@ impl MessageReceiver {
     /// are not received in sessions. It must not be dropped, since nobody would know of the lock then.
     pub async fn accept_session(
         &self,
+        by: &Actor,
         wanted: Option<&SessionSelection>,
         give_up: impl Future<Output = ()>,
     ) -> Result<Option<HeldSession>, MessagingError> {
@@ -135,7 +138,8 @@ impl MessageReceiver {
             (Some(_), false) => Err(NotAllowed::ReceiveInSession.into()),
             (Some(which), true) => {
                 let (broker, queue) = (self.broker(), &self.subscription);
-                Ok(Some(broker.accept_session(queue, which, give_up).await?))
+                let accepted = broker.accept_session(by, queue, which, give_up).await?;
+                Ok(Some(accepted))
             }
         }
     }

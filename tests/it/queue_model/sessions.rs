@@ -3,6 +3,7 @@
 use std::future::ready;
 
 use everpost::broker::MessagingError;
+use everpost::model::audit::Actor;
 use everpost::model::lease::SubQueue;
 use everpost::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
@@ -22,7 +23,7 @@ impl Play {
         let accepted = self
             .grid()
             .broker
-            .accept_session(&queue, &which, ready(()))
+            .accept_session(&Actor::Appliance, &queue, &which, ready(()))
             .await;
         self.note(format!("{which:?}: {accepted:?}"));
         let free = |name: &str, dying_too: bool| {
