@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-pub use crate::store::Resubmitted;
+pub use crate::store::{PromisedNumber, Resubmitted};
 pub use diagnostics::meters::Meters;
 pub use diagnostics::recount::{Account, Counts, Verified};
 pub use dispatch::retry_now::{Hold, RetryNowError};

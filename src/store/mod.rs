@@ -45,7 +45,9 @@ pub use engine::write_times::{CommitTimes, Longest};
 pub use error::{BackupError, StoreError};
 pub use inspectors::{Inspectors, PutOutcome};
 pub use key_uses::KeyUses;
-pub use ledger::append::{AppendRequest, Appended, Effects, HandedOver, MessageFacts, QueueIntake};
+pub use ledger::append::{
+    AppendRequest, Appended, Effects, HandedOver, MessageFacts, PromisedNumber, QueueIntake,
+};
 pub use ledger::exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, Exported, PendingBlob};
 pub use ledger::fan_out::{FanOut, FannedOut};
 pub use ledger::forward::{ForwardMark, ForwardQuery, ForwardRequest, Forwardable};
@@ -64,7 +66,7 @@ pub use ledger::sessions::{SessionQuery, SessionRequest, SessionWait};
 pub use ledger::settle::{
     DiscardRequest, Discarded, FreeChange, FreeChanges, FreeSettled, Settled, SettlementRecord,
 };
-pub use ledger::{Ledger, TransactionError};
+pub use ledger::{Ledger, SessionStateChange, TransactionChanges, TransactionError};
 pub use provisioned::ProvisionedStore;
 pub use rejections::Rejections;
 pub use replay::CommandResult;

@@ -64,9 +64,10 @@ def begun():
     return opened() + frame(composite(0x11, NULL, uint(0), uint(1_000), uint(1_000)))
 
 
-def attach(handle, role, address, name="link", target=None):
-    node = compound(b"\xd0", [text(address)])
-    fields = [described(0x28, node), target or described(0x29, node), NULL, NULL, uint(0)]
+def attach(handle, role, address, name="link", target=None, session=None):
+    only = compound(b"\xd1", [symbol("com.microsoft:session-filter"), text(session)]) if session else NULL
+    node = compound(b"\xd0", [text(address), *[NULL] * 6, only])
+    fields = [described(0x28, node), target or described(0x29, compound(b"\xd0", [text(address)])), NULL, NULL, uint(0)]
     return frame(composite(0x12, text(f"{name}-{handle}"), uint(handle), role, NULL, NULL, *fields))
 
 

@@ -8,8 +8,10 @@ import uuid
 
 import pytest
 import requests
+from azure.servicebus._pyamqp._decode import decode_payload
 
 import amqp
+import queues
 from amqp import COORDINATOR, NULL, RECEIVER, SENDER, composite, encoded, symbol
 from appliance import PATIENCE_S, REPOSITORY, Appliance
 from queues import RULE, token
@@ -83,10 +85,10 @@ class Asked:
         self.handles, self.deliveries, self.numbers = itertools.count(), itertools.count(), itertools.count()
         self.in_flow = set()
 
-    def attach(self, role, address, target=None):
+    def attach(self, role, address, **options):
         """Attaches a link, and waits until it is answered and, for a sender, until it may send."""
         handle = next(self.handles)
-        self.peer.send(amqp.attach(handle, role, address, target=target))
+        self.peer.send(amqp.attach(handle, role, address, **options))
         self.expect("attach", handle, f"{role} {address}")
         is_open = lambda: role == RECEIVER or handle in self.in_flow
         self.read(lambda: ("attach", handle) in self.answers and (is_open() or ("ended", handle) in self.answers))
@@ -106,6 +108,14 @@ class Asked:
         self.expect("settled", delivery, (operation, body[:40], fields))
         self.numbered[number] = delivery
         self.peer.send(amqp.transfers(handle, delivery, asking(number, operation, body, name), **fields))
+        return delivery
+
+    def answer_to(self, handle, operation, body, **fields):
+        """The status of a request, and what is answered."""
+        delivery = self.request(handle, operation, encoded(body), **fields)
+        self.read(lambda: ("reply", delivery) in self.answers)
+        reply = decode_payload(memoryview(self.answers["reply", delivery]))
+        return reply.application_properties[b"statusCode"], reply.value
 
     numbered = property(lambda self: self.__dict__.setdefault("by_number", {}))
 
@@ -120,8 +130,8 @@ class Asked:
         self.read(lambda: ("settled", delivery) in self.answers)
         return handle, bytes(self.answers["settled", delivery][0])
 
-    def discharge(self, handle, transaction):
-        self.transfer(handle, amqp.described(0x77, composite(0x32, amqp.binary(transaction), amqp.NO)))
+    def discharge(self, handle, transaction, fails=amqp.NO):
+        return self.transfer(handle, amqp.described(0x77, composite(0x32, amqp.binary(transaction), fails)))
 
     def read(self, enough=lambda: False):
         """Reads until everything is answered, or this is, at most as long as anything may take."""
@@ -205,6 +215,60 @@ def test_requests_to_management_are_answered(entities, entity):
     asked.request(handle, "peek-message", encoded(OPERATIONS["peek-message"]), name="{}")
     asked.discharge(coordinator, transaction)
     assert asked.assert_answered() > 8 * len(OPERATIONS)
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["committed", "rolled back"])
+def test_requests_take_part_in_their_transaction(entities, commits):
+    appliance, name = entities.appliance, f"parts-{commits}".lower()
+    for queue, properties in ((name, {}), (f"{name}-in-sessions", {"requiresSession": True})):
+        appliance.manage("PUT", f"/queues/{queue}", {"properties": properties}, status=201)
+    counts = lambda: appliance.manage("GET", f"/queues/{name}")["properties"]["countDetails"]
+    asked = Asked(entities.peer())
+    coordinator, transaction = asked.declare()
+    within = {"state": amqp.in_transaction(transaction)}
+    asked.attach(RECEIVER, f"{name}/$management")
+    handle = asked.attach(SENDER, f"{name}/$management")
+    at = {"TYPE": "TIMESTAMP", "VALUE": int((time.time() + 600) * 1_000)}
+    scheduling = amqp.compound(b"\xd1", [symbol("x-opt-scheduled-enqueue-time"), encoded(at)])
+    later = amqp.described(0x72, scheduling) + amqp.described(0x75, amqp.binary(b"later"))
+    schedule = {"messages": [{"message": later}, {"message": later}]}
+    numbers = lambda values: {"TYPE": "ARRAY", "VALUE": [{"TYPE": "LONG", "VALUE": each} for each in values]}
+    status, before = asked.answer_to(handle, "schedule-message", schedule)
+    assert (status, before) == (200, {b"sequence-numbers": [1, 2]})
+    cancel = {"sequence-numbers": numbers([1, 2])}
+    assert asked.answer_to(handle, "cancel-scheduled-message", cancel, **within)[0] == 200
+    missing = {"sequence-numbers": numbers([77])}
+    assert asked.answer_to(handle, "cancel-scheduled-message", missing, **within)[0] == 404
+    schedule["messages"] *= 2
+    promised = asked.answer_to(handle, "schedule-message", schedule, **within)
+    assert promised == (200, {b"sequence-numbers": [3, 4, 5, 6]})
+    with queues.connect(appliance) as client, queues.receiver(client, name) as receiving:
+        queues.send(client, name, "work")
+        [message] = receiving.receive_messages()
+        assert message.sequence_number == 7
+        lock = {"TYPE": "ARRAY", "VALUE": [{"TYPE": "UUID", "VALUE": message.lock_token}]}
+        completed = {"lock-tokens": lock, "disposition-status": "completed"}
+        assert asked.answer_to(handle, "update-disposition", completed, **within)[0] == 200
+        assert asked.answer_to(handle, "renew-lock", {"lock-tokens": lock}, **within)[0] == 200
+    gone = {"lock-tokens": {"TYPE": "ARRAY", "VALUE": [LOCK]}, "disposition-status": "completed"}
+    assert asked.answer_to(handle, "update-disposition", gone, **within)[0] == 410
+    asked.attach(RECEIVER, f"{name}-in-sessions", session="s")
+    asked.attach(RECEIVER, f"{name}-in-sessions/$management")
+    of_session = asked.attach(SENDER, f"{name}-in-sessions/$management")
+    state = {"session-id": "s", "session-state": b"kept"}
+    assert asked.answer_to(of_session, "set-session-state", state, **within)[0] == 200
+    reading = {"session-id": "s"}
+    assert asked.answer_to(of_session, "get-session-state", reading, **within) == (200, {b"session-state": None})
+    assert (counts()["scheduledMessageCount"], counts()["activeMessageCount"]) == (2, 1), "nothing before the end"
+    ended = asked.discharge(coordinator, transaction, amqp.NO if commits else amqp.YES)
+    asked.assert_answered()
+    assert not is_rejected(asked.answers["settled", ended])
+    assert (counts()["scheduledMessageCount"], counts()["activeMessageCount"]) == ((4, 0) if commits else (2, 1))
+    kept = asked.answer_to(of_session, "get-session-state", reading)
+    assert kept == (200, {b"session-state": b"kept" if commits else None})
+    if commits:
+        assert asked.answer_to(handle, "cancel-scheduled-message", {"sequence-numbers": numbers([3, 4, 5, 6])})[0] == 200
+        assert counts()["scheduledMessageCount"] == 0
 
 
 @pytest.mark.parametrize("payload", [b"", GARBAGE, bytes(TOO_LARGE)], ids=["empty", "garbage", "too large"])

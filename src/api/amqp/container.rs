@@ -6,11 +6,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::api::authority::Authority;
+use crate::broker::PromisedNumber;
 use crate::model::audit::Actor;
 use crate::model::session::{HeldSession, SessionSelection};
 use crate::wire::amqp::AmqpError;
@@ -62,6 +64,22 @@ pub trait Container: Send + Sync + 'static {
         by: &Actor,
     ) -> Result<Reply, AmqpError>;
 
+    /// Prepares what a request does at the end of its transaction, and the answer that it has at once. That the client may
+    /// make it was checked.
+    async fn prepare(
+        &self,
+        entity: &EntityAddress,
+        asked: Operation,
+        by: &Actor,
+    ) -> Result<(Transaction, Reply), AmqpError>;
+
+    /// Says of each lock whether it is held now.
+    async fn check_locks(
+        &self,
+        entity: &EntityAddress,
+        tokens: Vec<Uuid>,
+    ) -> Vec<Result<(), AmqpError>>;
+
     /// Does all of it or nothing. That the client may was checked. Runs to its end even if the client is gone.
     async fn commit(&self, changes: Transaction) -> Result<(), AmqpError>;
 }
@@ -69,9 +87,45 @@ pub trait Container: Send + Sync + 'static {
 /// Holds all that a transaction does.
 #[derive(Debug, Default)]
 pub struct Transaction {
-    /// Messages, each batch with the entity that it is sent to.
-    pub sends: Vec<(EntityAddress, Vec<Message>)>,
+    pub sends: Vec<TransactionSend>,
+    /// Scheduled messages that are cancelled, by their numbers, each time with their entity.
+    pub cancels: Vec<(EntityAddress, Vec<i64>)>,
     pub settles: Vec<TransactionSettlement>,
+    /// The states that are kept with sessions, with the entity of each.
+    pub states: Vec<(EntityAddress, HeldSession, Option<Bytes>)>,
+}
+
+impl Transaction {
+    /// Adds what another part does.
+    pub(super) fn add(&mut self, part: Self) {
+        let Self {
+            sends,
+            cancels,
+            settles,
+            states,
+        } = part;
+        self.sends.extend(sends);
+        self.cancels.extend(cancels);
+        self.settles.extend(settles);
+        self.states.extend(states);
+    }
+
+    /// Returns how many messages and states it is about.
+    pub(super) fn count(&self) -> usize {
+        let sent = self.sends.iter().map(|each| each.messages.len());
+        let cancelled = self.cancels.iter().map(|(_, numbers)| numbers.len());
+        let others = self.settles.len() + self.states.len();
+        sent.chain(cancelled).sum::<usize>() + others
+    }
+}
+
+/// Messages that are sent at the end of a transaction.
+#[derive(Debug)]
+pub struct TransactionSend {
+    pub to: EntityAddress,
+    pub messages: Vec<Message>,
+    /// The numbers that scheduled ones were promised.
+    pub promised: Vec<PromisedNumber>,
 }
 
 /// A settlement of a message at the end of a transaction.
@@ -84,6 +138,8 @@ pub struct TransactionSettlement {
     pub outcome: Outcome,
     /// Who may receive there, for the audit log.
     pub by: Actor,
+    /// The client has settled it already, and cannot do so again.
+    pub is_settled: bool,
 }
 
 /// How a client wants to receive.

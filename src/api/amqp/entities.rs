@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::amqp::container::{
-    Container, IncomingLink, OutgoingLink, ReceiverRequest, Transaction, TransactionSettlement,
+    Container, IncomingLink, OutgoingLink, ReceiverRequest, Transaction, TransactionSend,
+    TransactionSettlement,
 };
 use crate::api::amqp::error::rolled_back;
 use crate::api::amqp::management;
-use crate::api::amqp::receiver::{LockDecisions, ReceiverLink};
+use crate::api::amqp::receiver::{LockDecisions, ReceiverLink, check_locks};
 use crate::api::amqp::sessions::Sessions;
 use crate::api::authority::{AccessDenied, Authority, ShownSignature};
 use crate::broker::{MessagingEntity, MessagingError, MessagingTransaction};
@@ -132,10 +134,45 @@ impl Container for EntityContainer {
         management::answer(found, &by, &self.sessions, asked).await
     }
 
+    async fn prepare(
+        &self,
+        entity: &EntityAddress,
+        asked: Operation,
+        by: &Actor,
+    ) -> Result<(Transaction, Reply), AmqpError> {
+        let found = self.find(entity)?;
+        management::prepare(found, entity, by, &self.sessions, asked).await
+    }
+
+    async fn check_locks(
+        &self,
+        entity: &EntityAddress,
+        tokens: Vec<Uuid>,
+    ) -> Vec<Result<(), AmqpError>> {
+        let found = self.find(entity).and_then(MessagingEntity::receiver);
+        match found {
+            Ok(receiver) => check_locks(&receiver, tokens).await,
+            Err(error) => vec![Err(error.into()); tokens.len()],
+        }
+    }
+
     async fn commit(&self, changes: Transaction) -> Result<(), AmqpError> {
         let mut transaction = MessagingTransaction::default();
-        for (to, messages) in changes.sends {
-            transaction.send(&self.find(&to)?.sender()?, messages)?;
+        for TransactionSend {
+            to,
+            messages,
+            promised,
+        } in changes.sends
+        {
+            transaction.send(&self.find(&to)?.sender()?, messages, promised)?;
+        }
+        for (of, numbers) in changes.cancels {
+            let sender = self.find(&of)?.sender()?;
+            let cancelled = transaction.cancel(&sender, numbers).await;
+            cancelled.map_err(|error| rolled_back(&error))?;
+        }
+        for (_, held, state) in changes.states {
+            transaction.set_state(held, state.map(|state| state.to_vec()));
         }
         let mut decisions = LockDecisions::default();
         for TransactionSettlement {
@@ -143,6 +180,7 @@ impl Container for EntityContainer {
             token,
             outcome,
             by,
+            ..
         } in changes.settles
         {
             let receiver = self.find(&of)?.receiver()?;

@@ -2,14 +2,17 @@
 
 use bytes::Bytes;
 
-use crate::api::amqp::receiver::{lock_of, renew_session, settle, uuid_of};
+use crate::api::amqp::container::{Transaction, TransactionSend, TransactionSettlement};
+use crate::api::amqp::receiver::{check_locks, lock_of, renew_session, settle, uuid_of};
 use crate::api::amqp::sessions::Sessions;
-use crate::broker::{MessageReceiver, MessagingEntity, MessagingError, NotAllowed};
-use crate::model::audit::Caller;
+use crate::broker::{MessageReceiver, MessagingEntity, MessagingError, NotAllowed, PromisedNumber};
+use crate::model::audit::{Actor, Caller};
 use crate::model::session::HeldSession;
 use crate::wire::amqp::AmqpError;
+use crate::wire::amqp::condition::NOT_ALLOWED;
 use crate::wire::amqp::management::{NamedSession, Operation, Reply};
 use crate::wire::amqp::message::Message;
+use crate::wire::service_bus::entity::EntityAddress;
 
 /// Does what a client asks of an entity. That the client may was checked.
 pub(super) async fn answer(
@@ -113,6 +116,66 @@ pub(super) async fn answer(
             Reply::Done
         }
         Operation::Rules { skip, top } => Reply::Rules(entity.receiver()?.rules(skip, top)?),
+    })
+}
+
+/// Prepares what a request does at the end of its transaction, and its answer. That the client may was checked.
+pub(super) async fn prepare(
+    found: MessagingEntity,
+    entity: &EntityAddress,
+    by: &Actor,
+    sessions: &Sessions,
+    asked: Operation,
+) -> Result<(Transaction, Reply), AmqpError> {
+    let nothing = Transaction::default();
+    Ok(match asked {
+        Operation::Schedule(messages) => {
+            let promised = found.sender()?.promise_numbers(messages.len()).await?;
+            let numbers = promised.iter().map(PromisedNumber::number).collect();
+            let send = TransactionSend {
+                to: entity.clone(),
+                messages,
+                promised,
+            };
+            let sends = vec![send];
+            (Transaction { sends, ..nothing }, Reply::Scheduled(numbers))
+        }
+        Operation::CancelScheduled(numbers) => {
+            found.sender()?.check_scheduled(numbers.clone()).await?;
+            let cancels = vec![(entity.clone(), numbers)];
+            (Transaction { cancels, ..nothing }, Reply::Done)
+        }
+        Operation::Settle { tokens, outcome } => {
+            let checked = check_locks(&found.receiver()?, tokens.clone()).await;
+            checked.into_iter().collect::<Result<(), _>>()?;
+            let each = tokens.into_iter().map(|token| TransactionSettlement {
+                of: entity.clone(),
+                token,
+                outcome: outcome.clone(),
+                by: by.clone(),
+                is_settled: true,
+            });
+            let settles = each.collect();
+            (Transaction { settles, ..nothing }, Reply::Done)
+        }
+        Operation::SetSessionState { session, state } => {
+            let held = sessions.held(found.receiver()?.subscription.id, &session)?;
+            let states = vec![(entity.clone(), held, state)];
+            (Transaction { states, ..nothing }, Reply::Done)
+        }
+        Operation::DeleteBatch { .. }
+        | Operation::RenewLocks(_)
+        | Operation::Peek { .. }
+        | Operation::ReceiveNumbers { .. }
+        | Operation::RenewSession(_)
+        | Operation::SessionState(_)
+        | Operation::Sessions { .. }
+        | Operation::AddRule(_)
+        | Operation::RemoveRule(_)
+        | Operation::Rules { .. } => {
+            let problem = "this cannot take part in a transaction; ask for it outside of one";
+            return Err(AmqpError::new(NOT_ALLOWED, problem));
+        }
     })
 }
 

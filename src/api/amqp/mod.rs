@@ -31,7 +31,7 @@ mod websocket_stream;
 
 pub use container::{
     Container, IncomingLink, OutgoingLink, OutgoingMessage, ReceiverRequest, Storing, Transaction,
-    TransactionSettlement,
+    TransactionSend, TransactionSettlement,
 };
 pub(super) use entities::EntityContainer;
 pub use limits::CLOSE_DEADLINE;

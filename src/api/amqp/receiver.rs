@@ -176,6 +176,19 @@ pub(super) async fn settle(
     results
 }
 
+/// Says of each lock whether it is held.
+pub(super) async fn check_locks(
+    receiver: &MessageReceiver,
+    tokens: Vec<Uuid>,
+) -> Vec<Result<(), AmqpError>> {
+    let count = tokens.len();
+    let locks = tokens.into_iter().map(lock_of).collect();
+    match receiver.check_locks(locks).await {
+        Ok(checked) => checked.into_iter().map(|each| Ok(each?)).collect(),
+        Err(error) => vec![Err(MessagingError::from(error).into()); count],
+    }
+}
+
 /// Makes changes of locks, and each decision once, however many locks it is about.
 #[derive(Default)]
 pub(super) struct LockDecisions {

@@ -15,7 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::amqp::claims::ClaimSet;
 use crate::api::amqp::connection::Connection;
-use crate::api::amqp::container::{Container, ReceiverRequest, Transaction, TransactionSettlement};
+use crate::api::amqp::container::{
+    Container, ReceiverRequest, Transaction, TransactionSend, TransactionSettlement,
+};
 use crate::api::amqp::event::{Decision, Delivery, Event, LinkId, PartOfTransaction};
 use crate::api::amqp::limits::{
     CLOSE_DEADLINE, COORDINATOR_BYTES_MAX, EXPIRY_LOOK, MESSAGE_BYTES, OUTPUT_BYTES_MAX,
@@ -26,10 +28,12 @@ use crate::api::amqp::order::FrameOrder;
 use crate::api::amqp::receipt::Unwritten;
 use crate::api::amqp::session::{Acceptance, Handout, nothing_left};
 use crate::api::amqp::tasks::{
-    Arrived, Command, Credit, Deliver, DischargeResult, Reply, Settle, Task, Work, answer_requests,
-    authorized, hand_out, store_messages, token,
+    Arrived, Command, Credit, Deliver, DischargeResult, LocksChecked, PreparedRequest, Reply,
+    Settle, Task, Work, answer_requests, authorized, hand_out, store_messages, token,
 };
-use crate::api::amqp::transactions::{EndedTransaction, Enlisted, LocksOf, Transactions};
+use crate::api::amqp::transactions::{
+    Discharge, EndedTransaction, Enlisted, OpenPart, Transactions,
+};
 use crate::api::authority::Authority;
 use crate::api::memory::Memory;
 use crate::base::budget::{NothingLeft, TakenBytes};
@@ -40,9 +44,9 @@ use crate::wire::amqp::address::Address;
 use crate::wire::amqp::cbs::{self, PutToken};
 use crate::wire::amqp::condition::{
     AmqpError, CONNECTION_FORCED, ILLEGAL_STATE, NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
-    RESOURCE_LIMIT_EXCEEDED, TRANSACTION_ROLLBACK, UNAUTHORIZED_ACCESS,
+    RESOURCE_LIMIT_EXCEEDED, SESSION_LOCK_LOST, TRANSACTION_ROLLBACK, UNAUTHORIZED_ACCESS,
 };
-use crate::wire::amqp::management::{self, Operation, status_of};
+use crate::wire::amqp::management::{self, status_of};
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::performative::{Attach, Role, SenderSettles};
 use crate::wire::amqp::state::{DeliveryState, Transactional};
@@ -458,6 +462,7 @@ impl Shell<'_> {
                     payload,
                     memory: taken,
                     behind: None,
+                    part: None,
                 };
                 self.on_message(link, arrived, transaction);
             }
@@ -470,7 +475,7 @@ impl Shell<'_> {
             } => match decision {
                 Decision::None => {}
                 Decision::Now(outcome) => self.settle(link, deliveries, outcome, !settled),
-                Decision::InTransaction(part) => self.settle_in(part, link, &deliveries, settled),
+                Decision::InTransaction(part) => self.settle_in(&part, link, deliveries, settled),
             },
             Event::Detaching { link } => {
                 if let Some(link) = self.links.get(&link) {
@@ -671,7 +676,9 @@ impl Shell<'_> {
             (End::Task { .. }, None) => attached.end.work(Work::Message(arrived)),
             (End::Task { .. }, Some(transaction)) => {
                 if let Address::Management(_) = attached.address {
-                    self.manage_in(&transaction, link, arrived);
+                    let part = self.transactions.begin_part(&transaction, &self.commands);
+                    arrived.part = Some(part);
+                    attached.end.work(Work::Message(arrived));
                 } else {
                     self.send_in(transaction, link, &arrived);
                 }
@@ -744,26 +751,27 @@ impl Shell<'_> {
                 Ok(Some(DeliveryState::Declared(id)))
             }
             transaction::Request::Discharge { transaction, fail } => {
-                let found = self.transactions.discharge(&transaction);
-                if fail {
-                    if let Ok(ended) = found {
-                        self.roll_back(ended);
-                    }
-                    return Ok(Some(DeliveryState::Accepted));
+                let discharge = Discharge {
+                    transaction,
+                    fail,
+                    link,
+                    delivery,
+                };
+                match self.transactions.postpone(discharge) {
+                    Some(discharge) => self.discharge(&discharge),
+                    None => Ok(None),
                 }
-                let mut ended = found?;
-                if let Some(AmqpError { description, .. }) = ended.failed.take() {
-                    self.roll_back(ended);
-                    return Err(AmqpError::new(TRANSACTION_ROLLBACK, description));
-                }
-                if let Err(error) = self.check_transaction(&ended.changes) {
-                    self.roll_back(ended);
-                    return Err(AmqpError::new(TRANSACTION_ROLLBACK, error.description));
-                }
-                self.commit(link, delivery, ended);
-                Ok(None)
             }
         });
+        self.coordinated(link, delivery, done);
+    }
+
+    fn coordinated(
+        &mut self,
+        link: LinkId,
+        delivery: u32,
+        done: Result<Option<DeliveryState>, AmqpError>,
+    ) {
         let state = done.unwrap_or_else(|error| Some(DeliveryState::Rejected(Some(error))));
         if let Some(state) = state {
             self.connection
@@ -771,12 +779,36 @@ impl Shell<'_> {
         }
     }
 
+    /// Ends a transaction. Returns the answer, if there is one before it is committed.
+    fn discharge(&mut self, discharge: &Discharge) -> Result<Option<DeliveryState>, AmqpError> {
+        let found = self.transactions.discharge(&discharge.transaction);
+        if discharge.fail {
+            if let Ok(ended) = found {
+                self.roll_back(ended);
+            }
+            return Ok(Some(DeliveryState::Accepted));
+        }
+        let mut ended = found?;
+        if let Some(AmqpError { description, .. }) = ended.failed.take() {
+            self.roll_back(ended);
+            return Err(AmqpError::new(TRANSACTION_ROLLBACK, description));
+        }
+        if let Err(error) = self.check_transaction(&ended.changes) {
+            self.roll_back(ended);
+            return Err(AmqpError::new(TRANSACTION_ROLLBACK, error.description));
+        }
+        self.commit(discharge.link, discharge.delivery, ended);
+        Ok(None)
+    }
+
     /// Checks that the peer still may do what a transaction does: what allowed it then may be gone.
     fn check_transaction(&self, changes: &Transaction) -> Result<(), AmqpError> {
-        let sends = changes.sends.iter().map(|(to, _)| (to, Right::Send));
+        let sends = changes.sends.iter().map(|each| (&each.to, Right::Send));
+        let cancels = changes.cancels.iter().map(|(of, _)| (of, Right::Send));
         let settles = changes.settles.iter().map(|each| (&each.of, Right::Listen));
+        let states = changes.states.iter().map(|(of, ..)| (of, Right::Listen));
         let mut checked = HashSet::new();
-        for (entity, right) in sends.chain(settles) {
+        for (entity, right) in sends.chain(cancels).chain(settles).chain(states) {
             if checked.insert((entity, right == Right::Send)) {
                 self.check(&Address::Messages(entity.clone()), Some(right))?;
             }
@@ -845,73 +877,40 @@ impl Shell<'_> {
         }
     }
 
-    /// Answers a request in a transaction. What takes a lock's message away waits for the end; what changes nothing, and
-    /// renewals, are done at once.
-    fn manage_in(&mut self, transaction: &Bytes, link: LinkId, arrived: Arrived) {
-        let Some(attached) = self.links.get(&link) else {
-            return;
-        };
-        let asked = arrived.request().and_then(|message| {
-            let asked = Operation::parse(&message)?;
-            Ok((asked, message.properties().unwrap_or_default()))
+    /// Keeps what a request does for the end of its transaction, and answers it.
+    fn take_part(&mut self, part: PreparedRequest) {
+        let done = part.prepared.and_then(|(changes, reply)| {
+            self.transactions
+                .add(&part.transaction, changes, part.bytes)?;
+            Ok(reply)
         });
-        let (asked, properties) = match asked {
-            Ok((asked, _)) if !asked.takes_part() => {
-                return attached.end.work(Work::Message(arrived));
-            }
-            Ok(asked) => asked,
-            // The task of the link says what is wrong with it.
-            Err(_) => return attached.end.work(Work::Message(arrived)),
-        };
-        let done = self.enlist_request(transaction, &attached.address.clone(), asked);
-        let message = management::reply(
-            properties.message_id,
-            &done.map(|()| management::Reply::Done),
-        );
+        let message = management::reply(part.asked.message_id, &done);
         let mut memory = self.connection.account().nothing();
         memory.add_anyway(message.len());
         self.reply(Reply {
-            request: link,
-            to: properties.reply_to,
+            request: part.link,
+            to: part.asked.reply_to,
             message,
             memory,
         });
-        let accepted = vec![(arrived.delivery, DeliveryState::Accepted)];
-        self.connection.settle_incoming(link, accepted);
-    }
-
-    /// Keeps what a request decides for the end of its transaction.
-    fn enlist_request(
-        &mut self,
-        transaction: &Bytes,
-        node: &Address,
-        asked: Operation,
-    ) -> Result<(), AmqpError> {
-        let by = {
-            let (claims, right) = (self.claims.borrow(), Some(asked.right()));
-            authorized(&claims, node, right, self.now(), |_| true)?
-        };
-        let (Operation::Settle { tokens, outcome }, Some(entity)) = (asked, node.entity()) else {
-            let problem = "only settlements take part in transactions here; schedule, cancel and \
-                           set states of sessions outside of them";
-            return Err(AmqpError::new(NOT_ALLOWED, problem));
-        };
-        let locks = tokens.into_iter().map(|token| (token, outcome.clone()));
-        let locks = LocksOf {
-            entity,
-            by: &by,
-            locks: locks.collect(),
-            is_settled: true,
-        };
-        self.transactions.settle(transaction, locks)
+        let accepted = vec![(part.delivery, DeliveryState::Accepted)];
+        self.connection.settle_incoming(part.link, accepted);
     }
 
     /// Keeps a message for the end of its transaction.
     fn send_in(&mut self, transaction: Bytes, link: LinkId, arrived: &Arrived) {
         let kept = arrived.messages().and_then(|messages| {
-            let to = self.entity(link)?.clone();
+            let send = TransactionSend {
+                to: self.entity(link)?.clone(),
+                messages,
+                promised: Vec::new(),
+            };
+            let changes = Transaction {
+                sends: vec![send],
+                ..Transaction::default()
+            };
             let bytes = arrived.payload.len();
-            self.transactions.send(&transaction, &to, messages, bytes)
+            self.transactions.add(&transaction, changes, bytes)
         });
         let state = match kept {
             Ok(()) => DeliveryState::Transactional(Transactional {
@@ -924,61 +923,153 @@ impl Shell<'_> {
         self.connection.settle_incoming(link, settled);
     }
 
-    /// Keeps what a peer decides about messages for the end of its transaction.
+    /// Keeps what a peer decides about messages for the end of its transaction. It is answered when it is known whether
+    /// the messages are still locked.
     fn settle_in(
         &mut self,
-        part: PartOfTransaction,
+        part: &PartOfTransaction,
         link: LinkId,
-        deliveries: &[Delivery],
+        deliveries: Vec<Delivery>,
         settled: bool,
     ) {
-        let kept = part.outcome.ok_or_else(|| {
-            let problem = "what a transaction settles needs an outcome";
-            AmqpError::new(ILLEGAL_STATE, problem)
+        let kept = self.keep_settlements(part, link, &deliveries, settled);
+        let checks = kept.and_then(|(entity, outcome)| {
+            let open = (!settled)
+                .then(|| {
+                    self.transactions
+                        .begin_part(&part.transaction, &self.commands)
+                })
+                .transpose()?;
+            Ok(open.map(|open| (entity, outcome, open)))
         });
-        let kept = kept.and_then(|outcome| {
-            let entity = self.entity(link)?.clone();
-            let by = self.links[&link].by.clone();
-            let tokens = deliveries.iter().filter_map(|each| token(&each.tag));
-            let locks = LocksOf {
-                entity: &entity,
-                by: &by,
-                locks: tokens.map(|token| (token, outcome.clone())).collect(),
-                is_settled: settled,
-            };
-            self.transactions.settle(&part.transaction, locks)?;
-            Ok(outcome.confirmation())
-        });
-        if settled {
-            if let Some(link) = self.links.get(&link) {
-                link.end.work(Work::Settled(deliveries.to_vec()));
+        match checks {
+            Ok(Some((entity, outcome, open))) => {
+                self.check_locks(link, (deliveries, entity), outcome, open);
             }
-            return; // the peer waits for no answer
-        }
-        let ids = deliveries.iter().map(|each| each.id);
-        match kept {
-            Ok(outcome) => {
-                let state = DeliveryState::Transactional(Transactional {
-                    transaction: part.transaction.clone(),
-                    outcome: Some(Box::new(outcome.clone())),
-                });
-                let answers = ids.map(|id| (id, state.clone())).collect();
-                self.connection.enlist_outgoing(link, answers);
-                let enlisted = deliveries.iter().map(|delivery| Enlisted {
-                    link,
-                    delivery: delivery.clone(),
-                    outcome: outcome.clone(),
-                });
-                self.transactions.enlist(&part.transaction, enlisted);
-            }
+            Ok(None) => self.note_settled(link, deliveries), // the peer waits for no answer
             Err(error) => {
                 let state = DeliveryState::Rejected(Some(error));
+                let ids = deliveries.iter().map(|each| each.id);
                 let answers = ids.map(|id| (id, state.clone())).collect();
-                if let Some(link) = self.links.get(&link) {
-                    link.end.work(Work::Settled(deliveries.to_vec()));
+                self.note_settled(link, deliveries);
+                if !settled {
+                    self.connection.settle_outgoing(link, answers);
                 }
-                self.connection.settle_outgoing(link, answers);
             }
+        }
+    }
+
+    fn keep_settlements(
+        &mut self,
+        part: &PartOfTransaction,
+        link: LinkId,
+        deliveries: &[Delivery],
+        is_settled: bool,
+    ) -> Result<(EntityAddress, Outcome), AmqpError> {
+        let outcome = part.outcome.clone().ok_or_else(|| {
+            let problem = "what a transaction settles needs an outcome";
+            AmqpError::new(ILLEGAL_STATE, problem)
+        })?;
+        let entity = self.entity(link)?.clone();
+        let by = &self.links[&link].by;
+        let tokens = deliveries.iter().filter_map(|each| token(&each.tag));
+        let settles: Vec<_> = tokens
+            .map(|token| TransactionSettlement {
+                of: entity.clone(),
+                token,
+                outcome: outcome.clone(),
+                by: by.clone(),
+                is_settled,
+            })
+            .collect();
+        let bytes = outcome.bytes() * settles.len();
+        let changes = Transaction {
+            settles,
+            ..Transaction::default()
+        };
+        self.transactions.add(&part.transaction, changes, bytes)?;
+        Ok((entity, outcome))
+    }
+
+    /// Looks which of the messages are still locked.
+    fn check_locks(
+        &mut self,
+        link: LinkId,
+        (deliveries, entity): (Vec<Delivery>, EntityAddress),
+        outcome: Outcome,
+        part: OpenPart,
+    ) {
+        let (container, commands) = (Arc::clone(&self.container), self.commands.clone());
+        let turn = self.order.turn();
+        self.tasks.spawn(async move {
+            let tokens = deliveries.iter().filter_map(|each| token(&each.tag));
+            let checked = container.check_locks(&entity, tokens.collect()).await;
+            let has_token = |each: &Delivery| token(&each.tag).is_some();
+            let with_tokens = deliveries.into_iter().filter(has_token);
+            // A connection that is gone needs nothing any more.
+            let _ = commands.send(Command::Enlist(LocksChecked {
+                link,
+                part,
+                outcome,
+                checked: with_tokens.zip(checked).collect(),
+            }));
+            drop(turn);
+        });
+    }
+
+    /// Answers what a peer has settled in a transaction: what is still locked waits for the end, the rest is rejected.
+    fn enlist(&mut self, locks: LocksChecked) {
+        let LocksChecked {
+            link,
+            part,
+            outcome,
+            checked,
+        } = locks;
+        let mut lost = HashSet::new();
+        let (mut enlisted, mut rejected) = (Vec::new(), Vec::new());
+        for (delivery, result) in checked {
+            match result {
+                Ok(()) => enlisted.push(Enlisted {
+                    link,
+                    delivery,
+                    outcome: outcome.confirmation(),
+                }),
+                Err(error) => {
+                    lost.extend(token(&delivery.tag));
+                    rejected.push((delivery, error));
+                }
+            }
+        }
+        if let Err(error) = self.transactions.withdraw(&part.transaction, &lost) {
+            let gone = enlisted.drain(..);
+            rejected.extend(gone.map(|each: Enlisted| (each.delivery, error.clone())));
+        }
+        let state = DeliveryState::Transactional(Transactional {
+            transaction: part.transaction.clone(),
+            outcome: Some(Box::new(outcome.confirmation())),
+        });
+        let answers = enlisted
+            .iter()
+            .map(|each| (each.delivery.id, state.clone()));
+        self.connection.enlist_outgoing(link, answers.collect());
+        self.transactions
+            .enlist(&part.transaction, enlisted.into_iter());
+        for (delivery, error) in rejected {
+            // Clients know of it by the end of the link alone.
+            if error.condition == SESSION_LOCK_LOST {
+                self.connection.detach(link, error);
+                continue;
+            }
+            let answer = vec![(delivery.id, DeliveryState::Rejected(Some(error)))];
+            self.note_settled(link, vec![delivery]);
+            self.connection.settle_outgoing(link, answer);
+        }
+    }
+
+    /// Nothing is left to do for these messages.
+    fn note_settled(&self, link: LinkId, deliveries: Vec<Delivery>) {
+        if let Some(link) = self.links.get(&link) {
+            link.end.work(Work::Settled(deliveries));
         }
     }
 
@@ -1096,6 +1187,14 @@ impl Shell<'_> {
             }
             Command::SettleOutgoing(link, settled) => {
                 self.connection.settle_outgoing(link, settled);
+            }
+            Command::TakePart(part) => self.take_part(*part),
+            Command::Enlist(locks) => self.enlist(locks),
+            Command::PartEnded(transaction) => {
+                if let Some(discharge) = self.transactions.end_part(&transaction) {
+                    let done = self.discharge(&discharge);
+                    self.coordinated(discharge.link, discharge.delivery, done);
+                }
             }
             Command::Discharged(end) => self.end_transaction(end),
             Command::Forget(link, tags) => self.connection.forget(link, &tags),

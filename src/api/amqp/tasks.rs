@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::api::amqp::claims::ClaimSet;
 use crate::api::amqp::container::{
-    Container, IncomingLink, OutgoingLink, OutgoingMessage, ReceiverRequest,
+    Container, IncomingLink, OutgoingLink, OutgoingMessage, ReceiverRequest, Transaction,
 };
 use crate::api::amqp::event::{Delivery, LinkId};
 use crate::api::amqp::limits::{
@@ -23,7 +23,7 @@ use crate::api::amqp::limits::{
 use crate::api::amqp::order::{Behind, Turn};
 use crate::api::amqp::receipt::{Receipt, WriteReport};
 use crate::api::amqp::session::{Acceptance, Handout};
-use crate::api::amqp::transactions::Enlisted;
+use crate::api::amqp::transactions::{Enlisted, OpenPart};
 use crate::api::authority::{Authority, Demand};
 use crate::base::budget::{MemoryAccount, TakenBytes};
 use crate::base::{Clock, Timestamp};
@@ -34,7 +34,7 @@ use crate::wire::amqp::address::Address;
 use crate::wire::amqp::condition::{
     AmqpError, DECODE_ERROR, SERVER_BUSY, SESSION_LOCK_LOST, UNAUTHORIZED_ACCESS,
 };
-use crate::wire::amqp::message::Message;
+use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::state::DeliveryState;
 use crate::wire::amqp::value::{Map, Value};
@@ -52,6 +52,12 @@ pub(super) enum Command {
     Detach(LinkId, AmqpError),
     SettleIncoming(LinkId, Vec<(u32, DeliveryState)>),
     SettleOutgoing(LinkId, Vec<(u64, DeliveryState)>),
+    /// A request takes part in its transaction.
+    TakePart(Box<PreparedRequest>),
+    /// Which locks are held that are settled in a transaction.
+    Enlist(LocksChecked),
+    /// Something was looked at that the transaction is to do.
+    PartEnded(Bytes),
     Discharged(DischargeResult),
     /// The locks of deliveries with these tags have lapsed, and nothing is left to settle.
     Forget(LinkId, HashSet<Bytes>),
@@ -59,6 +65,27 @@ pub(super) enum Command {
     /// Everything up to the limit that a draining peer can have was handed out.
     Drained(LinkId, u32),
     Reply(Reply),
+}
+
+/// A request in a transaction that was looked at.
+pub(super) struct PreparedRequest {
+    pub(super) transaction: Bytes,
+    /// Says what it does at the end, and what is answered at once.
+    pub(super) prepared: Result<(Transaction, management::Reply), AmqpError>,
+    /// The bytes that it counts for in its transaction.
+    pub(super) bytes: usize,
+    pub(super) asked: Properties,
+    /// The link and the delivery that it came with.
+    pub(super) link: LinkId,
+    pub(super) delivery: u32,
+}
+
+/// Locks that a peer settles in a transaction, with what became of each.
+pub(super) struct LocksChecked {
+    pub(super) link: LinkId,
+    pub(super) part: OpenPart,
+    pub(super) outcome: Outcome,
+    pub(super) checked: Vec<(Delivery, Result<(), AmqpError>)>,
 }
 
 /// How a transaction has ended.
@@ -122,6 +149,8 @@ pub(super) struct Arrived {
     pub(super) memory: TakenBytes,
     /// The end of what the peer has settled before, for a request.
     pub(super) behind: Option<Behind>,
+    /// Holds the transaction that it is a part of open, for a request; or why that cannot be.
+    pub(super) part: Option<Result<OpenPart, AmqpError>>,
 }
 
 impl Arrived {
@@ -278,7 +307,17 @@ pub(super) async fn answer_requests(
             .add_anyway(REQUEST_PARTS_FACTOR * request.payload.len());
         let state = match request.request() {
             Ok(message) => {
-                answer(&task, &message, &claims, &clock).await;
+                let asked = authorized_request(&task, &message, &claims, &clock);
+                match (request.part.take(), asked) {
+                    (Some(Ok(part)), Ok(asked)) if asked.0.takes_part() => {
+                        take_part(&task, &request, &part, &message, asked).await;
+                        continue;
+                    }
+                    (Some(Err(error)), Ok((asked, _))) if asked.takes_part() => {
+                        answer(&task, &message, Err(error)).await;
+                    }
+                    (_, asked) => answer(&task, &message, asked).await,
+                }
                 DeliveryState::Accepted
             }
             Err(error) => DeliveryState::Rejected(Some(error)),
@@ -288,15 +327,46 @@ pub(super) async fn answer_requests(
     }
 }
 
-async fn answer(task: &Task, message: &Message, claims: &watch::Receiver<ClaimSet>, clock: &Clock) {
+/// Returns the operation that is asked for, and by whom, if the client may ask for that.
+fn authorized_request(
+    task: &Task,
+    message: &Message,
+    claims: &watch::Receiver<ClaimSet>,
+    clock: &Clock,
+) -> Result<(management::Operation, Actor), AmqpError> {
+    let asked = management::Operation::parse(message)?;
+    // The client has shown a token for the node, or for the entity above it.
+    let node = Address::Management(task.entity.clone());
+    let right = Some(asked.right());
+    let by = authorized(&claims.borrow(), &node, right, clock.now(), |_| true)?;
+    Ok((asked, by))
+}
+
+/// Has a request take part in its transaction.
+async fn take_part(
+    task: &Task,
+    request: &Arrived,
+    part: &OpenPart,
+    message: &Message,
+    (asked, by): (management::Operation, Actor),
+) {
+    let prepared = task.container.prepare(&task.entity, asked, &by).await;
+    task.say(Command::TakePart(Box::new(PreparedRequest {
+        transaction: part.transaction.clone(),
+        prepared,
+        bytes: request.payload.len(),
+        asked: message.properties().unwrap_or_default(),
+        link: task.link,
+        delivery: request.delivery,
+    })));
+}
+
+async fn answer(
+    task: &Task,
+    message: &Message,
+    asked: Result<(management::Operation, Actor), AmqpError>,
+) {
     let properties = message.properties().unwrap_or_default();
-    let asked = management::Operation::parse(message).and_then(|asked| {
-        // The client has shown a token for the node, or for the entity above it.
-        let node = Address::Management(task.entity.clone());
-        let right = Some(asked.right());
-        let by = authorized(&claims.borrow(), &node, right, clock.now(), |_| true)?;
-        Ok((asked, by))
-    });
     let mut memory = task.account.nothing();
     let answer = match asked {
         Ok((asked, by)) => match memory_for(&asked, &task.account).await {

@@ -1,9 +1,10 @@
 //! The transactions of a connection: what they are to do is kept until they are discharged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::api::amqp::container::{Transaction, TransactionSettlement};
@@ -13,14 +14,12 @@ use crate::api::amqp::limits::{
     TRANSACTIONS_MAX,
 };
 use crate::api::amqp::session::nothing_left;
+use crate::api::amqp::tasks::Command;
 use crate::base::Timestamp;
 use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
-use crate::model::audit::Actor;
 use crate::wire::amqp::condition::{AmqpError, RESOURCE_LIMIT_EXCEEDED, TRANSACTION_UNKNOWN};
-use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
 use crate::wire::amqp::state::DeliveryState;
-use crate::wire::service_bus::entity::EntityAddress;
 
 /// Those that are not discharged yet. What is left when the connection ends was never done.
 #[derive(Debug, Default)]
@@ -38,6 +37,36 @@ struct Open {
     ends_at: Timestamp,
     ended: EndedTransaction,
     messages: usize,
+    /// Counts the parts that are still being looked at.
+    parts: usize,
+    /// Waits for that.
+    discharge: Option<Discharge>,
+}
+
+/// A client wants a transaction to end.
+#[derive(Debug)]
+pub(super) struct Discharge {
+    pub(super) transaction: Bytes,
+    /// Nothing of it is done.
+    pub(super) fail: bool,
+    /// The link and the delivery that it came with.
+    pub(super) link: LinkId,
+    pub(super) delivery: u32,
+}
+
+/// Something that a transaction is to do and that is looked at. The discharge waits until it is dropped.
+#[derive(Debug)]
+pub(super) struct OpenPart {
+    pub(super) transaction: Bytes,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+impl Drop for OpenPart {
+    fn drop(&mut self) {
+        let ended = Command::PartEnded(std::mem::take(&mut self.transaction));
+        // A connection that is gone needs nothing any more.
+        let _ = self.commands.send(ended);
+    }
 }
 
 /// A transaction that has ended.
@@ -49,8 +78,6 @@ pub(super) struct EndedTransaction {
     pub(super) failed: Option<AmqpError>,
     /// Deliveries that the peer has not settled itself, and which wait for the end.
     pub(super) enlisted: Vec<Enlisted>,
-    /// Places in the settlements of those which the peer has settled itself.
-    settled: Vec<usize>,
     /// Held until what it does is stored, or given back.
     pub(super) held: HeldTransaction,
 }
@@ -75,25 +102,15 @@ pub(super) struct Enlisted {
 impl EndedTransaction {
     /// Returns what gives messages back which the peer has settled itself: nothing else of it can be settled again.
     pub(super) fn given_back(&self) -> Vec<TransactionSettlement> {
-        let settles = self
-            .settled
-            .iter()
-            .map(|place| &self.changes.settles[*place]);
-        let given_back = settles.map(|each| TransactionSettlement {
-            outcome: Outcome::Abandon(Arc::new([])),
-            ..each.clone()
-        });
+        let settles = self.changes.settles.iter();
+        let given_back = settles
+            .filter(|each| each.is_settled)
+            .map(|each| TransactionSettlement {
+                outcome: Outcome::Abandon(Arc::new([])),
+                ..each.clone()
+            });
         given_back.collect()
     }
-}
-
-/// What a peer decides about locks in a transaction.
-pub(super) struct LocksOf<'a> {
-    pub(super) entity: &'a EntityAddress,
-    pub(super) by: &'a Actor,
-    pub(super) locks: Vec<(Uuid, Outcome)>,
-    /// The peer has settled them, and waits for no answer.
-    pub(super) is_settled: bool,
 }
 
 impl Transactions {
@@ -118,51 +135,66 @@ impl Transactions {
                 changes: Transaction::default(),
                 failed: None,
                 enlisted: Vec::new(),
-                settled: Vec::new(),
                 held: HeldTransaction {
                     taken,
                     _one: Arc::clone(&self.held),
                 },
             },
             messages: 0,
+            parts: 0,
+            discharge: None,
         };
         self.open.insert(self.last, open);
         Ok(Bytes::copy_from_slice(&self.last.to_be_bytes()))
     }
 
-    /// Adds messages of so many bytes.
-    pub(super) fn send(
+    /// Begins to look at something that one is to do.
+    pub(super) fn begin_part(
         &mut self,
         id: &Bytes,
-        to: &EntityAddress,
-        messages: Vec<Message>,
+        commands: &mpsc::UnboundedSender<Command>,
+    ) -> Result<OpenPart, AmqpError> {
+        self.find(id)?.parts += 1;
+        Ok(OpenPart {
+            transaction: id.clone(),
+            commands: commands.clone(),
+        })
+    }
+
+    /// A part was looked at. Returns the discharge that has waited for it.
+    pub(super) fn end_part(&mut self, id: &Bytes) -> Option<Discharge> {
+        let open = self.find(id).ok()?;
+        open.parts -= 1;
+        open.discharge.take_if(|_| open.parts == 0)
+    }
+
+    /// Has a discharge wait if something is still being looked at. Otherwise it is returned.
+    pub(super) fn postpone(&mut self, discharge: Discharge) -> Option<Discharge> {
+        match self.find(&discharge.transaction) {
+            Ok(open) if open.parts > 0 && open.discharge.is_none() => {
+                open.discharge = Some(discharge);
+                None
+            }
+            Ok(_) | Err(_) => Some(discharge),
+        }
+    }
+
+    /// Adds changes of so many bytes.
+    pub(super) fn add(
+        &mut self,
+        id: &Bytes,
+        changes: Transaction,
         bytes: usize,
     ) -> Result<(), AmqpError> {
-        self.note(id, messages.len(), bytes)?;
-        let sends = &mut self.find(id)?.ended.changes.sends;
-        sends.push((to.clone(), messages));
+        self.note(id, changes.count(), bytes)?;
+        self.find(id)?.ended.changes.add(changes);
         Ok(())
     }
 
-    /// Adds the settlement of locks.
-    pub(super) fn settle(&mut self, id: &Bytes, of: LocksOf<'_>) -> Result<(), AmqpError> {
-        let bytes = of.locks.iter().map(|(_, outcome)| outcome.bytes()).sum();
-        self.note(id, of.locks.len(), bytes)?;
-        let ended = &mut self.find(id)?.ended;
-        let first = ended.changes.settles.len();
-        let settles = of.locks.into_iter();
-        ended
-            .changes
-            .settles
-            .extend(settles.map(|(token, outcome)| TransactionSettlement {
-                of: of.entity.clone(),
-                token,
-                outcome,
-                by: of.by.clone(),
-            }));
-        if of.is_settled {
-            ended.settled.extend(first..ended.changes.settles.len());
-        }
+    /// Takes the settlements of locks back that are not held.
+    pub(super) fn withdraw(&mut self, id: &Bytes, lost: &HashSet<Uuid>) -> Result<(), AmqpError> {
+        let settles = &mut self.find(id)?.ended.changes.settles;
+        settles.retain(|each| !lost.contains(&each.token));
         Ok(())
     }
 
@@ -181,7 +213,7 @@ impl Transactions {
 
     /// Ends those that have taken too long. They are rolled back.
     pub(super) fn tick(&mut self, now: Timestamp) -> Vec<EndedTransaction> {
-        self.end_those(|open| now >= open.ends_at)
+        self.end_those(|open| now >= open.ends_at && open.discharge.is_none())
     }
 
     /// Ends those that were declared over a link that is gone. They are rolled back (AMQP 1.0, 4.1).
@@ -234,30 +266,85 @@ fn unknown() -> AmqpError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::amqp::container::TransactionSend;
     use crate::base::budget::Budget;
+    use crate::model::audit::Actor;
     use crate::wire::amqp::value::Value;
+    use crate::wire::service_bus::entity::EntityAddress;
+
+    fn jobs() -> EntityAddress {
+        EntityAddress::of_parts(["jobs"]).expect("an address")
+    }
+
+    fn sending() -> Transaction {
+        let send = TransactionSend {
+            to: jobs(),
+            messages: Vec::new(),
+            promised: Vec::new(),
+        };
+        Transaction {
+            sends: vec![send],
+            ..Transaction::default()
+        }
+    }
+
+    #[test]
+    fn a_discharge_waits_for_what_is_looked_at() {
+        let account = Budget::of(100_000).account([None, None], usize::MAX);
+        let (commands, mut queue) = mpsc::unbounded_channel();
+        let now = Timestamp::from_ms(0);
+        let mut own = Transactions::default();
+        let id = own.declare(1, &account, now).expect("a transaction");
+        let parts = [(); 2].map(|()| own.begin_part(&id, &commands).expect("a part"));
+        let discharge = || Discharge {
+            transaction: id.clone(),
+            fail: false,
+            link: 1,
+            delivery: 7,
+        };
+        assert!(own.postpone(discharge()).is_none());
+        let mut ended = parts.into_iter().map(|part| {
+            drop(part);
+            let Ok(Command::PartEnded(of)) = queue.try_recv() else {
+                panic!("the end of a part");
+            };
+            own.end_part(&of).map(|discharge| discharge.delivery)
+        });
+        assert_eq!(ended.next(), Some(None));
+        assert_eq!(ended.next(), Some(Some(7)));
+        drop(ended);
+        assert!(own.postpone(discharge()).is_some());
+        let other = Bytes::from_static(b"x");
+        assert!(own.begin_part(&other, &commands).is_err());
+    }
 
     #[test]
     fn what_a_transaction_keeps_is_counted_and_given_back() {
         let budget = Budget::of(100_000);
         let account = budget.account([None, None], usize::MAX);
-        let to = EntityAddress::of_parts(["jobs"]).expect("an address");
         let now = Timestamp::from_ms(0);
         let mut own = Transactions::default();
         let mut declare = || own.declare(1, &account, now).expect("a transaction");
         let (first, second, third) = (declare(), declare(), declare());
-        assert_eq!(own.send(&first, &to, Vec::new(), 40_000), Ok(()));
-        let full = own.send(&first, &to, Vec::new(), 40_000);
+        assert_eq!(own.add(&first, sending(), 40_000), Ok(()));
+        let full = own.add(&first, sending(), 40_000);
         let full = full.expect_err("more than half of all");
         assert_eq!(full.condition, RESOURCE_LIMIT_EXCEEDED);
         let set = vec![("text".to_owned(), Value::String("x".repeat(4_000)))];
-        let locks = LocksOf {
-            entity: &to,
-            by: &Actor::Appliance,
-            locks: vec![(Uuid::nil(), Outcome::Abandon(set.into()))],
+        let outcome = Outcome::Abandon(set.into());
+        let bytes = outcome.bytes();
+        let settlement = TransactionSettlement {
+            of: jobs(),
+            token: Uuid::nil(),
+            outcome,
+            by: Actor::Appliance,
             is_settled: true,
         };
-        assert_eq!(own.settle(&second, locks), Ok(()));
+        let settling = Transaction {
+            settles: vec![settlement],
+            ..Transaction::default()
+        };
+        assert_eq!(own.add(&second, settling, bytes), Ok(()));
         assert!(account.taken() > 44_000, "{}", account.taken());
         let ended = own.discharge(&first).expect("it was there");
         assert!(ended.failed.is_some());
@@ -277,12 +364,12 @@ mod tests {
         let late = own.discharge(&third).map(drop).expect_err("it is over");
         assert_eq!(late.condition, TRANSACTION_UNKNOWN);
         let fourth = own.declare(4, &account, now).expect("a transaction");
-        assert_eq!(own.send(&fourth, &to, Vec::new(), 7), Ok(()));
+        assert_eq!(own.add(&fourth, sending(), 7), Ok(()));
         // One ends with the link that it was declared over.
         assert_eq!(own.end_of(1).len(), 0);
         assert_eq!(own.end_of(4).len(), 1);
         let fifth = own.declare(5, &account, now).expect("a transaction");
-        assert_eq!(own.send(&fifth, &to, Vec::new(), 7), Ok(()));
+        assert_eq!(own.add(&fifth, sending(), 7), Ok(()));
         drop(own);
         assert_eq!(account.taken(), 0);
     }

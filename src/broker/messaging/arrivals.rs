@@ -131,7 +131,7 @@ struct Waiting {
     bell: Arc<Bell>,
 }
 
-/// What wakes those who wait for the same.
+/// Wakes those who wait for the same.
 #[derive(Default)]
 struct Bell {
     /// Wakes one of them for each delivery that arrives.

@@ -22,7 +22,9 @@ pub enum MessagingError {
     #[error("the event subscription has been deleted")]
     EntityDeleted,
     /// It is there, but nothing lies in it.
-    #[error("The messages of a topic are received from its subscriptions")]
+    #[error(
+        "The messages of a topic are received from its subscriptions, each at the address topic/Subscriptions/name"
+    )]
     IsTopic,
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),
@@ -167,6 +169,8 @@ impl From<TransactionError> for MessagingError {
     fn from(error: TransactionError) -> Self {
         match error {
             TransactionError::Lock(error) => Self::Lock(error),
+            TransactionError::Session(error) => Self::Session(error),
+            TransactionError::NotScheduled => Self::ScheduledNotFound,
             TransactionError::Store(error) => Self::Store(error),
         }
     }

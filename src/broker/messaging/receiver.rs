@@ -278,6 +278,21 @@ impl MessageReceiver {
         }
     }
 
+    /// Says of each lock on its messages whether it is held.
+    pub async fn check_locks(
+        &self,
+        tokens: Vec<LockToken>,
+    ) -> Result<Vec<Result<(), MessagingError>>, StoreError> {
+        let of = LockOf::any_of(self.queue());
+        let locks = tokens.into_iter().map(|token| (token, of.clone()));
+        let (ledger, now) = (&self.broker.store().ledger, self.broker.clock().now());
+        let checked = ledger.check_locks(locks.collect(), now).await?;
+        let each = checked.into_iter();
+        Ok(each
+            .map(|each| each.map_err(|error| self.unsettled(error)))
+            .collect())
+    }
+
     /// Settles and renews locks. Returns what became of each, in the same order.
     pub async fn settle(
         &self,

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::broker::messaging::{MessagingError, NotAllowed};
 use crate::broker::{Broker, NewMessage};
+use crate::model::delivery::DeliveryId;
 use crate::model::limits::{BATCH_MESSAGES_MAX, MESSAGE_BYTES_MAX};
 use crate::model::registry::TopicEntry;
+use crate::model::subscription::SubscriptionId;
 use crate::model::topic::{InputSchema, TopicId, TopicKind};
+use crate::store::PromisedNumber;
 use crate::wire::amqp::DecodeError;
 use crate::wire::amqp::message::Message;
 use crate::wire::service_bus::message;
@@ -65,6 +68,33 @@ impl MessageSender {
     pub async fn schedule(&self, messages: Vec<Message>) -> Result<Vec<i64>, MessagingError> {
         self.check_schedules()?;
         self.send(messages).await
+    }
+
+    /// Promises numbers to messages that a transaction schedules.
+    pub async fn promise_numbers(
+        &self,
+        count: usize,
+    ) -> Result<Vec<PromisedNumber>, MessagingError> {
+        self.check_schedules()?;
+        let queue = self.topic.own.as_ref().map(|own| own.id);
+        let ledger = &self.broker.store().ledger;
+        Ok(ledger.promise_numbers(queue, count).await?)
+    }
+
+    /// Finds scheduled messages by their numbers, all of them.
+    pub(super) async fn find_scheduled(
+        &self,
+        numbers: Vec<i64>,
+    ) -> Result<(Arc<TopicEntry>, Vec<(DeliveryId, SubscriptionId)>), MessagingError> {
+        self.check_schedules()?;
+        let found = self.broker.numbered(&self.topic, numbers).await?;
+        let scheduled = found.ok_or(MessagingError::ScheduledNotFound)?;
+        Ok((Arc::clone(&self.topic), scheduled))
+    }
+
+    /// Checks that there are scheduled messages with these numbers.
+    pub async fn check_scheduled(&self, numbers: Vec<i64>) -> Result<(), MessagingError> {
+        self.find_scheduled(numbers).await.map(drop)
     }
 
     /// Cancels scheduled messages by their numbers, all of them or none.

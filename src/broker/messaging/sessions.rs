@@ -87,15 +87,20 @@ impl Broker {
         let is_end = matches!(change, SessionChange::Release | SessionChange::Abandon);
         let (of, now) = (QueueRef::pending(held.of), self.clock().now());
         self.note_use_of(held.of);
-        let registry = self.registry();
-        let found = registry.subscription(held.of);
-        let room = found.map_or(0, |(topic, _)| self.room(topic));
+        let room = self.room_for_state(held.of);
         let ledger = &self.store().ledger;
         let changed = ledger.change_session(held, change, room, now).await?;
         if is_end {
             self.shared.arrivals.announce_all(of);
         }
         Ok(changed?)
+    }
+
+    /// Returns the bytes that the states of a queue's sessions may grow by.
+    pub(super) fn room_for_state(&self, of: SubscriptionId) -> u64 {
+        let registry = self.registry();
+        let found = registry.subscription(of);
+        found.map_or(0, |(topic, _)| self.room(topic))
     }
 
     /// The names of up to `limit` sessions of a queue after the first `skip`: of those whose state was set since a

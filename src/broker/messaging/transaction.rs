@@ -1,33 +1,77 @@
-//! Transactions: messages that are sent, and locks that are settled, all of them or none (rule S6).
+//! Transactions: messages that are sent, scheduled and cancelled, locks that are settled, and states of sessions, all of
+//! them or none (rule S6).
 
 use std::sync::Arc;
 
 use crate::broker::messaging::{MessageReceiver, MessageSender, MessagingError};
 use crate::broker::{Broker, NewMessage};
 use crate::model::audit::{AuditEntry, Caller, Target};
+use crate::model::delivery::DeliveryId;
 use crate::model::lease::LockChange;
 use crate::model::limits::RULE_COPIES_MAX;
 use crate::model::registry::TopicEntry;
-use crate::store::LockChanges;
+use crate::model::session::HeldSession;
+use crate::model::subscription::SubscriptionId;
+use crate::store::{
+    AppendRequest, LockChanges, PromisedNumber, SessionStateChange, TransactionChanges,
+};
 use crate::wire::amqp::message::Message;
 
 /// What is done together.
 #[derive(Default)]
 pub struct MessagingTransaction {
-    sends: Vec<(Arc<TopicEntry>, Vec<NewMessage>)>,
+    sends: Vec<KeptSend>,
+    cancels: Vec<KeptCancel>,
     changes: Vec<LockChange>,
+    states: Vec<(HeldSession, Option<Vec<u8>>)>,
     audits: Vec<AuditEntry>,
 }
 
+/// Messages for one entity, until the end.
+struct KeptSend {
+    to: Arc<TopicEntry>,
+    messages: Vec<NewMessage>,
+    /// The numbers that scheduled ones were promised.
+    promised: Vec<PromisedNumber>,
+}
+
+/// Scheduled messages of one entity that are cancelled, with whose each copy is.
+struct KeptCancel {
+    of: Arc<TopicEntry>,
+    scheduled: Vec<(DeliveryId, SubscriptionId)>,
+}
+
 impl MessagingTransaction {
-    /// Adds messages to send.
+    /// Adds messages to send, with the numbers that they were promised, if they were.
     pub fn send(
         &mut self,
         sender: &MessageSender,
         messages: Vec<Message>,
+        promised: Vec<PromisedNumber>,
     ) -> Result<(), MessagingError> {
-        self.sends.push(sender.accept(messages)?);
+        let (to, messages) = sender.accept(messages)?;
+        self.sends.push(KeptSend {
+            to,
+            messages,
+            promised,
+        });
         Ok(())
+    }
+
+    /// Adds scheduled messages to cancel, by their numbers.
+    pub async fn cancel(
+        &mut self,
+        sender: &MessageSender,
+        numbers: Vec<i64>,
+    ) -> Result<(), MessagingError> {
+        let (of, scheduled) = sender.find_scheduled(numbers).await?;
+        self.cancels.push(KeptCancel { of, scheduled });
+        Ok(())
+    }
+
+    /// Adds the state that is to be kept with a session.
+    pub fn set_state(&mut self, held: HeldSession, state: Option<Vec<u8>>) {
+        self.states.push((held, state));
     }
 
     /// Adds what becomes of a lock.
@@ -52,26 +96,51 @@ impl Broker {
     pub async fn commit(&self, transaction: MessagingTransaction) -> Result<(), MessagingError> {
         let MessagingTransaction {
             sends,
+            cancels,
             changes,
+            states,
             audits,
         } = transaction;
         let (mut appends, mut copies) = (Vec::with_capacity(sends.len()), 0);
-        for (topic, messages) in sends {
-            let accepted = self.accepted(&topic, messages).await?;
+        for KeptSend {
+            to,
+            messages,
+            promised,
+        } in sends
+        {
+            let accepted = AppendRequest {
+                promised,
+                ..self.accepted(&to, messages).await?
+            };
             let targets = accepted.events.iter().map(|(_, to)| to.len());
             copies += targets.sum::<usize>();
-            appends.push(self.ready(&topic, accepted));
+            appends.push(self.ready(&to, accepted));
         }
         if copies > RULE_COPIES_MAX {
             return Err(MessagingError::TransactionTooLarge);
         }
-        let changes = LockChanges {
+        let locks = LockChanges {
             dropping: self.dropping(&changes),
             changes,
             audit: MessagingTransaction::audit(audits),
             now: self.clock().now(),
         };
+        let kept = states.into_iter().map(|(held, state)| SessionStateChange {
+            room: self.room_for_state(held.of),
+            held,
+            state,
+        });
+        let of_cancelled = cancels.iter().flat_map(|each| &each.scheduled);
+        let changes = TransactionChanges {
+            locks,
+            cancels: of_cancelled.copied().collect(),
+            states: kept.collect(),
+        };
         let settled = self.store().ledger.commit(appends, changes).await?;
+        for KeptCancel { of, scheduled } in cancels {
+            let whose = scheduled.into_iter().map(|(_, subscription)| subscription);
+            self.on_cancelled(&of, whose);
+        }
         self.on_locks_settled(&settled).await?;
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::broker::manage::target;
 use crate::broker::publish::{Arrival, PublishError, STEPS_AT_ONCE_MAX, STEPS_OF_A_TURN_MAX};
 use crate::model::audit::{AuditAction, Caller};
 use crate::model::dead_letter::DeadLetterReason;
-use crate::model::delivery::Settlement;
+use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::Event;
 use crate::model::registry::{FanOutPart, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
@@ -259,18 +259,7 @@ impl Broker {
         topic: &TopicEntry,
         numbers: Vec<i64>,
     ) -> Result<bool, StoreError> {
-        let numbers = numbers.into_iter().collect();
-        let query = match &topic.own {
-            Some(own) => NumberedQuery::Queue {
-                queue: own.id,
-                numbers,
-            },
-            None => NumberedQuery::Topic {
-                subscriptions: Arc::clone(&topic.measured),
-                numbers,
-            },
-        };
-        let Some(scheduled) = self.store().ledger.numbered(query).await? else {
+        let Some(scheduled) = self.numbered(topic, numbers).await? else {
             return Ok(false);
         };
         let cancel = |(id, of)| (id, FreeChange::Cancel(of));
@@ -284,18 +273,49 @@ impl Broker {
         let is_done = settled
             .iter()
             .all(|each| matches!(each, FreeSettled::Done(_)));
+        let cancelled = settled.into_iter().filter_map(|each| match each {
+            FreeSettled::Done(of) => Some(of),
+            FreeSettled::Held | FreeSettled::In(_) | FreeSettled::Missing => None,
+        });
+        self.on_cancelled(topic, cancelled);
+        Ok(is_done)
+    }
+
+    /// Finds the messages with these numbers, and all copies of each. Returns `None` if one of them is not there.
+    pub(in crate::broker) async fn numbered(
+        &self,
+        topic: &TopicEntry,
+        numbers: Vec<i64>,
+    ) -> Result<Option<Vec<(DeliveryId, SubscriptionId)>>, StoreError> {
+        let numbers = numbers.into_iter().collect();
+        let query = match &topic.own {
+            Some(own) => NumberedQuery::Queue {
+                queue: own.id,
+                numbers,
+            },
+            None => NumberedQuery::Topic {
+                subscriptions: Arc::clone(&topic.measured),
+                numbers,
+            },
+        };
+        self.store().ledger.numbered(query).await
+    }
+
+    /// Counts cancelled messages, by whose they were.
+    pub(in crate::broker) fn on_cancelled(
+        &self,
+        topic: &TopicEntry,
+        cancelled: impl Iterator<Item = SubscriptionId>,
+    ) {
         let mut dropped: BTreeMap<SubscriptionId, Vec<Settlement>> = BTreeMap::new();
-        for each in settled {
-            if let FreeSettled::Done(of) = each {
-                let settlement = Settlement::Drop(DeadLetterReason::Cancelled);
-                dropped.entry(of).or_default().push(settlement);
-            }
+        for of in cancelled {
+            let settlement = Settlement::Drop(DeadLetterReason::Cancelled);
+            dropped.entry(of).or_default().push(settlement);
         }
         for subscription in topic.subscriptions.values() {
             if let Some(dropped) = dropped.get(&subscription.id) {
                 self.on_settled(topic, subscription, dropped);
             }
         }
-        Ok(is_done)
     }
 }

@@ -386,6 +386,7 @@ fn empty(topic: &TopicEntry, now: Timestamp) -> AppendRequest {
         fan_out: None,
         scheduled: BTreeMap::new(),
         own_lives: BTreeMap::new(),
+        promised: Vec::new(),
         sent: BTreeMap::new(),
         forwarded: None,
         measured: Arc::clone(&topic.measured),

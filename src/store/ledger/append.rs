@@ -1,6 +1,7 @@
 //! Storing events with their deliveries.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::model::audit::AuditEntry;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{Delivery, DeliveryId, Settlement};
 use crate::model::event::{Event, EventKey, StoredEvent};
+use crate::model::limits::RULE_COPIES_MAX;
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::engine::checksum;
@@ -42,6 +44,8 @@ pub struct AppendRequest {
     pub scheduled: BTreeMap<usize, Timestamp>,
     /// How long those messages live, by their places, that have a time to live of their own.
     pub own_lives: BTreeMap<usize, Duration>,
+    /// Numbers that the messages were promised, in their order, if they were.
+    pub promised: Vec<PromisedNumber>,
     /// Of messages for a topic with rules, if they are remembered or scheduled, by the places of the first events that they
     /// have become: their ids as they were sent, and whether they are scheduled.
     pub sent: BTreeMap<usize, (String, bool)>,
@@ -58,6 +62,48 @@ pub struct AppendRequest {
     pub audit: Option<AuditEntry>,
     /// The marks of the notices that these events are.
     pub notified: Vec<NoticeMark>,
+}
+
+/// The number that a message is known by before it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromisedNumber {
+    /// The ids that its deliveries will have.
+    ids: Range<i64>,
+    /// Its number in a queue; in a topic it is known by the first id.
+    in_queue: Option<i64>,
+}
+
+impl PromisedNumber {
+    /// Returns the number.
+    pub fn number(&self) -> i64 {
+        self.in_queue.unwrap_or(self.ids.start)
+    }
+}
+
+/// Promises numbers to messages that will be sent to a queue, or to a topic with rules. Those of messages that are not sent
+/// after all are not given again.
+pub(super) fn promise(
+    tx: &WriteTx,
+    queue: Option<SubscriptionId>,
+    count: usize,
+) -> Result<Vec<PromisedNumber>, StoreError> {
+    let each = (0..count).map(|_| {
+        let (first, copies) = (tx.ids().next_delivery(tx)?.0, RULE_COPIES_MAX as i64);
+        let in_queue = queue.map(|queue| {
+            let number = tx.next_number(queue);
+            tx.counts().numbers(queue, 1);
+            number
+        });
+        let ids = match in_queue {
+            Some(_) => first..first + 1,
+            None => first..first + copies,
+        };
+        tx.ids().skip_deliveries(ids.end);
+        Ok(PromisedNumber { ids, in_queue })
+    });
+    let promised = each.collect::<Result<_, StoreError>>()?;
+    tx.ids().store(tx)?;
+    Ok(promised)
 }
 
 /// What queues ask of the events that go into them. They are not stored without their deliveries then.
@@ -129,11 +175,20 @@ impl QueueIntake {
 struct Current {
     is_repeated: bool,
     is_scheduled: bool,
-    /// That of its first copy.
+    /// The number that it was promised, or that of its first copy.
     number: Option<DeliveryId>,
+    /// The number is among those that are answered.
+    is_numbered: bool,
+    promised: Option<PromisedNumber>,
 }
 
 impl Current {
+    /// Returns the next id that was promised to its deliveries, with its number if that was, too.
+    fn promised(&mut self) -> Option<(DeliveryId, Option<i64>)> {
+        let promised = self.promised.as_mut()?;
+        Some((DeliveryId(promised.ids.next()?), promised.in_queue))
+    }
+
     /// Tells the copy, or a message without copies, its number.
     fn number(
         &mut self,
@@ -143,7 +198,7 @@ impl Current {
         if !self.is_scheduled {
             return Ok(None);
         }
-        let is_first = self.number.is_none();
+        let is_first = !std::mem::replace(&mut self.is_numbered, true);
         let number = match (self.number, copy) {
             (Some(number), _) | (None, Some(number)) => number,
             (None, None) => tx.ids().next_delivery(tx)?,
@@ -322,13 +377,17 @@ pub(in crate::store) fn append(
         scheduled: Vec::new(),
     };
     let intake = request.intake.as_deref();
+    let mut promises = request.promised.into_iter();
     let mut current = Current::default();
     for (place, (event, targets)) in request.events.into_iter().enumerate() {
         let sent = request.sent.get(&place);
         let scheduled = request.scheduled.get(&place).copied();
         if sent.is_some() || request.sent.is_empty() {
             stored.scheduled.extend(current.number(tx, None)?);
+            let promised = promises.next();
+            let known = promised.as_ref().filter(|each| each.in_queue.is_none());
             current = Current {
+                number: known.map(|each| DeliveryId(each.number())),
                 is_repeated: match intake {
                     None => false,
                     Some(intake) => {
@@ -337,7 +396,8 @@ pub(in crate::store) fn append(
                     }
                 },
                 is_scheduled: sent.is_some_and(|(_, is_scheduled)| *is_scheduled),
-                number: None,
+                is_numbered: false,
+                promised,
             };
         }
         if current.is_repeated {
@@ -361,6 +421,11 @@ pub(in crate::store) fn append(
                 bytes,
                 own_life: bytes.and_then(|_| request.own_lives.get(&place).copied()),
                 is_scheduled: scheduled.is_some(),
+                promised: if is_measured {
+                    current.promised()
+                } else {
+                    None
+                },
                 resubmission_of: None,
             };
             let (id, number) = insert_delivery(tx, key, subscription, due_at, about)?;
@@ -539,6 +604,8 @@ pub(super) struct About<'a> {
     pub(super) own_life: Option<Duration>,
     /// Whether its sender has chosen when it is due.
     pub(super) is_scheduled: bool,
+    /// The id that it was promised, with its number if that was, too.
+    pub(super) promised: Option<(DeliveryId, Option<i64>)>,
     pub(super) resubmission_of: Option<DeliveryId>,
 }
 
@@ -555,10 +622,14 @@ pub(super) fn insert_delivery(
         bytes,
         own_life,
         is_scheduled,
+        promised,
         resubmission_of,
     } = about;
-    let id = tx.ids().next_delivery(tx)?;
-    let number = bytes.map(|_| tx.next_number(subscription));
+    let (id, known) = match promised {
+        Some(promised) => promised,
+        None => (tx.ids().next_delivery(tx)?, None),
+    };
+    let number = bytes.map(|_| known.unwrap_or_else(|| tx.next_number(subscription)));
     let sealed = [
         ValueRef::Integer(id.0),
         ValueRef::Integer(event.0),
@@ -594,5 +665,8 @@ pub(super) fn insert_delivery(
         old: None,
         new: Some(Version::pending(0)),
     });
+    if known.is_some() {
+        tx.counts().numbers(subscription, -1); // it was counted when it was promised
+    }
     Ok((id, number.unwrap_or(id.0)))
 }

@@ -280,6 +280,12 @@ impl Counts {
         self.count(Key::Messages(queue.0), BYTES, growth);
     }
 
+    /// So many numbers of messages of a queue are given.
+    pub(in crate::store) fn numbers(&mut self, queue: SubscriptionId, count: i64) {
+        self.count(Key::Total(queue.0), MATCHED, 0); // the row in which the highest one stands
+        self.count(Key::Messages(queue.0), NUMBERED, count);
+    }
+
     /// How many messages of the queue have got numbers.
     pub(in crate::store) fn numbered(&self, queue: SubscriptionId) -> i64 {
         let counts = self.rows.get(&Key::Messages(queue.0));

@@ -37,6 +37,15 @@ impl Ids {
         Ok(DeliveryId(delivery))
     }
 
+    /// Leaves out the ids of deliveries before this one.
+    pub(super) fn skip_deliveries(&self, before: i64) {
+        let skip = |highest: Highest| Highest {
+            delivery: highest.delivery.max(before - 1),
+            ..highest
+        };
+        self.0.set(self.0.get().map(skip));
+    }
+
     fn highest(&self, tx: &Connection) -> rusqlite::Result<Highest> {
         if let Some(known) = self.0.get() {
             return Ok(known);

@@ -14,7 +14,7 @@ use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::delivery::{AttemptResult, Delivery, DeliveryId, Settlement};
 use crate::model::event::StoredEvent;
 use crate::model::lease::{
-    Lock, LockChange, LockEnd, LockError, LockToken, NEVER, QueueRef, SubQueue, is_held,
+    Lock, LockChange, LockEnd, LockError, LockOf, LockToken, NEVER, QueueRef, SubQueue, is_held,
 };
 use crate::model::limits::{
     RECEIVER_PROPERTY_BYTES_MAX, RULE_COPIES_MAX, SESSION_MESSAGES_HELD_MAX,
@@ -499,6 +499,19 @@ impl LockSettled {
         );
         self.lock.of.queue == SubQueue::DeadLetter && !is_back
     }
+}
+
+/// Says of each lock whether it is held, and on what it is expected to be.
+pub(super) fn check_locks(
+    tx: &Connection,
+    locks: Vec<(LockToken, LockOf)>,
+    now: Timestamp,
+) -> Result<Vec<Result<(), LockError>>, StoreError> {
+    let check = |(token, of): (LockToken, LockOf)| {
+        let held = held(tx, token, now)?.filter(|lock| lock.is(&of));
+        Ok(held.map(drop).ok_or(LockError::LockLost))
+    };
+    locks.into_iter().map(check).collect()
 }
 
 /// What became of each lock, and what is to be recorded.

@@ -37,7 +37,7 @@ use crate::base::Timestamp;
 use crate::model::audit::{AuditEntry, TargetKind};
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::EventKey;
-use crate::model::lease::{LockError, QueueRef};
+use crate::model::lease::{LockError, LockOf, LockToken, QueueRef};
 use crate::model::limits::{BLOB_NAMES_KEPT, REQUEST_ID_WINDOW};
 use crate::model::queue::MessageEntity;
 use crate::model::registry::{Registry, ResourceScope};
@@ -46,7 +46,7 @@ use crate::model::session::{HeldSession, SessionAnswer, SessionChange, SessionEr
 use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::catalog::{self, RegistryChange};
-use crate::store::engine::db::Db;
+use crate::store::engine::db::{Db, WriteTx};
 use crate::store::engine::encryption::Encryption;
 use crate::store::engine::queue::Lane;
 use crate::store::error::{ChangeError, StoreError};
@@ -55,7 +55,9 @@ use crate::store::replay::{self, CommandResult};
 use crate::store::retention::{self, PruneRequest, Pruned, rollups};
 use crate::store::sql::Sql;
 use crate::wire::changes::with_changes;
-use append::{About, AppendRequest, Appended, Effects, HandedOver, MessageFacts, Stored};
+use append::{
+    About, AppendRequest, Appended, Effects, HandedOver, MessageFacts, PromisedNumber, Stored,
+};
 use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
 use fan_out::FannedOut;
 use forward::{ForwardQuery, ForwardRequest, Forwardable};
@@ -64,7 +66,9 @@ use locks::{LockBatch, LockChanges, LockRequest, LockSettled, NumberedQuery, Pee
 use notices::OwedNotice;
 use resubmit::{ResubmitDone, ResubmitRequest, Sent};
 use sessions::{SessionQuery, SessionRequest, SessionWait};
-use settle::{DiscardRequest, Discarded, FreeChanges, FreeSettled, Settled, SettlementRecord};
+use settle::{
+    DiscardRequest, Discarded, FreeChange, FreeChanges, FreeSettled, Settled, SettlementRecord,
+};
 use traffic::{DeliveryTotals, TotalsQuery, TrafficQuery, TrafficSlot};
 
 /// The ledger. Cheap to clone.
@@ -378,31 +382,95 @@ pub enum TransactionError {
     #[error(transparent)]
     Lock(#[from] LockError),
     #[error(transparent)]
+    Session(#[from] SessionError),
+    /// A message that it was to cancel is not scheduled any more.
+    #[error("a message is not scheduled any more")]
+    NotScheduled,
+    #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl ChangeError for TransactionError {
     fn store_error(&self) -> Option<&StoreError> {
         match self {
-            Self::Lock(_) => None,
+            Self::Lock(_) | Self::Session(_) | Self::NotScheduled => None,
             Self::Store(error) => Some(error),
         }
     }
 }
 
+/// Changes that a transaction makes beside what it stores.
+#[derive(Clone, Debug)]
+pub struct TransactionChanges {
+    pub locks: LockChanges,
+    /// Scheduled messages that are cancelled.
+    pub cancels: Vec<(DeliveryId, SubscriptionId)>,
+    pub states: Vec<SessionStateChange>,
+}
+
+/// A state that the holder of a session keeps with it.
+#[derive(Clone, Debug)]
+pub struct SessionStateChange {
+    pub held: HeldSession,
+    pub state: Option<Vec<u8>>,
+    /// The bytes that the queue may grow by.
+    pub room: u64,
+}
+
+impl TransactionChanges {
+    fn make(
+        self,
+        tx: &WriteTx,
+    ) -> Result<(Vec<LockSettled>, Option<AuditEntry>), TransactionError> {
+        let now = self.locks.now;
+        let (locks, audit) = locks::settle_locks(tx, self.locks)?;
+        let settled = locks.into_iter().collect::<Result<_, LockError>>()?;
+        for (id, of) in self.cancels {
+            let cancelled = settle::settle_free(tx, id, FreeChange::Cancel(of), now)?;
+            if !matches!(cancelled, FreeSettled::Done(_)) {
+                return Err(TransactionError::NotScheduled);
+            }
+        }
+        for SessionStateChange { held, state, room } in self.states {
+            sessions::change(tx, &held, SessionChange::SetState(state), room, now)??;
+        }
+        Ok((settled, audit))
+    }
+}
+
 /// Transactions of receivers that send.
 impl Ledger {
-    /// Stores what is appended, and settles and renews locks, all of it or nothing. What is appended goes to the
-    /// function beside it then.
+    /// Promises numbers to messages that a transaction schedules in a queue, or in a topic with rules.
+    pub async fn promise_numbers(
+        &self,
+        queue: Option<SubscriptionId>,
+        count: usize,
+    ) -> Result<Vec<PromisedNumber>, StoreError> {
+        let promise = move |tx: &_| append::promise(tx, queue, count);
+        self.db.write(promise).await
+    }
+
+    /// Says of each lock whether it is held, and on what it is expected to be.
+    pub async fn check_locks(
+        &self,
+        locks: Vec<(LockToken, LockOf)>,
+        now: Timestamp,
+    ) -> Result<Vec<Result<(), LockError>>, StoreError> {
+        self.db
+            .read(move |tx| locks::check_locks(tx, locks, now))
+            .await
+    }
+
+    /// Stores what is appended, and makes other changes, all of it or nothing. What is appended goes to the function
+    /// beside it then.
     pub async fn commit(
         &self,
         appends: Vec<(AppendRequest, impl FnOnce(Vec<HandedOver>))>,
-        changes: LockChanges,
+        changes: TransactionChanges,
     ) -> Result<Vec<LockSettled>, TransactionError> {
         let (requests, announce): (Vec<_>, Vec<_>) = appends.into_iter().unzip();
         let change = move |tx: &_| {
-            let (settled, audit) = locks::settle_locks(tx, changes)?;
-            let settled = settled.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let (settled, audit) = changes.make(tx)?;
             let stored = requests.into_iter().map(|each| append::append(tx, each));
             let stored = stored.collect::<Result<Vec<_>, _>>()?;
             Ok::<_, TransactionError>(((settled, stored), audit))

@@ -316,6 +316,7 @@ fn resubmit(
                 bytes: bytes.map(|bytes| edited_bytes.unwrap_or(bytes)),
                 own_life: expires_at.map(|at| at.since(published_at)),
                 is_scheduled: false,
+                promised: None,
                 resubmission_of: Some(of.delivery),
             };
             let (delivery, _) = insert_delivery(tx, event, to, now, about)?;

@@ -18,7 +18,7 @@ use super::*;
 use crate::api::amqp::entities::{signature, unproven};
 use crate::api::amqp::{
     Container, IncomingLink, OutgoingLink, OutgoingMessage, ReceiverRequest, Server, Storing,
-    Transaction, serve,
+    Transaction, TransactionSend, serve,
 };
 use crate::api::authority::{Authority, AuthorityScope, Grant, ShownSignature};
 use crate::api::memory::Memory;
@@ -42,6 +42,9 @@ use crate::wire::service_bus::entity::EntityAddress;
 use crate::wire::service_bus::sas;
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A lock that has lapsed.
+const LOST: Uuid = Uuid::max();
 
 /// One queue, whose store is as quick as the test lets it.
 #[derive(Clone)]
@@ -161,8 +164,41 @@ impl Container for Fake {
         Ok(Reply::Scheduled(vec![7]))
     }
 
+    async fn prepare(
+        &self,
+        entity: &EntityAddress,
+        asked: Operation,
+        _: &Actor,
+    ) -> Result<(Transaction, Reply), AmqpError> {
+        let Operation::Schedule(messages) = asked else {
+            unreachable!("something to schedule");
+        };
+        let send = TransactionSend {
+            to: entity.clone(),
+            messages,
+            promised: Vec::new(),
+        };
+        let changes = Transaction {
+            sends: vec![send],
+            ..Transaction::default()
+        };
+        self.0.settles.acquire().await.expect("open").forget();
+        Ok((changes, Reply::Scheduled(vec![7])))
+    }
+
+    async fn check_locks(
+        &self,
+        _: &EntityAddress,
+        tokens: Vec<Uuid>,
+    ) -> Vec<Result<(), AmqpError>> {
+        let is_held = |token: &Uuid| *token != LOST;
+        let lost = || AmqpError::new(MESSAGE_LOCK_LOST, "the lock has lapsed");
+        let checked = tokens.iter().map(|token| is_held(token).then_some(()));
+        checked.map(|each| each.ok_or_else(lost)).collect()
+    }
+
     async fn commit(&self, changes: Transaction) -> Result<(), AmqpError> {
-        let messages = changes.sends.into_iter().flat_map(|(_, messages)| messages);
+        let messages = changes.sends.into_iter().flat_map(|each| each.messages);
         self.0.stored.lock().unwrap().extend(messages);
         let settled = changes.settles.into_iter();
         let settled = settled.map(|each| (each.token, each.outcome));
@@ -227,7 +263,7 @@ impl OutgoingLink for Fake {
     }
 
     async fn settle(&self, locks: Vec<(Uuid, Outcome)>) -> Vec<Result<(), AmqpError>> {
-        let results = locks.iter().map(|(token, _)| match token.is_max() {
+        let results = locks.iter().map(|(token, _)| match *token == LOST {
             true => Err(AmqpError::new(MESSAGE_LOCK_LOST, "lost")),
             false => Ok(()),
         });
@@ -1116,6 +1152,81 @@ async fn what_a_transaction_settles_waits_for_its_end() {
         client.settled(),
         [abandoned, (tokens[0], Outcome::Complete)]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transaction_is_told_of_a_lapsed_lock_and_goes_on_without_it() {
+    let held = Uuid::from_u128(1);
+    let (mut client, ids) = in_transactions([held, LOST]).await;
+    let transaction = client.declare(0).await;
+    client.settle_in(&transaction, ids[1], false).await;
+    let Some(Performative::Disposition(answer)) = client.next().await else {
+        panic!("a disposition");
+    };
+    assert!(answer.settled);
+    let Some(DeliveryState::Rejected(Some(error))) = answer.state else {
+        panic!("a rejection: {:?}", answer.state);
+    };
+    assert_eq!(error.condition, MESSAGE_LOCK_LOST);
+    client.settle_in(&transaction, ids[0], false).await;
+    let discharged = client.coordinate(1, discharge(&transaction, false)).await;
+    assert_eq!(discharged, DeliveryState::Accepted);
+    assert_eq!(client.settled(), [(held, Outcome::Complete)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_answered_in_its_transaction_and_done_at_the_end() {
+    let (mut client, _) = in_transactions([Uuid::from_u128(1), Uuid::from_u128(2)]).await;
+    client.state.settles.forget_permits(100);
+    client
+        .attach_at(1, Role::Receiver, "orders/$management")
+        .await;
+    client
+        .attach_at(2, Role::Sender, "orders/$management")
+        .await;
+    for _ in ["attach", "attach", "flow"] {
+        assert!(client.next().await.is_some());
+    }
+    client.send(&grant(1, 0, 9)).await;
+    let transaction = client.declare(0).await;
+    let operation = vec![("operation".into(), "com.microsoft:schedule-message".into())];
+    let sent = Message::of(&Properties::default(), Map::new(), "later".into()).to_bytes();
+    let one = Value::Map(vec![("message".into(), Value::Binary(sent.into()))]);
+    let asked = Value::Map(vec![("messages".into(), Value::List(vec![one]))]);
+    let request = Message::of(&Properties::default(), operation, asked).to_bytes();
+    let within = DeliveryState::Transactional(Transactional {
+        transaction: transaction.clone(),
+        outcome: None,
+    });
+    client
+        .send(&Performative::Transfer(Transfer {
+            state: Some(within),
+            ..transfer(2, 1, request)
+        }))
+        .await;
+    // The discharge waits for it.
+    let discharge = Message::of(
+        &Properties::default(),
+        Map::new(),
+        discharge(&transaction, false),
+    );
+    client
+        .send(&Performative::Transfer(transfer(
+            9,
+            2,
+            discharge.to_bytes(),
+        )))
+        .await;
+    assert!(client.is_quiet().await);
+    assert!(client.state.stored.lock().unwrap().is_empty());
+    client.state.settles.add_permits(1);
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        answers.extend(client.next().await);
+    }
+    let is_reply = |each: &Performative| matches!(each, Performative::Transfer(_));
+    assert!(answers.iter().any(is_reply), "{answers:?}");
+    assert_eq!(client.state.stored.lock().unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
