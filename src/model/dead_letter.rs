@@ -36,6 +36,8 @@ named_enum! {
         ForwardTargetMissing,
         /// The queue or topic that it was to be forwarded to is full.
         ForwardTargetFull,
+        /// The status of the queue or topic that it was to be forwarded to lets nobody send to it.
+        ForwardTargetDisabled,
         /// A receiver dead-lettered it, with a reason of its own: [`DeadLetterDetails`].
         Application,
     }
@@ -81,6 +83,9 @@ impl DeadLetterReason {
             }
             Self::ForwardTargetFull => {
                 "The queue or topic that the message was to be forwarded to is full."
+            }
+            Self::ForwardTargetDisabled => {
+                "The queue or topic that the message was to be forwarded to is disabled for sending."
             }
             Self::Application => "The receiver dead-lettered the event.",
         }
@@ -128,6 +133,7 @@ impl DeadLetterReason {
             Self::HeaderSizeExceeded => ("A rule made its properties too large", "Have the rule set fewer or shorter ones.", None),
             Self::MaxTransferHopCountExceeded => ("Forwarded too often", "Check which queues forward to each other.", None),
             Self::ForwardTargetFull => ("The queue or topic that it goes on to is full", "Receive messages there, or raise its maximum size.", None),
+            Self::ForwardTargetDisabled => ("The queue or topic that it goes on to is disabled", "Change its status, so that it takes messages.", None),
             Self::ForwardTargetMissing => ("Where it was to be forwarded is gone", "Have the queue forward to one that exists.", None),
             Self::Application => ("Dead-lettered by the receiver", ASK, None),
         }

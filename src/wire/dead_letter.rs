@@ -200,6 +200,7 @@ fn sentence_for(reason: DeadLetterReason) -> &'static str {
         DeadLetterReason::HeaderSizeExceeded => "Header size was exceeded.",
         DeadLetterReason::MaxTransferHopCountExceeded => "Maximum transfer hop count was exceeded.",
         DeadLetterReason::ForwardTargetFull => "Queue or topic to forward to is full.",
+        DeadLetterReason::ForwardTargetDisabled => "Queue or topic to forward to is disabled.",
         DeadLetterReason::ForwardTargetMissing => "Queue or topic to forward to was not found.",
         DeadLetterReason::EventUnreadable => "Event could not be read.",
         DeadLetterReason::Application => "Event was rejected.",

@@ -518,6 +518,34 @@ async fn messages_go_in_circles_four_times() {
 }
 
 #[tokio::test]
+async fn what_would_go_on_to_a_disabled_entity_is_a_dead_letter_of_its_source() {
+    let grid = Grid::new().await;
+    put(&grid, "", json!({})).await;
+    jobs(&grid, json!({})).await;
+    put(&grid, "/subscriptions/on", json!({ "forwardTo": "jobs" })).await;
+    let on = queue(&grid, "on");
+    for (status, goes_on) in [
+        ("Disabled", false),
+        ("SendDisabled", false),
+        ("ReceiveDisabled", true),
+    ] {
+        jobs(&grid, json!({ "status": status })).await;
+        let before = peek(&grid, QueueRef::dead_letters(on.subscription)).await;
+        send(&grid, vec![message(status, 1, None)]).await;
+        grid.broker.forward_all().await.expect("forwarded");
+        assert!(peek(&grid, on).await.is_empty(), "{status}");
+        let dead = peek(&grid, QueueRef::dead_letters(on.subscription)).await;
+        let ended = dead[before.len()..].iter();
+        let reasons: Vec<_> = ended
+            .filter_map(|each| Some(each.dead_letter.as_ref()?.reason))
+            .collect();
+        let expected = (!goes_on).then_some(DeadLetterReason::ForwardTargetDisabled);
+        assert_eq!(reasons, Vec::from_iter(expected), "{status}");
+    }
+    grid.leave();
+}
+
+#[tokio::test]
 async fn what_forwards_to_itself_ends_and_sessions_are_kept() {
     let grid = Grid::new().await;
     put(&grid, "", json!({})).await;

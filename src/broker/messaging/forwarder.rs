@@ -134,6 +134,9 @@ impl Broker {
             return Err(DeadLetterReason::MaxTransferHopCountExceeded);
         }
         let to = to.ok_or(DeadLetterReason::ForwardTargetMissing)?;
+        if !to.lets_send() {
+            return Err(DeadLetterReason::ForwardTargetDisabled);
+        }
         let event = message.event.ok_or(DeadLetterReason::EventUnreadable)?;
         if self.has_room(to, [&event]).is_err() {
             return Err(DeadLetterReason::ForwardTargetFull);
