@@ -19,7 +19,7 @@ use crate::wire::amqp::value::{Map, Value, get};
 
 const HEADER: u64 = 0x70;
 const DELIVERY_ANNOTATIONS: u64 = 0x71;
-const MESSAGE_ANNOTATIONS: u64 = 0x72;
+pub(super) const MESSAGE_ANNOTATIONS: u64 = 0x72;
 pub(super) const PROPERTIES: u64 = 0x73;
 pub(super) const APPLICATION_PROPERTIES: u64 = 0x74;
 pub(super) const DATA: u64 = 0x75;
@@ -30,6 +30,8 @@ const FOOTER: u64 = 0x78;
 /// Annotations that Service Bus knows.
 pub mod annotation {
     pub const DEAD_LETTER_SOURCE: &str = "x-opt-deadletter-source";
+    /// When a message is to be delivered, as JMS has it.
+    pub const DELIVERY_TIME: &str = "x-opt-delivery-time";
     pub const ENQUEUED_SEQUENCE_NUMBER: &str = "x-opt-enqueue-sequence-number";
     pub const ENQUEUED_TIME: &str = "x-opt-enqueued-time";
     /// Among those of the delivery.

@@ -20,6 +20,9 @@ const DETACH: u64 = 0x16;
 const END: u64 = 0x17;
 const CLOSE: u64 = 0x18;
 
+/// Clients of JMS look for this capability before they send a message with a delivery delay.
+const DELAYED_DELIVERY: &str = "DELAYED_DELIVERY";
+
 /// The frame that opens, changes or ends something.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Performative {
@@ -232,10 +235,10 @@ impl Open {
             self.max_frame_size.into(),
             self.channel_max.into(),
             self.idle_timeout_ms.into(),
-            Value::Null, // outgoing-locales
-            Value::Null, // incoming-locales
-            Value::Null, // offered-capabilities
-            Value::Null, // desired-capabilities
+            Value::Null,                     // outgoing-locales
+            Value::Null,                     // incoming-locales
+            Value::symbol(DELAYED_DELIVERY), // offered-capabilities
+            Value::Null,                     // desired-capabilities
             (!self.properties.is_empty())
                 .then(|| self.properties.clone())
                 .into(),

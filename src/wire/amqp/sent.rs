@@ -9,9 +9,10 @@ use bytes::Bytes;
 use crate::model::limits::{MESSAGE_ID_MAX, SESSION_ID_MAX};
 use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
 use crate::wire::amqp::message::{
-    APPLICATION_PROPERTIES, DATA, PROPERTIES, SEQUENCE, annotation, content, section,
+    APPLICATION_PROPERTIES, DATA, MESSAGE_ANNOTATIONS, PROPERTIES, SEQUENCE, annotation, content,
+    section,
 };
-use crate::wire::amqp::value::{Map, Value};
+use crate::wire::amqp::value::{Map, Value, get};
 
 /// Characters of a property's name that an error repeats.
 const NAME_SHOWN_MAX: usize = 80;
@@ -187,10 +188,34 @@ pub(super) fn annotations(of: &'static str, code: u64, given: Bytes) -> Result<B
         taken.push((key, value));
     }
     check_unique(&taken)?;
+    if code == MESSAGE_ANNOTATIONS
+        && let Some(scheduled) = scheduled_by_delivery_time(of, &taken)?
+    {
+        taken.push(scheduled);
+        is_same = false;
+    }
     Ok(match is_same {
         true => given,
         false => section(code, Value::Map(taken)),
     })
+}
+
+/// Returns the annotation with which a message is scheduled whose sender has the delivery time of JMS instead.
+fn scheduled_by_delivery_time(
+    of: &'static str,
+    annotations: &Map,
+) -> Result<Option<(Value, Value)>, DecodeError> {
+    let name = annotation::SCHEDULED_ENQUEUE_TIME;
+    let Some(at) = get(annotations, annotation::DELIVERY_TIME) else {
+        return Ok(None);
+    };
+    if get(annotations, name).is_some() {
+        return Ok(None);
+    }
+    let whole = at.as_integer().and_then(|ms| i64::try_from(ms).ok());
+    let at = whole.map_or_else(|| at.clone(), Value::Timestamp);
+    let at = taken_as(of, annotation::DELIVERY_TIME, FieldKind::Moment, at)?;
+    Ok(Some((Value::symbol(name), at)))
 }
 
 /// Returns the section with the application's properties: simple values under names that are strings.

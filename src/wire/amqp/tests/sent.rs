@@ -191,6 +191,13 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
             ),
             "x-opt-scheduled-enqueue-time of message-annotations must be a timestamp of the years 1 to 9999",
         ),
+        (
+            with_section(
+                0x72,
+                map(Value::symbol(annotation::DELIVERY_TIME), "soon".into()),
+            ),
+            "x-opt-delivery-time of message-annotations must be a timestamp",
+        ),
         (lists(66), "values are nested more than 64 deep"),
         (lists(3_000), "values are nested more than 64 deep"),
     ] {
@@ -199,6 +206,24 @@ fn messages_that_no_client_can_read_are_rejected_with_the_name_of_the_field() {
     }
     let deep = Message::sent(&lists(64)).expect("as deep as may be");
     assert!(!deep.plain_body().is_empty());
+}
+
+#[test]
+fn a_delivery_time_of_jms_schedules_a_message() {
+    let name = || Value::symbol(annotation::DELIVERY_TIME);
+    let scheduled = (
+        Value::symbol(annotation::SCHEDULED_ENQUEUE_TIME),
+        Value::Timestamp(7),
+    );
+    for (annotations, expected) in [
+        (vec![(name(), Value::Long(1_000))], 1_000),
+        (vec![(name(), Value::Timestamp(1_000))], 1_000),
+        (vec![(name(), Value::Long(1_000)), scheduled], 7),
+    ] {
+        let sent = Message::sent(&with_section(0x72, Value::Map(annotations)));
+        let sent = sent.expect("a message");
+        assert_eq!(sent.scheduled_enqueue_ms(), Ok(Some(expected)));
+    }
 }
 
 #[test]
