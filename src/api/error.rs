@@ -34,8 +34,8 @@ pub(super) const ENTITY_EXISTS: &str = "EntityAlreadyExists";
 /// Where clients of namespaces look for the code (rule N3).
 const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 
-/// Where clients look for the number that the message ends with.
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+/// Where clients look for the number of their request, with which the message of an error ends.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 
 /// Bytes of a plain refusal; they quote little of what was sent.
 const PLAIN_REFUSAL_BYTES_MAX: usize = 16_384;
@@ -251,10 +251,7 @@ pub(super) async fn no_such_path(
     uri: Uri,
     arm: Option<Extension<ArmPath>>,
 ) -> ApiError {
-    let path = arm
-        .as_ref()
-        .map_or(&uri, |Extension(arm)| &arm.asked)
-        .path();
+    let path = asked(&uri, arm.as_ref());
     let below_queues = uri.path().strip_prefix("/queues/");
     let of_queue = below_queues.and_then(|rest| rest.split_once("/eventSubscriptions"));
     if let Some((queue, _)) = of_queue {
@@ -271,8 +268,17 @@ pub(super) async fn no_such_path(
     ApiError::not_found(format!("There is nothing at {method} {path}. {hint}"))
 }
 
+/// The path that the client wrote.
+fn asked<'a>(uri: &'a Uri, arm: Option<&'a Extension<ArmPath>>) -> &'a str {
+    arm.map_or(uri, |Extension(arm)| &arm.asked).path()
+}
+
 /// The path is right, the method is not.
-pub(super) async fn no_such_method(method: Method, uri: Uri) -> ApiError {
+pub(super) async fn no_such_method(
+    method: Method,
+    uri: Uri,
+    arm: Option<Extension<ArmPath>>,
+) -> ApiError {
     let topic = uri.path().strip_prefix("/topics/");
     if let Some(topic) = topic.filter(|topic| method == Method::POST && !topic.contains('/')) {
         return ApiError::not_found(format!(
@@ -282,7 +288,7 @@ pub(super) async fn no_such_method(method: Method, uri: Uri) -> ApiError {
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "MethodNotAllowed",
-        format!("{method} does not apply to {}.", uri.path()),
+        format!("{method} does not apply to {}.", asked(&uri, arm.as_ref())),
     )
 }
 

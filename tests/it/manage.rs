@@ -135,6 +135,9 @@ async fn subscriptions_live_under_both_paths_and_keep_their_secrets() {
     ] {
         let shown = grid.manage(Method::GET, &path, Value::Null).await;
         assert_eq!(shown.status, StatusCode::OK, "{path}: {}", shown.text);
+        let id = shown.json()["id"].as_str().expect("an id").to_owned();
+        let below = |path: &str| path.split("/topics/").nth(1).map(str::to_owned);
+        assert_eq!(below(&id), below(&path), "as it was asked for");
         assert!(!shown.text.contains("secret"), "{}", shown.text);
     }
     let full = grid

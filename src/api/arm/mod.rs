@@ -7,9 +7,11 @@
 pub(super) mod listing;
 mod odata;
 
+use axum::Extension;
 use axum::extract::Request;
 use axum::http::uri::PathAndQuery;
 use axum::http::{Extensions, Uri};
+use serde_json::Value;
 
 use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
@@ -79,6 +81,8 @@ pub struct AzureScope {
 pub(crate) struct ArmPath {
     subscription: Option<String>,
     resource_group: Option<String>,
+    /// It names the provider a second time, before an event subscription.
+    is_older: bool,
     /// What the client asked for, for links that lead back there.
     pub(crate) asked: Uri,
 }
@@ -134,6 +138,17 @@ impl ArmPath {
             .map_or_else(String::new, |query| format!("?{query}"));
         format!("{base}{}/{word}{query}", self.asked.path())
     }
+}
+
+/// An event subscription as it is shown, with its id in the form of the path that it was asked for by.
+pub(super) fn as_asked(arm: Option<&Extension<ArmPath>>, mut shown: Value) -> Value {
+    const NESTED: &str = "/eventSubscriptions/";
+    let is_older = arm.is_some_and(|Extension(arm)| arm.is_older);
+    let id = shown["id"].as_str().filter(|_| is_older);
+    if let Some((topic, name)) = id.and_then(|id| id.rsplit_once(NESTED)) {
+        shown["id"] = format!("{topic}/providers/Microsoft.EventGrid{NESTED}{name}").into();
+    }
+    shown
 }
 
 /// What an operation on a type of resource is told that the appliance does not have.
@@ -219,6 +234,7 @@ fn short_path(path: &str, asked: &Uri) -> Option<(String, ArmPath)> {
     let arm = ArmPath {
         subscription: subscription.map(str::to_owned),
         resource_group: resource_group.map(str::to_owned),
+        is_older: !below.is_empty() && below.len() < rest[parent..].len(),
         asked: asked.clone(),
     };
     (!short.is_empty()).then_some((short, arm))

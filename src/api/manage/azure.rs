@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::ApiState;
-use crate::api::arm::ArmPath;
 use crate::api::arm::listing::Listing;
+use crate::api::arm::{ArmPath, as_asked};
 use crate::api::base_url::BaseUrl;
 use crate::api::error::{ApiError, VALIDATION_FAILED};
 use crate::api::manage::{ApiResult, SubscriptionPath, TopicPath, show_subscription};
@@ -302,8 +302,9 @@ pub(super) fn answer(
     arm: Option<&Extension<ArmPath>>,
     status: StatusCode,
     subscription: &EventSubscription,
-    mut shown: Value,
+    shown: Value,
 ) -> Response {
+    let mut shown = as_asked(arm, shown);
     let Some(Extension(arm)) = arm.filter(|_| !subscription.has_agreed()) else {
         return (status, Json(shown)).into_response();
     };

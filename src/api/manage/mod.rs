@@ -24,8 +24,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::ApiState;
-use crate::api::arm::ArmPath;
 use crate::api::arm::listing::Listing;
+use crate::api::arm::{ArmPath, as_asked};
 use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
 use crate::api::parameters::Parameters;
@@ -194,13 +194,14 @@ pub(crate) async fn regenerate_key(
 pub(crate) async fn list_subscriptions(
     State(state): State<ApiState>,
     Path(topic): Path<TopicPath>,
+    arm: Option<Extension<ArmPath>>,
     listing: Listing,
 ) -> ApiResult {
     let entry = state.broker.topic(&topic.name(&state.broker.registry())?)?;
     let page = listing.page(
         entry.event_subscriptions(),
         |each| each.name.to_string(),
-        |each| show_subscription(&state, &entry, each),
+        |each| as_asked(arm.as_ref(), show_subscription(&state, &entry, each)),
     );
     Ok(Json(page).into_response())
 }
@@ -209,10 +210,12 @@ pub(crate) async fn list_subscriptions(
 pub(crate) async fn get_subscription(
     State(state): State<ApiState>,
     Path(path): Path<SubscriptionPath>,
+    arm: Option<Extension<ArmPath>>,
 ) -> ApiResult {
     let (topic, name) = path.names(&state.broker.registry())?;
     let (entry, subscription) = state.broker.event_subscription(&topic, &name)?;
-    Ok(Json(show_subscription(&state, &entry, &subscription)).into_response())
+    let shown = show_subscription(&state, &entry, &subscription);
+    Ok(Json(as_asked(arm.as_ref(), shown)).into_response())
 }
 
 /// `PUT /topics/{topic}/eventSubscriptions/{name}`: 201, for the same reason as with topics.

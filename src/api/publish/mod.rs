@@ -23,7 +23,7 @@ use crate::api::auth::{
     Credential, NoTopic, Place, SoughtTopic, TopicRequest, address_of, authorize_for_topic,
     query_value,
 };
-use crate::api::error::ApiError;
+use crate::api::error::{ApiError, REQUEST_ID};
 use crate::api::intake::{Publisher, Reservation};
 use crate::base::Timestamp;
 use crate::broker::{PublishError, PublishSpan};
@@ -53,14 +53,15 @@ pub(super) async fn publish(
     request: Request<Body>,
 ) -> Result<Response, ApiError> {
     let topic = told(state, find_topic(state, &address, &request)?, &request)?;
+    let id = [(REQUEST_ID, state.broker.entropy().uuid().to_string())];
     match address {
         Address::Topic(_) | Address::Host => {
             take_in(state, &topic, request, &[API_VERSION]).await?;
-            Ok(StatusCode::OK.into_response())
+            Ok((StatusCode::OK, id).into_response())
         }
         Address::NamespaceTopic { .. } => {
             take_in(state, &topic, request, &namespace::API_VERSIONS).await?;
-            Ok((StatusCode::OK, Json(json!({}))).into_response())
+            Ok((StatusCode::OK, id, Json(json!({}))).into_response())
         }
     }
 }
