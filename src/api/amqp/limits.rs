@@ -40,6 +40,10 @@ pub(super) const REJECTED_LINK_BYTES: usize = 512;
 /// Bytes that a message which is not committed yet counts for, beside its payload: what was read of it.
 pub(super) const MESSAGE_BYTES: usize = 512;
 
+/// Bytes that a message counts for besides while it is stored: the event that is made of it, and the change that waits for
+/// the writer. Small messages were seen to take 5 to 9 KiB.
+pub(super) const STORING_BYTES: usize = 8 * 1_024;
+
 /// Bytes that a message counts for which was handed out and is not settled.
 pub(super) const DELIVERY_BYTES: usize = 256;
 

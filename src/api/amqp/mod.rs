@@ -18,6 +18,7 @@ mod management;
 mod order;
 mod receipt;
 mod receiver;
+mod replies;
 mod sender;
 mod serve;
 mod session;

@@ -88,6 +88,8 @@ where
         claims_kept: account.nothing(),
         connection: Connection::new(server.container_id.clone(), account, now),
         links: HashMap::new(),
+        replies: ReplyLinks::default(),
+        token_links: 0,
         claims: watch::channel(ClaimSet::default()).0,
         looked_at: now,
         access: server.access.clone(),
@@ -125,6 +127,10 @@ struct Shell<'a> {
     claims_kept: TakenBytes,
     connection: Connection,
     links: HashMap<LinkId, Link>,
+    /// Those over which the peer takes replies.
+    replies: ReplyLinks,
+    /// The number of those over which it shows tokens.
+    token_links: usize,
     /// What the peer may do, by the tokens that it has shown.
     claims: watch::Sender<ClaimSet>,
     /// When claims that have expired were last looked for.
@@ -515,10 +521,18 @@ impl Shell<'_> {
         let Some(link) = self.links.remove(&id) else {
             return;
         };
-        if let End::Coordinator = link.end {
-            for open in self.transactions.end_of(id) {
-                self.roll_back(open);
+        match &link.end {
+            End::Coordinator => {
+                for open in self.transactions.end_of(id) {
+                    self.roll_back(open);
+                }
             }
+            End::Replies { to, .. } => {
+                let node = link.address.to_string();
+                self.replies.remove(&node, to.as_deref(), id);
+            }
+            End::Tokens => self.token_links -= 1,
+            End::Task { .. } => {}
         }
         if by_peer {
             link.end.work(Work::Detached);
@@ -618,18 +632,25 @@ impl Shell<'_> {
             entity,
             end,
         };
+        match &attached.end {
+            End::Replies { to, .. } => {
+                let node = attached.address.to_string();
+                self.replies.add(&node, to.as_deref(), link);
+            }
+            End::Tokens => self.token_links += 1,
+            End::Task { .. } | End::Coordinator => {}
+        }
         self.links.insert(link, attached);
         Ok(())
     }
 
     fn check_token_links(&self, role: Role) -> Result<(), AmqpError> {
         let most = if self.is_known { TOKEN_LINKS_MAX } else { 1 };
-        let links = self.links.values().filter(|link| match &link.end {
-            End::Tokens => role == Role::Sender,
-            End::Replies { .. } => role == Role::Receiver && link.address == Address::Tokens,
-            End::Task { .. } | End::Coordinator => false,
-        });
-        if links.count() < most {
+        let links = match role {
+            Role::Sender => self.token_links,
+            Role::Receiver => self.replies.count(&Address::Tokens.to_string()),
+        };
+        if links < most {
             return Ok(());
         }
         let problem = format!("a connection has at most {most} links to and from $cbs now");
@@ -1120,18 +1141,7 @@ impl Shell<'_> {
             return;
         };
         let node = request.address.to_string();
-        let mut found: Option<(LinkId, bool)> = None;
-        for (id, link) in &self.links {
-            if let End::Replies { to, .. } = &link.end
-                && link.address.to_string().eq_ignore_ascii_case(&node)
-            {
-                let is_named = reply.to.is_some() && *to == reply.to;
-                if is_named || found.is_none_or(|(best, named)| !named && *id > best) {
-                    found = Some((*id, is_named));
-                }
-            }
-        }
-        if let Some((link, _)) = found {
+        if let Some(link) = self.replies.find(&node, reply.to.as_deref()) {
             self.send_replies(link, Some(reply));
         }
     }

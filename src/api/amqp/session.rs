@@ -281,7 +281,7 @@ impl Session {
             }),
             Role::Receiver => End::Outgoing(Outgoing::default()),
         };
-        let bytes = LINK_BYTES + 5 * named_bytes(&attach);
+        let bytes = LINK_BYTES + 7 * named_bytes(&attach);
         let room = if frames.links < LINKS_MAX {
             let room = frames.account.take(bytes);
             room.map_err(|NothingLeft| nothing_left("another link"))

@@ -17,8 +17,8 @@ use crate::api::amqp::container::{
 };
 use crate::api::amqp::event::{Delivery, LinkId};
 use crate::api::amqp::limits::{
-    MEMORY_CHECK, MEMORY_WAIT, MESSAGE_BYTES, READ_IN_A_ROW_MAX, REQUEST_PARTS_FACTOR, TAKE_MAX,
-    UNSETTLED_MAX,
+    MEMORY_CHECK, MEMORY_WAIT, MESSAGE_BYTES, READ_IN_A_ROW_MAX, REQUEST_PARTS_FACTOR,
+    STORING_BYTES, TAKE_MAX, UNSETTLED_MAX,
 };
 use crate::api::amqp::order::{Behind, Turn};
 use crate::api::amqp::receipt::{Receipt, WriteReport};
@@ -227,7 +227,8 @@ pub(super) async fn store_messages(mut task: Task) {
         Err(error) => return task.refuse(error),
     };
     task.accept(Acceptance::up_to(sender.message_bytes_max()));
-    // As many as the client has credit for are being stored at once, so that neither waits for the other.
+    // As many as the client has credit for are being stored at once, so that neither waits for the other, but no more than
+    // there is memory for.
     let mut storing = FuturesOrdered::new();
     let (mut gathered, mut read) = (Vec::new(), 0);
     loop {
@@ -237,7 +238,13 @@ pub(super) async fn store_messages(mut task: Task) {
                 if count == 0 {
                     break;
                 }
-                for each in gathered.drain(..).filter_map(arrived) {
+                for mut each in gathered.drain(..).filter_map(arrived) {
+                    while !each.memory.account().has_room(STORING_BYTES)
+                        && let Some(first) = storing.next().await
+                    {
+                        task.settle_incoming(first, &mut storing);
+                    }
+                    each.memory.add_anyway(STORING_BYTES);
                     read += each.payload.len();
                     storing.push_back(begin_to_store(&*sender, each).await);
                     if read >= READ_IN_A_ROW_MAX {

@@ -653,6 +653,37 @@ async fn no_message_waits_until_the_one_before_is_stored() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_more_messages_are_being_stored_than_there_is_memory_for() {
+    const LINKS: u32 = 12;
+    const OF_EACH: u32 = 600;
+    let mut client = Client::authorized("all").await;
+    for handle in 0..LINKS {
+        client.attach(handle, Role::Sender).await;
+        assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+        assert!(matches!(client.next().await, Some(Performative::Flow(_))));
+    }
+    let message = Message::of(&Properties::default(), Map::new(), "x".into()).to_bytes();
+    for id in 0..LINKS * OF_EACH {
+        let transfer = transfer(id % LINKS, id, message.clone());
+        client.send(&Performative::Transfer(transfer)).await;
+    }
+    while !client.is_quiet().await {} // the session has room for more now and then
+    let (_, kept) = client.memory.taken();
+    let begun = *client.state.begun.lock().unwrap();
+    assert!(
+        begun < 6_500,
+        "{begun} messages take more than half of 96 MiB"
+    );
+    assert!(kept < 64 * 1_024 * 1_024, "{kept} bytes");
+    // All of them are stored in their turn.
+    client.state.commits.add_permits(10_000);
+    drop(client.stream);
+    client.serving.await.expect("served");
+    let stored = client.state.stored.lock().unwrap().len();
+    assert_eq!(stored, (LINKS * OF_EACH) as usize);
+}
+
+#[tokio::test(start_paused = true)]
 async fn messages_are_handed_out_while_others_are_being_settled() {
     let mut client = Client::authorized("listen").await;
     client.state.settles.forget_permits(100);
