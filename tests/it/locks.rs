@@ -332,6 +332,7 @@ impl Trial {
             fan_out: None,
             scheduled: BTreeMap::new(),
             own_lives: BTreeMap::new(),
+            promised: Vec::new(),
             sent: BTreeMap::new(),
             forwarded: None,
             measured: Arc::default(),

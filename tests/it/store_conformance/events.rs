@@ -41,6 +41,7 @@ impl Fixture {
             fan_out: None,
             scheduled: BTreeMap::new(),
             own_lives: BTreeMap::new(),
+            promised: Vec::new(),
             sent: BTreeMap::new(),
             forwarded: None,
             measured: Arc::default(),
