@@ -107,14 +107,13 @@ mod tests {
         assert_eq!((places.waiting(&"busy"), places.free()), (3, 0));
         drop(busy.remove(0));
         drop(held);
-        let std::task::Poll::Ready(first) = poll!(&mut busy[0]) else {
-            panic!("the first that still waits");
+        let std::task::Poll::Ready(first) = poll!(&mut quiet) else {
+            panic!("the one whose turn it is");
         };
-        assert!(poll!(&mut busy[1]).is_pending());
+        assert!(poll!(&mut busy[0]).is_pending());
         drop(first);
-        assert!(poll!(&mut quiet).is_ready(), "before the other's next");
-        assert!(poll!(&mut busy[1]).is_ready(), "the place was given back");
-        assert_eq!(places.free(), 0, "it was given to who is gone now");
+        assert!(poll!(&mut busy[0]).is_ready(), "the other's next");
+        assert_eq!(places.free(), 0, "it was given to the last one");
         drop(busy);
         assert_eq!(places.free(), 1);
     }
