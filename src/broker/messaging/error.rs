@@ -66,7 +66,8 @@ pub enum MessagingError {
     },
     /// It would block the writer for too long.
     #[error(
-        "the messages of the transaction have more than {RULE_COPIES_MAX} copies for subscriptions"
+        "the messages have more than {RULE_COPIES_MAX} copies for subscriptions together, which are changed all at once \
+         or not at all; name fewer of them"
     )]
     TransactionTooLarge,
     #[error("The appliance cannot answer right now; try again in a moment")]

@@ -116,7 +116,8 @@ impl Broker {
             copies += targets.sum::<usize>();
             appends.push(self.ready(&to, accepted));
         }
-        if copies > RULE_COPIES_MAX {
+        let cancelled = cancels.iter().map(|(_, scheduled)| scheduled.len());
+        if copies + cancelled.sum::<usize>() > RULE_COPIES_MAX {
             return Err(MessagingError::TransactionTooLarge);
         }
         let locks = LockChanges {

@@ -8,16 +8,18 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::background::{MATCHING, in_background};
 use crate::broker::manage::target;
+use crate::broker::messaging::MessagingError;
 use crate::broker::publish::{Arrival, PublishError, STEPS_AT_ONCE_MAX, STEPS_OF_A_TURN_MAX};
 use crate::model::audit::{AuditAction, Caller};
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::Event;
+use crate::model::limits::RULE_COPIES_MAX;
 use crate::model::registry::{FanOutPart, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::{
     AppendRequest, Appended, FreeChange, FreeChanges, FreeSettled, HandedOver, NumberedQuery,
-    QueueIntake, StoreError,
+    QueueIntake,
 };
 use crate::wire::service_bus::message;
 use crate::wire::service_bus::readable::readable;
@@ -258,7 +260,7 @@ impl Broker {
         &self,
         topic: &TopicEntry,
         numbers: Vec<i64>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, MessagingError> {
         let Some(scheduled) = self.numbered(topic, numbers).await? else {
             return Ok(false);
         };
@@ -281,12 +283,13 @@ impl Broker {
         Ok(is_done)
     }
 
-    /// Finds the messages with these numbers, and all copies of each. Returns `None` if one of them is not there.
+    /// Finds the messages with these numbers, and all copies of each: as many as can be scheduled together. Returns `None` if
+    /// one of them is not there.
     pub(in crate::broker) async fn numbered(
         &self,
         topic: &TopicEntry,
         numbers: Vec<i64>,
-    ) -> Result<Option<Vec<(DeliveryId, SubscriptionId)>>, StoreError> {
+    ) -> Result<Option<Vec<(DeliveryId, SubscriptionId)>>, MessagingError> {
         let numbers = numbers.into_iter().collect();
         let query = match &topic.own {
             Some(own) => NumberedQuery::Queue {
@@ -298,7 +301,14 @@ impl Broker {
                 numbers,
             },
         };
-        self.store().ledger.numbered(query).await
+        let found = self.store().ledger.numbered(query).await?;
+        if found
+            .as_ref()
+            .is_some_and(|found| found.len() > RULE_COPIES_MAX)
+        {
+            return Err(MessagingError::TransactionTooLarge);
+        }
+        Ok(found)
     }
 
     /// Counts cancelled messages, by whose they were.

@@ -405,14 +405,23 @@ pub enum NumberedQuery {
         queue: SubscriptionId,
         numbers: BTreeSet<i64>,
     },
-    /// Those that were scheduled in a topic with rules, as far as they wait in one of these subscriptions.
+    /// Those that were scheduled in a topic with rules, as far as they wait in one of these subscriptions, which are in
+    /// order.
     Topic {
         subscriptions: Arc<[SubscriptionId]>,
         numbers: BTreeSet<i64>,
     },
 }
 
-/// Finds them with all their copies. Returns `None` if one of them is not there.
+/// The waiting copies of what was scheduled in a topic as `?1`. They were made together, and nothing else got an id in
+/// between: so the walk ends at the first row behind them, however much was scheduled after it.
+const COPIES: &str = "SELECT id, subscription_id FROM delivery WHERE id >= ?1 \
+     AND id < coalesce((SELECT other.id FROM delivery AS other \
+         WHERE other.id >= ?1 AND other.first_number IS NOT ?1 ORDER BY other.id LIMIT 1), ?1 + ?2) \
+     AND first_number = ?1 AND hops IS NULL AND state = 'Pending'";
+
+/// Finds them with all their copies. Returns `None` if one of them is not there. Once there are more than
+/// [`RULE_COPIES_MAX`], no others are looked for.
 pub(super) fn numbered(
     tx: &Connection,
     query: &NumberedQuery,
@@ -421,7 +430,7 @@ pub(super) fn numbered(
     match query {
         NumberedQuery::Queue { queue, numbers } => {
             let find = "SELECT id FROM delivery WHERE subscription_id = ?1 AND number = ?2";
-            for number in numbers {
+            for number in numbers.iter().take(RULE_COPIES_MAX + 1) {
                 let Some(id) = tx.find(find, params![queue, number])? else {
                     return Ok(None);
                 };
@@ -432,20 +441,17 @@ pub(super) fn numbered(
             subscriptions,
             numbers,
         } => {
-            // One message has so many copies at most, and they were made together.
-            let find = "SELECT id, subscription_id FROM delivery WHERE id >= ?1 AND id < ?1 + ?2 \
-                 AND first_number = ?1 AND hops IS NULL AND state = 'Pending'";
             for number in numbers {
                 let values = params![number, RULE_COPIES_MAX];
-                let copies = tx.all(find, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+                let copies = tx.all(COPIES, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
                 let before = found.len();
-                found.extend(
-                    copies
-                        .into_iter()
-                        .filter(|(_, of)| subscriptions.contains(of)),
-                );
+                let waiting = copies.into_iter();
+                found.extend(waiting.filter(|(_, of)| subscriptions.binary_search(of).is_ok()));
                 if found.len() == before {
                     return Ok(None);
+                }
+                if found.len() > RULE_COPIES_MAX {
+                    break;
                 }
             }
         }
@@ -649,6 +655,20 @@ mod tests {
         connection
     }
 
+    /// Counts the steps that SQLite makes from now on.
+    fn counted_steps(connection: &mut Connection) -> Arc<AtomicU64> {
+        let steps = Arc::new(AtomicU64::new(0));
+        let each = Arc::clone(&steps);
+        let count = move || {
+            each.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        connection
+            .progress_handler(1, Some(count))
+            .expect("a handler");
+        steps
+    }
+
     /// Looks at three messages of a queue from a number on. Returns their numbers, and the steps that SQLite has made.
     fn peeked(
         connection: &mut Connection,
@@ -656,15 +676,7 @@ mod tests {
         session: Option<&str>,
         from: i64,
     ) -> (Vec<i64>, u64) {
-        let steps = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&steps);
-        let count = move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-            false
-        };
-        connection
-            .progress_handler(1, Some(count))
-            .expect("a handler");
+        let steps = counted_steps(connection);
         let of_state = match of {
             4 | 6 => QueueRef::dead_letters(SubscriptionId(of)),
             _ => QueueRef::pending(SubscriptionId(of)),
@@ -711,5 +723,64 @@ mod tests {
             };
             assert_eq!(other(&mut few, short), other(&mut many, long), "{of}");
         }
+    }
+
+    /// A topic with so many scheduled messages, two copies of each, of which the second one has the number `3`: the ids of
+    /// the first copies are odd.
+    fn scheduled(messages: i64) -> Connection {
+        let mut connection = db::open_in_memory().expect("a database");
+        migrate::migrate(&mut connection).expect("a schema");
+        let fill = format!(
+            "INSERT INTO event (id, topic_id, received_at, event_id, event_type, matched, checksum)
+                 VALUES (1, 1, 0, 'e', 'Order.Paid', 1, 0);
+             WITH number (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM number WHERE n < {messages} * 2)
+             INSERT INTO delivery (id, event_id, subscription_id, first_number, published_at, next_attempt_at, checksum)
+                 SELECT n, 1, 1 + (n + 1) % 2, n - (n + 1) % 2, 0, 0, 0 FROM number;"
+        );
+        connection.execute_batch(&fill).expect("messages");
+        connection
+    }
+
+    /// Finds scheduled messages by their numbers, with both copies of each. Returns how many copies there are, if all are
+    /// there, and the steps that SQLite has made.
+    fn found(
+        connection: &mut Connection,
+        numbers: impl Iterator<Item = i64>,
+    ) -> (Option<usize>, u64) {
+        let steps = counted_steps(connection);
+        let query = NumberedQuery::Topic {
+            subscriptions: [SubscriptionId(1), SubscriptionId(2)].into(),
+            numbers: numbers.collect(),
+        };
+        let found = numbered(connection, &query).expect("an answer");
+        (
+            found.map(|copies| copies.len()),
+            steps.load(Ordering::Relaxed),
+        )
+    }
+
+    #[test]
+    fn a_scheduled_message_is_found_as_fast_among_many_as_alone() {
+        let [mut alone, mut many] = [1, 4_500].map(scheduled);
+        let (copies, steps) = found(&mut alone, [1].into_iter());
+        assert_eq!(copies, Some(2));
+        let (copies, among_many) = found(&mut many, [1].into_iter());
+        assert_eq!(copies, Some(2));
+        assert!(among_many < 2 * steps, "{among_many} steps, alone {steps}");
+        let most = i64::try_from(RULE_COPIES_MAX).expect("a number") / 2;
+        let (copies, together) = found(&mut many, (0..most).map(|n| 2 * n + 1));
+        assert_eq!(copies, Some(RULE_COPIES_MAX));
+        assert!(together < 2 * steps * 2_250, "{together} steps");
+        let (copies, _) = found(&mut many, [1, 4].into_iter());
+        assert_eq!(copies, None, "the second copy has no number");
+    }
+
+    #[test]
+    fn no_more_copies_are_looked_for_than_can_be_cancelled_together() {
+        let mut many = scheduled(9_000);
+        let (copies, steps) = found(&mut many, (0..9_000).map(|n| 2 * n + 1));
+        assert_eq!(copies, Some(RULE_COPIES_MAX + 2));
+        let (_, half) = found(&mut many, (0..4_500).map(|n| 2 * n + 1));
+        assert_eq!(steps, half);
     }
 }
