@@ -104,6 +104,7 @@ impl Broker {
             if size.is_enough() {
                 break; // the rest has its turn next
             }
+            tokio::task::yield_now().await; // to read and change a message keeps the thread busy
             let delivery = message.delivery;
             let onward = self.onward(message, to).await.map(|(to, request)| {
                 size.add(&request);

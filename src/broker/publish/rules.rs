@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::base::Timestamp;
+use crate::base::{Entropy, Timestamp};
 use crate::broker::Broker;
 use crate::broker::background::{MATCHING, in_background};
-use crate::broker::publish::messages::Evaluated;
 use crate::broker::publish::{PublishError, STEPS_AT_ONCE_MAX, STEPS_IN_A_ROW_MAX, empty};
 use crate::model::event::Event;
 use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX};
 use crate::model::registry::TopicEntry;
 use crate::model::rule::{ChangedCopy, Copies, Steps};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
+use crate::model::topic::TopicId;
 use crate::store::AppendRequest;
 use crate::wire::amqp::DecodeError;
 use crate::wire::service_bus::copy::SentMessage;
@@ -34,6 +34,46 @@ struct Matched {
 }
 
 impl Matched {
+    /// Adds what becomes of a message.
+    fn add(
+        &mut self,
+        of: HeldMessage,
+        takers: &Takers,
+        entropy: &Entropy,
+    ) -> Result<(), PublishError> {
+        let HeldMessage {
+            event,
+            mut to,
+            due_at,
+            sent,
+            copies,
+        } = of;
+        let before = self.events.len();
+        for ChangedCopy { of, rule, changes } in &copies.changing {
+            let new_id = || entropy.uuid().simple().to_string();
+            let copy = sent.copy(changes, &rule.name, new_id);
+            if let Err(DecodeError::HeadTooLarge(_)) = copy {
+                self.oversized.insert(self.events.len());
+                self.push_copy(event.clone(), *of, None)?;
+                continue;
+            }
+            let copy = copy.map_err(PublishError::Unreadable)?;
+            self.push_copy(copy, *of, due_at)?;
+        }
+        let keeps = |of: &SubscriptionId| takers.get(of).copied().unwrap_or_default();
+        for (of, problem) in copies.unevaluated.iter().filter(|(of, _)| keeps(of)) {
+            let place = self.events.len();
+            self.unevaluated.insert(place, problem.clone());
+            self.push_copy(event.clone(), *of, None)?;
+        }
+        to.extend(copies.unchanged);
+        // What nobody gets as it was sent has become something else, or nobody gets it at all.
+        if !to.is_empty() || self.events.len() == before {
+            self.push(event, to, due_at)?;
+        }
+        Ok(())
+    }
+
     fn push(
         &mut self,
         event: Event,
@@ -86,8 +126,17 @@ impl Broker {
             let sent = sent.map_err(PublishError::Unreadable)?;
             let (sent, copies, steps) = self.copies(topic, sent, &takers).await;
             evaluated += steps + to.steps;
-            self.match_message((to, due_at), (&sent, copies), &takers, &mut matched)?;
-            drop(sent);
+            let of = HeldMessage {
+                event: to.event,
+                to: to.found,
+                due_at,
+                sent,
+                copies,
+            };
+            let added = add_copies(topic.topic.id, self.entropy(), of, &takers, matched);
+            let (with_copies, steps) = added.await?;
+            matched = with_copies;
+            evaluated += steps;
             if evaluated >= STEPS_IN_A_ROW_MAX {
                 tokio::task::yield_now().await;
                 evaluated = 0;
@@ -138,44 +187,40 @@ impl Broker {
         .await;
         (sent, copies, taken)
     }
+}
 
-    fn match_message(
-        &self,
-        (targets, due_at): (Evaluated<Vec<SubscriptionId>>, Option<Timestamp>),
-        (sent, copies): (&SentMessage, Copies),
-        takers: &Takers,
-        matched: &mut Matched,
-    ) -> Result<(), PublishError> {
-        let before = matched.events.len();
-        let Evaluated {
-            event,
-            found: mut to,
-            ..
-        } = targets;
-        for ChangedCopy { of, rule, changes } in &copies.changing {
-            let new_id = || self.entropy().uuid().simple().to_string();
-            let copy = sent.copy(changes, &rule.name, new_id);
-            if let Err(DecodeError::HeadTooLarge(_)) = copy {
-                matched.oversized.insert(matched.events.len());
-                matched.push_copy(event.clone(), *of, None)?;
-                continue;
-            }
-            let copy = copy.map_err(PublishError::Unreadable)?;
-            matched.push_copy(copy, *of, due_at)?;
-        }
-        let keeps = |of: &SubscriptionId| takers.get(of).copied().unwrap_or_default();
-        for (of, problem) in copies.unevaluated.iter().filter(|(of, _)| keeps(of)) {
-            let place = matched.events.len();
-            matched.unevaluated.insert(place, problem.clone());
-            matched.push_copy(event.clone(), *of, None)?;
-        }
-        to.extend(copies.unchanged);
-        // What nobody gets as it was sent has become something else, or nobody gets it at all.
-        if !to.is_empty() || matched.events.len() == before {
-            matched.push(event, to, due_at)?;
-        }
-        Ok(())
+/// A message that was held against filters and rules.
+struct HeldMessage {
+    event: Event,
+    /// Who gets it by a filter.
+    to: Vec<SubscriptionId>,
+    /// When it is scheduled.
+    due_at: Option<Timestamp>,
+    sent: SentMessage,
+    copies: Copies,
+}
+
+/// Adds what becomes of a message. What would keep the thread busy is done in the background. Returns the steps that were
+/// taken here.
+async fn add_copies(
+    topic: TopicId,
+    entropy: &Entropy,
+    of: HeldMessage,
+    takers: &Arc<Takers>,
+    mut matched: Matched,
+) -> Result<(Matched, usize), PublishError> {
+    let steps = of.sent.copy_steps() * of.copies.changing.len();
+    if steps <= STEPS_AT_ONCE_MAX {
+        matched.add(of, takers, entropy)?;
+        return Ok((matched, steps));
     }
+    let (takers, entropy) = (Arc::clone(takers), entropy.clone());
+    let place = MATCHING.take(Some(topic)).await;
+    in_background(place, move || {
+        let added = matched.add(of, &takers, &entropy);
+        added.map(|()| (matched, 0))
+    })
+    .await
 }
 
 /// See [`takers`].
@@ -191,4 +236,54 @@ fn takers(topic: &TopicEntry, now: Timestamp) -> Takers {
         pulled.is_some_and(|pulled| pulled.keeps_unevaluated)
     };
     taking.map(|each| (each.id, keeps(each))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::rule::{Changes, PropertyValue, Rule};
+    use crate::wire::amqp::message::{Message, Properties};
+    use crate::wire::service_bus::message::to_event;
+
+    /// A message with a thousand properties, of which actions make so many copies.
+    fn with_copies(count: usize) -> HeldMessage {
+        let own = (0..1_000).map(|n| (format!("p{n}").as_str().into(), "x".into()));
+        let message = Message::of(&Properties::default(), own.collect(), "body".into());
+        let event = to_event(message, || "m".to_owned()).expect("an event");
+        let changes = Changes {
+            user: vec![("p1".to_owned(), Some(PropertyValue::long(1)))],
+            ..Changes::default()
+        };
+        let copy = || ChangedCopy {
+            of: SubscriptionId(1),
+            rule: Arc::new(Rule::default_rule()),
+            changes: changes.clone(),
+        };
+        let copies = Copies {
+            changing: std::iter::repeat_with(copy).take(count).collect(),
+            ..Copies::default()
+        };
+        HeldMessage {
+            sent: SentMessage::of(&event, "/t", Timestamp::from_ms(1)).expect("a message"),
+            event,
+            to: Vec::new(),
+            due_at: None,
+            copies,
+        }
+    }
+
+    #[tokio::test]
+    async fn many_copies_are_made_in_the_background_and_a_few_are_counted() {
+        let (entropy, takers) = (Entropy::seeded(1), Arc::default());
+        let add = async |count| {
+            let (topic, matched) = (TopicId(1), Matched::default());
+            let added = add_copies(topic, &entropy, with_copies(count), &takers, matched).await;
+            let (matched, steps) = added.expect("copies");
+            assert_eq!(matched.events.len(), count);
+            steps
+        };
+        let few = add(2).await;
+        assert!((2_000..=STEPS_AT_ONCE_MAX).contains(&few), "{few}");
+        assert_eq!(add(20).await, 0, "none of them here");
+    }
 }

@@ -10,6 +10,9 @@ use crate::model::rule::sql::EvaluationError;
 /// Bytes of a text that one step compares or copies: about as much work as to look at one operator.
 const STEP_BYTES: usize = 16;
 
+/// Steps that it takes to copy one property, whatever it holds.
+const PROPERTY_STEPS: usize = 8;
+
 /// Steps that are left for the rules of one message. A step is an operator, a comparison of `LIKE`, or a few bytes of a
 /// text that are compared or copied.
 #[derive(Debug)]
@@ -24,6 +27,11 @@ impl Steps {
     /// That many.
     pub fn of(most: usize) -> Self {
         Self(most)
+    }
+
+    /// Returns what it takes to copy so many properties with so many bytes.
+    pub fn to_copy(properties: usize, bytes: usize) -> usize {
+        properties * PROPERTY_STEPS + bytes / STEP_BYTES
     }
 
     /// How many are left.

@@ -1,14 +1,14 @@
 //! Messages as the rules of subscriptions see them, the copies that their actions make (rule S7), and those that deliveries
 //! of events are.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::model::event::{Event, EventKey, StoredEvent};
 use crate::model::name::RuleName;
-use crate::model::rule::{Changes, MessageView, PropertyValue, SystemProperty};
+use crate::model::rule::{Changes, MessageView, PropertyValue, Steps, SystemProperty};
 use crate::model::topic::DeliverySchema;
 use crate::model::trace::TraceContext;
 use crate::wire::amqp::message::{Message, Parts, Properties, annotation, map};
@@ -27,7 +27,7 @@ pub struct SentMessage {
     parts: Parts,
     bytes: usize,
     sent_at: Timestamp,
-    /// Where the application's properties are, by their names in lower case; made for the first that is asked for.
+    /// See [`places_of`]; made for the first property that is asked for.
     places: OnceLock<HashMap<String, usize>>,
 }
 
@@ -52,18 +52,37 @@ impl SentMessage {
         rule: &RuleName,
         new_id: impl FnOnce() -> String,
     ) -> Result<Event, DecodeError> {
-        let mut parts = self.parts.clone();
-        for (property, value) in &changes.system {
-            set_system(&mut parts, *property, value.as_ref());
-        }
         let own = changes.user.iter();
         let own = own.map(|(name, value)| (name.as_str(), value.as_ref().map(Value::from)));
-        for (name, value) in own.chain([(RULE_NAME, Some(rule.as_str().into()))]) {
-            set(&mut parts.application_properties, name, value);
+        let set = own.chain([(RULE_NAME, Some(rule.as_str().into()))]);
+        let Parts {
+            header,
+            annotations,
+            properties,
+            application_properties,
+        } = &self.parts;
+        let mut parts = Parts {
+            header: header.clone(),
+            annotations: annotations.clone(),
+            properties: properties.clone(),
+            application_properties: with_changes(application_properties, self.places(), set),
+        };
+        for (property, value) in &changes.system {
+            set_system(&mut parts, *property, value.as_ref());
         }
         let copy = self.message.with_parts(&parts);
         copy.check_head()?;
         to_event(copy, new_id)
+    }
+
+    /// Returns the steps that each copy takes.
+    pub fn copy_steps(&self) -> usize {
+        Steps::to_copy(self.parts.application_properties.len(), self.bytes)
+    }
+
+    fn places(&self) -> &HashMap<String, usize> {
+        let own = &self.parts.application_properties;
+        self.places.get_or_init(|| places_of(own))
     }
 }
 
@@ -71,9 +90,10 @@ impl SentMessage {
 pub fn with_properties(event: &Event, properties: &[u8]) -> Option<Event> {
     let message = of_event(event)?;
     let mut parts = message.parts().ok()?;
-    for (name, value) in named_values(&map(properties).ok()?) {
-        set(&mut parts.application_properties, &name, Some(value));
-    }
+    let set = named_values(&map(properties).ok()?).into_iter();
+    let changes = set.map(|(name, value)| (name, Some(value)));
+    let own = &parts.application_properties;
+    parts.application_properties = with_changes(own, &places_of(own), changes);
     to_event(message.with_parts(&parts), || event.id.clone()).ok()
 }
 
@@ -111,18 +131,17 @@ pub fn delivered(
     };
     let message = Message::of_data(&properties, trace_properties(trace), payload.body);
     let mut parts = message.parts()?;
+    let mut set: Vec<(String, Option<Value>)> = Vec::new();
     for (name, text) in given {
         match SystemProperty::find(&name).filter(is_text) {
             Some(property) => {
                 set_system(&mut parts, property, Some(&PropertyValue::Text(text)));
             }
-            None => set(
-                &mut parts.application_properties,
-                &name,
-                Some(text.as_str().into()),
-            ),
+            None => set.push((name, Some(text.as_str().into()))),
         }
     }
+    let own = &parts.application_properties;
+    parts.application_properties = with_changes(own, &places_of(own), set);
     to_event(message.with_parts(&parts), || id.to_owned())
 }
 
@@ -177,17 +196,8 @@ impl MessageView for SentMessage {
     }
 
     fn user(&self, name: &str) -> Option<PropertyValue> {
-        let properties = &self.parts.application_properties;
-        let places = self.places.get_or_init(|| {
-            let named = properties.iter().map(|(key, _)| key.as_text());
-            // Of two with one name the first counts.
-            let places = named.enumerate().rev();
-            places
-                .filter_map(|(place, name)| Some((name?.to_lowercase(), place)))
-                .collect()
-        });
-        let place = places.get(&name.to_lowercase())?;
-        Some((&properties[*place].1).into())
+        let place = self.places().get(&name.to_lowercase())?;
+        Some((&self.parts.application_properties[*place].1).into())
     }
 
     fn user_properties(&self) -> Vec<(String, PropertyValue)> {
@@ -199,19 +209,50 @@ impl MessageView for SentMessage {
     }
 }
 
-/// The names of properties are the same in any letter case.
-fn is_same(one: &str, other: &str) -> bool {
-    one.to_lowercase() == other.to_lowercase()
+/// Where the properties of an application are, by their names in lower case, since these are the same in any letter case.
+/// Of two with one name the first counts.
+fn places_of(properties: &Map) -> HashMap<String, usize> {
+    let named = properties.iter().map(|(key, _)| key.as_text());
+    let places = named.enumerate().rev();
+    places
+        .filter_map(|(place, name)| Some((name?.to_lowercase(), place)))
+        .collect()
 }
 
-fn set(map: &mut Map, name: &str, value: Option<Value>) {
-    let is_it = |(key, _): &(Value, Value)| key.as_text().is_some_and(|key| is_same(key, name));
-    match (map.iter().position(is_it), value) {
-        (Some(place), Some(value)) => map[place].1 = value,
-        (Some(place), None) => drop(map.remove(place)),
-        (None, Some(value)) => map.push((name.into(), value)),
-        (None, None) => {}
+/// The properties with changes, of which `None` removes one and the last one of a property counts. Each costs the same
+/// however many properties there are.
+fn with_changes<N: AsRef<str>>(
+    properties: &Map,
+    places: &HashMap<String, usize>,
+    changes: impl IntoIterator<Item = (N, Option<Value>)>,
+) -> Map {
+    let mut changed: BTreeMap<usize, Option<Value>> = BTreeMap::new();
+    let mut new: Vec<(Value, Option<Value>)> = Vec::new();
+    let mut places_of_new = HashMap::new();
+    for (name, value) in changes {
+        let key = name.as_ref().to_lowercase();
+        if let Some(place) = places.get(&key) {
+            changed.insert(*place, value);
+            continue;
+        }
+        let place: usize = *places_of_new.entry(key).or_insert(new.len());
+        if place == new.len() {
+            new.push((name.as_ref().into(), None));
+        }
+        new[place].1 = value;
     }
+    let own = properties.iter().enumerate();
+    let kept = own.filter_map(|(place, (key, value))| {
+        let value = match changed.remove(&place) {
+            Some(changed) => changed?,
+            None => value.clone(),
+        };
+        Some((key.clone(), value))
+    });
+    let added = new
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)));
+    kept.chain(added).collect()
 }
 
 /// What the message has in place of a property. A value of a type that it cannot be is a text there, or nothing.
@@ -286,8 +327,8 @@ mod tests {
     use super::*;
     use crate::base::Entropy;
     use crate::model::event::EventData;
-    use crate::model::rule::{Parameters, SqlAction, SqlFilter, Steps};
-    use crate::wire::amqp::message::Header;
+    use crate::model::rule::{Parameters, SqlAction, SqlFilter};
+    use crate::wire::amqp::message::{Header, encoded};
 
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
@@ -400,6 +441,71 @@ mod tests {
             matches!(error, DecodeError::HeadTooLarge(80_000..)),
             "{error}"
         );
+    }
+
+    /// A message with so many properties.
+    fn with_many(properties: i32) -> Event {
+        let own = (0..properties).map(|n| (format!("p{n}").as_str().into(), Value::Int(n)));
+        let message = Message::of(&Properties::default(), own.collect(), "body".into());
+        to_event(message, || "m".to_owned()).expect("an event")
+    }
+
+    #[test]
+    fn a_change_of_a_copy_costs_the_same_for_any_properties() {
+        let event = with_many(4_000);
+        let costs = |changes: usize| {
+            let sent = SentMessage::of(&event, "/t", NOW).expect("a message");
+            let each = (0..changes).map(|n| (format!("P{n}"), Some(PropertyValue::long(1))));
+            let changes = Changes {
+                user: each.collect(),
+                ..Changes::default()
+            };
+            let rule = RuleName::default_rule();
+            let measured = allocation_counter::measure(|| {
+                assert!(sent.copy(&changes, &rule, String::new).is_ok());
+            });
+            measured.count_total
+        };
+        let (one, many) = (costs(1), costs(33));
+        assert!(many < one + 32 * 20, "{many} allocations, {one} for one");
+    }
+
+    #[test]
+    fn properties_of_receivers_cost_the_same_for_any_of_the_message() {
+        let event = with_many(2_000);
+        let set = (0..1_000).map(|n| (format!("P{n}").as_str().into(), Value::Int(1)));
+        let set = encoded(set.collect());
+        let measured = allocation_counter::measure(|| {
+            assert!(with_properties(&event, &set).is_some());
+        });
+        let count = measured.count_total;
+        assert!(count < 20 * 3_000, "{count} allocations");
+    }
+
+    #[test]
+    fn the_last_of_several_changes_counts() {
+        let own = vec![("A".into(), Value::Int(1)), ("b".into(), Value::Int(2))];
+        let changes = [
+            ("a", None),
+            ("c", Some(Value::Int(3))),
+            ("a", Some(Value::Int(4))),
+            ("C", Some(Value::Int(5))),
+            ("d", Some(Value::Int(6))),
+            ("D", None),
+            ("b", None),
+        ];
+        let expected = vec![("A".into(), Value::Int(4)), ("c".into(), Value::Int(5))];
+        assert_eq!(with_changes(&own, &places_of(&own), changes), expected);
+    }
+
+    #[test]
+    fn a_copy_takes_steps_by_what_is_copied() {
+        let steps = |properties| {
+            let sent = SentMessage::of(&with_many(properties), "/t", NOW);
+            sent.expect("a message").copy_steps()
+        };
+        assert!(steps(1) < 100, "{}", steps(1));
+        assert!(steps(4_000) > 20_000, "{}", steps(4_000));
     }
 
     #[test]
