@@ -18,13 +18,15 @@ use crate::api::auth::query_value;
 use crate::api::authority::{Authority, Demand};
 use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
-use crate::api::manage::messaging::{Entity, Found, queues, rules, show, subscriptions, topics};
+use crate::api::manage::messaging::{
+    Entity, Forwarding, Found, queues, rules, show, subscriptions, topics,
+};
 use crate::broker::{ManageError, Put};
 use crate::model::audit::Caller;
 use crate::model::lease::SubQueue;
 use crate::model::limits::{ACCESS_RULES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::model::name::{AccessRuleName, InvalidName, RuleName, SubscriptionName, TopicName};
-use crate::model::queue::{FORWARDS, MessageEntity};
+use crate::model::queue::MessageEntity;
 use crate::model::rule::Rule;
 use crate::model::shared_access::{AccessRuleDefinition, Right};
 use crate::model::subscription::EventSubscription;
@@ -34,7 +36,6 @@ use crate::wire::service_bus::description::{
     Kind, Subject, Times, access_rules, first_rule, path_in_xml, read,
 };
 use crate::wire::service_bus::entity::EntityAddress;
-use crate::wire::service_bus::resource::TokenResource;
 
 /// Entries of one page, unless fewer are asked for.
 pub(in crate::api) const TOP_MAX: usize = 100;
@@ -244,7 +245,7 @@ impl Call<'_> {
         if kind.has_access_rules() {
             self.check_size(&entity, &document)?;
         }
-        self.check_forwarding(&document)?;
+        self.check_forwarding(&entity, &document)?;
         let access = access_rules(&description).filter(|_| kind.has_access_rules());
         let access = access.map(|rules| self.read_access_rules(rules));
         let access = access.transpose().map_err(in_xml)?;
@@ -293,20 +294,13 @@ impl Call<'_> {
     }
 
     /// Who may manage one entity alone forwards messages only to where they may send: a token for that is in a header.
-    fn check_forwarding(&self, document: &Value) -> Result<(), Refusal> {
+    fn check_forwarding(&self, entity: &Entity, document: &Value) -> Result<(), Refusal> {
         if !self.authority.is_of_entity() {
             return Ok(());
         }
-        for (from, property) in FORWARDS {
+        for Forwarding { from, to } in entity.forwards(document).map_err(in_xml)? {
             let name = forwarding_header(from);
-            let Some(target) = document["properties"][property].as_str() else {
-                continue;
-            };
-            let target = TokenResource::parse(target, &[]).map_err(|error| {
-                let detail = format!("The property {property} is not valid: {error}.");
-                Refusal::bad_request(detail).numbered(40_000)
-            })?;
-            let path = target.path();
+            let path = to.as_str();
             let token = self.request.headers().get(name);
             let token = token.and_then(|token| token.to_str().ok());
             let token = token.and_then(|token| token.strip_prefix("SharedAccessSignature "));
@@ -318,8 +312,8 @@ impl Call<'_> {
                 let authority = authority_of(self.state, self.request, token)?;
                 let demand = Demand {
                     right: Some(Right::Send),
-                    topic_or_queue: Some(&path),
-                    path: &path,
+                    topic_or_queue: Some(path),
+                    path,
                 };
                 let now = self.state.broker.clock().now();
                 Ok(authority.check(demand, now)?)

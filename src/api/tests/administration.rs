@@ -335,6 +335,88 @@ async fn who_may_not_manage_does_not_learn_what_there_is() {
     assert!(detail.contains(expected), "{detail}");
 }
 
+/// Whatever a target looks like, it is the queue that messages would go on to for which a token has to allow sending.
+#[tokio::test]
+async fn forwarding_is_allowed_by_the_queue_that_is_meant() {
+    let door = Door::new().await;
+    for name in ["fb", "foo", "own", "team/queues/fb"] {
+        door.create(&format!("/{name}"), "Queue").await;
+    }
+    for (rule, right) in [
+        ("all", "Send"),
+        ("own%2Fm", "Manage"),
+        ("team%2Fqueues%2Ffb%2Fm", "Manage"),
+    ] {
+        let path = format!("/everpost/accessRules/{rule}");
+        let rights = json!({ "rights": [right] });
+        let (status, answer) = door.ask(TOKEN, Method::PUT, &path, rights).await;
+        assert!(status.is_success(), "{answer}");
+    }
+    let signed = async |resource: &str, rule: &str, own: &str| {
+        let path = format!("/everpost/accessRules/{rule}/listKeys");
+        let (_, keys) = door.ask(TOKEN, Method::POST, &path, json!({})).await;
+        let key = keys["key1"].as_str().expect("a key");
+        door.signature(&format!("https://bus.lan/{resource}"), own, key)
+    };
+    let of_own = signed("own", "own%2Fm", "m").await;
+    let of_team = signed("team/queues/fb", "team%2Fqueues%2Ffb%2Fm", "m").await;
+    let to_foo = signed("foo", "all", "all").await;
+    let to_fb = signed("fb", "all", "all").await;
+    for (queue, own, target, to, expected) in [
+        (
+            "own",
+            &of_own,
+            "/foo/queues/fb",
+            &to_foo,
+            StatusCode::UNAUTHORIZED,
+        ),
+        ("own", &of_own, "/foo/queues/fb", &to_fb, StatusCode::OK),
+        (
+            "own",
+            &of_own,
+            "sb://foo/fb",
+            &to_foo,
+            StatusCode::UNAUTHORIZED,
+        ),
+        ("own", &of_own, "fb", &to_fb, StatusCode::OK),
+        (
+            "own",
+            &of_own,
+            "team~queues~fb",
+            &to_fb,
+            StatusCode::UNAUTHORIZED,
+        ),
+        (
+            "team/queues/fb",
+            &of_team,
+            "/team/queues/fb",
+            &of_team,
+            StatusCode::UNAUTHORIZED,
+        ),
+    ] {
+        for (property, header) in [
+            ("ForwardTo", "ServiceBusSupplementaryAuthorization"),
+            (
+                "ForwardDeadLetteredMessagesTo",
+                "ServiceBusDlqSupplementaryAuthorization",
+            ),
+        ] {
+            let headers = [
+                ("host", HOST),
+                ("authorization", own.as_str()),
+                ("if-match", "*"),
+                (header, to.as_str()),
+            ];
+            let entry = format!(
+                "<entry><content><QueueDescription><{property}>{target}</{property}></QueueDescription></content></entry>"
+            );
+            let path = format!("/{queue}?api-version=2021-05");
+            let answer = door.send(Method::PUT, &path, &headers, &entry).await;
+            assert_eq!(answer.status, expected, "{target}: {}", answer.body);
+        }
+    }
+}
+
 #[tokio::test]
 async fn links_lead_to_where_the_client_has_asked() {
     let door = Door::new().await;
