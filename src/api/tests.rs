@@ -2,6 +2,7 @@
 
 mod administration;
 pub(crate) mod audit;
+mod waiting;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -57,7 +57,10 @@ async fn answer(
     let receiver = MessageReceiver::of(&state.broker, found, SubQueue::Active);
     let delay = query_value(request.uri(), "releaseDelayInSeconds");
     match pull::action(address.operation, delay.as_deref())? {
-        None => receive(state, &receiver, &request).await,
+        None => {
+            drop(body); // it would be kept as long as the receiver waits
+            receive(state, &receiver, &request).await
+        }
         Some(action) => settle(&receiver, action, request.uri(), body).await,
     }
 }

@@ -66,6 +66,7 @@ async fn answer(
         Some(Operation::Send) => Right::Send,
         _ => Right::Listen,
     };
+    let body = unless_waiting(right, body);
     let demand = Demand {
         right: Some(right),
         topic_or_queue: Some(&address.entity.topic_or_queue),
@@ -100,6 +101,14 @@ async fn answer(
             let renewal = handler.receiver.renewal();
             handler.settle(&claim, renewal).await
         }
+    }
+}
+
+/// Keeps the body of what sends. Whoever receives may wait for minutes, and what they have sent would be kept as long.
+fn unless_waiting(right: Right, body: Body) -> Body {
+    match right {
+        Right::Send => body,
+        Right::Listen | Right::Manage => Body::empty(),
     }
 }
 

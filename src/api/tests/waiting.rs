@@ -1,0 +1,76 @@
+//! Requests that wait for a message keep nothing of what came with them.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::http::{Method, Request, header};
+use futures_util::stream::once;
+use serde_json::json;
+
+use super::{Door, TOKEN};
+
+/// Often enough for a request to come to where it waits.
+const TURNS: usize = 1_000;
+
+/// A body that never ends. It has `kept` for as long as there is something that could read it.
+fn endless(kept: Arc<()>) -> Body {
+    Body::from_stream(once(async move {
+        let _kept = kept;
+        pending::<Result<Bytes, Infallible>>().await
+    }))
+}
+
+impl Door {
+    async fn check_wait(&self, method: Method, path: &str, authorization: &str) {
+        let kept = Arc::new(());
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "127.0.0.1:8080")
+            .header(header::AUTHORIZATION, authorization)
+            .body(endless(Arc::clone(&kept)))
+            .expect("a request");
+        let waiting = tokio::spawn(self.doors.clone().answer(request));
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
+        assert!(!waiting.is_finished(), "{path} does not wait");
+        assert_eq!(Arc::strong_count(&kept), 1, "{path} keeps its body");
+        waiting.abort();
+    }
+}
+
+#[tokio::test]
+async fn who_waits_keeps_no_body() {
+    let door = Door::new().await;
+    let topic = "/namespaces/shop/topics/orders";
+    let subscription = format!("{topic}/eventSubscriptions/billing");
+    let pulled = json!({ "properties": { "deliveryConfiguration": { "deliveryMode": "Queue" } } });
+    let located = json!({ "location": "local", "properties": {} });
+    for (path, body) in [
+        ("/queues/jobs", json!({})),
+        ("/namespaces/shop", located),
+        (topic, json!({})),
+        (&*subscription, pulled),
+    ] {
+        let (status, answer) = door.ask(TOKEN, Method::PUT, path, body).await;
+        assert!(status.is_success(), "{path}: {answer}");
+    }
+    let path = "/namespaces/shop/listKeys";
+    let (_, keys) = door.ask(TOKEN, Method::POST, path, json!({})).await;
+    let key = keys["key1"].as_str().expect("a key");
+    let bearer = format!("Bearer {TOKEN}");
+    for (method, path, authorization) in [
+        (Method::DELETE, "/jobs/messages/head?timeout=60", &bearer),
+        (Method::POST, "/jobs/messages/head?timeout=60", &bearer),
+        (
+            Method::POST,
+            &*format!("{subscription}:receive?api-version=2024-06-01&maxWaitTime=60"),
+            &format!("SharedAccessKey {key}"),
+        ),
+    ] {
+        door.check_wait(method, path, authorization).await;
+    }
+}
