@@ -21,6 +21,12 @@ use crate::outbound::connector::Connector;
 use crate::outbound::resolver::Guard;
 use crate::outbound::transport::{HEADER_BLOCK_MAX, IDLE_KEPT, NetworkError, innermost};
 
+/// Bytes of one body over HTTP/2 that a receiver may send before they are read.
+const STREAM_WINDOW: u32 = 64 * 1_024;
+
+/// Bytes of all bodies of a connection that a receiver may send before they are read.
+const CONNECTION_WINDOW: u32 = 128 * 1_024;
+
 /// Makes requests over pooled connections. Cheap to clone.
 pub(super) type Client = legacy::Client<Connector, Full<Bytes>>;
 
@@ -124,7 +130,10 @@ fn client(
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_KEPT)
         .pool_max_idle_per_host(IN_FLIGHT_MAX)
+        .http1_max_buf_size(HEADER_BLOCK_MAX as usize)
         .http2_max_header_list_size(HEADER_BLOCK_MAX)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
         .build(Connector::new(guard, tls, watch));
     Ok(client)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
@@ -15,6 +15,7 @@ use tower::{BoxError, Service};
 use crate::base::Stopwatch;
 use crate::outbound::connect_watch::ConnectWatch;
 use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE};
+use crate::outbound::unanswered::{AnsweringStream, UNANSWERED_MAX, UNANSWERED_MAX_HTTP2};
 
 /// How long TCP and TLS may take to connect, on top of the look-up (docs/security.md B2).
 pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
@@ -34,7 +35,7 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 #[error("no connection within {} s", (LOOKUP_DEADLINE + CONNECT_DEADLINE).as_secs())]
 pub(super) struct ConnectTimeout;
 
-type Connection = MaybeHttpsStream<TokioIo<TcpStream>>;
+type Connection = TokioIo<AnsweringStream<TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>>>;
 
 /// Connects to what the guard allows.
 #[derive(Clone)]
@@ -80,7 +81,13 @@ impl Service<Uri> for Connector {
             let connected = tokio::time::timeout(deadline, connecting).await;
             let connection = connected.map_err(|_| ConnectTimeout)??;
             watch.connected(stopwatch.took());
-            Ok(connection)
+            let most = if connection.connected().is_negotiated_h2() {
+                UNANSWERED_MAX_HTTP2
+            } else {
+                UNANSWERED_MAX
+            };
+            let stream = AnsweringStream::new(TokioIo::new(connection), most);
+            Ok(TokioIo::new(stream))
         })
     }
 }

@@ -26,6 +26,7 @@ mod storage;
 mod test_support;
 mod tls_failure;
 pub mod transport;
+mod unanswered;
 mod webhook;
 
 use std::path::PathBuf;

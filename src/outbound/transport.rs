@@ -28,6 +28,7 @@ use crate::outbound::egress::{Denied, EgressPolicy};
 use crate::outbound::late_response::{LateResponseSlot, PendingResponse};
 use crate::outbound::resolver::{Guard, Lookup, ResolveError, system_lookup};
 use crate::outbound::tls_failure;
+use crate::outbound::unanswered::UnansweredBytes;
 
 #[cfg(test)]
 mod tests;
@@ -39,8 +40,7 @@ pub(super) const USER_AGENT: &str = concat!("Everpost/", env!("CARGO_PKG_VERSION
 /// hardly ever fails because the connection is being closed.
 pub(super) const IDLE_KEPT: Duration = Duration::from_secs(4);
 
-/// Bytes of a response's headers over HTTP/2 (docs/security.md B2). Over HTTP/1 the client itself stops at
-/// 100 headers.
+/// Bytes of the head of a response (docs/security.md B2). Over HTTP/1 the client itself stops at 100 headers, too.
 pub(super) const HEADER_BLOCK_MAX: u32 = 16_384;
 
 /// Bytes of an error message: those about certificates can be long.
@@ -228,6 +228,8 @@ struct Opened {
     response: TransportResponse,
     raw: Incoming,
     body_max: usize,
+    /// The count of its connection.
+    unanswered: UnansweredBytes,
 }
 
 /// Options of a [`NetworkTransport`].
@@ -361,6 +363,9 @@ impl Network {
         let answered = client.request(prepared(request)?).await;
         let answered = answered.map_err(|error| cause(&error))?;
         let (head, raw) = answered.into_parts();
+        let counted = head.extensions.get::<UnansweredBytes>().cloned();
+        let unanswered = counted.unwrap_or_default();
+        unanswered.forget();
         let connection = head.extensions.get::<HttpInfo>();
         let remote_address = connection.map(HttpInfo::remote_addr);
         if let Some(address) = remote_address
@@ -379,6 +384,7 @@ impl Network {
             response,
             raw,
             body_max,
+            unanswered,
         })
     }
 }
@@ -386,10 +392,28 @@ impl Network {
 impl Opened {
     async fn read_until(mut self, over: impl Future<Output = ()>) -> TransportResponse {
         tokio::select! {
-            () = read_body(&mut self.raw, &mut self.response.body, self.body_max) => {}
+            () = self.read_body() => {}
             () = over => {}
         }
         self.response
+    }
+
+    /// Reads to the end, so that the connection can be reused, but not past the limit.
+    async fn read_body(&mut self) {
+        let body = &mut self.response.body;
+        while let Some(Ok(frame)) = self.raw.frame().await {
+            let Ok(chunk) = frame.into_data() else {
+                continue;
+            };
+            if !chunk.is_empty() {
+                self.unanswered.forget();
+            }
+            body.extend_from_slice(&chunk);
+            if body.len() > self.body_max {
+                body.truncate(self.body_max);
+                return;
+            }
+        }
     }
 }
 
@@ -419,20 +443,6 @@ fn prepared(request: TransportRequest) -> Result<http::Request<Full<Bytes>>, Tra
         prepared.headers_mut().entry(name).or_insert(value);
     }
     Ok(prepared)
-}
-
-/// Reads to the end, so that the connection can be reused, but not past the limit.
-async fn read_body(raw: &mut Incoming, body: &mut Vec<u8>, most: usize) {
-    while let Some(Ok(frame)) = raw.frame().await {
-        let Ok(chunk) = frame.into_data() else {
-            continue;
-        };
-        body.extend_from_slice(&chunk);
-        if body.len() > most {
-            body.truncate(most);
-            return;
-        }
-    }
 }
 
 /// The meaning of the client's error, from its sources: its own text would show the URL.

@@ -13,6 +13,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use super::*;
 use crate::base::Timestamp;
 use crate::model::limits::RESPONSE_READ_MAX;
+use crate::outbound::unanswered::{UNANSWERED_MAX, UNANSWERED_MAX_HTTP2};
 
 /// Long enough never to be reached.
 const LONG: Duration = Duration::from_secs(60);
@@ -260,12 +261,94 @@ async fn what_is_no_answer_is_a_broken_connection() {
     check(&"\u{fffd}\0".repeat(1_000), "Socket: ").await;
     let headers = "x: y\r\n".repeat(101);
     check(&format!("HTTP/1.1 200 OK\r\n{headers}\r\n"), "Socket: ").await;
+    let long = format!("x: {}\r\n", "y".repeat(1_000)).repeat(40);
+    let head = format!("HTTP/1.1 200 OK\r\n{long}\r\n");
+    check(&head, "Socket: ").await;
     let endless = "y".repeat(1_000_000);
     check(
         &format!("HTTP/1.1 200 OK\r\nx: {endless}\r\n\r\n"),
         "Socket: ",
     )
     .await;
+}
+
+#[tokio::test]
+async fn heads_have_16_kib() {
+    let long = format!("x: {}\r\n", "y".repeat(1_000)).repeat(15);
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{long}\r\n");
+    check(&head, "200").await;
+}
+
+#[tokio::test]
+async fn who_says_without_end_that_an_answer_will_come_is_given_up() {
+    let endless = Receiver::playing(async |mut stream| {
+        read_request(&mut stream).await?;
+        loop {
+            stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+        }
+    })
+    .await;
+    let result = post(&endless.url("http")).await;
+    let expected = format!("Socket: more than {UNANSWERED_MAX} bytes came without an answer");
+    compare(&result, &expected, "HTTP/1");
+}
+
+#[tokio::test]
+async fn who_says_so_over_http_2_is_given_up_as_well() {
+    let acceptor = acceptor(&[b"h2"]);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
+    let endless = Receiver::playing(move |stream| {
+        let (acceptor, counted) = (acceptor.clone(), Arc::clone(&counted));
+        async move { inform_over_http_2(acceptor.accept(stream).await?, &counted).await }
+    })
+    .await;
+    let port = endless.address.port();
+    let url = format!("https://localhost:{port}/?code={CANARY}");
+    let result = trusting().send(request(&url, LONG)).await;
+    compare(&result, "Socket: ", "HTTP/2");
+    let sent = sent.load(Ordering::SeqCst);
+    assert!(sent > UNANSWERED_MAX_HTTP2 / 2, "only {sent} bytes");
+}
+
+/// Answers a request with `100 Continue` without end, and counts the bytes of that.
+async fn inform_over_http_2(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    sent: &AtomicUsize,
+) -> io::Result<()> {
+    const HEADERS: u8 = 1;
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    stream.write_all(&settings).await?;
+    stream.flush().await?;
+    let mut preface = [0; 24];
+    stream.read_exact(&mut preface).await?;
+    let mut frame = [0; 9];
+    while frame[3] != HEADERS {
+        stream.read_exact(&mut frame).await?;
+        let length = usize::from(u16::from_be_bytes([frame[1], frame[2]]));
+        stream.read_exact(&mut vec![0; length]).await?;
+    }
+    // The literal `:status: 100` for the stream of the request.
+    let head = [0, 0, 5, HEADERS, 4, 0, 0, 0, 1, 8, 3, b'1', b'0', b'0'];
+    let heads = head.repeat(1_000);
+    loop {
+        stream.write_all(&heads).await?;
+        sent.fetch_add(heads.len(), Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn large_bodies_do_not_count_as_unanswered() {
+    let body = "x".repeat(4 * UNANSWERED_MAX);
+    let length = body.len();
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+    let receiver = Receiver::answering(answer).await;
+    let request = TransportRequest {
+        body_max: length,
+        ..request(&receiver.url("http"), LONG)
+    };
+    let response = network("127.0.0.0/8").send(request).await;
+    assert_eq!(response.expect("an answer").body.len(), length);
 }
 
 #[tokio::test]

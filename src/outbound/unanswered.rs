@@ -1,0 +1,128 @@
+//! What receivers send without answering: it is counted, and a connection that brings too much of it is closed.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Bytes that a connection of HTTP/1 may bring before the head of an answer is whole, informational answers included, or
+/// between two parts of its body.
+pub(super) const UNANSWERED_MAX: usize = 64 * 1_024;
+
+/// Bytes that one of HTTP/2 may bring: the heads of many answers may come at once, and parts of bodies within the windows.
+pub(super) const UNANSWERED_MAX_HTTP2: usize = 512 * 1_024;
+
+/// Counts what a connection has brought since something of an answer came. Clones share the count.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnansweredBytes(Arc<AtomicUsize>);
+
+/// Too much came without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("more than {0} bytes came without an answer")]
+struct TooMuchUnanswered(usize);
+
+impl UnansweredBytes {
+    /// A head, or a part of a body, is there.
+    pub(super) fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    fn add(&self, read: usize, most: usize) -> io::Result<()> {
+        let before = self.0.fetch_add(read, Ordering::Relaxed);
+        if before.saturating_add(read) > most {
+            return Err(io::Error::other(TooMuchUnanswered(most)));
+        }
+        Ok(())
+    }
+}
+
+/// A connection that fails once it has brought more than `most` bytes without an answer. Its responses carry the count.
+pub(super) struct AnsweringStream<S> {
+    inner: S,
+    most: usize,
+    unanswered: UnansweredBytes,
+}
+
+impl<S> AnsweringStream<S> {
+    pub(super) fn new(inner: S, most: usize) -> Self {
+        Self {
+            inner,
+            most,
+            unanswered: UnansweredBytes::default(),
+        }
+    }
+}
+
+impl<S: Connection> Connection for AnsweringStream<S> {
+    fn connected(&self) -> Connected {
+        self.inner.connected().extra(self.unanswered.clone())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for AnsweringStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
+        let read = buffer.filled().len() - before;
+        Poll::Ready(self.unanswered.add(read, self.most))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for AnsweringStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_comes_without_an_answer_counts_until_there_is_one() {
+        let sent = [0; 32].as_slice();
+        let mut stream = AnsweringStream::new(sent, 8);
+        let unanswered = stream.unanswered.clone();
+        stream.read_exact(&mut [0; 5]).await.expect("read");
+        stream.read_exact(&mut [0; 3]).await.expect("read");
+        unanswered.forget();
+        stream.read_exact(&mut [0; 8]).await.expect("read");
+        let failure = stream.read_exact(&mut [0; 1]).await.expect_err("too much");
+        let expected = "more than 8 bytes came without an answer";
+        assert_eq!(failure.to_string(), expected);
+    }
+}
