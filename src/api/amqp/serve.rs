@@ -26,6 +26,7 @@ use crate::api::amqp::limits::{
 };
 use crate::api::amqp::order::FrameOrder;
 use crate::api::amqp::receipt::Unwritten;
+use crate::api::amqp::replies::ReplyLinks;
 use crate::api::amqp::session::{Acceptance, Handout, nothing_left};
 use crate::api::amqp::tasks::{
     Arrived, Command, Credit, Deliver, DischargeResult, LocksChecked, PreparedRequest, Reply,

@@ -116,7 +116,7 @@ impl Broker {
             copies += targets.sum::<usize>();
             appends.push(self.ready(&to, accepted));
         }
-        let cancelled = cancels.iter().map(|(_, scheduled)| scheduled.len());
+        let cancelled = cancels.iter().map(|kept| kept.scheduled.len());
         if copies + cancelled.sum::<usize>() > RULE_COPIES_MAX {
             return Err(MessagingError::TransactionTooLarge);
         }
