@@ -81,7 +81,7 @@ impl Credential {
         matches!(self.shown_key(Place::Topic(topic), now), Ok(Some(_)))
     }
 
-    /// Whether it opens `namespace`.
+    /// Returns whether it opens `namespace`.
     pub(super) fn opens_namespace(&self, namespace: &NamespaceEntry, now: Timestamp) -> bool {
         matches!(
             self.shown_key(Place::Namespace(namespace), now),
@@ -89,7 +89,7 @@ impl Credential {
         )
     }
 
-    /// Which key of `place` it shows, if any; always compares with all of them.
+    /// Returns the key of `place` that it shows, if any. Always compares with all of them.
     fn shown_key<'a>(
         &self,
         place: Place<'a>,
@@ -136,7 +136,7 @@ pub(super) struct NoTopic {
     pub(super) namespace: Option<Arc<NamespaceEntry>>,
 }
 
-/// What a request is for, as far as there is such a thing.
+/// The topic that a request is for, or the namespace, as far as they exist.
 #[derive(Clone, Copy)]
 pub(super) enum Place<'a> {
     Topic(&'a TopicEntry),
@@ -146,7 +146,7 @@ pub(super) enum Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Those of a topic and of its namespace.
+    /// Returns the keys of a topic and of its namespace.
     fn access_keys(self) -> impl Iterator<Item = (KeyOwner, &'a AccessKeys)> {
         let pairs = match self {
             Self::Topic(topic) => {
@@ -169,7 +169,7 @@ pub(super) struct TopicRequest<'a> {
     /// The hosts that it may mean.
     pub(super) hosts: [&'a str; 2],
     pub(super) uri: &'a Uri,
-    /// Where it comes from.
+    /// The address of the client.
     pub(super) address: Option<IpAddr>,
 }
 
@@ -232,7 +232,7 @@ pub(super) fn authorize_for_topic(
 struct ShownKey<'a> {
     key: KeyRef,
     secret: &'a Secret,
-    /// What a signature is for.
+    /// The resource that a signature is for.
     resource: Option<String>,
 }
 

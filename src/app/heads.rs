@@ -1,4 +1,4 @@
-//! What clients send of a request's head before its end: it is kept, and counts.
+//! Heads of requests that are not whole yet: they are kept, and count.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -23,7 +23,7 @@ pub(super) struct HeadStream<S> {
     bytes: HeadBytes,
     /// Bytes that were read since the last request began.
     read: usize,
-    /// Whether a request has begun since then.
+    /// Set when a request has begun since then.
     has_begun: Arc<AtomicBool>,
     taken: TakenBytes,
 }

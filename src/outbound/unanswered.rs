@@ -1,4 +1,4 @@
-//! What receivers send without answering: it is counted, and a connection that brings too much of it is closed.
+//! Bytes that receivers send without answering: a connection that brings too many of them is closed.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -51,7 +51,7 @@ async fn a_probe_that_failed_is_the_next_one_as_soon_as_it_is_due() {
     grid.run_for(SECOND * 20).await;
     let timeline = grid.timeline("billing").await;
     let lines: Vec<_> = timeline.lines().collect();
-    assert_eq!(lines[10], "e11 +10s=500 +30s=500 next +62s");
+    assert_eq!(lines[10], "e11 +10s=500 +30s=500 next +60s");
     assert_eq!(lines[11], "e12 next +0s");
     grid.leave();
 }

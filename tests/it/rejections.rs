@@ -110,7 +110,7 @@ async fn every_kind_of_refusal_is_kept_and_nothing_of_strangers() {
     assert_eq!(send(&grid, &version, &[], "secret").await, 401);
     assert_eq!(
         send(&grid, "/topics/none/api/events", keyed, "secret").await,
-        404
+        401
     );
     let kept = [
         "413 RequestEntityTooLarge",

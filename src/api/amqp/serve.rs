@@ -128,7 +128,7 @@ struct Shell<'a> {
     claims_kept: TakenBytes,
     connection: Connection,
     links: HashMap<LinkId, Link>,
-    /// Those over which the peer takes replies.
+    /// The links over which the peer takes replies.
     replies: ReplyLinks,
     /// The number of those over which it shows tokens.
     token_links: usize,

@@ -781,6 +781,9 @@ mod tests {
         let (copies, steps) = found(&mut many, (0..9_000).map(|n| 2 * n + 1));
         assert_eq!(copies, Some(RULE_COPIES_MAX + 2));
         let (_, half) = found(&mut many, (0..4_500).map(|n| 2 * n + 1));
-        assert_eq!(steps, half);
+        assert!(
+            steps.abs_diff(half) < half / 100,
+            "{steps} and {half} steps"
+        );
     }
 }
