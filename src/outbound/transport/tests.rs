@@ -307,8 +307,8 @@ async fn who_says_so_over_http_2_is_given_up_as_well() {
     let url = format!("https://localhost:{port}/?code={CANARY}");
     let result = trusting().send(request(&url, LONG)).await;
     compare(&result, "Socket: ", "HTTP/2");
-    let sent = sent.load(Ordering::SeqCst);
-    assert!(sent > UNANSWERED_MAX_HTTP2 / 2, "only {sent} bytes");
+    let bytes = sent.load(Ordering::SeqCst);
+    assert!(bytes > UNANSWERED_MAX_HTTP2 / 2, "only {bytes} bytes");
 }
 
 /// Answers a request with `100 Continue` without end, and counts the bytes of that.
