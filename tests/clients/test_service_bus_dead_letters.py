@@ -195,7 +195,9 @@ def test_a_dead_letter_says_why_it_is_one(place, make, reason, description):
             description in message.dead_letter_error_description
         )
         told = message.application_properties or {}
-        assert (b"DeadLetterReason" in told, b"DeadLetterErrorDescription" in told) == (bool(reason), bool(description))
+        # What is given as nothing is a property without a value.
+        given = [told.get(name) for name in (b"DeadLetterReason", b"DeadLetterErrorDescription")]
+        assert [bool(value) for value in given] == [bool(reason), bool(description)]
         assert message.dead_letter_source is None, "it was not forwarded"
         dead.complete_message(message)
         assert dead.peek_messages() == []
@@ -205,8 +207,8 @@ def test_a_dead_letter_says_why_it_is_one(place, make, reason, description):
 
 
 def it_is_peeked(place, queue, dead):
-    assert bodies(dead.peek_messages()) == ["x"]
-    assert bodies(dead.peek_messages()) == ["x"], "and not changed by that"
+    assert bodies(dead.peek_messages(sequence_number=1)) == ["x"]
+    assert bodies(dead.peek_messages(sequence_number=1)) == ["x"], "and not changed by that"
 
 
 def it_is_completed(place, queue, dead):
@@ -250,19 +252,19 @@ def it_is_not_dead_lettered_again(place, queue, dead):
     [message] = dead.receive_messages()
     with pytest.raises(ServiceBusError):
         dead.dead_letter_message(message, reason="again")
-    assert [each.dead_letter_reason for each in dead.peek_messages()] == ["broken"]
+    assert [each.dead_letter_reason for each in dead.peek_messages(sequence_number=1)] == ["broken"]
 
 
-def it_keeps_its_numbers(place, queue, dead):
+def it_keeps_its_number(place, queue, dead):
     [message] = dead.peek_messages()
-    assert (message.sequence_number, message.enqueued_sequence_number) == (1, 1)
+    assert message.sequence_number == 1
 
 
 def it_does_not_expire(place, queue, dead):
     place.put(f"/queues/{queue}", defaultMessageTimeToLive="PT1S")
     send(place.client, queue, "y")
     with receiver(place.client, queue) as receiving:
-        eventually(lambda: receiving.peek_messages() == [])
+        eventually(lambda: receiving.peek_messages(sequence_number=1) == [], "the other one expires")
     assert bodies(dead.peek_messages()) == ["x"]
 
 
@@ -345,7 +347,7 @@ PATHS = [
     it_is_deferred,
     its_lock_is_renewed,
     it_is_not_dead_lettered_again,
-    it_keeps_its_numbers,
+    it_keeps_its_number,
     it_does_not_expire,
     it_is_counted,
     it_counts_for_the_size_of_its_queue,

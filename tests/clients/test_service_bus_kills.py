@@ -193,6 +193,7 @@ def check(appliance, ledger):
         def rested():
             moving = [counts(appliance, name)["messageCount"] for name in PASSED_ON]
             moving.append(counts(appliance, "jobs")["countDetails"]["deadLetterMessageCount"])
+            moving.append(counts(appliance, "news")["countDetails"]["scheduledMessageCount"])
             before = [counts(appliance, name)["messageCount"] for name in RESTS]
             lies = [peeked(client, name) for name in RESTS]
             return lies if not any(moving) and before == [len(ids) for ids in lies] else None

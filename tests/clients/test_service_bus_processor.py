@@ -3,6 +3,7 @@ The stock client for Python has no processor of its own."""
 
 import asyncio
 import datetime
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -56,17 +57,18 @@ def test_what_fails_comes_again_and_dies_in_the_end(client, queue):
 def test_several_workers_settle_what_one_receiver_gets(client, queue):
     send(client, queue, *(str(number) for number in range(30)))
     with receiver(client, queue, prefetch_count=30) as receiving, ThreadPoolExecutor(4) as pool:
-        found = []
+        found, own = [], threading.Lock()
 
         def process(message):
             found.append(str(message))
-            receiving.complete_message(message)
+            with own:  # a receiver is for one thread at a time
+                receiving.complete_message(message)
 
         works = []
-        for message in receiving:
-            works.append(pool.submit(process, message))
-            if len(works) == 30:
-                break
+        while len(works) < 30:
+            with own:
+                messages = receiving.receive_messages(30, max_wait_time=1)
+            works += [pool.submit(process, message) for message in messages]
         for work in works:
             work.result()
         assert sorted(found, key=int) == [str(number) for number in range(30)]
