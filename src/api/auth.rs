@@ -132,7 +132,7 @@ pub(super) type SoughtTopic = Result<Arc<TopicEntry>, NoTopic>;
 
 /// Why a request names no topic, and the namespace whose keys may know that.
 pub(super) struct NoTopic {
-    pub(super) error: ApiError,
+    pub(super) error: Box<ApiError>,
     pub(super) namespace: Option<Arc<NamespaceEntry>>,
 }
 

@@ -226,7 +226,7 @@ pub(crate) fn told<B>(
         let namespace = missing.namespace.as_deref();
         let place = namespace.map_or(Place::Nothing, Place::Namespace);
         check_key(state, place, request)?;
-        Err(missing.error)
+        Err(*missing.error)
     })
 }
 
@@ -356,10 +356,10 @@ fn choose_topic(
             "The key opens several topics; name one in the path: /topics/{topic}/api/events.",
         )),
         (None, _) => Ok(Err(NoTopic {
-            error: ApiError::not_found(format!(
+            error: Box::new(ApiError::not_found(format!(
                 "The host {host:?} names no topic, and the key presented opens none. Publish to \
                  /topics/{{topic}}/api/events."
-            )),
+            ))),
             namespace: None,
         })),
     }
@@ -372,7 +372,7 @@ fn no_such_topic(name: &str) -> NoTopic {
          admin pages."
     ));
     NoTopic {
-        error,
+        error: Box::new(error),
         namespace: None,
     }
 }

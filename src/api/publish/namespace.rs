@@ -23,7 +23,10 @@ pub(crate) fn topic_of(registry: &Registry, namespace: &str, topic: &str) -> Sou
         .as_ref()
         .and_then(|name| topic_in(registry, name, topic));
     found.ok_or_else(|| NoTopic {
-        error: no_such_topic(topic, &format!("in the namespace {namespace:?}")),
+        error: Box::new(no_such_topic(
+            topic,
+            &format!("in the namespace {namespace:?}"),
+        )),
         namespace: name.and_then(|name| registry.namespace(&name).cloned()),
     })
 }
@@ -65,12 +68,12 @@ pub(crate) fn choose_topic(
             let mut namespaces = registry.namespaces();
             let namespace = namespaces.find(|entry| credential.opens_namespace(entry, now));
             Ok(Err(NoTopic {
-                error: no_such_topic(topic, "in any namespace"),
+                error: Box::new(no_such_topic(topic, "in any namespace")),
                 namespace: namespace.cloned(),
             }))
         }
         (None, _, [_, _, ..]) => Ok(Err(NoTopic {
-            error: several_topics(topic),
+            error: Box::new(several_topics(topic)),
             namespace: None,
         })),
         (Some(_), Some(_), _) => Err(several_topics(topic)),
