@@ -111,8 +111,9 @@ class Reader:
             timeout=PATIENCE_S,
         )
         assert ran.returncode == 0, f"{text or ''}\n{ran.stdout}\n{ran.stderr}"
-        # curl succeeds whatever it is answered.
-        assert not re.search(r'"error": ?\{"code"', ran.stdout), ran.stdout
+        # curl succeeds whatever it is answered. A measurement that overloads a slow machine shows its first rejection.
+        answers = re.sub("^first rejection .*", "", ran.stdout, flags=re.MULTILINE)
+        assert not re.search(r'"error": ?\{"code"', answers), ran.stdout
 
     def leave(self):
         """Interrupts what runs, as Ctrl-C does; all of it must end well."""
