@@ -147,6 +147,12 @@ impl Pulled {
         }
     }
 
+    /// A receiver who came for others has given it back.
+    fn give_back(&mut self) {
+        self.note_lapse();
+        self.due_at = self.published_at;
+    }
+
     fn note_lapse(&mut self) {
         if let Some(lock) = self.lock.take() {
             // Renewed under a clock that was put back, it ends before it began.
@@ -210,7 +216,7 @@ pub(super) fn check(
     sub: usize,
     delivery: &DeliveryDetail,
 ) -> Result<(), String> {
-    let row = &delivery.row;
+    let (row, now) = (&delivery.row, ledger.now);
     let all = &mut ledger.events[event]
         .pairs
         .get_mut(&sub)
@@ -221,6 +227,10 @@ pub(super) fn check(
     if pulled.is_uncertain {
         pulled.believe(delivery);
         return Ok(());
+    }
+    let has_lapsed = pulled.lock.as_ref().is_some_and(|lock| lock.until <= now);
+    if has_lapsed && row.locked_until.is_none() && row.state == DeliveryState::Pending {
+        pulled.give_back();
     }
     let (due_at, ended) = (pulled.due_at, pulled.end);
     if row.state != DeliveryState::Pending && ended.is_none() {
