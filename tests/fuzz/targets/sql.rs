@@ -3,7 +3,9 @@
 #![no_main]
 
 use everpost::base::Entropy;
-use everpost::model::rule::{MessageView, PropertyValue, SqlAction, SqlFilter, SystemProperty};
+use everpost::model::rule::{
+    MessageView, PropertyValue, SqlAction, SqlFilter, Steps, SystemProperty,
+};
 use libfuzzer_sys::fuzz_target;
 
 /// A message all of whose properties are one text.
@@ -26,9 +28,9 @@ impl MessageView for Echo {
 fuzz_target!(|text: &str| {
     let (message, entropy) = (Echo(text.to_owned()), Entropy::seeded(1));
     if let Ok(filter) = SqlFilter::parse(text, Default::default()) {
-        let _ = filter.matches(&message, &entropy);
+        let _ = filter.matches(&message, &entropy, &mut Steps::of_message());
     }
     if let Ok(action) = SqlAction::parse(text, Default::default()) {
-        let _ = action.apply(&message, &entropy);
+        let _ = action.apply(&message, &entropy, &mut Steps::of_message());
     }
 });
