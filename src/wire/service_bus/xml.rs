@@ -112,20 +112,34 @@ impl Element {
     }
 
     fn of_start(start: &BytesStart<'_>) -> Result<Self, NoXml> {
-        let mut element = Self::new(String::from_utf8_lossy(start.local_name().as_ref()));
-        for attribute in start.attributes() {
-            if element.attributes.len() == ATTRIBUTES_MAX {
+        let mut element = Self::new(local_name(start.local_name().as_ref())?);
+        for (place, attribute) in start.attributes().enumerate() {
+            if place == ATTRIBUTES_MAX {
                 return Err(NoXml::TooManyAttributes);
             }
             let malformed = |error: &dyn fmt::Display| NoXml::Malformed(error.to_string());
             let attribute = attribute.map_err(|error| malformed(&error))?;
             let value = String::from_utf8_lossy(&attribute.value);
             let value = unescape(&value).map_err(|error| malformed(&error))?;
-            let name = attribute.key.local_name();
-            element = element.with_attribute(&String::from_utf8_lossy(name.as_ref()), &value);
+            let name = local_name(attribute.key.local_name().as_ref())?;
+            // Of those that differ in their prefixes alone, the first one counts.
+            if element.attribute(&name).is_none() {
+                element = element.with_attribute(&name, &value);
+            }
         }
         Ok(element)
     }
+}
+
+/// Returns a name without its prefix if XML has such names: what is written must be read again.
+fn local_name(name: &[u8]) -> Result<String, NoXml> {
+    let name = String::from_utf8_lossy(name);
+    let begins = |c: char| c.is_alphabetic() || c == '_' || !c.is_ascii();
+    let goes_on = |c: char| begins(c) || c.is_ascii_digit() || matches!(c, '-' | '.');
+    if name.starts_with(begins) && name.chars().all(goes_on) {
+        return Ok(name.into_owned());
+    }
+    Err(NoXml::Malformed(format!("{name:?} is no name")))
 }
 
 fn decoded<E: fmt::Display>(text: Result<Cow<'_, str>, E>) -> Result<Cow<'_, str>, NoXml> {
@@ -223,6 +237,12 @@ mod tests {
     }
 
     #[test]
+    fn names_that_differ_in_their_prefixes_alone_are_written_once() {
+        let read = Element::parse("<a x:b='1' y:b='2'/>").expect("a document");
+        assert_eq!(read.to_string(), "<a b=\"1\"/>");
+    }
+
+    #[test]
     fn control_characters_are_not_written() {
         assert_eq!(
             Element::of_text("a", "\u{1}").to_string(),
@@ -250,6 +270,9 @@ mod tests {
             ("<a><b></a>", None),
             ("<a>", None),
             ("<a b=c/>", None),
+            ("<a xmlns:=''/>", None),
+            ("<a:!b/>", None),
+            ("<a:/>", None),
         ] {
             let error = Element::parse(text).expect_err(text);
             match expected {
