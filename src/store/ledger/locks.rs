@@ -256,10 +256,11 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
 const GIVEN_BACK_MAX: usize = 1_000;
 
 const GIVE_BACK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, locked_until = NULL, \
-     next_attempt_at = CASE WHEN deferred THEN next_attempt_at ELSE coalesce(ended_at, published_at) END \
-     WHERE id = ?1";
+     next_attempt_at = CASE WHEN deferred THEN next_attempt_at \
+     ELSE min(coalesce(ended_at, published_at), locked_until) END WHERE id = ?1";
 
-/// Has what was locked for too long take its old place, ahead of what was enqueued later.
+/// Has what was locked for too long take its old place, ahead of what was enqueued later. It is due at once, even if the
+/// clock was put back to before it came.
 fn give_back_lapsed(tx: &WriteTx, of: QueueRef, now: Timestamp) -> Result<(), StoreError> {
     let find = format!(
         "SELECT id, attempts, locked_at, locked_until FROM delivery WHERE subscription_id = ?1 \

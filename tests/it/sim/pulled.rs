@@ -149,8 +149,9 @@ impl Pulled {
 
     /// A receiver who came for others has given it back.
     fn give_back(&mut self) {
+        let lapsed_at = self.lock.as_ref().map_or(self.due_at, |lock| lock.until);
         self.note_lapse();
-        self.due_at = self.published_at;
+        self.due_at = self.published_at.min(lapsed_at);
     }
 
     fn note_lapse(&mut self) {
