@@ -74,6 +74,8 @@ pub(super) struct PreparedRequest {
     pub(super) prepared: Result<(Transaction, management::Reply), AmqpError>,
     /// The bytes that it counts for in its transaction.
     pub(super) bytes: usize,
+    /// Counted until they are.
+    pub(super) _memory: TakenBytes,
     pub(super) asked: Properties,
     /// The link and the delivery that it came with.
     pub(super) link: LinkId,
@@ -317,7 +319,7 @@ pub(super) async fn answer_requests(
                 let asked = authorized_request(&task, &message, &claims, &clock);
                 match (request.part.take(), asked) {
                     (Some(Ok(part)), Ok(asked)) if asked.0.takes_part() => {
-                        take_part(&task, &request, &part, &message, asked).await;
+                        take_part(&task, request, &part, &message, asked).await;
                         continue;
                     }
                     (Some(Err(error)), Ok((asked, _))) if asked.takes_part() => {
@@ -352,7 +354,7 @@ fn authorized_request(
 /// Has a request take part in its transaction.
 async fn take_part(
     task: &Task,
-    request: &Arrived,
+    request: Arrived,
     part: &OpenPart,
     message: &Message,
     (asked, by): (management::Operation, Actor),
@@ -362,6 +364,7 @@ async fn take_part(
         transaction: part.transaction.clone(),
         prepared,
         bytes: request.payload.len(),
+        _memory: request.memory,
         asked: message.properties().unwrap_or_default(),
         link: task.link,
         delivery: request.delivery,
