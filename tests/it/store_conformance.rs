@@ -542,6 +542,7 @@ conformance! {
     due_deliveries_are_leased_oldest_first
     settlements_end_or_move_a_delivery
     what_a_wrong_clock_put_off_is_due_again
+    what_has_lapsed_is_due_although_the_clock_was_put_back
     a_repeated_request_is_stored_once
     a_dead_letter_is_resubmitted_once
     an_edited_event_stands_beside_the_original

@@ -72,6 +72,45 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
     assert!(nothing.locked.is_empty() && nothing.next.is_empty());
 }
 
+pub(super) async fn what_has_lapsed_is_due_although_the_clock_was_put_back(f: Fixture) {
+    f.publish("a", &[f.billing], 100).await;
+    let entropy = Entropy::seeded(1);
+    let lock = async |now, until| {
+        let token = LockToken::generate(&entropy);
+        let request = LockRequest {
+            of: QueueRef::pending(f.billing),
+            which: LockSelection::Due,
+            now: at(now),
+            until: at(until),
+            tokens: vec![token],
+            bytes_max: usize::MAX,
+            session: None,
+        };
+        let locked = f.store.ledger.lock(request).await.expect("an answer");
+        assert_eq!(locked.locked.len(), 1, "at {now}");
+        token
+    };
+    let token = lock(100, 200).await;
+    let renewal = LockChange {
+        token,
+        of: LockOf::default(),
+        disposition: Disposition::Renew {
+            lock_for: Duration::from_millis(10),
+            within: None,
+        },
+        properties: [].into(),
+    };
+    let changes = LockChanges {
+        changes: vec![renewal],
+        dropping: HashSet::new(),
+        audit: None,
+        now: at(20),
+    };
+    let renewed = f.store.ledger.settle_locks(changes).await;
+    assert!(renewed.expect("an answer").remove(0).is_ok());
+    lock(40, 50).await;
+}
+
 /// The state at `now`, and the events that are held and that come next.
 async fn look(
     f: &Fixture,
