@@ -182,6 +182,16 @@ impl DeadLetterDetails {
         Ok(self)
     }
 
+    /// Returns how many bytes its texts have.
+    pub fn bytes(&self) -> usize {
+        let texts = [&self.reason, &self.description].into_iter().flatten();
+        let properties = self.properties.iter();
+        texts.map(String::len).sum::<usize>()
+            + properties
+                .map(|(name, value)| name.len() + value.len())
+                .sum::<usize>()
+    }
+
     /// Cuts what is too long, for senders that cannot be told about it.
     pub fn cut(reason: &str, description: Option<&str>) -> Self {
         let cut = |text: &str| text.chars().take(DEAD_LETTER_TEXT_MAX).collect();
@@ -243,6 +253,7 @@ mod tests {
             let error = details.checked().expect_err(fault).to_string();
             assert!(error.contains(fault), "{error}");
         }
+        assert_eq!(with("no", &[("a", "bc"), ("d", "")]).bytes(), 6);
         let cut = DeadLetterDetails::cut(&longer, Some(&longer));
         assert_eq!(cut.reason, Some(longest.clone()));
         assert_eq!(cut.description, Some(longest));

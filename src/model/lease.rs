@@ -203,6 +203,15 @@ pub struct LockChange {
     pub properties: Arc<[u8]>,
 }
 
+impl LockChange {
+    /// Says whether its message has more bytes from now on.
+    pub fn adds(&self) -> bool {
+        let tells =
+            matches!(&self.disposition, Disposition::DeadLetter(details) if details.bytes() > 0);
+        tells || !self.properties.is_empty()
+    }
+}
+
 /// What became of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockEnd {
@@ -224,6 +233,11 @@ pub enum LockError {
         "receivers may set up to {RECEIVER_PROPERTY_BYTES_MAX} bytes of properties of a message"
     )]
     TooManyProperties,
+    #[error(
+        "the queue is full: with what is set, its messages would have more bytes than its maxSizeInMegabytes; set \
+         less, receive some messages, or raise it"
+    )]
+    QuotaExceeded,
     #[error("an event can be held for an hour after it was received, and not for longer")]
     HeldLongEnough,
 }

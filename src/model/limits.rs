@@ -300,6 +300,14 @@ pub const QUEUE_DELIVERIES_MAX: u32 = 2_000;
 /// Bytes of application properties that the receivers of a message may set.
 pub const RECEIVER_PROPERTY_BYTES_MAX: usize = 65_536;
 
+/// Bytes that receivers have set, of the messages that one change settles; the last one may go beyond. More are settled in
+/// several changes, between which others have the writer.
+pub const SETTLED_BYTES_MAX: usize = 64 * RECEIVER_PROPERTY_BYTES_MAX;
+
+/// Bytes of a dead letter's reason, description and properties that are let into a full queue, so that receivers can put
+/// aside what they cannot process.
+pub const DEAD_LETTER_BYTES_LET_IN: usize = 1_024;
+
 /// Characters of a message's id: Service Bus' own limit.
 pub const MESSAGE_ID_MAX: usize = 128;
 

@@ -48,13 +48,14 @@ pub use key_uses::KeyUses;
 pub use ledger::append::{
     AppendRequest, Appended, Effects, HandedOver, MessageFacts, PromisedNumber, QueueIntake,
 };
+pub use ledger::counters::QueueRoom;
 pub use ledger::exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, Exported, PendingBlob};
 pub use ledger::fan_out::{FanOut, FannedOut};
 pub use ledger::forward::{ForwardMark, ForwardQuery, ForwardRequest, Forwardable};
 pub use ledger::lease::{Due, LeaseRequest, Leased};
 pub use ledger::locks::{
     DeadLetter, LockBatch, LockChanges, LockRequest, LockSelection, LockSettled, Locked,
-    NumberedQuery, Origin, PeekRequest, Peeked,
+    LocksSettled, NumberedQuery, Origin, PeekRequest, Peeked,
 };
 pub use ledger::notices::{NoticeMark, OwedNotice};
 pub use ledger::request_marks::RequestMark;

@@ -235,6 +235,7 @@ impl Failure {
                 LockError::LockLost
                 | LockError::IsDeadLetter
                 | LockError::TooManyProperties
+                | LockError::QuotaExceeded
                 | LockError::HeldLongEnough,
             ) => "TokenLost",
         }
@@ -247,6 +248,7 @@ impl Failure {
             Self::Refused(
                 refusal @ (LockError::IsDeadLetter
                 | LockError::TooManyProperties
+                | LockError::QuotaExceeded
                 | LockError::HeldLongEnough),
             ) => {
                 let sentence = refusal.to_string();

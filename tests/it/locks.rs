@@ -24,8 +24,8 @@ use everpost::model::subscription::{SubscriptionId, Validation};
 use everpost::model::topic::TopicId;
 use everpost::store::{
     AppendRequest, CandidateQuery, DataDir, Effects, LockChanges, LockRequest, LockSelection,
-    LockSettled, PeekRequest, RegistryChange, Resubmission, ResubmitOutcome, ResubmitRequest,
-    ResubmitTarget, Store, StoreOptions,
+    LockSettled, PeekRequest, QueueRoom, RegistryChange, Resubmission, ResubmitOutcome,
+    ResubmitRequest, ResubmitTarget, Store, StoreOptions,
 };
 use everpost::wire::resource;
 use serde_json::json;
@@ -438,11 +438,12 @@ impl Trial {
         let request = LockChanges {
             changes: vec![change],
             dropping: HashSet::new(),
+            room: QueueRoom::default(),
             audit: None,
             now: self.now,
         };
         let settled = self.store.ledger.settle_locks(request).await;
-        settled.expect("an answer").remove(0)
+        settled.expect("an answer").settled.remove(0)
     }
 
     async fn settle(&mut self, token: LockToken, how: Disposition) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use everpost::broker::{NewMessage, PublishError, ReceiveRequest};
 use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
-use everpost::model::lease::{Disposition, LockChange, LockOf, QueueRef};
+use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, QueueRef};
 use everpost::model::limits::{RULE_COPIES_MAX, RULES_PER_TOPIC_MAX};
 use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::registry::TopicEntry;
@@ -433,6 +433,57 @@ async fn jobs(grid: &Grid, properties: Value) -> (Arc<TopicEntry>, QueueRef) {
     let name = TopicName::custom("jobs").expect("a name");
     let (topic, queue) = grid.broker.queue(&name).expect("the queue");
     (topic, QueueRef::pending(queue.id))
+}
+
+#[tokio::test]
+async fn a_full_queue_takes_no_more_from_receivers_than_reasons_of_dead_letters() {
+    let grid = Grid::new().await;
+    let (topic, of) = jobs(&grid, json!({ "maxSizeInMegabytes": 1 })).await;
+    let messages = (0..20).map(|number: u32| message(&number.to_string(), 1, None));
+    let sent = grid.broker.send_messages(&topic, messages.collect()).await;
+    sent.expect("sent");
+    let bytes = || grid.broker.queue_bytes(&topic.measured);
+    let before = bytes();
+    let request = ReceiveRequest {
+        of,
+        which: LockSelection::Due,
+        limit: 20,
+        lock: Duration::from_secs(60),
+        session: None,
+    };
+    let locked = grid.broker.receive(&request).await.expect("received");
+    let note: Arc<[u8]> = encoded(vec![("note".into(), "x".repeat(60_000).into())]).into();
+    let changes = locked.iter().map(|each| LockChange {
+        token: each.token,
+        of: LockOf::any_of(of),
+        disposition: Disposition::Abandon,
+        properties: Arc::clone(&note),
+    });
+    let settled = grid.broker.settle_locks(changes.collect(), None).await;
+    let settled = settled.expect("an answer");
+    assert!(settled[..17].iter().all(Result::is_ok), "{settled:?}");
+    assert_eq!(settled[17..], [Err(LockError::QuotaExceeded); 3]);
+    assert_eq!(bytes() - before, 17 * note.len() as u64);
+
+    let dead_letter = async |reason: usize| {
+        let details = DeadLetterDetails {
+            reason: Some("x".repeat(reason)),
+            ..DeadLetterDetails::default()
+        };
+        let change = LockChange {
+            token: locked[19].token,
+            of: LockOf::default(),
+            disposition: Disposition::DeadLetter(Arc::new(details)),
+            properties: [].into(),
+        };
+        let settled = grid.broker.settle_locks(vec![change], None).await;
+        settled.expect("an answer").remove(0).map(drop)
+    };
+    let full = dead_letter(40_000).await;
+    assert_eq!(full, Err(LockError::QuotaExceeded));
+    assert_eq!(dead_letter(1_000).await, Ok(()));
+    assert_eq!(bytes() - before, 17 * note.len() as u64 + 1_000);
+    grid.leave();
 }
 
 #[tokio::test]

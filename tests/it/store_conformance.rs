@@ -568,6 +568,8 @@ conformance! {
     messages_that_have_outlived_their_own_time_are_found
     uses_are_kept
     properties_that_receivers_set_add_up
+    additions_of_receivers_count_for_the_size_of_their_queue
+    a_change_settles_messages_with_so_many_properties
     a_message_is_forwarded_as_often_as_it_may_be
     sessions_have_one_holder_and_keep_their_order
     a_holder_gives_its_messages_back

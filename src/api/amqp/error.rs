@@ -52,7 +52,7 @@ fn condition_of(error: &MessagingError) -> &'static str {
         MessagingError::Unreadable(error)
         | MessagingError::Publish(PublishError::Unreadable(error)) => error.condition(),
         MessagingError::Session(SessionError::StateTooLarge | SessionError::QuotaExceeded)
-        | MessagingError::Lock(LockError::TooManyProperties)
+        | MessagingError::Lock(LockError::TooManyProperties | LockError::QuotaExceeded)
         | MessagingError::BatchTooLarge
         | MessagingError::TransactionTooLarge
         | MessagingError::Publish(
@@ -108,6 +108,7 @@ mod tests {
             RESOURCE_LIMIT_EXCEEDED,
             MESSAGE_LOCK_LOST,
             NOT_ALLOWED,
+            RESOURCE_LIMIT_EXCEEDED,
             RESOURCE_LIMIT_EXCEEDED,
             NOT_ALLOWED,
             SESSION_LOCK_LOST,

@@ -15,7 +15,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::api::ApiState;
-use crate::api::error::ApiError;
+use crate::api::error::{ApiError, QUOTA_EXCEEDED};
 use crate::api::lists::List;
 use crate::base::Timestamp;
 use crate::broker::ReceiveRequest;
@@ -233,6 +233,7 @@ impl From<LockError> for Fault {
             LockError::IsDeadLetter | LockError::TooManyProperties | LockError::HeldLongEnough => {
                 "NotAllowed"
             }
+            LockError::QuotaExceeded => QUOTA_EXCEEDED,
         };
         Self {
             code,

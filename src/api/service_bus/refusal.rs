@@ -140,7 +140,7 @@ mod tests {
         let expected = [
             404, 404, 404, 400, 403, 429, // entities, and who may receive
             409, 409, 409, 409, 409, // sessions
-            404, 400, 400, 400, 404, // locks
+            404, 400, 400, 403, 400, 404, // locks
             404, 404, 400, 400, 403, // what was sent
             503, 503, 403, 403, 403, 403, 400, // publishing
             409, 404, 400, 403, // rules

@@ -5,7 +5,7 @@ use crate::broker::{ErrorKind, ManageError, PublishError};
 use crate::model::dead_letter::InvalidDetails;
 use crate::model::lease::LockError;
 use crate::model::limits::{
-    BATCH_MESSAGES_MAX, RECEIVERS_WAITING_MAX, RULE_COPIES_MAX, SESSION_ID_MAX,
+    BATCH_MESSAGES_MAX, RECEIVERS_WAITING_MAX, RULE_COPIES_MAX, SESSION_ID_MAX, SETTLED_BYTES_MAX,
 };
 use crate::model::name::SubscriptionName;
 use crate::model::session::SessionError;
@@ -66,8 +66,9 @@ pub enum MessagingError {
     },
     /// It would block the writer for too long.
     #[error(
-        "the messages have more than {RULE_COPIES_MAX} copies for subscriptions together, which are changed all at once \
-         or not at all; name fewer of them"
+        "the messages have more than {RULE_COPIES_MAX} copies for subscriptions together, or more than \
+         {SETTLED_BYTES_MAX} bytes that receivers have set, which are changed all at once or not at all; name fewer of \
+         them"
     )]
     TransactionTooLarge,
     #[error("The appliance cannot answer right now; try again in a moment")]
@@ -136,6 +137,7 @@ impl MessagingError {
             }
             Self::BatchTooLarge
             | Self::TransactionTooLarge
+            | Self::Lock(LockError::QuotaExceeded)
             | Self::Publish(PublishError::QuotaExceeded(..) | PublishError::TooManyCopies) => {
                 ErrorKind::Limit
             }
@@ -172,6 +174,7 @@ impl From<TransactionError> for MessagingError {
             TransactionError::Lock(error) => Self::Lock(error),
             TransactionError::Session(error) => Self::Session(error),
             TransactionError::NotScheduled => Self::ScheduledNotFound,
+            TransactionError::TooLarge => Self::TransactionTooLarge,
             TransactionError::Store(error) => Self::Store(error),
         }
     }
@@ -209,6 +212,7 @@ pub(crate) mod samples {
             MessagingError::Lock(LockError::LockLost),
             MessagingError::Lock(LockError::IsDeadLetter),
             MessagingError::Lock(LockError::TooManyProperties),
+            MessagingError::Lock(LockError::QuotaExceeded),
             MessagingError::Lock(LockError::HeldLongEnough),
             MessagingError::LockLostInSession,
             MessagingError::DeferredNotFound,

@@ -139,11 +139,11 @@ impl Broker {
             return Err(DeadLetterReason::ForwardTargetDisabled);
         }
         let event = message.event.ok_or(DeadLetterReason::EventUnreadable)?;
-        if self.has_room(to, [&event]).is_err() {
-            return Err(DeadLetterReason::ForwardTargetFull);
-        }
         let mut mark = message.mark;
         let (event, now) = (told(event, to, &mut mark), self.clock().now());
+        if u64::from(event.data_bytes()) + u64::from(mark.bytes()) > self.room(to) {
+            return Err(DeadLetterReason::ForwardTargetFull);
+        }
         // What an action of a rule has set for its copy; what a sender has set is over.
         let scheduled_at = scheduled_at(&event).filter(|at| *at > now);
         let scheduled: BTreeMap<_, _> = scheduled_at.map(|at| (0, at)).into_iter().collect();

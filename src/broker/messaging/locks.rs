@@ -9,29 +9,33 @@ use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::lease::{Disposition, LockChange, LockEnd, LockError, NEVER, QueueRef, SubQueue};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{DeadLetterDestination, EventSubscription, SubscriptionId};
-use crate::store::{LockChanges, LockSettled, StoreError};
+use crate::store::{LockChanges, LockSettled, LocksSettled, QueueRoom, StoreError};
 
 impl Broker {
-    /// Settles and renews locks. Returns what became of each. `audit` is recorded if dead letters leave their
-    /// queue for good, with their number.
+    /// Settles and renews locks, in several changes if their messages have much that receivers have set. Returns what became
+    /// of each. `audit` is recorded if dead letters leave their queue for good, with their number in each change.
     pub async fn settle_locks(
         &self,
         changes: Vec<LockChange>,
         audit: Option<AuditEntry>,
     ) -> Result<Vec<Result<DeliveryId, LockError>>, StoreError> {
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let request = LockChanges {
+        let mut ended = Vec::with_capacity(changes.len());
+        let mut request = LockChanges {
             dropping: self.dropping(&changes),
+            room: QueueRoom::default(),
             changes,
             audit,
             now: self.clock().now(),
         };
-        let settled = self.store().ledger.settle_locks(request).await?;
-        self.on_locks_settled(settled.iter().flatten()).await?;
-        let each = settled.into_iter();
-        Ok(each.map(|settled| Ok(settled?.lock.delivery)).collect())
+        while !request.changes.is_empty() {
+            request.room = self.room_for(&request.changes, []); // others may have taken some
+            let LocksSettled { settled, rest } = self.store().ledger.settle_locks(request).await?;
+            self.on_locks_settled(settled.iter().flatten()).await?;
+            let each = settled.into_iter();
+            ended.extend(each.map(|settled| settled.map(|done| done.lock.delivery)));
+            request = rest;
+        }
+        Ok(ended)
     }
 
     /// Counts settled locks, wakes who waits for what became available, and ends what came back from its last attempt.
@@ -84,6 +88,27 @@ impl Broker {
             .filter(|each| each.definition.dead_letter == DeadLetterDestination::Drop)
             .map(|each| each.id);
         drops.collect()
+    }
+
+    /// Returns the bytes by which those queues may grow whose messages the changes add something to, and these.
+    pub(super) fn room_for(
+        &self,
+        changes: &[LockChange],
+        others: impl IntoIterator<Item = SubscriptionId>,
+    ) -> QueueRoom {
+        let adding = changes.iter().filter(|each| each.adds());
+        let named = adding.map(|each| each.of.queue.map(|queue| queue.subscription));
+        let queues: Option<BTreeSet<_>> = named.chain(others.into_iter().map(Some)).collect();
+        if let Some(queues) = queues {
+            return queues.iter().map(|of| (*of, self.room_of(*of))).collect();
+        }
+        // A token alone does not say whose it is.
+        let registry = self.registry();
+        let each = registry.topics().flat_map(|topic| {
+            let room = self.room(topic);
+            topic.measured.iter().map(move |of| (*of, room))
+        });
+        each.collect()
     }
 
     /// Counts a settled lock, and wakes those who wait for what became available.

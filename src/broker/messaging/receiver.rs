@@ -336,6 +336,7 @@ impl MessageReceiver {
             LockError::LockLost
             | LockError::IsDeadLetter
             | LockError::TooManyProperties
+            | LockError::QuotaExceeded
             | LockError::HeldLongEnough => error.into(),
         }
     }

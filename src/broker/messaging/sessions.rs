@@ -87,7 +87,7 @@ impl Broker {
         let is_end = matches!(change, SessionChange::Release | SessionChange::Abandon);
         let (of, now) = (QueueRef::pending(held.of), self.clock().now());
         self.note_use_of(held.of);
-        let room = self.room_for_state(held.of);
+        let room = self.room_of(held.of);
         let ledger = &self.store().ledger;
         let changed = ledger.change_session(held, change, room, now).await?;
         if is_end {
@@ -96,8 +96,8 @@ impl Broker {
         Ok(changed?)
     }
 
-    /// Returns the bytes that the states of a queue's sessions may grow by.
-    pub(super) fn room_for_state(&self, of: SubscriptionId) -> u64 {
+    /// Returns the bytes that a queue may grow by.
+    pub(super) fn room_of(&self, of: SubscriptionId) -> u64 {
         let registry = self.registry();
         let found = registry.subscription(of);
         found.map_or(0, |(topic, _)| self.room(topic))

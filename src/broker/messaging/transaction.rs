@@ -122,15 +122,14 @@ impl Broker {
         }
         let locks = LockChanges {
             dropping: self.dropping(&changes),
+            room: self.room_for(&changes, states.iter().map(|(held, _)| held.of)),
             changes,
             audit: MessagingTransaction::audit(audits),
             now: self.clock().now(),
         };
-        let kept = states.into_iter().map(|(held, state)| SessionStateChange {
-            room: self.room_for_state(held.of),
-            held,
-            state,
-        });
+        let kept = states
+            .into_iter()
+            .map(|(held, state)| SessionStateChange { held, state });
         let of_cancelled = cancels.iter().flat_map(|each| &each.scheduled);
         let changes = TransactionChanges {
             locks,

@@ -198,7 +198,7 @@ impl Broker {
 
     /// Whether the queue or the topic has room for these messages. What is being stored at the same moment is not counted
     /// yet, so senders at once may fill it a little more.
-    pub(super) fn has_room<'a>(
+    fn has_room<'a>(
         &self,
         topic: &TopicEntry,
         events: impl IntoIterator<Item = &'a Event>,

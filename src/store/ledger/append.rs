@@ -377,6 +377,7 @@ pub(in crate::store) fn append(
         scheduled: Vec::new(),
     };
     let intake = request.intake.as_deref();
+    let marked = request.forwarded.as_ref().map_or(0, |mark| mark.bytes());
     let mut promises = request.promised.into_iter();
     let mut current = Current::default();
     for (place, (event, targets)) in request.events.into_iter().enumerate() {
@@ -415,7 +416,7 @@ pub(in crate::store) fn append(
         for subscription in targets {
             let session = intake.and_then(|intake| intake.session(subscription, place));
             let is_measured = request.measured.binary_search(&subscription).is_ok();
-            let bytes = is_measured.then(|| event.event.data_bytes());
+            let bytes = is_measured.then(|| event.event.data_bytes().saturating_add(marked));
             let about = About {
                 session: session.flatten(),
                 bytes,
@@ -541,7 +542,7 @@ pub(super) fn insert_event(
     Ok(key)
 }
 
-fn as_number(count: usize) -> i64 {
+pub(super) fn as_number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

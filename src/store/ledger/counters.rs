@@ -187,6 +187,31 @@ impl QueueSums {
     }
 }
 
+/// The bytes that queues may grow by in one change; those that it does not name are full.
+#[derive(Clone, Debug, Default)]
+pub struct QueueRoom(HashMap<SubscriptionId, u64>);
+
+impl FromIterator<(SubscriptionId, u64)> for QueueRoom {
+    fn from_iter<T: IntoIterator<Item = (SubscriptionId, u64)>>(rooms: T) -> Self {
+        Self(rooms.into_iter().collect())
+    }
+}
+
+impl QueueRoom {
+    /// Takes the bytes that a queue grows by, or gives back those by which it shrinks. Returns whether there was room.
+    pub(super) fn take(&mut self, queue: SubscriptionId, growth: i64) -> bool {
+        let room = self.0.entry(queue).or_default();
+        let bytes = growth.unsigned_abs();
+        let left = if growth > 0 {
+            room.checked_sub(bytes)
+        } else {
+            Some(room.saturating_add(bytes))
+        };
+        *room = left.unwrap_or(*room);
+        left.is_some()
+    }
+}
+
 /// New dead letters.
 #[derive(Clone, Copy, Debug)]
 struct Added {
@@ -274,8 +299,8 @@ impl Counts {
         }
     }
 
-    /// The state of a session of a queue has grown by so many bytes, which count as those of its messages.
-    pub(in crate::store) fn session_state(&mut self, queue: SubscriptionId, growth: i64) {
+    /// The state of a session of a queue, or one of its messages, has grown by so many bytes.
+    pub(in crate::store) fn grow(&mut self, queue: SubscriptionId, growth: i64) {
         self.count(Key::Total(queue.0), MATCHED, 0); // the row in which the bytes stand
         self.count(Key::Messages(queue.0), BYTES, growth);
     }
@@ -492,7 +517,7 @@ pub(in crate::store) struct DeliveryChange {
     pub(in crate::store) subscription: SubscriptionId,
     pub(in crate::store) published_at: Timestamp,
     pub(in crate::store) last_attempt_at: Option<Timestamp>,
-    /// Of a message; they stay what they are.
+    /// Of a message, after the change; [`Counts::grow`] has counted whatever they have grown by.
     pub(in crate::store) bytes: Option<u32>,
     /// `None` for a new one.
     pub(in crate::store) old: Option<Version>,

@@ -28,7 +28,7 @@ pub struct ForwardQuery {
     /// What clients call the queue, which its dead letters keep.
     pub name: String,
     pub limit: usize,
-    /// Bytes of events after which no more is read; the first one always is.
+    /// Bytes, of events and of what receivers have set, after which no more is read; the first one always is.
     pub bytes_max: usize,
     pub now: Timestamp,
 }
@@ -55,6 +55,14 @@ pub struct ForwardMark {
     pub dead_letter_source: Option<String>,
     /// See [`crate::model::lease::LockChange::properties`].
     pub properties: Option<Vec<u8>>,
+}
+
+impl ForwardMark {
+    /// Returns how many bytes it adds to each message that has it.
+    pub fn bytes(&self) -> u32 {
+        let properties = self.properties.as_ref().map_or(0, Vec::len);
+        u32::try_from(properties).unwrap_or(u32::MAX)
+    }
 }
 
 /// Messages of a queue with what they become elsewhere, or why they cannot go on.
@@ -162,17 +170,19 @@ pub(super) fn forwardable(
             break;
         }
         let event = load_event(tx, message.delivery.event, message.delivery.id)?.ok();
-        bytes += event.as_ref().map_or(0, |stored| stored.event.size());
         let is_dead = query.from.queue == SubQueue::DeadLetter;
         // Those of a damaged message are not worth an error, which would stop the others.
-        let properties = event.as_ref().map(|_| message.properties()).transpose()?;
+        let kept = event.as_ref().map(|_| message.properties()).transpose()?;
+        let properties = kept.flatten();
+        bytes += event.as_ref().map_or(0, |stored| stored.event.size());
+        bytes += properties.as_ref().map_or(0, Vec::len);
         found.push(Forwardable {
             event: event.map(|stored| stored.event),
             hops: message.hops,
             mark: ForwardMark {
                 hops: message.hops + 1,
                 first_number: message.first_number,
-                properties: properties.flatten(),
+                properties,
                 dead_letter_source: match is_dead {
                     true => Some(query.name.clone()),
                     false => message.dead_letter_source,

@@ -4,7 +4,7 @@
 //! a crash. Whoever receives next gives back what has lapsed, each to its old place.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rusqlite::{Connection, Row, ToSql, params};
 
@@ -17,14 +17,15 @@ use crate::model::lease::{
     Lock, LockChange, LockEnd, LockError, LockOf, LockToken, NEVER, QueueRef, SubQueue, is_held,
 };
 use crate::model::limits::{
-    RECEIVER_PROPERTY_BYTES_MAX, RULE_COPIES_MAX, SESSION_MESSAGES_HELD_MAX,
+    DEAD_LETTER_BYTES_LET_IN, LOCK_BYTES_MAX, RECEIVER_PROPERTY_BYTES_MAX, RULE_COPIES_MAX,
+    SESSION_MESSAGES_HELD_MAX, SETTLED_BYTES_MAX,
 };
 use crate::model::session::HeldSession;
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
-use crate::store::ledger::append::change_sealed;
-use crate::store::ledger::counters::counted;
+use crate::store::ledger::append::{as_number, change_sealed};
+use crate::store::ledger::counters::{QueueRoom, counted};
 use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
 use crate::store::ledger::sessions;
 use crate::store::ledger::settle::{
@@ -44,7 +45,7 @@ pub struct LockRequest {
     pub until: Timestamp,
     /// One token for each lock that is wanted at most.
     pub tokens: Vec<LockToken>,
-    /// Bytes of events after which no more is locked; the first delivery always is.
+    /// Bytes, of events and of what receivers have set, after which no more is locked; the first delivery always is.
     pub bytes_max: usize,
     /// The session of the deliveries, whose lock the locks end with then.
     pub session: Option<HeldSession>,
@@ -92,7 +93,7 @@ pub struct PeekRequest {
     /// The first number.
     pub from: i64,
     pub limit: usize,
-    /// Bytes of events after which no more is added; the first one always is.
+    /// Bytes, of events and of what receivers have set, after which no more is added; the first one always is.
     pub bytes_max: usize,
     /// Only those of this session.
     pub session: Option<String>,
@@ -145,6 +146,8 @@ pub struct LockChanges {
     pub changes: Vec<LockChange>,
     /// Subscriptions that keep no dead letters.
     pub dropping: HashSet<SubscriptionId>,
+    /// Bytes that the changes may add to their queues.
+    pub room: QueueRoom,
     /// What is recorded, with their number, if dead letters leave their queue for good.
     pub audit: Option<AuditEntry>,
     pub now: Timestamp,
@@ -155,6 +158,15 @@ pub struct LockChanges {
 pub struct LockSettled {
     pub lock: Lock,
     pub end: LockEnd,
+}
+
+/// Locks of which one change has settled the first ones.
+#[derive(Clone, Debug)]
+pub struct LocksSettled {
+    /// One for each of them, in their order.
+    pub settled: Vec<Result<LockSettled, LockError>>,
+    /// The others, which are as they were, with the room that is left.
+    pub rest: LockChanges,
 }
 
 /// The columns that [`Lockable::of`] reads after those of the delivery.
@@ -202,7 +214,19 @@ impl Lockable {
             scheduled_at: row.get(17)?,
         })
     }
+
+    /// Returns how many bytes receivers have set.
+    fn bytes_set(&self) -> usize {
+        let dead_letter = self.dead_letter.as_ref();
+        self.properties.as_ref().map_or(0, Vec::len)
+            + dead_letter.map_or(0, |dead_letter| dead_letter.details.bytes())
+    }
 }
+
+/// Bytes of a row that receivers have set, and which any change of it writes anew.
+const BYTES_SET: &str = "coalesce(octet_length(message_properties), 0) \
+     + coalesce(octet_length(receiver_reason), 0) + coalesce(octet_length(receiver_description), 0) \
+     + coalesce(octet_length(receiver_properties), 0)";
 
 pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, StoreError> {
     let now = request.now;
@@ -237,7 +261,7 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
         let Ok(event) = event else {
             continue; // a dead letter already: locked for nobody, and out of the way of those behind it
         };
-        bytes += event.event.size();
+        bytes += event.event.size() + found.bytes_set();
         taken.locked.push(Locked {
             token: *token,
             until,
@@ -252,7 +276,8 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
     Ok(taken)
 }
 
-/// Lapsed locks that one change gives back. More have to wait for the next one, and until then for their turn.
+/// Lapsed locks that one change gives back, as far as receivers have not set too much. More have to wait for the next one,
+/// and until then for their turn.
 const GIVEN_BACK_MAX: usize = 1_000;
 
 const GIVE_BACK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, locked_until = NULL, \
@@ -263,16 +288,22 @@ const GIVE_BACK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL
 /// clock was put back to before it came.
 fn give_back_lapsed(tx: &WriteTx, of: QueueRef, now: Timestamp) -> Result<(), StoreError> {
     let find = format!(
-        "SELECT id, attempts, locked_at, locked_until FROM delivery WHERE subscription_id = ?1 \
+        "SELECT id, attempts, locked_at, locked_until, {BYTES_SET} FROM delivery WHERE subscription_id = ?1 \
          AND state = '{}' AND lock_token IS NOT NULL AND (session IS NULL OR state <> 'Pending') \
          AND locked_until <= ?2 ORDER BY locked_until LIMIT ?3",
         of.queue.state().name()
     );
     let values = params![of.subscription, now, GIVEN_BACK_MAX];
     let lapsed = tx.all(&find, values, |row| {
-        Ok((row.get(0)?, row.get(1)?, (row.get(2)?, row.get(3)?)))
+        let lock = (row.get(2)?, row.get(3)?);
+        Ok((row.get(0)?, row.get(1)?, lock, row.get::<_, usize>(4)?))
     })?;
-    for (id, attempts, (from, until)) in lapsed {
+    let mut bytes = 0;
+    for (id, attempts, (from, until), bytes_set) in lapsed {
+        if bytes > LOCK_BYTES_MAX {
+            break;
+        }
+        bytes += bytes_set;
         let id: DeliveryId = id;
         if of.queue == SubQueue::Active {
             record_lapse(tx, id, attempts, from, until)?;
@@ -327,7 +358,7 @@ pub(super) fn peek(tx: &Connection, request: &PeekRequest) -> Result<Vec<Peeked>
         let Ok(event) = load_event(tx, found.delivery.event, found.delivery.id)? else {
             continue;
         };
-        bytes += event.event.size();
+        bytes += event.event.size() + found.bytes_set();
         peeked.push(Peeked {
             delivery: found.delivery,
             event: Arc::new(event),
@@ -460,16 +491,30 @@ pub(super) fn numbered(
     Ok(Some(found))
 }
 
-const HELD: &str = "SELECT delivery.id, subscription_id, locked_until, locked_at, attempts, \
-     published_at, ended_at, deferred, event.event_id, coalesce(number, delivery.id) \
-     FROM delivery JOIN event ON event.id = delivery.event_id WHERE lock_token = ?1";
+static HELD: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT delivery.id, subscription_id, locked_until, locked_at, attempts, \
+             published_at, ended_at, deferred, event.event_id, coalesce(number, delivery.id), \
+             {BYTES_SET}, bytes \
+         FROM delivery JOIN event ON event.id = delivery.event_id WHERE lock_token = ?1"
+    )
+});
+
+/// A lock that is held.
+struct Held {
+    lock: Lock,
+    /// Bytes of the row that receivers have set.
+    bytes_set: usize,
+    /// Bytes by which a message counts for the size of its queue.
+    bytes: Option<u32>,
+}
 
 /// The lock of a token, if it is held.
-fn held(tx: &Connection, token: LockToken, now: Timestamp) -> Result<Option<Lock>, StoreError> {
-    let held = tx.first(HELD, [token], |row| {
+fn held(tx: &Connection, token: LockToken, now: Timestamp) -> Result<Option<Held>, StoreError> {
+    let held = tx.first(&HELD, [token], |row| {
         let (published_at, ended_at): (_, Option<_>) = (row.get(5)?, row.get(6)?);
         let subscription = row.get(1)?;
-        Ok(Lock {
+        let lock = Lock {
             token,
             delivery: row.get(0)?,
             // An ended delivery that is locked is a dead letter.
@@ -484,9 +529,14 @@ fn held(tx: &Connection, token: LockToken, now: Timestamp) -> Result<Option<Lock
             deferred: row.get(7)?,
             event_id: row.get(8)?,
             number: row.get(9)?,
+        };
+        Ok(Held {
+            lock,
+            bytes_set: row.get(10)?,
+            bytes: row.get(11)?,
         })
     })?;
-    Ok(held.filter(|lock| is_held(lock.until, now)))
+    Ok(held.filter(|held| is_held(held.lock.until, now)))
 }
 
 const RENEW: &str = "UPDATE delivery SET locked_until = ?2, \
@@ -515,79 +565,122 @@ pub(super) fn check_locks(
     now: Timestamp,
 ) -> Result<Vec<Result<(), LockError>>, StoreError> {
     let check = |(token, of): (LockToken, LockOf)| {
-        let held = held(tx, token, now)?.filter(|lock| lock.is(&of));
+        let held = held(tx, token, now)?.filter(|held| held.lock.is(&of));
         Ok(held.map(drop).ok_or(LockError::LockLost))
     };
     locks.into_iter().map(check).collect()
 }
 
-/// What became of each lock, and what is to be recorded.
-pub(super) type LocksSettled = (Vec<Result<LockSettled, LockError>>, Option<AuditEntry>);
-
-pub(super) fn settle_locks(tx: &WriteTx, request: LockChanges) -> Result<LocksSettled, StoreError> {
-    let LockChanges {
-        changes,
-        dropping,
-        audit,
-        now,
-    } = request;
-    let settle = |change| settle_lock(tx, change, &dropping, now);
-    let settled: Vec<_> = changes.into_iter().map(settle).collect::<Result<_, _>>()?;
+/// Settles the first of some locks: until these, with what is set now, have more bytes that receivers have set than one
+/// change writes. Returns also what is to be recorded.
+pub(super) fn settle_locks(
+    tx: &WriteTx,
+    mut request: LockChanges,
+) -> Result<(LocksSettled, Option<AuditEntry>), StoreError> {
+    let mut changes = std::mem::take(&mut request.changes).into_iter();
+    let (mut settled, mut bytes) = (Vec::with_capacity(changes.len()), 0);
+    while bytes < SETTLED_BYTES_MAX
+        && let Some(change) = changes.next()
+    {
+        settled.push(settle_lock(tx, change, &mut request, &mut bytes)?);
+    }
+    request.changes = changes.collect();
     let removed = settled.iter().flatten();
     let removed = removed.filter(|each| each.removes_dead_letter()).count();
+    let audit = request.audit.clone();
     let audit = audit.and_then(|audit| audit.of_dead_letters(removed));
-    Ok((settled, audit))
+    let rest = request;
+    Ok((LocksSettled { settled, rest }, audit))
 }
 
 fn settle_lock(
     tx: &WriteTx,
     change: LockChange,
-    dropping: &HashSet<SubscriptionId>,
-    now: Timestamp,
+    request: &mut LockChanges,
+    bytes: &mut usize,
 ) -> Result<Result<LockSettled, LockError>, StoreError> {
+    let now = request.now;
     let held = held(tx, change.token, now)?;
-    let Some(lock) = held.filter(|lock| lock.is(&change.of)) else {
+    let Some(held) = held.filter(|held| held.lock.is(&change.of)) else {
         return Ok(Err(LockError::LockLost));
     };
-    let drops = dropping.contains(&lock.of.subscription);
+    let lock = &held.lock;
+    let drops = request.dropping.contains(&lock.of.subscription);
     let (end, result) = match lock.dispose(change.disposition, drops, now) {
         Ok(end) => end,
         Err(error) => return Ok(Err(error)),
     };
-    let id = lock.delivery;
-    if !change.properties.is_empty() && !set_properties(tx, id, &change.properties)? {
-        return Ok(Err(LockError::TooManyProperties));
+    let told = told_bytes(end, result.as_ref());
+    *bytes += held.bytes_set + change.properties.len() + told;
+    if (!change.properties.is_empty() || told > 0)
+        && let Err(error) = add(tx, &held, &change.properties, told, &mut request.room)?
+    {
+        return Ok(Err(error));
     }
+    let id = lock.delivery;
     match (end, lock.of.queue) {
         (LockEnd::Renewed { until }, _) => {
             tx.run(RENEW, params![id, until])?;
         }
         (LockEnd::Settled(settlement), SubQueue::Active) => {
-            settle_pending(tx, &lock, settlement, result, now)?;
+            settle_pending(tx, lock, settlement, result, now)?;
         }
         (LockEnd::Settled(Settlement::Retry { at }), SubQueue::DeadLetter) => {
             unlock(tx, id, at)?;
         }
         (LockEnd::Settled(_), SubQueue::DeadLetter) => remove(tx, id, now)?,
     }
+    let lock = held.lock;
     Ok(Ok(LockSettled { lock, end }))
 }
 
-/// Sets properties beside those that were set before; `false` if that makes too many.
-fn set_properties(tx: &WriteTx, id: DeliveryId, set: &[u8]) -> Result<bool, StoreError> {
-    let find = "SELECT message_properties FROM delivery WHERE id = ?1";
-    let before: Option<Vec<u8>> = tx.one(find, [id], |row| Ok(row.get(0)?))?;
-    let merged = match before {
-        Some(before) => merged(&before, set),
-        None => Ok(set.to_vec()),
-    };
-    let merged = merged.map_err(|error| row::unreadable("map of properties", error))?;
-    if merged.len() > RECEIVER_PROPERTY_BYTES_MAX {
-        return Ok(false);
+/// Returns the bytes that a dead letter keeps of what its receiver has said.
+fn told_bytes(end: LockEnd, result: Option<&AttemptResult>) -> usize {
+    let details = result.and_then(|result| result.dead_letter.as_deref());
+    match end {
+        LockEnd::Settled(Settlement::DeadLetter(_)) => details.map_or(0, DeadLetterDetails::bytes),
+        LockEnd::Settled(Settlement::Complete | Settlement::Retry { .. } | Settlement::Drop(_))
+        | LockEnd::Renewed { .. } => 0,
     }
-    let set = "UPDATE delivery SET message_properties = ?2 WHERE id = ?1";
-    change_sealed(tx, id, set, params![id, merged])?;
-    Ok(true)
+}
+
+/// Sets properties beside those that were set before, and counts them, with as many bytes as a dead letter will be told, for
+/// the size of the queue.
+fn add(
+    tx: &WriteTx,
+    held: &Held,
+    set: &[u8],
+    told: usize,
+    room: &mut QueueRoom,
+) -> Result<Result<(), LockError>, StoreError> {
+    let (id, queue) = (held.lock.delivery, held.lock.of.subscription);
+    let (mut growth, mut properties) = (0, None);
+    if !set.is_empty() {
+        let find = "SELECT message_properties FROM delivery WHERE id = ?1";
+        let before: Option<Vec<u8>> = tx.value(find, [id])?;
+        let merged = match &before {
+            Some(before) => merged(before, set),
+            None => Ok(set.to_vec()),
+        };
+        let all = merged.map_err(|error| row::unreadable("map of properties", error))?;
+        if all.len() > RECEIVER_PROPERTY_BYTES_MAX {
+            return Ok(Err(LockError::TooManyProperties));
+        }
+        growth = as_number(all.len()) - as_number(before.as_ref().map_or(0, Vec::len));
+        properties = Some(all);
+    }
+    if let Some(bytes) = held.bytes {
+        let counted = growth + as_number(told.saturating_sub(DEAD_LETTER_BYTES_LET_IN));
+        if !room.take(queue, counted) {
+            return Ok(Err(LockError::QuotaExceeded));
+        }
+        growth = (growth + as_number(told)).max(-i64::from(bytes));
+        tx.counts().grow(queue, growth);
+    }
+    let update = "UPDATE delivery SET message_properties = coalesce(?2, message_properties), \
+         bytes = bytes + ?3 WHERE id = ?1";
+    change_sealed(tx, id, update, params![id, properties, growth])?;
+    Ok(Ok(()))
 }
 
 fn settle_pending(

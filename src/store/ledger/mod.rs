@@ -62,7 +62,10 @@ use exports::{BlobEnd, BlobId, BlobRequest, ExportStatus, PendingBlob};
 use fan_out::FannedOut;
 use forward::{ForwardQuery, ForwardRequest, Forwardable};
 use lease::{Due, LeaseRequest, Leased};
-use locks::{LockBatch, LockChanges, LockRequest, LockSettled, NumberedQuery, PeekRequest, Peeked};
+use locks::{
+    LockBatch, LockChanges, LockRequest, LockSettled, LocksSettled, NumberedQuery, PeekRequest,
+    Peeked,
+};
 use notices::OwedNotice;
 use resubmit::{ResubmitDone, ResubmitRequest, Sent};
 use sessions::{SessionQuery, SessionRequest, SessionWait};
@@ -362,11 +365,8 @@ impl Ledger {
         self.db.read(move |tx| locks::peek(tx, &request)).await
     }
 
-    /// Settles and renews locks. A lock that was lost changes nothing. Returns what became of each.
-    pub async fn settle_locks(
-        &self,
-        request: LockChanges,
-    ) -> Result<Vec<Result<LockSettled, LockError>>, StoreError> {
+    /// Settles and renews the first of some locks, as many as one change may. A lock that was lost changes nothing.
+    pub async fn settle_locks(&self, request: LockChanges) -> Result<LocksSettled, StoreError> {
         if request.audit.is_some() {
             let change = move |tx: &_| locks::settle_locks(tx, request);
             return self.db.write_audited(change).await;
@@ -386,6 +386,9 @@ pub enum TransactionError {
     /// A message that it was to cancel is not scheduled any more.
     #[error("a message is not scheduled any more")]
     NotScheduled,
+    /// Receivers have set more of its messages than one change may settle.
+    #[error("the messages have more properties than are changed at once")]
+    TooLarge,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -393,7 +396,7 @@ pub enum TransactionError {
 impl ChangeError for TransactionError {
     fn store_error(&self) -> Option<&StoreError> {
         match self {
-            Self::Lock(_) | Self::Session(_) | Self::NotScheduled => None,
+            Self::Lock(_) | Self::Session(_) | Self::NotScheduled | Self::TooLarge => None,
             Self::Store(error) => Some(error),
         }
     }
@@ -413,8 +416,6 @@ pub struct TransactionChanges {
 pub struct SessionStateChange {
     pub held: HeldSession,
     pub state: Option<Vec<u8>>,
-    /// The bytes that the queue may grow by.
-    pub room: u64,
 }
 
 impl TransactionChanges {
@@ -424,15 +425,23 @@ impl TransactionChanges {
     ) -> Result<(Vec<LockSettled>, Option<AuditEntry>), TransactionError> {
         let now = self.locks.now;
         let (locks, audit) = locks::settle_locks(tx, self.locks)?;
-        let settled = locks.into_iter().collect::<Result<_, LockError>>()?;
+        let mut rest = locks.rest;
+        if !rest.changes.is_empty() {
+            return Err(TransactionError::TooLarge);
+        }
+        let settled = locks
+            .settled
+            .into_iter()
+            .collect::<Result<_, LockError>>()?;
         for (id, of) in self.cancels {
             let cancelled = settle::settle_free(tx, id, FreeChange::Cancel(of), now)?;
             if !matches!(cancelled, FreeSettled::Done(_)) {
                 return Err(TransactionError::NotScheduled);
             }
         }
-        for SessionStateChange { held, state, room } in self.states {
-            sessions::change(tx, &held, SessionChange::SetState(state), room, now)??;
+        for SessionStateChange { held, state } in self.states {
+            let set = SessionChange::SetState(state);
+            sessions::change(tx, &held, set, &mut rest.room, now)??;
         }
         Ok((settled, audit))
     }
@@ -504,7 +513,10 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<Result<SessionAnswer, SessionError>, StoreError> {
         self.db
-            .write(move |tx| sessions::change(tx, &lock, change, room, now))
+            .write(move |tx| {
+                let mut room = [(lock.of, room)].into_iter().collect();
+                sessions::change(tx, &lock, change, &mut room, now)
+            })
             .await
     }
 

@@ -248,14 +248,16 @@ pub(super) fn resubmit_all(
 struct Unchanged {
     event: EventKey,
     subscription_exists: bool,
-    /// Of the message that it is.
+    /// Of the message that it is, as it was sent: a new delivery has nothing that receivers have set.
     bytes: Option<u32>,
     published_at: Timestamp,
     /// When the time to live ended that the message has of its own.
     expires_at: Option<Timestamp>,
 }
 
-const FIND_UNCHANGED: &str = "SELECT delivery.event_id, event_subscription.deleted_at IS NULL, delivery.bytes, \
+const FIND_UNCHANGED: &str = "SELECT delivery.event_id, event_subscription.deleted_at IS NULL, \
+         CASE WHEN delivery.bytes IS NOT NULL THEN \
+             coalesce((SELECT octet_length(data) FROM event WHERE event.id = delivery.event_id), 0) END, \
          delivery.published_at, delivery.expires_at \
      FROM delivery JOIN event_subscription ON event_subscription.id = delivery.subscription_id \
      WHERE delivery.id = ?1 AND delivery.state = ?2 AND delivery.attempts = ?3 \

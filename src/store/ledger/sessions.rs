@@ -19,6 +19,7 @@ use crate::model::session::{
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
 use crate::store::error::StoreError;
+use crate::store::ledger::counters::QueueRoom;
 use crate::store::ledger::settle::{record_lapse, uncount, unlock};
 use crate::store::sql::Sql;
 
@@ -280,7 +281,7 @@ pub(super) fn change(
     tx: &WriteTx,
     lock: &HeldSession,
     change: SessionChange,
-    room: u64,
+    room: &mut QueueRoom,
     now: Timestamp,
 ) -> Result<Result<SessionAnswer, SessionError>, StoreError> {
     let Some(session) = held(tx, lock, now)? else {
@@ -322,7 +323,7 @@ fn set_state(
     tx: &WriteTx,
     session: &Session,
     state: Option<&[u8]>,
-    room: u64,
+    room: &mut QueueRoom,
     now: Timestamp,
 ) -> Result<Result<(), SessionError>, StoreError> {
     if state.is_some_and(|state| state.len() > SESSION_STATE_BYTES_MAX) {
@@ -332,10 +333,10 @@ fn set_state(
     let before: i64 = tx.value(&find, [session.id])?;
     let bytes = state.map_or(0, |state| state.len() + session.name.len());
     let growth = i64::try_from(bytes).unwrap_or(i64::MAX) - before;
-    if u64::try_from(growth).is_ok_and(|growth| growth > room) {
+    if !room.take(session.of, growth) {
         return Ok(Err(SessionError::QuotaExceeded));
     }
-    tx.counts().session_state(session.of, growth);
+    tx.counts().grow(session.of, growth);
     let set = "UPDATE message_session SET state = ?2, state_set_at = ?3 WHERE id = ?1";
     tx.run(set, params![session.id, state, state.map(|_| now)])?;
     Ok(Ok(()))
@@ -444,7 +445,7 @@ pub(super) fn forget(tx: &WriteTx, idle: &[i64], now: Timestamp) -> Result<(), S
             Ok((row.get(0)?, row.get::<_, i64>(1)?))
         })?;
         for (of, bytes) in forgotten {
-            tx.counts().session_state(of, -bytes);
+            tx.counts().grow(of, -bytes);
         }
     }
     Ok(())

@@ -1,17 +1,21 @@
 //! What only queues of messages ask of the ledger: schedules, and properties that receivers set.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use everpost::base::Entropy;
-use everpost::model::dead_letter::DeadLetterReason;
+use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::delivery::{DeliveryId, DeliveryState, Settlement};
 use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, LockToken, QueueRef};
+use everpost::model::limits::DEAD_LETTER_BYTES_LET_IN;
 use everpost::model::queue::MessageEntity;
 use everpost::model::subscription::SubscriptionId;
+use everpost::store::views::TotalsQuery;
 use everpost::store::{
     AppendRequest, Appended, ForwardQuery, ForwardRequest, FreeChange, FreeChanges, FreeSettled,
-    LockChanges, LockRequest, LockSelection, Origin, PeekRequest,
+    HandedOver, LockChanges, LockRequest, LockSelection, Origin, PeekRequest, QueueRoom,
+    ResubmitTarget, TransactionChanges, TransactionError,
 };
 use everpost::wire::amqp::Value;
 use everpost::wire::amqp::message::encoded;
@@ -159,10 +163,12 @@ pub(super) async fn messages_that_have_outlived_their_own_time_are_found(f: Fixt
     let changes = LockChanges {
         changes: changes.collect(),
         dropping: HashSet::new(),
+        room: QueueRoom::default(),
         audit: None,
         now: at(12),
     };
-    let settled = f.store.ledger.settle_locks(changes).await.expect("settled");
+    let answer = f.store.ledger.settle_locks(changes).await;
+    let settled = answer.expect("settled").settled;
     assert!(settled.iter().all(Result::is_ok), "{settled:?}");
     for (moment, expected) in [
         (29, &[][..]),
@@ -212,11 +218,12 @@ pub(super) async fn properties_that_receivers_set_add_up(f: Fixture) {
         let changes = LockChanges {
             changes: vec![change],
             dropping: HashSet::new(),
+            room: QueueRoom::default(),
             audit: None,
             now: at(now + 1),
         };
         let settled = f.store.ledger.settle_locks(changes).await;
-        settled.expect("an answer").remove(0).map(drop)
+        settled.expect("an answer").settled.remove(0).map(drop)
     };
     let entry = |name: &str, value: Value| (Value::from(name), value);
     assert_eq!(
@@ -236,6 +243,179 @@ pub(super) async fn properties_that_receivers_set_add_up(f: Fixture) {
     let peeked = f.store.ledger.peek(request).await.expect("an answer");
     let expected = encoded(vec![entry("b", "x".into()), entry("a", Value::Int(2))]);
     assert_eq!(peeked[0].properties.as_ref(), Some(&expected));
+}
+
+/// Locks messages of a queue for 5 ms, as many as wanted.
+async fn locked(f: &Fixture, of: QueueRef, count: usize, now: i64) -> Vec<LockToken> {
+    let entropy = Entropy::seeded(now.unsigned_abs());
+    let tokens = std::iter::repeat_with(|| LockToken::generate(&entropy));
+    let request = LockRequest {
+        of,
+        which: LockSelection::Due,
+        now: at(now),
+        until: at(now + 5),
+        tokens: tokens.take(count).collect(),
+        bytes_max: usize::MAX,
+        session: None,
+    };
+    let batch = f.store.ledger.lock(request).await.expect("locks");
+    let tokens: Vec<_> = batch.locked.iter().map(|each| each.token).collect();
+    assert_eq!(tokens.len(), count);
+    tokens
+}
+
+/// The same change of several locks, in whose queue there is so much room.
+fn changes(
+    tokens: &[LockToken],
+    of: QueueRef,
+    (disposition, properties): (Disposition, &[u8]),
+    room: u64,
+    now: i64,
+) -> LockChanges {
+    let change = |token: &LockToken| LockChange {
+        token: *token,
+        of: LockOf::any_of(of),
+        disposition: disposition.clone(),
+        properties: properties.into(),
+    };
+    LockChanges {
+        changes: tokens.iter().map(change).collect(),
+        dropping: HashSet::new(),
+        room: [(of.subscription, room)].into_iter().collect(),
+        audit: None,
+        now: at(now),
+    }
+}
+
+pub(super) async fn additions_of_receivers_count_for_the_size_of_their_queue(f: Fixture) {
+    let own = u64::from(event("a").data_bytes());
+    let publish = AppendRequest {
+        measured: [f.billing].into(),
+        ..f.accepted("a", &[f.billing], 10)
+    };
+    f.store.ledger.append(publish, drop).await.expect("stored");
+    let bytes = async |of, expected: u64| {
+        assert_eq!(f.store.ledger.queue_bytes(&[of]), expected);
+        let query = TotalsQuery {
+            subscriptions: vec![of],
+            recount: true,
+        };
+        let counted = f.store.ledger.totals(query).await.expect("counts");
+        assert_eq!(counted[0].bytes, expected);
+    };
+    let settle = async |of, disposition, properties: &[u8], room, now| {
+        let tokens = locked(&f, of, 1, now).await;
+        let changes = changes(&tokens, of, (disposition, properties), room, now + 1);
+        let settled = f.store.ledger.settle_locks(changes).await;
+        settled.expect("an answer").settled.remove(0).map(drop)
+    };
+    let queue = QueueRef::pending(f.billing);
+    let note = encoded(vec![("a".into(), Value::Int(1))]);
+    let noted = note.len() as u64;
+    let full = Err(LockError::QuotaExceeded);
+    let abandon = || Disposition::Abandon;
+    bytes(f.billing, own).await;
+    assert_eq!(settle(queue, abandon(), &note, noted - 1, 20).await, full);
+    bytes(f.billing, own).await;
+    assert_eq!(settle(queue, abandon(), &note, noted, 30).await, Ok(()));
+    bytes(f.billing, own + noted).await;
+    let again = settle(queue, abandon(), &note, 0, 40).await;
+    assert_eq!(again, Ok(()), "no more than before");
+    bytes(f.billing, own + noted).await;
+
+    let told = DEAD_LETTER_BYTES_LET_IN as u64 + 10;
+    let dead_letter = || {
+        let details = DeadLetterDetails {
+            reason: Some("x".repeat(DEAD_LETTER_BYTES_LET_IN)),
+            description: Some("y".repeat(10)),
+            properties: Vec::new(),
+        };
+        Disposition::DeadLetter(Arc::new(details))
+    };
+    assert_eq!(settle(queue, dead_letter(), &[], 9, 50).await, full);
+    bytes(f.billing, own + noted).await;
+    assert_eq!(settle(queue, dead_letter(), &[], 10, 60).await, Ok(()));
+    bytes(f.billing, own + noted + told).await;
+    let afresh = ResubmitTarget::Subscription { edited: None };
+    let resubmitted = f.again(DeliveryId(1), afresh, 70).await;
+    assert!(resubmitted.is_some());
+    bytes(f.billing, own).await;
+
+    assert_eq!(settle(queue, abandon(), &note, noted, 80).await, Ok(()));
+    let query = ForwardQuery {
+        from: queue,
+        name: "billing".to_owned(),
+        limit: 1,
+        bytes_max: usize::MAX,
+        now: at(90),
+    };
+    let due = f.store.ledger.forwardable(query).await.expect("an answer");
+    let moves = due.into_iter().map(|each| {
+        let onward = AppendRequest {
+            events: vec![(each.event.expect("readable"), vec![f.audit])],
+            forwarded: Some(Box::new(each.mark)),
+            measured: [f.audit].into(),
+            ..f.accepted("", &[], 90)
+        };
+        (each.delivery, Ok(onward))
+    });
+    let request = ForwardRequest {
+        from: queue,
+        moves: moves.collect(),
+        now: at(90),
+    };
+    let forwarded = f.store.ledger.forward(request, vec![Some(drop)]).await;
+    assert_eq!(forwarded.expect("an answer"), [Settlement::Complete]);
+    bytes(f.billing, 0).await;
+    bytes(f.audit, own + noted).await;
+    let elsewhere = QueueRef::pending(f.audit);
+    let ended = settle(elsewhere, dead_letter(), &note, 10, 100).await;
+    assert_eq!(ended, Ok(()));
+    bytes(f.audit, own + noted + told).await;
+    let dead = QueueRef::dead_letters(f.audit);
+    let completed = settle(dead, Disposition::Complete, &[], 0, 110).await;
+    assert_eq!(completed, Ok(()));
+    bytes(f.audit, 0).await;
+}
+
+pub(super) async fn a_change_settles_messages_with_so_many_properties(f: Fixture) {
+    let count = 150;
+    let publish = AppendRequest {
+        events: vec![(event("a"), vec![f.billing]); count],
+        measured: [f.billing].into(),
+        ..f.accepted("", &[], 10)
+    };
+    f.store.ledger.append(publish, drop).await.expect("stored");
+    let queue = QueueRef::pending(f.billing);
+    let note = encoded(vec![("note".into(), "x".repeat(60_000).into())]);
+    for (now, disposition, properties) in [
+        (20, Disposition::Abandon, &note[..]),
+        (30, Disposition::Complete, &[][..]),
+    ] {
+        let tokens = locked(&f, queue, count, now).await;
+        let change = (disposition, properties);
+        let mut request = changes(&tokens, queue, change, u64::MAX, now + 1);
+        let together = TransactionChanges {
+            locks: request.clone(),
+            cancels: Vec::new(),
+            states: Vec::new(),
+        };
+        let nothing: Vec<(AppendRequest, fn(Vec<HandedOver>))> = Vec::new();
+        let whole = f.store.ledger.commit(nothing, together).await;
+        assert!(
+            matches!(whole, Err(TransactionError::TooLarge)),
+            "{whole:?}"
+        );
+        let mut pieces = Vec::new();
+        while !request.changes.is_empty() {
+            let done = f.store.ledger.settle_locks(request).await.expect("settled");
+            assert!(done.settled.iter().all(Result::is_ok));
+            pieces.push(done.settled.len());
+            request = done.rest;
+        }
+        assert_eq!(pieces, [70, 70, 10], "4 MiB each, and the last one beyond");
+    }
+    assert_eq!(f.store.ledger.queue_bytes(&[f.billing]), 0);
 }
 
 pub(super) async fn a_message_is_forwarded_as_often_as_it_may_be(f: Fixture) {

@@ -8,7 +8,7 @@ use everpost::model::delivery::DeliveryId;
 use everpost::model::event::EventKey;
 use everpost::model::lease::{Disposition, LockChange, LockOf, LockToken, QueueRef};
 use everpost::store::views::{DeliveryRow, PullQueueState};
-use everpost::store::{LockChanges, LockRequest, LockSelection};
+use everpost::store::{LockChanges, LockRequest, LockSelection, QueueRoom};
 
 use super::{Fixture, at};
 
@@ -54,11 +54,13 @@ pub(super) async fn a_queue_shows_what_waits_and_what_is_held(f: Fixture) {
     let changes = LockChanges {
         changes: vec![release],
         dropping: HashSet::new(),
+        room: QueueRoom::default(),
         audit: None,
         now: at(160),
     };
     let settled = f.store.ledger.settle_locks(changes).await;
-    let settled = settled.expect("an answer").remove(0).expect("it was held");
+    let first = settled.expect("an answer").settled.remove(0);
+    let settled = first.expect("it was held");
     assert_eq!(settled.lock.delivery, DeliveryId(1));
     let released = state(1, 1, 1);
     assert_eq!(look(&f, 170, 9).await, (released, vec![b], vec![c]));

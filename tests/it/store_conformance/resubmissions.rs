@@ -68,7 +68,12 @@ impl Fixture {
         self.store.ledger.candidates(query).await.expect("ok")
     }
 
-    async fn again(&self, id: DeliveryId, to: ResubmitTarget, now: i64) -> Option<DeliveryId> {
+    pub(super) async fn again(
+        &self,
+        id: DeliveryId,
+        to: ResubmitTarget,
+        now: i64,
+    ) -> Option<DeliveryId> {
         let of = self.candidate(id).await;
         let resubmission = Resubmission { of, to };
         let done = self.resubmit(vec![resubmission], None, now).await;

@@ -17,8 +17,8 @@ use everpost::model::session::{
 use everpost::model::subscription::OnDelete;
 use everpost::store::views::TotalsQuery;
 use everpost::store::{
-    AppendRequest, Appended, LockChanges, LockRequest, LockSelection, QueueIntake, RegistryChange,
-    SessionQuery, SessionRequest, SessionWait,
+    AppendRequest, Appended, LockChanges, LockRequest, LockSelection, QueueIntake, QueueRoom,
+    RegistryChange, SessionQuery, SessionRequest, SessionWait,
 };
 
 use super::{Fixture, at, changed};
@@ -150,12 +150,14 @@ impl Queue {
         let changes = LockChanges {
             changes: vec![change],
             dropping: HashSet::new(),
+            room: QueueRoom::default(),
             audit: None,
             now: at(now),
         };
         let settled = self.f.store.ledger.settle_locks(changes).await;
         settled
             .expect("an answer")
+            .settled
             .remove(0)
             .map(|settled| settled.end)
     }
