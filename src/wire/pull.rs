@@ -1,6 +1,7 @@
 //! Pull delivery on the wire (rule N5): what stands in paths, parameters, bodies and
 //! answers.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use base64::Engine;
@@ -165,15 +166,16 @@ pub struct TokensBody {
     lock_tokens: Vec<String>,
 }
 
-/// The tokens in the body of a request to settle, as they were written.
+/// The tokens in the body of a request to settle, as they were written, each once.
 pub fn lock_tokens(body: &[u8]) -> Result<Vec<String>, InvalidPull> {
     let body: TokensBody =
         serde_json::from_slice(body).map_err(|error| InvalidPull::Body(error.to_string()))?;
-    let tokens = body.lock_tokens;
-    match (1..=SETTLED_LOCKS_MAX).contains(&tokens.len()) {
-        true => Ok(tokens),
-        false => Err(InvalidPull::Count(tokens.len())),
+    let (mut tokens, mut named) = (body.lock_tokens, HashSet::new());
+    if !(1..=SETTLED_LOCKS_MAX).contains(&tokens.len()) {
+        return Err(InvalidPull::Count(tokens.len()));
     }
+    tokens.retain(|token| named.insert(token.clone()));
+    Ok(tokens)
 }
 
 /// A token as receivers see it.
@@ -434,7 +436,7 @@ mod tests {
     #[test]
     fn bodies_name_tokens_within_bounds() {
         assert_eq!(
-            lock_tokens(br#"{"lockTokens":["a","b"]}"#),
+            lock_tokens(br#"{"lockTokens":["a","b","a"]}"#),
             Ok(vec!["a".to_owned(), "b".to_owned()])
         );
         assert_eq!(

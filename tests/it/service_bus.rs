@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use everpost::broker::{NewMessage, PublishError, ReceiveRequest};
+use everpost::broker::{MessageReceiver, MessagingError, NewMessage, PublishError, ReceiveRequest};
+use everpost::model::audit::Caller;
 use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, QueueRef};
 use everpost::model::limits::{RULE_COPIES_MAX, RULES_PER_TOPIC_MAX};
@@ -483,6 +484,31 @@ async fn a_full_queue_takes_no_more_from_receivers_than_reasons_of_dead_letters(
     assert_eq!(full, Err(LockError::QuotaExceeded));
     assert_eq!(dead_letter(1_000).await, Ok(()));
     assert_eq!(bytes() - before, 17 * note.len() as u64 + 1_000);
+    grid.leave();
+}
+
+#[tokio::test]
+async fn a_deferred_message_that_is_asked_for_twice_is_received_once() {
+    let grid = Grid::new().await;
+    let (topic, of) = jobs(&grid, json!({})).await;
+    let sent = grid
+        .broker
+        .send_messages(&topic, vec![message("a", 1, None)]);
+    let numbers = sent.await.expect("sent");
+    let (_, queue) = grid.broker.queue(&topic.topic.name).expect("the queue");
+    let receiver = MessageReceiver::of(&grid.broker, (topic, queue), of.queue);
+    let by = Caller::command_line(grid.clock.now());
+    let received = receiver.receive(1, None).await.expect("received");
+    let defer = receiver.change(received[0].token, Disposition::Defer);
+    assert_eq!(receiver.settle(&by, vec![defer]).await, [Ok(())]);
+    let twice = [&numbers[..], &numbers[..]].concat();
+    let locked = receiver.receive_deferred(&by, twice, None).await;
+    let found = locked.expect("it is there");
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].delivery.number, numbers[0]);
+    let missing = vec![numbers[0] + 1; 2];
+    let nothing = receiver.receive_deferred(&by, missing, None).await;
+    assert!(matches!(nothing, Err(MessagingError::DeferredNotFound)));
     grid.leave();
 }
 

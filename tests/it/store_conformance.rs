@@ -567,6 +567,7 @@ conformance! {
     scheduled_deliveries_are_cancelled_all_or_none
     messages_that_have_outlived_their_own_time_are_found
     uses_are_kept
+    a_deferred_message_is_locked_once_however_often_it_is_named
     properties_that_receivers_set_add_up
     additions_of_receivers_count_for_the_size_of_their_queue
     a_change_settles_messages_with_so_many_properties

@@ -1,5 +1,6 @@
 //! Receiving from a queue, a subscription, or the dead letters of either.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,14 +129,15 @@ impl MessageReceiver {
         Ok(self.complete(by, locked).await)
     }
 
-    /// Locks deferred messages by their numbers: all of them or none.
+    /// Locks deferred messages by their numbers, each once: all of them or none.
     pub async fn receive_deferred(
         &self,
         by: &Caller,
         numbers: Vec<i64>,
         session: Option<&HeldSession>,
     ) -> Result<Vec<Locked>, MessagingError> {
-        let (wanted, deferred) = (numbers.len(), LockSelection::Deferred(numbers));
+        let wanted = numbers.iter().collect::<HashSet<_>>().len();
+        let deferred = LockSelection::Deferred(numbers);
         let locked = self.lock(deferred, wanted, session).await?;
         if locked.len() < wanted {
             self.give_back(by, &locked).await;

@@ -56,7 +56,7 @@ pub struct LockRequest {
 pub enum LockSelection {
     /// The due ones, oldest first.
     Due,
-    /// Deferred ones, by number.
+    /// Deferred ones, by number; each is locked once, however often it is named.
     Deferred(Vec<i64>),
 }
 
@@ -413,8 +413,8 @@ fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreEr
                 "deferred = 1 AND (locked_until IS NULL OR locked_until <= ?2) AND id = {NUMBERED} \
                  AND coalesce(number, id) = ?3"
             );
-            let mut found = Vec::new();
-            for number in numbers {
+            let (mut found, mut named) = (Vec::new(), HashSet::new());
+            for number in numbers.iter().filter(|number| named.insert(**number)) {
                 found.extend(find(
                     &deferred,
                     params![subscription, request.now, number, session],

@@ -1,5 +1,6 @@
 //! Requests to `$management` of an entity, and their replies (rule S10.8).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -201,7 +202,7 @@ impl Arguments {
                 session: self.session()?,
             },
             "update-disposition" => Operation::Settle {
-                tokens: self.tokens()?,
+                tokens: self.distinct_tokens()?,
                 outcome: self.outcome()?,
             },
             "batch-delete-messages" => Operation::DeleteBatch {
@@ -290,6 +291,13 @@ impl Arguments {
 
     fn tokens(&self) -> Result<Vec<Uuid>, AmqpError> {
         self.list("lock-tokens")
+    }
+
+    /// Each token once, since what is settled cannot be settled again.
+    fn distinct_tokens(&self) -> Result<Vec<Uuid>, AmqpError> {
+        let (mut tokens, mut named) = (self.tokens()?, HashSet::new());
+        tokens.retain(|token| named.insert(*token));
+        Ok(tokens)
     }
 
     /// A number that may be missing, and is never negative.

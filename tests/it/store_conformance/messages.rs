@@ -287,6 +287,36 @@ fn changes(
     }
 }
 
+pub(super) async fn a_deferred_message_is_locked_once_however_often_it_is_named(f: Fixture) {
+    let of = QueueRef::pending(f.billing);
+    for id in ["a", "b"] {
+        f.publish(id, &[f.billing], 10).await;
+    }
+    let tokens = locked(&f, of, 2, 20).await;
+    let defer = changes(&tokens, of, (Disposition::Defer, &[]), 0, 21);
+    let deferred = f.store.ledger.settle_locks(defer).await.expect("settled");
+    assert!(deferred.settled.iter().all(Result::is_ok));
+    let entropy = Entropy::seeded(1);
+    let request = LockRequest {
+        of,
+        which: LockSelection::Deferred(vec![2, 1, 2, 1]),
+        now: at(30),
+        until: at(40),
+        tokens: std::iter::repeat_with(|| LockToken::generate(&entropy))
+            .take(4)
+            .collect(),
+        bytes_max: usize::MAX,
+        session: None,
+    };
+    let batch = f.store.ledger.lock(request).await.expect("locks");
+    let numbers: Vec<_> = batch
+        .locked
+        .iter()
+        .map(|each| each.delivery.number)
+        .collect();
+    assert_eq!(numbers, [2, 1]);
+}
+
 pub(super) async fn additions_of_receivers_count_for_the_size_of_their_queue(f: Fixture) {
     let own = u64::from(event("a").data_bytes());
     let publish = AppendRequest {

@@ -128,6 +128,18 @@ fn requests_are_typed() {
         (
             "update-disposition",
             vec![
+                entry(
+                    "lock-tokens",
+                    Value::array(ElementType::UUID, vec![Value::Uuid(token); 2]),
+                ),
+                status("completed"),
+            ],
+            settle(Outcome::Complete),
+            Right::Listen,
+        ),
+        (
+            "update-disposition",
+            vec![
                 tokens(),
                 status("abandoned"),
                 entry("properties-to-modify", changes.clone()),
