@@ -408,6 +408,9 @@ pub(super) async fn additions_of_receivers_count_for_the_size_of_their_queue(f: 
     bytes(f.audit, 0).await;
 }
 
+/// Who is told of the deliveries of an append.
+type Notified = fn(Vec<HandedOver>);
+
 pub(super) async fn a_change_settles_messages_with_so_many_properties(f: Fixture) {
     let count = 150;
     let publish = AppendRequest {
@@ -430,7 +433,7 @@ pub(super) async fn a_change_settles_messages_with_so_many_properties(f: Fixture
             cancels: Vec::new(),
             states: Vec::new(),
         };
-        let nothing: Vec<(AppendRequest, fn(Vec<HandedOver>))> = Vec::new();
+        let nothing = Vec::<(AppendRequest, Notified)>::new();
         let whole = f.store.ledger.commit(nothing, together).await;
         assert!(
             matches!(whole, Err(TransactionError::TooLarge)),
