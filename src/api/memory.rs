@@ -18,7 +18,7 @@ const CLIENTS_BYTES_MAX: usize = 96 * 1_024 * 1_024;
 /// Bytes that a connection keeps for a client that has shown no key: a token with its request, and two links for it.
 const STRANGER_BYTES_MAX: usize = 64 * 1_024;
 
-/// Bytes that a connection keeps for a client that has shown a key: as many links as it may have.
+/// Bytes that a connection keeps for a client that has shown a key: 5,000 links, and messages that go over them.
 const CLIENT_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
 /// The memory that all connections share. Cheap to clone.

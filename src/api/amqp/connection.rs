@@ -146,6 +146,11 @@ impl Connection {
             && (self.frames.account.has_room(READ_ROOM) || !self.is_storing())
     }
 
+    /// Notes that nothing is read now: what the peer does not finish meanwhile is not its fault.
+    pub(super) fn note_unread(&mut self, now: Timestamp) {
+        self.not_read_at = now;
+    }
+
     /// Returns whether frames that have come wait for their turn.
     pub(super) fn is_paused(&self) -> bool {
         self.is_paused

@@ -28,7 +28,7 @@ pub(super) struct Frames {
     /// When a message may have taken too long to be whole.
     pub(super) partial_deadline: Option<Timestamp>,
     pub(super) links: usize,
-    /// Deliveries that were looked at since others had their turn.
+    /// Deliveries that were looked at since others had their turn, with what links count for among them.
     pub(super) steps: usize,
     next_link: LinkId,
 }

@@ -13,7 +13,7 @@ pub(super) const FRAME_BYTES_MIN: u32 = 512;
 pub(super) const SESSIONS_MAX: u16 = 16_384;
 
 /// Links of a connection, over all sessions: 5,000 senders and receivers, as Service Bus has it, with the two links each
-/// that clients have for their management.
+/// that clients have for their management, as far as there is memory for them.
 pub(super) const LINKS_MAX: usize = 16_384;
 
 /// The highest handle of a link in its session.
@@ -31,8 +31,19 @@ pub(super) const CONNECTION_BYTES: usize = 6 * 1_024;
 /// Bytes that a session counts for.
 pub(super) const SESSION_BYTES: usize = 1_024;
 
-/// Bytes that a link counts for, beside its name and addresses: its state, its task and its channels.
+/// Bytes that a link counts for, beside its name and addresses: its state.
 pub(super) const LINK_BYTES: usize = 3 * 1_024;
+
+/// Bytes that the task of a link counts for until it has ended, beside what it is named: with its channels, 5 KiB were seen
+/// for one that hands out messages, and 3 KiB for others.
+pub(super) const LINK_TASK_BYTES: usize = 5 * 1_024;
+
+/// Bytes that any other task counts for.
+pub(super) const TASK_BYTES: usize = 1_024;
+
+/// Tasks that still run whose links have ended. Past it nothing more is read, so that a peer that attaches and detaches
+/// goes no faster than the store. Enough for the store never to wait for them, and for a client that ends all its links.
+pub(super) const ENDING_TASKS_MAX: usize = 256;
 
 /// Bytes that a link counts for which is rejected, until the peer has detached it.
 pub(super) const REJECTED_LINK_BYTES: usize = 512;
@@ -50,8 +61,8 @@ pub(super) const DELIVERY_BYTES: usize = 256;
 /// Bytes that a message counts for which waits for the peer's window, beside those that are left of it.
 pub(super) const SENDING_BYTES: usize = 128;
 
-/// Bytes that an open transaction counts for, beside its messages.
-pub(super) const TRANSACTION_BYTES: usize = 512;
+/// Bytes that an open transaction counts for, beside its messages: its state, and the task that ends it.
+pub(super) const TRANSACTION_BYTES: usize = 512 + TASK_BYTES;
 
 /// Bytes that are read at once at first, and where little comes.
 pub(super) const READ_BYTES_MIN: usize = 1_024;
@@ -95,6 +106,9 @@ pub(super) const EXPIRY_LOOK: Duration = Duration::from_secs(1);
 
 /// Deliveries that the frames of a peer may be about before others have their turn.
 pub(super) const FRAME_STEPS_MAX: usize = 20_000;
+
+/// Deliveries that a link stands for which is attached or detached: its task begins, or ends.
+pub(super) const LINK_STEPS: usize = 100;
 
 /// Tokens that a connection has shown: one for each entity that it uses, and its management.
 pub(super) const CLAIMS_MAX: usize = 2_048;

@@ -23,6 +23,7 @@ mod sender;
 mod serve;
 mod session;
 mod sessions;
+mod task_set;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::amqp::claims::ClaimSet;
@@ -20,20 +19,22 @@ use crate::api::amqp::container::{
 };
 use crate::api::amqp::event::{Decision, Delivery, Event, LinkId, PartOfTransaction};
 use crate::api::amqp::limits::{
-    CLOSE_DEADLINE, COORDINATOR_BYTES_MAX, EXPIRY_LOOK, MESSAGE_BYTES, OUTPUT_BYTES_MAX,
-    READ_BYTES_MAX, READ_BYTES_MIN, REQUEST_BYTES_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX,
-    TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
+    CLOSE_DEADLINE, COORDINATOR_BYTES_MAX, DELIVERY_BYTES, ENDING_TASKS_MAX, EXPIRY_LOOK,
+    LINK_TASK_BYTES, LINKS_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX, READ_BYTES_MAX, READ_BYTES_MIN,
+    REQUEST_BYTES_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX, TASK_BYTES, TOKEN_BYTES_MAX,
+    TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
 };
 use crate::api::amqp::order::FrameOrder;
 use crate::api::amqp::receipt::Unwritten;
 use crate::api::amqp::replies::ReplyLinks;
-use crate::api::amqp::session::{Acceptance, Handout, nothing_left};
+use crate::api::amqp::session::{Acceptance, Handout, named_bytes, nothing_left, too_many_links};
+use crate::api::amqp::task_set::{AttachedLink, TaskSet};
 use crate::api::amqp::tasks::{
     Arrived, Command, Credit, Deliver, DischargeResult, LocksChecked, PreparedRequest, Reply,
     Settle, Task, Work, answer_requests, authorized, hand_out, store_messages, token,
 };
 use crate::api::amqp::transactions::{
-    Discharge, EndedTransaction, Enlisted, OpenPart, Transactions,
+    Discharge, EndedTransaction, Enlisted, HeldTransaction, OpenPart, Transactions,
 };
 use crate::api::authority::Authority;
 use crate::api::memory::Memory;
@@ -99,7 +100,7 @@ where
         commands,
         held: VecDeque::new(),
         takes: Arc::new(Semaphore::new(TAKES_MAX)),
-        tasks: JoinSet::new(),
+        tasks: TaskSet::default(),
         token_deadline: Some(now + TOKEN_DEADLINE),
         written_at: now,
         heard: Stopwatch::begin(),
@@ -143,7 +144,7 @@ struct Shell<'a> {
     /// Messages that wait until the peer has taken what was sent before.
     held: VecDeque<Deliver>,
     takes: Arc<Semaphore>,
-    tasks: JoinSet<()>,
+    tasks: TaskSet,
     /// Until when a first token has to be shown.
     token_deadline: Option<Timestamp>,
     /// When the peer last took something, or had nothing to take.
@@ -167,10 +168,11 @@ struct Link {
 enum End {
     /// A task has it.
     Task {
-        inbox: mpsc::UnboundedSender<Work>,
+        inbox: mpsc::UnboundedSender<Box<Work>>,
         credit: watch::Sender<Credit>,
         /// Cancelled when the link is gone.
         gone: CancellationToken,
+        _attached: AttachedLink,
     },
     /// The peer shows tokens.
     Tokens,
@@ -229,13 +231,16 @@ impl Shell<'_> {
             let unsent = output.len() + self.connection.output_bytes();
             self.output.resize_anyway(unsent + buffer.bytes.len());
             let has_room = unsent < self.output_bytes_max();
+            // What the tasks of links have said and done comes before more of them.
+            self.tasks.join_ended();
+            let reads = has_room && queue.is_empty() && !self.is_ending_too_much();
             let asked_to_close = self.connection.account().asked_to_close().clone();
             let is_writing = !output.is_empty() || !is_flushed;
             let deadline = self.deadline(is_writing);
             let waits_for_flush = !is_flushed && unwritten.is_some();
             let writable: &[u8] = if waits_for_flush { &[] } else { &output };
             tokio::select! {
-                read = reader.read(&mut buffer.bytes), if has_room && self.connection.wants_input() => {
+                read = reader.read(&mut buffer.bytes), if reads && self.connection.wants_input() => {
                     match read? {
                         0 => self.connection.end(),
                         count => {
@@ -256,11 +261,11 @@ impl Shell<'_> {
                     let _ = output.split_to(count);
                     self.written_at = self.now();
                 }
-                () = tokio::task::yield_now(), if has_room && self.connection.is_paused() => {
+                () = tokio::task::yield_now(), if reads && self.connection.is_paused() => {
                     self.connection.proceed(self.now());
                 }
                 Some(command) = queue.recv() => self.obey(command),
-                Some(ended) = self.tasks.join_next() => report(ended),
+                Some(()) = self.tasks.join_next() => {}
                 Ok(()) = self.access.changed() => self.review(),
                 () = tokio::time::sleep(deadline) => self.tick(is_writing)?,
                 () = asked_to_close.cancelled(), if !is_stopping => {
@@ -288,9 +293,12 @@ impl Shell<'_> {
         self.links.clear();
         self.held.clear();
         drop(self.connection.take_receipts());
-        while let Some(ended) = self.tasks.join_next().await {
-            report(ended);
-        }
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    /// Returns whether the tasks of links that the peer has detached are behind.
+    fn is_ending_too_much(&self) -> bool {
+        self.tasks.ending() > ENDING_TASKS_MAX
     }
 
     fn now(&self) -> Timestamp {
@@ -335,6 +343,9 @@ impl Shell<'_> {
     fn tick(&mut self, is_writing: bool) -> io::Result<()> {
         let now = self.now();
         self.connection.note_silence(self.heard.took(), now);
+        if self.is_ending_too_much() {
+            self.connection.note_unread(now);
+        }
         self.connection.tick(now);
         for late in self.transactions.tick(now) {
             self.roll_back(late);
@@ -500,13 +511,17 @@ impl Shell<'_> {
         };
         let bytes = outcome.bytes() * deliveries.len();
         match self.connection.account().take(bytes) {
-            Ok(memory) => attached.end.work(Work::Settle(Settle {
-                deliveries,
-                outcome,
-                answer,
-                memory,
-                turn: self.order.turn(),
-            })),
+            Ok(mut memory) => {
+                // Those that the peer has settled itself count as deliveries no more.
+                memory.add_anyway(deliveries.len() * DELIVERY_BYTES);
+                attached.end.work(Work::Settle(Settle {
+                    deliveries,
+                    outcome,
+                    answer,
+                    memory,
+                    turn: self.order.turn(),
+                }));
+            }
             Err(NothingLeft) => {
                 let error = nothing_left("the properties of so many messages");
                 let state = DeliveryState::Rejected(Some(error));
@@ -607,19 +622,19 @@ impl Shell<'_> {
             }
             (Address::Management(entity), Role::Sender) => {
                 let (claims, clock) = (self.claims.subscribe(), self.server.clock.clone());
-                self.spawn(link, entity, |task, _| {
+                self.spawn((link, attach), entity, |task, _| {
                     answer_requests(task, claims, clock, REQUEST_BYTES_MAX)
-                })
+                })?
             }
             (Address::Messages(entity), Role::Sender) => {
-                self.spawn(link, entity, |task, _| store_messages(task))
+                self.spawn((link, attach), entity, |task, _| store_messages(task))?
             }
             (Address::Messages(entity), Role::Receiver) => {
                 let request = receiver_request(entity, attach, by.clone());
                 let (takes, clock) = (self.takes.clone(), self.server.clock.clone());
-                self.spawn(link, entity, |task, credit| {
+                self.spawn((link, attach), entity, |task, credit| {
                     hand_out(task, request, credit, takes, clock)
-                })
+                })?
             }
         };
         let entity = match &address {
@@ -660,13 +675,20 @@ impl Shell<'_> {
 
     fn spawn<F>(
         &mut self,
-        link: LinkId,
+        (link, attach): (LinkId, &Attach),
         entity: &EntityAddress,
         run: impl FnOnce(Task, watch::Receiver<Credit>) -> F,
-    ) -> End
+    ) -> Result<End, AmqpError>
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        // Those of links that are gone count until they have ended.
+        if self.tasks.len() >= LINKS_MAX {
+            return Err(too_many_links());
+        }
+        let bytes = LINK_TASK_BYTES + 3 * named_bytes(attach);
+        let room = self.connection.account().take(bytes);
+        let held = room.map_err(|NothingLeft| nothing_left("another link"))?;
         let (inbox, work) = mpsc::unbounded_channel();
         let (credit, credit_of) = watch::channel(Credit::default());
         let gone = CancellationToken::new();
@@ -679,12 +701,13 @@ impl Shell<'_> {
             account: self.connection.account().clone(),
             gone: gone.clone(),
         };
-        self.tasks.spawn(run(task, credit_of));
-        End::Task {
+        self.tasks.spawn(held, run(task, credit_of));
+        Ok(End::Task {
             inbox,
             credit,
             gone,
-        }
+            _attached: self.tasks.attached(),
+        })
     }
 
     fn on_message(&mut self, link: LinkId, mut arrived: Arrived, transaction: Option<Bytes>) {
@@ -843,17 +866,18 @@ impl Shell<'_> {
         let (container, commands) = (Arc::clone(&self.container), self.commands.clone());
         let given_back = ended.given_back();
         let changes = std::mem::take(&mut ended.changes);
-        self.tasks.spawn(async move {
+        let (HeldTransaction { taken, one }, enlisted) = (ended.held, ended.enlisted);
+        self.tasks.spawn(taken, async move {
             let committed = container.commit(changes).await;
             if committed.is_err() {
                 give_back(&*container, given_back).await;
             }
-            drop(ended.held);
+            drop(one);
             // A connection that is gone needs nothing any more.
             let _ = commands.send(Command::Discharged(DischargeResult {
                 link,
                 delivery,
-                enlisted: ended.enlisted,
+                enlisted,
                 committed,
             }));
         });
@@ -886,9 +910,10 @@ impl Shell<'_> {
         self.reopen(&ended.enlisted);
         let (given_back, container) = (ended.given_back(), Arc::clone(&self.container));
         if !given_back.is_empty() {
-            self.tasks.spawn(async move {
+            let HeldTransaction { taken, one } = ended.held;
+            self.tasks.spawn(taken, async move {
                 give_back(&*container, given_back).await;
-                drop(ended.held);
+                drop(one);
             });
         }
     }
@@ -954,15 +979,22 @@ impl Shell<'_> {
         deliveries: Vec<Delivery>,
         settled: bool,
     ) {
-        let kept = self.keep_settlements(part, link, &deliveries, settled);
-        let checks = kept.and_then(|(entity, outcome)| {
-            let open = (!settled)
-                .then(|| {
-                    self.transactions
-                        .begin_part(&part.transaction, &self.commands)
-                })
-                .transpose()?;
-            Ok(open.map(|open| (entity, outcome, open)))
+        // The peer waits for an answer, and that for a task.
+        let taken = (!settled).then(|| self.connection.account().take(TASK_BYTES));
+        let room = taken.transpose();
+        let held = room.map_err(|NothingLeft| nothing_left("what a transaction settles"));
+        let kept = held.and_then(|held| {
+            let (entity, outcome) = self.keep_settlements(part, link, &deliveries, settled)?;
+            Ok((entity, outcome, held))
+        });
+        let checks = kept.and_then(|(entity, outcome, held)| {
+            let open = held.map(|held| {
+                let begun = self
+                    .transactions
+                    .begin_part(&part.transaction, &self.commands);
+                begun.map(|begun| (begun, held))
+            });
+            Ok(open.transpose()?.map(|open| (entity, outcome, open)))
         });
         match checks {
             Ok(Some((entity, outcome, open))) => {
@@ -1019,11 +1051,11 @@ impl Shell<'_> {
         link: LinkId,
         (deliveries, entity): (Vec<Delivery>, EntityAddress),
         outcome: Outcome,
-        part: OpenPart,
+        (part, held): (OpenPart, TakenBytes),
     ) {
         let (container, commands) = (Arc::clone(&self.container), self.commands.clone());
         let turn = self.order.turn();
-        self.tasks.spawn(async move {
+        self.tasks.spawn(held, async move {
             let tokens = deliveries.iter().filter_map(|each| token(&each.tag));
             let checked = container.check_locks(&entity, tokens.collect()).await;
             let has_token = |each: &Delivery| token(&each.tag).is_some();
@@ -1261,7 +1293,7 @@ impl End {
     fn work(&self, work: Work) {
         if let Self::Task { inbox, .. } = self {
             // A task that has ended is about to be detached.
-            let _ = inbox.send(work);
+            let _ = inbox.send(Box::new(work));
         }
     }
 }
@@ -1331,11 +1363,5 @@ fn receiver_request(entity: &EntityAddress, attach: &Attach, by: Actor) -> Recei
         lock: attach.sender_settles != SenderSettles::Settled,
         session: attach.source.as_ref().and_then(Source::session),
         session_wait: wait.map(Duration::from_millis),
-    }
-}
-
-fn report(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(cause) = ended {
-        tracing::error!(%cause, "the task of an AMQP link ended early");
     }
 }

@@ -9,7 +9,7 @@ use crate::api::amqp::event::{Decision, Delivery, Event, LinkId};
 use crate::api::amqp::frames::Frames;
 use crate::api::amqp::limits::{
     DELIVERY_BYTES, FRAME_BYTES_MAX, HANDLE_MAX, INCOMING_CREDIT, INCOMING_WINDOW, LINK_BYTES,
-    LINKS_MAX, MESSAGE_BYTES, REJECTED_LINK_BYTES, SENDING_BYTES, SESSION_BYTES,
+    LINK_STEPS, LINKS_MAX, MESSAGE_BYTES, REJECTED_LINK_BYTES, SENDING_BYTES, SESSION_BYTES,
     UNFINISHED_DEADLINE,
 };
 use crate::api::amqp::link::{End, Incoming, Link, Outgoing, Partial, Pending, Stage};
@@ -85,6 +85,12 @@ pub(super) enum Fault {
 /// Returns the error that there is no memory for `what`.
 pub(super) fn nothing_left(what: &str) -> AmqpError {
     let problem = format!("there is no memory left for {what}; settle, detach or close something");
+    AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem)
+}
+
+/// Returns the error that a connection has as many links as it may have. One counts until its task has ended.
+pub(super) fn too_many_links() -> AmqpError {
+    let problem = format!("a connection has at most {LINKS_MAX} links");
     AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem)
 }
 
@@ -244,6 +250,7 @@ impl Session {
     /// Ends all links without a word to the peer, for whom they have ended, too.
     pub(super) fn end_links(&mut self, frames: &mut Frames) {
         let handles: Vec<u32> = self.links.keys().copied().collect();
+        frames.steps += LINK_STEPS * handles.len();
         for handle in handles {
             self.forget(handle, false, frames);
         }
@@ -272,6 +279,7 @@ impl Session {
             let problem = format!("the handle {handle} is in use");
             return Err(Fault::Session(AmqpError::new(HANDLE_IN_USE, problem)));
         }
+        frames.steps += LINK_STEPS;
         self.steal(&attach, frames);
         let end = match attach.role {
             Role::Sender => End::Incoming(Incoming {
@@ -281,13 +289,12 @@ impl Session {
             }),
             Role::Receiver => End::Outgoing(Outgoing::default()),
         };
-        let bytes = LINK_BYTES + 7 * named_bytes(&attach);
+        let bytes = LINK_BYTES + 4 * named_bytes(&attach);
         let room = if frames.links < LINKS_MAX {
             let room = frames.account.take(bytes);
             room.map_err(|NothingLeft| nothing_left("another link"))
         } else {
-            let problem = format!("a connection has at most {LINKS_MAX} links");
-            Err(AmqpError::new(RESOURCE_LIMIT_EXCEEDED, problem))
+            Err(too_many_links())
         };
         let (taken, rejection) = match room {
             Ok(taken) => (taken, None),
@@ -428,6 +435,7 @@ impl Session {
     /// The peer ends a link, or answers that it has ended.
     pub(super) fn on_detach(&mut self, detach: &Detach, frames: &mut Frames) -> Result<(), Fault> {
         let handle = detach.handle;
+        frames.steps += LINK_STEPS;
         let link = self.links.get(&handle).ok_or_else(|| unattached(handle))?;
         if !matches!(link.stage, Stage::Detaching) {
             let answer = Detach {
@@ -1202,7 +1210,7 @@ impl Partial {
 }
 
 /// Bytes of the texts that a client attaches with.
-fn named_bytes(attach: &Attach) -> usize {
+pub(super) fn named_bytes(attach: &Attach) -> usize {
     let source = attach.source.as_ref().map_or(0, |source| {
         let session = match source.session() {
             Some(SessionSelection::Named(name)) => name.len(),

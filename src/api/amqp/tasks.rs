@@ -74,8 +74,8 @@ pub(super) struct PreparedRequest {
     pub(super) prepared: Result<(Transaction, management::Reply), AmqpError>,
     /// The bytes that it counts for in its transaction.
     pub(super) bytes: usize,
-    /// Counted until they are.
-    pub(super) _memory: TakenBytes,
+    /// Counted as long as it waits for that.
+    pub(super) memory: TakenBytes,
     pub(super) asked: Properties,
     /// The link and the delivery that it came with.
     pub(super) link: LinkId,
@@ -136,7 +136,7 @@ pub(super) struct Settle {
     pub(super) outcome: Outcome,
     /// The peer waits for an answer.
     pub(super) answer: bool,
-    /// The bytes that the properties count for that are set.
+    /// The bytes that the deliveries count for, and the properties that are set.
     pub(super) memory: TakenBytes,
     /// Held until it is done, so that what comes behind it waits.
     pub(super) turn: Turn,
@@ -187,7 +187,8 @@ pub(super) struct Task {
     pub(super) entity: EntityAddress,
     pub(super) container: Arc<dyn Container>,
     pub(super) commands: mpsc::UnboundedSender<Command>,
-    pub(super) inbox: mpsc::UnboundedReceiver<Work>,
+    /// Boxed, since a channel has room for many from its beginning, and most links have nothing to do.
+    pub(super) inbox: mpsc::UnboundedReceiver<Box<Work>>,
     /// Counts all that the task keeps for the client.
     pub(super) account: MemoryAccount,
     /// Cancelled when the link is gone.
@@ -240,7 +241,7 @@ pub(super) async fn store_messages(mut task: Task) {
                 if count == 0 {
                     break;
                 }
-                for mut each in gathered.drain(..).filter_map(arrived) {
+                for mut each in gathered.drain(..).filter_map(|work| arrived(*work)) {
                     while !each.memory.account().has_room(STORING_BYTES)
                         && let Some(first) = storing.next().await
                     {
@@ -305,7 +306,7 @@ pub(super) async fn answer_requests(
     }
     task.accept(Acceptance::of_requests(message_bytes_max));
     while let Some(work) = task.inbox.recv().await {
-        let Some(mut request) = arrived(work) else {
+        let Some(mut request) = arrived(*work) else {
             continue;
         };
         if let Some(behind) = request.behind.take() {
@@ -364,7 +365,7 @@ async fn take_part(
         transaction: part.transaction.clone(),
         prepared,
         bytes: request.payload.len(),
-        _memory: request.memory,
+        memory: request.memory,
         asked: message.properties().unwrap_or_default(),
         link: task.link,
         delivery: request.delivery,
@@ -579,7 +580,7 @@ impl HandingOut {
                     if count == 0 {
                         break;
                     }
-                    self.settle(gathered.drain(..));
+                    self.settle(gathered.drain(..).map(|work| *work));
                     if self.is_over() {
                         break;
                     }
@@ -745,12 +746,13 @@ impl HandingOut {
         let clock = self.clock.clone();
         let (account, gone) = (self.task.account.clone(), self.task.gone.clone());
         let take = async move {
-            let Ok(_permit) = takes.acquire().await else {
-                return Ok(HandedOut::default());
+            let turn = async {
+                let permit = takes.acquire().await;
+                // As many bytes as can come, until it is known how many there are.
+                (permit, memory_of(&account, LOCK_BYTES_MAX).await)
             };
-            // As many as can come, until it is known how many there are.
-            let memory = memory_of(&account, LOCK_BYTES_MAX);
-            let Some(mut memory) = gone.run_until_cancelled(memory).await else {
+            // Whoever is gone waits for no others, which may wait for what the peer has still to send.
+            let Some((Ok(_permit), mut memory)) = gone.run_until_cancelled(turn).await else {
                 return Ok(HandedOut::default());
             };
             let locked_until = clock.now() + receiver.lock_duration();

@@ -85,10 +85,10 @@ pub(super) struct EndedTransaction {
 /// The room that a transaction takes among the others of its connection.
 #[derive(Debug)]
 pub(super) struct HeldTransaction {
-    /// The bytes that it counts for.
-    taken: TakenBytes,
+    /// The bytes that it counts for, and the task that ends it.
+    pub(super) taken: TakenBytes,
     /// Counts it.
-    _one: Arc<()>,
+    pub(super) one: Arc<()>,
 }
 
 /// A delivery that waits for the end of a transaction.
@@ -137,7 +137,7 @@ impl Transactions {
                 enlisted: Vec::new(),
                 held: HeldTransaction {
                     taken,
-                    _one: Arc::clone(&self.held),
+                    one: Arc::clone(&self.held),
                 },
             },
             messages: 0,

@@ -14,6 +14,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::super::limits::{
+    DELIVERY_BYTES, ENDING_TASKS_MAX, FRAME_STEPS_MAX, LINK_STEPS, LINK_TASK_BYTES,
+};
 use super::*;
 use crate::api::amqp::entities::{signature, unproven};
 use crate::api::amqp::{
@@ -60,6 +63,8 @@ pub(super) struct State {
     waiting: Mutex<VecDeque<Uuid>>,
     arrived: Notify,
     taken: Mutex<usize>,
+    /// Links over which messages are handed out that may be opened.
+    opens: Semaphore,
     /// Locks that were renewed.
     renewed: Mutex<Vec<Uuid>>,
     /// Requests to settle that may end.
@@ -83,6 +88,7 @@ impl State {
             waiting: Mutex::default(),
             arrived: Notify::new(),
             taken: Mutex::default(),
+            opens: Semaphore::new(10_000),
             settles: Semaphore::new(100),
             settled: Mutex::default(),
             renewed: Mutex::default(),
@@ -143,6 +149,7 @@ impl Container for Fake {
         _: ReceiverRequest,
         _: &CancellationToken,
     ) -> Result<Box<dyn OutgoingLink>, AmqpError> {
+        self.0.opens.acquire().await.expect("open").forget();
         Ok(Box::new(self.clone()))
     }
 
@@ -996,6 +1003,99 @@ async fn what_is_kept_is_given_back_at_the_end() {
     drop(client.stream);
     client.serving.await.expect("an end");
     assert_eq!(client.memory.taken(), (0, 0));
+}
+
+/// Reads until nothing comes. Returns how many links were detached.
+async fn detaches(client: &mut Client) -> usize {
+    let mut count = 0;
+    while let Ok(next) = tokio::time::timeout(Duration::from_millis(10), client.next()).await {
+        let frame = next.expect("a frame");
+        count += usize::from(matches!(frame, Performative::Detach(_)));
+    }
+    count
+}
+
+#[tokio::test(start_paused = true)]
+async fn links_that_are_gone_count_as_long_as_their_tasks_run() {
+    const PAIRS: usize = 2_000;
+    let mut client = Client::authorized("listen").await;
+    client.state.opens.forget_permits(10_000);
+    for pair in 1..=PAIRS {
+        client.attach(0, Role::Receiver).await;
+        client.send(&detach(0)).await;
+        if pair <= ENDING_TASKS_MAX {
+            // It is answered at once, and its name and handle are free, whatever the store does.
+            assert!(matches!(client.next().await, Some(Performative::Detach(_))));
+            let (_, kept) = client.memory.taken();
+            assert!(kept >= pair * LINK_TASK_BYTES, "{kept} bytes for {pair}");
+        }
+    }
+    let answered = ENDING_TASKS_MAX + detaches(&mut client).await;
+    let of_one_turn = FRAME_STEPS_MAX / LINK_STEPS;
+    assert!(answered <= ENDING_TASKS_MAX + of_one_turn, "{answered}");
+    let (_, kept) = client.memory.taken();
+    assert!(kept >= answered * LINK_TASK_BYTES, "{kept} for {answered}");
+    // The others have their turn as the store has.
+    client.state.opens.add_permits(10_000);
+    assert_eq!(answered + detaches(&mut client).await, PAIRS);
+    let (_, left) = client.memory.taken();
+    assert!(left < 16 * LINK_TASK_BYTES, "{left}");
+    drop(client.stream);
+    client.serving.await.expect("served");
+    assert_eq!(client.memory.taken(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn links_beyond_the_memory_are_rejected_until_tasks_have_ended() {
+    let mut client = Client::authorized("listen").await;
+    client.state.opens.forget_permits(10_000);
+    let mut rejected = None;
+    for handle in 0..10_000 {
+        client.attach(handle, Role::Receiver).await;
+        if handle % 100 == 0 && !client.is_quiet().await {
+            rejected = Some(handle);
+            break;
+        }
+    }
+    let links = rejected.expect("an end");
+    assert!(links > 5_000, "{links} links are what clients may have");
+    let (_, kept) = client.memory.taken();
+    assert!(kept < 50 * 1_024 * 1_024, "half of all: {kept}");
+    client.state.opens.add_permits(10_000);
+    drop(client.stream);
+    client.serving.await.expect("served");
+    assert_eq!(client.memory.taken(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_has_settled_counts_until_it_is_stored() {
+    const COUNT: usize = 1_000;
+    let mut client = Client::authorized("listen").await;
+    client.state.settles.forget_permits(100);
+    client.attach(0, Role::Receiver).await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    client.offer((0..COUNT as u128).map(Uuid::from_u128));
+    client.send(&grant(0, 0, COUNT as u32)).await;
+    let mut last = 0;
+    for _ in 0..COUNT {
+        let transfer = into_transfer(client.next().await.expect("a transfer"));
+        last = transfer.delivery_id.expect("an id");
+    }
+    let Performative::Disposition(all) = disposition(1, last, DeliveryState::Accepted) else {
+        unreachable!("a disposition");
+    };
+    client
+        .send(&Performative::Disposition(Disposition {
+            settled: true,
+            ..all
+        }))
+        .await;
+    assert!(client.is_quiet().await);
+    assert!(client.memory.taken().1 >= COUNT * DELIVERY_BYTES);
+    client.state.settles.add_permits(100);
+    assert!(client.is_quiet().await);
+    assert!(client.memory.taken().1 < COUNT * DELIVERY_BYTES / 2);
+    assert_eq!(client.settled().len(), COUNT);
 }
 
 #[tokio::test(start_paused = true)]

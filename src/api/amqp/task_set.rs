@@ -1,0 +1,115 @@
+//! The tasks of a connection, each with the memory that it counts for.
+
+use std::sync::Arc;
+
+use futures_util::future::FutureExt;
+use tokio::task::{JoinError, JoinSet};
+
+use crate::base::budget::TakenBytes;
+
+/// The tasks that run for a peer, and the one place where they are begun. Each counts until it has ended and was joined,
+/// whatever became of the link or the transaction that it was begun for.
+#[derive(Debug, Default)]
+pub(super) struct TaskSet {
+    running: JoinSet<TakenBytes>,
+    /// Each link that has a task has a clone.
+    attached: Arc<()>,
+}
+
+/// Held by a link that has a task, as long as the peer can use it.
+#[derive(Debug)]
+pub(super) struct AttachedLink {
+    /// Counts it.
+    _one: Arc<()>,
+}
+
+impl TaskSet {
+    /// Runs a task, which counts for `held`.
+    pub(super) fn spawn(
+        &mut self,
+        held: TakenBytes,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        // It is what the task returns, since a task that has ended takes memory until it is joined.
+        self.running.spawn(task.map(|()| held));
+    }
+
+    /// Counts a link among those whose tasks are not about to end.
+    pub(super) fn attached(&self) -> AttachedLink {
+        AttachedLink {
+            _one: Arc::clone(&self.attached),
+        }
+    }
+
+    /// Counts the tasks that were not joined.
+    pub(super) fn len(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Counts the tasks that no link stands for: the peer has detached theirs, or never had one.
+    pub(super) fn ending(&self) -> usize {
+        let attached = Arc::strong_count(&self.attached) - 1;
+        self.len().saturating_sub(attached)
+    }
+
+    /// Joins those that have ended.
+    pub(super) fn join_ended(&mut self) {
+        while let Some(ended) = self.running.try_join_next() {
+            report(ended);
+        }
+    }
+
+    /// Joins the next one that ends; `None` if there is none. May be dropped while it waits.
+    pub(super) async fn join_next(&mut self) -> Option<()> {
+        let ended = self.running.join_next().await?;
+        report(ended);
+        Some(())
+    }
+}
+
+fn report(ended: Result<TakenBytes, JoinError>) {
+    if let Err(cause) = ended {
+        tracing::error!(%cause, "the task of an AMQP link ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::base::budget::Budget;
+
+    #[tokio::test]
+    async fn a_task_counts_until_it_is_joined_whatever_became_of_its_link() {
+        let account = Budget::of(1_000).account([None, None], usize::MAX);
+        let held = || account.take(7).expect("memory");
+        let mut tasks = TaskSet::default();
+        let (end, ended) = oneshot::channel::<()>();
+        let link = tasks.attached();
+        tasks.spawn(held(), ended.map(drop));
+        tasks.spawn(held(), async {});
+        assert_eq!((tasks.len(), tasks.ending()), (2, 1));
+        tokio::task::yield_now().await;
+        assert_eq!(account.taken(), 14, "one has ended and is not joined");
+        tasks.join_ended();
+        assert_eq!((tasks.len(), tasks.ending(), account.taken()), (1, 0, 7));
+        drop(link);
+        tasks.join_ended();
+        assert_eq!((tasks.len(), tasks.ending(), account.taken()), (1, 1, 7));
+        end.send(()).expect("it waits");
+        assert_eq!(tasks.join_next().await, Some(()));
+        assert_eq!((tasks.ending(), account.taken()), (0, 0));
+        assert_eq!(tasks.join_next().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_task_that_panics_gives_back_what_it_has() {
+        let account = Budget::of(1_000).account([None, None], usize::MAX);
+        let mut tasks = TaskSet::default();
+        let held = account.take(7).expect("memory");
+        tasks.spawn(held, async { panic!("on purpose") });
+        assert_eq!(tasks.join_next().await, Some(()));
+        assert_eq!(account.taken(), 0);
+    }
+}
