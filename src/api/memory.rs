@@ -34,6 +34,23 @@ struct Budgets {
     keys: MemoryGroups<String>,
 }
 
+/// The bytes that a request over HTTP counts for. Whatever goes on for it holds a clone, so that it counts also after its
+/// client has hung up.
+#[derive(Clone, Debug)]
+pub struct RequestMemory(Arc<TakenBytes>);
+
+impl RequestMemory {
+    /// Takes so many bytes of `account`.
+    pub fn take(account: &MemoryAccount, bytes: usize) -> Result<Self, NothingLeft> {
+        account.take(bytes).map(|taken| Self(Arc::new(taken)))
+    }
+
+    /// Takes so many bytes for the answer.
+    pub fn answer(&self, bytes: usize) -> Result<TakenBytes, NothingLeft> {
+        self.0.account().take(bytes)
+    }
+}
+
 impl Default for Memory {
     fn default() -> Self {
         Self(Arc::new(Budgets {

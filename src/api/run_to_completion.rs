@@ -7,10 +7,18 @@
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
+use futures_util::FutureExt;
 
-/// Runs the handler on its own, so that it ends even if the client does not wait for it.
+use crate::api::memory::RequestMemory;
+
+/// Runs the handler on its own, so that it ends even if the client does not wait for it. Until then it counts.
 pub(super) async fn run_to_completion(request: Request, next: Next) -> Response {
-    match tokio::spawn(next.run(request)).await {
+    let memory = request.extensions().get::<RequestMemory>().cloned();
+    let answering = next.run(request).map(move |answer| {
+        drop(memory);
+        answer
+    });
+    match tokio::spawn(answering).await {
         Ok(response) => response,
         // Nobody cancels it, so it has panicked; whoever answers panics shall hear of it.
         Err(failure) => std::panic::resume_unwind(failure.into_panic()),
@@ -30,9 +38,14 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
+    use crate::base::budget::Budget;
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_hangs_up_does_not_stop_its_request() {
+    async fn a_client_that_hangs_up_does_not_stop_its_request_which_counts_until_it_ends() {
+        let account = Budget::of(1_000).account([None, None], usize::MAX);
+        let memory = RequestMemory::take(&account, 7).expect("memory");
+        let mut request = Request::new(Body::empty());
+        request.extensions_mut().insert(memory);
         let (go_on, done) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (wait, tell) = (Arc::clone(&go_on), Arc::clone(&done));
         let change = async move || {
@@ -42,11 +55,14 @@ mod tests {
         let router: Router = Router::new()
             .route("/", get(change))
             .layer(from_fn(run_to_completion));
-        let answer = router.oneshot(Request::new(Body::empty()));
+        let answer = router.oneshot(request);
         let hung_up = tokio::time::timeout(Duration::from_millis(1), answer).await;
         assert!(hung_up.is_err(), "it waits");
+        assert_eq!(account.taken(), 7);
         go_on.notify_one();
         let ended = tokio::time::timeout(Duration::from_secs(1), done.notified()).await;
         assert!(ended.is_ok(), "it went on");
+        tokio::task::yield_now().await;
+        assert_eq!(account.taken(), 0);
     }
 }

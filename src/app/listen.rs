@@ -30,7 +30,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Memory, amqp, client_of};
+use crate::api::{Memory, RequestMemory, amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::heads::{HeadBytes, HeadStream};
 use crate::app::mistakes::{Mistake, Mistakes};
@@ -38,7 +38,7 @@ use crate::app::paced_body::PacedBody;
 use crate::app::tls::{self, Tls};
 use crate::app::unread::{Streams, watched};
 use crate::base::Live;
-use crate::base::budget::{NothingLeft, TakenBytes};
+use crate::base::budget::NothingLeft;
 use crate::broker::diagnostics::Connections;
 use crate::broker::people::ByTrustedProxy;
 
@@ -294,9 +294,10 @@ where
                 } else {
                     memory.requests(client)
                 };
-                let Ok(taken) = account.take(REQUEST_BYTES) else {
+                let Ok(taken) = RequestMemory::take(&account, REQUEST_BYTES) else {
                     return ready(Ok(overloaded())).right_future();
                 };
+                request.extensions_mut().insert(taken.clone());
                 let client = SocketAddr::new(client, address.port());
                 let answer = answer(prepared(request, client));
                 answer
@@ -314,11 +315,11 @@ where
 /// Returns an answer that counts until it is handed over, or another one if there is no memory for it.
 fn counted(
     answer: Response<axum::body::Body>,
-    mut taken: TakenBytes,
+    request: RequestMemory,
 ) -> Response<axum::body::Body> {
     let bytes = usize::try_from(answer.body().size_hint().lower()).unwrap_or(usize::MAX);
-    match taken.add(bytes) {
-        Ok(()) => answer.map(|body| watched(body, taken)),
+    match request.answer(bytes) {
+        Ok(taken) => answer.map(|body| watched(body, (request, taken))),
         Err(NothingLeft) => overloaded(),
     }
 }
@@ -510,7 +511,7 @@ mod tests {
     fn answers_count_until_they_are_handed_over_and_need_room() {
         let account = Budget::of(1_000_000).account([None, None], 30_500);
         let answer = || Response::new(axum::body::Body::from("x".repeat(9_000)));
-        let taken = || account.take(1_000).expect("room");
+        let taken = || RequestMemory::take(&account, 1_000).expect("room");
         let first = counted(answer(), taken());
         assert_eq!((first.status(), account.taken()), (StatusCode::OK, 10_000));
         let second = counted(answer(), taken());

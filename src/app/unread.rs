@@ -15,6 +15,7 @@ use hyper::rt::Executor;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use crate::api::RequestMemory;
 use crate::base::budget::TakenBytes;
 
 /// How long a client may take nothing of an answer; then its stream is reset.
@@ -74,9 +75,9 @@ impl Watch {
     }
 }
 
-/// Returns the body of an answer, which counts for `taken` until it is handed over, and is watched if a stream of HTTP/2
-/// carries it.
-pub(super) fn watched(body: Body, taken: TakenBytes) -> Body {
+/// Returns the body of an answer, which counts for `taken` until it is handed over, as its request does, and is watched if a
+/// stream of HTTP/2 carries it.
+pub(super) fn watched(body: Body, taken: (RequestMemory, TakenBytes)) -> Body {
     if body.is_end_stream() {
         return body;
     }
@@ -98,7 +99,7 @@ struct Watched {
     /// `None` over HTTP/1, where the deadline for the next head is enough.
     watch: Option<Arc<Watch>>,
     /// Held until it is gone.
-    _taken: TakenBytes,
+    _taken: (RequestMemory, TakenBytes),
 }
 
 impl Watched {
@@ -161,7 +162,9 @@ mod tests {
         let (sender, taken) = oneshot::channel();
         Streams.execute(async move {
             sleep(PATIENCE * 10).await; // whoever makes the answer may take long
-            let taken = Budget::of(0).account([None, None], 0).nothing();
+            let account = Budget::of(0).account([None, None], 0);
+            let request = RequestMemory::take(&account, 0).expect("nothing");
+            let taken = (request, account.nothing());
             let mut body = watched(Body::from(vec![b'x'; PIECE * 2 + 1]), taken);
             assert_eq!(body.size_hint().exact(), Some(PIECE as u64 * 2 + 1));
             let mut bytes = 0;
