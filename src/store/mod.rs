@@ -82,6 +82,7 @@ use crate::model::setting::SavedSettings;
 use engine::db::{self, Db};
 use engine::encryption::Encryption;
 use engine::master_key::MasterKeyFile;
+use engine::queue::Whose;
 use engine::{log_file, migrate, place, repair, salvage};
 
 /// How long a start after a kill looks for indexes to repair. What it does not get to is checked while the appliance
@@ -255,7 +256,9 @@ impl Store {
                 ledger: ledger.clone(),
             },
             ledger,
-            inspectors: Inspectors { db: db.clone() },
+            inspectors: Inspectors {
+                db: db.of(Whose::Inspectors),
+            },
             alerts: Alerts {
                 db: db.clone(),
                 encryption: encryption.clone(),
@@ -263,7 +266,7 @@ impl Store {
             key_uses: KeyUses { db: db.clone() },
             rejections: Rejections { db: db.clone() },
             accounts: Accounts {
-                db: db.clone(),
+                db: db.of(Whose::Accounts),
                 encryption,
             },
             audit: Audit { db: db.clone() },

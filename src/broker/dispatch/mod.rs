@@ -594,6 +594,7 @@ impl Broker {
         let settlements: Vec<_> = ends.iter().map(|(_, end)| *end).collect();
         let changes = ends.into_iter().map(|(id, end)| (id, FreeChange::End(end)));
         let request = FreeChanges {
+            of: Some(subscription.id),
             changes: changes.collect(),
             all_or_none: false,
             audit: None,

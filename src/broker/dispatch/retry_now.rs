@@ -166,6 +166,7 @@ impl Broker {
     async fn make_due(&self, id: DeliveryId, audit: AuditEntry) -> Result<FreeSettled, StoreError> {
         let now = self.clock().now();
         let request = FreeChanges {
+            of: None,
             changes: vec![(id, FreeChange::RetryNow)],
             all_or_none: false,
             audit: Some(audit),

@@ -61,6 +61,7 @@ impl Broker {
         entry: AuditEntry,
     ) -> Result<usize, StoreError> {
         let request = FreeChanges {
+            of: None,
             changes: ids.iter().map(|id| (*id, FreeChange::Remove)).collect(),
             all_or_none: false,
             audit: Some(entry),

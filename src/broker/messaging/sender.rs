@@ -78,7 +78,9 @@ impl MessageSender {
         self.check_schedules()?;
         let queue = self.topic.own.as_ref().map(|own| own.id);
         let ledger = &self.broker.store().ledger;
-        Ok(ledger.promise_numbers(queue, count).await?)
+        Ok(ledger
+            .promise_numbers(self.topic_id(), queue, count)
+            .await?)
     }
 
     /// Finds scheduled messages by their numbers, all of them.

@@ -264,8 +264,10 @@ impl Broker {
         let Some(scheduled) = self.numbered(topic, numbers).await? else {
             return Ok(false);
         };
+        let of = scheduled.first().map(|(_, of)| *of);
         let cancel = |(id, of)| (id, FreeChange::Cancel(of));
         let request = FreeChanges {
+            of,
             changes: scheduled.into_iter().map(cancel).collect(),
             all_or_none: true,
             audit: None,

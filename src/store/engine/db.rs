@@ -1,6 +1,6 @@
 //! One writer, many readers.
 //!
-//! Changes run on one thread, those of a kind in the order of arrival. Changes that wait at the same time share one
+//! Changes run on one thread, those for the same in the order of arrival. Changes that wait at the same time share one
 //! transaction and so one fsync; their callers get their results after it. A change that fails is rolled back
 //! alone. Each read sees one snapshot and never waits for the writer.
 //!
@@ -32,7 +32,7 @@ use crate::store::engine::checkpoints::Checkpointer;
 use crate::store::engine::checksum;
 use crate::store::engine::fatal::{FatalHandler, OnFatal, ReportPanic};
 use crate::store::engine::inline::InlineDatabase;
-use crate::store::engine::queue::{self, Lane, queue};
+use crate::store::engine::queue::{self, Lane, Whose, queue};
 use crate::store::engine::reserve::Reserve;
 use crate::store::engine::upkeep::EngineStatus;
 use crate::store::engine::write_times::{Longest, WriteTimes};
@@ -107,6 +107,8 @@ pub(in crate::store) struct Db {
     /// Notified of every commit.
     commits: watch::Sender<()>,
     queue_sums: QueueSums,
+    /// Where its changes wait for the writer.
+    lane: Lane,
 }
 
 #[derive(Clone)]
@@ -290,6 +292,7 @@ impl Db {
             },
             commits,
             queue_sums,
+            lane: Lane::Other(Whose::Appliance),
         })
     }
 
@@ -300,7 +303,22 @@ impl Db {
             backend: Backend::Inline(database),
             commits: watch::Sender::new(()),
             queue_sums,
+            lane: Lane::Other(Whose::Appliance),
         }
+    }
+
+    /// A handle whose changes wait in this lane. Whatever somebody outside asks for takes turns with what others do; what is
+    /// written without it is the appliance's.
+    pub(in crate::store) fn in_lane(&self, lane: Lane) -> Self {
+        Self {
+            lane,
+            ..self.clone()
+        }
+    }
+
+    /// A handle whose changes take the turns of `whose`.
+    pub(in crate::store) fn of(&self, whose: Whose) -> Self {
+        self.in_lane(Lane::Other(whose))
     }
 
     /// Runs `change` in the next group and returns once that is on disk.
@@ -325,7 +343,7 @@ impl Db {
                 Box::new(move |commit| drop(sender.send(result_for_caller(result, commit))));
             Ran { reply, failure }
         });
-        self.submit(Lane::Other, change).await?;
+        self.submit(change).await?;
         result.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -339,7 +357,7 @@ impl Db {
     {
         let (sender, result) = oneshot::channel();
         let then = move |stored| drop(sender.send(stored));
-        self.write_then(Lane::Other, change, then).await?;
+        self.write_then(change, then).await?;
         result.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -348,7 +366,6 @@ impl Db {
     /// among those of the whole group, so it is short and waits for nothing.
     pub(in crate::store) async fn write_then<T, F>(
         &self,
-        lane: Lane,
         change: F,
         then: impl FnOnce(Result<T, StoreError>) + Send + 'static,
     ) -> Result<(), StoreError>
@@ -362,7 +379,7 @@ impl Db {
             let reply: Reply = Box::new(move |commit| then(result_for_caller(result, commit)));
             Ran { reply, failure }
         });
-        self.submit(lane, change).await
+        self.submit(change).await
     }
 
     /// Notifies of every commit.
@@ -454,15 +471,15 @@ impl Db {
         }
     }
 
-    async fn submit(&self, lane: Lane, change: Change) -> Result<(), StoreError> {
+    async fn submit(&self, change: Change) -> Result<(), StoreError> {
         match &self.backend {
             // What was delivered waits for the lock, what is new is told at once.
             Backend::Threads { locked_out, .. }
-                if lane != Lane::Settlement && locked_out.load(Ordering::Relaxed) =>
+                if self.lane != Lane::Settlement && locked_out.load(Ordering::Relaxed) =>
             {
                 Err(StoreError::Locked)
             }
-            Backend::Threads { changes, .. } => changes.send(lane, change).await,
+            Backend::Threads { changes, .. } => changes.send(self.lane, change).await,
             Backend::Inline(database) => {
                 database.pause().await;
                 let ended = commit_group(&database.writer_connection(), change, |_| None);

@@ -61,6 +61,36 @@ async fn the_writer_leaves_a_log_alone_that_is_held() {
     assert_eq!(pages().await, LOG_PAGES_LAST_RESORT);
 }
 
+/// The changes of one queue wait behind each other, and those of another one do not.
+#[tokio::test]
+async fn whoever_asks_for_much_does_not_hold_up_another() {
+    let (_dir, db) = threaded();
+    let (begin, begun) = blocking::channel::<()>();
+    let until_all_wait = move |_: &WriteTx| {
+        begun.recv().expect("a beginning");
+        Ok(())
+    };
+    db.write_then(until_all_wait, drop).await.expect("room");
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let noted = |name: char| {
+        let order = Arc::clone(&order);
+        move |_: &WriteTx| {
+            order.lock().unwrap().push(name);
+            Ok::<_, StoreError>(())
+        }
+    };
+    let [busy, quiet] = [1, 2].map(|id| db.of(Whose::Queue(SubscriptionId(id))));
+    for _ in 0..1_000 {
+        busy.write_then(noted('b'), drop).await.expect("room");
+    }
+    let (sender, written) = oneshot::channel();
+    let then = move |stored| drop(sender.send(stored));
+    quiet.write_then(noted('q'), then).await.expect("room");
+    begin.send(()).expect("the writer waits");
+    assert_eq!(written.await.expect("an answer"), Ok(()));
+    assert_eq!(order.lock().unwrap()[..2], ['b', 'q']);
+}
+
 /// A database that was damaged while it was closed, and the errors that its fatal handler gets.
 fn damaged() -> (tempfile::TempDir, Db, std::sync::mpsc::Receiver<StoreError>) {
     let dir = tempfile::tempdir().expect("a temporary directory");

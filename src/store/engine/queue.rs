@@ -2,22 +2,23 @@
 //!
 //! Settlements go first, so that what receivers have answered is not forgotten behind what publishers send;
 //! but only up to half of a group, so that neither keeps the other out. What publishers send and all else go alternately,
-//! and topics take turns. What is large has a group of its own, so that nobody else waits for its commit, and then the writer
+//! and of each those take turns that it is for: so whoever asks for much waits behind that, and nobody else does, neither
+//! here nor for room. What is large has a group of its own, so that nobody else waits for its commit, and then the writer
 //! is for the others for as long as that took, if there are any.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-
 use crate::base::Stopwatch;
+use crate::base::places::{Places, TakenPlace};
 use crate::base::turns::Turns;
+use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::error::StoreError;
 
-/// Changes that may wait, settlements apart. Beyond it whoever sends one waits, which is the only back
-/// pressure.
+/// Changes that may wait, settlements apart. Beyond it whoever sends one waits for the room of another, in turn, which is
+/// the only back pressure.
 pub(super) const WAITING_MAX: usize = 4_096;
 
 /// How long settlements wait for something else to share their commit with, which a publisher then does not have to
@@ -30,6 +31,21 @@ const LINGERING_MAX: usize = 64;
 /// Rows of a change that is large: more than a batch of those that are made in batches has.
 const LARGE_ROWS: usize = 500;
 
+/// Whom a change is for. They take turns, and of each the order stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::store) enum Whose {
+    /// The appliance itself, and those who manage it.
+    Appliance,
+    /// Those who sign in.
+    Accounts,
+    Inspectors,
+    Topic(TopicId),
+    /// Receivers of a queue or a subscription.
+    Queue(SubscriptionId),
+    /// Receivers who name locks without their queue.
+    AnyQueue,
+}
+
 /// Which changes go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Lane {
@@ -40,7 +56,18 @@ pub(in crate::store) enum Lane {
         to: TopicId,
         rows: usize,
     },
-    Other,
+    Other(Whose),
+}
+
+impl Lane {
+    /// Whose turn its changes wait for; `None` if they wait for nobody's.
+    fn whose(self) -> Option<Whose> {
+        match self {
+            Self::Settlement => None,
+            Self::Append { to, .. } => Some(Whose::Topic(to)),
+            Self::Other(whose) => Some(whose),
+        }
+    }
 }
 
 /// Both ends of a queue.
@@ -49,13 +76,13 @@ pub(super) fn queue<C>() -> (Sender<C>, Receiver<C>) {
         waiting: Mutex::new(Waiting {
             settlements: VecDeque::new(),
             appends: Turns::default(),
-            others: VecDeque::new(),
+            others: Turns::default(),
             turn: WriterTurn::default(),
             sleeps: Sleeps::No,
             is_closed: false,
         }),
         arrived: Condvar::new(),
-        room: Semaphore::new(WAITING_MAX),
+        room: Places::of(WAITING_MAX),
         since: Stopwatch::begin(),
     });
     (Sender(Arc::clone(&shared)), Receiver(shared))
@@ -71,22 +98,24 @@ struct Shared<C> {
     waiting: Mutex<Waiting<C>>,
     arrived: Condvar,
     /// For other changes than settlements.
-    room: Semaphore,
+    room: Places<Whose>,
     since: Stopwatch,
 }
 
 struct Waiting<C> {
     settlements: VecDeque<C>,
-    appends: Turns<TopicId, WaitingAppend<C>>,
-    others: VecDeque<C>,
+    appends: Turns<TopicId, WaitingChange<C>>,
+    others: Turns<Whose, WaitingChange<C>>,
     turn: WriterTurn,
     sleeps: Sleeps,
     is_closed: bool,
 }
 
-struct WaitingAppend<C> {
+/// A change with the room that it takes.
+struct WaitingChange<C> {
     is_large: bool,
     change: C,
+    room: TakenPlace<Whose>,
 }
 
 /// Whose turn it is. Moments are counted from the beginning of the queue.
@@ -127,7 +156,7 @@ impl<C> Waiting<C> {
             return self.next(true).map(Ok).or(rests.then_some(Err(left)));
         };
         self.turn.large_since = Some(now);
-        Some(Ok(TakenChange::Other(large.change)))
+        Some(Ok(TakenChange::Other(large)))
     }
 
     /// The next change that is not large.
@@ -144,9 +173,9 @@ impl<C> Waiting<C> {
     fn next_other(&mut self) -> Option<TakenChange<C>> {
         let append = |it: &mut Self| {
             let append = it.appends.pop_if(|append| !append.is_large)?;
-            Some((true, append.change))
+            Some((true, append))
         };
-        let other = |it: &mut Self| Some((false, it.others.pop_front()?));
+        let other = |it: &mut Self| Some((false, it.others.pop()?));
         let next = if self.turn.was_append {
             other(self).or_else(|| append(self))
         } else {
@@ -162,8 +191,20 @@ impl<C> Waiting<C> {
 /// A change that waits no more.
 enum TakenChange<C> {
     Settlement(C),
-    /// It leaves its room to another.
-    Other(C),
+    Other(WaitingChange<C>),
+}
+
+impl<C> TakenChange<C> {
+    /// Leaves its room to another.
+    fn into_change(self) -> C {
+        match self {
+            Self::Settlement(change) => change,
+            Self::Other(WaitingChange { change, room, .. }) => {
+                drop(room);
+                change
+            }
+        }
+    }
 }
 
 /// What wakes the writer.
@@ -178,21 +219,33 @@ enum Sleeps {
 impl<C> Sender<C> {
     /// Adds a change, once there is room for it.
     pub(super) async fn send(&self, lane: Lane, change: C) -> Result<(), StoreError> {
-        if lane != Lane::Settlement {
-            let room = self.0.room.acquire().await;
-            room.map_err(|_| StoreError::Closed)?.forget();
-        }
+        let room = match lane.whose() {
+            None => None,
+            Some(whose) => Some(self.0.room.take(whose).await),
+        };
         let mut waiting = self.0.lock();
         if waiting.is_closed {
             return Err(StoreError::Closed);
         }
-        match lane {
-            Lane::Settlement => waiting.settlements.push_back(change),
-            Lane::Append { to, rows } => {
+        match (lane, room) {
+            (Lane::Append { to, rows }, Some(room)) => {
                 let is_large = rows > LARGE_ROWS;
-                waiting.appends.push(to, WaitingAppend { is_large, change });
+                let change = WaitingChange {
+                    is_large,
+                    change,
+                    room,
+                };
+                waiting.appends.push(to, change);
             }
-            Lane::Other => waiting.others.push_back(change),
+            (Lane::Other(whose), Some(room)) => {
+                let change = WaitingChange {
+                    is_large: false,
+                    change,
+                    room,
+                };
+                waiting.others.push(whose, change);
+            }
+            (Lane::Settlement, _) | (_, None) => waiting.settlements.push_back(change),
         }
         let wakes = match waiting.sleeps {
             Sleeps::No => false,
@@ -255,7 +308,8 @@ impl<C> Receiver<C> {
                     first => first,
                 };
                 waiting.sleeps = Sleeps::No;
-                return self.0.taken(first.and_then(Result::ok));
+                drop(waiting);
+                return first.and_then(Result::ok).map(TakenChange::into_change);
             }
             waiting.sleeps = Sleeps::UntilOther;
             (waiting, _) = self.0.arrived.wait_timeout(waiting, left).unwrap();
@@ -265,7 +319,7 @@ impl<C> Receiver<C> {
     /// The next change of a group, if one waits that belongs there.
     pub(super) fn next(&self, settlements_first: bool) -> Option<C> {
         let next = self.0.lock().next(settlements_first);
-        self.0.taken(next)
+        next.map(TakenChange::into_change)
     }
 }
 
@@ -273,14 +327,13 @@ impl<C> Drop for Receiver<C> {
     fn drop(&mut self) {
         let mut waiting = self.0.lock();
         waiting.is_closed = true;
-        self.0.room.close();
         let left = (
             std::mem::take(&mut waiting.settlements),
             std::mem::take(&mut waiting.appends),
             std::mem::take(&mut waiting.others),
         );
         drop(waiting); // a change may hold the last handle, which closes the queue itself
-        drop(left);
+        drop(left); // and whoever waits for room gets it, to hear that
     }
 }
 
@@ -288,30 +341,21 @@ impl<C> Shared<C> {
     fn lock(&self) -> MutexGuard<'_, Waiting<C>> {
         self.waiting.lock().unwrap()
     }
-
-    /// Gives its room back.
-    fn taken(&self, taken: Option<TakenChange<C>>) -> Option<C> {
-        match taken? {
-            TakenChange::Settlement(change) => Some(change),
-            TakenChange::Other(change) => {
-                self.room.add_permits(1);
-                Some(change)
-            }
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const OTHER: Lane = Lane::Other(Whose::Appliance);
+
     #[tokio::test]
     async fn each_lane_keeps_its_order_and_is_taken_when_the_other_is_empty() {
         let (sender, receiver) = queue();
         for (lane, change) in [
-            (Lane::Other, 1),
+            (OTHER, 1),
             (Lane::Settlement, 2),
-            (Lane::Other, 3),
+            (OTHER, 3),
             (Lane::Settlement, 4),
         ] {
             sender.send(lane, change).await.expect("room");
@@ -348,8 +392,8 @@ mod tests {
             (one, 2),
             (one, 3),
             (two, 4),
-            (Lane::Other, 5),
-            (Lane::Other, 6),
+            (OTHER, 5),
+            (OTHER, 6),
         ];
         let (_sender, receiver) = filled(&changes).await;
         let mut group = vec![receiver.wait().expect("a change")];
@@ -361,7 +405,7 @@ mod tests {
     fn first(receiver: &Receiver<u32>, second: u64) -> Option<Result<u32, u64>> {
         let first = receiver.0.lock().first(Duration::from_secs(second))?;
         Some(match first {
-            Ok(TakenChange::Settlement(change) | TakenChange::Other(change)) => Ok(change),
+            Ok(taken) => Ok(taken.into_change()),
             Err(left) => Err(left.as_secs()),
         })
     }
@@ -407,28 +451,72 @@ mod tests {
     async fn a_settlement_does_not_wait_for_room() {
         let (sender, receiver) = queue();
         for change in 0..WAITING_MAX {
-            sender.send(Lane::Other, change).await.expect("room");
+            sender.send(OTHER, change).await.expect("room");
         }
         sender
             .send(Lane::Settlement, 7)
             .await
             .expect("no need of room");
-        let waits = sender.send(Lane::Other, 8);
+        let waits = sender.send(OTHER, 8);
         let mut waits = Box::pin(waits);
         assert!(futures_util::poll!(&mut waits).is_pending());
         assert_eq!(receiver.next(false), Some(0));
         waits.await.expect("room");
     }
 
+    const BUSY: Lane = Lane::Other(Whose::Queue(SubscriptionId(1)));
+    const QUIET: Lane = Lane::Other(Whose::Queue(SubscriptionId(2)));
+
+    #[tokio::test]
+    async fn nobody_waits_behind_all_that_another_has_asked_for() {
+        let mut changes: Vec<_> = (0..1_000_u32).map(|change| (BUSY, change)).collect();
+        changes.extend([(QUIET, 1_000), (OTHER, 1_001)]);
+        let (_sender, receiver) = filled(&changes).await;
+        let mut order = vec![receiver.wait().expect("a change")];
+        order.extend(std::iter::from_fn(|| receiver.next(true)));
+        assert_eq!(order[..4], [0, 1_000, 1_001, 1]);
+        order.retain(|change| *change < 1_000);
+        assert!(order.is_sorted() && order.len() == 1_000);
+    }
+
+    #[tokio::test]
+    async fn whoever_fills_the_room_shares_what_becomes_free() {
+        let (sender, receiver) = queue();
+        for change in 0..WAITING_MAX {
+            sender.send(BUSY, change).await.expect("room");
+        }
+        let late = (0..1_000).map(|change| Box::pin(sender.send(BUSY, WAITING_MAX + change)));
+        let mut late: Vec<_> = late.collect();
+        for each in &mut late {
+            assert!(futures_util::poll!(each).is_pending());
+        }
+        let mut quiet = Box::pin(sender.send(QUIET, 0));
+        assert!(futures_util::poll!(&mut quiet).is_pending());
+        assert_eq!(
+            (receiver.next(true), receiver.next(true)),
+            (Some(0), Some(1))
+        );
+        assert!(futures_util::poll!(&mut quiet).is_ready());
+        // The one whose turn it was before, and then the other.
+        assert_eq!(
+            (receiver.next(true), receiver.next(true)),
+            (Some(2), Some(0))
+        );
+        drop(receiver);
+        for each in late {
+            assert_eq!(each.await, Err(StoreError::Closed));
+        }
+    }
+
     #[tokio::test]
     async fn what_waits_is_dropped_with_the_writer() {
         let (sender, receiver) = queue();
         let change = Arc::new(());
-        let sent = sender.send(Lane::Other, Arc::clone(&change)).await;
+        let sent = sender.send(OTHER, Arc::clone(&change)).await;
         sent.expect("room");
         drop(receiver);
         assert_eq!(Arc::strong_count(&change), 1);
-        for lane in [Lane::Settlement, Lane::Other] {
+        for lane in [Lane::Settlement, OTHER] {
             let late = sender.send(lane, Arc::clone(&change)).await;
             assert_eq!(late, Err(StoreError::Closed));
         }

@@ -18,6 +18,7 @@ use crate::model::subscription::SubscriptionId;
 use crate::model::topic::TopicId;
 use crate::store::engine::checksum;
 use crate::store::engine::db::WriteTx;
+use crate::store::engine::queue::Lane;
 use crate::store::error::StoreError;
 use crate::store::ledger::counters::{DeliveryChange, Version};
 use crate::store::ledger::duplicates;
@@ -29,6 +30,9 @@ use crate::store::ledger::sessions;
 use crate::store::ledger::settle::{CountedFor, SettlementRecord, settle};
 use crate::store::row;
 use crate::store::sql::Sql;
+
+/// Bytes of data that take the writer about as long as a row.
+const ROW_BYTES: u32 = 8_192;
 
 /// Matched events of one topic, to be stored together.
 #[derive(Debug)]
@@ -238,10 +242,21 @@ impl AppendRequest {
         places.filter(|place| self.matched(*place) == 0).count()
     }
 
-    /// Returns about how many rows are stored at once.
-    pub(super) fn rows(&self) -> usize {
-        let targets = self.events.iter().map(|(_, targets)| targets.len());
-        self.events.len() + targets.sum::<usize>()
+    /// Returns about how many rows are stored at once. What is large counts as the rows that take as much.
+    fn rows(&self) -> usize {
+        let rows = self.events.iter().map(|(event, targets)| {
+            let pages = event.data_bytes() / ROW_BYTES;
+            1 + targets.len() + usize::try_from(pages).unwrap_or(usize::MAX)
+        });
+        rows.sum()
+    }
+
+    /// Returns where it waits for the writer.
+    pub(super) fn lane(&self) -> Lane {
+        Lane::Append {
+            to: self.topic,
+            rows: self.rows(),
+        }
     }
 
     /// Returns how many deliveries may be created later.
@@ -264,6 +279,16 @@ impl AppendRequest {
             self.fan_out = Some(fan_out);
         }
     }
+}
+
+/// Returns where requests that are stored together wait for the writer, in the turn of the first one; `None` without any.
+pub(super) fn lane_of<'a>(requests: impl IntoIterator<Item = &'a AppendRequest>) -> Option<Lane> {
+    let mut others = requests.into_iter();
+    let first = others.next()?;
+    Some(Lane::Append {
+        to: first.topic,
+        rows: first.rows() + others.map(AppendRequest::rows).sum::<usize>(),
+    })
 }
 
 fn is_deferrable(measured: &[SubscriptionId], of: SubscriptionId) -> bool {

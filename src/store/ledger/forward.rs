@@ -12,8 +12,9 @@ use crate::model::delivery::{Delivery, DeliveryId, Settlement};
 use crate::model::event::Event;
 use crate::model::lease::{QueueRef, SubQueue};
 use crate::store::engine::db::WriteTx;
+use crate::store::engine::queue::{Lane, Whose};
 use crate::store::error::StoreError;
-use crate::store::ledger::append::{AppendRequest, Stored, append, seal};
+use crate::store::ledger::append::{AppendRequest, Stored, append, lane_of, seal};
 use crate::store::ledger::lease::{DELIVERY_COLUMNS, delivery, load_event};
 use crate::store::ledger::settle::{Settled, SettlementRecord, remove, settle};
 use crate::store::row;
@@ -71,6 +72,14 @@ pub struct ForwardRequest {
     pub from: QueueRef,
     pub moves: Vec<(Delivery, Result<AppendRequest, DeadLetterReason>)>,
     pub now: Timestamp,
+}
+
+impl ForwardRequest {
+    /// Returns the lane in which it takes turns with what is sent to where the messages go.
+    pub(super) fn lane(&self) -> Lane {
+        let onward = self.moves.iter().filter_map(|(_, to)| to.as_ref().ok());
+        lane_of(onward).unwrap_or(Lane::Other(Whose::Queue(self.from.subscription)))
+    }
 }
 
 /// When a dead letter that cannot go on is looked at again. Until then it is out of the way of those behind it.

@@ -23,6 +23,7 @@ use crate::model::limits::{
 use crate::model::session::HeldSession;
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
+use crate::store::engine::queue::Whose;
 use crate::store::error::StoreError;
 use crate::store::ledger::append::{as_number, change_sealed};
 use crate::store::ledger::counters::{QueueRoom, counted};
@@ -151,6 +152,19 @@ pub struct LockChanges {
     /// What is recorded, with their number, if dead letters leave their queue for good.
     pub audit: Option<AuditEntry>,
     pub now: Timestamp,
+}
+
+impl LockChanges {
+    /// Returns the queues whose locks these are expected to be.
+    pub(super) fn queues(&self) -> impl Iterator<Item = SubscriptionId> {
+        let queues = self.changes.iter().filter_map(|each| each.of.queue);
+        queues.map(|queue| queue.subscription)
+    }
+
+    /// Returns whose turn they take.
+    pub(super) fn whose(&self) -> Whose {
+        self.queues().next().map_or(Whose::AnyQueue, Whose::Queue)
+    }
 }
 
 /// What became of a lock that was held.

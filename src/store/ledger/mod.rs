@@ -48,7 +48,7 @@ use crate::model::topic::TopicId;
 use crate::store::catalog::{self, RegistryChange};
 use crate::store::engine::db::{Db, WriteTx};
 use crate::store::engine::encryption::Encryption;
-use crate::store::engine::queue::Lane;
+use crate::store::engine::queue::{Lane, Whose};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::replay::search::{self, CandidateQuery, Candidates, Counted, IdRange};
 use crate::store::replay::{self, CommandResult};
@@ -164,13 +164,14 @@ impl Ledger {
         mut request: AppendRequest,
         then: impl FnOnce(Vec<HandedOver>) + Send + 'static,
     ) -> Result<Appended, StoreError> {
+        let db = self.db.in_lane(request.lane());
         if let Some(audit) = request.audit.take() {
             let change = |tx: &_| {
                 let stored = append::append(tx, request)?;
                 let audit = stored.is_some().then_some(audit);
                 Ok::<_, StoreError>((stored, audit))
             };
-            let stored = self.db.write_audited(change).await?;
+            let stored = db.write_audited(change).await?;
             return Ok(Stored::announce(stored, then));
         }
         let (sender, appended) = oneshot::channel();
@@ -178,12 +179,7 @@ impl Ledger {
             let appended = stored.map(|stored| Stored::announce(stored, then));
             drop(sender.send(appended));
         };
-        let lane = Lane::Append {
-            to: request.topic,
-            rows: request.rows(),
-        };
-        self.db
-            .write_then(lane, |tx| append::append(tx, request), announce)
+        db.write_then(|tx| append::append(tx, request), announce)
             .await?;
         appended.await.map_err(|_| StoreError::Closed)?
     }
@@ -203,6 +199,7 @@ impl Ledger {
     /// Creates deliveries of the oldest events of a topic that were stored without them, about `limit` of them.
     pub async fn fan_out(&self, topic: TopicId, limit: usize) -> Result<FannedOut, StoreError> {
         self.db
+            .of(Whose::Topic(topic))
             .write(move |tx| fan_out::fan_out(tx, topic, limit))
             .await
     }
@@ -271,7 +268,8 @@ impl Ledger {
             let settle = |record| settle::settle(tx, record, now);
             records.iter().map(settle).collect()
         };
-        self.db.write_then(Lane::Settlement, change, then).await
+        let db = self.db.in_lane(Lane::Settlement);
+        db.write_then(change, then).await
     }
 
     /// [`Ledger::settle_then`], and stores what is appended in the same change, if none of the deliveries has ended or was
@@ -298,7 +296,8 @@ impl Ledger {
                 settled
             }));
         };
-        self.db.write_then(Lane::Settlement, change, then).await
+        let db = self.db.in_lane(Lane::Settlement);
+        db.write_then(change, then).await
     }
 
     /// Messages of all queues that have outlived the time to live of their own and that nobody holds: up to `limit` of them,
@@ -323,6 +322,7 @@ impl Ledger {
     /// Changes deliveries that nobody holds. Returns what became of each.
     pub async fn settle_free(&self, request: FreeChanges) -> Result<Vec<FreeSettled>, StoreError> {
         self.db
+            .of(request.whose())
             .write_audited(move |tx| settle::settle_all_free(tx, request))
             .await
     }
@@ -357,7 +357,10 @@ impl Ledger {
 impl Ledger {
     /// Locks deliveries of a queue, at most one for each token.
     pub async fn lock(&self, request: LockRequest) -> Result<LockBatch, StoreError> {
-        self.db.write(move |tx| locks::lock(tx, &request)).await
+        self.db
+            .of(Whose::Queue(request.of.subscription))
+            .write(move |tx| locks::lock(tx, &request))
+            .await
     }
 
     /// Deliveries of a queue in the order of their numbers, whoever holds them.
@@ -367,12 +370,13 @@ impl Ledger {
 
     /// Settles and renews the first of some locks, as many as one change may. A lock that was lost changes nothing.
     pub async fn settle_locks(&self, request: LockChanges) -> Result<LocksSettled, StoreError> {
+        let db = self.db.of(request.whose());
         if request.audit.is_some() {
             let change = move |tx: &_| locks::settle_locks(tx, request);
-            return self.db.write_audited(change).await;
+            return db.write_audited(change).await;
         }
         let change = move |tx: &_| Ok(locks::settle_locks(tx, request)?.0);
-        self.db.write_in_group(change).await
+        db.write_in_group(change).await
     }
 }
 
@@ -419,6 +423,17 @@ pub struct SessionStateChange {
 }
 
 impl TransactionChanges {
+    /// Returns whose turn they take with what is appended.
+    fn lane(&self, appends: &[AppendRequest]) -> Lane {
+        let cancelled = self.cancels.iter().map(|(_, of)| *of);
+        let held = self.states.iter().map(|state| state.held.of);
+        let mut queues = self.locks.queues().chain(cancelled).chain(held);
+        append::lane_of(appends).unwrap_or_else(|| {
+            let whose = queues.next().map_or(Whose::AnyQueue, Whose::Queue);
+            Lane::Other(whose)
+        })
+    }
+
     fn make(
         self,
         tx: &WriteTx,
@@ -449,14 +464,16 @@ impl TransactionChanges {
 
 /// Transactions of receivers that send.
 impl Ledger {
-    /// Promises numbers to messages that a transaction schedules in a queue, or in a topic with rules.
+    /// Promises numbers to messages that a transaction schedules in a topic with rules, or in a queue, whose own subscription
+    /// is given then.
     pub async fn promise_numbers(
         &self,
+        topic: TopicId,
         queue: Option<SubscriptionId>,
         count: usize,
     ) -> Result<Vec<PromisedNumber>, StoreError> {
         let promise = move |tx: &_| append::promise(tx, queue, count);
-        self.db.write(promise).await
+        self.db.of(Whose::Topic(topic)).write(promise).await
     }
 
     /// Says of each lock whether it is held, and on what it is expected to be.
@@ -477,14 +494,15 @@ impl Ledger {
         appends: Vec<(AppendRequest, impl FnOnce(Vec<HandedOver>))>,
         changes: TransactionChanges,
     ) -> Result<Vec<LockSettled>, TransactionError> {
-        let (requests, announce): (Vec<_>, Vec<_>) = appends.into_iter().unzip();
+        let (requests, announce): (Vec<AppendRequest>, Vec<_>) = appends.into_iter().unzip();
+        let db = self.db.in_lane(changes.lane(&requests));
         let change = move |tx: &_| {
             let (settled, audit) = changes.make(tx)?;
             let stored = requests.into_iter().map(|each| append::append(tx, each));
             let stored = stored.collect::<Result<Vec<_>, _>>()?;
             Ok::<_, TransactionError>(((settled, stored), audit))
         };
-        let (settled, stored) = self.db.write_audited(change).await?;
+        let (settled, stored) = db.write_audited(change).await?;
         for (stored, announce) in stored.into_iter().zip(announce) {
             Stored::announce(stored, announce);
         }
@@ -500,6 +518,7 @@ impl Ledger {
         request: SessionRequest,
     ) -> Result<Result<HeldSession, SessionError>, StoreError> {
         self.db
+            .of(Whose::Queue(request.of))
             .write(move |tx| sessions::accept(tx, &request))
             .await
     }
@@ -513,6 +532,7 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<Result<SessionAnswer, SessionError>, StoreError> {
         self.db
+            .of(Whose::Queue(lock.of))
             .write(move |tx| {
                 let mut room = [(lock.of, room)].into_iter().collect();
                 sessions::change(tx, &lock, change, &mut room, now)
@@ -539,8 +559,8 @@ impl Ledger {
         request: ForwardRequest,
         announce: Vec<Option<impl FnOnce(Vec<HandedOver>)>>,
     ) -> Result<Vec<Settlement>, StoreError> {
-        let moved = self.db.write(move |tx| forward::forward(tx, request));
-        let moved = moved.await?;
+        let db = self.db.in_lane(request.lane());
+        let moved = db.write(move |tx| forward::forward(tx, request)).await?;
         let mut stored = moved.stored.into_iter().peekable();
         for (place, announce) in announce.into_iter().enumerate() {
             let stored = stored.next_if(|(of, _)| *of == place);

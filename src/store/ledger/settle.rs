@@ -14,6 +14,7 @@ use crate::model::delivery::{
 use crate::model::lease::{NEVER, is_held};
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
+use crate::store::engine::queue::Whose;
 use crate::store::error::StoreError;
 use crate::store::ledger::append::change_sealed;
 use crate::store::ledger::counters::{DeliveryChange, Version, counted};
@@ -80,11 +81,20 @@ pub enum FreeChange {
 #[derive(Clone, Debug)]
 pub struct FreeChanges {
     pub changes: Vec<(DeliveryId, FreeChange)>,
+    /// The subscription whose deliveries they are, unless it is the appliance, or somebody who manages it, that changes any.
+    pub of: Option<SubscriptionId>,
     /// Whether none of them is made if one cannot be.
     pub all_or_none: bool,
     /// What somebody did to make them; it is recorded with their number, if any of them is made.
     pub audit: Option<AuditEntry>,
     pub now: Timestamp,
+}
+
+impl FreeChanges {
+    /// Returns whose turn they take.
+    pub(super) fn whose(&self) -> Whose {
+        self.of.map_or(Whose::Appliance, Whose::Queue)
+    }
 }
 
 /// What became of a [`FreeChange`].

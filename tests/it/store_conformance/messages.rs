@@ -53,6 +53,7 @@ pub(super) async fn scheduled_deliveries_wait_and_can_be_cancelled(f: Fixture) {
     assert_eq!(ids(&f.lease(f.billing, 49, 9).await), [now]);
     let cancel = async |id: DeliveryId, of, moment| {
         let request = FreeChanges {
+            of: None,
             all_or_none: false,
             changes: vec![(id, FreeChange::Cancel(of))],
             audit: None,
@@ -91,6 +92,7 @@ pub(super) async fn scheduled_deliveries_are_cancelled_all_or_none(f: Fixture) {
     let cancel = async |ids: &[i64]| {
         let cancel = |id: &i64| (DeliveryId(*id), FreeChange::Cancel(f.billing));
         let request = FreeChanges {
+            of: None,
             changes: ids.iter().map(cancel).collect(),
             all_or_none: true,
             audit: None,
