@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use everpost::broker::{MessageReceiver, MessagingError, NewMessage, PublishError, ReceiveRequest};
+use everpost::broker::{
+    MessageReceiver, MessagingError, MessagingTransaction, NewMessage, PublishError, ReceiveRequest,
+};
 use everpost::model::audit::Caller;
 use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, QueueRef};
@@ -15,6 +17,7 @@ use everpost::store::{LockSelection, Locked, Peeked};
 use everpost::wire::amqp::Value as Amqp;
 use everpost::wire::amqp::message::{Message, Properties, encoded};
 use everpost::wire::amqp::value::get;
+use everpost::wire::service_bus::entity::EntityAddress;
 use everpost::wire::service_bus::message::{of_event, to_event};
 use serde_json::{Value, json};
 
@@ -387,6 +390,40 @@ async fn there_are_so_many_rules_and_copies_and_no_more() {
         250,
         "as many as are shown at once"
     );
+    grid.leave();
+}
+
+#[tokio::test]
+async fn all_that_a_transaction_sends_shares_the_bounds_of_one_change() {
+    let grid = orders(&[("all", json!({}))]).await;
+    let mut changing = json!({});
+    changing["action"] = json!({ "sqlExpression": "SET a = 1" });
+    for number in 0..46 {
+        rule(&grid, "all", &format!("r{number}"), changing.clone()).await;
+    }
+    let address = EntityAddress::of_parts(["orders"]).expect("an address");
+    let found = grid.broker.resolve(&address).expect("the topic");
+    let sender = found.sender().expect("a sender");
+    let commit = async |count: usize, bytes: usize| {
+        let mut transaction = MessagingTransaction::default();
+        for _ in 0..count {
+            let body = vec![b'x'; bytes];
+            let message = Message::of_data(&Properties::default(), Vec::new(), body);
+            let sent = transaction.send(&sender, vec![message], Vec::new());
+            sent.expect("a message");
+        }
+        grid.broker.commit(transaction).await
+    };
+    let too_many = MessagingError::Publish(PublishError::TooManyCopies);
+    assert_eq!(commit(100, 1).await, Err(too_many.clone()));
+    assert_eq!(commit(10, 40_000).await, Err(too_many));
+    assert_eq!(
+        commit(17, 1_000_000).await,
+        Err(MessagingError::TransactionTooLarge)
+    );
+    assert!(subjects(&grid, "all").await.is_empty());
+    assert_eq!(commit(2, 1_000).await, Ok(()));
+    assert_eq!(subjects(&grid, "all").await.len(), 2 * 46);
     grid.leave();
 }
 

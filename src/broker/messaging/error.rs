@@ -5,7 +5,8 @@ use crate::broker::{ErrorKind, ManageError, PublishError};
 use crate::model::dead_letter::InvalidDetails;
 use crate::model::lease::LockError;
 use crate::model::limits::{
-    BATCH_MESSAGES_MAX, RECEIVERS_WAITING_MAX, RULE_COPIES_MAX, SESSION_ID_MAX, SETTLED_BYTES_MAX,
+    BATCH_MESSAGES_MAX, RECEIVERS_WAITING_MAX, RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX,
+    SESSION_ID_MAX, SETTLED_BYTES_MAX,
 };
 use crate::model::name::SubscriptionName;
 use crate::model::session::SessionError;
@@ -66,9 +67,9 @@ pub enum MessagingError {
     },
     /// It would block the writer for too long.
     #[error(
-        "the messages have more than {RULE_COPIES_MAX} copies for subscriptions together, or more than \
-         {SETTLED_BYTES_MAX} bytes that receivers have set, which are changed all at once or not at all; name fewer of \
-         them"
+        "the messages have more than {RULE_COPIES_MAX} copies for subscriptions together, more than {} MiB, or more than \
+         {SETTLED_BYTES_MAX} bytes that receivers have set, which are changed all at once or not at all; name or send fewer \
+         of them", RULE_COPIES_BYTES_MAX / (1_024 * 1_024)
     )]
     TransactionTooLarge,
     #[error("The appliance cannot answer right now; try again in a moment")]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::publish::rules::MadeCopies;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::event::Event;
 use crate::model::lease::{QueueRef, SubQueue};
@@ -153,8 +154,11 @@ impl Broker {
                 self.match_filters(to, vec![event], only, scheduled).await
             }
             None => {
-                let matched = self.match_rules(to, vec![event], &scheduled).await;
-                matched.map_err(|_| DeadLetterReason::EventUnreadable)?
+                let mut alone = MadeCopies::default();
+                let matched = self.match_rules(to, vec![event], &scheduled, &mut alone);
+                matched
+                    .await
+                    .map_err(|_| DeadLetterReason::EventUnreadable)?
             }
         };
         let forwarded = Some(Box::new(mark));

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::broker::messaging::{MessageReceiver, MessageSender, MessagingError};
+use crate::broker::publish::rules::MadeCopies;
 use crate::broker::{Broker, NewMessage};
 use crate::model::audit::{AuditEntry, Caller, Target};
 use crate::model::delivery::DeliveryId;
@@ -66,7 +67,21 @@ impl MessagingTransaction {
     ) -> Result<(), MessagingError> {
         let (of, scheduled) = sender.find_scheduled(numbers).await?;
         self.cancels.push(KeptCancel { of, scheduled });
-        Ok(())
+        self.made().map(drop)
+    }
+
+    /// Returns the room that it takes in the one change that all of it is, before what rules make of the messages.
+    fn made(&self) -> Result<MadeCopies, MessagingError> {
+        let cancelled = self.cancels.iter().map(|kept| kept.scheduled.len());
+        let messages = self.sends.iter().flat_map(|kept| &kept.messages);
+        let sent = messages.map(|each| each.event.size());
+        let states = self.states.iter().filter_map(|(_, state)| state.as_ref());
+        let bytes = sent.sum::<usize>() + states.map(Vec::len).sum::<usize>();
+        let made = MadeCopies::beside(cancelled.sum(), bytes);
+        if made.is_too_much() {
+            return Err(MessagingError::TransactionTooLarge);
+        }
+        Ok(made)
     }
 
     /// Adds the state that is to be kept with a session.
@@ -94,6 +109,7 @@ impl MessagingTransaction {
 impl Broker {
     /// Does all of a transaction or nothing. When this returns, it is on disk.
     pub async fn commit(&self, transaction: MessagingTransaction) -> Result<(), MessagingError> {
+        let mut made = transaction.made()?;
         let MessagingTransaction {
             sends,
             cancels,
@@ -101,7 +117,8 @@ impl Broker {
             states,
             audits,
         } = transaction;
-        let (mut appends, mut copies) = (Vec::with_capacity(sends.len()), 0);
+        let cancelled = cancels.iter().map(|kept| kept.scheduled.len());
+        let (mut appends, mut copies) = (Vec::with_capacity(sends.len()), cancelled.sum::<usize>());
         for KeptSend {
             to,
             messages,
@@ -110,15 +127,14 @@ impl Broker {
         {
             let accepted = AppendRequest {
                 promised,
-                ..self.accepted(&to, messages).await?
+                ..self.accepted(&to, messages, &mut made).await?
             };
             let targets = accepted.events.iter().map(|(_, to)| to.len());
             copies += targets.sum::<usize>();
+            if copies > RULE_COPIES_MAX {
+                return Err(MessagingError::TransactionTooLarge);
+            }
             appends.push(self.ready(&to, accepted));
-        }
-        let cancelled = cancels.iter().map(|kept| kept.scheduled.len());
-        if copies + cancelled.sum::<usize>() > RULE_COPIES_MAX {
-            return Err(MessagingError::TransactionTooLarge);
         }
         let locks = LockChanges {
             dropping: self.dropping(&changes),

@@ -9,6 +9,7 @@ use crate::broker::Broker;
 use crate::broker::background::{MATCHING, in_background};
 use crate::broker::manage::target;
 use crate::broker::messaging::MessagingError;
+use crate::broker::publish::rules::MadeCopies;
 use crate::broker::publish::{Arrival, PublishError, STEPS_AT_ONCE_MAX, STEPS_OF_A_TURN_MAX};
 use crate::model::audit::{AuditAction, Caller};
 use crate::model::dead_letter::DeadLetterReason;
@@ -177,7 +178,8 @@ impl Broker {
         topic: &Arc<TopicEntry>,
         messages: Vec<NewMessage>,
     ) -> Result<impl Future<Output = Result<Vec<i64>, PublishError>> + use<>, PublishError> {
-        let accepted = self.accepted(topic, messages).await?;
+        let mut alone = MadeCopies::default();
+        let accepted = self.accepted(topic, messages, &mut alone).await?;
         Ok(self.clone().store_messages(Arc::clone(topic), accepted))
     }
 
@@ -189,9 +191,10 @@ impl Broker {
         message: NewMessage,
     ) -> Result<(), PublishError> {
         let audit = by.did(AuditAction::SendMessage, target(topic));
+        let mut alone = MadeCopies::default();
         let accepted = AppendRequest {
             audit: Some(audit),
-            ..self.accepted(topic, vec![message]).await?
+            ..self.accepted(topic, vec![message], &mut alone).await?
         };
         let stored = self.clone().store_messages(Arc::clone(topic), accepted);
         stored.await.map(drop)
@@ -208,11 +211,13 @@ impl Broker {
         }
     }
 
-    /// The messages with whom they go to, if they may be sent.
+    /// The messages with whom they go to, if they may be sent, and rules do not make too many copies of them beside those
+    /// that were `made`.
     pub(in crate::broker) async fn accepted(
         &self,
         topic: &Arc<TopicEntry>,
         messages: Vec<NewMessage>,
+        made: &mut MadeCopies,
     ) -> Result<AppendRequest, PublishError> {
         self.may_publish(topic, messages.iter().map(|each| &each.event))?;
         let now = self.clock().now();
@@ -222,7 +227,8 @@ impl Broker {
         });
         let scheduled = scheduled.collect();
         let events = messages.into_iter().map(|each| each.event).collect();
-        self.matched(topic, events, None, scheduled).await
+        self.matched_beside(topic, events, None, scheduled, made)
+            .await
     }
 
     /// Wakes who waits for sessions, and counts what is a dead letter from the beginning. Returns the arrival without what

@@ -3,7 +3,7 @@
 pub(super) mod messages;
 pub(super) mod notices;
 pub(super) mod rejections;
-mod rules;
+pub(super) mod rules;
 pub(super) mod send;
 pub(super) mod system;
 
@@ -14,6 +14,7 @@ use crate::base::Timestamp;
 use crate::broker::Broker;
 use crate::broker::manage::{subscription_target, target};
 use crate::broker::publish::messages::{Evaluated, TakenIn};
+use crate::broker::publish::rules::MadeCopies;
 use crate::model::audit::{AuditAction, Caller};
 use crate::model::event::{Event, EventKey};
 use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX, RULE_STEPS_MAX};
@@ -233,9 +234,24 @@ impl Broker {
         only: Option<SubscriptionId>,
         scheduled: BTreeMap<usize, Timestamp>,
     ) -> Result<AppendRequest, PublishError> {
+        let mut alone = MadeCopies::default();
+        self.matched_beside(topic, events, only, scheduled, &mut alone)
+            .await
+    }
+
+    /// Matches events that are stored in one change with what was `made`.
+    pub(super) async fn matched_beside(
+        &self,
+        topic: &Arc<TopicEntry>,
+        events: Vec<Event>,
+        only: Option<SubscriptionId>,
+        scheduled: BTreeMap<usize, Timestamp>,
+        made: &mut MadeCopies,
+    ) -> Result<AppendRequest, PublishError> {
         match (&topic.topic.kind, only) {
             (TopicKind::ServiceBus(_), None) => {
-                let mut request = self.match_rules(topic, events, &scheduled).await?;
+                let matched = self.match_rules(topic, events, &scheduled, made);
+                let mut request = matched.await?;
                 if request.deferrable() > self.shared.change_deliveries_max {
                     request.defer_deliveries();
                 }

@@ -28,9 +28,36 @@ struct Matched {
     oversized: BTreeSet<usize>,
     /// See [`AppendRequest::sent`].
     sent: BTreeMap<usize, (String, bool)>,
+    made: MadeCopies,
+}
+
+/// Counts the copies that one change of the store has so far: those of all messages of a request or a transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::broker) struct MadeCopies {
     copies: usize,
-    /// Of copies for one subscription.
+    /// Bytes of copies for one subscription, and of what else takes their room.
     bytes: usize,
+}
+
+impl MadeCopies {
+    /// Has so much room taken by something else that is stored in the same change.
+    pub(in crate::broker) fn beside(copies: usize, bytes: usize) -> Self {
+        Self { copies, bytes }
+    }
+
+    /// Says whether it is more than one change may have.
+    pub(in crate::broker) fn is_too_much(self) -> bool {
+        self.copies > RULE_COPIES_MAX || self.bytes > RULE_COPIES_BYTES_MAX
+    }
+
+    fn add(&mut self, copies: usize, bytes: usize) -> Result<(), PublishError> {
+        self.copies += copies;
+        self.bytes += bytes;
+        if self.is_too_much() {
+            return Err(PublishError::TooManyCopies);
+        }
+        Ok(())
+    }
 }
 
 impl Matched {
@@ -80,14 +107,11 @@ impl Matched {
         targets: Vec<SubscriptionId>,
         due_at: Option<Timestamp>,
     ) -> Result<(), PublishError> {
+        self.made.add(targets.len().max(1), 0)?;
         let scheduled = due_at.map(|at| (self.events.len(), at));
         self.scheduled.extend(scheduled);
-        self.copies += targets.len().max(1);
         self.events.push((event, targets));
-        match self.copies <= RULE_COPIES_MAX && self.bytes <= RULE_COPIES_BYTES_MAX {
-            true => Ok(()),
-            false => Err(PublishError::TooManyCopies),
-        }
+        Ok(())
     }
 
     /// A copy for one subscription.
@@ -97,24 +121,30 @@ impl Matched {
         of: SubscriptionId,
         due_at: Option<Timestamp>,
     ) -> Result<(), PublishError> {
-        self.bytes += event.size();
+        self.made.add(0, event.size())?;
         self.push(event, vec![of], due_at)
     }
 }
 
 impl Broker {
-    /// Holds messages, some of which are scheduled, against the rules of all subscriptions of the topic.
+    /// Holds messages, some of which are scheduled, against the rules of all subscriptions of the topic. What they are
+    /// copied to is added to what was `made`, and is not too much with that.
     pub(in crate::broker) async fn match_rules(
         &self,
         topic: &Arc<TopicEntry>,
         events: Vec<Event>,
         scheduled: &BTreeMap<usize, Timestamp>,
+        made: &mut MadeCopies,
     ) -> Result<AppendRequest, PublishError> {
         let now = self.clock().now();
         let takers = Arc::new(takers(topic, now));
         let sending = topic.topic.kind.sending();
         let remembers = sending.is_some_and(|sending| sending.detects_duplicates);
-        let (mut matched, mut evaluated) = (Matched::default(), 0);
+        let mut matched = Matched {
+            made: *made,
+            ..Matched::default()
+        };
+        let mut evaluated = 0;
         for (place, event) in events.into_iter().enumerate() {
             let due_at = scheduled.get(&place).copied();
             if remembers || !scheduled.is_empty() {
@@ -148,8 +178,9 @@ impl Broker {
             unevaluated,
             oversized,
             sent,
-            ..
+            made: now_made,
         } = matched;
+        *made = now_made;
         let each = events.iter().map(|(event, _)| event);
         let intake = self.intake(topic, each, unevaluated, oversized);
         Ok(AppendRequest {
@@ -270,6 +301,34 @@ mod tests {
             due_at: None,
             copies,
         }
+    }
+
+    /// Adds a message with so many copies to what was made. Returns how many of them were made, if it is not too much.
+    fn add_to(made: &mut MadeCopies, count: usize) -> (usize, Result<(), PublishError>) {
+        let mut matched = Matched {
+            made: *made,
+            ..Matched::default()
+        };
+        let added = matched.add(with_copies(count), &Takers::new(), &Entropy::seeded(1));
+        *made = matched.made;
+        (matched.events.len(), added)
+    }
+
+    #[test]
+    fn what_is_stored_together_shares_one_bound_and_no_more_is_made() {
+        let too_many = Err(PublishError::TooManyCopies);
+        let mut made = MadeCopies::beside(RULE_COPIES_MAX - 5, 0);
+        assert_eq!(add_to(&mut made, 2), (2, Ok(())));
+        assert_eq!(add_to(&mut made, 2), (2, Ok(())));
+        assert_eq!(add_to(&mut made, 9), (1, too_many.clone()));
+        let size = {
+            let mut made = MadeCopies::default();
+            assert_eq!(add_to(&mut made, 1), (1, Ok(())));
+            made.bytes
+        };
+        let mut made = MadeCopies::beside(0, RULE_COPIES_BYTES_MAX - 3 * size);
+        assert_eq!(add_to(&mut made, 2), (2, Ok(())));
+        assert_eq!(add_to(&mut made, 9), (1, too_many));
     }
 
     #[tokio::test]
