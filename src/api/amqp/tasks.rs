@@ -75,7 +75,7 @@ pub(super) struct PreparedRequest {
     /// The bytes that it counts for in its transaction.
     pub(super) bytes: usize,
     /// Counted as long as it waits for that.
-    pub(super) memory: TakenBytes,
+    pub(super) _memory: TakenBytes,
     pub(super) asked: Properties,
     /// The link and the delivery that it came with.
     pub(super) link: LinkId,
@@ -365,7 +365,7 @@ async fn take_part(
         transaction: part.transaction.clone(),
         prepared,
         bytes: request.payload.len(),
-        memory: request.memory,
+        _memory: request.memory,
         asked: message.properties().unwrap_or_default(),
         link: task.link,
         delivery: request.delivery,
