@@ -73,7 +73,14 @@ impl Memory {
         account.take(bytes)
     }
 
-    /// Returns the account of a client's requests over HTTP, from the first byte to the last one of the answer that it takes.
+    /// Returns the account of a connection of HTTP and of the requests over it. A client that is `None` shares its address
+    /// with others.
+    pub fn connection(&self, client: Option<IpAddr>) -> MemoryAccount {
+        let group = client.map(|client| self.0.addresses.of(client_of(client)));
+        self.0.strangers.closable_account([group, None], usize::MAX)
+    }
+
+    /// Returns the account of a request that a proxy passes on for a client.
     pub fn requests(&self, client: IpAddr) -> MemoryAccount {
         let group = self.0.addresses.of(client_of(client));
         self.0.strangers.account([Some(group), None], usize::MAX)

@@ -315,10 +315,10 @@ impl Appliance {
             memory,
         };
         let (proxies, memory) = (limits.proxies.clone(), limits.memory.clone());
-        let service = move |address| {
+        let service = move |address, shared| {
             let doors = doors.clone();
             let answer = move |request| doors.clone().answer(request);
-            listen::answered(answer, address, proxies.clone(), memory.clone())
+            listen::answered(answer, address, proxies.clone(), memory.clone(), shared)
         };
         if let Some(tls) = tls.clone() {
             tokio::spawn(

@@ -10,6 +10,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::base::budget::TakenBytes;
 
+/// What a connection of HTTP/2 begins with (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 /// Bytes that a connection has for heads. It grows when a client sends more than `least` between two requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeadBytes {
@@ -17,44 +20,94 @@ pub(super) struct HeadBytes {
     pub(super) most: usize,
 }
 
+/// What a connection has for its buffers, by the version of HTTP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Buffers {
+    pub(super) http1: HeadBytes,
+    pub(super) http2: HeadBytes,
+}
+
+/// What has come of requests since it was last asked.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    has_head: AtomicBool,
+}
+
+impl Progress {
+    /// The head of a request is whole.
+    pub(super) fn note_head(&self) {
+        self.has_head.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Which HTTP a client speaks.
+#[derive(Clone, Copy, Debug)]
+enum Version {
+    /// So many bytes of the preface of HTTP/2 have come.
+    Unknown(usize),
+    Http1,
+    Http2,
+}
+
+impl Version {
+    fn after(self, came: &[u8]) -> Self {
+        let Self::Unknown(matched) = self else {
+            return self;
+        };
+        let wanted = &PREFACE[matched..];
+        let length = wanted.len().min(came.len());
+        if wanted[..length] != came[..length] {
+            Self::Http1
+        } else if length == wanted.len() {
+            Self::Http2
+        } else {
+            Self::Unknown(matched + length)
+        }
+    }
+}
+
 /// A connection of HTTP that counts for what it reads heads into.
 pub(super) struct HeadStream<S> {
     inner: S,
-    bytes: HeadBytes,
+    buffers: Buffers,
+    version: Version,
     /// Bytes that were read since the last request began.
     read: usize,
-    /// Set when a request has begun since then.
-    has_begun: Arc<AtomicBool>,
+    progress: Arc<Progress>,
     taken: TakenBytes,
 }
 
 impl<S> HeadStream<S> {
-    /// A connection whose requests set `has_begun`.
+    /// A connection whose requests note their `progress`.
     pub(super) fn new(
         inner: S,
-        bytes: HeadBytes,
-        has_begun: Arc<AtomicBool>,
+        buffers: Buffers,
+        progress: Arc<Progress>,
         mut taken: TakenBytes,
     ) -> Self {
-        taken.resize_anyway(bytes.least);
+        taken.resize_anyway(buffers.http1.least);
         Self {
             inner,
-            bytes,
+            buffers,
+            version: Version::Unknown(0),
             read: 0,
-            has_begun,
+            progress,
             taken,
         }
     }
 
-    fn note(&mut self, read: usize) {
-        if self.has_begun.swap(false, Ordering::Relaxed) {
+    fn note(&mut self, came: &[u8]) {
+        self.version = self.version.after(came);
+        if self.progress.has_head.swap(false, Ordering::Relaxed) {
             self.read = 0;
         }
-        self.read = self.read.saturating_add(read);
-        let bytes = match self.read > self.bytes.least {
-            true => self.bytes.most,
-            false => self.bytes.least,
+        self.read = self.read.saturating_add(came.len());
+        let bytes = match self.version {
+            Version::Unknown(_) | Version::Http1 => self.buffers.http1,
+            Version::Http2 => self.buffers.http2,
         };
+        let has_more = self.read > self.buffers.http1.least;
+        let bytes = if has_more { bytes.most } else { bytes.least };
         self.taken.resize_anyway(bytes);
     }
 }
@@ -66,9 +119,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = ready!(Pin::new(&mut self.inner).poll_read(cx, buffer));
-        self.note(buffer.filled().len() - before);
-        Poll::Ready(read)
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
+        self.note(&buffer.filled()[before..]);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -109,23 +162,49 @@ mod tests {
     use super::*;
     use crate::base::budget::Budget;
 
+    const BUFFERS: Buffers = Buffers {
+        http1: HeadBytes { least: 8, most: 16 },
+        http2: HeadBytes {
+            least: 100,
+            most: 200,
+        },
+    };
+
     #[tokio::test]
     async fn a_head_counts_while_it_is_not_whole() {
         let budget = Budget::of(1_024);
-        let has_begun = Arc::new(AtomicBool::new(false));
+        let progress = Arc::new(Progress::default());
         let taken = budget.account([None, None], 1_024).nothing();
-        let bytes = HeadBytes { least: 8, most: 16 };
         let sent = [0; 20].as_slice();
-        let mut stream = HeadStream::new(sent, bytes, Arc::clone(&has_begun), taken);
+        let mut stream = HeadStream::new(sent, BUFFERS, Arc::clone(&progress), taken);
         assert_eq!(budget.taken(), 8);
         stream.read_exact(&mut [0; 8]).await.expect("read");
         assert_eq!(budget.taken(), 8);
         stream.read_exact(&mut [0; 4]).await.expect("read");
         assert_eq!(budget.taken(), 16);
-        has_begun.store(true, Ordering::Relaxed);
+        progress.note_head();
         stream.read_exact(&mut [0; 4]).await.expect("read");
         assert_eq!(budget.taken(), 8, "the next head has begun");
         drop(stream);
         assert_eq!(budget.taken(), 0);
+    }
+
+    /// What a connection counts for that has read so much, in pieces of 5.
+    async fn counted(sent: &[u8]) -> usize {
+        let budget = Budget::of(1_024);
+        let taken = budget.account([None, None], 1_024).nothing();
+        let mut stream = HeadStream::new(sent, BUFFERS, Arc::default(), taken);
+        for piece in sent.chunks(5) {
+            let read = stream.read_exact(&mut vec![0; piece.len()]).await;
+            read.expect("read");
+        }
+        budget.taken()
+    }
+
+    #[tokio::test]
+    async fn the_buffers_of_http2_count_from_its_preface_on() {
+        assert_eq!(counted(PREFACE).await, 200);
+        assert_eq!(counted(&PREFACE[..23]).await, 16);
+        assert_eq!(counted(b"PRI / HTTP/1.1\r\n\r\nSM\r\n\r\n").await, 16);
     }
 }

@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::future::{Future, poll_fn, ready};
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -15,16 +15,17 @@ use std::time::Duration;
 use axum::BoxError;
 use axum::extract::ConnectInfo;
 use axum::http::header::{RETRY_AFTER, UPGRADE};
-use axum::http::{Request, Response, StatusCode};
+use axum::http::{Request, Response, StatusCode, Version};
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, lazy};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::{Builder, UpgradeableConnection};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
@@ -32,13 +33,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{Memory, RequestMemory, amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
-use crate::app::heads::{HeadBytes, HeadStream};
+use crate::app::heads::{Buffers, HeadBytes, HeadStream, Progress};
 use crate::app::mistakes::{Mistake, Mistakes};
 use crate::app::paced_body::PacedBody;
 use crate::app::tls::{self, Tls};
 use crate::app::unread::{Streams, watched};
 use crate::base::Live;
-use crate::base::budget::NothingLeft;
+use crate::base::budget::{MemoryAccount, NothingLeft};
 use crate::broker::diagnostics::Connections;
 use crate::broker::people::ByTrustedProxy;
 
@@ -48,15 +49,31 @@ const STREAM_BYTES: usize = 2 * 1_024;
 /// Bytes that one with TLS counts for besides.
 const TLS_BYTES: usize = 16 * 1_024;
 
-/// Bytes that one of HTTP counts for: what it reads a head into, which grows when the client sends more.
-const HEAD_BYTES: HeadBytes = HeadBytes {
-    least: 8 * 1_024,
-    most: HEADER_BYTES_MAX,
+/// Bytes that one of HTTP counts for: what it reads a head into, which grows when the client sends more, and with HTTP/2
+/// what it writes frames from, and tables of headers.
+const BUFFERS: Buffers = Buffers {
+    http1: HeadBytes {
+        least: 8 * 1_024,
+        most: HEADER_BYTES_MAX,
+    },
+    http2: HeadBytes {
+        least: 32 * 1_024,
+        most: 24 * 1_024 + HEADER_BYTES_MAX,
+    },
 };
 
-/// Bytes that a request counts for besides its connection, until its answer is handed over: what is kept of its head, and
-/// of its task.
-const REQUEST_BYTES: usize = 10 * 1_024;
+/// Bytes that a request counts for besides its connection, until nothing of its answer is left: what is kept of its head,
+/// of its task, and of its stream.
+const REQUEST_BYTES: usize = 16 * 1_024;
+
+/// Bytes that a request counts for that there is no memory for: its stream, and the head of the answer.
+const REFUSAL_BYTES: usize = 2 * 1_024;
+
+/// Such requests whose answers a connection may leave untaken; then it is closed. One that reads leaves one or two.
+const REFUSALS_MAX: usize = 8;
+
+/// Bytes of an answer over HTTP/2 that wait in the buffers of its stream.
+const UNSENT_BYTES_MAX: usize = 16 * 1_024;
 
 /// Bytes that are read of a connection with TLS to know what it speaks.
 const FIRST_BYTES: usize = 512;
@@ -131,7 +148,7 @@ pub(super) async fn serve<S, B>(
     tls: Option<Tls>,
     limits: ConnectionLimits,
     stop: CancellationToken,
-    service_for: impl Fn(SocketAddr) -> S,
+    service_for: impl Fn(SocketAddr, OfRequests) -> S,
     amqp: Option<Arc<amqp::Server>>,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>> + Send + 'static,
@@ -140,7 +157,6 @@ pub(super) async fn serve<S, B>(
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let clients = Arc::new(Clients::default());
-    let server = server();
     let open = TaskTracker::new();
     let broken = Arc::new(AtomicU64::new(0));
     let mistakes = Arc::new(Mistakes::default());
@@ -164,30 +180,28 @@ pub(super) async fn serve<S, B>(
             Some(_) => TLS_BYTES + STREAM_BYTES,
             None => STREAM_BYTES,
         };
-        let Ok(own) = limits
-            .memory
-            .enter((!is_proxy).then(|| address.ip()), bytes)
-        else {
+        let client = (!is_proxy).then(|| address.ip());
+        let Ok(mut own) = limits.memory.enter(client, bytes) else {
             tracing::debug!(%address, "there is no memory left for another connection");
             continue;
         };
         let slot = limits.overall.enter().await;
         let requested = Arc::new(Notify::new());
         let has_requested = Arc::clone(&requested);
-        let service = service_for(address);
+        let of_requests = OfRequests::new(limits.memory.connection(client));
+        let service = service_for(address, of_requests.clone());
         let slot = amqp::ConnectionSlot(Arc::new((slot, of_client)));
-        let of_requests = slot.clone();
-        let head_is_whole = Arc::new(AtomicBool::new(false));
-        let has_begun = Arc::clone(&head_is_whole);
+        let slot_of_requests = slot.clone();
+        let progress = Arc::clone(&of_requests.progress);
         let service = service_fn(move |mut request: Request<Incoming>| {
             has_requested.notify_one();
-            head_is_whole.store(true, Ordering::Relaxed);
+            progress.note_head();
             if request.headers().contains_key(UPGRADE) {
-                request.extensions_mut().insert(of_requests.clone());
+                request.extensions_mut().insert(slot_of_requests.clone());
             }
             service.call(request)
         });
-        let (server, amqp, tls) = (server.clone(), amqp.clone(), tls.clone());
+        let (amqp, tls) = (amqp.clone(), tls.clone());
         let (stop, broken) = (stop.clone(), Arc::clone(&broken));
         let mistakes = Arc::clone(&mistakes);
         let serving = async move {
@@ -207,15 +221,24 @@ pub(super) async fn serve<S, B>(
             match (begun, &amqp) {
                 (None, _) => {}
                 (Some((AMQP, stream)), Some(amqp)) => {
-                    amqp::serve(stream, address.ip(), amqp, own).await;
+                    Box::pin(amqp::serve(stream, address.ip(), amqp, own)).await;
                 }
                 (Some((_, stream)), _) => {
-                    let stream = HeadStream::new(stream, HEAD_BYTES, has_begun, own);
+                    let OfRequests {
+                        account,
+                        progress,
+                        streams,
+                        refusals: _,
+                    } = of_requests;
+                    own.move_to(&account);
+                    let stream = HeadStream::new(stream, BUFFERS, progress, own);
+                    let server = server(streams);
                     let connection =
                         server.serve_connection_with_upgrades(TokioIo::new(stream), service);
                     // A client that hangs up or sends nonsense concerns nobody but itself.
                     let attended = attend(connection.into_owned(), &requested, &stop);
-                    let attended = asked_to_close.run_until_cancelled(attended).await;
+                    let asked_to_close = account.asked_to_close();
+                    let attended = asked_to_close.run_until_cancelled(Box::pin(attended)).await;
                     if let Some(Err(cause)) = attended {
                         tracing::debug!(%cause, %address, "a connection was broken");
                         broken.fetch_add(1, Ordering::Relaxed);
@@ -266,12 +289,49 @@ async fn tell(mut stream: TcpStream, answer: &[u8]) {
     let _: io::Result<_> = told.await;
 }
 
+/// What the requests over one connection share.
+#[derive(Clone)]
+pub(super) struct OfRequests {
+    account: MemoryAccount,
+    progress: Arc<Progress>,
+    streams: Streams,
+    /// Places for answers that say that there is no memory.
+    refusals: Arc<Semaphore>,
+}
+
+impl OfRequests {
+    fn new(account: MemoryAccount) -> Self {
+        Self {
+            account,
+            progress: Arc::default(),
+            streams: Streams::default(),
+            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+        }
+    }
+
+    /// Tells a client that there is no memory for its request. What that takes is there already, and counts.
+    fn overloaded(
+        &self,
+        version: Version,
+    ) -> impl Future<Output = Response<axum::body::Body>> + use<> {
+        let place = Arc::clone(&self.refusals).try_acquire_owned().ok();
+        if place.is_none() {
+            self.account.asked_to_close().cancel();
+        }
+        let mut taken = self.account.nothing();
+        taken.add_anyway(REFUSAL_BYTES);
+        self.streams.next_is_answered();
+        lazy(move |_| overloaded(version).map(|body| watched(body, (taken, place))))
+    }
+}
+
 /// Serves one connection, each request by `answer`.
 pub(super) fn answered<F>(
     answer: impl Fn(Request<axum::body::Body>) -> F + Send + 'static,
     address: SocketAddr,
     proxies: TrustedProxies,
     memory: Memory,
+    shared: OfRequests,
 ) -> impl Service<
     Request<Incoming>,
     Response = Response<axum::body::Body>,
@@ -282,52 +342,61 @@ pub(super) fn answered<F>(
 where
     F: Future<Output = Response<axum::body::Body>> + Send + 'static,
 {
-    let own = memory.requests(address.ip());
     service_fn(move |mut request: Request<Incoming>| {
-        if proxies.contain(address.ip()) {
+        let version = request.version();
+        let is_by_proxy = proxies.contain(address.ip());
+        if is_by_proxy {
             request.extensions_mut().insert(ByTrustedProxy);
         }
-        match proxies.client(address.ip(), request.headers()) {
-            Ok(client) => {
-                let account = if client == address.ip() {
-                    own.clone()
-                } else {
-                    memory.requests(client)
-                };
-                let Ok(taken) = RequestMemory::take(&account, REQUEST_BYTES) else {
-                    return ready(Ok(overloaded())).right_future();
-                };
+        let client = proxies.client(address.ip(), request.headers());
+        let taken = match &client {
+            Ok(client) if is_by_proxy => {
+                RequestMemory::take(&memory.requests(*client), REQUEST_BYTES)
+            }
+            Ok(_) | Err(_) => RequestMemory::take(&shared.account, REQUEST_BYTES),
+        };
+        // Each is in a box, so that connections have no room for one and streams none for one that is over.
+        let answered: BoxFuture<'static, _> = match (taken, client) {
+            (Err(NothingLeft), _) => shared.overloaded(version).boxed(),
+            (Ok(taken), Ok(client)) => {
                 request.extensions_mut().insert(taken.clone());
                 let client = SocketAddr::new(client, address.port());
-                let answer = answer(prepared(request, client));
+                let request = prepared(request, client, Arc::clone(&shared.progress));
+                let answer = answer(request);
                 answer
-                    .map(|answer| Ok(counted(answer, taken)))
-                    .left_future()
+                    .map(move |answer| counted(answer, taken, version))
+                    .boxed()
             }
-            Err(ambiguous) => {
+            (Ok(taken), Err(ambiguous)) => {
                 let refused = (StatusCode::BAD_REQUEST, ambiguous.to_string());
-                ready(Ok(refused.into_response())).right_future()
+                lazy(move |_| counted(refused.into_response(), taken, version)).boxed()
             }
-        }
+        };
+        answered.map(Ok)
     })
 }
 
-/// Returns an answer that counts until it is handed over, or another one if there is no memory for it.
+/// Returns an answer that counts until nothing of it is left, or another one if there is no memory for it.
 fn counted(
     answer: Response<axum::body::Body>,
     request: RequestMemory,
+    version: Version,
 ) -> Response<axum::body::Body> {
     let bytes = usize::try_from(answer.body().size_hint().lower()).unwrap_or(usize::MAX);
     match request.answer(bytes) {
         Ok(taken) => answer.map(|body| watched(body, (request, taken))),
-        Err(NothingLeft) => overloaded(),
+        Err(NothingLeft) => overloaded(version).map(|body| watched(body, request)),
     }
 }
 
-fn overloaded() -> Response<axum::body::Body> {
+/// Over HTTP/2 it has no body, which would wait for a window.
+fn overloaded(version: Version) -> Response<axum::body::Body> {
     let problem = "The memory for requests is in use; try again in a moment.\n";
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    (status, [(RETRY_AFTER, "1")], problem).into_response()
+    let (status, retry) = (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")]);
+    match version == Version::HTTP_2 {
+        true => (status, retry).into_response(),
+        false => (status, retry, problem).into_response(),
+    }
 }
 
 /// Connections by client. It holds nothing of clients that have none.
@@ -368,9 +437,13 @@ impl Drop for OfClient {
     }
 }
 
-fn prepared(mut request: Request<Incoming>, address: SocketAddr) -> Request<axum::body::Body> {
+fn prepared(
+    mut request: Request<Incoming>,
+    address: SocketAddr,
+    progress: Arc<Progress>,
+) -> Request<axum::body::Body> {
     request.extensions_mut().insert(ConnectInfo(address));
-    request.map(|body| axum::body::Body::new(PacedBody::new(body)))
+    request.map(|body| axum::body::Body::new(PacedBody::new(body, progress)))
 }
 
 /// Serves a connection to its end, or to that of the requests that it has begun at a stop, unless its first request is
@@ -423,8 +496,8 @@ async fn tell_of(broken: Arc<AtomicU64>) {
     }
 }
 
-fn server() -> Builder<Streams> {
-    let mut server = Builder::new(Streams);
+fn server(streams: Streams) -> Builder<Streams> {
+    let mut server = Builder::new(streams);
     server
         .http1()
         .timer(TokioTimer::new())
@@ -436,6 +509,8 @@ fn server() -> Builder<Streams> {
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_DEADLINE)
         .max_concurrent_streams(STREAMS_MAX)
+        .max_local_error_reset_streams(STREAMS_MAX as usize)
+        .max_send_buf_size(UNSENT_BYTES_MAX)
         .max_header_list_size(HEADER_BYTES_MAX as u32);
     server
 }
@@ -488,6 +563,7 @@ mod tests {
     fn routed(
         router: Router,
         address: SocketAddr,
+        shared: OfRequests,
     ) -> impl Service<
         Request<Incoming>,
         Response = Response<axum::body::Body>,
@@ -504,25 +580,46 @@ mod tests {
             address,
             TrustedProxies::default(),
             Memory::default(),
+            shared,
         )
     }
 
     #[test]
-    fn answers_count_until_they_are_handed_over_and_need_room() {
+    fn answers_count_until_nothing_of_them_is_left_and_need_room() {
         let account = Budget::of(1_000_000).account([None, None], 30_500);
         let answer = || Response::new(axum::body::Body::from("x".repeat(9_000)));
         let taken = || RequestMemory::take(&account, 1_000).expect("room");
-        let first = counted(answer(), taken());
+        let first = counted(answer(), taken(), Version::HTTP_11);
         assert_eq!((first.status(), account.taken()), (StatusCode::OK, 10_000));
-        let second = counted(answer(), taken());
-        let third = counted(answer(), taken());
+        let second = counted(answer(), taken(), Version::HTTP_11);
+        let third = counted(answer(), taken(), Version::HTTP_11);
         assert_eq!(third.status(), StatusCode::OK);
         drop(second);
         assert_eq!(account.taken(), 20_000);
         let fourth = taken();
-        let fifth = counted(answer(), taken());
+        let fifth = counted(answer(), taken(), Version::HTTP_11);
         assert_eq!(fifth.status(), StatusCode::SERVICE_UNAVAILABLE);
         drop((first, third, fourth, fifth));
+        assert_eq!(account.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_leaves_refusals_untaken_is_closed() {
+        let account = Budget::of(0).closable_account([None, None], usize::MAX);
+        let shared = OfRequests::new(account.clone());
+        let refuse = || shared.overloaded(Version::HTTP_11);
+        for _ in 0..100 {
+            drop(refuse().await); // it is taken
+        }
+        let mut untaken = Vec::new();
+        for _ in 0..REFUSALS_MAX {
+            untaken.push(refuse().await);
+        }
+        assert_eq!(account.taken(), REFUSALS_MAX * REFUSAL_BYTES);
+        assert!(!account.asked_to_close().is_cancelled());
+        untaken.push(refuse().await);
+        assert!(account.asked_to_close().is_cancelled());
+        drop(untaken);
         assert_eq!(account.taken(), 0);
     }
 
@@ -542,7 +639,7 @@ mod tests {
         let stop = CancellationToken::new();
         let router = Router::new().route("/", post(|_: Bytes| async {}));
         let limits = limits(1, 1);
-        let service = move |address| routed(router.clone(), address);
+        let service = move |address, shared| routed(router.clone(), address, shared);
         tokio::spawn(serve(
             vec![listener],
             None,
@@ -589,7 +686,7 @@ mod tests {
         let stop = CancellationToken::new();
         let router = Router::new().route("/", post(|_: Bytes| async {}));
         let limits = limits(10, 10);
-        let service = move |address| routed(router.clone(), address);
+        let service = move |address, shared| routed(router.clone(), address, shared);
         tokio::spawn(serve(listeners, None, limits, stop.clone(), service, None));
         for address in addresses.iter().chain(&addresses) {
             let mut client = TcpStream::connect(address).await.expect("a connection");
@@ -609,7 +706,7 @@ mod tests {
         let stop = CancellationToken::new();
         let router = Router::new().route("/", post(|_: Bytes| async {}));
         let limits = limits(10, 2);
-        let service = move |address| routed(router.clone(), address);
+        let service = move |address, shared| routed(router.clone(), address, shared);
         tokio::spawn(serve(
             vec![listener],
             None,

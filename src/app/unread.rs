@@ -1,5 +1,5 @@
-//! Answers over HTTP/2 that their clients do not take: a client that opens no window for them would keep them in
-//! memory for as long as it likes.
+//! Answers that their clients do not take: a client that opens no window for them, or does not read, would keep them in
+//! memory for as long as it likes. They count until nothing of them is left.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,18 +10,17 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
+use futures_util::FutureExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::rt::Executor;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::api::RequestMemory;
-use crate::base::budget::TakenBytes;
-
 /// How long a client may take nothing of an answer; then its stream is reset.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes of an answer that are handed over at once. What is handed over waits in buffers where nobody watches it.
+/// Bytes of an answer that are handed over at once. What is handed over waits in buffers where it counts and nobody watches
+/// it.
 const PIECE: usize = 4 * 1_024;
 
 tokio::task_local! {
@@ -29,9 +28,20 @@ tokio::task_local! {
     static WATCH: Arc<Watch>;
 }
 
-/// Runs streams of HTTP/2, each until its answer is handed over or its client takes nothing of it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Streams;
+/// Runs streams of one connection of HTTP/2, each until its answer is handed over or its client takes nothing of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Streams {
+    /// Whether the answer to the next one is there already.
+    is_answered: Arc<AtomicBool>,
+}
+
+impl Streams {
+    /// The answer to the next one is there already: it is handed over before another request is read, so that those of a
+    /// client that takes them never pile up.
+    pub(super) fn next_is_answered(&self) {
+        self.is_answered.store(true, Ordering::Relaxed);
+    }
+}
 
 impl<F> Executor<F> for Streams
 where
@@ -40,12 +50,17 @@ where
     fn execute(&self, stream: F) {
         let watch = Arc::new(Watch::default());
         let given_up = Arc::clone(&watch);
-        tokio::spawn(WATCH.scope(watch, async move {
+        let mut stream = Box::pin(WATCH.scope(watch, async move {
             tokio::select! {
                 _ = stream => {}
                 () = given_up.given_up() => {}
             }
         }));
+        let is_answered = self.is_answered.swap(false, Ordering::Relaxed);
+        if is_answered && stream.as_mut().now_or_never().is_some() {
+            return;
+        }
+        tokio::spawn(stream);
     }
 }
 
@@ -75,42 +90,66 @@ impl Watch {
     }
 }
 
-/// Returns the body of an answer, which counts for `taken` until it is handed over, as its request does, and is watched if a
-/// stream of HTTP/2 carries it.
-pub(super) fn watched(body: Body, taken: (RequestMemory, TakenBytes)) -> Body {
-    if body.is_end_stream() {
+/// Returns the body of an answer, which holds `kept` until nothing of it is left in any buffer, and is watched if a stream
+/// of HTTP/2 carries it. There it ends with a piece even if it is empty: the head of the answer waits before it.
+pub(super) fn watched(body: Body, kept: impl Send + Sync + 'static) -> Body {
+    let watch = WATCH.try_with(Arc::clone).ok();
+    if watch.is_none() && body.is_end_stream() {
         return body;
     }
-    let watch = WATCH.try_with(Arc::clone).ok();
     let watched = Watched {
         inner: body,
         rest: Bytes::new(),
+        is_over: false,
         watch,
-        _taken: taken,
+        kept: Arc::new(kept),
     };
     watched.is_clients_turn(true);
     Body::new(watched)
 }
 
-struct Watched {
+struct Watched<K> {
     inner: Body,
     /// Of the last frame.
     rest: Bytes,
+    is_over: bool,
     /// `None` over HTTP/1, where the deadline for the next head is enough.
     watch: Option<Arc<Watch>>,
-    /// Held until it is gone.
-    _taken: (RequestMemory, TakenBytes),
+    /// Held until it is gone, with each piece of it.
+    kept: Arc<K>,
 }
 
-impl Watched {
+/// A piece of an answer.
+struct Piece<K> {
+    bytes: Bytes,
+    _kept: Arc<K>,
+}
+
+impl<K> AsRef<[u8]> for Piece<K> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl<K: Send + Sync + 'static> Watched<K> {
     fn is_clients_turn(&self, is_it: bool) {
         if let Some(watch) = &self.watch {
             watch.set(is_it);
         }
     }
+
+    /// The next piece, which may be empty.
+    fn piece(&mut self) -> Frame<Bytes> {
+        self.is_clients_turn(true);
+        let length = self.rest.len().min(PIECE);
+        Frame::data(Bytes::from_owner(Piece {
+            bytes: self.rest.split_to(length),
+            _kept: Arc::clone(&self.kept),
+        }))
+    }
 }
 
-impl HttpBody for Watched {
+impl<K: Send + Sync + 'static> HttpBody for Watched<K> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -118,30 +157,40 @@ impl HttpBody for Watched {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.rest.is_empty() {
+        if self.rest.is_empty() && !self.is_over {
             self.is_clients_turn(false);
             let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
             match frame.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(data))) => self.rest = data,
                 Some(Ok(Err(other))) => return Poll::Ready(Some(Ok(other))),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                None => return Poll::Ready(None),
+                None => {
+                    self.is_over = true;
+                    let last = self.watch.is_some().then(|| Ok(self.piece()));
+                    return Poll::Ready(last);
+                }
             }
+        } else if self.rest.is_empty() {
+            return Poll::Ready(None);
         }
-        self.is_clients_turn(true);
-        let length = self.rest.len().min(PIECE);
-        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
+        let piece = self.piece();
+        self.is_over = self.rest.is_empty() && self.inner.is_end_stream();
+        Poll::Ready(Some(Ok(piece)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.inner.is_end_stream()
+        self.is_over && self.rest.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
         let (inner, rest) = (self.inner.size_hint(), self.rest.len() as u64);
         let mut hint = SizeHint::new();
         hint.set_lower(inner.lower() + rest);
-        if let Some(upper) = inner.upper() {
+        // An empty answer may be one that must not tell its length, such as 204.
+        if let Some(upper) = inner
+            .upper()
+            .filter(|upper| self.watch.is_none() || upper + rest > 0)
+        {
             hint.set_upper(upper + rest);
         }
         hint
@@ -155,17 +204,13 @@ mod tests {
     use tokio::time::sleep;
 
     use super::*;
-    use crate::base::budget::Budget;
 
     /// Whether somebody gets an answer who waits for so long before each piece.
     async fn is_taken(pause: Duration) -> bool {
         let (sender, taken) = oneshot::channel();
-        Streams.execute(async move {
+        Streams::default().execute(async move {
             sleep(PATIENCE * 10).await; // whoever makes the answer may take long
-            let account = Budget::of(0).account([None, None], 0);
-            let request = RequestMemory::take(&account, 0).expect("nothing");
-            let taken = (request, account.nothing());
-            let mut body = watched(Body::from(vec![b'x'; PIECE * 2 + 1]), taken);
+            let mut body = watched(Body::from(vec![b'x'; PIECE * 2 + 1]), ());
             assert_eq!(body.size_hint().exact(), Some(PIECE as u64 * 2 + 1));
             let mut bytes = 0;
             loop {
@@ -187,5 +232,46 @@ mod tests {
         assert!(is_taken(Duration::ZERO).await);
         assert!(is_taken(PATIENCE - Duration::from_secs(1)).await);
         assert!(!is_taken(PATIENCE + Duration::from_secs(1)).await);
+    }
+
+    /// Who still holds what an answer keeps: the body, pieces of it, and the test.
+    async fn holders(body: Body, kept: &Arc<()>) -> [usize; 3] {
+        let mut body = watched(body, Arc::clone(kept));
+        let waiting = Arc::strong_count(kept) - 1;
+        let piece = body.frame().await.expect("a piece").expect("data");
+        assert!(body.is_end_stream());
+        drop(body);
+        let handed_over = Arc::strong_count(kept) - 1;
+        drop(piece);
+        [waiting, handed_over, Arc::strong_count(kept) - 1]
+    }
+
+    #[tokio::test]
+    async fn an_answer_counts_until_nothing_of_it_is_left() {
+        let kept = Arc::new(());
+        assert_eq!(holders(Body::from("text"), &kept).await, [1, 1, 0]);
+        let over_http2 = WATCH.scope(Arc::default(), async {
+            assert_eq!(watched(Body::empty(), ()).size_hint().exact(), None);
+            [
+                holders(Body::from("text"), &kept).await,
+                holders(Body::empty(), &kept).await,
+            ]
+        });
+        assert_eq!(over_http2.await, [[1, 1, 0]; 2]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_there_is_handed_over_at_once() {
+        let kept = Arc::new(());
+        let streams = Streams::default();
+        let stream = || {
+            let kept = Arc::clone(&kept);
+            async move { drop(kept) }
+        };
+        streams.execute(stream());
+        assert_eq!(Arc::strong_count(&kept), 2, "it has a task");
+        streams.next_is_answered();
+        streams.execute(stream());
+        assert_eq!(Arc::strong_count(&kept), 2, "it is over");
     }
 }

@@ -4,7 +4,7 @@ import itertools
 import socket
 from urllib.parse import urlsplit
 
-from hpack import Encoder
+from hpack import Decoder, Encoder
 from hyperframe.frame import (
     ContinuationFrame,
     DataFrame,
@@ -26,6 +26,7 @@ class Connection:
         address = (self.parts.hostname, self.parts.port)
         self.socket = socket.create_connection(address, timeout=60, source_address=(source, 0))
         self.encoder = Encoder()
+        self.decoder = Decoder()
         self.streams = itertools.count(1, 2)
         self.send_bytes(PREFACE)
         self.send(SettingsFrame(0, settings=settings or {}))

@@ -10,8 +10,10 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
+from hyperframe.frame import DataFrame, HeadersFrame, SettingsFrame
 
 import amqp
+import http2
 from appliance import Appliance, eventually
 from events import EVENT
 from queues import RULE
@@ -41,6 +43,10 @@ PER_ADDRESS = 500
 
 # Connections that send megabytes: without bounds, any fifty of them fill the room for all.
 HEAVY_COUNT = max(COUNT // 20, 80)
+
+# Connections of HTTP/2 with 100 requests each, and their addresses: far more than there is room for.
+STARVED_COUNT = 240
+STARVED_ADDRESSES = 8
 
 NAME = b"n" * 60_000
 
@@ -206,6 +212,15 @@ def target(tmp_path_factory):
         yield target
 
 
+def starved(target, number):
+    """A connection of HTTP/2 that asks for as much as it may, and takes no answer."""
+    source = f"127.0.{1 + number % STARVED_ADDRESSES}.2"
+    url = target.appliances[0].url
+    connection = http2.Connection(url, {SettingsFrame.INITIAL_WINDOW_SIZE: 0}, source)
+    connection.send(*[connection.head() for _ in range(100)])
+    return connection
+
+
 def published(target):
     """How long an honest publisher waits, longest last."""
     times = []
@@ -244,3 +259,31 @@ def test_what_is_not_ended_holds_little_and_keeps_nobody_waiting(target, kinds):
 
             eventually(all_ended, "all of them are ended", ENDED_WITHIN_S)
     published(target)
+
+
+def test_answers_that_nobody_takes_have_no_more_than_there_is_for_all(target):
+    published(target)
+    appliance = target.appliances[0]
+    before = memory(appliance)
+    connections, answers = [], {}
+    with contextlib.ExitStack() as stack:
+        for number in range(STARVED_COUNT):
+            # There may be no room for another connection.
+            with contextlib.suppress(OSError):
+                connections.append(stack.enter_context(starved(target, number)))
+        published(target)
+        grown = memory(appliance) - before
+        for connection in connections:
+            heads, ended = {}, set()
+            for frame in connection.received(patience_s=SENDING_S):
+                if isinstance(frame, HeadersFrame):
+                    heads[frame.stream_id] = connection.decoder.decode(frame.data)
+                if isinstance(frame, (HeadersFrame, DataFrame)) and "END_STREAM" in frame.flags:
+                    ended.add(frame.stream_id)
+            for stream, head in heads.items():
+                kind = dict(head)[":status"], stream in ended
+                answers[kind] = answers.get(kind, 0) + 1
+    print(f"{len(connections)} connections: {answers}; memory {grown // 1024} KiB more")
+    assert grown < GROWN_BYTES_MAX, f"{grown} bytes"
+    assert answers["200", False] > 0 and ("200", True) not in answers, answers
+    assert ("503", False) not in answers, "whom there is no memory for is told without a window"

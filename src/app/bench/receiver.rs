@@ -64,7 +64,7 @@ impl Receiver {
             memory: Memory::default(),
         };
         let (plan, records) = (Arc::new(plan.clone()), Arc::clone(records));
-        let service = move |_| {
+        let service = move |_, _| {
             let (plan, records) = (Arc::clone(&plan), Arc::clone(&records));
             service_fn(move |request| answer(Arc::clone(&plan), Arc::clone(&records), request))
         };

@@ -104,7 +104,7 @@ impl Receiver {
             proxies: TrustedProxies::default(),
             memory: Memory::default(),
         };
-        let service = move |peer| {
+        let service = move |peer, _| {
             let answering = Arc::clone(&answering);
             service_fn(move |request| Arc::clone(&answering).answer(request, peer))
         };

@@ -9,10 +9,10 @@ use std::sync::{Arc, RwLock};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
-use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls::{ServerConfig, ServerConnection};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -29,6 +29,9 @@ pub(super) const HANDSHAKE: u8 = 22;
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
+
+/// Bytes that wait, encrypted, for a client that does not take them: as many as one record has.
+const UNSENT_BYTES_MAX: usize = 16 * 1_024;
 
 /// Bytes of a file with a certificate chain or a key.
 const FILE_BYTES_MAX: usize = 262_144;
@@ -81,7 +84,10 @@ impl Tls {
 
     /// Does the handshake on a new connection.
     pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        self.acceptor.accept(stream).await
+        let limited = |session: &mut ServerConnection| {
+            session.set_buffer_limit(Some(UNSENT_BYTES_MAX));
+        };
+        self.acceptor.accept_with(stream, limited).await
     }
 
     /// When the certificate of the files ends; `None` for a development certificate, which is renewed by itself.
