@@ -1,4 +1,5 @@
-//! Heads of requests that are not whole yet: they are kept, and count.
+//! What comes over a connection of HTTP: heads of requests that are not whole yet are kept, and count; frames that bring
+//! nothing end the connection.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,6 +13,10 @@ use crate::base::budget::TakenBytes;
 
 /// What a connection of HTTP/2 begins with (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Bytes of HTTP/2 that may come without a request or a piece of a body: more than the window of a connection, which
+/// bodies may fill while their requests wait.
+const IDLE_BYTES_MAX: usize = 2 * 1_024 * 1_024;
 
 /// Bytes that a connection has for heads. It grows when a client sends more than `least` between two requests.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +36,18 @@ pub(super) struct Buffers {
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     has_head: AtomicBool,
+    has_body: AtomicBool,
 }
 
 impl Progress {
     /// The head of a request is whole.
     pub(super) fn note_head(&self) {
         self.has_head.store(true, Ordering::Relaxed);
+    }
+
+    /// Somebody reads a piece of a body.
+    pub(super) fn note_body(&self) {
+        self.has_body.store(true, Ordering::Relaxed);
     }
 }
 
@@ -66,6 +77,10 @@ impl Version {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("frames came without a request or a body")]
+struct NothingButFrames;
+
 /// A connection of HTTP that counts for what it reads heads into.
 pub(super) struct HeadStream<S> {
     inner: S,
@@ -73,6 +88,9 @@ pub(super) struct HeadStream<S> {
     version: Version,
     /// Bytes that were read since the last request began.
     read: usize,
+    /// Bytes that were read since a request or a piece of a body came, less half of those that were written: whoever
+    /// takes a large answer says so in small frames, and the answers to floods are as large as what they answer.
+    idle: usize,
     progress: Arc<Progress>,
     taken: TakenBytes,
 }
@@ -91,24 +109,39 @@ impl<S> HeadStream<S> {
             buffers,
             version: Version::Unknown(0),
             read: 0,
+            idle: 0,
             progress,
             taken,
         }
     }
 
-    fn note(&mut self, came: &[u8]) {
+    fn note(&mut self, came: &[u8]) -> Result<(), NothingButFrames> {
         self.version = self.version.after(came);
         if self.progress.has_head.swap(false, Ordering::Relaxed) {
-            self.read = 0;
+            (self.read, self.idle) = (0, 0);
+        }
+        if self.progress.has_body.swap(false, Ordering::Relaxed) {
+            self.idle = 0;
         }
         self.read = self.read.saturating_add(came.len());
-        let bytes = match self.version {
-            Version::Unknown(_) | Version::Http1 => self.buffers.http1,
-            Version::Http2 => self.buffers.http2,
+        self.idle = self.idle.saturating_add(came.len());
+        let (bytes, idle_max) = match self.version {
+            Version::Unknown(_) | Version::Http1 => (self.buffers.http1, usize::MAX),
+            Version::Http2 => (self.buffers.http2, IDLE_BYTES_MAX),
         };
         let has_more = self.read > self.buffers.http1.least;
         let bytes = if has_more { bytes.most } else { bytes.least };
         self.taken.resize_anyway(bytes);
+        match self.idle > idle_max {
+            true => Err(NothingButFrames),
+            false => Ok(()),
+        }
+    }
+
+    fn note_written(&mut self, written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.idle = self.idle.saturating_sub(bytes / 2);
+        }
     }
 }
 
@@ -120,8 +153,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadStream<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
-        self.note(&buffer.filled()[before..]);
-        Poll::Ready(Ok(()))
+        let noted = self.note(&buffer.filled()[before..]);
+        Poll::Ready(noted.map_err(io::Error::other))
     }
 }
 
@@ -131,7 +164,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HeadStream<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.note_written(&written);
+        written
     }
 
     fn poll_write_vectored(
@@ -139,7 +174,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HeadStream<S> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
+        self.note_written(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -157,7 +194,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HeadStream<S> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncReadExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
     use crate::base::budget::Budget;
@@ -206,5 +243,42 @@ mod tests {
         assert_eq!(counted(PREFACE).await, 200);
         assert_eq!(counted(&PREFACE[..23]).await, 16);
         assert_eq!(counted(b"PRI / HTTP/1.1\r\n\r\nSM\r\n\r\n").await, 16);
+    }
+
+    /// Bytes of frames that a connection takes of a client that sends `preface`, until it ends it; at most 10 MiB.
+    async fn taken_of(preface: &[u8], each: impl Fn(&Progress) -> usize) -> usize {
+        let taken = Budget::of(1_024).account([None, None], 1_024).nothing();
+        let progress = Arc::new(Progress::default());
+        let sent = preface.chain(tokio::io::repeat(0));
+        let stream = tokio::io::join(sent, tokio::io::sink());
+        let mut stream = HeadStream::new(stream, BUFFERS, Arc::clone(&progress), taken);
+        let mut frames = [0; 1_024];
+        for piece in 0..10 * 1_024 {
+            if stream.read(&mut frames).await.is_err() {
+                return piece * frames.len();
+            }
+            let written = vec![0; each(&progress)];
+            stream.write_all(&written).await.expect("written");
+        }
+        10 * 1_024 * 1_024
+    }
+
+    #[tokio::test]
+    async fn frames_that_bring_nothing_end_a_connection_of_http2() {
+        let all = 10 * 1_024 * 1_024;
+        let ends = taken_of(PREFACE, |_| 0).await;
+        assert!(ends.abs_diff(IDLE_BYTES_MAX) < 4_096, "{ends}");
+        let ends = taken_of(PREFACE, |_| 1_024).await;
+        assert!(
+            ends.abs_diff(2 * IDLE_BYTES_MAX) < 4_096,
+            "answers to a flood: {ends}"
+        );
+        let with_bodies = |progress: &Progress| {
+            progress.note_body();
+            0
+        };
+        assert_eq!(taken_of(PREFACE, with_bodies).await, all);
+        assert_eq!(taken_of(PREFACE, |_| 2_048).await, all, "a large answer");
+        assert_eq!(taken_of(b"POST ", |_| 0).await, all, "a body of HTTP/1");
     }
 }

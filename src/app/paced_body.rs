@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use axum::BoxError;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
+
+use crate::app::heads::Progress;
 
 /// How long a body may take whatever comes of it.
 const GRACE: Duration = Duration::from_secs(15);
@@ -20,6 +23,8 @@ const RATE_MIN: u32 = 8 * 1_024;
 /// Ends with an error when its client is too slow: it takes up memory and a place meanwhile.
 pub(super) struct PacedBody<B> {
     inner: B,
+    /// Of its connection.
+    progress: Arc<Progress>,
     bytes: u32,
     /// When it is too slow, since the client was first waited for.
     late: Option<Late>,
@@ -35,9 +40,10 @@ struct Late {
 struct TooSlow;
 
 impl<B> PacedBody<B> {
-    pub(super) fn new(inner: B) -> Self {
+    pub(super) fn new(inner: B, progress: Arc<Progress>) -> Self {
         Self {
             inner,
+            progress,
             bytes: 0,
             late: None,
         }
@@ -78,6 +84,9 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for PacedBody<B>
                 .and_then(|frame| frame.as_ref().ok()?.data_ref());
             let bytes = data.map_or(0, |data| u32::try_from(data.len()).unwrap_or(u32::MAX));
             this.bytes = this.bytes.saturating_add(bytes);
+            if bytes > 0 {
+                this.progress.note_body();
+            }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         let late = this.late.get_or_insert_with(Late::new);
@@ -108,7 +117,7 @@ mod tests {
             let piece = Frame::data(Bytes::from(vec![0; bytes]));
             (sent < pieces).then_some((Ok::<_, BoxError>(piece), sent + 1))
         });
-        let body = PacedBody::new(StreamBody::new(Box::pin(pieces)));
+        let body = PacedBody::new(StreamBody::new(Box::pin(pieces)), Arc::default());
         Ok(body.collect().await?.to_bytes().len())
     }
 
