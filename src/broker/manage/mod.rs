@@ -97,8 +97,11 @@ pub enum ManageError {
         of: &'static str,
         property: &'static str,
     },
-    #[error("{0} is no queue or Service Bus topic, so nothing can be forwarded to it")]
-    NoForwardTarget(TopicName),
+    #[error("{to} is no queue or Service Bus topic, so nothing can be forwarded to it")]
+    NoForwardTarget {
+        property: &'static str,
+        to: TopicName,
+    },
     /// What is missing.
     #[error("{0} for events to go to; create it first")]
     NoDestination(String),
@@ -204,7 +207,7 @@ impl ManageError {
             | Self::DeliveryModeFixed(_)
             | Self::InputSchemaFixed
             | Self::PropertyFixed { .. }
-            | Self::NoForwardTarget(_)
+            | Self::NoForwardTarget { .. }
             | Self::NoDestination(_)
             | Self::ForwardInstead(_)
             | Self::RuleTooLarge(_)

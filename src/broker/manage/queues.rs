@@ -7,7 +7,7 @@ use crate::broker::manage::{ManageError, check_path, entity_not_found, entity_of
 use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, Target, TargetKind};
 use crate::model::name::TopicName;
-use crate::model::queue::{QueueDefinition, ReceiveRules};
+use crate::model::queue::{EntityReference, QueueDefinition, ReceiveRules};
 use crate::model::registry::{Registry, TopicEntry};
 use crate::model::subscription::{EventSubscription, OnDelete};
 use crate::model::topic::EntityKind;
@@ -46,10 +46,13 @@ pub(super) fn check_targets(
     name: &TopicName,
     rules: &ReceiveRules,
 ) -> Result<(), ManageError> {
-    for target in rules.references().map(|reference| reference.to) {
-        let topic = registry.topic(target);
-        if target != name && !topic.is_some_and(|topic| topic.topic.kind.takes_messages()) {
-            return Err(ManageError::NoForwardTarget(target.clone()));
+    for EntityReference { property, to } in rules.references() {
+        let topic = registry.topic(to);
+        if to != name && !topic.is_some_and(|topic| topic.topic.kind.takes_messages()) {
+            return Err(ManageError::NoForwardTarget {
+                property,
+                to: to.clone(),
+            });
         }
     }
     Ok(())

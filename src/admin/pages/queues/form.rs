@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::admin::pages::service_bus::BusTopic;
-use crate::model::queue::{FORWARDS, ReceiveRules};
+use crate::model::queue::ReceiveRules;
 use crate::wire::resource::bodies::{QueueRequest, ServiceBusSubscriptionRequest};
 use crate::wire::resource::{parse_queue, parse_service_bus_subscription};
 
@@ -197,7 +197,7 @@ impl QueueForm {
         noun: &str,
         said: &str,
     ) -> PageResult {
-        let found = saved.map_err(|error| self.at_field(error))?;
+        let found = saved.map_err(at_field)?;
         let queue = existing(Queue::of(found), QUEUE, noun)?;
         let done = Flash::done(format!("{noun} {} {said}", queue.name()));
         call.visitor.leave(done, &queue.page()).await
@@ -214,13 +214,11 @@ impl QueueForm {
         }
         Ok(first)
     }
+}
 
-    fn at_field(&self, error: ManageError) -> PageError {
-        let ManageError::NoForwardTarget(target) = &error else {
-            return error.into();
-        };
-        let mut fields = FORWARDS.into_iter().map(|(_, field)| field);
-        let field = fields.find(|field| self.0.text(field) == target.as_str());
-        Refusal::of(field.unwrap_or_default(), sentence(&error.to_string())).into()
-    }
+fn at_field(error: ManageError) -> PageError {
+    let ManageError::NoForwardTarget { property, .. } = &error else {
+        return error.into();
+    };
+    Refusal::of(property, sentence(&error.to_string())).into()
 }
