@@ -13,7 +13,6 @@ use super::xml::Element;
 use crate::base::Timestamp;
 use crate::model::destination::EntityId;
 use crate::model::limits::MESSAGE_BYTES_MAX;
-use crate::model::queue::FORWARDS;
 use crate::model::shared_access::{AccessRule, Right};
 use crate::wire::duration::{self, DURATION_MAX};
 use crate::wire::moment;
@@ -390,8 +389,8 @@ pub fn write(subject: &Subject<'_>, version: Option<AtomVersion>, host: &str) ->
         }
         Kind::Queue | Kind::Topic => root
             .with_children([described_access_rules(rules)])
-            .with_children(described(properties, host)),
-        Kind::Subscription => root.with_children(described(properties, host)),
+            .with_children(described(*kind, properties, host)),
+        Kind::Subscription => root.with_children(described(*kind, properties, host)),
     };
     let root = root.with_children(subject.told_times());
     let defaults = kind.defaults().into_iter();
@@ -413,11 +412,12 @@ pub(super) fn root(name: &str) -> Element {
         .with_attribute("xmlns:i", INSTANCE)
 }
 
-fn described(properties: &Value, host: &str) -> Vec<Element> {
+fn described(kind: Kind, properties: &Value, host: &str) -> Vec<Element> {
+    let names_entity = |name: &str| kind.schema()[name]["x-check"] == "entityId";
     let each = properties.as_object().into_iter().flatten();
     let each = each.map(|(name, value)| match (name.as_str(), value) {
         ("countDetails", Value::Object(counts)) => count_details(counts),
-        (_, Value::String(target)) if FORWARDS.iter().any(|(_, forward)| forward == name) => {
+        (property, Value::String(target)) if names_entity(property) => {
             let own = EntityId::parse(target).ok();
             let own = own.filter(|_| !target.contains("://"));
             let url = own.map(|own| format!("sb://{host}/{}", own.name()));
