@@ -65,10 +65,13 @@ pub struct ReceiveRules {
 /// The property with the entity that messages go on to.
 pub const FORWARD_PROPERTY: &str = "forwardTo";
 
+/// The property with the entity that dead letters go on to.
+pub const FORWARD_DEAD_LETTERS_PROPERTY: &str = "forwardDeadLetteredMessagesTo";
+
 /// The parts of a queue or a subscription whose messages can go on to another entity, with the properties that name it.
 pub const FORWARDS: [(SubQueue, &str); 2] = [
     (SubQueue::Active, FORWARD_PROPERTY),
-    (SubQueue::DeadLetter, "forwardDeadLetteredMessagesTo"),
+    (SubQueue::DeadLetter, FORWARD_DEAD_LETTERS_PROPERTY),
 ];
 
 /// A queue or a topic that another entity names in one of its properties.

@@ -16,10 +16,9 @@ use crate::api::error::ApiError;
 use crate::api::manage::{ApiResult, json};
 use crate::broker::{MessagingEntity, Put, Queue};
 use crate::model::audit::Caller;
-use crate::model::lease::SubQueue;
 use crate::model::limits::SCHEDULED_COUNTED_MAX;
 use crate::model::name::{InvalidName, RuleName, SubscriptionName, TopicName};
-use crate::model::queue::{FORWARDS, QueueCounts};
+use crate::model::queue::{QueueCounts, ReceiveRules};
 use crate::model::registry::{SubscriptionKind, TopicEntry};
 use crate::model::rule::Rule;
 use crate::model::subscription::EventSubscription;
@@ -70,12 +69,6 @@ pub(in crate::api) enum Found {
     Topic(Arc<TopicEntry>),
     Subscription(Queue),
     Rule(Queue, Arc<Rule>),
-}
-
-/// Where the messages of a part of an entity go on to.
-pub(in crate::api) struct Forwarding {
-    pub(in crate::api) from: SubQueue,
-    pub(in crate::api) to: TopicName,
 }
 
 impl Found {
@@ -149,19 +142,14 @@ impl Entity {
         self.find(state)
     }
 
-    /// Returns where messages go on to once it is defined with `body`, read as [`Self::define`] reads it.
-    pub(in crate::api) fn forwards(&self, body: &Value) -> Result<Vec<Forwarding>, ApiError> {
+    /// Returns the rules of its receivers once it is defined with `body`, read as [`Self::define`] reads it.
+    pub(in crate::api) fn receiving(&self, body: &Value) -> Result<ReceiveRules, ApiError> {
         let definition = match self {
             Self::Queue(_) => resource::parse_queue(body)?.subscription,
             Self::Subscription(..) => resource::parse_service_bus_subscription(body)?,
-            Self::Topic(_) | Self::Rule(..) => return Ok(Vec::new()),
+            Self::Topic(_) | Self::Rule(..) => return Ok(ReceiveRules::default()),
         };
-        let receiving = &definition.pull.receiving;
-        let forwards = FORWARDS.into_iter().filter_map(|(from, _)| {
-            let to = receiving.forward_target(from)?.name().clone();
-            Some(Forwarding { from, to })
-        });
-        Ok(forwards.collect())
+        Ok(definition.pull.receiving)
     }
 
     /// Deletes it with what is in it. Returns whether it was there.

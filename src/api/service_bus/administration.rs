@@ -18,15 +18,13 @@ use crate::api::auth::query_value;
 use crate::api::authority::{Authority, Demand};
 use crate::api::base_url::BaseUrl;
 use crate::api::error::ApiError;
-use crate::api::manage::messaging::{
-    Entity, Forwarding, Found, queues, rules, show, subscriptions, topics,
-};
+use crate::api::manage::messaging::{Entity, Found, queues, rules, show, subscriptions, topics};
 use crate::broker::{ManageError, Put};
 use crate::model::audit::Caller;
 use crate::model::lease::SubQueue;
 use crate::model::limits::{ACCESS_RULES_MAX, MANAGEMENT_BYTES_MAX};
 use crate::model::name::{AccessRuleName, InvalidName, RuleName, SubscriptionName, TopicName};
-use crate::model::queue::MessageEntity;
+use crate::model::queue::{EntityReference, FORWARD_DEAD_LETTERS_PROPERTY, MessageEntity};
 use crate::model::rule::Rule;
 use crate::model::shared_access::{AccessRuleDefinition, Right};
 use crate::model::subscription::EventSubscription;
@@ -43,11 +41,11 @@ pub(in crate::api) const TOP_MAX: usize = 100;
 /// What sizes of queues and topics are multiples of, in Azure.
 const MEGABYTES_STEP: u64 = 1_024;
 
-/// Returns the header with the token for where messages are forwarded to.
-fn forwarding_header(from: SubQueue) -> &'static str {
-    match from {
-        SubQueue::Active => "ServiceBusSupplementaryAuthorization",
-        SubQueue::DeadLetter => "ServiceBusDlqSupplementaryAuthorization",
+/// Returns the header with the token for the entity that a property names.
+fn reference_header(property: &str) -> &'static str {
+    match property {
+        FORWARD_DEAD_LETTERS_PROPERTY => "ServiceBusDlqSupplementaryAuthorization",
+        _ => "ServiceBusSupplementaryAuthorization",
     }
 }
 
@@ -304,8 +302,9 @@ impl Call<'_> {
         if !self.authority.is_of_entity() {
             return Ok(());
         }
-        for Forwarding { from, to } in entity.forwards(document).map_err(in_xml)? {
-            let name = forwarding_header(from);
+        let receiving = entity.receiving(document).map_err(in_xml)?;
+        for EntityReference { property, to } in receiving.references() {
+            let name = reference_header(property);
             let path = to.as_str();
             let token = self.request.headers().get(name);
             let token = token.and_then(|token| token.to_str().ok());
