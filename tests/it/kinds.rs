@@ -141,6 +141,36 @@ async fn a_plan_does_not_make_an_event_subscription_of_what_receivers_have() {
 }
 
 #[tokio::test]
+async fn a_plan_makes_queues_after_those_that_they_name() {
+    let grid = grid().await;
+    let queue = |name: &str, to: Option<&str>, dead_letters_to: Option<&str>| {
+        let properties =
+            json!({ "forwardTo": to, "forwardDeadLetteredMessagesTo": dead_letters_to });
+        json!({ "kind": "Queue", "name": name, "properties": properties })
+    };
+    let objects = json!([
+        queue("a", Some("sb://everpost/E"), Some("d")),
+        queue("b", Some("jobs"), Some("f")),
+        queue("c", None, None),
+        queue("d", Some("c"), Some("e")),
+        queue("e", None, None),
+        queue("f", Some("/queues/c"), Some("a")),
+    ]);
+    let path = "/everpost/configuration/plan";
+    let plan = send(&grid, Method::POST, path, json!({ "objects": objects })).await;
+    let plan = plan.json();
+    let steps = plan["steps"].as_array().expect("steps").iter();
+    let names: Vec<&str> = steps.filter_map(|step| step["name"].as_str()).collect();
+    assert_eq!(names, ["c", "e", "d", "a", "f", "b"], "{plan}");
+    for (step, name) in names.iter().enumerate() {
+        let at = plan["steps"][step]["object"].as_u64().expect("a number");
+        let object = usize::try_from(at).expect("small");
+        let body = json!({ "properties": objects[object]["properties"] });
+        put(&grid, &format!("/queues/{name}"), body).await;
+    }
+}
+
+#[tokio::test]
 async fn an_event_subscription_is_no_subscription_of_messages() {
     let grid = grid().await;
     let hook = "/topics/sales/eventSubscriptions/hook";

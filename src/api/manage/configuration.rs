@@ -23,16 +23,14 @@ use crate::model::name::{
     RuleName, SubscriptionName, TopicName, above,
 };
 use crate::model::provisioned::Provisioned;
-use crate::model::queue::{
-    EntityReference, FORWARD_PROPERTY, FORWARDS, MessageSubscription, ReceiveRules,
-};
+use crate::model::queue::{EntityReference, FORWARD_PROPERTY, MessageSubscription, ReceiveRules};
 use crate::model::registry::{Registry, SubscriptionKind, TopicEntry};
 use crate::model::topic::TopicKind;
 use crate::wire::resource::configuration::{self, Definition, KINDS};
 use crate::wire::resource::{self, InvalidResource, SubscriptionContext};
 
-/// Queues that forward to each other in a row; more than anybody has.
-const FORWARDS_MAX: usize = 16;
+/// Queues that name each other in a row; more than anybody has.
+const DEPTH_MAX: usize = 16;
 
 /// Objects of one configuration: twice the event subscriptions that Everpost is measured with.
 const OBJECTS_MAX: usize = 20_000;
@@ -244,8 +242,9 @@ pub(crate) async fn plan_of(
     for (at, object) in objects.iter().enumerate() {
         planner.want(at, object);
     }
+    let depths = planner.depths(objects).await;
     let mut order: Vec<_> = planner.wanted.clone().into_iter().collect();
-    order.sort_by_key(|((rank, name), _)| (*rank, planner.forwards(objects, name)));
+    order.sort_by_key(|(at, _)| (at.0, depths.get(at)));
     for (_, (at, target)) in order {
         planner.compare(at, &target, &objects[at]);
         tokio::task::yield_now().await;
@@ -311,22 +310,29 @@ impl Planner<'_> {
         }
     }
 
-    /// Behind how many queues of the file a queue stands, because it forwards to them.
-    fn forwards(&self, objects: &[Value], name: &str) -> usize {
-        let mut name = name.to_lowercase();
-        for depth in 0..FORWARDS_MAX {
-            let found = self.wanted.get(&key(&TargetKind::Queue.named(&name)));
-            let properties = found.map(|(at, _)| &objects[*at]["properties"]);
-            let next = properties.and_then(|properties| {
-                let mut forwards = FORWARDS.iter();
-                forwards.find_map(|(_, property)| properties[*property].as_str())
-            });
-            match next {
-                Some(next) => name = next.to_lowercase(),
-                None => return depth,
+    /// Returns how many queues of the file stand before each that names others.
+    async fn depths(&self, objects: &[Value]) -> BTreeMap<Key, usize> {
+        let mut named: BTreeMap<Key, Vec<Key>> = BTreeMap::new();
+        for (own, (at, target)) in &self.wanted {
+            if target.kind == TargetKind::Queue
+                && let Ok(queue) = resource::parse_queue(&objects[*at])
+            {
+                let references = queue.subscription.pull.receiving.references();
+                let others = references.map(|each| key(&TargetKind::Queue.named(each.to)));
+                named.insert(own.clone(), others.collect());
+            }
+            tokio::task::yield_now().await;
+        }
+        named.retain(|_, others| !others.is_empty());
+        let mut depths: BTreeMap<Key, usize> = BTreeMap::new();
+        for _ in 0..DEPTH_MAX {
+            for (own, others) in &named {
+                let before = others.iter().filter_map(|other| depths.get(other));
+                let depth = before.max().map_or(1, |depth| depth + 1);
+                depths.insert(own.clone(), depth);
             }
         }
-        FORWARDS_MAX
+        depths
     }
 
     fn exists(&self, target: &Target) -> bool {
