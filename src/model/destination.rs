@@ -48,8 +48,8 @@ static NO_PACE: ReceiverLimits = ReceiverLimits {
     rate: None,
 };
 
-/// What every destination answers. Nobody else names the variants but `wire`, which writes them, so that the compiler lists
-/// here what a new kind concerns. How events are sent is in `outbound`.
+/// What every destination answers. Nobody else names the variants but `wire`, which writes them, and `outbound`, which sends
+/// to them, so that the compiler lists here what a new kind concerns.
 impl Destination {
     /// Push or pull.
     pub fn delivery_mode(&self) -> DeliveryMode {
@@ -137,7 +137,7 @@ impl Destination {
         discriminant(self) == discriminant(other) && url(self) == url(other)
     }
 
-    /// A short text without secrets, for lists.
+    /// Returns where events go, without secrets, or what becomes of them.
     pub fn brief(&self) -> &str {
         match self {
             Self::WebHook(webhook) => webhook.endpoint_url.authority(),

@@ -44,7 +44,7 @@ pub use storage::{Blob, StoredBlob};
 use crate::base::Clock;
 use crate::model::blob_storage::S3Account;
 use crate::model::delivery::{AttemptResult, Outcome};
-use crate::model::destination::EndpointUrl;
+use crate::model::destination::{Destination, EndpointUrl};
 use crate::model::event::StoredEvent;
 use crate::model::subscription::EventSubscription;
 use crate::model::trace::TraceContext;
@@ -147,14 +147,13 @@ impl Outbound {
         delivery_request: DeliveryRequest<'_>,
         trace: Option<&TraceContext>,
     ) -> SendResult {
-        match delivery_request
-            .subscription
-            .definition
-            .destination
-            .webhook()
-        {
-            Some(webhook) => webhook::deliver(self, webhook, &delivery_request, trace).await,
-            None => SendResult {
+        match &delivery_request.subscription.definition.destination {
+            Destination::WebHook(webhook) => {
+                webhook::deliver(self, webhook, &delivery_request, trace).await
+            }
+            Destination::ServiceBusQueue(_)
+            | Destination::ServiceBusTopic(_)
+            | Destination::Queue(_) => SendResult {
                 result: AttemptResult {
                     error: Some("not sent: this subscription has no webhook".to_owned()),
                     ..AttemptResult::of(Outcome::Aborted)

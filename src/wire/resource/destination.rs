@@ -14,8 +14,8 @@ use crate::model::access::Secret;
 use crate::model::batch::BatchPolicy;
 use crate::model::credentials::Credentials;
 use crate::model::destination::{
-    AttributeValue, DeliveryAttributeMapping, DeliveryMode, Destination, EndpointUrl, EntityId,
-    PullQueue, ServiceBusEntity, WebHook,
+    AttributeValue, DeliveryAttributeMapping, Destination, EndpointUrl, EntityId, PullQueue,
+    ServiceBusEntity, WebHook,
 };
 use crate::model::limits::{
     BATCH_EVENTS_MAX, BATCH_KILOBYTES_MAX, DELIVERY_ATTRIBUTE_BYTES_MAX, DELIVERY_ATTRIBUTES_MAX,
@@ -215,16 +215,12 @@ const HEADER_VALUE: &str = "the header's value";
 /// Changes a destination to what answers show of it: the URL without its query, and the values of headers that
 /// are no secrets (rule 3.3).
 pub(super) fn show(destination: &Destination, shown: &mut Value) {
-    let properties = &mut shown["properties"];
-    if destination.delivery_mode() == DeliveryMode::Queue {
-        return; // is shown as it is
+    if let Some(headers) = shown.pointer_mut("/properties/deliveryAttributeMappings") {
+        *headers = shown_headers(destination);
     }
-    properties["deliveryAttributeMappings"] = shown_headers(destination);
-    let Some(webhook) = destination.webhook() else {
-        return;
-    };
-    properties["endpointBaseUrl"] = json!(webhook.endpoint_url.base());
-    properties["deliveryAttributeMappings"] = shown_headers(destination);
+    if let Some(webhook) = destination.webhook() {
+        shown["properties"]["endpointBaseUrl"] = json!(webhook.endpoint_url.base());
+    }
 }
 
 /// Adds the sizes of batches that are in effect.
