@@ -326,6 +326,9 @@ pub const SESSION_MESSAGES_HELD_MAX: usize = 500;
 /// Sessions that one answer lists.
 pub const SESSIONS_LISTED_MAX: usize = 100;
 
+/// Sessions of a queue that are looked at for a client's list of them, those that it skips among them.
+pub const SESSIONS_WALKED_MAX: usize = 50_000;
+
 /// How long a receiver waits for the next session by default (rule S10.5).
 pub const SESSION_WAIT: Duration = Duration::from_secs(60);
 

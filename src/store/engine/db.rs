@@ -24,6 +24,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
+use crate::base::places::Places;
 use crate::base::{Clock, Stopwatch, Timestamp};
 use crate::model::limits::REQUEST_ID_WINDOW;
 use crate::model::subscription::SubscriptionId;
@@ -50,6 +51,9 @@ const GROUP_TIME_MAX: Duration = Duration::from_millis(20);
 
 /// Threads that read: enough for the dispatcher and a few pages at once on a small machine.
 const READERS: usize = 4;
+
+/// Readers that may be busy with what clients ask of entities.
+const ENTITY_READERS: usize = READERS / 2;
 
 /// Reads that may wait for a reader.
 const READ_QUEUE_MAX: usize = 1_024;
@@ -116,6 +120,8 @@ enum Backend {
     Threads {
         changes: Arc<queue::Sender<Change>>,
         queries: mpsc::Sender<Query>,
+        /// See [`Db::read_in_turn`]. An entity has one place, always the same, which others have, too.
+        entity_readers: [Places<SubscriptionId>; ENTITY_READERS],
         log: Arc<Log>,
         write_times: Arc<WriteTimes>,
         /// See [`WriterConnection::locked_out`].
@@ -285,6 +291,7 @@ impl Db {
             backend: Backend::Threads {
                 changes: Arc::new(changes),
                 queries,
+                entity_readers: std::array::from_fn(|_| Places::of(1)),
                 log,
                 write_times,
                 locked_out,
@@ -512,6 +519,45 @@ impl Db {
                 result.await.map_err(|_| StoreError::Closed)?
             }
         }
+    }
+
+    /// Like [`Db::read`], for what clients ask of an entity: an entity has one reader at a time, all of them together have half
+    /// of the readers, and take turns. So nobody's questions hold up everybody.
+    pub(in crate::store) async fn read_in_turn<T, F>(
+        &self,
+        of: Option<SubscriptionId>,
+        query: F,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (
+            Backend::Threads {
+                queries,
+                entity_readers,
+                ..
+            },
+            Some(of),
+        ) = (&self.backend, of)
+        else {
+            return self.read(query).await;
+        };
+        let (sender, result) = oneshot::channel();
+        let own = of.0.rem_euclid(ENTITY_READERS as i64) as usize;
+        let (places, queries) = (entity_readers[own].clone(), queries.clone());
+        // In a task of its own, since whoever asks may do something else when its turn comes, and others wait for it.
+        tokio::spawn(async move {
+            let place = places.take(of).await;
+            let query: Query = Box::new(move |reader| {
+                if !sender.is_closed() {
+                    drop(sender.send(reader.run_query(query)));
+                }
+                drop(place);
+            });
+            drop(queries.send(query).await);
+        });
+        result.await.map_err(|_| StoreError::Closed)?
     }
 }
 

@@ -1,3 +1,6 @@
+use futures_util::future::join_all;
+use futures_util::poll;
+
 use super::*;
 use crate::store::engine::migrate::migrate;
 
@@ -282,6 +285,45 @@ async fn a_read_that_takes_too_long_is_stopped() {
         () = time_passes => unreachable!("it goes on for ever"),
     }
     assert_eq!(rows(&db).await, Vec::<i64>::new());
+}
+
+#[tokio::test]
+async fn reads_of_an_entity_take_turns_with_those_of_others_and_leave_them_readers() {
+    let (_dir, db) = threaded();
+    let (release, released) = blocking::channel::<()>();
+    let first = db.read_in_turn(Some(SubscriptionId(1)), move |_| {
+        Ok(released.recv().is_err())
+    });
+    let mut first = Box::pin(first);
+    assert!(poll!(&mut first).is_pending());
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let read = |of: usize, name: &'static str| {
+        let (queue, names) = (SubscriptionId(of as i64), Arc::clone(&order));
+        Box::pin(db.read_in_turn(Some(queue), move |_| {
+            names.lock().unwrap().push(name);
+            Ok(())
+        }))
+    };
+    let mut waiting: Vec<_> = (0..READERS).map(|_| read(1, "its next")).collect();
+    waiting.push(read(1 + ENTITY_READERS, "another's"));
+    for each in &mut waiting {
+        assert!(poll!(each).is_pending());
+    }
+    assert_eq!(read(2, "elsewhere").await, Ok(()));
+    assert!(rows(&db).await.is_empty());
+    assert_eq!(*order.lock().unwrap(), ["elsewhere"], "one at a time");
+    drop(waiting.remove(1));
+    drop(release);
+    assert_eq!(first.await, Ok(true));
+    for ended in join_all(waiting).await {
+        assert_eq!(ended, Ok(()));
+    }
+    let expected = ["elsewhere", "its next", "another's", "its next", "its next"];
+    assert_eq!(
+        *order.lock().unwrap(),
+        expected,
+        "and nothing for one that went away"
+    );
 }
 
 #[tokio::test]

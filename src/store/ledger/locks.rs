@@ -459,6 +459,16 @@ pub enum NumberedQuery {
     },
 }
 
+impl NumberedQuery {
+    /// The queue, or the first of those that it is about.
+    pub(super) fn queue(&self) -> Option<SubscriptionId> {
+        match self {
+            Self::Queue { queue, .. } => Some(*queue),
+            Self::Topic { subscriptions, .. } => subscriptions.first().copied(),
+        }
+    }
+}
+
 /// The waiting copies of what was scheduled in a topic as `?1`. They were made together, and nothing else got an id in
 /// between: so the walk ends at the first row behind them, however much was scheduled after it.
 const COPIES: &str = "SELECT id, subscription_id FROM delivery WHERE id >= ?1 \

@@ -68,7 +68,7 @@ use locks::{
 };
 use notices::OwedNotice;
 use resubmit::{ResubmitDone, ResubmitRequest, Sent};
-use sessions::{SessionQuery, SessionRequest, SessionWait};
+use sessions::{SessionQuery, SessionRequest, SessionWait, SessionWalk};
 use settle::{
     DiscardRequest, Discarded, FreeChange, FreeChanges, FreeSettled, Settled, SettlementRecord,
 };
@@ -365,7 +365,10 @@ impl Ledger {
 
     /// Deliveries of a queue in the order of their numbers, whoever holds them.
     pub async fn peek(&self, request: PeekRequest) -> Result<Vec<Peeked>, StoreError> {
-        self.db.read(move |tx| locks::peek(tx, &request)).await
+        let of = request.of.subscription;
+        self.db
+            .read_in_turn(Some(of), move |tx| locks::peek(tx, &request))
+            .await
     }
 
     /// Settles and renews the first of some locks, as many as one change may. A lock that was lost changes nothing.
@@ -482,9 +485,10 @@ impl Ledger {
         locks: Vec<(LockToken, LockOf)>,
         now: Timestamp,
     ) -> Result<Vec<Result<(), LockError>>, StoreError> {
-        self.db
-            .read(move |tx| locks::check_locks(tx, locks, now))
-            .await
+        let queue = locks.first().and_then(|(_, of)| of.queue);
+        let check = move |tx: &_| locks::check_locks(tx, locks, now);
+        let of = queue.map(|queue| queue.subscription);
+        self.db.read_in_turn(of, check).await
     }
 
     /// Stores what is appended, and makes other changes, all of it or nothing. What is appended goes to the function
@@ -542,7 +546,10 @@ impl Ledger {
 
     /// When it is worth looking at a place for something to receive, or was; `None` if nothing is to be expected.
     pub async fn session_due(&self, place: SessionWait) -> Result<Option<Timestamp>, StoreError> {
-        self.db.read(move |tx| sessions::due(tx, &place)).await
+        let of = place.queue();
+        self.db
+            .read_in_turn(Some(of), move |tx| sessions::due(tx, &place))
+            .await
     }
 
     /// Messages of a queue, or its dead letters, that may be forwarded.
@@ -577,12 +584,20 @@ impl Ledger {
         &self,
         query: NumberedQuery,
     ) -> Result<Option<Vec<(DeliveryId, SubscriptionId)>>, StoreError> {
-        self.db.read(move |tx| locks::numbered(tx, &query)).await
+        let of = query.queue();
+        self.db
+            .read_in_turn(of, move |tx| locks::numbered(tx, &query))
+            .await
     }
 
     /// The names of sessions.
     pub async fn sessions(&self, query: SessionQuery) -> Result<Vec<String>, StoreError> {
-        self.db.read(move |tx| sessions::list(tx, &query)).await
+        let (of, mut walk) = (query.of, SessionWalk::new(query));
+        while walk.goes_on() {
+            let proceed = move |tx: &_| walk.proceed(tx);
+            walk = self.db.read_in_turn(Some(of), proceed).await?;
+        }
+        Ok(walk.names)
     }
 }
 

@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row, params};
 use crate::base::Timestamp;
 use crate::model::delivery::DeliveryId;
 use crate::model::lease::{LockToken, NEVER, is_held};
-use crate::model::limits::{SESSION_STATE_BYTES_MAX, SESSIONS_LISTED_MAX};
+use crate::model::limits::{SESSION_STATE_BYTES_MAX, SESSIONS_LISTED_MAX, SESSIONS_WALKED_MAX};
 use crate::model::retry::WAIT_MAX;
 use crate::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
@@ -26,6 +26,9 @@ use crate::store::sql::Sql;
 /// Sessions that one change looks at to find one that can be held. The next change goes on.
 const LOOKED_AT_MAX: usize = 100;
 
+/// Sessions that one read looks at for a list of them: others read before the next one.
+const WALKED_AT_ONCE: usize = 5_000;
+
 /// Sessions that are looked at in a minute to find those that nothing needs: a few milliseconds, however many there are.
 const TIDIED_MAX: i64 = 2_000;
 
@@ -39,7 +42,7 @@ pub struct SessionRequest {
     pub until: Timestamp,
 }
 
-/// Which sessions of a queue to list.
+/// Which sessions of a queue to list, of the first [`SESSIONS_WALKED_MAX`].
 #[derive(Clone, Copy, Debug)]
 pub struct SessionQuery {
     pub of: SubscriptionId,
@@ -56,6 +59,15 @@ pub enum SessionWait {
     Next(SubscriptionId),
     /// A message of this session.
     In(SubscriptionId, String),
+}
+
+impl SessionWait {
+    /// The queue.
+    pub(super) fn queue(&self) -> SubscriptionId {
+        match self {
+            Self::Next(of) | Self::In(of, _) => *of,
+        }
+    }
 }
 
 /// A row.
@@ -353,23 +365,76 @@ pub(super) fn due(tx: &Connection, place: &SessionWait) -> Result<Option<Timesta
     }
 }
 
-/// The names of sessions, in their order.
-pub(super) fn list(tx: &Connection, query: &SessionQuery) -> Result<Vec<String>, StoreError> {
-    let which = match query.state_set_since {
-        Some(_) => "state_set_at > ?4",
-        None => {
-            "?4 IS NULL AND (state_set_at IS NOT NULL OR EXISTS (SELECT 1 FROM delivery \
-             WHERE delivery.subscription_id = ?1 AND delivery.session = message_session.name \
-             AND delivery.state = 'Pending'))"
+/// The names of sessions, in their order, and how far they were looked for.
+pub(super) struct SessionWalk {
+    /// What is still to be skipped, and how many names are wanted in all.
+    query: SessionQuery,
+    /// The name of the session that is looked at next; `None` where no more is to be found.
+    next: Option<String>,
+    /// How many sessions may be looked at.
+    left: usize,
+    pub(super) names: Vec<String>,
+}
+
+const WALK: &str = "SELECT name, CASE WHEN ?3 IS NULL THEN state_set_at IS NOT NULL OR EXISTS (SELECT 1 FROM delivery \
+         WHERE delivery.subscription_id = ?1 AND delivery.session = message_session.name \
+         AND delivery.state = 'Pending') ELSE coalesce(state_set_at > ?3, FALSE) END \
+     FROM message_session WHERE subscription_id = ?1 AND name >= ?2 ORDER BY name LIMIT ?4";
+
+impl SessionWalk {
+    pub(super) fn new(query: SessionQuery) -> Self {
+        let limit = query.limit.min(SESSIONS_LISTED_MAX);
+        let is_beyond = query.skip >= SESSIONS_WALKED_MAX;
+        Self {
+            query: SessionQuery { limit, ..query },
+            next: (limit > 0 && !is_beyond).then(String::new),
+            left: SESSIONS_WALKED_MAX,
+            names: Vec::new(),
         }
-    };
-    let find = format!(
-        "SELECT name FROM message_session WHERE subscription_id = ?1 AND {which} \
-         ORDER BY name LIMIT ?2 OFFSET ?3"
-    );
-    let limit = query.limit.min(SESSIONS_LISTED_MAX);
-    let values = params![query.of, limit, query.skip, query.state_set_since];
-    tx.all(&find, values, |row| Ok(row.get(0)?))
+    }
+
+    pub(super) fn goes_on(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Looks at some more sessions.
+    pub(super) fn proceed(mut self, tx: &Connection) -> Result<Self, StoreError> {
+        let Some(first) = self.next.take() else {
+            return Ok(self);
+        };
+        let most = self.left.min(WALKED_AT_ONCE);
+        let mut select = tx.prepare_cached(WALK)?;
+        let values = params![self.query.of, first, self.query.state_set_since, most + 1];
+        let mut rows = select.query(values)?;
+        for _ in 0..most {
+            let Some(row) = rows.next()? else {
+                return Ok(self);
+            };
+            self.look_at(row)?;
+            if self.names.len() >= self.query.limit {
+                return Ok(self);
+            }
+        }
+        if self.left > 0
+            && let Some(row) = rows.next()?
+        {
+            self.next = Some(row.get(0)?);
+        }
+        Ok(self)
+    }
+
+    fn look_at(&mut self, row: &Row<'_>) -> Result<(), StoreError> {
+        self.left -= 1;
+        let is_wanted: bool = row.get(1)?;
+        if !is_wanted {
+            return Ok(());
+        }
+        match self.query.skip.checked_sub(1) {
+            Some(left) => self.query.skip = left,
+            None => self.names.push(row.get(0)?),
+        }
+        Ok(())
+    }
 }
 
 /// Sessions whose lock ends later than any lock can, up to `limit` of those that are looked at in this minute: a wrong
@@ -449,4 +514,56 @@ pub(super) fn forget(tx: &WriteTx, idle: &[i64], now: Timestamp) -> Result<(), S
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::engine::db::open_in_memory;
+    use crate::store::engine::migrate::migrate;
+
+    /// Reads until the list is whole. Returns the names, and how many reads it took.
+    fn listed(tx: &Connection, skip: usize, since: Option<i64>) -> (Vec<String>, usize) {
+        let mut walk = SessionWalk::new(SessionQuery {
+            of: SubscriptionId(1),
+            state_set_since: since.map(Timestamp::from_ms),
+            skip,
+            limit: 2,
+        });
+        let mut reads = 0;
+        while walk.goes_on() {
+            let before = walk.left;
+            walk = walk.proceed(tx).expect("a read");
+            assert!(before - walk.left <= WALKED_AT_ONCE);
+            reads += 1;
+        }
+        (walk.names, reads)
+    }
+
+    #[test]
+    fn a_list_looks_at_so_many_sessions_however_many_are_skipped() {
+        let mut tx = open_in_memory().expect("a database");
+        migrate(&mut tx).expect("the schema");
+        let fill = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) \
+             INSERT INTO message_session (subscription_id, name, available_at, state_set_at, state) \
+             SELECT 1, CASE i WHEN 0 THEN '' ELSE printf('%06d', i) END, 0, i, x'00' FROM n";
+        tx.run(fill, [SESSIONS_WALKED_MAX]).expect("sessions");
+        let expect = |skip, since, names: &[&str], reads| {
+            let (found, took) = listed(&tx, skip, since);
+            assert_eq!(found, names, "{skip}");
+            assert_eq!(took, reads, "{skip}");
+        };
+        expect(0, None, &["", "000001"], 1);
+        expect(20_000, None, &["020000", "020001"], 5);
+        expect(10, Some(20_000), &["020011", "020012"], 5);
+        let (last, all) = (
+            SESSIONS_WALKED_MAX - 1,
+            SESSIONS_WALKED_MAX / WALKED_AT_ONCE,
+        );
+        expect(last, None, &["049999"], all);
+        expect(1, Some(last as i64 - 1), &[], all);
+        for beyond in [SESSIONS_WALKED_MAX, i32::MAX as usize] {
+            expect(beyond, None, &[], 0);
+        }
+    }
 }

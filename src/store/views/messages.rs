@@ -13,6 +13,9 @@ use crate::store::sql::{Sql, as_json};
 /// Messages of a session that are counted at most.
 pub const SESSION_COUNTED_MAX: u64 = 1_000;
 
+/// Messages that one read looks at to count those of several queues, unless there are more in one.
+const COUNTED_AT_ONCE: u64 = 10_000;
+
 /// The messages of a queue by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageCounts {
@@ -64,23 +67,14 @@ impl Views {
         now: Timestamp,
         most: u64,
     ) -> Result<Vec<MessageCounts>, StoreError> {
-        let wanted = as_json(queues.iter().map(|id| id.0));
-        self.db
-            .read(move |tx| {
-                tx.all(COUNTS, params![wanted, now, most], |row| {
-                    let counts: String = row.get(3)?;
-                    let counts: [u64; 4] = serde_json::from_str(&counts).unwrap_or_default();
-                    let [looked_at, locked, deferred, scheduled] = counts;
-                    Ok(MessageCounts {
-                        depth: depth(row)?,
-                        locked,
-                        deferred,
-                        scheduled,
-                        is_partial: looked_at >= most,
-                    })
-                })
-            })
-            .await
+        let mut counts = Vec::with_capacity(queues.len());
+        for some in queues.chunks(counted_together(most)) {
+            let wanted = as_json(some.iter().map(|id| id.0));
+            let count = move |tx: &_| message_counts(tx, &wanted, now, most);
+            let of = some.first().copied();
+            counts.extend(self.db.read_in_turn(of, count).await?);
+        }
+        Ok(counts)
     }
 
     /// How many messages are scheduled in a topic with these subscriptions, each of them counted once, however many copies of
@@ -92,9 +86,11 @@ impl Views {
         most: u64,
     ) -> Result<u64, StoreError> {
         let wanted = as_json(subscriptions.iter().map(|id| id.0));
-        self.db
-            .read(move |tx| tx.one(SCHEDULED, params![wanted, now, most], |row| Ok(row.get(0)?)))
-            .await
+        let count = move |tx: &Connection| {
+            tx.one(SCHEDULED, params![wanted, now, most], |row| Ok(row.get(0)?))
+        };
+        let of = subscriptions.first().copied();
+        self.db.read_in_turn(of, count).await
     }
 
     /// Sessions of a queue by name, of those behind `after`.
@@ -112,6 +108,12 @@ impl Views {
             })
             .await
     }
+}
+
+/// How many queues one read counts, of which it looks at `most` messages each.
+fn counted_together(most: u64) -> usize {
+    let queues = COUNTED_AT_ONCE / most.max(1);
+    usize::try_from(queues).unwrap_or(usize::MAX).max(1)
 }
 
 // While a message cannot be received, `next_attempt_at` lies ahead.
@@ -135,6 +137,26 @@ const SESSIONS: &str = "SELECT name, (SELECT count(*) FROM (SELECT 1 FROM delive
          AND delivery.state = 'Pending' LIMIT ?4)), length(state), state_set_at, locked_until \
      FROM message_session WHERE subscription_id = ?1 AND name > ?2 ORDER BY name LIMIT ?3";
 
+fn message_counts(
+    tx: &Connection,
+    wanted: &str,
+    now: Timestamp,
+    most: u64,
+) -> Result<Vec<MessageCounts>, StoreError> {
+    tx.all(COUNTS, params![wanted, now, most], |row| {
+        let counts: String = row.get(3)?;
+        let counts: [u64; 4] = serde_json::from_str(&counts).unwrap_or_default();
+        let [looked_at, locked, deferred, scheduled] = counts;
+        Ok(MessageCounts {
+            depth: depth(row)?,
+            locked,
+            deferred,
+            scheduled,
+            is_partial: looked_at >= most,
+        })
+    })
+}
+
 fn sessions(
     tx: &Connection,
     queue: SubscriptionId,
@@ -151,4 +173,16 @@ fn sessions(
             locked_until: row.get(4)?,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_read_counts_as_many_queues_as_it_may_look_at_messages() {
+        for (most, queues) in [(0, 10_000), (1_000, 10), (6_000, 1), (100_000, 1)] {
+            assert_eq!(counted_together(most), queues, "{most}");
+        }
+    }
 }
