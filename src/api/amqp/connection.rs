@@ -9,9 +9,9 @@ use bytes::{Bytes, BytesMut};
 use crate::api::amqp::event::{Event, LinkId};
 use crate::api::amqp::frames::Frames;
 use crate::api::amqp::limits::{
-    CLOSE_DEADLINE, FRAME_BYTES_MAX, FRAME_BYTES_MIN, FRAME_STEPS_MAX, HANDSHAKE_DEADLINE,
-    IDLE_TIMEOUT, IDLE_TIMEOUT_MIN, MESSAGE_BYTES, OUTPUT_BYTES_MAX, READ_BYTES_MAX, SESSIONS_MAX,
-    UNFINISHED_DEADLINE,
+    CLOSE_DEADLINE, FRAME_BYTES_MAX, FRAME_BYTES_MIN, FRAME_STEPS, FRAME_STEPS_MAX,
+    HANDSHAKE_DEADLINE, IDLE_TIMEOUT, IDLE_TIMEOUT_MIN, MESSAGE_BYTES, OUTPUT_BYTES_MAX,
+    READ_BYTES_MAX, SESSIONS_MAX, UNFINISHED_DEADLINE,
 };
 use crate::api::amqp::receipt::Receipt;
 use crate::api::amqp::session::{Acceptance, Fault, Handout, Session, nothing_left};
@@ -65,6 +65,8 @@ pub(super) struct Connection {
     input: BytesMut,
     /// Frames of the input wait for their turn.
     is_paused: bool,
+    /// Deliveries that frames stood for or were about, as far as no turn of others was given for them.
+    steps_owed: usize,
     /// The bytes of the input that are no whole frame yet.
     unfinished: TakenBytes,
     /// When that began.
@@ -95,6 +97,7 @@ impl Connection {
             phase: Phase::Header,
             input: BytesMut::new(),
             is_paused: false,
+            steps_owed: 0,
             unfinished: account.nothing(),
             unfinished_since: None,
             silent_since: None,
@@ -123,6 +126,7 @@ impl Connection {
     pub(super) fn proceed(&mut self, now: Timestamp) {
         self.frames.steps = 0;
         self.is_paused = self.read(now);
+        self.steps_owed += self.frames.steps;
         if self.is_paused {
             self.unfinished_since = None;
         } else if self.input.is_empty() {
@@ -154,6 +158,15 @@ impl Connection {
     /// Returns whether frames that have come wait for their turn.
     pub(super) fn is_paused(&self) -> bool {
         self.is_paused
+    }
+
+    /// Takes the part of a task's budget that frames have cost since the last call: after all of it, which is 128, others have
+    /// their turn.
+    pub(super) fn take_cost(&mut self) -> usize {
+        const OF_ONE: usize = FRAME_STEPS_MAX / 128;
+        let cost = self.steps_owed / OF_ONE;
+        self.steps_owed %= OF_ONE;
+        cost
     }
 
     /// Returns whether messages of the peer are not answered yet.
@@ -509,6 +522,7 @@ impl Connection {
             Ok(None) => false,
             Ok(Some(frame)) => {
                 self.unfinished_since = None;
+                self.steps_owed += FRAME_STEPS;
                 self.on_frame(frame, now);
                 true
             }

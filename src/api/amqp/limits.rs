@@ -101,6 +101,9 @@ pub(super) const TOKEN_LINKS_MAX: usize = 8;
 /// What the parts of a request take beside its bytes, as a multiple of these: lists of lock tokens and their results.
 pub(super) const REQUEST_PARTS_FACTOR: usize = 8;
 
+/// Deliveries that a frame stands for, however short it is and whatever it is about.
+pub(super) const FRAME_STEPS: usize = 10;
+
 /// How often claims that have expired are looked for, since that is about all links. Operations look for themselves.
 pub(super) const EXPIRY_LOOK: Duration = Duration::from_secs(1);
 

@@ -216,6 +216,7 @@ impl Shell<'_> {
         let mut unwritten: Option<Unwritten> = None;
         let mut is_stopping = false;
         loop {
+            self.give_turns().await;
             self.handle_events();
             self.deliver_held(output.len());
             // What somebody waits for is flushed before there is more to write.
@@ -284,6 +285,13 @@ impl Shell<'_> {
         }
         tokio::time::timeout(CLOSE_DEADLINE, writer.shutdown()).await??;
         Ok(())
+    }
+
+    /// Lets others have their turn after so many frames: one read of the network may bring thousands.
+    async fn give_turns(&mut self) {
+        for _ in 0..self.connection.take_cost() {
+            tokio::task::coop::consume_budget().await;
+        }
     }
 
     /// Lets all links go, and waits for what their tasks have begun.

@@ -7,12 +7,17 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, BufReader, ReadBuf};
+use tokio::task::coop::poll_proceed;
 
 /// Bytes that are read from the network at once.
 const READ_BYTES: usize = 2 * 1_024;
 
 /// Bytes of a control frame at most (section 5.5).
 const CONTROL_BYTES_MAX: u64 = 125;
+
+/// Frames that cost of the budget of a task as much as a read from the network does: however short they are, others have their
+/// turn after so many times 128 of them.
+const FRAMES_AT_ONCE: usize = 16;
 
 /// Bytes of one message that is sent.
 const SENT_BYTES_MAX: usize = 64 * 1_024;
@@ -34,8 +39,12 @@ pub(super) struct WebSocketStream<S> {
     /// The head of a frame, as far as it has come.
     head: Vec<u8>,
     frame: Option<WebSocketFrame>,
+    /// Frames that may begin before they cost something again.
+    frames_left: usize,
     /// The content of a control frame, as far as it has come.
     control: Vec<u8>,
+    /// Why nothing more can be read, where something had been read before.
+    failed: Option<io::Error>,
     /// The bytes that are to be sent and were not yet.
     output: BytesMut,
     is_closed: bool,
@@ -115,7 +124,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketStream<S> {
             inner: BufReader::with_capacity(READ_BYTES, inner),
             head: Vec::with_capacity(HEAD_BYTES_MAX),
             frame: None,
+            frames_left: FRAMES_AT_ONCE,
             control: Vec::new(),
+            failed: None,
             output: BytesMut::new(),
             is_closed: false,
         }
@@ -152,6 +163,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketStream<S> {
             if self.is_closed {
                 return Poll::Ready(Ok(false));
             }
+            if self.frames_left == 0 {
+                ready!(poll_proceed(context)).made_progress();
+                self.frames_left = FRAMES_AT_ONCE;
+            }
             let mut byte = [0];
             if ready!(self.poll_bytes(context, &mut byte))? == 0 {
                 return Poll::Ready(Ok(false));
@@ -160,8 +175,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketStream<S> {
             self.frame = WebSocketFrame::of(&self.head)?;
             if self.frame.is_some() {
                 self.head.clear();
+                self.frames_left -= 1;
             }
         }
+    }
+
+    /// Reads some content of one frame. `false` at the end of the stream.
+    fn poll_content(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<bool>> {
+        if !ready!(self.poll_frame(context))? {
+            return Poll::Ready(Ok(false));
+        }
+        let left = self.frame.as_ref().map_or(0, |frame| frame.left);
+        let most = usize::try_from(left).unwrap_or(usize::MAX);
+        let part = buffer.initialize_unfilled_to(most.min(buffer.remaining()));
+        let count = ready!(self.poll_bytes(context, part))?;
+        if let Some(frame) = &mut self.frame {
+            frame.unmask(&mut part[..count]);
+        }
+        buffer.advance(count);
+        Poll::Ready(Ok(count > 0))
     }
 
     /// Reads some bytes as they come.
@@ -225,17 +261,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocketStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !ready!(self.poll_frame(context))? {
-            return Poll::Ready(Ok(()));
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Err(error));
         }
-        let left = self.frame.as_ref().map_or(0, |frame| frame.left);
-        let most = usize::try_from(left).unwrap_or(usize::MAX);
-        let part = buffer.initialize_unfilled_to(most.min(buffer.remaining()));
-        let count = ready!(self.poll_bytes(context, part))?;
-        if let Some(frame) = &mut self.frame {
-            frame.unmask(&mut part[..count]);
+        let before = buffer.filled().len();
+        // Whoever reads does as much for one byte as for many, so frames that have come are read together.
+        while buffer.remaining() > 0 {
+            let read = self.poll_content(context, buffer);
+            if matches!(read, Poll::Ready(Ok(true))) {
+                continue;
+            }
+            if buffer.filled().len() == before {
+                return read.map_ok(|_| ());
+            }
+            if let Poll::Ready(Err(error)) = read {
+                self.failed = Some(error);
+            }
+            break;
         }
-        buffer.advance(count);
         Poll::Ready(Ok(()))
     }
 }
@@ -273,6 +316,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocketStream<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -340,6 +386,42 @@ mod tests {
             expected.extend(b"there?");
             expected.extend([FINAL | CLOSE, 2, 3, 232]);
             assert_eq!(answers, expected, "{pipe_bytes}");
+        }
+    }
+
+    #[tokio::test]
+    async fn one_read_takes_what_has_come_of_many_frames_and_then_the_error() {
+        let mut bytes = masked(BINARY, b"x").repeat(1_000);
+        bytes.extend([FINAL | BINARY, 0]); // not masked
+        let mut stream = WebSocketStream::new(tokio::io::join(&bytes[..], tokio::io::sink()));
+        let mut buffer = [0; 2_000];
+        for (most, expected) in [(600, 600), (2_000, 400)] {
+            let count = stream.read(&mut buffer[..most]).await.expect("bytes");
+            assert_eq!(buffer[..count], [b'x'; 2_000][..expected]);
+        }
+        let kind = stream.read(&mut buffer).await.expect_err("broken").kind();
+        assert_eq!(kind, io::ErrorKind::InvalidData);
+    }
+
+    #[tokio::test]
+    async fn others_have_their_turn_after_so_many_frames_however_short_they_are() {
+        const TURNS: usize = 10;
+        for frame in [
+            masked(BINARY, b""),
+            masked(BINARY, b"x"),
+            masked(FINAL | PING, b""),
+            masked(FINAL | PONG, b"x"),
+        ] {
+            let bytes = frame.repeat(TURNS * 128 * FRAMES_AT_ONCE);
+            let mut stream = WebSocketStream::new(tokio::io::join(&bytes[..], tokio::io::sink()));
+            let (mut read, mut polls) = (Vec::new(), 0);
+            let mut reading = pin!(stream.read_to_end(&mut read));
+            let counted = poll_fn(|context| {
+                polls += 1;
+                reading.as_mut().poll(context)
+            });
+            counted.await.expect("an end");
+            assert!(polls >= TURNS, "{polls} for {frame:?}");
         }
     }
 

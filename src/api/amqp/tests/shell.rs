@@ -1,7 +1,9 @@
 //! Connections with their tasks, over a pipe instead of a network.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -285,6 +287,21 @@ impl OutgoingLink for Fake {
     }
 }
 
+/// A server of the queue.
+fn server(state: &Arc<State>, access: &watch::Sender<u64>) -> Server {
+    Server {
+        container: Box::new({
+            let state = Arc::clone(state);
+            move |_| Arc::new(Fake(Arc::clone(&state)))
+        }),
+        clock: state.clock.clone(),
+        container_id: "server".to_owned(),
+        access: access.subscribe(),
+        memory: Memory::default(),
+        stop: CancellationToken::new(),
+    }
+}
+
 pub(super) struct Client {
     stream: DuplexStream,
     input: BytesMut,
@@ -297,20 +314,9 @@ pub(super) struct Client {
 
 impl Client {
     async fn connected(pipe_bytes: usize) -> Self {
-        let clock = Clock::simulated(NOW);
-        let state = State::new(clock.clone());
+        let state = State::new(Clock::simulated(NOW));
         let access = watch::channel(0).0;
-        let server = Server {
-            container: Box::new({
-                let state = Arc::clone(&state);
-                move |_| Arc::new(Fake(Arc::clone(&state)))
-            }),
-            clock,
-            container_id: "server".to_owned(),
-            access: access.subscribe(),
-            memory: Memory::default(),
-            stop: CancellationToken::new(),
-        };
+        let server = server(&state, &access);
         Self::of(server, state, access, pipe_bytes, &open(FRAME_BYTES_MAX)).await
     }
 
@@ -981,6 +987,31 @@ async fn replies_without_credit_are_counted_and_end_their_link() {
     }
     let error = ended.expect("an end").error.expect("an error");
     assert_eq!(error.condition, RESOURCE_LIMIT_EXCEEDED);
+}
+
+#[tokio::test]
+async fn others_have_their_turn_after_so_many_frames_however_short_they_are() {
+    use crate::api::amqp::limits::{FRAME_STEPS, FRAME_STEPS_MAX};
+
+    const FRAMES: usize = 100_000;
+    let mut bytes = Protocol::Amqp.header().to_vec();
+    frame(&mut bytes, 0, &open(FRAME_BYTES_MAX));
+    for _ in 0..FRAMES {
+        write_frame(&mut bytes, FrameKind::Amqp, 0, |_| {});
+    }
+    let state = State::new(Clock::simulated(NOW));
+    let access = watch::channel(0).0;
+    let server = server(&state, &access);
+    let own = server.memory.enter(Some(CLIENT), 0).expect("memory");
+    let stream = tokio::io::join(&bytes[..], tokio::io::sink());
+    let mut serving = pin!(serve(stream, CLIENT, &server, own));
+    let mut polls = 0;
+    let counted = poll_fn(|context| {
+        polls += 1;
+        serving.as_mut().poll(context)
+    });
+    counted.await;
+    assert!(polls >= FRAMES * FRAME_STEPS / FRAME_STEPS_MAX, "{polls}");
 }
 
 #[tokio::test(start_paused = true)]
