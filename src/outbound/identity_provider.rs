@@ -72,6 +72,9 @@ pub enum ProviderError {
     Unreachable(String),
     #[error("{0}")]
     Answer(String),
+    /// It does not know the code.
+    #[error("{0}")]
+    WrongCode(String),
     #[error("its ID token is not valid: {0}")]
     Token(#[from] IdTokenError),
     #[error("it tells nothing by the name of {0}, which oidc.user_claim asks for")]
@@ -272,7 +275,12 @@ impl IdentityProvider {
         let answer = answer.await?;
         if answer.status != 200 {
             let problem = wire::read(answer.status, &answer.body).err();
-            return Err(ProviderError::Answer(problem.unwrap_or_default()));
+            // RFC 6749, section 5.2: 400 unless the client, not the code, is rejected. Some answer 403.
+            let reason = match answer.status {
+                400 | 403 => ProviderError::WrongCode,
+                _ => ProviderError::Answer,
+            };
+            return Err(reason(problem.unwrap_or_default()));
         }
         read(url, &answer)
     }

@@ -63,7 +63,13 @@ pub(crate) async fn begin(from: Stranger) -> PageResult {
 /// Back from the provider.
 pub(crate) async fn end(from: Stranger) -> PageResult {
     let site = Arc::clone(&from.site);
-    let ended = match identify(&from).await {
+    // Before the sign-in ends, so that it goes on later.
+    may_guess(&from).await?;
+    let identified = match returned(&from) {
+        Ok(attempt) => identify(&from, attempt).await?,
+        Err(problem) => Err(problem),
+    };
+    let ended = match identified {
         Ok((attempt, identity)) => external::admit(&site, &from.client, &identity)
             .await?
             .map(|user| (user, attempt.next, identity.authenticated_at)),
@@ -97,8 +103,8 @@ pub(crate) async fn sign_out(from: Stranger) -> PageResult {
     }
 }
 
-/// Who comes back, or why nobody is believed to.
-async fn identify(from: &Stranger) -> Result<(SignIn, Identity), String> {
+/// The sign-in that somebody comes back from with a code, or why nobody is believed to.
+fn returned(from: &Stranger) -> Result<SignIn, String> {
     let (site, form) = (&from.site, &from.form);
     let provider = provider(site).map_err(|error| error.to_string())?;
     let brought = cookie(&from.headers, cookie_name(site)).unwrap_or_default();
@@ -123,16 +129,41 @@ async fn identify(from: &Stranger) -> Result<(SignIn, Identity), String> {
         let said = print::visible(said.trim());
         return Err(format!("{name} did not sign you in: {said}."));
     }
-    let _exchange = site
-        .sign_ins
-        .exchange()
-        .ok_or("Too many people sign in just now. Begin again in a moment.")?;
+    Ok(attempt)
+}
+
+/// Fails while the network has to wait.
+async fn may_guess(from: &Stranger) -> PageResult<()> {
+    let waits = from.site.people.wait_before_guess(from.client.address);
+    match waits.await? {
+        Some(wait) => Err(wait.into()),
+        None => Ok(()),
+    }
+}
+
+/// Who comes back, or why nobody is believed to. Wrong codes are guesses.
+async fn identify(
+    from: &Stranger,
+    attempt: SignIn,
+) -> PageResult<Result<(SignIn, Identity), String>> {
+    let (site, address) = (&from.site, from.client.address);
+    let provider = provider(site)?;
+    let Some(_exchange) = site.sign_ins.exchange(address).await else {
+        let problem = "Too many people sign in just now. Begin again in a moment.";
+        return Ok(Err(problem.to_owned()));
+    };
+    may_guess(from).await?; // others of its network may have guessed while it waited
     let redirect_url = redirect_url(site);
     let secrets = attempt.secrets(&attempt.verifier);
-    let identified = provider.identify(form.raw("code"), secrets, &redirect_url);
+    let identified = provider.identify(from.form.raw("code"), secrets, &redirect_url);
     match identified.await {
-        Ok(identity) => Ok((attempt, identity)),
-        Err(error) => Err(problem(site, &error)),
+        Ok(identity) => Ok(Ok((attempt, identity))),
+        Err(error) => {
+            if matches!(error, ProviderError::WrongCode(_)) {
+                site.people.guessed_wrong(address).await?;
+            }
+            Ok(Err(problem(site, &error)))
+        }
     }
 }
 
@@ -158,7 +189,7 @@ fn problem(site: &Site, error: &ProviderError) -> String {
         ProviderError::Unreachable(_) => {
             format!("{name} cannot be reached from {url}. Try again in a moment{or_password}.")
         }
-        ProviderError::Answer(_) => {
+        ProviderError::Answer(_) | ProviderError::WrongCode(_) => {
             format!(
                 "{name} did not answer as it should; the log of Everpost says more. Try again{or_password}."
             )

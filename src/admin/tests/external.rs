@@ -337,6 +337,54 @@ async fn a_sign_in_comes_back_once_to_the_browser_that_began_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn wrong_codes_are_guesses_of_their_network() {
+    let (appliance, provider) = with_provider(false).await;
+    let somebody = |address: &str| {
+        let mut person = appliance.somebody();
+        person.address = address.parse().ok();
+        person
+    };
+    let guess = async |person: &mut Person| {
+        let to = begin(person, "/admin/login/provider").await;
+        let mut query = to.query_pairs();
+        let (_, state) = query.find(|(name, _)| name == "state").expect("a state");
+        let back = format!("/admin/login/callback?code=guessed&state={state}");
+        person.open(&back).await.status
+    };
+    let mut guesser = somebody("192.0.2.1:443");
+    let mut honest = somebody("192.0.2.100:443");
+    let to = begin(&mut honest, "/admin/login/provider?next=/admin/topics").await;
+    let back = provider.agrees(&to);
+    // A code that is right costs nothing, nor does a provider that cannot be reached.
+    for _ in 0..9 {
+        let shown = sign_in(&mut guesser, &provider).await;
+        assert_eq!(shown.path, "/admin/topics");
+    }
+    *provider.is_down.lock().unwrap() = true;
+    for _ in 0..9 {
+        assert_eq!(guess(&mut guesser).await, StatusCode::UNAUTHORIZED);
+    }
+    *provider.is_down.lock().unwrap() = false;
+    for _ in 0..5 {
+        assert_eq!(guess(&mut guesser).await, StatusCode::UNAUTHORIZED);
+    }
+    let asked = || provider.asked.lock().unwrap().len();
+    let before = asked();
+    for address in ["192.0.2.1:443", "192.0.2.200:443"] {
+        let status = guess(&mut somebody(address)).await;
+        assert_eq!(status, StatusCode::TOO_MANY_REQUESTS, "{address}");
+    }
+    let shown = honest.open(&back).await;
+    assert_eq!(shown.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(asked(), before, "the provider hears nothing of them");
+    let mut eve = somebody("198.51.100.1:443");
+    assert_eq!(sign_in(&mut eve, &provider).await.path, "/admin/topics");
+    appliance.clock.advance(std::time::Duration::from_secs(1));
+    let shown = honest.open(&back).await;
+    assert_eq!(shown.path, "/admin/topics", "it goes on");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_provider_that_is_away_leaves_the_passwords() {
     let (appliance, provider) = with_provider(false).await;
     *provider.is_down.lock().unwrap() = true;

@@ -4,6 +4,7 @@
 //! else ends. Each is ended once.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -11,11 +12,12 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use tokio::sync::{Semaphore, SemaphorePermit};
-
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use super::throttle::network;
 use crate::base::Timestamp;
+use crate::base::places::{Places, TakenPlace};
 use crate::outbound::identity_provider::SignInSecrets;
 
 /// How long somebody may take at the provider: as long as a password may wait for its second factor.
@@ -32,6 +34,12 @@ const REJECTED_MAX: usize = 1_000;
 
 /// Codes that are exchanged at once, since anybody may come with one.
 const EXCHANGES_MAX: usize = 16;
+
+/// Codes of one network that may wait for that.
+const EXCHANGES_WAITING_MAX: usize = 16;
+
+/// The right to exchange a code, while it is held.
+pub type CodeExchange = TakenPlace<Option<IpNet>>;
 
 /// What a sign-in has to be recognised by when it comes back.
 #[derive(Serialize, Deserialize)]
@@ -55,7 +63,7 @@ pub struct SignIns {
     key: hmac::Key,
     /// The oldest first.
     ended: Mutex<VecDeque<String>>,
-    exchanges: Semaphore,
+    exchanges: Places<Option<IpNet>>,
     /// Who was rejected, the first ones first.
     rejected: Mutex<VecDeque<(String, Timestamp)>>,
 }
@@ -66,7 +74,7 @@ impl SignIns {
         Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()),
             ended: Mutex::default(),
-            exchanges: Semaphore::new(EXCHANGES_MAX),
+            exchanges: Places::of(EXCHANGES_MAX),
             rejected: Mutex::default(),
         }
     }
@@ -92,9 +100,13 @@ impl SignIns {
         (is_same && age < LIFE && self.end(state)).then_some(attempt)
     }
 
-    /// The right to exchange a code, while it is held; `None` where too many do.
-    pub fn exchange(&self) -> Option<SemaphorePermit<'_>> {
-        self.exchanges.try_acquire().ok()
+    /// Waits for the right to exchange a code, for which networks take turns; `None` where too many of one wait already.
+    pub async fn exchange(&self, address: Option<IpAddr>) -> Option<CodeExchange> {
+        let network = address.map(network);
+        if self.exchanges.waiting(&network) >= EXCHANGES_WAITING_MAX {
+            return None;
+        }
+        Some(self.exchanges.take(network).await)
     }
 
     /// Whether somebody who is rejected now was not within the last minutes: a page that stays open asks again and
@@ -140,7 +152,32 @@ impl SignIn {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::poll;
+
     use super::*;
+
+    #[tokio::test]
+    async fn networks_take_turns_with_their_codes() {
+        let sign_ins = SignIns::new("secret");
+        let address = |text: &str| text.parse::<IpAddr>().ok();
+        let (one, other) = (address("192.0.2.1"), address("198.51.100.1"));
+        let mut held = Vec::new();
+        for _ in 0..EXCHANGES_MAX {
+            held.push(sign_ins.exchange(one).await.expect("a place"));
+        }
+        let own = (0..EXCHANGES_WAITING_MAX).map(|_| Box::pin(sign_ins.exchange(one)));
+        let mut waiting: Vec<_> = own.collect();
+        for each in &mut waiting {
+            assert!(poll!(each).is_pending());
+        }
+        let neighbour = address("192.0.2.200");
+        let more = sign_ins.exchange(neighbour).await;
+        assert!(more.is_none(), "of the same network");
+        let mut honest = Box::pin(sign_ins.exchange(other));
+        assert!(poll!(&mut honest).is_pending());
+        held.truncate(EXCHANGES_MAX - 2);
+        assert!(poll!(&mut honest).is_ready(), "behind one of the others");
+    }
 
     #[test]
     fn a_sign_in_ends_once_in_the_browser_that_began_it() {

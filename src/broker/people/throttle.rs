@@ -41,6 +41,24 @@ impl People {
         Ok(found)
     }
 
+    /// How long somebody has to wait before a guess that names nobody and takes long. It counts once it was wrong
+    /// ([`People::guessed_wrong`]): many who come from one network at a time may all be right.
+    pub async fn wait_before_guess(
+        &self,
+        address: Option<IpAddr>,
+    ) -> Result<Option<TooOften>, StoreError> {
+        let guessers = guessers(None, address);
+        let wait = self.accounts.login_wait(guessers, self.now()).await?;
+        Ok(wait.map(TooOften))
+    }
+
+    /// Counts a wrong guess, unless others from its network have to wait since it began.
+    pub async fn guessed_wrong(&self, address: Option<IpAddr>) -> Result<(), StoreError> {
+        let guessers = guessers(None, address);
+        let counted = self.accounts.begin_login_attempt(guessers, self.now());
+        counted.await.map(drop)
+    }
+
     /// Takes back the failure that was counted; the account starts afresh, and is known to be used from there.
     pub async fn guessed_right(
         &self,
@@ -68,7 +86,8 @@ fn guessers(account: Option<&str>, address: Option<IpAddr>) -> Guessers {
     }
 }
 
-fn network(address: IpAddr) -> IpNet {
+/// The network that an address counts for.
+pub(super) fn network(address: IpAddr) -> IpNet {
     let address = address.to_canonical();
     let prefix = match address {
         IpAddr::V4(_) => IPV4_PREFIX,

@@ -57,6 +57,17 @@ impl Guessers {
 }
 
 impl Accounts {
+    /// How long these have to wait before they may try; `None` if they may.
+    pub async fn login_wait(
+        &self,
+        guessers: Guessers,
+        now: Timestamp,
+    ) -> Result<Option<Duration>, StoreError> {
+        self.db
+            .read(move |tx| wait(tx, &guessers.counted(tx)?, now))
+            .await
+    }
+
     /// Counts a login attempt as failed until [`Accounts::clear_login_failures`] says otherwise, or returns
     /// how long to wait.
     pub async fn begin_login_attempt(
@@ -65,9 +76,7 @@ impl Accounts {
         now: Timestamp,
     ) -> Result<Option<Duration>, StoreError> {
         // A client that has to wait causes no write.
-        let asked = guessers.clone();
-        let waits = self.db.read(move |tx| wait(tx, &asked.counted(tx)?, now));
-        if let Some(wait) = waits.await? {
+        if let Some(wait) = self.login_wait(guessers.clone(), now).await? {
             return Ok(Some(wait));
         }
         self.db
