@@ -163,6 +163,12 @@ impl Door {
         assert!(status.is_success(), "{path}: {answer}");
     }
 
+    /// Deletes a resource by the management API.
+    pub(super) async fn delete(&self, path: &str) {
+        let (status, answer) = self.ask(TOKEN, Method::DELETE, path, json!({})).await;
+        assert!(status.is_success(), "{path}: {answer}");
+    }
+
     async fn ask(
         &self,
         token: &str,

@@ -17,6 +17,7 @@ use crate::model::audit::Actor;
 use crate::model::session::{HeldSession, SessionSelection};
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::cbs::PutToken;
+use crate::wire::amqp::condition::NOT_FOUND;
 use crate::wire::amqp::management::{Operation, Reply};
 use crate::wire::amqp::message::Message;
 use crate::wire::amqp::outcome::Outcome;
@@ -49,17 +50,14 @@ pub trait Container: Send + Sync + 'static {
         gone: &CancellationToken,
     ) -> Result<Box<dyn OutgoingLink>, AmqpError>;
 
-    /// Returns what an entity is known by that clients can attach to now, in this role; another one that is made under its
-    /// name later has another number.
-    fn identity(&self, entity: &EntityAddress, role: Role) -> Result<i64, AmqpError>;
-
-    /// Checks that there is an entity.
-    fn check_entity(&self, entity: &EntityAddress) -> Result<(), AmqpError>;
+    /// Returns what an entity is known by, if clients can attach to it now in the role that is named; another one that is
+    /// made under its name later has another number.
+    fn identity(&self, entity: &EntityAddress, role: Option<Role>) -> Result<i64, AmqpError>;
 
     /// Answers a request. That the client may make it was checked.
     async fn manage(
         &self,
-        entity: &EntityAddress,
+        entity: &KnownEntity,
         asked: Operation,
         by: &Actor,
     ) -> Result<Reply, AmqpError>;
@@ -68,7 +66,7 @@ pub trait Container: Send + Sync + 'static {
     /// make it was checked.
     async fn prepare(
         &self,
-        entity: &EntityAddress,
+        entity: &KnownEntity,
         asked: Operation,
         by: &Actor,
     ) -> Result<(Transaction, Reply), AmqpError>;
@@ -84,12 +82,26 @@ pub trait Container: Send + Sync + 'static {
     async fn commit(&self, changes: Transaction) -> Result<(), AmqpError>;
 }
 
+/// An entity as it was found: what is done later is done to it, and to no other one that has its name then.
+#[derive(Clone, Debug)]
+pub struct KnownEntity {
+    pub address: EntityAddress,
+    /// See [`Container::identity`].
+    pub id: i64,
+}
+
+/// Says that an entity is gone, though there may be another one of its name.
+pub(super) fn deleted(entity: &EntityAddress) -> AmqpError {
+    let problem = format!("The messaging entity '{entity}' was deleted.");
+    AmqpError::new(NOT_FOUND, problem)
+}
+
 /// Holds all that a transaction does.
 #[derive(Debug, Default)]
 pub struct Transaction {
     pub sends: Vec<TransactionSend>,
     /// Scheduled messages that are cancelled, by their numbers, each time with their entity.
-    pub cancels: Vec<(EntityAddress, Vec<i64>)>,
+    pub cancels: Vec<(KnownEntity, Vec<i64>)>,
     pub settles: Vec<TransactionSettlement>,
     /// The states that are kept with sessions, with the entity of each.
     pub states: Vec<(EntityAddress, HeldSession, Option<Bytes>)>,
@@ -122,7 +134,7 @@ impl Transaction {
 /// Messages that are sent at the end of a transaction.
 #[derive(Debug)]
 pub struct TransactionSend {
-    pub to: EntityAddress,
+    pub to: KnownEntity,
     pub messages: Vec<Message>,
     /// The numbers that scheduled ones were promised.
     pub promised: Vec<PromisedNumber>,

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::amqp::container::{
-    Container, IncomingLink, OutgoingLink, ReceiverRequest, Transaction, TransactionSend,
-    TransactionSettlement,
+    Container, IncomingLink, KnownEntity, OutgoingLink, ReceiverRequest, Transaction,
+    TransactionSend, TransactionSettlement, deleted,
 };
 use crate::api::amqp::error::rolled_back;
 use crate::api::amqp::management;
@@ -46,6 +46,15 @@ impl EntityContainer {
 
     fn find(&self, entity: &EntityAddress) -> Result<MessagingEntity, MessagingError> {
         self.state.broker.resolve(entity)
+    }
+
+    /// Finds the entity again, unless it is gone; another one of its name is not it.
+    fn find_again(&self, entity: &KnownEntity) -> Result<MessagingEntity, AmqpError> {
+        let found = self.find(&entity.address)?;
+        if found.id() == entity.id {
+            return Ok(found);
+        }
+        Err(deleted(&entity.address))
     }
 
     /// Returns who acts now.
@@ -108,39 +117,34 @@ impl Container for EntityContainer {
         Ok(Box::new(opened.await?))
     }
 
-    fn identity(&self, entity: &EntityAddress, role: Role) -> Result<i64, AmqpError> {
+    fn identity(&self, entity: &EntityAddress, role: Option<Role>) -> Result<i64, AmqpError> {
         let found = self.find(entity)?;
-        Ok(match role {
-            Role::Sender => found.sender()?.topic_id().0,
-            Role::Receiver => {
-                let receiver = found.receiver()?;
-                receiver.check_receivable()?;
-                receiver.subscription.id.0
-            }
-        })
-    }
-
-    fn check_entity(&self, entity: &EntityAddress) -> Result<(), AmqpError> {
-        Ok(self.find(entity).map(drop)?)
+        let id = found.id();
+        match role {
+            Some(Role::Sender) => found.sender().map(drop)?,
+            Some(Role::Receiver) => found.receiver()?.check_receivable()?,
+            None => {}
+        }
+        Ok(id)
     }
 
     async fn manage(
         &self,
-        entity: &EntityAddress,
+        entity: &KnownEntity,
         asked: Operation,
         by: &Actor,
     ) -> Result<Reply, AmqpError> {
-        let (found, by) = (self.find(entity)?, self.caller(by));
+        let (found, by) = (self.find_again(entity)?, self.caller(by));
         management::answer(found, &by, &self.sessions, asked).await
     }
 
     async fn prepare(
         &self,
-        entity: &EntityAddress,
+        entity: &KnownEntity,
         asked: Operation,
         by: &Actor,
     ) -> Result<(Transaction, Reply), AmqpError> {
-        let found = self.find(entity)?;
+        let found = self.find_again(entity)?;
         management::prepare(found, entity, by, &self.sessions, asked).await
     }
 
@@ -164,10 +168,10 @@ impl Container for EntityContainer {
             promised,
         } in changes.sends
         {
-            transaction.send(&self.find(&to)?.sender()?, messages, promised)?;
+            transaction.send(&self.find_again(&to)?.sender()?, messages, promised)?;
         }
         for (of, numbers) in changes.cancels {
-            let sender = self.find(&of)?.sender()?;
+            let sender = self.find_again(&of)?.sender()?;
             let cancelled = transaction.cancel(&sender, numbers).await;
             cancelled.map_err(|error| rolled_back(&error))?;
         }

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::api::amqp::container::{Transaction, TransactionSend, TransactionSettlement};
+use crate::api::amqp::container::{
+    KnownEntity, Transaction, TransactionSend, TransactionSettlement,
+};
 use crate::api::amqp::receiver::{check_locks, lock_of, renew_session, settle, uuid_of};
 use crate::api::amqp::sessions::Sessions;
 use crate::broker::{MessageReceiver, MessagingEntity, MessagingError, NotAllowed, PromisedNumber};
@@ -12,7 +14,6 @@ use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::condition::NOT_ALLOWED;
 use crate::wire::amqp::management::{NamedSession, Operation, Reply};
 use crate::wire::amqp::message::Message;
-use crate::wire::service_bus::entity::EntityAddress;
 
 /// Does what a client asks of an entity. That the client may was checked.
 pub(super) async fn answer(
@@ -122,7 +123,7 @@ pub(super) async fn answer(
 /// Prepares what a request does at the end of its transaction, and its answer. That the client may was checked.
 pub(super) async fn prepare(
     found: MessagingEntity,
-    entity: &EntityAddress,
+    entity: &KnownEntity,
     by: &Actor,
     sessions: &Sessions,
     asked: Operation,
@@ -149,7 +150,7 @@ pub(super) async fn prepare(
             let checked = check_locks(&found.receiver()?, tokens.clone()).await;
             checked.into_iter().collect::<Result<(), _>>()?;
             let each = tokens.into_iter().map(|token| TransactionSettlement {
-                of: entity.clone(),
+                of: entity.address.clone(),
                 token,
                 outcome: outcome.clone(),
                 by: by.clone(),
@@ -160,7 +161,7 @@ pub(super) async fn prepare(
         }
         Operation::SetSessionState { session, state } => {
             let held = sessions.held(found.receiver()?.subscription.id, &session)?;
-            let states = vec![(entity.clone(), held, state)];
+            let states = vec![(entity.address.clone(), held, state)];
             (Transaction { states, ..nothing }, Reply::Done)
         }
         Operation::DeleteBatch { .. }

@@ -32,8 +32,8 @@ mod websocket;
 mod websocket_stream;
 
 pub use container::{
-    Container, IncomingLink, OutgoingLink, OutgoingMessage, ReceiverRequest, Storing, Transaction,
-    TransactionSend, TransactionSettlement,
+    Container, IncomingLink, KnownEntity, OutgoingLink, OutgoingMessage, ReceiverRequest, Storing,
+    Transaction, TransactionSend, TransactionSettlement,
 };
 pub(super) use entities::EntityContainer;
 pub use limits::CLOSE_DEADLINE;

@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 use crate::api::amqp::claims::ClaimSet;
 use crate::api::amqp::connection::Connection;
 use crate::api::amqp::container::{
-    Container, ReceiverRequest, Transaction, TransactionSend, TransactionSettlement,
+    Container, KnownEntity, ReceiverRequest, Transaction, TransactionSend, TransactionSettlement,
+    deleted,
 };
 use crate::api::amqp::event::{Decision, Delivery, Event, LinkId, PartOfTransaction};
 use crate::api::amqp::limits::{
@@ -163,6 +164,15 @@ struct Link {
     /// What the entity was known by when it was attached, if it was there.
     entity: Option<i64>,
     end: End,
+}
+
+impl Link {
+    /// Returns the entity as it was when the link was attached.
+    fn known_entity(&self) -> Option<KnownEntity> {
+        let address = self.address.entity()?.clone();
+        let id = self.entity?;
+        Some(KnownEntity { address, id })
+    }
 }
 
 enum End {
@@ -427,20 +437,16 @@ impl Shell<'_> {
     fn detach_gone(&mut self) {
         let mut detached = Vec::new();
         for (id, link) in &self.links {
-            let (Address::Messages(entity), Some(known)) = (&link.address, link.entity) else {
+            let (Some(entity), Some(known)) = (link.address.entity(), link.entity) else {
                 continue;
             };
-            let role = if link.right == Some(Right::Send) {
-                Role::Sender
-            } else {
-                Role::Receiver
-            };
+            let role = link.right.map(|right| match right {
+                Right::Send => Role::Sender,
+                Right::Listen | Right::Manage => Role::Receiver,
+            });
             match self.container.identity(entity, role) {
                 Ok(now) if now == known => {}
-                Ok(_) => {
-                    let problem = format!("The messaging entity '{entity}' was deleted.");
-                    detached.push((*id, AmqpError::new(NOT_FOUND, problem)));
-                }
+                Ok(_) => detached.push((*id, deleted(entity))),
                 Err(error) => detached.push((*id, error)),
             }
         }
@@ -645,10 +651,9 @@ impl Shell<'_> {
                 })?
             }
         };
-        let entity = match &address {
-            Address::Messages(entity) => self.container.identity(entity, attach.role).ok(),
-            Address::Tokens | Address::Coordinator | Address::Management(_) => None,
-        };
+        let role = right.map(|_| attach.role);
+        let identity = |entity| self.container.identity(entity, role).ok();
+        let entity = address.entity().and_then(identity);
         let attached = Link {
             address,
             right,
@@ -786,7 +791,7 @@ impl Shell<'_> {
         let mut own = ClaimSet::default();
         own.add(claims.clone());
         match may_use(&own, &place, None, self.now(), |_| true) {
-            Ok(_) => self.container.check_entity(entity),
+            Ok(_) => self.container.identity(entity, None).map(drop),
             Err(_) => Ok(()),
         }
     }
@@ -856,8 +861,14 @@ impl Shell<'_> {
 
     /// Checks that the peer still may do what a transaction does: what allowed it then may be gone.
     fn check_transaction(&self, changes: &Transaction) -> Result<(), AmqpError> {
-        let sends = changes.sends.iter().map(|each| (&each.to, Right::Send));
-        let cancels = changes.cancels.iter().map(|(of, _)| (of, Right::Send));
+        let sends = changes
+            .sends
+            .iter()
+            .map(|each| (&each.to.address, Right::Send));
+        let cancels = changes
+            .cancels
+            .iter()
+            .map(|(of, _)| (&of.address, Right::Send));
         let settles = changes.settles.iter().map(|each| (&each.of, Right::Listen));
         let states = changes.states.iter().map(|(of, ..)| (of, Right::Listen));
         let mut checked = HashSet::new();
@@ -956,7 +967,7 @@ impl Shell<'_> {
     fn send_in(&mut self, transaction: Bytes, link: LinkId, arrived: &Arrived) {
         let kept = arrived.messages().and_then(|messages| {
             let send = TransactionSend {
-                to: self.entity(link)?.clone(),
+                to: self.target(link)?,
                 messages,
                 promised: Vec::new(),
             };
@@ -1133,6 +1144,16 @@ impl Shell<'_> {
         if let Some(link) = self.links.get(&link) {
             link.end.work(Work::Settled(deliveries));
         }
+    }
+
+    /// Returns what a link sends to, as it was when the link was attached.
+    fn target(&self, link: LinkId) -> Result<KnownEntity, AmqpError> {
+        let entity = self.entity(link)?;
+        let known = self.links.get(&link).and_then(Link::known_entity);
+        known.ok_or_else(|| {
+            let problem = format!("The messaging entity '{entity}' could not be found.");
+            AmqpError::new(NOT_FOUND, problem)
+        })
     }
 
     /// Whose messages go over a link.

@@ -13,7 +13,8 @@ use uuid::Uuid;
 
 use crate::api::amqp::claims::ClaimSet;
 use crate::api::amqp::container::{
-    Container, IncomingLink, OutgoingLink, OutgoingMessage, ReceiverRequest, Transaction,
+    Container, IncomingLink, KnownEntity, OutgoingLink, OutgoingMessage, ReceiverRequest,
+    Transaction,
 };
 use crate::api::amqp::event::{Delivery, LinkId};
 use crate::api::amqp::limits::{
@@ -301,9 +302,13 @@ pub(super) async fn answer_requests(
     clock: Clock,
     message_bytes_max: u64,
 ) {
-    if let Err(error) = task.container.check_entity(&task.entity) {
-        return task.refuse(error);
-    }
+    let entity = match task.container.identity(&task.entity, None) {
+        Ok(id) => KnownEntity {
+            address: task.entity.clone(),
+            id,
+        },
+        Err(error) => return task.refuse(error),
+    };
     task.accept(Acceptance::of_requests(message_bytes_max));
     while let Some(work) = task.inbox.recv().await {
         let Some(mut request) = arrived(*work) else {
@@ -320,13 +325,13 @@ pub(super) async fn answer_requests(
                 let asked = authorized_request(&task, &message, &claims, &clock);
                 match (request.part.take(), asked) {
                     (Some(Ok(part)), Ok(asked)) if asked.0.takes_part() => {
-                        take_part(&task, request, &part, &message, asked).await;
+                        take_part((&task, &entity), request, &part, &message, asked).await;
                         continue;
                     }
                     (Some(Err(error)), Ok((asked, _))) if asked.takes_part() => {
-                        answer(&task, &message, Err(error)).await;
+                        answer((&task, &entity), &message, Err(error)).await;
                     }
-                    (_, asked) => answer(&task, &message, asked).await,
+                    (_, asked) => answer((&task, &entity), &message, asked).await,
                 }
                 DeliveryState::Accepted
             }
@@ -354,13 +359,13 @@ fn authorized_request(
 
 /// Has a request take part in its transaction.
 async fn take_part(
-    task: &Task,
+    (task, entity): (&Task, &KnownEntity),
     request: Arrived,
     part: &OpenPart,
     message: &Message,
     (asked, by): (management::Operation, Actor),
 ) {
-    let prepared = task.container.prepare(&task.entity, asked, &by).await;
+    let prepared = task.container.prepare(entity, asked, &by).await;
     task.say(Command::TakePart(Box::new(PreparedRequest {
         transaction: part.transaction.clone(),
         prepared,
@@ -373,7 +378,7 @@ async fn take_part(
 }
 
 async fn answer(
-    task: &Task,
+    (task, entity): (&Task, &KnownEntity),
     message: &Message,
     asked: Result<(management::Operation, Actor), AmqpError>,
 ) {
@@ -383,7 +388,7 @@ async fn answer(
         Ok((asked, by)) => match memory_for(&asked, &task.account).await {
             Some(taken) => {
                 memory = taken;
-                task.container.manage(&task.entity, asked, &by).await
+                task.container.manage(entity, asked, &by).await
             }
             None => {
                 let problem = "there is no memory left for the answer; try again in a moment";

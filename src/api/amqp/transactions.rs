@@ -266,7 +266,7 @@ fn unknown() -> AmqpError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::amqp::container::TransactionSend;
+    use crate::api::amqp::container::{KnownEntity, TransactionSend};
     use crate::base::budget::Budget;
     use crate::model::audit::Actor;
     use crate::wire::amqp::value::Value;
@@ -278,7 +278,10 @@ mod tests {
 
     fn sending() -> Transaction {
         let send = TransactionSend {
-            to: jobs(),
+            to: KnownEntity {
+                address: jobs(),
+                id: 1,
+            },
             messages: Vec::new(),
             promised: Vec::new(),
         };

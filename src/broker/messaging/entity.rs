@@ -68,6 +68,14 @@ impl Broker {
 }
 
 impl MessagingEntity {
+    /// Returns what it is known by; another one that is made under its name later has another number.
+    pub fn id(&self) -> i64 {
+        match &self.subscription {
+            Some(own) if self.topic.subscription_kind(own) != SubscriptionKind::OfQueue => own.id.0,
+            Some(_) | None => self.topic.topic.id.0,
+        }
+    }
+
     /// Returns what sends to it, if it takes messages.
     pub fn sender(&self) -> Result<MessageSender, MessagingError> {
         if self.sub_queue == SubQueue::DeadLetter {

@@ -117,7 +117,7 @@ impl MessageSender {
         Err(MessagingError::IsTopic)
     }
 
-    /// Returns the messages with the topic as it is now, if that takes them.
+    /// Returns the messages with the topic as it is now, if that takes them. Another one that has its name gets nothing.
     pub(super) fn accept(
         &self,
         messages: Vec<Message>,
@@ -125,6 +125,10 @@ impl MessageSender {
         let (broker, name) = (&self.broker, &self.topic.topic.name);
         let found = broker.topic(name);
         let topic = found.map_err(|error| broker.no_entity(name, error.to_string()))?;
+        if topic.topic.id != self.topic_id() {
+            let reason = "it was deleted, and another one has its name now";
+            return Err(broker.no_entity(name, reason.to_owned()));
+        }
         check(&topic, &messages)?;
         let accepted = messages.into_iter().map(|sent| {
             let scheduled_at = sent.scheduled_enqueue_ms()?.map(Timestamp::from_ms);

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, Params, params, params_from_iter};
+use rusqlite::{Connection, ErrorCode, Params, params, params_from_iter};
 
 use crate::base::Timestamp;
 use crate::model::audit::AuditEntry;
@@ -500,6 +500,9 @@ const PLAN: &str = "UPDATE delivery SET scheduled_at = ?2, expires_at = ?3 WHERE
 const INSERT_DELIVERY: &str = "INSERT INTO delivery (id,event_id,subscription_id,published_at,resubmission_of,\
      session,bytes,number,next_attempt_at,checksum) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?4,?9)";
 
+const HIGHEST_NUMBER: &str = "SELECT coalesce(max(number), 0) FROM delivery \
+     WHERE subscription_id = ?1 AND number IS NOT NULL";
+
 /// Makes the checksum of a delivery anew.
 static SEAL_DELIVERY: LazyLock<String> = LazyLock::new(|| checksum::DELIVERY.seal());
 
@@ -655,23 +658,37 @@ pub(super) fn insert_delivery(
         Some(promised) => promised,
         None => (tx.ids().next_delivery(tx)?, None),
     };
-    let number = bytes.map(|_| known.unwrap_or_else(|| tx.next_number(subscription)));
-    let sealed = [
-        ValueRef::Integer(id.0),
-        ValueRef::Integer(event.0),
-        ValueRef::Integer(subscription.0),
-        ValueRef::Integer(at.as_ms()),
-        resubmission_of.map_or(ValueRef::Null, |of| ValueRef::Integer(of.0)),
-        session.into(),
-        bytes.map_or(ValueRef::Null, |bytes| ValueRef::Integer(bytes.into())),
-        number.map_or(ValueRef::Null, ValueRef::Integer),
-    ];
-    let checksum = checksum::of_values(sealed.into_iter().chain(EMPTY_AT_FIRST));
-    let values = sealed.into_iter().chain([ValueRef::Integer(checksum)]);
-    tx.run(
-        INSERT_DELIVERY,
-        params_from_iter(values.map(ToSqlOutput::Borrowed)),
-    )?;
+    let counted = bytes.map(|_| tx.next_number(subscription) - 1);
+    let number = counted.map(|highest| known.unwrap_or(highest + 1));
+    let insert = |number: Option<i64>| {
+        let sealed = [
+            ValueRef::Integer(id.0),
+            ValueRef::Integer(event.0),
+            ValueRef::Integer(subscription.0),
+            ValueRef::Integer(at.as_ms()),
+            resubmission_of.map_or(ValueRef::Null, |of| ValueRef::Integer(of.0)),
+            session.into(),
+            bytes.map_or(ValueRef::Null, |bytes| ValueRef::Integer(bytes.into())),
+            number.map_or(ValueRef::Null, ValueRef::Integer),
+        ];
+        let checksum = checksum::of_values(sealed.into_iter().chain(EMPTY_AT_FIRST));
+        let values = sealed.into_iter().chain([ValueRef::Integer(checksum)]);
+        tx.run(
+            INSERT_DELIVERY,
+            params_from_iter(values.map(ToSqlOutput::Borrowed)),
+        )
+    };
+    let number = match (insert(number), known) {
+        (Err(error), None) if counted.is_some() && is_taken(&error) => {
+            let free = skip_taken(tx, subscription)?;
+            insert(Some(free))?;
+            Some(free)
+        }
+        (inserted, _) => {
+            inserted?;
+            number
+        }
+    };
     if is_scheduled || own_life.is_some() {
         let scheduled_at = is_scheduled.then_some(at);
         tx.run(
@@ -691,8 +708,25 @@ pub(super) fn insert_delivery(
         old: None,
         new: Some(Version::pending(0)),
     });
-    if known.is_some() {
-        tx.counts().numbers(subscription, -1); // it was counted when it was promised
+    if let (Some(known), Some(highest)) = (known, counted) {
+        // It was counted when it was promised; one that was not is not given again.
+        let uncounted = (known - highest).max(0);
+        tx.counts().numbers(subscription, uncounted - 1);
     }
     Ok((id, number.unwrap_or(id.0)))
+}
+
+/// Says whether another row has what only one may have.
+fn is_taken(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
+}
+
+/// Counts the numbers that messages of a queue have without having been counted: nobody could send to it any more if they
+/// were given again. Returns the next one.
+fn skip_taken(tx: &WriteTx, queue: SubscriptionId) -> rusqlite::Result<i64> {
+    let highest: i64 = tx.query_row(HIGHEST_NUMBER, [queue], |row| row.get(0))?;
+    let next = tx.next_number(queue);
+    let free = next.max(highest + 1);
+    tx.counts().numbers(queue, free - next);
+    Ok(free)
 }

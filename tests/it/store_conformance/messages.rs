@@ -14,13 +14,13 @@ use everpost::model::subscription::SubscriptionId;
 use everpost::store::views::TotalsQuery;
 use everpost::store::{
     AppendRequest, Appended, ForwardQuery, ForwardRequest, FreeChange, FreeChanges, FreeSettled,
-    HandedOver, LockChanges, LockRequest, LockSelection, Origin, PeekRequest, QueueRoom,
+    HandedOver, LockChanges, LockRequest, LockSelection, Origin, PeekRequest, PromisedNumber, QueueRoom,
     ResubmitTarget, TransactionChanges, TransactionError,
 };
 use everpost::wire::amqp::Value;
 use everpost::wire::amqp::message::encoded;
 
-use super::{Fixture, at, event, ids};
+use super::{Fixture, at, data_dir, event, fill, ids, opened};
 
 pub(super) async fn uses_are_kept(f: Fixture) {
     let (topic, queue) = (
@@ -512,4 +512,41 @@ pub(super) async fn a_message_is_forwarded_as_often_as_it_may_be(f: Fixture) {
         dead_letter_source: None,
     };
     assert_eq!(peeked[0].origin, origin);
+}
+
+/// Sends a message to the queue `billing`. Returns its number.
+async fn numbered(f: &Fixture, id: &str, promised: Vec<PromisedNumber>) -> Vec<i64> {
+    let accepted = AppendRequest {
+        measured: [f.billing].into(),
+        promised,
+        ..f.accepted(id, &[f.billing], 10)
+    };
+    let stored = f.store.ledger.append(accepted, drop).await;
+    let Ok(Appended::Stored { numbers, .. }) = stored else {
+        panic!("stored: {stored:?}");
+    };
+    numbers
+}
+
+pub(super) async fn a_number_that_another_queue_has_promised_is_not_given_again(f: Fixture) {
+    let promised = f.store.ledger.promise_numbers(Some(f.audit), 3).await;
+    let last = promised.expect("three numbers").split_off(2);
+    assert_eq!(numbered(&f, "a", last).await, [3]);
+    for number in 4..8 {
+        assert_eq!(numbered(&f, "b", Vec::new()).await, [number]);
+    }
+}
+
+#[tokio::test]
+async fn a_number_that_nobody_has_counted_is_not_given_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let f = fill(opened(data_dir(&dir)), None).await;
+    assert_eq!(numbered(&f, "a", Vec::new()).await, [1]);
+    let rows = rusqlite::Connection::open(dir.path().join("data").join("everpost.db"));
+    let rows = rows.expect("a connection");
+    let changed = rows.execute("UPDATE delivery SET number = 2", []);
+    assert_eq!(changed, Ok(1));
+    for number in 3..6 {
+        assert_eq!(numbered(&f, "b", Vec::new()).await, [number]);
+    }
 }

@@ -5,14 +5,16 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::shell::{Client, State};
+use super::shell::{Client, State, discharge};
 use super::*;
 use crate::api::amqp_server;
 use crate::api::memory::Memory;
 use crate::api::tests::{Door, TOKEN};
 use crate::model::access::Secret;
 use crate::model::shared_access::ROOT_RULE;
+use crate::wire::amqp::condition::NOT_FOUND;
 use crate::wire::amqp::message::{Message, Properties};
+use crate::wire::amqp::state::Transactional;
 use crate::wire::amqp::value::{ElementType, get};
 use crate::wire::service_bus::sas;
 
@@ -258,4 +260,43 @@ async fn a_session_is_free_once_the_process_of_its_holder_is_gone() {
         message.header().expect("a header").delivery_count
     });
     assert_eq!(counts, [0, 1]);
+}
+
+#[tokio::test]
+async fn what_a_transaction_sends_is_for_no_other_queue_of_the_name() {
+    let door = Door::new().await;
+    door.define("/queues/jobs", json!({})).await;
+    let mut client = authorized(&door).await;
+    client.put(0, "jobs", &[]).await;
+    let coordinator = Attach {
+        target: Some(Target::Coordinator),
+        ..attach(9, Role::Sender)
+    };
+    client
+        .send(&Performative::Attach(Box::new(coordinator)))
+        .await;
+    let transaction = client.declare(0).await;
+    let within = DeliveryState::Transactional(Transactional {
+        transaction: transaction.clone(),
+        outcome: None,
+    });
+    let sent = Transfer {
+        state: Some(within),
+        ..transfer(0, 1, message("1", None))
+    };
+    client.send(&Performative::Transfer(sent)).await;
+    assert!(matches!(
+        client.answer().await,
+        Performative::Disposition(_)
+    ));
+    door.delete("/queues/jobs").await;
+    door.define("/queues/jobs", json!({})).await;
+    let ended = client.coordinate(2, discharge(&transaction, false)).await;
+    assert!(
+        matches!(&ended, DeliveryState::Rejected(Some(error)) if error.condition == NOT_FOUND),
+        "{ended:?}"
+    );
+    let mut other = authorized(&door).await;
+    other.manage("jobs").await;
+    assert!(other.peeked(0, None).await.is_empty());
 }

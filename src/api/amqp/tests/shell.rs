@@ -22,8 +22,8 @@ use super::super::limits::{
 use super::*;
 use crate::api::amqp::entities::{signature, unproven};
 use crate::api::amqp::{
-    Container, IncomingLink, OutgoingLink, OutgoingMessage, ReceiverRequest, Server, Storing,
-    Transaction, TransactionSend, serve,
+    Container, IncomingLink, KnownEntity, OutgoingLink, OutgoingMessage, ReceiverRequest, Server,
+    Storing, Transaction, TransactionSend, serve,
 };
 use crate::api::authority::{Authority, AuthorityScope, Grant, ShownSignature};
 use crate::api::memory::Memory;
@@ -155,27 +155,21 @@ impl Container for Fake {
         Ok(Box::new(self.clone()))
     }
 
-    fn identity(&self, _: &EntityAddress, _: Role) -> Result<i64, AmqpError> {
-        let gone = self.0.is_gone.load(Ordering::Relaxed);
-        (!gone)
+    fn identity(&self, entity: &EntityAddress, role: Option<Role>) -> Result<i64, AmqpError> {
+        let is_gone = self.0.is_gone.load(Ordering::Relaxed);
+        let is_there = !is_gone && (role.is_some() || entity.topic_or_queue == "orders");
+        is_there
             .then_some(1)
             .ok_or_else(|| AmqpError::new(NOT_FOUND, "no such queue"))
     }
 
-    fn check_entity(&self, entity: &EntityAddress) -> Result<(), AmqpError> {
-        let is_there = entity.topic_or_queue == "orders";
-        is_there
-            .then_some(())
-            .ok_or_else(|| AmqpError::new(NOT_FOUND, "no such queue"))
-    }
-
-    async fn manage(&self, _: &EntityAddress, _: Operation, _: &Actor) -> Result<Reply, AmqpError> {
+    async fn manage(&self, _: &KnownEntity, _: Operation, _: &Actor) -> Result<Reply, AmqpError> {
         Ok(Reply::Scheduled(vec![7]))
     }
 
     async fn prepare(
         &self,
-        entity: &EntityAddress,
+        entity: &KnownEntity,
         asked: Operation,
         _: &Actor,
     ) -> Result<(Transaction, Reply), AmqpError> {
@@ -1137,10 +1131,16 @@ async fn links_end_with_their_entity() {
         assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     }
     assert!(matches!(client.next().await, Some(Performative::Flow(_))));
+    client
+        .attach_at(3, Role::Sender, "orders/$management")
+        .await;
+    for _ in ["attach", "flow"] {
+        assert!(client.next().await.is_some());
+    }
     client.state.is_gone.store(true, Ordering::Relaxed);
     client.access.send_modify(|version| *version += 1);
     let mut ended = Vec::new();
-    for _ in 0..2 {
+    for _ in 0..3 {
         let Some(Performative::Detach(detached)) = client.next().await else {
             panic!("a detach");
         };
@@ -1148,7 +1148,10 @@ async fn links_end_with_their_entity() {
         ended.push((detached.handle, condition));
     }
     ended.sort();
-    assert_eq!(ended, [1, 2].map(|handle| (handle, NOT_FOUND.to_owned())));
+    assert_eq!(
+        ended,
+        [1, 2, 3].map(|handle| (handle, NOT_FOUND.to_owned()))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -1227,7 +1230,7 @@ async fn in_transactions(tokens: [Uuid; 2]) -> (Client, [u32; 2]) {
 
 impl Client {
     /// Asks the coordinator. Returns its answer.
-    async fn coordinate(&mut self, id: u32, asked: Value) -> DeliveryState {
+    pub(super) async fn coordinate(&mut self, id: u32, asked: Value) -> DeliveryState {
         let message = Message::of(&Properties::default(), Map::new(), asked).to_bytes();
         self.send(&Performative::Transfer(transfer(9, id, message)))
             .await;
@@ -1240,7 +1243,7 @@ impl Client {
         }
     }
 
-    async fn declare(&mut self, id: u32) -> Bytes {
+    pub(super) async fn declare(&mut self, id: u32) -> Bytes {
         let declare = Value::described(0x31, Value::List(Vec::new()));
         let DeliveryState::Declared(transaction) = self.coordinate(id, declare).await else {
             panic!("a transaction");
@@ -1268,7 +1271,7 @@ impl Client {
     }
 }
 
-fn discharge(transaction: &Bytes, fail: bool) -> Value {
+pub(super) fn discharge(transaction: &Bytes, fail: bool) -> Value {
     let fields = vec![Value::Binary(transaction.clone()), Value::Bool(fail)];
     Value::described(0x32, Value::List(fields))
 }
