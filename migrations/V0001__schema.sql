@@ -177,6 +177,7 @@ CREATE TABLE delivery (
     session              TEXT,             -- the message session that it belongs to
     -- Messages that another queue has forwarded, or that were scheduled in a topic.
     hops                 INTEGER,          -- how often
+    copies               INTEGER,          -- how many there may be of it, over all topics that forwarded it
     first_number         INTEGER,          -- that of its delivery to the first queue; of what was scheduled in a topic,
                                            -- the id of the first copy
     dead_letter_source   TEXT,             -- the queue of which it was a dead letter

@@ -76,7 +76,7 @@ impl DeadLetterReason {
             }
             Self::HeaderSizeExceeded => "The size quota for this stream has been exceeded.",
             Self::MaxTransferHopCountExceeded => {
-                "The message was forwarded from queue to queue as often as it may be."
+                "The message was forwarded from queue to queue as often as it may be, or would have become too many copies."
             }
             Self::ForwardTargetMissing => {
                 "The queue or topic that the message was to be forwarded to does not exist."

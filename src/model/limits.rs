@@ -366,7 +366,11 @@ pub const RULES_LISTED_MAX: usize = 100;
 /// How often a message may be forwarded: further on it is a dead letter (rule S4.2).
 pub const HOPS_MAX: u32 = 4;
 
-/// Messages that one change forwards.
+/// Copies that a message may become over all topics that it is forwarded to: as many as of a topic with twenty others below it
+/// that have five hundred subscriptions each. A circle of topics would make as many as the fourth power of theirs.
+pub const FORWARD_COPIES_MAX: u32 = 10_000;
+
+/// Messages that a queue or topic forwards in one turn.
 pub const FORWARDED_AT_ONCE_MAX: usize = 100;
 
 /// The shortest life of messages that a queue may set.

@@ -660,46 +660,107 @@ async fn what_would_go_on_to_a_disabled_entity_is_a_dead_letter_of_its_source() 
 }
 
 #[tokio::test]
-async fn what_forwards_to_itself_ends_and_sessions_are_kept() {
+async fn nothing_forwards_to_itself_and_sessions_are_kept_in_circles() {
     let grid = Grid::new().await;
     put(&grid, "", json!({})).await;
-    let back = json!({ "forwardTo": "orders", "requiresSession": true });
+    let with_sessions = json!({ "forwardTo": "orders", "requiresSession": true });
+    let (topic, of) = jobs(&grid, with_sessions).await;
+    let back = json!({ "forwardTo": "jobs", "requiresSession": true });
     put(&grid, "/subscriptions/back", back).await;
     let kept = json!({ "requiresSession": true });
     put(&grid, "/subscriptions/kept", kept).await;
-    let with_sessions = json!({ "forwardTo": "orders", "requiresSession": true });
-    let (topic, of) = jobs(&grid, with_sessions).await;
     let sent = vec![message("a", 1, Some("s"))];
     let sent = grid.broker.send_messages(&topic, sent).await;
     sent.expect("sent");
     for _ in 0..5 {
         grid.broker.forward_all().await.expect("forwarded");
     }
-    assert!(peek(&grid, of).await.is_empty());
-    // Once from the queue, and three times by the subscription that sends back.
+    // Twice from the queue, to which the other subscription sends back.
     let kept = peek(&grid, queue(&grid, "kept")).await;
-    assert_eq!(kept.len(), 4);
+    assert_eq!(kept.len(), 2);
     for each in kept {
         let sent = of_event(&each.event.event).expect("a message");
         let session = sent.properties().expect("properties").group_id;
         assert_eq!(session.as_deref(), Some("s"));
     }
-    let ended = QueueRef::dead_letters(queue(&grid, "back").subscription);
-    let ended = peek(&grid, ended).await;
-    let reason = ended[0].dead_letter.as_ref().expect("a dead letter").reason;
-    assert_eq!(reason, DeadLetterReason::MaxTransferHopCountExceeded);
-    let itself = json!({ "properties": { "forwardTo": "jobs", "requiresSession": true } });
-    let changed = grid.manage(Method::PUT, "/queues/jobs", itself).await;
-    assert_eq!(changed.status, StatusCode::CREATED, "{}", changed.text);
-    let sent = vec![message("b", 1, Some("s"))];
-    let sent = grid.broker.send_messages(&topic, sent).await;
-    sent.expect("sent");
-    for _ in 0..5 {
-        grid.broker.forward_all().await.expect("forwarded");
-    }
     let ended = peek(&grid, QueueRef::dead_letters(of.subscription)).await;
     let reason = ended[0].dead_letter.as_ref().expect("a dead letter").reason;
     assert_eq!(reason, DeadLetterReason::MaxTransferHopCountExceeded);
+    for property in ["forwardTo", "forwardDeadLetteredMessagesTo"] {
+        let itself = json!({ "properties": { property: "Jobs", "requiresSession": true } });
+        let changed = grid.manage(Method::PUT, "/queues/jobs", itself).await;
+        let upward = try_put(&grid, "/subscriptions/up", json!({ property: "ORDERS" })).await;
+        for answer in [changed, upward] {
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{}", answer.text);
+            let problem = "Entity cannot have auto-forwarding policy to itself";
+            assert!(answer.text.contains(problem), "{}", answer.text);
+        }
+    }
+    grid.leave();
+}
+
+/// Adds a queue or a topic of this path.
+async fn add(grid: &Grid, path: &str, properties: Value) {
+    let body = json!({ "properties": properties });
+    let made = grid.manage(Method::PUT, path, body).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+}
+
+#[tokio::test]
+async fn one_message_becomes_so_many_copies_in_a_circle_of_topics() {
+    let grid = Grid::new().await;
+    put(&grid, "", json!({})).await;
+    add(&grid, "/serviceBusTopics/others", json!({})).await;
+    for n in 0..101 {
+        let to_others = json!({ "forwardTo": "others" });
+        put(&grid, &format!("/subscriptions/s{n}"), to_others).await;
+    }
+    let back = "/serviceBusTopics/others/subscriptions/back";
+    add(&grid, back, json!({ "forwardTo": "orders" })).await;
+    send(&grid, vec![message("a", 1, None)]).await;
+    for _ in 0..3 {
+        grid.broker.forward_all().await.expect("forwarded");
+    }
+    let others = TopicName::custom("others").expect("a name");
+    let back = SubscriptionName::parse("back").expect("a name");
+    let back = grid.broker.service_bus_subscription(&others, &back);
+    let back = back.expect("the subscription").1.id;
+    // 101 copies would become as many again each.
+    let ended = peek(&grid, QueueRef::dead_letters(back)).await;
+    assert_eq!(ended.len(), 101);
+    let reason = ended[0].dead_letter.as_ref().expect("a dead letter").reason;
+    assert_eq!(reason, DeadLetterReason::MaxTransferHopCountExceeded);
+    grid.leave();
+}
+
+#[tokio::test]
+async fn a_topic_with_many_subscriptions_has_one_turn_to_forward() {
+    let grid = Grid::new().await;
+    for path in ["/queues/many", "/queues/few"] {
+        add(&grid, path, json!({})).await;
+    }
+    put(&grid, "", json!({})).await;
+    for n in 0..10 {
+        let to_many = json!({ "forwardTo": "many" });
+        put(&grid, &format!("/subscriptions/s{n}"), to_many).await;
+    }
+    let (topic, _) = jobs(&grid, json!({ "forwardTo": "few" })).await;
+    let messages = || (0..150).map(|n| message(&n.to_string(), 1, None)).collect();
+    send(&grid, messages()).await;
+    let sent = grid.broker.send_messages(&topic, messages()).await;
+    sent.expect("sent");
+    grid.broker.forward_all().await.expect("forwarded");
+    let lying = async |name: &str| {
+        let name = TopicName::custom(name).expect("a name");
+        let (_, queue) = grid.broker.queue(&name).expect("the queue");
+        peek(&grid, QueueRef::pending(queue.id)).await
+    };
+    let (few, many) = (lying("few").await, lying("many").await);
+    assert_eq!((few.len(), many.len()), (150, 250));
+    let last = few.iter().map(|each| each.event.key).max();
+    let is_before = |each: &&Peeked| Some(each.event.key) < last;
+    let before = many.iter().filter(is_before).count();
+    assert!(before <= 200, "{before} of those of the topic came before");
     grid.leave();
 }
 

@@ -14,7 +14,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::lists::List;
 use crate::api::manage::people::{UserPutBody, read};
-use crate::broker::event_subscription;
+use crate::broker::{ManageError, event_subscription};
 use crate::model::alert::StoredAlertChannel;
 use crate::model::audit::{Change, Target, TargetKind};
 use crate::model::destination::Destination;
@@ -644,7 +644,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Rejects forwarding to what is no queue or topic, unless it was like that before.
+    /// Rejects forwarding to what is no queue or topic, unless it was like that before, and to itself.
     fn check_forwards(
         &self,
         name: &TopicName,
@@ -661,8 +661,12 @@ impl Planner<'_> {
                 before.is_some_and(|before| before.references().any(|each| each == reference));
             let mut kinds = [TargetKind::Queue, TargetKind::ServiceBusTopic].into_iter();
             let is_there = kinds.any(|kind| self.exists(&kind.named(queue)));
-            if !is_kept && queue != name && !is_there {
-                let path = format!("properties.{property}");
+            let path = format!("properties.{property}");
+            if queue.key() == name.key() {
+                let problem = ManageError::ForwardToItself(queue.clone()).to_string();
+                return Err(InvalidResource::of(&path, problem));
+            }
+            if !is_kept && !is_there {
                 let problem =
                     format!("{queue} is no queue or Service Bus topic, here or in the files");
                 return Err(InvalidResource::of(&path, problem));

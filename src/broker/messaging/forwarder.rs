@@ -1,7 +1,7 @@
 //! The forwarder: moves messages and dead letters of queues and subscriptions to the queues and topics that they go on to
 //! (rule S4.2).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::model::dead_letter::DeadLetterReason;
 use crate::model::event::Event;
 use crate::model::lease::{QueueRef, SubQueue};
 use crate::model::limits::{
-    CHANGE_DELIVERIES_MAX, FORWARDED_AT_ONCE_MAX, HOPS_MAX, LOCK_BYTES_MAX,
+    CHANGE_DELIVERIES_MAX, FORWARD_COPIES_MAX, FORWARDED_AT_ONCE_MAX, HOPS_MAX, LOCK_BYTES_MAX,
 };
 use crate::model::name::TopicName;
 use crate::model::queue::FORWARDS;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
-use crate::model::topic::EntityKind;
+use crate::model::topic::{EntityKind, TopicId};
 use crate::store::{
     AppendRequest, ForwardMark, ForwardQuery, ForwardRequest, Forwardable, StoreError,
 };
@@ -27,6 +27,9 @@ use crate::wire::service_bus::message;
 
 /// How long the forwarder rests if nothing wakes it: scheduled messages fall due, and definitions change.
 const REST: Duration = Duration::from_secs(1);
+
+/// Queues, or subscriptions of a topic, that one turn looks at: what there is to look at costs as well.
+const LOOKS_OF_A_TURN_MAX: usize = 32;
 
 impl Broker {
     /// Forwards until the broker stops.
@@ -45,67 +48,94 @@ impl Broker {
 
     /// Forwards until nothing is left to go on. Simulations call it themselves.
     pub async fn forward_all(&self) -> Result<(), StoreError> {
-        while !self.is_stopping() && self.forward_some().await? {}
+        let mut turns = ForwardTurns::default();
+        while !self.is_stopping() && self.forward_some(&mut turns).await? {}
         Ok(())
     }
 
-    /// A batch of each queue in turn, so that a long one does not hold up the others. Returns whether there may be more.
-    async fn forward_some(&self) -> Result<bool, StoreError> {
+    /// Each queue and topic has its turn, so that a long one, or one with many subscriptions, does not hold up the others.
+    /// Returns whether there may be more.
+    async fn forward_some(&self, turns: &mut ForwardTurns) -> Result<bool, StoreError> {
         let registry = self.registry();
         let mut done = Ok(false);
-        let mut queues = Vec::new();
         for topic in registry.topics() {
-            queues.extend(topic.ruled_queues.iter().map(|queue| (topic, queue)));
-        }
-        for (topic, queue) in queues {
-            let Some(pulled) = queue.definition.destination.pull_queue() else {
-                continue;
-            };
-            let rules = &pulled.receiving;
-            for (from, _) in FORWARDS {
-                if let Some(to) = rules.forward_target(from) {
-                    let from = QueueRef {
-                        subscription: queue.id,
-                        queue: from,
-                    };
-                    let looked_at = self.forward(topic, queue, from, to.name()).await;
-                    // The trouble of one must not stop the others.
-                    done = looked_at.and_then(|count| Ok(done? || count == FORWARDED_AT_ONCE_MAX));
-                }
-            }
+            let turn = self.take_turn(topic, turns).await;
+            // The trouble of one must not stop the others.
+            done = turn.and_then(|more| Ok(done? || more));
         }
         done
     }
 
-    /// Forwards some messages. Returns how many were looked at.
+    /// Forwards some messages of a queue, or of the subscriptions of a topic, which take turns as well. Returns whether there
+    /// may be more.
+    async fn take_turn(
+        &self,
+        topic: &TopicEntry,
+        turns: &mut ForwardTurns,
+    ) -> Result<bool, StoreError> {
+        let sources = forwarding_sources(topic);
+        if sources.is_empty() {
+            return Ok(false); // as with every topic of events
+        }
+        let turn = turns.0.entry(topic.topic.id).or_insert(ForwardTurn {
+            next: 0,
+            left: sources.len(),
+        });
+        let (mut size, mut done) = (Size::default(), Ok(()));
+        for _ in 0..sources.len().min(LOOKS_OF_A_TURN_MAX) {
+            if size.is_enough() {
+                break;
+            }
+            let source = &sources[turn.next % sources.len()];
+            turn.next = (turn.next + 1) % sources.len();
+            match self.forward(topic, source, &mut size).await {
+                Ok(true) => turn.left = sources.len(),
+                Ok(false) => turn.left = turn.left.saturating_sub(1),
+                Err(error) => {
+                    turn.left = turn.left.saturating_sub(1);
+                    done = Err(error);
+                }
+            }
+        }
+        done.map(|()| turn.left > 0)
+    }
+
+    /// Forwards some messages, as many as the turn has left. Returns whether there may be more.
     async fn forward(
         &self,
         topic: &TopicEntry,
-        queue: &EventSubscription,
-        from: QueueRef,
-        to: &TopicName,
-    ) -> Result<usize, StoreError> {
+        source: &ForwardSource<'_>,
+        size: &mut Size,
+    ) -> Result<bool, StoreError> {
         let (registry, now) = (self.registry(), self.clock().now());
+        let ForwardSource { queue, from, to } = *source;
         let query = ForwardQuery {
             from,
             name: topic.queue_address(queue),
-            limit: FORWARDED_AT_ONCE_MAX,
+            limit: FORWARDED_AT_ONCE_MAX - size.messages,
             bytes_max: LOCK_BYTES_MAX,
             now,
         };
+        let limit = query.limit;
         let due = self.store().ledger.forwardable(query).await?;
         if due.is_empty() {
-            return Ok(0); // as nearly always, and nothing is written
+            return Ok(false); // as nearly always, and nothing is written
         }
+        let mut more = due.len() == limit;
         let is_for_messages = |to: &&Arc<TopicEntry>| to.topic.kind.takes_messages();
         let to = registry.topic(to).filter(is_for_messages);
+        let first_copies = first_copies_max(topic);
         let (mut moves, mut announce) = (Vec::new(), Vec::new());
-        let (looked_at, mut size) = (due.len(), Size::default());
-        for message in due {
+        for mut message in due {
             if size.is_enough() {
-                break; // the rest has its turn next
+                more = true; // the rest has its turn next
+                break;
             }
             tokio::task::yield_now().await; // to read and change a message keeps the thread busy
+            if message.hops == 0 {
+                message.copies = first_copies.of(message.copies);
+            }
+            size.messages += 1;
             let delivery = message.delivery;
             let onward = self.onward(message, to).await.map(|(to, request)| {
                 size.add(&request);
@@ -123,7 +153,7 @@ impl Broker {
         if from.queue == SubQueue::Active {
             self.on_settled(topic, queue, &ended);
         }
-        Ok(looked_at)
+        Ok(more)
     }
 
     /// What a message becomes where it goes, or why it cannot go on.
@@ -161,6 +191,7 @@ impl Broker {
                     .map_err(|_| DeadLetterReason::EventUnreadable)?
             }
         };
+        mark.copies = copies_after(message.copies, &request)?;
         let forwarded = Some(Box::new(mark));
         Ok((
             to,
@@ -178,6 +209,82 @@ impl Broker {
             self.shared.forward_wake.notify_one();
         }
     }
+}
+
+/// The next turn of each queue and topic.
+#[derive(Default)]
+struct ForwardTurns(HashMap<TopicId, ForwardTurn>);
+
+/// Keeps where a queue or topic goes on in its next turn.
+struct ForwardTurn {
+    /// The place among its sources.
+    next: usize,
+    /// Counts the sources that are to be looked at until it is known that nothing is left.
+    left: usize,
+}
+
+/// A part of a queue or subscription whose messages go on.
+#[derive(Clone, Copy)]
+struct ForwardSource<'a> {
+    queue: &'a EventSubscription,
+    from: QueueRef,
+    to: &'a TopicName,
+}
+
+fn forwarding_sources(topic: &TopicEntry) -> Vec<ForwardSource<'_>> {
+    let each = topic.ruled_queues.iter().flat_map(|queue| {
+        FORWARDS.into_iter().filter_map(move |(part, _)| {
+            let pulled = queue.definition.destination.pull_queue()?;
+            let to = pulled.receiving.forward_target(part)?.name();
+            let from = QueueRef {
+                subscription: queue.id,
+                queue: part,
+            };
+            Some(ForwardSource { queue, from, to })
+        })
+    });
+    each.collect()
+}
+
+/// Bounds the copies of a message that go on from where it was sent.
+#[derive(Clone, Copy, Default)]
+struct FirstCopies {
+    /// The queues or subscriptions that forward.
+    queues: u32,
+    /// Rules with actions that these have: each makes a copy of its own, which only one subscription has.
+    actions: u32,
+}
+
+impl FirstCopies {
+    /// Returns how many copies go on at most of a message that so many subscriptions have.
+    fn of(self, matched: u32) -> u32 {
+        matched.min(self.queues) + self.actions
+    }
+}
+
+fn first_copies_max(topic: &TopicEntry) -> FirstCopies {
+    let mut max = FirstCopies::default();
+    for queue in &topic.ruled_queues {
+        let pulled = queue.definition.destination.pull_queue();
+        if pulled.is_some_and(|pulled| pulled.receiving.forward()) {
+            max.queues += 1;
+            for rule in topic.rules.of(queue.id) {
+                max.actions += u32::from(rule.action.is_some());
+            }
+        }
+    }
+    max
+}
+
+/// Returns how many copies there may be of a message once it has become those in `request`, if it may become as many.
+fn copies_after(copies: u32, request: &AppendRequest) -> Result<u32, DeadLetterReason> {
+    let made = request.events.iter().map(|(_, to)| to.len().max(1));
+    let made = u32::try_from(made.sum::<usize>()).unwrap_or(u32::MAX);
+    let after = copies.saturating_mul(made);
+    if after > FORWARD_COPIES_MAX {
+        return Err(DeadLetterReason::MaxTransferHopCountExceeded);
+    }
+    Ok(after)
 }
 
 /// The message as the rules of a topic see it: with the properties that receivers have set.
@@ -198,9 +305,10 @@ fn scheduled_at(event: &Event) -> Option<Timestamp> {
     Some(Timestamp::from_ms(at))
 }
 
-/// What one change has so far.
+/// What one turn has done so far.
 #[derive(Default)]
 struct Size {
+    messages: usize,
     copies: usize,
     bytes: usize,
 }
@@ -214,6 +322,8 @@ impl Size {
     }
 
     fn is_enough(&self) -> bool {
-        self.copies >= CHANGE_DELIVERIES_MAX || self.bytes >= LOCK_BYTES_MAX
+        self.messages >= FORWARDED_AT_ONCE_MAX
+            || self.copies >= CHANGE_DELIVERIES_MAX
+            || self.bytes >= LOCK_BYTES_MAX
     }
 }

@@ -42,6 +42,8 @@ pub struct Forwardable {
     pub event: Option<Event>,
     /// How often it was forwarded.
     pub hops: u32,
+    /// How many copies there may be of it; as long as it was not forwarded, how many subscriptions have it.
+    pub copies: u32,
     /// What it keeps where it goes. Of a dead letter that is also why it is one, among its properties.
     pub mark: ForwardMark,
 }
@@ -50,6 +52,8 @@ pub struct Forwardable {
 #[derive(Clone, Debug)]
 pub struct ForwardMark {
     pub hops: u32,
+    /// How many copies there may be of it then.
+    pub copies: u32,
     /// The number of its delivery to the first queue.
     pub first_number: i64,
     /// The queue of which it was a dead letter.
@@ -86,7 +90,7 @@ impl ForwardRequest {
 const LOOK_AGAIN: Duration = Duration::from_secs(3_600);
 const STAY: &str = "UPDATE delivery SET next_attempt_at = ?2 WHERE id = ?1";
 const MARK: &str = "UPDATE delivery SET hops = ?2, first_number = ?3, dead_letter_source = ?4, \
-     message_properties = ?5 WHERE id = ?1";
+     message_properties = ?5, copies = ?6 WHERE id = ?1";
 const IS_DUE: &str =
     "SELECT id FROM delivery WHERE id = ?1 AND state = 'DeadLettered' AND next_attempt_at <= ?2";
 
@@ -103,11 +107,19 @@ pub(super) struct Forwarded {
 pub(super) fn mark(tx: &Connection, id: DeliveryId, mark: &ForwardMark) -> rusqlite::Result<()> {
     let ForwardMark {
         hops,
+        copies,
         first_number,
         dead_letter_source,
         properties,
     } = mark;
-    let values = params![id, hops, first_number, dead_letter_source, properties];
+    let values = params![
+        id,
+        hops,
+        first_number,
+        dead_letter_source,
+        properties,
+        copies
+    ];
     tx.run(MARK, values)?;
     seal(tx, id)
 }
@@ -153,7 +165,9 @@ pub(super) fn forwardable(
 ) -> Result<Vec<Forwardable>, StoreError> {
     let select = format!(
         "SELECT {DELIVERY_COLUMNS}, hops, first_number, dead_letter_source, message_properties, \
-             dead_letter_reason, receiver_reason, receiver_description FROM delivery \
+             dead_letter_reason, receiver_reason, receiver_description, \
+             coalesce(copies, (SELECT matched FROM event WHERE event.id = delivery.event_id), 1) \
+         FROM delivery \
          WHERE subscription_id = ?1 AND state = '{}' AND next_attempt_at <= ?2 \
          ORDER BY next_attempt_at, id LIMIT ?3",
         query.from.queue.state().name()
@@ -170,6 +184,7 @@ pub(super) fn forwardable(
             reason: row.get(10)?,
             receiver_reason: row.get(11)?,
             receiver_description: row.get(12)?,
+            copies: row.get(13)?,
             delivery,
         })
     })?;
@@ -188,8 +203,10 @@ pub(super) fn forwardable(
         found.push(Forwardable {
             event: event.map(|stored| stored.event),
             hops: message.hops,
+            copies: message.copies,
             mark: ForwardMark {
                 hops: message.hops + 1,
+                copies: message.copies,
                 first_number: message.first_number,
                 properties,
                 dead_letter_source: match is_dead {
@@ -207,6 +224,7 @@ pub(super) fn forwardable(
 struct Message {
     delivery: Delivery,
     hops: u32,
+    copies: u32,
     first_number: i64,
     dead_letter_source: Option<String>,
     properties: Option<Vec<u8>>,
