@@ -348,6 +348,10 @@ pub const ACCESS_RULES_MAX: usize = 12;
 /// Rules of all subscriptions of a topic together (rule S7): SQL filters are evaluated one by one for every message.
 pub const RULES_PER_TOPIC_MAX: usize = 2_000;
 
+/// Bytes of memory that the rules of all subscriptions of a topic may take together: 8 KiB for each of as many as there can be,
+/// while an SQL text of 1,024 characters may take 100 KB.
+pub const RULES_MEMORY_MAX: usize = 16 * 1_024 * 1_024;
+
 /// Steps that the rules of all subscriptions of a topic take for one message together (rule S7): a few milliseconds. All
 /// rules that there can be, each with dozens of comparisons of short properties, are far below it.
 pub const RULE_STEPS_MAX: usize = 1_000_000;

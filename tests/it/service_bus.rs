@@ -428,6 +428,30 @@ async fn all_that_a_transaction_sends_shares_the_bounds_of_one_change() {
 }
 
 #[tokio::test]
+async fn rules_take_so_much_memory_and_no_more() {
+    let grid = orders(&[("all", json!({}))]).await;
+    let mut long = sql(&format!("a={}1", "1+".repeat(510)));
+    long["action"] = json!({ "sqlExpression": format!("SET a={}1", "1+".repeat(508)) });
+    let mut last = 0;
+    let full = loop {
+        let path = format!("/subscriptions/all/rules/r{last}");
+        let answer = try_put(&grid, &path, long.clone()).await;
+        if answer.status != StatusCode::CREATED {
+            break answer;
+        }
+        last += 1;
+        assert!(last < 300, "each takes more than 64 KiB");
+    };
+    assert_eq!(full.status, StatusCode::CONFLICT, "{}", full.text);
+    assert!(full.text.contains(&format!("r{last} ")), "{}", full.text);
+    for shorter in ["r0", "r1"] {
+        rule(&grid, "all", shorter, sql("a=1")).await;
+    }
+    rule(&grid, "all", &format!("r{last}"), long).await;
+    grid.leave();
+}
+
+#[tokio::test]
 async fn what_is_done_to_rules_is_audited() {
     let grid = orders(&[("all", json!({}))]).await;
     rule(&grid, "all", "large", sql("total > 1")).await;

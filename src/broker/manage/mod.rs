@@ -23,7 +23,7 @@ use crate::model::access::{AccessKeys, KeyName, KeyOwner, KeyRef, Secret};
 use crate::model::audit::{AuditAction, AuditEntry, Caller, SecretKind, Target, TargetKind};
 use crate::model::destination::DeliveryMode;
 use crate::model::limits::{
-    ACCESS_RULES_MAX, NAMESPACES_MAX, RULE_BYTES_MAX, RULES_PER_TOPIC_MAX,
+    ACCESS_RULES_MAX, NAMESPACES_MAX, RULE_BYTES_MAX, RULES_MEMORY_MAX, RULES_PER_TOPIC_MAX,
     SUBSCRIPTIONS_PER_TOPIC_MAX,
 };
 use crate::model::name::{AccessRuleName, NamespaceName, RuleName, SubscriptionName, TopicName};
@@ -148,6 +148,11 @@ pub enum ManageError {
         "the subscriptions of the topic {0} have {RULES_PER_TOPIC_MAX} rules, which is the most they can have"
     )]
     TooManyRules(TopicName),
+    #[error(
+        "the rule {1} does not fit into the memory that the rules of the subscriptions of the topic {0} may take together, \
+         {RULES_MEMORY_MAX} bytes; shorten or delete some of them"
+    )]
+    RulesTooLarge(TopicName, RuleName),
     #[error("the rule has {0} bytes; it may have {RULE_BYTES_MAX}")]
     RuleTooLarge(usize),
     #[error("the topic {0} has no event subscription {1}")]
@@ -210,6 +215,7 @@ impl ManageError {
             | Self::TooManyTopics(..)
             | Self::TooManySubscriptions(_)
             | Self::TooManyRules(_)
+            | Self::RulesTooLarge(..)
             | Self::TooManyAccessRules => ErrorKind::Limit,
             Self::NotValidated { .. }
             | Self::DeliveryModeFixed(_)

@@ -8,7 +8,9 @@ use crate::broker::manage::{ManageError, check_path, entity_not_found, entity_of
 use crate::model::access::AccessKeys;
 use crate::model::audit::{Caller, Target};
 use crate::model::destination::Destination;
-use crate::model::limits::{RULE_BYTES_MAX, RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX};
+use crate::model::limits::{
+    RULE_BYTES_MAX, RULES_MEMORY_MAX, RULES_PER_TOPIC_MAX, SUBSCRIPTIONS_PER_TOPIC_MAX,
+};
 use crate::model::name::{RuleName, SubscriptionName, TopicName};
 use crate::model::queue::{MessageSubscription, ServiceBusTopic};
 use crate::model::registry::{SubscriptionKind, TopicEntry};
@@ -116,7 +118,7 @@ impl Broker {
                 return Err(ManageError::TooManySubscriptions(topic.clone()));
             }
             None => {
-                check_room(&entry)?;
+                check_room(&entry, &rule, None)?;
                 RegistryChange::AddServiceBusSubscription {
                     topic: entry.topic.id,
                     name: name.clone(),
@@ -230,9 +232,7 @@ impl Broker {
         let name = found.map_or(&rule.name, |found| &found.name).clone();
         let target = Target::rule(&entry.topic.name, &current.name, &name);
         put.check(found.is_some(), &target, missing)?;
-        if found.is_none() {
-            check_room(&entry)?;
-        }
+        check_room(&entry, &rule, found.map(|found| &**found))?;
         self.note_use(&current);
         let change = RegistryChange::PutRule {
             of: current.id,
@@ -295,10 +295,16 @@ fn check_size(rule: &Rule) -> Result<(), ManageError> {
     }
 }
 
-/// Whether the topic may have another rule.
-fn check_room(topic: &TopicEntry) -> Result<(), ManageError> {
-    match topic.rules.all().count() < RULES_PER_TOPIC_MAX {
+/// Whether the topic may have another rule, or this one instead of what it replaces.
+fn check_room(topic: &TopicEntry, rule: &Rule, replaced: Option<&Rule>) -> Result<(), ManageError> {
+    let name = || topic.topic.name.clone();
+    if replaced.is_none() && topic.rules.all().count() >= RULES_PER_TOPIC_MAX {
+        return Err(ManageError::TooManyRules(name()));
+    }
+    let growth = rule.bytes().saturating_sub(replaced.map_or(0, Rule::bytes));
+    let taken: usize = topic.rules.all().map(|each| each.bytes()).sum();
+    match growth == 0 || taken + growth <= RULES_MEMORY_MAX {
         true => Ok(()),
-        false => Err(ManageError::TooManyRules(topic.topic.name.clone())),
+        false => Err(ManageError::RulesTooLarge(name(), rule.name.clone())),
     }
 }

@@ -55,6 +55,17 @@ impl CorrelationFilter {
         FIELDS
     }
 
+    /// Returns about how many bytes of memory it takes, here and in the index.
+    pub(super) fn bytes(&self) -> usize {
+        let system = self.system.iter().map(|(_, value)| value.len());
+        let user = self.user.iter();
+        let named = user.map(|(name, value)| name.len() + value.bytes());
+        let each = system.chain(named);
+        2 * each
+            .map(|bytes| size_of::<(String, PropertyValue)>() + bytes)
+            .sum::<usize>()
+    }
+
     /// Whether it compares nothing, which no filter may.
     pub fn is_empty(&self) -> bool {
         self.system.is_empty() && self.user.is_empty()

@@ -56,6 +56,16 @@ impl Rule {
         }
     }
 
+    /// Returns about how many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        let filter = match &self.filter {
+            RuleFilter::All | RuleFilter::None => 0,
+            RuleFilter::Sql(filter) => filter.bytes(),
+            RuleFilter::Correlation(filter) => filter.bytes(),
+        };
+        size_of::<Self>() + filter + self.action.as_ref().map_or(0, SqlAction::bytes)
+    }
+
     fn problem(&self, error: &EvaluationError) -> String {
         format!("The rule {}: {error}.", self.name)
     }

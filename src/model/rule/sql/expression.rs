@@ -3,6 +3,9 @@
 use crate::model::rule::message::PropertyRef;
 use crate::model::rule::property::PropertyValue;
 
+/// Bytes that each part of an expression takes in allocations, beside what is in them.
+const ALLOCATION_BYTES: usize = 32;
+
 /// A value or a condition, made of others.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Expression {
@@ -59,6 +62,28 @@ pub(super) enum Use {
 }
 
 impl Expression {
+    /// Returns about how many bytes of memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let below = match self {
+            Self::Constant(value) => value.bytes(),
+            Self::Property(property) | Self::IsNull(property) | Self::Exists(property) => {
+                property.name.len()
+            }
+            Self::NewId => 0,
+            Self::PropertyNamed(inner) | Self::Negative(inner) | Self::Not(inner) => inner.bytes(),
+            Self::Arithmetic(left, _, right)
+            | Self::Comparison(left, _, right)
+            | Self::And(left, right)
+            | Self::Or(left, right) => left.bytes() + right.bytes(),
+            Self::In(left, list) => left.bytes() + list.iter().map(Self::bytes).sum::<usize>(),
+            Self::Like(like) => {
+                let escape = like.escape.as_ref().map_or(0, Self::bytes);
+                like.text.bytes() + like.pattern.bytes() + escape
+            }
+        };
+        size_of::<Self>() + ALLOCATION_BYTES + below
+    }
+
     pub(super) fn usable_as(&self) -> Use {
         match self {
             Self::Constant(PropertyValue::Bool(_) | PropertyValue::Null)

@@ -26,6 +26,9 @@ use crate::model::rule::steps::Steps;
 /// Characters of a filter or action: Service Bus' own limit.
 const TEXT_MAX: usize = 1_024;
 
+/// Bytes of the values of parameters, each as often as it is named: expressions have copies of them.
+const NAMED_BYTES_MAX: usize = 64 * 1_024;
+
 /// Statements of an action: Service Bus' own limit.
 const STATEMENTS_MAX: usize = 32;
 
@@ -47,6 +50,7 @@ pub struct SqlFilter {
     text: String,
     parameters: Parameters,
     condition: Expression,
+    bytes: usize,
 }
 
 /// Changes of a message.
@@ -55,6 +59,7 @@ pub struct SqlAction {
     text: String,
     parameters: Parameters,
     statements: Vec<Statement>,
+    bytes: usize,
 }
 
 /// One change.
@@ -64,11 +69,30 @@ enum Statement {
     Remove(PropertyRef),
 }
 
+impl Statement {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Set(property, expression) => property.name.len() + expression.bytes(),
+            Self::Remove(property) => size_of::<Self>() + property.name.len(),
+        }
+    }
+}
+
+/// Returns about how many bytes of memory a text and its parameters take as they were written.
+fn written_bytes(text: &str, parameters: &Parameters) -> usize {
+    let each = parameters
+        .iter()
+        .map(|(name, value)| size_of::<(String, PropertyValue)>() + name.len() + value.bytes());
+    text.len() + each.sum::<usize>()
+}
+
 impl SqlFilter {
     /// Reads a filter.
     pub fn parse(text: &str, parameters: Parameters) -> Result<Self, SqlError> {
+        let condition = parser::filter(text, &parameters)?;
         Ok(Self {
-            condition: parser::filter(text, &parameters)?,
+            bytes: written_bytes(text, &parameters) + condition.bytes(),
+            condition,
             text: text.to_owned(),
             parameters,
         })
@@ -82,6 +106,11 @@ impl SqlFilter {
     /// The parameters that came with it.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
+    }
+
+    /// Returns about how many bytes of memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether the condition is true of `message`; `None` if that is unknown.
@@ -108,8 +137,11 @@ impl SqlFilter {
 impl SqlAction {
     /// Reads an action.
     pub fn parse(text: &str, parameters: Parameters) -> Result<Self, SqlError> {
+        let statements = parser::action(text, &parameters)?;
+        let parsed = statements.iter().map(Statement::bytes);
         Ok(Self {
-            statements: parser::action(text, &parameters)?,
+            bytes: written_bytes(text, &parameters) + parsed.sum::<usize>(),
+            statements,
             text: text.to_owned(),
             parameters,
         })
@@ -123,6 +155,11 @@ impl SqlAction {
     /// The parameters that came with it.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
+    }
+
+    /// Returns about how many bytes of memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// What becomes of a copy of `message`. Each statement sees what those before it did.

@@ -4,7 +4,9 @@ use crate::model::rule::message::{PropertyRef, Scope};
 use crate::model::rule::property::PropertyValue;
 use crate::model::rule::sql::expression::{Arithmetic, Comparison, Expression, Like, Use};
 use crate::model::rule::sql::token::{Located, Token, tokens};
-use crate::model::rule::sql::{Parameters, STATEMENTS_MAX, SqlError, Statement, TEXT_MAX};
+use crate::model::rule::sql::{
+    NAMED_BYTES_MAX, Parameters, STATEMENTS_MAX, SqlError, Statement, TEXT_MAX,
+};
 
 /// How deep expressions may be nested.
 const DEPTH_MAX: usize = 32;
@@ -47,6 +49,8 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     parameters: &'a Parameters,
+    /// Bytes of the values of parameters so far.
+    named_bytes: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -63,6 +67,7 @@ impl<'a> Parser<'a> {
             at: 0,
             depth: 0,
             parameters,
+            named_bytes: 0,
         })
     }
 
@@ -346,6 +351,13 @@ impl<'a> Parser<'a> {
         let Some((_, value)) = value else {
             return Err(self.fault(format!("there is no parameter @{name}")));
         };
+        self.named_bytes += value.bytes();
+        if self.named_bytes > NAMED_BYTES_MAX {
+            let problem = format!(
+                "the values of parameters have more than {NAMED_BYTES_MAX} bytes, each counted as often as it is named"
+            );
+            return Err(self.fault(problem));
+        }
         let value = value.clone();
         self.at += 1;
         Ok(Expression::Constant(value))

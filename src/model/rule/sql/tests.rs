@@ -427,6 +427,42 @@ fn wrong_actions_point_at_their_column() {
 }
 
 #[test]
+fn all_parts_of_a_text_count_as_memory() {
+    let bytes = |text: &str| {
+        let filter = SqlFilter::parse(text, parameters());
+        filter.unwrap_or_else(|e| panic!("{text}: {e}")).bytes()
+    };
+    let part = size_of::<Expression>();
+    // A property, a comparison, 511 numbers and the signs between them.
+    let long = bytes(&format!("a={}1", "1+".repeat(510)));
+    assert!((1_023 * part..100 * 1_024).contains(&long), "{long}");
+    for (text, parts) in [
+        ("a=1", 3),
+        ("NOT a=-b", 5),
+        ("a=1 OR a=1 AND a=1", 11),
+        ("a IN (1, 2, newid())", 5),
+        ("a LIKE 'x' ESCAPE 'y'", 4),
+        ("p('a')=1", 4),
+        ("a IS NULL", 1),
+        ("EXISTS(a)", 1),
+    ] {
+        assert!(bytes(text) >= parts * part, "{text}");
+    }
+    let action = "SET a=1+1; REMOVE b";
+    let action = SqlAction::parse(action, parameters()).expect("an action");
+    assert!(action.bytes() >= 3 * part);
+}
+
+#[test]
+fn values_of_parameters_are_not_copied_without_end() {
+    let large = Parameters::from([("p".to_owned(), text(&"x".repeat(16_000)))]);
+    let named = |times: usize| format!("a IN (@p{})", ",@p".repeat(times - 1));
+    assert!(SqlFilter::parse(&named(4), large.clone()).is_ok());
+    let error = SqlFilter::parse(&named(5), large).expect_err("too much");
+    assert!(error.problem.contains("65536 bytes"), "{error}");
+}
+
+#[test]
 fn patterns_cannot_take_for_ever() {
     let message = Sample::new()
         .user("t", text(&"a".repeat(30_000)))
