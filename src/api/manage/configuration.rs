@@ -663,7 +663,8 @@ impl Planner<'_> {
             let is_there = kinds.any(|kind| self.exists(&kind.named(queue)));
             let path = format!("properties.{property}");
             if queue.key() == name.key() {
-                let problem = ManageError::ForwardToItself(queue.clone()).to_string();
+                let to = queue.clone();
+                let problem = ManageError::ForwardToItself { property, to }.to_string();
                 return Err(InvalidResource::of(&path, problem));
             }
             if !is_kept && !is_there {

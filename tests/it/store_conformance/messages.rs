@@ -14,8 +14,8 @@ use everpost::model::subscription::SubscriptionId;
 use everpost::store::views::TotalsQuery;
 use everpost::store::{
     AppendRequest, Appended, ForwardQuery, ForwardRequest, FreeChange, FreeChanges, FreeSettled,
-    HandedOver, LockChanges, LockRequest, LockSelection, Origin, PeekRequest, PromisedNumber, QueueRoom,
-    ResubmitTarget, TransactionChanges, TransactionError,
+    HandedOver, LockChanges, LockRequest, LockSelection, Origin, PeekRequest, PromisedNumber,
+    QueueRoom, ResubmitTarget, TransactionChanges, TransactionError,
 };
 use everpost::wire::amqp::Value;
 use everpost::wire::amqp::message::encoded;
@@ -529,7 +529,11 @@ async fn numbered(f: &Fixture, id: &str, promised: Vec<PromisedNumber>) -> Vec<i
 }
 
 pub(super) async fn a_number_that_another_queue_has_promised_is_not_given_again(f: Fixture) {
-    let promised = f.store.ledger.promise_numbers(Some(f.audit), 3).await;
+    let promised = f
+        .store
+        .ledger
+        .promise_numbers(f.topic, Some(f.audit), 3)
+        .await;
     let last = promised.expect("three numbers").split_off(2);
     assert_eq!(numbered(&f, "a", last).await, [3]);
     for number in 4..8 {
