@@ -59,7 +59,7 @@ impl Broker {
         let registry = self.registry();
         let mut done = Ok(false);
         for topic in registry.topics() {
-            let turn = self.take_turn(topic, turns).await;
+            let turn = self.forward_of_topic(topic, turns).await;
             // The trouble of one must not stop the others.
             done = turn.and_then(|more| Ok(done? || more));
         }
@@ -68,7 +68,7 @@ impl Broker {
 
     /// Forwards some messages of a queue, or of the subscriptions of a topic, which take turns as well. Returns whether there
     /// may be more.
-    async fn take_turn(
+    async fn forward_of_topic(
         &self,
         topic: &TopicEntry,
         turns: &mut ForwardTurns,
