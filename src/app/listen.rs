@@ -26,7 +26,6 @@ use hyper_util::server::conn::auto::{Builder, UpgradeableConnection};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
-use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,7 +35,7 @@ use crate::app::forwarded::TrustedProxies;
 use crate::app::heads::{Buffers, HeadBytes, HeadStream, Progress};
 use crate::app::mistakes::{Mistake, Mistakes};
 use crate::app::paced_body::PacedBody;
-use crate::app::tls::{self, Tls};
+use crate::app::tls::{self, SecureStream, Tls};
 use crate::app::unread::{Streams, watched};
 use crate::base::Live;
 use crate::base::budget::{MemoryAccount, NothingLeft};
@@ -46,8 +45,8 @@ use crate::broker::people::ByTrustedProxy;
 /// Bytes that a connection counts for before it is known what it speaks.
 const STREAM_BYTES: usize = 2 * 1_024;
 
-/// Bytes that one with TLS counts for besides.
-const TLS_BYTES: usize = 16 * 1_024;
+/// Bytes that one with TLS counts for besides: what it keeps of a message that is not whole.
+const TLS_BYTES: usize = tls::HANDSHAKE_BYTES_MAX;
 
 /// Bytes that one of HTTP counts for: what it reads a head into, which grows when the client sends more, and with HTTP/2
 /// what it writes frames from, and tables of headers.
@@ -126,7 +125,7 @@ const HTTPS_IS_SPOKEN: &[u8] =
     This server speaks HTTPS: use https:// in the URL.\n";
 
 /// A connection, with or without TLS.
-type Stream = Either<TcpStream, BufReader<TlsStream<TcpStream>>>;
+type Stream = Either<TcpStream, BufReader<SecureStream<TcpStream>>>;
 
 /// How many connections are served at once.
 #[derive(Clone, Debug)]

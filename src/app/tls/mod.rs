@@ -2,6 +2,7 @@
 //! a certificate authority of its own, for developers.
 
 mod development;
+mod secure_stream;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,11 +14,12 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ServerConfig, ServerConnection};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 pub(super) use self::development::{AUTHORITY_FILE, KEY_FILE, Names};
+use self::secure_stream::BoundedStream;
+pub(super) use self::secure_stream::{HANDSHAKE_BYTES_MAX, SecureStream};
 use crate::app::config::Config;
 use crate::app::files;
 use crate::base::Timestamp;
@@ -83,11 +85,16 @@ impl Tls {
     }
 
     /// Does the handshake on a new connection.
-    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub(super) async fn accept<S>(&self, stream: S) -> io::Result<SecureStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
         let limited = |session: &mut ServerConnection| {
             session.set_buffer_limit(Some(UNSENT_BYTES_MAX));
         };
-        self.acceptor.accept_with(stream, limited).await
+        let bounded = BoundedStream::new(stream);
+        let secured = self.acceptor.accept_with(bounded, limited).await?;
+        Ok(SecureStream::new(secured))
     }
 
     /// When the certificate of the files ends; `None` for a development certificate, which is renewed by itself.
@@ -170,8 +177,67 @@ mod tests {
     use std::fs;
 
     use rcgen::generate_simple_self_signed;
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConfig, RootCertStore};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio_rustls::TlsConnector;
 
     use super::*;
+
+    /// TLS with a certificate for `one.test`, and a client that trusts it.
+    fn tls_and_client() -> (Tls, TlsConnector) {
+        let made = generate_simple_self_signed(["one.test".to_owned()]).expect("a certificate");
+        let secret = made.signing_key.serialize_pem();
+        let files = [Path::new("chain.pem"), Path::new("key.pem")];
+        let key = served(&made.cert.pem(), &secret, files).expect("a key");
+        let mut trusted = RootCertStore::empty();
+        trusted.add(made.cert.der().clone()).expect("an authority");
+        let client = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+        let client = client
+            .with_safe_default_protocol_versions()
+            .expect("versions");
+        let client = client.with_root_certificates(trusted).with_no_client_auth();
+        let tls = Tls::of(key, None).expect("TLS");
+        (tls, TlsConnector::from(Arc::new(client)))
+    }
+
+    #[tokio::test]
+    async fn no_more_is_kept_of_a_client_hello_than_a_connection_counts_for() {
+        let (tls, _) = tls_and_client();
+        let mut hello = vec![1, 0, 0xfd, 0xe8]; // it says that it has 65,000 bytes
+        hello.resize(64_000, 0);
+        let records = hello.chunks(16_000);
+        let records: Vec<u8> = records
+            .flat_map(|each| [&[HANDSHAKE, 3, 1, 0x3e, 0x80][..], each].concat())
+            .collect();
+        let mut left = records.as_slice();
+        let stream = tokio::io::join(&mut left, tokio::io::sink());
+        assert!(tls.accept(stream).await.is_err());
+        let read = records.len() - left.len();
+        assert!(read <= HANDSHAKE_BYTES_MAX + 4_096, "{read}");
+    }
+
+    #[tokio::test]
+    async fn data_comes_and_goes_after_a_handshake() {
+        let (tls, connector) = tls_and_client();
+        let (here, there) = duplex(8_192);
+        let data: Vec<u8> = (0..=u8::MAX).cycle().take(300_000).collect();
+        let sent = data.clone();
+        let client = async {
+            let name = ServerName::try_from("one.test").expect("a name");
+            let mut client = connector.connect(name, there).await.expect("a handshake");
+            client.write_all(&sent).await.expect("sent");
+            client.shutdown().await.expect("its end");
+        };
+        let server = async {
+            let mut server = tls.accept(here).await.expect("a handshake");
+            let mut came = Vec::with_capacity(data.len());
+            server.read_to_end(&mut came).await.expect("all of it");
+            came
+        };
+        let ((), came) = tokio::join!(client, server);
+        assert!(came == data);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_changed_certificate_is_served_and_a_broken_one_is_not() {
