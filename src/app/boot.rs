@@ -12,7 +12,7 @@ use axum::response::Redirect;
 use axum::routing::get;
 use futures_util::future::BoxFuture;
 use listenfd::ListenFd;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -58,6 +58,10 @@ const _: () = assert!(
     2 * amqp::CLOSE_DEADLINE.as_secs() < STORE_CLOSES_WITHIN.as_secs(),
     "no client may keep the database from being closed"
 );
+
+/// Connections that wait to be accepted. Past it those who connect try again after a second. The default of 128 is filled by
+/// clients that begin a few thousand a second.
+const BACKLOG: u32 = 1_024;
 
 /// The exit code of a stop that was not waited for.
 const EXIT_INTERRUPTED: i32 = 130;
@@ -157,7 +161,7 @@ impl Appliance {
         let socket_is_kept = !kept.is_empty();
         let listeners = match socket_is_kept {
             true => kept.into_iter().map(for_runtime).collect(),
-            false => bind_all(&config.listen).await,
+            false => bind_all(&config.listen),
         };
         let listeners: Vec<TcpListener> = listeners?;
         let addresses = listeners.iter().map(TcpListener::local_addr);
@@ -660,18 +664,25 @@ fn for_runtime(listener: StdTcpListener) -> anyhow::Result<TcpListener> {
     Ok(TcpListener::from_std(listener)?)
 }
 
-async fn bind_all(addresses: &[SocketAddr]) -> anyhow::Result<Vec<TcpListener>> {
-    let mut listeners = Vec::new();
-    for address in addresses {
-        listeners.push(bind(*address).await?);
-    }
-    Ok(listeners)
+fn bind_all(addresses: &[SocketAddr]) -> anyhow::Result<Vec<TcpListener>> {
+    addresses.iter().map(|address| bind(*address)).collect()
 }
 
 /// A new socket that listens.
-pub async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(address).await;
+pub fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = listening(address);
     listener.with_context(|| format!("cannot listen on {address}; choose another --listen"))
+}
+
+fn listening(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    // Connections that an earlier run has closed do not keep this one from listening.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 fn admin_router(pages: Option<AdminState>) -> Router {
@@ -681,5 +692,21 @@ fn admin_router(pages: Option<AdminState>) -> Router {
             // No part of what is nested there, but what people type.
             .route("/admin/", get(async || Redirect::permanent("/admin"))),
         None => Router::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn many_can_connect_before_the_first_is_accepted() {
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(10));
+        let connected: Vec<_> = (0..300).map_while(|_| connect().ok()).collect();
+        assert_eq!(connected.len(), 300);
     }
 }

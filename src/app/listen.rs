@@ -35,6 +35,7 @@ use crate::app::forwarded::TrustedProxies;
 use crate::app::heads::{Buffers, HeadBytes, HeadStream, Progress};
 use crate::app::mistakes::{Mistake, Mistakes};
 use crate::app::paced_body::PacedBody;
+use crate::app::paced_stream::PacedStream;
 use crate::app::tls::{self, SecureStream, Tls};
 use crate::app::unread::{Streams, watched};
 use crate::base::Live;
@@ -125,7 +126,9 @@ const HTTPS_IS_SPOKEN: &[u8] =
     This server speaks HTTPS: use https:// in the URL.\n";
 
 /// A connection, with or without TLS.
-type Stream = Either<TcpStream, BufReader<SecureStream<TcpStream>>>;
+type Stream = Either<PacedTcp, BufReader<SecureStream<PacedTcp>>>;
+
+type PacedTcp = PacedStream<TcpStream>;
 
 /// How many connections are served at once.
 #[derive(Clone, Debug)]
@@ -261,14 +264,15 @@ async fn begin(stream: TcpStream, tls: Option<&Tls>) -> Result<Option<(u8, Strea
     let [first] = first;
     let (mistake, answer) = match (tls, first) {
         (Some(tls), tls::HANDSHAKE) => {
-            let secured = tls.accept(stream).await.map_err(Mistake::Handshake)?;
+            let secured = tls.accept(PacedStream::new(stream)).await;
+            let secured = secured.map_err(Mistake::Handshake)?;
             let mut stream = BufReader::with_capacity(FIRST_BYTES, secured);
             let read = stream.fill_buf().await.ok();
             let first = read.and_then(|read| read.first().copied());
             return Ok(first.map(|first| (first, Either::Right(stream))));
         }
         (None, tls::HANDSHAKE) => (Mistake::Tls, NO_TLS_IS_SPOKEN),
-        (None, _) => return Ok(Some((first, Either::Left(stream)))),
+        (None, _) => return Ok(Some((first, Either::Left(PacedStream::new(stream))))),
         (Some(_), AMQP) => (Mistake::PlainAmqp, TLS_IS_SPOKEN),
         (Some(_), _) => (Mistake::Plain, HTTPS_IS_SPOKEN),
     };
@@ -557,6 +561,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
+    use crate::app::unread::PATIENCE;
     use crate::base::budget::Budget;
 
     fn routed(
@@ -732,6 +737,33 @@ mod tests {
         while !ask(&mut connect().await).await {
             tokio::task::yield_now().await; // until the appliance has seen the end of the second
         }
+        stop.cancel();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_over_http1_that_nobody_takes_is_given_up() {
+        const ANSWER_BYTES: usize = 32 * 1_024 * 1_024; // more than the buffers of the system take
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let stop = CancellationToken::new();
+        let router = Router::new().route("/", post(async || vec![0_u8; ANSWER_BYTES]));
+        let service = move |address, shared| routed(router.clone(), address, shared);
+        tokio::spawn(serve(
+            vec![listener],
+            None,
+            limits(1, 1),
+            stop.clone(),
+            service,
+            None,
+        ));
+        let mut client = TcpStream::connect(address).await.expect("a connection");
+        let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+        client.write_all(head).await.expect("sent");
+        tokio::time::sleep(PATIENCE * 2).await;
+        let mut heard = Vec::new();
+        let _: io::Result<_> = client.read_to_end(&mut heard).await;
+        assert!(heard.starts_with(b"HTTP/1.1 200"));
+        assert!(heard.len() < ANSWER_BYTES, "all of it was kept");
         stop.cancel();
     }
 

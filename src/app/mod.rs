@@ -18,6 +18,7 @@ mod listen;
 pub mod management_token;
 mod mistakes;
 mod paced_body;
+mod paced_stream;
 mod provisioning;
 pub mod receive;
 mod running_settings;

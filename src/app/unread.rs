@@ -16,8 +16,8 @@ use hyper::rt::Executor;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How long a client may take nothing of an answer; then its stream is reset.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a client may take nothing of an answer; then its stream is reset, over HTTP/1 its connection.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Bytes of an answer that are handed over at once. What is handed over waits in buffers where it counts and nobody watches
 /// it.
@@ -113,7 +113,7 @@ struct Watched<K> {
     /// Of the last frame.
     rest: Bytes,
     is_over: bool,
-    /// `None` over HTTP/1, where the deadline for the next head is enough.
+    /// `None` over HTTP/1, where the connection itself is watched.
     watch: Option<Arc<Watch>>,
     /// Held until it is gone, with each piece of it.
     kept: Arc<K>,

@@ -72,7 +72,7 @@ impl DevArgs {
 
     /// One appliance after the other, until Ctrl-C.
     async fn serve(&self, prepared: &Path, log: Log) -> anyhow::Result<()> {
-        let socket = boot::bind(self.listen).await?.into_std()?;
+        let socket = boot::bind(self.listen)?.into_std()?;
         print(&banner(socket.local_addr()?))?;
         let mut interrupts = Interrupts::listen()?;
         let mut is_over = false;
