@@ -1,11 +1,18 @@
 //! Memory that is kept for connections, so that neither many of them nor one takes that of others.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use axum::http::Extensions;
+use axum::http::request::Parts;
 
 use crate::api::authority::Authority;
 use crate::api::intake::client_of;
 use crate::base::budget::{Budget, MemoryAccount, MemoryGroups, NothingLeft, TakenBytes};
+use crate::broker::MessagingError;
 
 /// Bytes that are kept for connections whose client has shown no key, and for those of HTTP: more than 10,000 of them
 /// have, and less than the 128 MiB that an appliance can spare.
@@ -21,6 +28,16 @@ const STRANGER_BYTES_MAX: usize = 64 * 1_024;
 /// Bytes that a connection keeps for a client that has shown a key: 5,000 links, and messages that go over them.
 const CLIENT_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
+/// What an answer takes while it is made, as a multiple of what is read of the store for it: that, the message or the values
+/// that are made of it, and its body.
+const COPIES_WHILE_MADE: usize = 3;
+
+/// How long a request waits for memory for its answer before its client is told to come back.
+pub(in crate::api) const MEMORY_WAIT: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether there is memory.
+pub(in crate::api) const MEMORY_CHECK: Duration = Duration::from_millis(5);
+
 /// The memory that all connections share. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<Budgets>);
@@ -34,20 +51,80 @@ struct Budgets {
     keys: MemoryGroups<String>,
 }
 
-/// The bytes that a request over HTTP counts for. Whatever goes on for it holds a clone, so that it counts also after its
-/// client has hung up.
+/// The bytes that a request over HTTP counts for, and its answer. Whatever goes on for it holds a clone, so that it counts also
+/// after its client has hung up.
 #[derive(Clone, Debug)]
-pub struct RequestMemory(Arc<TakenBytes>);
+pub struct RequestMemory(Arc<KeptForRequest>);
+
+#[derive(Debug)]
+struct KeptForRequest {
+    /// The request itself.
+    own: TakenBytes,
+    /// The answer, also while it is made.
+    answer: Mutex<TakenBytes>,
+}
 
 impl RequestMemory {
     /// Takes so many bytes of `account`.
     pub fn take(account: &MemoryAccount, bytes: usize) -> Result<Self, NothingLeft> {
-        account.take(bytes).map(|taken| Self(Arc::new(taken)))
+        let own = account.take(bytes)?;
+        let answer = Mutex::new(account.nothing());
+        Ok(Self(Arc::new(KeptForRequest { own, answer })))
     }
 
-    /// Takes so many bytes for the answer.
-    pub fn answer(&self, bytes: usize) -> Result<TakenBytes, NothingLeft> {
-        self.0.account().take(bytes)
+    /// Has the answer count for so many bytes, in place of what was counted for it before; for none if there are not so many.
+    pub fn answer(&self, bytes: usize) -> Result<(), NothingLeft> {
+        let mut answer = self.0.answer.lock().unwrap();
+        let taken = answer.resize(bytes);
+        if taken.is_err() {
+            answer.resize_anyway(0);
+        }
+        taken
+    }
+}
+
+/// Counts an answer over HTTP while it is made of what lies in the store. Without a connection it counts nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct AnswerMemory(Option<RequestMemory>);
+
+impl AnswerMemory {
+    /// Returns that of a request.
+    pub(crate) fn of(request: &Extensions) -> Self {
+        Self(request.get().cloned())
+    }
+
+    /// Takes memory for an answer for which up to so many bytes are read. Waits for it for a while, so that many who ask at
+    /// once get their turns.
+    pub(crate) async fn reserve(&self, bytes_max: usize) -> Result<(), MessagingError> {
+        let Some(request) = &self.0 else {
+            return Ok(());
+        };
+        let bytes = bytes_max.saturating_mul(COPIES_WHILE_MADE);
+        let has_room = async {
+            while !request.0.own.account().has_room(bytes) {
+                tokio::time::sleep(MEMORY_CHECK).await;
+            }
+        };
+        // Whoever has waited in vain has the largest connection closed by asking.
+        let _ = tokio::time::timeout(MEMORY_WAIT, has_room).await;
+        let taken = request.answer(bytes);
+        taken.map_err(|NothingLeft| MessagingError::NoMemory)
+    }
+
+    /// Says how many bytes were read.
+    pub(crate) fn note_read(&self, bytes: usize) {
+        if let Some(request) = &self.0 {
+            let bytes = bytes.saturating_mul(COPIES_WHILE_MADE);
+            request.0.answer.lock().unwrap().resize_anyway(bytes);
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for AnswerMemory {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.extensions))
     }
 }
 
@@ -96,5 +173,52 @@ impl Memory {
     /// Bytes that are kept for clients without a key, and for those with one.
     pub fn taken(&self) -> (usize, usize) {
         (self.0.strangers.taken(), self.0.clients.taken())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_counts_before_it_is_read_and_until_it_is_gone() {
+        let budget = Budget::of(1_000);
+        let account = budget.account([None, None], usize::MAX);
+        let request = RequestMemory::take(&account, 10).expect("room");
+        let memory = AnswerMemory(Some(request.clone()));
+        assert_eq!(memory.reserve(100).await, Ok(()));
+        assert_eq!(
+            budget.taken(),
+            310,
+            "what is read, what is made of it, and the body"
+        );
+        memory.note_read(20);
+        assert_eq!(budget.taken(), 70);
+        assert_eq!(request.answer(25), Ok(()));
+        assert_eq!(budget.taken(), 35, "the body alone is left");
+        assert_eq!(request.answer(1_000), Err(NothingLeft));
+        assert_eq!(budget.taken(), 10);
+        drop((request, memory));
+        assert_eq!(budget.taken(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_waits_for_room_and_not_for_ever() {
+        let budget = Budget::of(1_000);
+        let other = budget.account([None, None], usize::MAX);
+        let others = other.take(450).expect("room");
+        let account = budget.account([None, None], usize::MAX);
+        let request = RequestMemory::take(&account, 0).expect("room");
+        let memory = AnswerMemory(Some(request));
+        let (reserved, ()) = tokio::join!(memory.reserve(200), async {
+            tokio::time::sleep(MEMORY_WAIT / 2).await;
+            drop(others);
+        });
+        assert_eq!(reserved, Ok(()));
+        memory.note_read(0);
+        let _others = other.take(450).expect("room");
+        let reserved = memory.reserve(200).await;
+        assert_eq!(reserved, Err(MessagingError::NoMemory));
+        assert_eq!(budget.taken(), 450, "nothing is left of it");
     }
 }

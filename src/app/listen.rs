@@ -386,10 +386,11 @@ fn counted(
     version: Version,
 ) -> Response<axum::body::Body> {
     let bytes = usize::try_from(answer.body().size_hint().lower()).unwrap_or(usize::MAX);
-    match request.answer(bytes) {
-        Ok(taken) => answer.map(|body| watched(body, (request, taken))),
-        Err(NothingLeft) => overloaded(version).map(|body| watched(body, request)),
-    }
+    let answer = match request.answer(bytes) {
+        Ok(()) => answer,
+        Err(NothingLeft) => overloaded(version),
+    };
+    answer.map(|body| watched(body, request))
 }
 
 /// Over HTTP/2 it has no body, which would wait for a window.

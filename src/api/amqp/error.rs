@@ -61,6 +61,7 @@ fn condition_of(error: &MessagingError) -> &'static str {
         MessagingError::RuleExists { .. } => ENTITY_ALREADY_EXISTS,
         MessagingError::RulesUnchanged { error, .. } => condition_of_rules(error),
         MessagingError::TooManyWaiting
+        | MessagingError::NoMemory
         // Clients try again.
         | MessagingError::Publish(
             PublishError::DiskLow | PublishError::Stopping | PublishError::Store(_),
@@ -100,6 +101,7 @@ mod tests {
             NOT_ALLOWED,
             NOT_ALLOWED,
             ENTITY_DISABLED,
+            SERVER_BUSY,
             SERVER_BUSY,
             SESSION_CANNOT_BE_LOCKED,
             TIMEOUT,

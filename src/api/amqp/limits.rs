@@ -125,12 +125,6 @@ pub(super) const TOKEN_DEADLINE: Duration = Duration::from_secs(20);
 /// How long a frame may take from its first byte to its last, and a message from its first frame to its last.
 pub(super) const UNFINISHED_DEADLINE: Duration = Duration::from_secs(30);
 
-/// How long a request waits for memory for its answer before the peer is told to come back.
-pub(super) const MEMORY_WAIT: Duration = Duration::from_secs(1);
-
-/// How often it is looked whether there is memory.
-pub(super) const MEMORY_CHECK: Duration = Duration::from_millis(5);
-
 /// The silence that a peer is told to avoid. Twice as much ends the connection.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 

@@ -18,14 +18,14 @@ use crate::api::amqp::container::{
 };
 use crate::api::amqp::event::{Delivery, LinkId};
 use crate::api::amqp::limits::{
-    MEMORY_CHECK, MEMORY_WAIT, MESSAGE_BYTES, READ_IN_A_ROW_MAX, REQUEST_PARTS_FACTOR,
-    STORING_BYTES, TAKE_MAX, UNSETTLED_MAX,
+    MESSAGE_BYTES, READ_IN_A_ROW_MAX, REQUEST_PARTS_FACTOR, STORING_BYTES, TAKE_MAX, UNSETTLED_MAX,
 };
 use crate::api::amqp::order::{Behind, Turn};
 use crate::api::amqp::receipt::{Receipt, WriteReport};
 use crate::api::amqp::session::{Acceptance, Handout};
 use crate::api::amqp::transactions::{Enlisted, OpenPart};
 use crate::api::authority::{Authority, Demand};
+use crate::api::memory::{MEMORY_CHECK, MEMORY_WAIT};
 use crate::base::budget::{MemoryAccount, TakenBytes};
 use crate::base::{Clock, Timestamp};
 use crate::model::audit::Actor;

@@ -11,11 +11,12 @@ use crate::api::error::ApiError;
 use crate::api::lists::List;
 use crate::api::manage::messaging::{Found, MessagingPath};
 use crate::api::manage::people::read;
+use crate::api::memory::AnswerMemory;
 use crate::api::parameters::Parameters;
 use crate::broker::MessageReceiver;
 use crate::model::audit::Caller;
 use crate::model::lease::SubQueue;
-use crate::model::limits::LOCKS_PER_REQUEST_MAX;
+use crate::model::limits::{LOCK_BYTES_MAX, LOCKS_PER_REQUEST_MAX};
 use crate::wire::amqp::message::Message;
 use crate::wire::service_bus::shown::ShownMessage;
 
@@ -63,12 +64,15 @@ impl Default for ReceiveBody {
 pub(crate) async fn peek(
     State(state): State<ApiState>,
     Path(path): Path<MessagingPath>,
+    memory: AnswerMemory,
     Parameters(asked): Parameters<PeekParameters>,
 ) -> Result<Json<List<ShownMessage>>, ApiError> {
     let receiver = receiver(&state, &path, asked.dead_letters)?;
     let limit = asked.limit.unwrap_or(SHOWN).clamp(1, LOCKS_PER_REQUEST_MAX);
     let from = asked.from.unwrap_or(0);
+    memory.reserve(LOCK_BYTES_MAX).await?;
     let peeked = receiver.peek(from, limit, asked.session).await?;
+    memory.note_read(peeked.iter().map(|each| each.event.event.data.len()).sum());
     shown(peeked.iter().map(|each| receiver.encode_peeked(each)))
 }
 
@@ -77,6 +81,7 @@ pub(crate) async fn receive(
     State(state): State<ApiState>,
     by: Caller,
     Path(path): Path<MessagingPath>,
+    memory: AnswerMemory,
     body: Bytes,
 ) -> Result<Json<List<ShownMessage>>, ApiError> {
     let ReceiveBody {
@@ -86,7 +91,14 @@ pub(crate) async fn receive(
     let receiver = receiver(&state, &path, dead_letters)?;
     receiver.check_receivable()?;
     let most = limit.clamp(1, LOCKS_PER_REQUEST_MAX);
+    memory.reserve(receiver.locked_bytes_max(most)).await?;
     let received = receiver.receive_and_delete(&by, most, None).await?;
+    memory.note_read(
+        received
+            .iter()
+            .map(|each| each.event.event.data.len())
+            .sum(),
+    );
     shown(received.iter().map(|each| receiver.encode(each, false)))
 }
 

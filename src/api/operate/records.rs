@@ -12,10 +12,12 @@ use serde_json::value::RawValue;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::memory::AnswerMemory;
 use crate::base::Timestamp;
 use crate::broker::Hold;
 use crate::model::delivery::{DeliveryAttempt, DeliveryId, DeliveryState, Outcome};
 use crate::model::event::EventKey;
+use crate::model::limits::EVENT_BYTES_MAX;
 use crate::model::registry::Registry;
 use crate::store::views::{DeliveryDetail, DeliveryRow, EventDetail, LineageRow};
 use crate::wire::stored_event::StoredEventBody;
@@ -24,7 +26,9 @@ use crate::wire::stored_event::StoredEventBody;
 pub(crate) async fn get_event(
     State(state): State<ApiState>,
     Path(key): Path<i64>,
+    memory: AnswerMemory,
 ) -> Result<Json<EventBody>, ApiError> {
+    memory.reserve(EVENT_BYTES_MAX).await?;
     let event = state.views.event(EventKey(key)).await?;
     let event = event.ok_or_else(|| ApiError::not_found(format!("There is no event {key}.")))?;
     Ok(Json(event_body(&state, &event)))
@@ -34,8 +38,10 @@ pub(crate) async fn get_event(
 pub(crate) async fn get_dead_letter(
     State(state): State<ApiState>,
     Path(id): Path<i64>,
+    memory: AnswerMemory,
 ) -> Result<Json<DeadLetterBody>, ApiError> {
     let missing = || ApiError::not_found(format!("There is no dead letter {id}."));
+    memory.reserve(EVENT_BYTES_MAX).await?;
     let detail = state.views.delivery(DeliveryId(id)).await?;
     let detail = detail
         .filter(|found| was_dead(found.row.state))

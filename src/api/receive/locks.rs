@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use crate::api::ApiState;
 use crate::api::error::{ApiError, QUOTA_EXCEEDED};
 use crate::api::lists::List;
+use crate::api::memory::AnswerMemory;
 use crate::base::Timestamp;
 use crate::broker::ReceiveRequest;
 use crate::model::audit::{AuditAction, Caller, Target};
@@ -25,7 +26,7 @@ use crate::model::lease::{
     BadToken, Disposition, LockChange, LockError, LockOf, LockToken, QueueRef,
 };
 use crate::model::limits::{
-    DEAD_LETTER_TEXT_MAX, LOCK_DURATION, LOCK_SECONDS, LOCKS_PER_REQUEST_MAX,
+    DEAD_LETTER_TEXT_MAX, LOCK_BYTES_MAX, LOCK_DURATION, LOCK_SECONDS, LOCKS_PER_REQUEST_MAX,
 };
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::store::{LockSelection, Locked};
@@ -51,6 +52,7 @@ pub(crate) struct ReceiveBody {
 /// `POST /everpost/deadLetters/receive`: locks dead letters of a subscription.
 pub(crate) async fn receive(
     State(state): State<ApiState>,
+    memory: AnswerMemory,
     body: Bytes,
 ) -> Result<Json<List<ShownLocked>>, ApiError> {
     let asked: ReceiveBody = parse(&body)?;
@@ -73,7 +75,9 @@ pub(crate) async fn receive(
         lock,
         session: None,
     };
+    memory.reserve(LOCK_BYTES_MAX).await?;
     let locked = state.broker.receive(&request).await?;
+    memory.note_read(locked.iter().map(|each| each.event.event.data.len()).sum());
     let schema = subscription.definition.delivery_schema;
     let locked = locked.iter().map(|each| {
         let event = raw(wire::encode_message(

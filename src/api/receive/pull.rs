@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use crate::api::ApiState;
 use crate::api::auth::{Credential, SoughtTopic, query_value};
 use crate::api::error::{ApiError, render_error};
+use crate::api::memory::AnswerMemory;
 use crate::api::publish::namespace::{API_VERSIONS, choose_topic, topic_of};
 use crate::api::publish::{authorize, check_version, host_of, read_body, told};
 use crate::api::receive::waiting::receive_while_allowed;
@@ -100,7 +101,8 @@ async fn receive(
         |entry| entry.namespace.name.to_string(),
     );
     let by = Actor::AccessRule(owner);
-    let locked = receive_while_allowed(receiver, &by, limit, wait, check).await?;
+    let memory = AnswerMemory::of(request.extensions());
+    let locked = receive_while_allowed(receiver, &by, limit, wait, check, &memory).await?;
     let received: Vec<Received<'_>> = locked
         .iter()
         .map(|each| Received {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::api::memory::AnswerMemory;
 use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::audit::Actor;
 use crate::store::Locked;
@@ -10,13 +11,14 @@ use crate::store::Locked;
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Locks up to `limit` messages, and waits up to `wait` for the first one. Ends with the error of `check` when that
-/// rejects the client meanwhile.
+/// rejects the client meanwhile. What is received counts for `memory` before it is read.
 pub(in crate::api) async fn receive_while_allowed<E: From<MessagingError>>(
     receiver: &MessageReceiver,
     by: &Actor,
     limit: usize,
     wait: Duration,
     check: impl Fn() -> Result<(), E>,
+    memory: &AnswerMemory,
 ) -> Result<Vec<Locked>, E> {
     let mut rejected = None;
     let rejection = async {
@@ -25,6 +27,18 @@ pub(in crate::api) async fn receive_while_allowed<E: From<MessagingError>>(
             rejected = check().err();
         }
     };
-    let received = receiver.receive_within(by, limit, wait, rejection).await?;
+    let receive = || async {
+        memory.reserve(receiver.locked_bytes_max(limit)).await?;
+        let received = receiver.receive(limit, None).await?;
+        memory.note_read(
+            received
+                .iter()
+                .map(|each| each.event.event.data.len())
+                .sum(),
+        );
+        Ok::<_, MessagingError>(received)
+    };
+    let receiving = receiver.receive_within(by, wait, rejection, receive);
+    let received = receiving.await?;
     rejected.map_or(Ok(received), Err)
 }

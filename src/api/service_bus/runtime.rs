@@ -20,6 +20,7 @@ use crate::api::ApiState;
 use crate::api::auth::query_value;
 use crate::api::authority::Demand;
 use crate::api::base_url::BaseUrl;
+use crate::api::memory::AnswerMemory;
 use crate::api::receive::waiting::receive_while_allowed;
 use crate::base::Timestamp;
 use crate::broker::{MessageReceiver, MessageSender, MessageView, MessagingEntity, MessagingError};
@@ -87,6 +88,7 @@ async fn answer(
             caller,
             address,
             check: &check,
+            memory: AnswerMemory::of(request.extensions()),
             receiver,
         })
     };
@@ -149,6 +151,7 @@ struct ReceiverHandler<'a> {
     address: &'a Address,
     /// Checks again that the client may receive.
     check: &'a (dyn Fn() -> Result<(), Refusal> + Sync),
+    memory: AnswerMemory,
     receiver: MessageReceiver,
 }
 
@@ -179,7 +182,8 @@ impl ReceiverHandler<'_> {
 
     async fn receive(&self, wait: Duration) -> Result<Option<Locked>, Refusal> {
         let by = &self.caller.actor;
-        let received = receive_while_allowed(&self.receiver, by, 1, wait, self.check).await?;
+        let (receiver, memory) = (&self.receiver, &self.memory);
+        let received = receive_while_allowed(receiver, by, 1, wait, self.check, memory).await?;
         Ok(received.into_iter().next())
     }
 

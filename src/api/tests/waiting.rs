@@ -5,11 +5,13 @@ use std::future::pending;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::http::{Method, Request, header};
+use axum::http::{Method, Request, StatusCode, header};
 use futures_util::stream::once;
 use serde_json::json;
 
 use super::{Door, TOKEN};
+use crate::api::RequestMemory;
+use crate::base::budget::Budget;
 
 /// Often enough for a request to come to where it waits.
 const TURNS: usize = 1_000;
@@ -40,6 +42,45 @@ impl Door {
         assert_eq!(Arc::strong_count(&kept), 1, "{path} keeps its body");
         waiting.abort();
     }
+
+    /// How a request is answered that asks for what lies in the queue `jobs`, and may count for so many bytes.
+    async fn answer_within(&self, (method, path): (Method, &str), bytes_max: usize) -> StatusCode {
+        let account = Budget::of(usize::MAX / 2).account([None, None], bytes_max);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "127.0.0.1:8080")
+            .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
+            .extension(RequestMemory::take(&account, 0).expect("nothing"))
+            .body(Body::empty())
+            .expect("a request");
+        self.doors.clone().answer(request).await.status()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_locked_or_read_for_an_answer_that_there_is_no_memory_for() {
+    let door = Door::new().await;
+    for (method, path, body) in [
+        (Method::PUT, "/queues/jobs", json!({})),
+        (Method::POST, "/jobs/messages", json!("a message")),
+    ] {
+        let (status, answer) = door.ask(TOKEN, method, path, body).await;
+        assert!(status.is_success(), "{path}: {answer}");
+    }
+    let peek = || (Method::GET, "/queues/jobs/messages");
+    let lock = || (Method::POST, "/jobs/messages/head?timeout=0");
+    for asked in [peek(), lock()] {
+        let path = asked.1;
+        let status = door.answer_within(asked, 100_000).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
+    }
+    let enough = 100_000_000;
+    assert_eq!(door.answer_within(peek(), enough).await, StatusCode::OK);
+    assert_eq!(
+        door.answer_within(lock(), enough).await,
+        StatusCode::CREATED
+    );
 }
 
 #[tokio::test]

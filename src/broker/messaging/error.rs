@@ -36,6 +36,8 @@ pub enum MessagingError {
          it has fewer than are left"
     )]
     TooManyWaiting,
+    #[error("there is no memory left for the answer; try again in a moment")]
+    NoMemory,
     #[error(transparent)]
     Session(#[from] SessionError),
     #[error(transparent)]
@@ -146,6 +148,7 @@ impl MessagingError {
             Self::RuleExists { .. } => ErrorKind::Exists,
             Self::RulesUnchanged { error, .. } => error.kind(),
             Self::TooManyWaiting
+            | Self::NoMemory
             | Self::Publish(
                 PublishError::DiskLow | PublishError::Stopping | PublishError::Store(_),
             )
@@ -205,6 +208,7 @@ pub(crate) mod samples {
             MessagingError::NotAllowed(NotAllowed::HasNoRules),
             MessagingError::ReceiveDisabled(subscription()),
             MessagingError::TooManyWaiting,
+            MessagingError::NoMemory,
             MessagingError::Session(SessionError::Held),
             MessagingError::Session(SessionError::NoneFree),
             MessagingError::Session(SessionError::LockLost),
@@ -252,20 +256,21 @@ pub(crate) mod samples {
             MessagingError::NotAllowed(_) => 3,
             MessagingError::ReceiveDisabled(_) => 4,
             MessagingError::TooManyWaiting => 5,
-            MessagingError::Session(_) => 6,
-            MessagingError::Lock(_) => 7,
-            MessagingError::LockLostInSession => 8,
-            MessagingError::DeferredNotFound => 9,
-            MessagingError::ScheduledNotFound => 10,
-            MessagingError::InvalidDetails(_) => 11,
-            MessagingError::Unreadable(_) => 12,
-            MessagingError::BatchTooLarge => 13,
-            MessagingError::Publish(_) => 14,
-            MessagingError::RuleExists { .. } => 15,
-            MessagingError::RuleNotFound { .. } => 16,
-            MessagingError::RulesUnchanged { .. } => 17,
-            MessagingError::TransactionTooLarge => 18,
-            MessagingError::Store(_) => 19,
+            MessagingError::NoMemory => 6,
+            MessagingError::Session(_) => 7,
+            MessagingError::Lock(_) => 8,
+            MessagingError::LockLostInSession => 9,
+            MessagingError::DeferredNotFound => 10,
+            MessagingError::ScheduledNotFound => 11,
+            MessagingError::InvalidDetails(_) => 12,
+            MessagingError::Unreadable(_) => 13,
+            MessagingError::BatchTooLarge => 14,
+            MessagingError::Publish(_) => 15,
+            MessagingError::RuleExists { .. } => 16,
+            MessagingError::RuleNotFound { .. } => 17,
+            MessagingError::RulesUnchanged { .. } => 18,
+            MessagingError::TransactionTooLarge => 19,
+            MessagingError::Store(_) => 20,
         }
     }
 
@@ -273,6 +278,6 @@ pub(crate) mod samples {
     fn every_variant_has_a_sample() {
         let mut places: Vec<usize> = one_of_each().iter().map(place).collect();
         places.dedup();
-        assert_eq!(places, Vec::from_iter(0..=19));
+        assert_eq!(places, Vec::from_iter(0..=20));
     }
 }

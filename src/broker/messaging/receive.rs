@@ -106,19 +106,23 @@ impl Broker {
         self.store().ledger.lock(request).await
     }
 
-    /// Like [`Broker::receive`], but waits up to `wait` for the first delivery, unless `give_up` is ready before.
-    pub(super) async fn receive_within(
+    /// Does `receive` until that finds a delivery, and waits up to `wait` for the first one, unless `give_up` is ready before.
+    pub(super) async fn receive_within<F>(
         &self,
         by: &Actor,
-        request: &ReceiveRequest,
+        of: QueueRef,
         wait: Duration,
         give_up: impl Future<Output = ()>,
-    ) -> Result<Vec<Locked>, MessagingError> {
-        let found = self.receive(request).await?;
+        receive: impl Fn() -> F,
+    ) -> Result<Vec<Locked>, MessagingError>
+    where
+        F: Future<Output = Result<Vec<Locked>, MessagingError>>,
+    {
+        let found = receive().await?;
         if !found.is_empty() || wait.is_zero() {
             return Ok(found);
         }
-        let waiter = self.wait_at(Awaited::Queue(request.of), by)?;
+        let waiter = self.wait_at(Awaited::Queue(of), by)?;
         let deadline = tokio::time::sleep(wait);
         tokio::pin!(deadline, give_up);
         let mut in_vain = false;
@@ -129,7 +133,7 @@ impl Broker {
                 () = &mut give_up => return Ok(Vec::new()),
                 () = self.stopping() => return Ok(Vec::new()),
             }
-            let found = self.receive(request).await?;
+            let found = receive().await?;
             if !found.is_empty() {
                 return Ok(found);
             }

@@ -13,7 +13,7 @@ use crate::model::destination::DeliveryMode;
 use crate::model::lease::{
     Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, SubQueue,
 };
-use crate::model::limits::LOCK_DURATION;
+use crate::model::limits::{LOCK_BYTES_MAX, LOCK_DURATION, MESSAGE_BYTES_MAX};
 use crate::model::registry::TopicEntry;
 use crate::model::session::HeldSession;
 use crate::model::subscription::EventSubscription;
@@ -104,18 +104,32 @@ impl MessageReceiver {
         self.lock(LockSelection::Due, limit, session).await
     }
 
-    /// Locks up to `limit` messages, and waits up to `wait` for the first one, unless `give_up` is ready before.
-    pub async fn receive_within(
+    /// Does `receive`, which locks messages, and waits up to `wait` for the first one, unless `give_up` is ready before.
+    pub async fn receive_within<F>(
         &self,
         by: &Actor,
-        limit: usize,
         wait: Duration,
         give_up: impl Future<Output = ()>,
-    ) -> Result<Vec<Locked>, MessagingError> {
+        receive: impl Fn() -> F,
+    ) -> Result<Vec<Locked>, MessagingError>
+    where
+        F: Future<Output = Result<Vec<Locked>, MessagingError>>,
+    {
         self.check_receivable()?;
-        let request = self.request(LockSelection::Due, limit, None);
-        let receiving = self.broker.receive_within(by, &request, wait, give_up);
+        let of = self.queue();
+        let receiving = self.broker.receive_within(by, of, wait, give_up, receive);
         receiving.await
+    }
+
+    /// Returns the bytes of what a request for up to `limit` messages locks.
+    pub fn locked_bytes_max(&self, limit: usize) -> usize {
+        if limit > 1 {
+            return LOCK_BYTES_MAX;
+        }
+        let appliance_max = self.broker.options().message_bytes_max;
+        let upkeep = self.topic.upkeep();
+        let one = upkeep.map_or(MESSAGE_BYTES_MAX, |it| it.message_bytes_max(appliance_max));
+        usize::try_from(one).unwrap_or(usize::MAX)
     }
 
     /// Takes up to `limit` messages that can be received now, for good.
