@@ -51,6 +51,18 @@ pub(super) const REJECTED_LINK_BYTES: usize = 512;
 /// Bytes that a message which is not committed yet counts for, beside its payload: what was read of it.
 pub(super) const MESSAGE_BYTES: usize = 512;
 
+/// Bytes that a request counts for besides until it was answered: its place in the order of what the peer sends, and in the
+/// queue of its link. Some 2 KiB were seen for one that waits there, with what it counts for as a message.
+pub(super) const WAITING_REQUEST_BYTES: usize = 1_024;
+
+/// Bytes that a request counts for besides while it is answered: what was read of it, the futures that answer it, and the
+/// change that waits for the writer. 10 to 18 KiB were seen for locks that are renewed.
+pub(super) const ANSWERING_BYTES: usize = 16 * 1_024;
+
+/// Requests of a connection that are answered at once, over all links; the others wait in their links. A link has one of them,
+/// and clients have a link for each entity.
+pub(super) const REQUESTS_AT_ONCE_MAX: usize = 64;
+
 /// Bytes that a message counts for besides while it is stored: the event that is made of it, and the change that waits for
 /// the writer. Small messages were seen to take 5 to 9 KiB.
 pub(super) const STORING_BYTES: usize = 8 * 1_024;

@@ -22,8 +22,8 @@ use crate::api::amqp::event::{Decision, Delivery, Event, LinkId, PartOfTransacti
 use crate::api::amqp::limits::{
     CLOSE_DEADLINE, COORDINATOR_BYTES_MAX, DELIVERY_BYTES, ENDING_TASKS_MAX, EXPIRY_LOOK,
     LINK_TASK_BYTES, LINKS_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX, READ_BYTES_MAX, READ_BYTES_MIN,
-    REQUEST_BYTES_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX, TASK_BYTES, TOKEN_BYTES_MAX,
-    TOKEN_DEADLINE, TOKEN_LINKS_MAX, WRITE_DEADLINE,
+    REQUEST_BYTES_MAX, REQUESTS_AT_ONCE_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX, TASK_BYTES,
+    TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WAITING_REQUEST_BYTES, WRITE_DEADLINE,
 };
 use crate::api::amqp::order::FrameOrder;
 use crate::api::amqp::receipt::Unwritten;
@@ -101,6 +101,7 @@ where
         commands,
         held: VecDeque::new(),
         takes: Arc::new(Semaphore::new(TAKES_MAX)),
+        requests: Arc::new(Semaphore::new(REQUESTS_AT_ONCE_MAX)),
         tasks: TaskSet::default(),
         token_deadline: Some(now + TOKEN_DEADLINE),
         written_at: now,
@@ -145,6 +146,8 @@ struct Shell<'a> {
     /// Messages that wait until the peer has taken what was sent before.
     held: VecDeque<Deliver>,
     takes: Arc<Semaphore>,
+    /// Places for requests that are answered at once.
+    requests: Arc<Semaphore>,
     tasks: TaskSet,
     /// Until when a first token has to be shown.
     token_deadline: Option<Timestamp>,
@@ -636,8 +639,9 @@ impl Shell<'_> {
             }
             (Address::Management(entity), Role::Sender) => {
                 let (claims, clock) = (self.claims.subscribe(), self.server.clock.clone());
+                let places = self.requests.clone();
                 self.spawn((link, attach), entity, |task, _| {
-                    answer_requests(task, claims, clock, REQUEST_BYTES_MAX)
+                    answer_requests(task, claims, clock, REQUEST_BYTES_MAX, places)
                 })?
             }
             (Address::Messages(entity), Role::Sender) => {
@@ -729,6 +733,7 @@ impl Shell<'_> {
         };
         if let Address::Management(_) = attached.address {
             arrived.behind = Some(self.order.behind());
+            arrived.memory.add_anyway(WAITING_REQUEST_BYTES);
         }
         match (&attached.end, transaction) {
             (End::Task { .. }, None) => attached.end.work(Work::Message(arrived)),

@@ -18,7 +18,8 @@ use crate::api::amqp::container::{
 };
 use crate::api::amqp::event::{Delivery, LinkId};
 use crate::api::amqp::limits::{
-    MESSAGE_BYTES, READ_IN_A_ROW_MAX, REQUEST_PARTS_FACTOR, STORING_BYTES, TAKE_MAX, UNSETTLED_MAX,
+    ANSWERING_BYTES, MESSAGE_BYTES, READ_IN_A_ROW_MAX, REQUEST_PARTS_FACTOR, STORING_BYTES,
+    TAKE_MAX, UNSETTLED_MAX,
 };
 use crate::api::amqp::order::{Behind, Turn};
 use crate::api::amqp::receipt::{Receipt, WriteReport};
@@ -295,12 +296,13 @@ async fn begin_to_store(
     })
 }
 
-/// Answers a client's requests about an entity.
+/// Answers a client's requests about an entity, each in a place of its connection.
 pub(super) async fn answer_requests(
     mut task: Task,
     claims: watch::Receiver<ClaimSet>,
     clock: Clock,
     message_bytes_max: u64,
+    places: Arc<Semaphore>,
 ) {
     let entity = match task.container.identity(&task.entity, None) {
         Ok(id) => KnownEntity {
@@ -317,12 +319,17 @@ pub(super) async fn answer_requests(
         if let Some(behind) = request.behind.take() {
             behind.wait().await;
         }
+        let _place = places.acquire().await; // it is never closed
+        let answering = memory_within(&task.account, ANSWERING_BYTES).await;
         request
             .memory
             .add_anyway(REQUEST_PARTS_FACTOR * request.payload.len());
         let state = match request.request() {
             Ok(message) => {
-                let asked = authorized_request(&task, &message, &claims, &clock);
+                let asked = match &answering {
+                    Some(_) => authorized_request(&task, &message, &claims, &clock),
+                    None => Err(no_memory()),
+                };
                 match (request.part.take(), asked) {
                     (Some(Ok(part)), Ok(asked)) if asked.0.takes_part() => {
                         take_part((&task, &entity), request, &part, &message, asked).await;
@@ -390,10 +397,7 @@ async fn answer(
                 memory = taken;
                 task.container.manage(entity, asked, &by).await
             }
-            None => {
-                let problem = "there is no memory left for the answer; try again in a moment";
-                Err(AmqpError::new(SERVER_BUSY, problem))
-            }
+            None => Err(no_memory()),
         },
         Err(error) => Err(error),
     };
@@ -428,7 +432,17 @@ async fn memory_for(asked: &management::Operation, account: &MemoryAccount) -> O
     if !has_messages {
         return Some(account.nothing());
     }
-    let taken = tokio::time::timeout(MEMORY_WAIT, memory_of(account, LOCK_BYTES_MAX));
+    memory_within(account, LOCK_BYTES_MAX).await
+}
+
+fn no_memory() -> AmqpError {
+    let problem = "there is no memory left for the answer; try again in a moment";
+    AmqpError::new(SERVER_BUSY, problem)
+}
+
+/// Waits for a while until there is memory for so many bytes; `None` if there was none.
+async fn memory_within(account: &MemoryAccount, bytes: usize) -> Option<TakenBytes> {
+    let taken = tokio::time::timeout(MEMORY_WAIT, memory_of(account, bytes));
     taken.await.ok()
 }
 

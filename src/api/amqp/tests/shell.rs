@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::super::limits::{
-    DELIVERY_BYTES, ENDING_TASKS_MAX, FRAME_STEPS_MAX, LINK_STEPS, LINK_TASK_BYTES,
+    ANSWERING_BYTES, DELIVERY_BYTES, ENDING_TASKS_MAX, FRAME_STEPS_MAX, LINK_STEPS,
+    LINK_TASK_BYTES, REQUESTS_AT_ONCE_MAX, WAITING_REQUEST_BYTES,
 };
 use super::*;
 use crate::api::amqp::entities::{signature, unproven};
@@ -65,6 +66,9 @@ pub(super) struct State {
     waiting: Mutex<VecDeque<Uuid>>,
     arrived: Notify,
     taken: Mutex<usize>,
+    /// Requests that were begun to be answered, and how many may be.
+    asked: Mutex<usize>,
+    answers: Semaphore,
     /// Links over which messages are handed out that may be opened.
     opens: Semaphore,
     /// Locks that were renewed.
@@ -90,6 +94,8 @@ impl State {
             waiting: Mutex::default(),
             arrived: Notify::new(),
             taken: Mutex::default(),
+            asked: Mutex::default(),
+            answers: Semaphore::new(10_000),
             opens: Semaphore::new(10_000),
             settles: Semaphore::new(100),
             settled: Mutex::default(),
@@ -164,6 +170,8 @@ impl Container for Fake {
     }
 
     async fn manage(&self, _: &KnownEntity, _: Operation, _: &Actor) -> Result<Reply, AmqpError> {
+        *self.0.asked.lock().unwrap() += 1;
+        self.0.answers.acquire().await.expect("open").forget();
         Ok(Reply::Scheduled(vec![7]))
     }
 
@@ -1068,6 +1076,46 @@ async fn links_that_are_gone_count_as_long_as_their_tasks_run() {
     drop(client.stream);
     client.serving.await.expect("served");
     assert_eq!(client.memory.taken(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_over_many_links_count_and_are_answered_a_few_at_once() {
+    const LINKS: usize = 2 * REQUESTS_AT_ONCE_MAX;
+    let mut client = Client::authorized("all").await;
+    client.state.answers.forget_permits(10_000);
+    let node = "orders/$management";
+    for handle in 0..LINKS as u32 {
+        client.attach_at(handle, Role::Sender, node).await;
+    }
+    assert_eq!(detaches(&mut client).await, 0);
+    let (_, idle) = client.memory.taken();
+    let operation = vec![(
+        "operation".into(),
+        "com.microsoft:cancel-scheduled-message".into(),
+    )];
+    let numbers = vec![(
+        "sequence-numbers".into(),
+        Value::array(ElementType::LONG, vec![Value::Long(1)]),
+    )];
+    let request = Message::of(&Properties::default(), operation, Value::Map(numbers)).to_bytes();
+    for handle in 0..LINKS as u32 {
+        let asked = transfer(handle, handle + 1, request.clone());
+        client.send(&Performative::Transfer(asked)).await;
+    }
+    assert!(client.is_quiet().await, "none is answered yet");
+    let asked = |client: &Client| *client.state.asked.lock().unwrap();
+    assert_eq!(asked(&client), REQUESTS_AT_ONCE_MAX);
+    let (_, kept) = client.memory.taken();
+    let least = REQUESTS_AT_ONCE_MAX * ANSWERING_BYTES + LINKS * WAITING_REQUEST_BYTES;
+    assert!(kept >= idle + least, "{kept} bytes, of links {idle}");
+    client.state.answers.add_permits(10_000);
+    assert_eq!(detaches(&mut client).await, 0);
+    assert_eq!(asked(&client), LINKS);
+    let (_, left) = client.memory.taken();
+    assert!(
+        left < idle + ANSWERING_BYTES,
+        "{left} bytes, of links {idle}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
