@@ -28,8 +28,8 @@ const STRANGER_BYTES_MAX: usize = 64 * 1_024;
 /// Bytes that a connection keeps for a client that has shown a key: 5,000 links, and messages that go over them.
 const CLIENT_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
-/// What an answer takes while it is made, as a multiple of what is read of the store for it: that, the message or the values
-/// that are made of it, and its body.
+/// Copies of what is read of the store for an answer while it is made: that itself, the message or the values that are made of
+/// it, and the body.
 const COPIES_WHILE_MADE: usize = 3;
 
 /// How long a request waits for memory for its answer before its client is told to come back.
@@ -81,6 +81,11 @@ impl RequestMemory {
         }
         taken
     }
+
+    /// Has the answer count for bytes that are there already.
+    pub fn answer_anyway(&self, bytes: usize) {
+        self.0.answer.lock().unwrap().resize_anyway(bytes);
+    }
 }
 
 /// Counts an answer over HTTP while it is made of what lies in the store. Without a connection it counts nothing.
@@ -114,8 +119,7 @@ impl AnswerMemory {
     /// Says how many bytes were read.
     pub(crate) fn note_read(&self, bytes: usize) {
         if let Some(request) = &self.0 {
-            let bytes = bytes.saturating_mul(COPIES_WHILE_MADE);
-            request.0.answer.lock().unwrap().resize_anyway(bytes);
+            request.answer_anyway(bytes.saturating_mul(COPIES_WHILE_MADE));
         }
     }
 }

@@ -17,8 +17,10 @@ use axum::extract::ConnectInfo;
 use axum::http::header::{RETRY_AFTER, UPGRADE};
 use axum::http::{Request, Response, StatusCode, Version};
 use axum::response::IntoResponse;
+use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, lazy};
+use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -264,8 +266,8 @@ async fn begin(stream: TcpStream, tls: Option<&Tls>) -> Result<Option<(u8, Strea
     let [first] = first;
     let (mistake, answer) = match (tls, first) {
         (Some(tls), tls::HANDSHAKE) => {
-            let secured = tls.accept(PacedStream::new(stream)).await;
-            let secured = secured.map_err(Mistake::Handshake)?;
+            let accepted = tls.accept(PacedStream::new(stream)).await;
+            let secured = accepted.map_err(Mistake::Handshake)?;
             let mut stream = BufReader::with_capacity(FIRST_BYTES, secured);
             let read = stream.fill_buf().await.ok();
             let first = read.and_then(|read| read.first().copied());
@@ -385,12 +387,23 @@ fn counted(
     request: RequestMemory,
     version: Version,
 ) -> Response<axum::body::Body> {
-    let bytes = usize::try_from(answer.body().size_hint().lower()).unwrap_or(usize::MAX);
+    let size = answer.body().size_hint();
+    let bytes = usize::try_from(size.lower()).unwrap_or(usize::MAX);
     let answer = match request.answer(bytes) {
+        Ok(()) if size.exact().is_none() => answer.map(|body| written_meanwhile(body, &request)),
         Ok(()) => answer,
         Err(NothingLeft) => overloaded(version),
     };
     answer.map(|body| watched(body, request))
+}
+
+/// Returns the body of an answer that is made while it is taken, such as an export: what was made last counts.
+fn written_meanwhile(body: axum::body::Body, request: &RequestMemory) -> axum::body::Body {
+    let request = request.clone();
+    axum::body::Body::new(body.map_frame(move |frame| {
+        request.answer_anyway(frame.data_ref().map_or(0, Bytes::len));
+        frame
+    }))
 }
 
 /// Over HTTP/2 it has no body, which would wait for a window.
@@ -557,8 +570,8 @@ async fn accept(
 #[cfg(test)]
 mod tests {
     use axum::Router;
-    use axum::body::Bytes;
     use axum::routing::post;
+    use futures_util::stream;
     use tower::ServiceExt;
 
     use super::*;
@@ -605,6 +618,26 @@ mod tests {
         let fifth = counted(answer(), taken(), Version::HTTP_11);
         assert_eq!(fifth.status(), StatusCode::SERVICE_UNAVAILABLE);
         drop((first, third, fourth, fifth));
+        assert_eq!(account.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_was_made_last_of_a_long_answer_counts() {
+        let account = Budget::of(1_000_000).account([None, None], usize::MAX);
+        let batches = [9_000, 5_000].map(|length| Ok::<_, Infallible>(vec![0_u8; length]));
+        let body = axum::body::Body::from_stream(stream::iter(batches));
+        let request = RequestMemory::take(&account, 1_000).expect("room");
+        let answer = counted(Response::new(body), request, Version::HTTP_11);
+        let mut body = answer.into_body();
+        assert_eq!(account.taken(), 1_000, "nothing is made yet");
+        let mut counts = Vec::new();
+        while let Some(piece) = body.frame().await {
+            drop(piece.expect("a piece"));
+            counts.push(account.taken());
+        }
+        counts.dedup();
+        assert_eq!(counts, [10_000, 6_000]);
+        drop(body);
         assert_eq!(account.taken(), 0);
     }
 
