@@ -1,4 +1,4 @@
-//! What comes over a connection of HTTP: heads of requests that are not whole yet are kept, and count; frames that bring
+//! The bytes of a connection of HTTP: heads of requests that are not whole yet are kept, and count; frames that bring
 //! nothing end the connection.
 
 use std::io::{self, IoSlice};
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::base::budget::TakenBytes;
 
-/// What a connection of HTTP/2 begins with (RFC 9113, section 3.4).
+/// The beginning of a connection of HTTP/2 (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Bytes of HTTP/2 that may come without a request or a piece of a body: more than the window of a connection, which
@@ -25,14 +25,14 @@ pub(super) struct HeadBytes {
     pub(super) most: usize,
 }
 
-/// What a connection has for its buffers, by the version of HTTP.
+/// Bytes that a connection has for its buffers, by the version of HTTP.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Buffers {
     pub(super) http1: HeadBytes,
     pub(super) http2: HeadBytes,
 }
 
-/// What has come of requests since it was last asked.
+/// Says what has come of requests since it was last asked.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     has_head: AtomicBool,

@@ -294,7 +294,7 @@ async fn tell(mut stream: TcpStream, answer: &[u8]) {
     let _: io::Result<_> = told.await;
 }
 
-/// What the requests over one connection share.
+/// Shared by the requests over one connection.
 #[derive(Clone)]
 pub(super) struct OfRequests {
     account: MemoryAccount,
@@ -398,8 +398,8 @@ fn counted(
 }
 
 /// Returns the body of an answer that is made while it is taken, such as an export: what was made last counts.
-fn written_meanwhile(body: axum::body::Body, request: &RequestMemory) -> axum::body::Body {
-    let request = request.clone();
+fn written_meanwhile(body: axum::body::Body, of: &RequestMemory) -> axum::body::Body {
+    let request = of.clone();
     axum::body::Body::new(body.map_frame(move |frame| {
         request.answer_anyway(frame.data_ref().map_or(0, Bytes::len));
         frame

@@ -23,7 +23,7 @@ const RATE_MIN: u32 = 8 * 1_024;
 /// Ends with an error when its client is too slow: it takes up memory and a place meanwhile.
 pub(super) struct PacedBody<B> {
     inner: B,
-    /// Of its connection.
+    /// Noted for its connection.
     progress: Arc<Progress>,
     bytes: u32,
     /// When it is too slow, since the client was first waited for.

@@ -31,7 +31,7 @@ tokio::task_local! {
 /// Runs streams of one connection of HTTP/2, each until its answer is handed over or its client takes nothing of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
-    /// Whether the answer to the next one is there already.
+    /// True if the answer to the next one is there already.
     is_answered: Arc<AtomicBool>,
 }
 
