@@ -339,7 +339,8 @@ pub const DUPLICATE_WINDOW_SECONDS: std::ops::RangeInclusive<u64> = 20..=7 * 24 
 /// Ids of messages that a queue remembers, about 100 MB. Beyond it the oldest ones are forgotten.
 pub const DUPLICATE_IDS_MAX: u64 = 1_000_000;
 
-/// Messages that are sent to a queue together: they are stored in one change, so that all of them are seen or none.
+/// Messages that are sent together, Service Bus' own limit: they are stored in one change, so that all of them are seen or
+/// none.
 pub const BATCH_MESSAGES_MAX: usize = 4_500;
 
 /// Access rules of one queue or topic, and of all of them together (rule S1.1).

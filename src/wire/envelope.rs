@@ -4,20 +4,22 @@ use serde_json::value::RawValue;
 
 use crate::model::event::Event;
 use crate::wire::bad_input::{BadInput, BadInputKind};
-use crate::wire::json::{Kind, Members};
+use crate::wire::json::{Kind, Members, at_most};
 use crate::wire::json_fault;
 
-/// Reads the events of a JSON array of at most `events_max` objects. `read` is given each object's text and properties.
+/// Reads the events of a JSON array of at most `events_max` objects. `event_of` is given each object's text and
+/// properties.
 pub(super) fn array<'a>(
     text: &'a str,
     events_max: usize,
-    read: impl Fn(&'a str, &Members<'a>) -> Result<Event, BadInput>,
+    event_of: impl Fn(&'a str, &Members<'a>) -> Result<Event, BadInput>,
 ) -> Result<Vec<Event>, BadInput> {
     expect(Kind::Array, text)?;
-    let elements: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
-    refuse_too_many(elements.len(), events_max)?;
+    let read = at_most(serde_json::Deserializer::from_str(text), events_max);
+    let some = read.map_err(|error| not_json(&error))?;
+    let elements: Vec<&'a RawValue> = some.ok_or_else(|| too_many(events_max))?;
     let events = elements.iter().enumerate().map(|(index, element)| {
-        let event = object(element.get()).and_then(|members| read(element.get(), &members));
+        let event = object(element.get()).and_then(|members| event_of(element.get(), &members));
         event.map_err(|bad| bad.at(index))
     });
     events.collect()
@@ -45,11 +47,12 @@ pub fn check_sizes(body: &[u8], events: usize, bytes_max: usize) -> Result<(), B
         return Ok(()); // as nearly always
     }
     let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    let array: Vec<&RawValue> = serde_json::from_slice(text).unwrap_or_default();
-    let too_large = if array.len() == events {
-        array.iter().position(|each| each.get().len() > bytes_max)
-    } else {
-        Some(0) // it is one event, which is no array or has one for its data
+    let array = at_most::<&RawValue>(serde_json::Deserializer::from_slice(text), events);
+    let too_large = match array.ok().flatten() {
+        Some(array) if array.len() == events => {
+            array.iter().position(|each| each.get().len() > bytes_max)
+        }
+        Some(_) | None => Some(0), // it is one event, which is no array or has one for its data
     };
     too_large.map_or(Ok(()), |index| {
         let problem = format!(
@@ -59,14 +62,11 @@ pub fn check_sizes(body: &[u8], events: usize, bytes_max: usize) -> Result<(), B
     })
 }
 
-fn refuse_too_many(events: usize, events_max: usize) -> Result<(), BadInput> {
-    if events <= events_max {
-        return Ok(());
-    }
-    Err(BadInput::new(
+fn too_many(events_max: usize) -> BadInput {
+    BadInput::new(
         BadInputKind::TooLarge,
-        format!("the request holds {events} events; at most {events_max} are taken at once"),
-    ))
+        format!("the request holds too many events; at most {events_max} are taken at once"),
+    )
 }
 
 /// Refuses JSON of another kind, in Event Grid's words (rule 1.3).

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::de::Read;
 use serde_json::value::RawValue;
 
 /// The value that `path` leads to from the JSON text `json`, as JSON text: each step is the name of a
@@ -195,6 +197,74 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
+/// Holds the values of a JSON array that has at most `MAX`. Of a longer one no more than one value is read behind these,
+/// and the error says that there are more.
+#[derive(Debug)]
+pub struct AtMost<T, const MAX: usize>(pub Vec<T>);
+
+impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for AtMost<T, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let elements = Elements {
+            max: MAX,
+            are_more: &mut false,
+            of: PhantomData::<T>,
+        };
+        deserializer.deserialize_seq(elements).map(Self)
+    }
+}
+
+/// Reads a text that is one JSON array of at most `max` values. Of a longer one no more than one value is read behind
+/// these, and the answer is `None`.
+pub(super) fn at_most<'a, T: Deserialize<'a>>(
+    mut text: serde_json::Deserializer<impl Read<'a>>,
+    max: usize,
+) -> serde_json::Result<Option<Vec<T>>> {
+    let mut are_more = false;
+    let elements = Elements {
+        max,
+        are_more: &mut are_more,
+        of: PhantomData::<T>,
+    };
+    let read = Deserializer::deserialize_seq(&mut text, elements);
+    if are_more {
+        return Ok(None);
+    }
+    let values = read?;
+    text.end()?;
+    Ok(Some(values))
+}
+
+/// Reads the values of an array as far as they are allowed.
+struct Elements<'a, T> {
+    max: usize,
+    /// Becomes true if there are more.
+    are_more: &'a mut bool,
+    of: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<'_, T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = array.next_element()? {
+            if values.len() == self.max {
+                *self.are_more = true;
+                return Err(A::Error::custom(format_args!(
+                    "a list that may have at most {} elements has more",
+                    self.max
+                )));
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+}
+
 /// Writes one object, property by property, straight to where it is to end up.
 pub(super) struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,
@@ -294,6 +364,27 @@ mod tests {
             assert!(!is_deeper_than(json, depth), "{json}");
             assert!(depth == 0 || is_deeper_than(json, depth - 1), "{json}");
         }
+    }
+
+    #[test]
+    fn arrays_are_read_as_far_as_they_may_be_long() {
+        // Whoever read on would stumble over what stands behind the third number.
+        let read = |text| at_most::<u8>(serde_json::Deserializer::from_str(text), 2);
+        for (text, expected) in [
+            ("[]", Some(vec![])),
+            (" [1, 2] ", Some(vec![1, 2])),
+            ("[1,2,3]", None),
+            ("[1,2,3,x", None),
+        ] {
+            assert_eq!(read(text).expect(text), expected, "{text}");
+        }
+        for text in ["", "[", "[1,2", "[1,x", "[1,2] 3", "{}", "[300]"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        let named = |text| serde_json::from_str::<AtMost<u8, 2>>(text).map(|read| read.0);
+        assert_eq!(named("[1,2]").expect("two"), [1, 2]);
+        let said = named("[1,2,3,x").expect_err("too many").to_string();
+        assert!(said.contains("at most 2 elements"), "{said}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::model::limits::{
 use crate::wire::bad_input::quoted;
 use crate::wire::cloud_events;
 use crate::wire::error_body::ErrorDetail;
-use crate::wire::json::ObjectWriter;
+use crate::wire::json::{AtMost, ObjectWriter};
 use crate::wire::service_bus::readable::readable_stored;
 
 /// What is asked of a subscription.
@@ -107,8 +107,8 @@ pub enum InvalidPull {
     },
     #[error("the body must be an object such as {{\"lockTokens\":[\"…\"]}}: {0}")]
     Body(String),
-    #[error("lockTokens must have 1 to {SETTLED_LOCKS_MAX} tokens, not {0}")]
-    Count(usize),
+    #[error("lockTokens must have 1 to {SETTLED_LOCKS_MAX} tokens, not 0")]
+    NoToken,
 }
 
 /// `maxEvents`: how many events to receive at most.
@@ -162,17 +162,17 @@ fn invalid(name: &'static str, expected: String, found: Option<&str>) -> Invalid
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "LockTokens")]
 pub struct TokensBody {
-    #[schemars(length(min = 1, max = SETTLED_LOCKS_MAX))]
-    lock_tokens: Vec<String>,
+    #[schemars(with = "Vec<String>", length(min = 1, max = SETTLED_LOCKS_MAX))]
+    lock_tokens: AtMost<String, SETTLED_LOCKS_MAX>,
 }
 
 /// The tokens in the body of a request to settle, as they were written, each once.
 pub fn lock_tokens(body: &[u8]) -> Result<Vec<String>, InvalidPull> {
     let body: TokensBody =
         serde_json::from_slice(body).map_err(|error| InvalidPull::Body(error.to_string()))?;
-    let (mut tokens, mut named) = (body.lock_tokens, HashSet::new());
-    if !(1..=SETTLED_LOCKS_MAX).contains(&tokens.len()) {
-        return Err(InvalidPull::Count(tokens.len()));
+    let (AtMost(mut tokens), mut named) = (body.lock_tokens, HashSet::new());
+    if tokens.is_empty() {
+        return Err(InvalidPull::NoToken);
     }
     tokens.retain(|token| named.insert(token.clone()));
     Ok(tokens)
@@ -441,11 +441,16 @@ mod tests {
         );
         assert_eq!(
             lock_tokens(br#"{"lockTokens":[]}"#),
-            Err(InvalidPull::Count(0))
+            Err(InvalidPull::NoToken)
         );
-        let many = json!({ "lockTokens": vec!["a"; SETTLED_LOCKS_MAX + 1] }).to_string();
-        let refused = lock_tokens(many.as_bytes());
-        assert_eq!(refused, Err(InvalidPull::Count(SETTLED_LOCKS_MAX + 1)));
+        let body = |count| json!({ "lockTokens": vec!["a"; count] }).to_string();
+        let most = lock_tokens(body(SETTLED_LOCKS_MAX).as_bytes()).expect("tokens");
+        assert_eq!(most.len(), SETTLED_LOCKS_MAX);
+        // What stands behind them is not read.
+        let more = body(SETTLED_LOCKS_MAX + 1).replace("]}", ",no JSON");
+        let error = lock_tokens(more.as_bytes()).expect_err("one too many");
+        let said = error.to_string();
+        assert!(said.contains("at most 1000 elements"), "{said}");
         for body in ["", "[]", "{}", r#"{"lockTokens":[1]}"#] {
             let error = lock_tokens(body.as_bytes()).expect_err(body);
             assert!(matches!(error, InvalidPull::Body(_)), "{error}");

@@ -167,8 +167,12 @@ fn events_of_one_request_are_limited() {
     assert_eq!(bad.kind, BadInputKind::TooLarge);
     assert_eq!(
         bad.to_string(),
-        "the request holds 5001 events; at most 5000 are taken at once"
+        "the request holds too many events; at most 5000 are taken at once"
     );
+    // What stands behind them is not read.
+    let unfinished = format!("[{}no JSON", "{},".repeat(PUBLISH_EVENTS_MAX + 1));
+    let told = read(&custom_schema(), &none, unfinished.as_bytes());
+    assert_eq!(told, Err(bad));
 }
 
 #[test]

@@ -114,6 +114,8 @@ def test_a_batch_is_stored_whole_and_taken_in_order(rest):
     assert broker(taken[0])["Label"] == "first" and taken[0].headers["Priority"] == '"high"'
     bad = [{"Body": "x"}, {"Body": "y", "BrokerProperties": {"TimeToLive": "soon"}}]
     assert "TimeToLive must be" in rest.send(json.dumps(bad), BATCH, status=400).text
+    long = "[" + "{}," * 4_501 + "no JSON behind what may be sent"
+    assert "takes up to 4500 messages" in rest.send(long, BATCH, status=403).text
     assert rest.take().status_code == 204
 
 

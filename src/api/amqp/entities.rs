@@ -168,7 +168,8 @@ impl Container for EntityContainer {
             promised,
         } in changes.sends
         {
-            transaction.send(&self.find_again(&to)?.sender()?, messages, promised)?;
+            let sender = self.find_again(&to)?.sender()?;
+            transaction.send(&sender, messages, promised).await?;
         }
         for (of, numbers) in changes.cancels {
             let sender = self.find_again(&of)?.sender()?;

@@ -17,6 +17,7 @@ use crate::model::delivery::DeliveryId;
 use crate::model::limits::{REPLAY_BATCH_MAX, REPLAY_REQUESTS_MAX};
 use crate::model::replay::ReplayTarget;
 use crate::wire::error_body::ErrorDetail;
+use crate::wire::json::AtMost;
 use crate::wire::resource::bodies::Target;
 use crate::wire::resource::{self, ReplayContext};
 
@@ -55,8 +56,8 @@ impl OneBody {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(inline)]
 pub(crate) struct SelectionBody {
-    #[schemars(length(max = REPLAY_BATCH_MAX))]
-    delivery_ids: Vec<i64>,
+    #[schemars(with = "Vec<i64>", length(max = REPLAY_BATCH_MAX))]
+    delivery_ids: AtMost<i64, REPLAY_BATCH_MAX>,
     #[schemars(with = "Option<Target>")]
     target: Option<Value>,
 }
@@ -123,15 +124,16 @@ pub(crate) async fn selection(
         ReplayTarget::Subscription | ReplayTarget::Topic(_) => REPLAY_BATCH_MAX,
         ReplayTarget::Url(_) => REPLAY_REQUESTS_MAX,
     };
-    if body.delivery_ids.len() > most {
+    let AtMost(ids) = body.delivery_ids;
+    if ids.len() > most {
         return Err(ApiError::bad_request(format!(
             "The property deliveryIds has {} elements, and at most {most} are taken at once; start a \
              replay for more.",
-            body.delivery_ids.len()
+            ids.len()
         )));
     }
     let request = ResubmitRequest {
-        deliveries: body.delivery_ids.into_iter().map(DeliveryId).collect(),
+        deliveries: ids.into_iter().map(DeliveryId).collect(),
         target,
         edit: None,
     };

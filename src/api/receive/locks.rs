@@ -30,6 +30,7 @@ use crate::model::limits::{
 };
 use crate::model::name::{SubscriptionName, TopicName};
 use crate::store::{LockSelection, Locked};
+use crate::wire::json::AtMost;
 use crate::wire::pull::SettledTokens;
 use crate::wire::{self, Payload};
 
@@ -42,8 +43,8 @@ pub(crate) struct ReceiveBody {
     #[schemars(range(min = 1, max = LOCKS_PER_REQUEST_MAX), extend("default" = 1))]
     count: Option<usize>,
     /// Of those that were deferred: these and no others.
-    #[schemars(length(min = 1, max = LOCKS_PER_REQUEST_MAX))]
-    sequence_numbers: Option<Vec<i64>>,
+    #[schemars(with = "Option<Vec<i64>>", length(min = 1, max = LOCKS_PER_REQUEST_MAX))]
+    sequence_numbers: Option<AtMost<i64, LOCKS_PER_REQUEST_MAX>>,
     #[schemars(range(min = *LOCK_SECONDS.start(), max = *LOCK_SECONDS.end()))]
     #[schemars(extend("default" = LOCK_DURATION.as_secs()))]
     lock_duration_in_seconds: Option<u64>,
@@ -62,7 +63,7 @@ pub(crate) async fn receive(
     let lock = lock_duration(asked.lock_duration_in_seconds)?;
     let (which, limit) = match asked.sequence_numbers {
         None => (LockSelection::Due, asked.count.unwrap_or(1)),
-        Some(numbers) => {
+        Some(AtMost(numbers)) => {
             let limit = numbers.len();
             (LockSelection::Deferred(numbers), limit)
         }
@@ -143,8 +144,8 @@ impl ShownLocked {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "SettleRequest")]
 pub(crate) struct LocksBody {
-    #[schemars(length(min = 1, max = LOCKS_PER_REQUEST_MAX))]
-    lock_tokens: Vec<String>,
+    #[schemars(with = "Vec<String>", length(min = 1, max = LOCKS_PER_REQUEST_MAX))]
+    lock_tokens: AtMost<String, LOCKS_PER_REQUEST_MAX>,
     /// With `renew`.
     #[schemars(range(min = *LOCK_SECONDS.start(), max = *LOCK_SECONDS.end()))]
     #[schemars(extend("default" = LOCK_DURATION.as_secs()))]
@@ -170,9 +171,13 @@ pub(crate) async fn settle(
     body: Bytes,
 ) -> Result<Json<SettledTokens>, ApiError> {
     let asked: LocksBody = parse(&body)?;
-    check_count("lockTokens", asked.lock_tokens.len())?;
-    let tokens: Vec<Result<LockToken, BadToken>> =
-        asked.lock_tokens.iter().map(|text| text.parse()).collect();
+    check_count("lockTokens", asked.lock_tokens.0.len())?;
+    let tokens: Vec<Result<LockToken, BadToken>> = asked
+        .lock_tokens
+        .0
+        .iter()
+        .map(|text| text.parse())
+        .collect();
     let disposition = match verb.as_str() {
         "complete" => Disposition::Complete,
         "abandon" => Disposition::Abandon,
@@ -201,7 +206,7 @@ pub(crate) async fn settle(
     });
     let ended = state.broker.settle_locks(changes.collect(), audit).await?;
     let mut answer = SettledTokens::default();
-    for (text, token) in asked.lock_tokens.into_iter().zip(tokens) {
+    for (text, token) in asked.lock_tokens.0.into_iter().zip(tokens) {
         let outcome = token.map_err(Fault::from).and_then(|token| {
             let place = known.iter().position(|each| *each == token);
             let ended = place.map_or(Err(LockError::LockLost), |place| ended[place]);

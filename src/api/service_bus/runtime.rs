@@ -32,7 +32,7 @@ use crate::store::Locked;
 use crate::wire;
 use crate::wire::amqp::message::Message as Encoded;
 use crate::wire::service_bus::address::{Address, Claim, Operation};
-use crate::wire::service_bus::http;
+use crate::wire::service_bus::http::{self, BadMessage};
 use crate::wire::service_bus::message::of_event;
 
 /// Answers what is for a queue, a topic or a subscription, and lets everything else through.
@@ -126,10 +126,22 @@ async fn send(
         let detail = format!("A message, or a batch of them, has up to {bytes_max} bytes.");
         Refusal::new(StatusCode::FORBIDDEN, detail)
     })?;
-    let messages =
-        http::read(headers, &body).map_err(|error| Refusal::bad_request(format!("{error}.")))?;
+    let steps = http::steps(headers, body.len());
+    let owned = headers.clone();
+    let read = sender.read(steps, move || http::read(&owned, &body));
+    let messages = read.await.map_err(|error| unreadable(&error))?;
     sender.send(messages).await?;
     Ok(StatusCode::CREATED.into_response())
+}
+
+fn unreadable(error: &BadMessage) -> Refusal {
+    match error {
+        BadMessage::TooMany => MessagingError::BatchTooLarge.into(),
+        BadMessage::Property(..)
+        | BadMessage::Properties
+        | BadMessage::Batch(_)
+        | BadMessage::Unreadable(_) => Refusal::bad_request(format!("{error}.")),
+    }
 }
 
 /// `?timeout=`: seconds to wait for something to take.

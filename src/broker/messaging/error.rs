@@ -53,7 +53,7 @@ pub enum MessagingError {
     InvalidDetails(#[from] InvalidDetails),
     #[error("the message cannot be read: {0}")]
     Unreadable(#[from] DecodeError),
-    #[error("The queue takes up to {BATCH_MESSAGES_MAX} messages at once")]
+    #[error("A queue or topic takes up to {BATCH_MESSAGES_MAX} messages at once")]
     BatchTooLarge,
     /// Never about the store, which has a variant of its own.
     #[error(transparent)]

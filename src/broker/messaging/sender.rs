@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::Timestamp;
+use crate::broker::background::by_steps;
 use crate::broker::messaging::{MessagingError, NotAllowed};
 use crate::broker::{Broker, NewMessage};
 use crate::model::delivery::DeliveryId;
@@ -14,6 +15,9 @@ use crate::store::PromisedNumber;
 use crate::wire::amqp::DecodeError;
 use crate::wire::amqp::message::Message;
 use crate::wire::service_bus::message;
+
+/// Messages after which others get their turn on the thread: about half a millisecond's worth.
+const MESSAGES_IN_A_ROW_MAX: usize = 100;
 
 /// Sends messages to a queue or a topic.
 pub struct MessageSender {
@@ -47,6 +51,15 @@ impl MessageSender {
         upkeep.map_or(MESSAGE_BYTES_MAX, |it| it.message_bytes_max(appliance_max))
     }
 
+    /// Reads messages, which may take so many steps. If they would keep the thread busy, it is done in the background.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        steps: usize,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        by_steps(self.topic_id(), steps, read).await
+    }
+
     /// Stores messages, all or none. Returns their numbers if one of them is scheduled.
     pub async fn send(&self, messages: Vec<Message>) -> Result<Vec<i64>, MessagingError> {
         self.begin_to_send(messages).await?.await
@@ -59,7 +72,7 @@ impl MessageSender {
         messages: Vec<Message>,
     ) -> Result<impl Future<Output = Result<Vec<i64>, MessagingError>> + Send + use<>, MessagingError>
     {
-        let (topic, messages) = self.accept(messages)?;
+        let (topic, messages) = self.accept(messages).await?;
         let storing = self.broker.begin_to_send(&topic, messages).await?;
         Ok(async { Ok(storing.await?) })
     }
@@ -118,7 +131,7 @@ impl MessageSender {
     }
 
     /// Returns the messages with the topic as it is now, if that takes them. Another one that has its name gets nothing.
-    pub(super) fn accept(
+    pub(super) async fn accept(
         &self,
         messages: Vec<Message>,
     ) -> Result<(Arc<TopicEntry>, Vec<NewMessage>), MessagingError> {
@@ -130,7 +143,7 @@ impl MessageSender {
             return Err(broker.no_entity(name, reason.to_owned()));
         }
         check(&topic, &messages)?;
-        let accepted = messages.into_iter().map(|sent| {
+        let accepted = in_turns(messages, |sent| {
             let scheduled_at = sent.scheduled_enqueue_ms()?.map(Timestamp::from_ms);
             let new_id = || broker.entropy().uuid().simple().to_string();
             let event = message::to_event(sent, new_id)?;
@@ -139,8 +152,23 @@ impl MessageSender {
                 scheduled_at,
             })
         });
-        Ok((topic, accepted.collect::<Result<_, DecodeError>>()?))
+        Ok((topic, accepted.await?))
     }
+}
+
+/// Makes something of each message, and lets others have their turn in between.
+async fn in_turns<M, T>(
+    messages: Vec<M>,
+    make: impl Fn(M) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
+    let mut made = Vec::with_capacity(messages.len());
+    for message in messages {
+        made.push(make(message)?);
+        if made.len().is_multiple_of(MESSAGES_IN_A_ROW_MAX) {
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(made)
 }
 
 /// Checks that the queue takes the messages.
@@ -157,4 +185,25 @@ fn check(topic: &TopicEntry, messages: &[Message]) -> Result<(), MessagingError>
         return Err(NotAllowed::SendWithoutSession.into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+
+    use super::{MESSAGES_IN_A_ROW_MAX, in_turns};
+
+    #[tokio::test]
+    async fn others_get_their_turn_between_many_messages() {
+        let messages: Vec<usize> = (0..3 * MESSAGES_IN_A_ROW_MAX).collect();
+        let mut making = pin!(in_turns(messages.clone(), Ok));
+        let mut turns = 0;
+        let made = poll_fn(|context| {
+            turns += 1;
+            making.as_mut().poll(context)
+        });
+        assert_eq!(made.await, Ok(messages));
+        assert_eq!(turns, 4);
+    }
 }

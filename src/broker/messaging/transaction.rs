@@ -44,13 +44,13 @@ struct KeptCancel {
 
 impl MessagingTransaction {
     /// Adds messages to send, with the numbers that they were promised, if they were.
-    pub fn send(
+    pub async fn send(
         &mut self,
         sender: &MessageSender,
         messages: Vec<Message>,
         promised: Vec<PromisedNumber>,
     ) -> Result<(), MessagingError> {
-        let (to, messages) = sender.accept(messages)?;
+        let (to, messages) = sender.accept(messages).await?;
         self.sends.push(KeptSend {
             to,
             messages,

@@ -27,7 +27,7 @@ use crate::wire::amqp::DecodeError;
 
 /// Steps of filters or rules for one event, beyond which they are evaluated in the background: about a tenth of a
 /// millisecond's worth.
-const STEPS_AT_ONCE_MAX: usize = 20_000;
+pub(super) const STEPS_AT_ONCE_MAX: usize = 20_000;
 
 /// Steps after which others get their turn on the thread: about half a millisecond's worth.
 const STEPS_IN_A_ROW_MAX: usize = 100_000;

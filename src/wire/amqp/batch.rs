@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::model::limits::HEAD_BYTES_MAX;
+use crate::model::limits::{BATCH_MESSAGES_MAX, HEAD_BYTES_MAX};
 use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
 use crate::wire::amqp::message::{DATA, Message};
 use crate::wire::amqp::value::Value;
@@ -13,9 +13,6 @@ pub const BATCH_FORMAT: u32 = 0x8001_3700;
 /// Bytes that a batch may have around its messages. Clients that fill one to the limit of its link do not count the
 /// properties of the batch itself, which say what its messages do.
 pub const BATCH_ENVELOPE_MAX: usize = HEAD_BYTES_MAX;
-
-/// Messages of one batch: Service Bus' own limit.
-const BATCH_MESSAGES_MAX: usize = 4_500;
 
 /// Bytes of a transfer of `format` that count against the limit of its link: of a batch those of its messages.
 pub fn counted_bytes(format: u32, payload: &[u8]) -> usize {

@@ -8,13 +8,21 @@ use serde_json::{Map, Value as Json};
 
 use super::message::{BROKER_PROPERTIES, Message, NOT_PROPERTIES, ascii};
 use crate::base::Timestamp;
+use crate::model::limits::BATCH_MESSAGES_MAX;
 use crate::wire::amqp::message::{Message as Encoded, Parts, Properties, annotation};
 use crate::wire::amqp::value::{Map as Pairs, get};
 use crate::wire::amqp::{DecodeError, Value};
+use crate::wire::json::at_most;
 use crate::wire::moment;
 
 /// The type of a body with several messages.
 const BATCH: &str = "application/vnd.microsoft.servicebus.json";
+
+/// Steps that a byte of a body with several messages takes: three of them can be a message.
+const STEPS_OF_A_BATCH_BYTE: usize = 300;
+
+/// Bytes of a body with one message that are copied in a step.
+const BYTES_OF_A_STEP: usize = 16;
 
 /// What begins the names of headers that are about the request.
 const OF_REQUESTS: [&str; 11] = [
@@ -42,18 +50,35 @@ pub enum BadMessage {
         "the body must be an array of objects with Body, BrokerProperties and UserProperties: {0}"
     )]
     Batch(String),
+    #[error("the body has more than {BATCH_MESSAGES_MAX} messages")]
+    TooMany,
     #[error("the message cannot be sent: {0}")]
     Unreadable(#[from] DecodeError),
 }
 
+/// Returns the steps, of some five nanoseconds each, that reading a body of so many bytes may take.
+pub fn steps(headers: &HeaderMap, bytes: usize) -> usize {
+    if text(headers, &header::CONTENT_TYPE).is_some_and(is_batch) {
+        return bytes.saturating_mul(STEPS_OF_A_BATCH_BYTE);
+    }
+    bytes / BYTES_OF_A_STEP
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn is_batch(content_type: &str) -> bool {
+    content_type.starts_with(BATCH)
+}
+
 /// Reads what is to be sent.
 pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Vec<Encoded>, BadMessage> {
-    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let content_type = text(&header::CONTENT_TYPE);
-    if content_type.is_some_and(|kind| kind.starts_with(BATCH)) {
+    let content_type = text(headers, &header::CONTENT_TYPE);
+    if content_type.is_some_and(is_batch) {
         return batch(body);
     }
-    let broker = match text(&BROKER_PROPERTIES) {
+    let broker = match text(headers, &BROKER_PROPERTIES) {
         None => Map::new(),
         Some(text) => serde_json::from_str(text).map_err(|_| BadMessage::Properties)?,
     };
@@ -70,8 +95,12 @@ pub fn read(headers: &HeaderMap, body: &[u8]) -> Result<Vec<Encoded>, BadMessage
 
 fn batch(body: &[u8]) -> Result<Vec<Encoded>, BadMessage> {
     let bad = |problem: String| BadMessage::Batch(problem);
-    let all: Vec<Map<String, Json>> =
-        serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+    let read = at_most(
+        serde_json::Deserializer::from_slice(body),
+        BATCH_MESSAGES_MAX,
+    );
+    let some = read.map_err(|error| bad(error.to_string()))?;
+    let all: Vec<Map<String, Json>> = some.ok_or(BadMessage::TooMany)?;
     if all.is_empty() {
         return Err(bad("it is empty".to_owned()));
     }
@@ -342,6 +371,26 @@ mod tests {
                 "{body}: {refused:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_batch_is_read_as_far_as_it_may_be_long() {
+        let kind = headers(&[("content-type", BATCH)]);
+        let count = |body: &str| read(&kind, body.as_bytes()).map(|all| all.len());
+        let most = format!("[{}{{}}]", "{},".repeat(BATCH_MESSAGES_MAX - 1));
+        assert_eq!(count(&most), Ok(BATCH_MESSAGES_MAX));
+        // What stands behind them is not read.
+        let more = format!("[{}no JSON", "{},".repeat(BATCH_MESSAGES_MAX + 1));
+        assert_eq!(count(&more), Err(BadMessage::TooMany));
+    }
+
+    #[test]
+    fn a_batch_takes_more_steps_than_a_message() {
+        let kind = headers(&[("content-type", BATCH)]);
+        let alone = headers(&[("content-type", "text/plain")]);
+        assert_eq!((steps(&kind, 3), steps(&alone, 3)), (900, 0));
+        assert_eq!(steps(&kind, 85_000 * 3), 76_500_000);
+        assert_eq!(steps(&HeaderMap::new(), 262_144), 16_384);
     }
 
     #[test]
