@@ -1,13 +1,12 @@
 //! The file of the management token: only the owner reads it, and it is replaced as a whole.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
 use crate::api::ManagementToken;
-use crate::base::Entropy;
+use crate::base::{Entropy, regular_file};
 use crate::model::access::Secret;
 use crate::store::{DataDir, write_private};
 
@@ -47,7 +46,7 @@ const CHARACTERS_MIN: usize = 16;
 /// Reads the token. A file that is empty or holds something shorter is an error of the kind `InvalidData`.
 pub fn read(data_dir: &Path) -> io::Result<Secret> {
     let mut text = String::new();
-    let file = File::open(path(data_dir))?;
+    let file = regular_file::open(&path(data_dir))?;
     file.take(BYTES_MAX).read_to_string(&mut text)?;
     match text.trim() {
         token if token.len() < CHARACTERS_MIN => Err(io::Error::new(

@@ -1,5 +1,5 @@
 //! Time and randomness, bytes that are kept for clients, turns of those who wait, the forms in which people read figures and unknown text, hashes,
-//! and the newest lines of the log. Nothing else reads a clock or makes random numbers.
+//! the newest lines of the log, and files that others may have put there. Nothing else reads a clock or makes random numbers.
 
 pub mod budget;
 pub mod clock;
@@ -11,6 +11,7 @@ mod live;
 pub mod log_tail;
 pub mod named;
 pub mod places;
+pub mod regular_file;
 pub mod stopwatch;
 pub mod turns;
 pub mod zone;

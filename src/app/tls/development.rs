@@ -1,7 +1,6 @@
 //! A certificate for this machine's names, from an authority that the appliance makes for itself.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
@@ -14,7 +13,7 @@ use rustls::sign::CertifiedKey;
 use time::{Duration, OffsetDateTime};
 
 use super::served;
-use crate::base::Timestamp;
+use crate::base::{Timestamp, regular_file};
 use crate::store::{DataDir, write_private};
 
 /// The certificate in the data directory that clients have to trust.
@@ -96,7 +95,7 @@ fn authority(
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     (params.not_before, params.not_after) = validity(now, AUTHORITY_DAYS);
-    let pair = match fs::read_to_string(key) {
+    let pair = match regular_file::open(key).and_then(io::read_to_string) {
         Ok(known) => KeyPair::from_pem(&known)?,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let pair = KeyPair::generate()?;

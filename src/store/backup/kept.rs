@@ -1,10 +1,10 @@
 //! Backups that are there: finding them, verifying them, and deleting old ones.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read, Take};
 use std::path::{Path, PathBuf};
 
-use crate::base::sha256_of;
+use crate::base::{regular_file, sha256_of};
 use crate::model::backup::{BackupFile, FORMAT, KeptBackup, MANIFEST_FILE, Manifest, NAME_PREFIX};
 use crate::store::engine::migrate;
 use crate::store::{BackupError, FILE};
@@ -30,11 +30,18 @@ pub(super) fn describe(file: &Path) -> Result<BackupFile, BackupError> {
 /// Reads the manifest of the backup at `path`.
 pub fn read(path: &Path) -> Result<Manifest, BackupError> {
     let file = path.join(MANIFEST_FILE);
-    let mut text = String::new();
-    File::open(&file)
-        .and_then(|manifest| manifest.take(MANIFEST_BYTES_MAX).read_to_string(&mut text))
-        .map_err(|error| BackupError::at(&file, error))?;
+    let text = text_of(&file).map_err(|error| BackupError::at(&file, error))?;
     parse(&text).map_err(|error| BackupError::at(&file, error))
+}
+
+fn text_of(manifest: &Path) -> io::Result<String> {
+    let file = regular_file::open_unlinked(manifest)?;
+    if file.metadata()?.len() > MANIFEST_BYTES_MAX {
+        return Err(io::Error::other(format!(
+            "it has more than {MANIFEST_BYTES_MAX} bytes, which no manifest has"
+        )));
+    }
+    io::read_to_string(file.take(MANIFEST_BYTES_MAX))
 }
 
 /// Reads the text of a manifest. The error says why the backup cannot be restored.
@@ -65,12 +72,31 @@ fn fault_of(manifest: &Manifest) -> Option<&'static str> {
 pub fn verify(dir: &Path, manifest: &Manifest) -> Result<(), BackupError> {
     for (name, expected) in &manifest.files {
         let path = dir.join(name);
-        if describe(&path)? != *expected {
-            let problem = "it is damaged: size or SHA-256 are not those of the manifest";
-            return Err(BackupError::at(&path, problem));
+        let read = sha256_of(open(&path, expected)?);
+        let (sha256, bytes) = read.map_err(|error| BackupError::at(&path, error))?;
+        if (BackupFile { bytes, sha256 }) != *expected {
+            return Err(damaged(&path));
         }
     }
     Ok(())
+}
+
+/// Opens a file of a backup, which may come from anybody. It is an error if it is none, or has another size.
+pub(super) fn open(path: &Path, expected: &BackupFile) -> Result<Take<File>, BackupError> {
+    let opened = regular_file::open_unlinked(path);
+    let sized = opened.and_then(|file| Ok((file.metadata()?.len(), file)));
+    let (bytes, file) = sized.map_err(|error| BackupError::at(path, error))?;
+    if bytes != expected.bytes {
+        return Err(damaged(path));
+    }
+    Ok(file.take(bytes))
+}
+
+fn damaged(path: &Path) -> BackupError {
+    BackupError::at(
+        path,
+        "it is damaged: size or SHA-256 are not those of the manifest",
+    )
 }
 
 /// The backups of the database in `dir`, the newest first. More than `keep` of them are deleted; others in the same

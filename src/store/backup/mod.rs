@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 use self::kept::{describe, draft_of, keep_newest};
 pub use self::kept::{parse, read, verify};
 pub use self::restore::{copy, settle};
-use crate::base::{Clock, human, sha256_hex};
+use crate::base::{Clock, human, regular_file, sha256_hex};
 use crate::model::backup::{BackupCounts, FORMAT, KeptBackup, MANIFEST_FILE, Manifest};
 use crate::store::engine::data_dir::{free_bytes, sync_dir};
 use crate::store::engine::db::{self, LogHold};
@@ -288,7 +288,8 @@ fn copy_database(from: &Path, to: &Path, each_step: EachStep<'_>) -> Result<(), 
 
 /// Copies a text that may be a secret, if it is there.
 fn copy_private(from: &Path, to: &Path) -> Result<(), BackupError> {
-    let text = match fs::read_to_string(from).map(Zeroizing::new) {
+    let read = regular_file::open(from).and_then(io::read_to_string);
+    let text = match read.map(Zeroizing::new) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(BackupError::at(from, error)),

@@ -1,17 +1,21 @@
 //! Restoring a backup into a new data directory.
 
-use std::fs;
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use crate::model::backup::Manifest;
+use crate::store::backup::kept::open;
 use crate::store::backup::verify;
 use crate::store::{BackupError, NewDataDir};
 
 /// Copies the files of the backup in the directory `from`.
 pub fn copy(from: &Path, manifest: &Manifest, to: &NewDataDir<'_>) -> Result<(), BackupError> {
-    for name in manifest.files.keys() {
+    for (name, expected) in &manifest.files {
+        let mut file = open(&from.join(name), expected)?;
         let target = to.file(name);
-        fs::copy(from.join(name), &target).map_err(|error| BackupError::at(&target, error))?;
+        let copied = File::create(&target).and_then(|mut copy| io::copy(&mut file, &mut copy));
+        copied.map_err(|error| BackupError::at(&target, error))?;
     }
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! Backups are whole, old ones go, and damaged ones are not restored.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::base::regular_file::make_pipe;
 use crate::base::{Entropy, Timestamp};
 use crate::model::registry::ResourceScope;
 use crate::store::{MASTER_KEY_FILE, NewDataDir, Store, StoreOptions};
@@ -209,6 +210,43 @@ fn a_damaged_backup_is_told_by_its_file() {
     assert!(outside.contains("outside of the backup"), "{outside}");
     let nothing = told(&|manifest| manifest.files.clear());
     assert!(nothing.contains("names no database"), "{nothing}");
+}
+
+#[test]
+fn nothing_but_files_is_read_of_a_backup() {
+    let setup = Setup::new();
+    let KeptBackup { path, manifest } = setup.back_up(KEY_AND_TOKEN);
+    let dir = Path::new(&path);
+    let token = dir.join("management.token");
+    assert_takes_a_file(&token, || verify(dir, &manifest));
+    assert_takes_a_file(&token, || {
+        let new = DataDir::open(&setup.folder.path().join("new")).expect("a directory");
+        let draft = NewDataDir::begin(&new).expect("a draft");
+        copy(dir, &manifest, &draft)
+    });
+    let file = dir.join(MANIFEST_FILE);
+    assert_takes_a_file(&file, || read(dir).map(drop));
+    fs::write(file, " ".repeat(65_537)).expect("a long one");
+    let told = read(dir).expect_err("too long").to_string();
+    assert!(told.contains("more than 65536 bytes"), "{told}");
+}
+
+/// Puts a link and a pipe in the place of a file that something is done with.
+fn assert_takes_a_file(file: &Path, act: impl Fn() -> Result<(), BackupError>) {
+    let elsewhere = file.with_extension("moved");
+    fs::rename(file, &elsewhere).expect("moved");
+    let fails = |kind: &str| {
+        let told = act().expect_err(kind).to_string();
+        let expected = format!("{}: it is {kind}, and must be a file", file.display());
+        assert!(told.ends_with(&expected), "{told}");
+        fs::remove_file(file).expect("deleted");
+    };
+    symlink(&elsewhere, file).expect("a link");
+    fails("a link");
+    make_pipe(file);
+    fails("a pipe");
+    fs::rename(&elsewhere, file).expect("moved back");
+    assert_eq!(act(), Ok(()));
 }
 
 #[test]

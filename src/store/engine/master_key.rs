@@ -6,13 +6,13 @@
 //! a crash interrupted.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, TransactionBehavior, params};
 use zeroize::Zeroizing;
 
-use crate::base::Entropy;
+use crate::base::{Entropy, regular_file};
 use crate::store::engine::data_dir::{DataDir, write_private};
 use crate::store::engine::encryption::{
     COLUMNS, Column, Encryption, MasterKeys, is_encrypted, key_id,
@@ -21,6 +21,9 @@ use crate::store::error::StoreError;
 
 /// The name of the key file in the data directory.
 pub const MASTER_KEY_FILE: &str = "master.key";
+
+/// Bytes of the key file: many times what it has.
+const FILE_BYTES_MAX: u64 = 65_536;
 
 /// Cells encrypted in one commit.
 const BATCH: usize = 100;
@@ -94,7 +97,7 @@ impl MasterKeyFile<'_> {
 
     fn read_or_make(&self, needed: &BTreeSet<String>) -> Result<MasterKeys, StoreError> {
         let path = self.path();
-        match std::fs::read_to_string(&path).map(Zeroizing::new) {
+        match text_of(&path) {
             Ok(text) => MasterKeys::parse(&text).map_err(|error| self.refuse(&error.to_string())),
             Err(error) if error.kind() == ErrorKind::NotFound && needed.is_empty() => {
                 let keys = MasterKeys::generate(self.entropy);
@@ -140,6 +143,13 @@ impl MasterKeyFile<'_> {
     fn path(&self) -> PathBuf {
         self.data_dir.file(MASTER_KEY_FILE)
     }
+}
+
+fn text_of(path: &Path) -> io::Result<Zeroizing<String>> {
+    let mut text = Zeroizing::new(String::new());
+    let file = regular_file::open(path)?;
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn listed(ids: &BTreeSet<String>) -> String {

@@ -2,12 +2,14 @@
 //! rejected.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
 
 use super::*;
+use crate::base::regular_file::make_pipe;
 use crate::base::{Clock, Timestamp};
 use crate::model::registry::ResourceScope;
 use crate::store::{FILE, Store, StoreOptions, db, migrate};
@@ -150,6 +152,33 @@ async fn a_missing_or_wrong_key_is_refused_by_name_and_harms_nothing() {
     refused("it is not a master key", None).await;
     fs::write(&file, text).expect("the key again");
     assert_eq!(read(dir.path(), None).await.as_deref(), Ok(INSIDE));
+}
+
+#[tokio::test]
+async fn a_link_to_the_key_is_followed_and_a_pipe_is_not_waited_for() {
+    let dir = unsealed(1);
+    read(dir.path(), None).await.expect("encrypted");
+    let file = dir.path().join(MASTER_KEY_FILE);
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let key = elsewhere.path().join("key");
+    fs::copy(&file, &key).expect("a copy");
+    fs::remove_file(&file).expect("removed");
+    symlink(&key, &file).expect("a link");
+    assert_eq!(read(dir.path(), None).await.as_deref(), Ok(INSIDE));
+    let others: [fn(&Path); 2] = [
+        |file| symlink("/dev/null", file).expect("a link"),
+        make_pipe,
+    ];
+    for put in others {
+        fs::remove_file(&file).expect("removed");
+        put(&file);
+        let told = read(dir.path(), None)
+            .await
+            .expect_err("no key")
+            .to_string();
+        assert!(told.contains("master.key: it is a"), "{told}");
+        assert!(told.contains("must be a file"), "{told}");
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 //! or not at all, so that one that was cut short can be started again.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use crate::app::cli::dead_letters::PATH;
 use crate::app::cli::output::{Screen, items, moment, note, number, text};
 use crate::app::cli::request::Server;
-use crate::base::Timestamp;
+use crate::base::{Timestamp, regular_file};
 use crate::model::delivery::DeliveryId;
 use crate::model::limits::{BLOB_RECORDS_MAX, IMPORT_BYTES_MAX};
 use crate::model::name::{SubscriptionName, TopicName};
@@ -161,8 +162,11 @@ impl Import {
             } else {
                 let entries = fs::read_dir(&path);
                 for entry in entries.with_context(|| format!("cannot read {}", path.display()))? {
-                    let path = entry?.path();
-                    if path.is_dir() || path.extension().is_some_and(|each| each == "json") {
+                    let each = entry?;
+                    let path = each.path();
+                    // Links to directories may lead in a circle.
+                    let is_blob = is_json(&path) && !path.is_dir();
+                    if each.file_type()?.is_dir() || is_blob {
                         waiting.push(path);
                     }
                 }
@@ -177,16 +181,25 @@ impl Import {
     }
 }
 
+fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "json")
+}
+
 /// A blob and how many records it has.
 fn read(file: &Path) -> anyhow::Result<(Vec<u8>, usize)> {
     let name = file.display();
-    let bytes = fs::metadata(file).with_context(|| format!("cannot read {name}"))?;
-    if bytes.len() > IMPORT_BYTES_MAX as u64 {
+    let mut blob = Vec::new();
+    regular_file::open(file)
+        .and_then(|file| {
+            file.take(IMPORT_BYTES_MAX as u64 + 1)
+                .read_to_end(&mut blob)
+        })
+        .with_context(|| format!("cannot read {name}"))?;
+    if blob.len() > IMPORT_BYTES_MAX {
         bail!(
             "{name} is larger than {IMPORT_BYTES_MAX} bytes, which is not a blob of dead letters"
         );
     }
-    let blob = fs::read(file).with_context(|| format!("cannot read {name}"))?;
     let records = match blob.trim_ascii_start().first() {
         Some(b'[') => serde_json::from_slice::<Vec<&RawValue>>(&blob).map(|all| all.len()),
         _ => serde_json::from_slice::<&RawValue>(&blob).map(|_| 1),
@@ -213,6 +226,9 @@ fn imported(done: &Value, _: Screen) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     #[test]
@@ -235,6 +251,9 @@ mod tests {
         for (name, text) in [("b.json", "[{},{}]"), ("a.json", " {}"), ("b.json#1", "[")] {
             fs::write(folder.join(name), text).expect("written");
         }
+        for (to, name) in [(".", "circle.json"), ("a.json", "link.json")] {
+            symlink(to, folder.join(name)).expect("a link");
+        }
         let import = Import {
             paths: vec![root.path().to_owned()],
             target: ImportParameters {
@@ -244,10 +263,15 @@ mod tests {
             yes: false,
         };
         let files = import.files().expect("files");
-        assert_eq!(files, [folder.join("a.json"), folder.join("b.json")]);
+        let expected = ["a.json", "b.json", "link.json"];
+        assert_eq!(files, expected.map(|name| folder.join(name)));
         let count = |file: &PathBuf| read(file).expect("a blob").1;
-        assert_eq!(files.iter().map(count).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(files.iter().map(count).collect::<Vec<_>>(), [1, 2, 1]);
         assert!(read(&folder.join("b.json#1")).is_err());
+        let socket = folder.join("socket.json");
+        let _listener = UnixListener::bind(&socket).expect("a socket");
+        let told = read(&socket).expect_err("no file");
+        assert!(format!("{told:#}").contains("must be a file"), "{told:#}");
     }
 
     #[test]
