@@ -410,7 +410,7 @@ async fn all_that_a_transaction_sends_shares_the_bounds_of_one_change() {
             let body = vec![b'x'; bytes];
             let message = Message::of_data(&Properties::default(), Vec::new(), body);
             let sent = transaction.send(&sender, vec![message], Vec::new());
-            sent.expect("a message");
+            sent.await.expect("a message");
         }
         grid.broker.commit(transaction).await
     };
