@@ -120,12 +120,12 @@ struct Watched<K> {
 }
 
 /// A piece of an answer.
-struct Piece<K> {
+struct AnswerPiece<K> {
     bytes: Bytes,
     _kept: Arc<K>,
 }
 
-impl<K> AsRef<[u8]> for Piece<K> {
+impl<K> AsRef<[u8]> for AnswerPiece<K> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -142,7 +142,7 @@ impl<K: Send + Sync + 'static> Watched<K> {
     fn piece(&mut self) -> Frame<Bytes> {
         self.is_clients_turn(true);
         let length = self.rest.len().min(PIECE);
-        Frame::data(Bytes::from_owner(Piece {
+        Frame::data(Bytes::from_owner(AnswerPiece {
             bytes: self.rest.split_to(length),
             _kept: Arc::clone(&self.kept),
         }))

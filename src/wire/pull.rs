@@ -443,7 +443,8 @@ mod tests {
             lock_tokens(br#"{"lockTokens":[]}"#),
             Err(InvalidPull::NoToken)
         );
-        let body = |count| json!({ "lockTokens": vec!["a"; count] }).to_string();
+        let tokens = |count| (0..count).map(|number| number.to_string());
+        let body = |count| json!({ "lockTokens": tokens(count).collect::<Vec<_>>() }).to_string();
         let most = lock_tokens(body(SETTLED_LOCKS_MAX).as_bytes()).expect("tokens");
         assert_eq!(most.len(), SETTLED_LOCKS_MAX);
         // What stands behind them is not read.
