@@ -33,7 +33,7 @@ const CLIENT_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 const COPIES_WHILE_MADE: usize = 3;
 
 /// How long a request waits for memory for its answer before its client is told to come back.
-pub(in crate::api) const MEMORY_WAIT: Duration = Duration::from_secs(1);
+pub(in crate::api) const MEMORY_WAIT: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether there is memory.
 pub(in crate::api) const MEMORY_CHECK: Duration = Duration::from_millis(5);
@@ -110,10 +110,10 @@ impl AnswerMemory {
                 tokio::time::sleep(MEMORY_CHECK).await;
             }
         };
-        // Whoever has waited in vain has the largest connection closed by asking.
-        let _ = tokio::time::timeout(MEMORY_WAIT, has_room).await;
-        let taken = request.answer(bytes);
-        taken.map_err(|NothingLeft| MessagingError::NoMemory)
+        // Whoever waits in vain takes nothing from others: what is reserved is many times what most answers have.
+        let waited = tokio::time::timeout(MEMORY_WAIT, has_room).await;
+        let taken = waited.ok().and_then(|()| request.answer(bytes).ok());
+        taken.ok_or(MessagingError::NoMemory)
     }
 
     /// Says how many bytes were read.

@@ -275,6 +275,9 @@ async fn what_a_transaction_sends_is_for_no_other_queue_of_the_name() {
     client
         .send(&Performative::Attach(Box::new(coordinator)))
         .await;
+    for _ in ["flow of the sender", "attach", "flow"] {
+        assert!(client.next().await.is_some());
+    }
     let transaction = client.declare(0).await;
     let within = DeliveryState::Transactional(Transactional {
         transaction: transaction.clone(),

@@ -1277,7 +1277,9 @@ impl Client {
         self.send(&Performative::Transfer(transfer(9, id, message)))
             .await;
         loop {
-            if let Performative::Disposition(answer) = self.next().await.expect("an answer")
+            let next = self.next().await.expect("an answer");
+            assert!(!matches!(next, Performative::Detach(_)), "{next:?}");
+            if let Performative::Disposition(answer) = next
                 && answer.role == Role::Receiver
             {
                 return answer.state.expect("a state");
