@@ -28,7 +28,10 @@ pub(in crate::api) async fn receive_while_allowed<E: From<MessagingError>>(
         }
     };
     let receive = || async {
-        memory.reserve(receiver.locked_bytes_max(limit)).await?;
+        // Most who wait find nothing, and what they reserved would keep others waiting.
+        if receiver.is_due().await? {
+            memory.reserve(receiver.locked_bytes_max(limit)).await?;
+        }
         let received = receiver.receive(limit, None).await?;
         memory.note_read(
             received

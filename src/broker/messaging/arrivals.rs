@@ -69,7 +69,8 @@ impl Broker {
         self.shared.arrivals.wait_at(awaited, by)
     }
 
-    async fn time_until_due(&self, awaited: &Awaited) -> Result<Duration, StoreError> {
+    /// Returns how long it takes until what is awaited may be there.
+    pub(super) async fn time_until_due(&self, awaited: &Awaited) -> Result<Duration, StoreError> {
         let of = awaited.queue();
         let registry = self.registry();
         let found = registry.subscription(of.subscription);

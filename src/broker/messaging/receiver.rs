@@ -194,6 +194,12 @@ impl MessageReceiver {
         self.broker.peek(self.queue(), session, from, count).await
     }
 
+    /// Returns whether something may be received now.
+    pub async fn is_due(&self) -> Result<bool, MessagingError> {
+        let awaited = Awaited::Queue(self.queue());
+        Ok(self.broker.time_until_due(&awaited).await?.is_zero())
+    }
+
     /// Waits until something can be received. `in_vain` says that just now nothing could be. May be dropped while it
     /// waits.
     pub async fn await_due(
