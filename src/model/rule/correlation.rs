@@ -3,7 +3,7 @@
 use crate::model::rule::decimal::DecimalNumber;
 use crate::model::rule::message::{MessageView, SystemProperty};
 use crate::model::rule::precise_time::PreciseTime;
-use crate::model::rule::property::PropertyValue;
+use crate::model::rule::property::{PropertyValue, RuleValue};
 use crate::model::rule::sql::EvaluationError;
 use crate::model::rule::steps::Steps;
 
@@ -25,7 +25,7 @@ const FIELDS: [SystemProperty; 8] = [
 pub struct CorrelationFilter {
     /// Of [`CorrelationFilter::fields`], each once.
     pub system: Vec<(SystemProperty, String)>,
-    pub user: Vec<(String, PropertyValue)>,
+    pub user: Vec<(String, RuleValue)>,
 }
 
 /// A property and its value, in a form in which equal values are equal.
@@ -40,8 +40,6 @@ pub(super) enum Key {
     Bool(bool),
     /// In its only form.
     Number(DecimalNumber),
-    /// With its sign.
-    Infinity(bool),
     Timestamp(PreciseTime),
     Duration(i64),
     Uuid(u128),
@@ -59,7 +57,7 @@ impl CorrelationFilter {
     pub(super) fn bytes(&self) -> usize {
         let system = self.system.iter().map(|(_, value)| value.len());
         let user = self.user.iter();
-        let named = user.map(|(name, value)| name.len() + value.bytes());
+        let named = user.map(|(name, value)| name.len() + value.as_value().bytes());
         let each = system.chain(named);
         2 * each
             .map(|bytes| size_of::<(String, PropertyValue)>() + bytes)
@@ -86,7 +84,7 @@ impl CorrelationFilter {
             }
         }
         for (name, value) in &self.user {
-            let found = message.user(name);
+            let (found, value) = (message.user(name), value.as_value());
             steps.take(1)?;
             steps.take_bytes(name.len() + value.bytes())?;
             steps.take_bytes(found.as_ref().map_or(0, PropertyValue::bytes))?;
@@ -109,8 +107,8 @@ impl CorrelationFilter {
             let mut user = self.user.iter();
             user.find_map(|(name, value)| {
                 let found = message.user(name);
-                let is_there = is_equal(found.as_ref(), value);
-                (!is_there).then(|| (name.as_str(), found, value.clone()))
+                let is_there = is_equal(found.as_ref(), value.as_value());
+                (!is_there).then(|| (name.as_str(), found, value.as_value().clone()))
             })
         };
         let (name, found, wanted) = system.or_else(user)?;
@@ -126,8 +124,10 @@ impl CorrelationFilter {
         let system =
             system.map(|(property, text)| Some(Condition::System(*property, text.clone())));
         let user = self.user.iter();
-        let user =
-            user.map(|(name, value)| Some(Condition::User(name.to_lowercase(), key(value)?)));
+        let user = user.map(|(name, value)| {
+            let key = key(value.as_value())?;
+            Some(Condition::User(name.to_lowercase(), key))
+        });
         system.chain(user).collect()
     }
 }
@@ -200,11 +200,7 @@ fn key(value: &PropertyValue) -> Option<Key> {
     })
 }
 
-/// Numbers are equal by their value, whatever their type. What is no number equals nothing.
+/// Numbers are equal by their value, whatever their type. Infinity and what is no number equal nothing.
 fn number_key(value: &PropertyValue) -> Option<Key> {
-    if let Some(number) = value.as_decimal() {
-        return Some(Key::Number(number.normal()));
-    }
-    let number = value.as_double().filter(|number| number.is_infinite())?;
-    Some(Key::Infinity(number.is_sign_positive()))
+    Some(Key::Number(value.as_decimal()?.normal()))
 }

@@ -255,14 +255,23 @@ impl FromStr for DecimalNumber {
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let digits = format!("{whole}{fraction}");
         let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-        let significant = digits.trim_start_matches('0');
-        if !is_number || significant.len() > DIGITS_MAX as usize {
+        if !is_number {
             return Err(InvalidDecimal);
         }
-        let size: i128 = digits.parse().map_err(|_| InvalidDecimal)?;
+        let significant = digits.trim_start_matches('0');
+        // Zeros at the end that are more than there may be move the point.
+        let excess = significant.len().saturating_sub(DIGITS_MAX as usize);
+        let (kept, zeros) = digits.split_at(digits.len() - excess);
+        if zeros.bytes().any(|digit| digit != b'0') {
+            return Err(InvalidDecimal);
+        }
+        let size: i128 = kept.parse().map_err(|_| InvalidDecimal)?;
         let places = i32::try_from(fraction.len()).map_err(|_| InvalidDecimal)?;
+        let excess = i32::try_from(excess).map_err(|_| InvalidDecimal)?;
         let exponent: i32 = exponent;
-        let exponent = exponent.checked_sub(places).ok_or(InvalidDecimal)?;
+        let moved = exponent.checked_sub(places);
+        let moved = moved.and_then(|exponent| exponent.checked_add(excess));
+        let exponent = moved.ok_or(InvalidDecimal)?;
         if !(EXPONENT_MIN..=EXPONENT_MAX).contains(&exponent) {
             return Err(InvalidDecimal);
         }
@@ -293,6 +302,8 @@ mod tests {
             "1234567890123456789012345678901234",
             "5E41",
             "5E-60",
+            "100000000000000000000000000000000000000",
+            "1234567890123456789012345678901234000000",
         ] {
             assert_eq!(decimal(text).to_string(), text);
         }
@@ -307,6 +318,7 @@ mod tests {
             "1e",
             "1e7000",
             "12345678901234567890123456789012345",
+            "1234567890123456789012345678901234é",
         ] {
             assert_eq!(text.parse::<DecimalNumber>(), Err(InvalidDecimal), "{text}");
         }

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::base::Timestamp;
     use crate::model::rule::message::SystemProperty;
-    use crate::model::rule::property::{IntegerType, PropertyValue};
+    use crate::model::rule::property::{IntegerType, PropertyValue, RuleValue};
     use crate::model::rule::sql::tests::Sample;
     use crate::model::rule::steps::Steps;
 
@@ -90,12 +90,16 @@ mod tests {
         matches.expect("few steps")
     }
 
+    fn named(value: PropertyValue) -> RuleValue {
+        RuleValue::new(value).expect("a value that rules can name")
+    }
+
     fn labelled(label: &str, user: &[(&str, PropertyValue)]) -> CorrelationFilter {
         let user = user.iter();
         CorrelationFilter {
             system: vec![(SystemProperty::Label, label.to_owned())],
             user: user
-                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .map(|(name, value)| ((*name).to_owned(), named(value.clone())))
                 .collect(),
         }
     }
@@ -131,7 +135,7 @@ mod tests {
             (PropertyValue::long(1), PropertyValue::Double(1.0), true),
             (PropertyValue::Float(0.5), PropertyValue::Double(0.5), true),
             (
-                PropertyValue::Double(f64::NAN),
+                PropertyValue::long(1),
                 PropertyValue::Double(f64::NAN),
                 false,
             ),
@@ -142,16 +146,11 @@ mod tests {
             (decimal("12.5"), decimal("12.51"), false),
             (decimal("12.5"), text("12.5"), false),
             (
+                PropertyValue::Double(f64::MAX),
                 PropertyValue::Double(f64::INFINITY),
-                PropertyValue::Float(f32::INFINITY),
-                true,
-            ),
-            (
-                PropertyValue::Double(f64::INFINITY),
-                PropertyValue::Double(f64::NEG_INFINITY),
                 false,
             ),
-            (PropertyValue::Null, PropertyValue::Null, false),
+            (PropertyValue::long(0), PropertyValue::Null, false),
             (PropertyValue::Duration(7), PropertyValue::Duration(7), true),
             (PropertyValue::Duration(7), PropertyValue::long(7), false),
             (
@@ -162,7 +161,7 @@ mod tests {
             (PropertyValue::Bool(true), PropertyValue::Bool(true), true),
         ] {
             let filter = CorrelationFilter {
-                user: vec![("P".to_owned(), wanted.clone())],
+                user: vec![("P".to_owned(), named(wanted.clone()))],
                 ..CorrelationFilter::default()
             };
             let message = Sample::new().user("p", found.clone());
@@ -192,7 +191,6 @@ mod tests {
             (0..5i32).prop_map(|n| PropertyValue::Double(f64::from(n) / 2.0)),
             "[ab]".prop_map(PropertyValue::Text),
             any::<bool>().prop_map(PropertyValue::Bool),
-            Just(PropertyValue::Null),
         ]
     }
 
@@ -204,13 +202,17 @@ mod tests {
                 1..40,
             ),
             label in prop::option::of("[xy]"),
-            properties in prop::collection::btree_map("[pqr]", value(), 0..4),
+            properties in prop::collection::btree_map(
+                "[pqr]",
+                prop_oneof![value(), Just(PropertyValue::Null)],
+                0..4,
+            ),
         ) {
             let filters: Vec<CorrelationFilter> = filters.into_iter().map(|(label, user)| {
                 let label = label.map(|text| (SystemProperty::Label, text));
                 CorrelationFilter {
                     system: label.into_iter().collect(),
-                    user: user.into_iter().collect(),
+                    user: user.into_iter().map(|(name, value)| (name, named(value))).collect(),
                 }
             }).filter(|each| !each.is_empty()).collect();
             let mut message = Sample::new();

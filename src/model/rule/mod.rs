@@ -19,7 +19,7 @@ pub use correlation::CorrelationFilter;
 pub use decimal::DecimalNumber;
 pub use message::{MessageView, PropertyRef, Scope, SystemProperty};
 pub use precise_time::PreciseTime;
-pub use property::{IntegerType, PropertyValue};
+pub use property::{IntegerType, InvalidRuleValue, PropertyValue, RuleValue};
 pub use sql::{Changes, EvaluationError, Parameters, SqlAction, SqlError, SqlFilter};
 pub use steps::Steps;
 

@@ -27,6 +27,55 @@ pub enum PropertyValue {
     Other,
 }
 
+/// A value that a rule names. It is one that is read again as it was written, which values of messages need not be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleValue(PropertyValue);
+
+/// Why a rule cannot name a value: a clause about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidRuleValue(&'static str);
+
+impl RuleValue {
+    /// Takes a value that rules can name.
+    pub fn new(value: PropertyValue) -> Result<Self, InvalidRuleValue> {
+        let problem = match &value {
+            PropertyValue::Null | PropertyValue::Other => Some("nothing is equal to it"),
+            PropertyValue::Float(number) => not_finite(f64::from(*number)),
+            PropertyValue::Double(number) => not_finite(*number),
+            PropertyValue::Integer(width, number) => {
+                (!width.holds(*number)).then_some("it is too large for its type")
+            }
+            PropertyValue::Decimal(number) => {
+                let again: Result<DecimalNumber, _> = number.to_string().parse();
+                let is_same = again.is_ok_and(|again| again.normal() == number.normal());
+                (!is_same).then_some("it has more digits than a decimal may have")
+            }
+            PropertyValue::Timestamp(at) | PropertyValue::ZonelessTime(at) => {
+                let again: Result<PreciseTime, _> = at.to_string().parse();
+                let is_same = again.is_ok_and(|again| again == *at);
+                (!is_same).then_some("it must lie in the years 0 to 9999")
+            }
+            // The least one has no opposite, as which it is written.
+            PropertyValue::Duration(ticks) => (*ticks == i64::MIN).then_some("it is too long"),
+            PropertyValue::Bool(_)
+            | PropertyValue::Uuid(_)
+            | PropertyValue::Binary(_)
+            | PropertyValue::Text(_) => None,
+        };
+        problem.map_or(Ok(Self(value)), |problem| Err(InvalidRuleValue(problem)))
+    }
+
+    /// Returns what it is to be compared with.
+    pub fn as_value(&self) -> &PropertyValue {
+        &self.0
+    }
+}
+
+fn not_finite(number: f64) -> Option<&'static str> {
+    (!number.is_finite()).then_some("it must be a finite number")
+}
+
 named_enum! {
     /// The width of an integer, by its name in AMQP.
     pub enum IntegerType {

@@ -1,9 +1,11 @@
 //! Rules in requests to `$management` and their replies (rule S10.8).
 
+use std::collections::BTreeMap;
+
 use crate::model::name::RuleName;
 use crate::model::rule::{
-    CorrelationFilter, Parameters, PropertyValue, Rule, RuleFilter, SqlAction, SqlError, SqlFilter,
-    SystemProperty,
+    CorrelationFilter, Parameters, PropertyValue, Rule, RuleFilter, RuleValue, SqlAction, SqlError,
+    SqlFilter, SystemProperty,
 };
 use crate::wire::amqp::AmqpError;
 use crate::wire::amqp::condition::ARGUMENT_ERROR;
@@ -68,16 +70,17 @@ fn correlation_filter(given: &Map) -> Result<CorrelationFilter, AmqpError> {
         filter.system.extend(text.map(|text| (property, text)));
     }
     let properties: Option<Map> = optional(given, "properties")?;
+    let mut user = BTreeMap::new();
     for (name, value) in properties.iter().flatten() {
         let name = name.as_text();
         let name = name.ok_or_else(|| bad("the names of properties must be texts"))?;
-        let value = PropertyValue::from(value);
-        if matches!(value, PropertyValue::Null | PropertyValue::Other) {
-            let problem = format!("nothing is equal to the value of the property {name:?}");
-            return Err(bad(problem));
+        let value = RuleValue::new(PropertyValue::from(value))
+            .map_err(|error| bad(format!("the value of the property {name:?}: {error}")))?;
+        if user.insert(name.to_owned(), value).is_some() {
+            return Err(bad(format!("the property {name:?} is there twice")));
         }
-        filter.user.push((name.to_owned(), value));
     }
+    filter.user = user.into_iter().collect();
     match filter.is_empty() {
         true => Err(bad("the correlation-filter compares nothing")),
         false => Ok(filter),
@@ -145,7 +148,7 @@ fn described_correlation(filter: &CorrelationFilter) -> Value {
         .collect();
     if !filter.user.is_empty() {
         let user = filter.user.iter();
-        let user = user.map(|(name, value)| (name.as_str().into(), value.into()));
+        let user = user.map(|(name, value)| (name.as_str().into(), value.as_value().into()));
         fields.push(Value::Map(user.collect()));
     }
     Value::composite(CORRELATION_FILTER, fields)

@@ -25,8 +25,8 @@ use crate::model::name::RuleName;
 use crate::model::queue::{MessageSubscription, QueueCounts, SendRules, ServiceBusTopic};
 use crate::model::registry::TopicEntry;
 use crate::model::rule::{
-    CorrelationFilter, IntegerType, Parameters, PropertyValue, Rule, RuleFilter, SqlAction,
-    SqlError, SqlFilter, SystemProperty,
+    CorrelationFilter, IntegerType, Parameters, PropertyValue, Rule, RuleFilter, RuleValue,
+    SqlAction, SqlError, SqlFilter, SystemProperty,
 };
 use crate::model::subscription::EventSubscription;
 use crate::wire::duration::{self, DURATION_MAX};
@@ -330,7 +330,7 @@ struct CorrelationDocument {
 
 /// A value that keeps its type. What JSON has no type for is an object that names it.
 #[derive(Clone)]
-struct TypedValue(PropertyValue);
+struct TypedValue(RuleValue);
 
 const TIMESTAMP: &str = "timestamp";
 const DURATION: &str = "duration";
@@ -363,7 +363,7 @@ fn whole(number: i128) -> Value {
 
 impl TypedValue {
     fn to_json(&self) -> Value {
-        match &self.0 {
+        match self.0.as_value() {
             PropertyValue::Bool(value) => json!(value),
             PropertyValue::Integer(IntegerType::Long, number) => whole(*number),
             PropertyValue::Integer(width, number) => json!({ word(*width): whole(*number) }),
@@ -383,7 +383,11 @@ impl TypedValue {
     }
 
     fn of_json(value: &Value) -> Option<Self> {
-        Some(Self(match value {
+        RuleValue::new(Self::property_of(value)?).ok().map(Self)
+    }
+
+    fn property_of(value: &Value) -> Option<PropertyValue> {
+        Some(match value {
             Value::Bool(value) => PropertyValue::Bool(*value),
             Value::Number(number) => match (number.as_i64(), number.as_u64()) {
                 (Some(number), _) => PropertyValue::long(number),
@@ -399,14 +403,14 @@ impl TypedValue {
                     let number = value.as_i64().map(i128::from);
                     let number = number.or(value.as_u64().map(i128::from))?;
                     let fits = width.holds(number);
-                    return fits.then_some(Self(PropertyValue::Integer(width, number)));
+                    return fits.then_some(PropertyValue::Integer(width, number));
                 }
                 if name == FLOAT {
-                    return Some(Self(PropertyValue::Float(value.as_f64()? as f32)));
+                    return Some(PropertyValue::Float(value.as_f64()? as f32));
                 }
                 let text = |name: &str| object.get(name)?.as_str();
                 if let Some(number) = text(DECIMAL) {
-                    return Some(Self(PropertyValue::Decimal(number.parse().ok()?)));
+                    return Some(PropertyValue::Decimal(number.parse().ok()?));
                 }
                 match (text(TIMESTAMP), text(DURATION), text(UUID), text(BINARY)) {
                     (Some(at), ..) => match at.parse() {
@@ -420,7 +424,7 @@ impl TypedValue {
                 }
             }
             Value::Object(_) | Value::Array(_) | Value::Null => return None,
-        }))
+        })
     }
 }
 
@@ -508,10 +512,9 @@ fn values(given: &BTreeMap<String, TypedValue>) -> Parameters {
 }
 
 fn typed<'a>(
-    values: impl IntoIterator<Item = (&'a String, &'a PropertyValue)>,
+    values: impl IntoIterator<Item = (&'a String, &'a RuleValue)>,
 ) -> BTreeMap<String, TypedValue> {
-    let typed =
-        |(name, value): (&String, &PropertyValue)| (name.clone(), TypedValue(value.clone()));
+    let typed = |(name, value): (&String, &RuleValue)| (name.clone(), TypedValue(value.clone()));
     values.into_iter().map(typed).collect()
 }
 
@@ -850,6 +853,17 @@ mod tests {
             (
                 json!({ "correlationFilter": { "properties": { "n": [1] } } }),
                 "correlationFilter.properties.n",
+                TYPED,
+            ),
+            // A float has no such number, and would be infinite.
+            (
+                json!({ "correlationFilter": { "properties": { "n": { "float": 1e39 } } } }),
+                "correlationFilter.properties.n",
+                TYPED,
+            ),
+            (
+                json!({ "sqlFilter": { "sqlExpression": "a = @n", "parameters": { "n": { "float": -1e39 } } } }),
+                "sqlFilter.parameters.n",
                 TYPED,
             ),
         ] {

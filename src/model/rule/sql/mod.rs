@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use crate::base::Entropy;
 use crate::model::rule::message::{MessageView, PropertyRef};
-use crate::model::rule::property::PropertyValue;
+use crate::model::rule::property::RuleValue;
 use crate::model::rule::sql::evaluate::Evaluation;
 use crate::model::rule::sql::expression::Expression;
 use crate::model::rule::steps::Steps;
@@ -42,7 +42,7 @@ pub struct SqlError {
 }
 
 /// Values of the names behind `@`.
-pub type Parameters = BTreeMap<String, PropertyValue>;
+pub type Parameters = BTreeMap<String, RuleValue>;
 
 /// A condition on messages.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,9 +80,9 @@ impl Statement {
 
 /// Returns about how many bytes of memory a text and its parameters take as they were written.
 fn written_bytes(text: &str, parameters: &Parameters) -> usize {
-    let each = parameters
-        .iter()
-        .map(|(name, value)| size_of::<(String, PropertyValue)>() + name.len() + value.bytes());
+    let each = parameters.iter().map(|(name, value)| {
+        size_of::<(String, RuleValue)>() + name.len() + value.as_value().bytes()
+    });
     text.len() + each.sum::<usize>()
 }
 

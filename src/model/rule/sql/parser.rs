@@ -351,14 +351,14 @@ impl<'a> Parser<'a> {
         let Some((_, value)) = value else {
             return Err(self.fault(format!("there is no parameter @{name}")));
         };
-        self.named_bytes += value.bytes();
+        self.named_bytes += value.as_value().bytes();
         if self.named_bytes > NAMED_BYTES_MAX {
             let problem = format!(
                 "the values of parameters have more than {NAMED_BYTES_MAX} bytes, each counted as often as it is named"
             );
             return Err(self.fault(problem));
         }
-        let value = value.clone();
+        let value = value.as_value().clone();
         self.at += 1;
         Ok(Expression::Constant(value))
     }

@@ -10,7 +10,7 @@ use super::*;
 use crate::base::Timestamp;
 use crate::model::rule::decimal::DecimalNumber;
 use crate::model::rule::message::{Scope, SystemProperty};
-use crate::model::rule::property::IntegerType;
+use crate::model::rule::property::{IntegerType, PropertyValue};
 
 /// A message of these properties.
 #[derive(Clone, Debug, Default)]
@@ -89,10 +89,14 @@ fn sample() -> Sample {
         .user("id", PropertyValue::Uuid(Uuid::from_u128(7)))
 }
 
+fn rule_value(value: PropertyValue) -> RuleValue {
+    RuleValue::new(value).expect("a value that rules can name")
+}
+
 fn parameters() -> Parameters {
     Parameters::from([
-        ("limit".to_owned(), PropertyValue::long(7)),
-        ("@who".to_owned(), text("red")),
+        ("limit".to_owned(), rule_value(PropertyValue::long(7))),
+        ("@who".to_owned(), rule_value(text("red"))),
     ])
 }
 
@@ -455,7 +459,7 @@ fn all_parts_of_a_text_count_as_memory() {
 
 #[test]
 fn values_of_parameters_are_not_copied_without_end() {
-    let large = Parameters::from([("p".to_owned(), text(&"x".repeat(16_000)))]);
+    let large = Parameters::from([("p".to_owned(), rule_value(text(&"x".repeat(16_000))))]);
     let named = |times: usize| format!("a IN (@p{})", ",@p".repeat(times - 1));
     assert!(SqlFilter::parse(&named(4), large.clone()).is_ok());
     let error = SqlFilter::parse(&named(5), large).expect_err("too much");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::cbs::{self, PutToken, TokenKind};
 use super::super::condition::{ARGUMENT_ERROR, MESSAGE_LOCK_LOST, NOT_IMPLEMENTED};
+use super::super::decimal;
 use super::super::management::{self, NamedSession, Operation, Reply};
 use super::super::message::{Message, Properties};
 use super::super::outcome::{Changes, DeadLettering, Outcome};
@@ -11,10 +12,11 @@ use super::*;
 use crate::base::Timestamp;
 use crate::model::name::RuleName;
 use crate::model::rule::{
-    CorrelationFilter, Parameters, PropertyValue, Rule, RuleFilter, SqlAction, SqlFilter,
-    SystemProperty,
+    CorrelationFilter, DecimalNumber, Parameters, PropertyValue, Rule, RuleFilter, RuleValue,
+    SqlAction, SqlFilter, SystemProperty,
 };
 use crate::model::shared_access::Right;
+use crate::wire::resource::{rule_from_text, rule_to_text};
 
 fn request(operation: &str, body: Map) -> Result<Operation, AmqpError> {
     let properties = vec![
@@ -302,7 +304,10 @@ fn sql(text: &str) -> RuleFilter {
 fn paid() -> RuleFilter {
     RuleFilter::Correlation(CorrelationFilter {
         system: vec![(SystemProperty::Label, "paid".to_owned())],
-        user: vec![("n".to_owned(), PropertyValue::long(7))],
+        user: vec![(
+            "n".to_owned(),
+            RuleValue::new(PropertyValue::long(7)).expect("a number"),
+        )],
     })
 }
 
@@ -368,6 +373,59 @@ fn requests_about_rules_are_typed() {
             (ARGUMENT_ERROR, problem)
         );
     }
+}
+
+#[test]
+fn rules_name_what_can_be_stored() {
+    let of = |properties: Map| {
+        let correlation = Value::Map(vec![entry("properties", Value::Map(properties))]);
+        add_rule(vec![entry("correlation-filter", correlation)])
+    };
+    for value in [
+        Value::Double(f64::MAX),
+        Value::Float(f32::MIN_POSITIVE),
+        Value::Ulong(u64::MAX),
+        Value::Long(i64::MIN),
+        Value::Timestamp(253_402_300_799_999),
+        Value::Timestamp(-62_167_219_200_000),
+        // It is written with more digits than it has.
+        Value::Decimal(decimal::write(DecimalNumber::new(1, 38))),
+        Value::Char(0xfffe),
+        Value::Binary(vec![0, 255].into()),
+    ] {
+        let Ok(Operation::AddRule(added)) = of(vec![entry("p", value.clone())]) else {
+            panic!("{value:?} is taken");
+        };
+        let text = rule_to_text(&added);
+        let again = rule_from_text(added.name.clone(), &text);
+        let again = again.unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(rule_to_text(&again), text);
+    }
+    for (value, problem) in [
+        (Value::Double(f64::NAN), "it must be a finite number"),
+        (
+            Value::Double(f64::NEG_INFINITY),
+            "it must be a finite number",
+        ),
+        (Value::Float(f32::INFINITY), "it must be a finite number"),
+        (
+            Value::Timestamp(i64::MAX),
+            "it must lie in the years 0 to 9999",
+        ),
+        (
+            Value::Timestamp(253_402_300_800_000),
+            "it must lie in the years 0 to 9999",
+        ),
+        (Value::Null, "nothing is equal to it"),
+    ] {
+        let error = of(vec![entry("p", value)]).expect_err(problem);
+        assert_eq!(
+            error.description,
+            format!("the value of the property \"p\": {problem}")
+        );
+    }
+    let twice = of(vec![entry("p", 1i32), entry("p", 2i32)]).expect_err("twice");
+    assert_eq!(twice.description, "the property \"p\" is there twice");
 }
 
 #[test]
