@@ -249,7 +249,7 @@ impl Appliance {
             publish_bytes_max: config.publish_bytes_max,
             api_document,
         });
-        for found in store.upkeep.found_at_start() {
+        for found in diagnostics.found_at_start() {
             tracing::error!(found, "the database was damaged");
         }
         if !was_closed {

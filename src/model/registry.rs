@@ -144,6 +144,7 @@ pub struct Registry {
     subscription_keys: HashTrieMapSync<SubscriptionId, (EntityKey, String)>,
     /// By the name's key: those of a queue or topic stand next to each other.
     access_rules: RedBlackTreeMapSync<String, Arc<AccessRule>>,
+    unreadable: Arc<[String]>,
 }
 
 impl Registry {
@@ -168,6 +169,16 @@ impl Registry {
             registry.put_subscription(subscription);
         }
         registry
+    }
+
+    /// The definitions that could not be read at the start, in sentences.
+    pub fn unreadable(&self) -> &[String] {
+        &self.unreadable
+    }
+
+    /// Notes the definitions that could not be read.
+    pub fn set_unreadable(&mut self, unreadable: Arc<[String]>) {
+        self.unreadable = unreadable;
     }
 
     /// Adds or replaces a namespace. Its topics and their event subscriptions stay.

@@ -1,16 +1,21 @@
 //! An event subscription: its definition, its validation and its status.
 
+use std::time::Duration;
+
 use crate::base::Timestamp;
 use crate::base::named::{ids, named_enum};
 use crate::model::access::Secret;
 use crate::model::as_written::AsWritten;
+use crate::model::batch::BatchPolicy;
 use crate::model::blob_storage::BlobStorage;
-use crate::model::destination::{DeliveryMode, Destination};
+use crate::model::credentials::Credentials;
+use crate::model::destination::{DeliveryMode, Destination, EndpointUrl, PullQueue, WebHook};
+use crate::model::entity_status::EntityStatus;
 use crate::model::filter::Filter;
 use crate::model::name::SubscriptionName;
-use crate::model::pace::Rate;
+use crate::model::pace::{Rate, ReceiverLimits};
 use crate::model::probation::Health;
-use crate::model::retry::RetryPolicy;
+use crate::model::retry::{DeliveryProfile, RetryPolicy};
 use crate::model::topic::{DeliverySchema, TopicId};
 
 ids! {
@@ -48,6 +53,45 @@ pub struct SubscriptionDefinition {
     /// Extension: a 410 disables the subscription (section A).
     pub disable_on_gone: bool,
     pub as_written: AsWritten,
+}
+
+/// A webhook that nobody knows any more.
+fn unknown_webhook() -> WebHook {
+    WebHook {
+        endpoint_url: EndpointUrl::parse("https://unreadable.invalid/").expect("it is a URL"),
+        batch: BatchPolicy::default(),
+        pace: ReceiverLimits::default(),
+        attribute_mappings: Vec::new(),
+        credentials: Credentials::default(),
+        skip_validation: false,
+    }
+}
+
+impl SubscriptionDefinition {
+    /// Returns what stands in for a definition that is stored and cannot be read any more: it takes and delivers nothing, and
+    /// what is pending waits.
+    pub fn unreadable(is_of_messages: bool) -> Self {
+        let (destination, profile) = if is_of_messages {
+            let mut pull = PullQueue::of_events(Duration::from_secs(60));
+            pull.upkeep.status = EntityStatus::Disabled;
+            (pull.into(), DeliveryProfile::Namespace)
+        } else {
+            (unknown_webhook().into(), DeliveryProfile::Basic)
+        };
+        Self {
+            destination,
+            filter: Filter::default(),
+            delivery_schema: DeliverySchema::CloudEventSchemaV1_0,
+            retry_policy: RetryPolicy::of(profile),
+            dead_letter: DeadLetterDestination::BuiltInQueue,
+            labels: Vec::new(),
+            expires_at: None,
+            paused: false,
+            disabled: Some(Disabled::ByOperator),
+            disable_on_gone: false,
+            as_written: AsWritten::default(),
+        }
+    }
 }
 
 /// Who disabled a subscription.
@@ -277,14 +321,8 @@ impl EventSubscription {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::model::batch::BatchPolicy;
-    use crate::model::credentials::Credentials;
     use crate::model::delivery::Outcome;
-    use crate::model::destination::{EndpointUrl, WebHook};
-    use crate::model::pace::ReceiverLimits;
     use crate::model::probation::{Observation, ProbationRules};
 
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);
@@ -295,15 +333,7 @@ mod tests {
             topic_id: TopicId(1),
             name: SubscriptionName::parse("billing").expect("a name"),
             definition: SubscriptionDefinition {
-                destination: WebHook {
-                    endpoint_url: EndpointUrl::parse("https://shop.example/").expect("a URL"),
-                    batch: BatchPolicy::default(),
-                    pace: ReceiverLimits::default(),
-                    attribute_mappings: Vec::new(),
-                    credentials: Credentials::default(),
-                    skip_validation: false,
-                }
-                .into(),
+                destination: unknown_webhook().into(),
                 filter: Filter::default(),
                 delivery_schema: DeliverySchema::EventGridSchema,
                 retry_policy: RetryPolicy::default(),

@@ -183,7 +183,7 @@ impl Alerts {
             .read(move |tx| {
                 let quiet_since = now - ALERT_MESSAGE_INTERVAL;
                 let values = params![now, quiet_since, ALERT_MESSAGES_AT_ONCE_MAX];
-                tx.all(DUE, values, |row| {
+                tx.readable(DUE, values, |row| {
                     let find = format!("{CHANNEL} WHERE id = ?1");
                     let id: AlertChannelId = row.get(6)?;
                     Ok(DueAlertMessage {
@@ -238,7 +238,7 @@ impl Views {
     pub async fn alert_rules(&self) -> Result<Vec<StoredAlertRule>, StoreError> {
         self.db
             .read(|tx| {
-                let mut rules = tx.all(&format!("{RULE} ORDER BY name"), [], rule)?;
+                let mut rules = tx.readable(&format!("{RULE} ORDER BY name"), [], rule)?;
                 for each in &mut rules {
                     each.alerts = tx.all(ALERTS, [each.id], alert)?;
                 }
@@ -253,7 +253,7 @@ impl Views {
         self.db
             .read(move |tx| {
                 let all = format!("{CHANNEL} ORDER BY name");
-                tx.all(&all, [], |row| channel(row, &encryption))
+                tx.readable(&all, [], |row| channel(row, &encryption))
             })
             .await
     }

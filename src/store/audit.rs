@@ -143,11 +143,17 @@ fn list(tx: &Connection, query: &AuditQuery) -> Result<Page<AuditRow, AuditId>, 
     );
     let mut select = tx.prepare_cached(&select)?;
     let mut found = select.query(params_from_iter(values))?;
-    let mut rows = Vec::new();
+    let (mut rows, mut looked_at) = (Vec::new(), 0);
     while let Some(row) = found.next()? {
-        rows.push(from_row(row)?);
+        looked_at += 1;
+        match from_row(row) {
+            Err(StoreError::Unreadable(problem)) => {
+                tracing::error!(problem, "what is stored is left out");
+            }
+            entry => rows.push(entry?),
+        }
     }
-    let has_more = rows.len() > limit;
+    let has_more = looked_at > limit;
     rows.truncate(limit);
     let next_before = rows
         .last()

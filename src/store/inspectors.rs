@@ -134,7 +134,7 @@ impl Views {
     /// All inspectors by name.
     pub async fn inspectors(&self) -> Result<Vec<Inspector>, StoreError> {
         self.db
-            .read(|tx| tx.all(&format!("{INSPECTOR} ORDER BY name"), [], inspector))
+            .read(|tx| tx.readable(&format!("{INSPECTOR} ORDER BY name"), [], inspector))
             .await
     }
 

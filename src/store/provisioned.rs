@@ -22,7 +22,7 @@ impl ProvisionedStore {
     /// All of it.
     pub async fn all(&self) -> Result<Vec<Mark>, StoreError> {
         let select = "SELECT kind, name, file FROM provisioned";
-        self.db.read(|tx| tx.all(select, [], mark)).await
+        self.db.read(|tx| tx.readable(select, [], mark)).await
     }
 
     /// Puts `marks` in the place of those that there are.

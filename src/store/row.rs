@@ -10,10 +10,12 @@ use crate::model::dead_letter::DeadLetterDetails;
 use crate::model::event::{Attribute, Event, EventData, StoredEvent};
 use crate::model::name::{AccessRuleName, NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::Namespace;
-use crate::model::rule::Rule;
+use crate::model::rule::{Rule, RuleFilter};
 use crate::model::shared_access::AccessRule;
-use crate::model::subscription::{EventSubscription, SubscriptionId, Validation};
-use crate::model::topic::{ServiceBusNamespace, Topic};
+use crate::model::subscription::{
+    EventSubscription, SubscriptionDefinition, SubscriptionId, Validation,
+};
+use crate::model::topic::{ServiceBusNamespace, Topic, TopicId};
 use crate::store::engine::checksum;
 use crate::store::engine::encryption::{
     ACCESS_RULE_KEY1, ACCESS_RULE_KEY2, Column, Encryption, NAMESPACE_KEY1, NAMESPACE_KEY2,
@@ -157,6 +159,34 @@ pub(super) fn rule(row: &Row<'_>) -> Result<(SubscriptionId, Rule), StoreError> 
     let rule = rule.map_err(|error| unreadable(what, error))?;
     let created_at = row.get(3)?;
     Ok((row.get(0)?, Rule { created_at, ..rule }))
+}
+
+/// Makes a stand-in for a rule that cannot be read: it has its name, and matches nothing.
+pub(super) fn unreadable_rule(row: &Row<'_>) -> Option<(SubscriptionId, Rule)> {
+    let rule = Rule {
+        name: RuleName::parse(&text(row, 1).ok()?).ok()?,
+        filter: RuleFilter::None,
+        action: None,
+        created_at: row.get(3).ok(),
+    };
+    Some((row.get(0).ok()?, rule))
+}
+
+/// Makes a stand-in for a subscription that cannot be read: it has its name, and is disabled.
+pub(super) fn unreadable_subscription(
+    row: &Row<'_>,
+    is_of_messages: impl Fn(TopicId) -> bool,
+) -> Option<EventSubscription> {
+    let topic_id = row.get(1).ok()?;
+    Some(EventSubscription {
+        id: row.get(0).ok()?,
+        topic_id,
+        name: SubscriptionName::parse(&text(row, 2).ok()?).ok()?,
+        definition: SubscriptionDefinition::unreadable(is_of_messages(topic_id)),
+        validation: Validation::succeeded(None),
+        created_at: row.get(10).ok()?,
+        updated_at: row.get(11).ok()?,
+    })
 }
 
 pub(super) fn subscription(

@@ -43,7 +43,7 @@ impl SettingStore {
 }
 
 pub(super) fn all(tx: &Connection) -> Result<SavedSettings, StoreError> {
-    let rows = tx.all("SELECT name, value FROM setting", [], |row| {
+    let rows = tx.readable("SELECT name, value FROM setting", [], |row| {
         Ok((row.get(0)?, row.get(1)?))
     })?;
     Ok(rows.into_iter().collect())

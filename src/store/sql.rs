@@ -31,6 +31,23 @@ pub(super) trait Sql {
         read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError>;
 
+    /// The rows of a query that can be read. One that cannot be must not spoil the list: it is logged and left out.
+    fn readable<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = self.all(sql, values, |row| match read(row) {
+            Err(StoreError::Unreadable(problem)) => {
+                tracing::error!(problem, "what is stored is left out");
+                Ok(None)
+            }
+            found => found.map(Some),
+        })?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
     /// The first row of a query, if there is one.
     fn first<T>(
         &self,

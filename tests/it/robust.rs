@@ -197,6 +197,114 @@ async fn a_damaged_record_of_a_fan_out_stops_no_other_and_is_told() {
     }
 }
 
+/// What the operator finds of the database, as in `everpost doctor`.
+async fn found_at_start(grid: &Grid) -> String {
+    let path = "/everpost/integrityCheck";
+    let told = grid.manage(Method::GET, path, Value::Null).await;
+    told.json()["foundAtStart"].to_string()
+}
+
+async fn put(grid: &Grid, path: &str, properties: Value) {
+    let body = json!({ "properties": properties });
+    let put = grid.manage(Method::PUT, path, body).await;
+    assert_eq!(put.status, StatusCode::CREATED, "{}", put.text);
+}
+
+#[tokio::test]
+async fn a_rule_that_cannot_be_read_matches_nothing_and_can_be_deleted() {
+    let subscription = "/serviceBusTopics/orders/subscriptions/all";
+    for damage in [
+        r#"{"properties":{"filterType":"CorrelationFilter","correlationFilter":{"properties":{"p":null}}}}"#,
+        "{",
+        "",
+    ] {
+        let (grid, dir) = Grid::on_disk(0).await;
+        put(&grid, "/serviceBusTopics/orders", json!({})).await;
+        put(&grid, subscription, json!({})).await;
+        put(&grid, &format!("{subscription}/rules/paid"), json!({})).await;
+        grid.leave();
+        let update = "UPDATE subscription_rule SET definition = ?1 WHERE name = 'paid'";
+        let damaged = saboteur(dir.path()).execute(update, [damage]);
+        assert_eq!(damaged.expect("a damaged row"), 1);
+
+        let grid = Grid::reopened(dir.path()).await;
+        let found = found_at_start(&grid).await;
+        assert!(found.contains("a stored rule cannot be read"), "{found}");
+        assert!(found.contains("paid"), "{found}");
+        let rule = format!("{subscription}/rules/paid");
+        let shown = grid.manage(Method::GET, &rule, Value::Null).await;
+        assert_eq!(shown.json()["properties"]["filterType"], "FalseFilter");
+        let rest = format!("{subscription}/rules/$Default");
+        let rest = grid.manage(Method::GET, &rest, Value::Null).await;
+        assert_eq!(rest.json()["properties"]["filterType"], "TrueFilter");
+        let deleted = grid.manage(Method::DELETE, &rule, Value::Null).await;
+        assert_eq!(deleted.status, StatusCode::NO_CONTENT, "{}", deleted.text);
+        grid.leave();
+        let grid = Grid::reopened(dir.path()).await;
+        assert!(!found_at_start(&grid).await.contains("paid"));
+        grid.leave();
+    }
+}
+
+#[tokio::test]
+async fn subscriptions_that_cannot_be_read_are_disabled_and_can_be_deleted() {
+    let (grid, dir) = Grid::on_disk(0).await;
+    let grid = grid.topic("orders").await;
+    let grid = grid.push("orders", "billing", "200").await;
+    let grid = grid.push("orders", "mail", "200").await;
+    put(&grid, "/queues/jobs", json!({})).await;
+    grid.leave();
+    let update = "UPDATE event_subscription SET definition = 'x' WHERE name IN ('billing', 'jobs')";
+    let damaged = saboteur(dir.path()).execute(update, []);
+    assert_eq!(damaged.expect("damaged rows"), 2);
+
+    let grid = Grid::reopened(dir.path()).await;
+    let found = found_at_start(&grid).await;
+    assert!(
+        found.contains("billing") && found.contains("jobs"),
+        "{found}"
+    );
+    grid.script("mail", "200");
+    grid.publish("orders", event("e1")).await;
+    grid.run_for(Duration::from_secs(60)).await;
+    assert_eq!(grid.heard("mail").len(), 1);
+    let billing = "/topics/orders/eventSubscriptions/billing";
+    for path in [billing, "/queues/jobs"] {
+        let shown = grid.manage(Method::GET, path, Value::Null).await;
+        assert_eq!(shown.status, StatusCode::OK, "{}", shown.text);
+        assert!(
+            shown.text.to_lowercase().contains("disabled"),
+            "{}",
+            shown.text
+        );
+        let deleted = grid.manage(Method::DELETE, path, Value::Null).await;
+        assert!(deleted.status.is_success(), "{}", deleted.text);
+    }
+    grid.leave();
+}
+
+#[tokio::test]
+async fn other_definitions_that_cannot_be_read_are_left_out() {
+    let damages = [
+        "UPDATE topic SET definition = '{' WHERE name = 'orders'",
+        "UPDATE topic SET key1 = key2 WHERE name = 'orders'",
+        "INSERT INTO provisioned (kind, name, file) VALUES ('nothing', 'orders', 'a.yaml')",
+    ];
+    for damage in damages {
+        let (grid, dir) = Grid::on_disk(0).await;
+        let grid = grid.topic("orders").await.topic("bills").await;
+        grid.leave();
+        let damaged = saboteur(dir.path()).execute(damage, []);
+        assert_eq!(damaged.expect("a damaged row"), 1, "{damage}");
+        let grid = Grid::reopened(dir.path()).await;
+        let bills = grid.manage(Method::GET, "/topics/bills", Value::Null).await;
+        assert_eq!(bills.status, StatusCode::OK, "{damage}");
+        let is_told = found_at_start(&grid).await.contains("orders");
+        assert_eq!(is_told, damage.starts_with("UPDATE"), "{damage}");
+        grid.leave();
+    }
+}
+
 #[tokio::test]
 async fn a_defect_in_a_delivery_costs_one_attempt() {
     let properties = json!({"destination": {"properties": {"maxRequestsInFlight": 1}}});

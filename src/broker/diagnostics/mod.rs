@@ -211,7 +211,7 @@ impl Diagnostics {
             accounts,
             disk_is_low: broker.disk_is_low(),
             integrity: self.integrity(),
-            found_at_start: broker.store().upkeep.found_at_start().to_vec(),
+            found_at_start: self.found_at_start(),
             wall_clock: broker.clock().wall_clock(),
             outbound_check: self.0.outbound_check.lock().unwrap().clone(),
         })
@@ -270,8 +270,14 @@ impl Diagnostics {
 
     /// The same, to be told.
     pub fn integrity_status(&self) -> IntegrityStatus {
-        let found_at_start = self.0.broker.store().upkeep.found_at_start();
-        IntegrityStatus::of(&self.integrity(), found_at_start)
+        IntegrityStatus::of(&self.integrity(), &self.found_at_start())
+    }
+
+    /// Damage and losses that were found when the database was opened, and definitions that could not be read.
+    pub fn found_at_start(&self) -> Vec<String> {
+        let registry = self.0.broker.registry();
+        let found = self.0.broker.store().upkeep.found_at_start();
+        found.iter().chain(registry.unreadable()).cloned().collect()
     }
 
     /// Starts an integrity check that somebody asks for, unless one is running, and returns what waits for its end. It

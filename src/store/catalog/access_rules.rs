@@ -34,18 +34,6 @@ pub enum AccessRuleChange {
     Delete(AccessRuleName),
 }
 
-pub(super) fn load(
-    tx: &Connection,
-    encryption: &Encryption,
-    registry: &mut Registry,
-) -> Result<(), StoreError> {
-    let select = format!("SELECT {} FROM access_rule", row::ACCESS_RULE_COLUMNS);
-    for rule in tx.all(&select, [], |row| row::access_rule(row, encryption))? {
-        registry.put_access_rule(rule);
-    }
-    Ok(())
-}
-
 /// See `catalog::save`.
 pub(super) fn save(
     tx: &Connection,

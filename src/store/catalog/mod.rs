@@ -3,7 +3,9 @@
 mod access_rules;
 mod namespaces;
 
-use rusqlite::{Connection, params};
+use std::collections::HashSet;
+
+use rusqlite::{Connection, Row, params};
 use zeroize::Zeroizing;
 
 use crate::base::Timestamp;
@@ -110,32 +112,87 @@ pub(super) fn load(
     scope: &ResourceScope,
     encryption: &Encryption,
 ) -> Result<Registry, StoreError> {
-    let namespaces = all(tx, "namespace", row::NAMESPACE_COLUMNS, |row| {
-        row::namespace(row, encryption)
-    })?;
-    let topics = all(tx, "topic", row::TOPIC_COLUMNS, |row| {
-        row::topic(row, encryption)
-    })?;
-    let subscriptions = all(tx, "event_subscription", row::SUBSCRIPTION_COLUMNS, |row| {
-        row::subscription(row, encryption)
-    })?;
+    let mut unreadable = Unreadable::default();
+    let select = not_deleted("namespace", row::NAMESPACE_COLUMNS);
+    let namespaces =
+        unreadable.rows(tx, &select, |row| row::namespace(row, encryption), |_| None)?;
+    let select = not_deleted("topic", row::TOPIC_COLUMNS);
+    let topics = unreadable.rows(tx, &select, |row| row::topic(row, encryption), |_| None)?;
+    let of_messages = topics.iter().filter(|topic| topic.kind.takes_messages());
+    let of_messages: HashSet<TopicId> = of_messages.map(|topic| topic.id).collect();
+    let select = not_deleted("event_subscription", row::SUBSCRIPTION_COLUMNS);
+    let subscriptions = unreadable.rows(
+        tx,
+        &select,
+        |row| row::subscription(row, encryption),
+        |row| row::unreadable_subscription(row, |topic| of_messages.contains(&topic)),
+    )?;
     let mut registry = Registry::new(scope, namespaces, topics, subscriptions);
-    let rules = "SELECT subscription_id, name, definition, created_at FROM subscription_rule";
-    for (of, rule) in tx.all(rules, [], row::rule)? {
+    let select = format!("SELECT {RULE_COLUMNS} FROM subscription_rule");
+    for (of, rule) in unreadable.rows(tx, &select, row::rule, row::unreadable_rule)? {
         registry.put_rule(of, rule);
     }
-    access_rules::load(tx, encryption, &mut registry)?;
+    let select = format!("SELECT {} FROM access_rule", row::ACCESS_RULE_COLUMNS);
+    let access_rules = unreadable.rows(
+        tx,
+        &select,
+        |row| row::access_rule(row, encryption),
+        |_| None,
+    )?;
+    for rule in access_rules {
+        registry.put_access_rule(rule);
+    }
+    registry.set_unreadable(unreadable.problems.into());
     Ok(registry)
 }
 
-fn all<T>(
-    tx: &Connection,
-    table: &str,
-    columns: &str,
-    read: impl Fn(&rusqlite::Row<'_>) -> Result<T, StoreError>,
-) -> Result<Vec<T>, StoreError> {
-    let select = format!("SELECT {columns} FROM {table} WHERE deleted_at IS NULL ORDER BY id");
-    tx.all(&select, [], read)
+/// The columns that [`row::rule`] reads.
+const RULE_COLUMNS: &str = "subscription_id, name, definition, created_at";
+
+fn not_deleted(table: &str, columns: &str) -> String {
+    format!("SELECT {columns} FROM {table} WHERE deleted_at IS NULL ORDER BY id")
+}
+
+/// The problems of definitions that cannot be read, none of which keeps the appliance from starting.
+#[derive(Default)]
+struct Unreadable {
+    problems: Vec<String>,
+}
+
+impl Unreadable {
+    /// The rows of a query, of which the first column is an id and the one of that name a name. One that cannot be read is
+    /// what `instead` makes of it.
+    fn rows<T>(
+        &mut self,
+        tx: &Connection,
+        select: &str,
+        read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
+        instead: impl Fn(&Row<'_>) -> Option<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = tx.all(select, [], |row| match read(row) {
+            Err(StoreError::Unreadable(problem)) => {
+                let stand_in = instead(row);
+                self.problems.push(told(row, &problem, stand_in.is_some()));
+                Ok(stand_in)
+            }
+            found => found.map(Some),
+        })?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+}
+
+/// Says which definition cannot be read and what becomes of it.
+fn told(row: &Row<'_>, problem: &str, has_stand_in: bool) -> String {
+    let id: i64 = row.get(0).unwrap_or_default();
+    let column = row.as_ref().column_index("name");
+    let named = column.and_then(|index| row::text(row, index));
+    let name = named.unwrap_or_default();
+    let end = if has_stand_in {
+        "it matches and delivers nothing until it is put anew or deleted"
+    } else {
+        "it is left out until a backup is restored"
+    };
+    format!("{problem} (of id {id}, name {name:?}); {end}")
 }
 
 /// Stores a change, and makes it in `registry` with what is stored now.
@@ -299,13 +356,15 @@ pub(super) fn save(
             save(tx, encryption, add, registry, now)?;
         }
         RegistryChange::PutRule { of, rule } => {
-            let put = "INSERT INTO subscription_rule (subscription_id, name, definition, created_at) \
+            // What is read again counts, so that nothing is accepted which the next start could not read.
+            let put = format!(
+                "INSERT INTO subscription_rule (subscription_id, name, definition, created_at) \
                  VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET name = ?2, definition = ?3 \
-                 RETURNING created_at";
+                 RETURNING {RULE_COLUMNS}"
+            );
             let values = params![of, rule.name.as_str(), resource::rule_to_text(&rule), now];
-            let created_at = tx.one(put, values, |row| Ok(row.get(0)?))?;
-            let created_at = Some(created_at);
-            registry.put_rule(of, Rule { created_at, ..rule });
+            let (_, stored) = tx.one(&put, values, row::rule)?;
+            registry.put_rule(of, stored);
         }
         RegistryChange::DeleteRule { of, name } => {
             let delete = "DELETE FROM subscription_rule WHERE subscription_id = ?1 AND name = ?2";

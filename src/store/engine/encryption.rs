@@ -198,7 +198,7 @@ impl Encryption {
     ) -> Result<Zeroizing<String>, StoreError> {
         let damaged = || {
             let Column { table, column } = column;
-            StoreError::Other(format!(
+            StoreError::Unreadable(format!(
                 "{table}.{column} of row {row} is damaged, or was encrypted for another cell"
             ))
         };

@@ -64,7 +64,7 @@ pub(super) fn owed(
     limit: usize,
 ) -> Result<Vec<OwedNotice>, StoreError> {
     let read = |row: &Row<'_>| dead_letters(row, now + quiet);
-    let mut owed = tx.all(DEAD_LETTERS, params![now, limit], read)?;
+    let mut owed = tx.readable(DEAD_LETTERS, params![now, limit], read)?;
     for job in replay::jobs(tx, encryption, "WHERE notice_owed = 1 LIMIT ?1", [limit])? {
         owed.push(OwedNotice {
             mark: NoticeMark::ReplayJob(job.id),

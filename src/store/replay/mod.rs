@@ -140,7 +140,7 @@ pub(super) fn jobs(
          updated_at, ended_at, cursor, total, resubmitted, failed, skipped, errors \
          FROM replay_job {condition}"
     );
-    tx.all(&select, values, |row| job(row, encryption))
+    tx.readable(&select, values, |row| job(row, encryption))
 }
 
 /// The jobs that have not ended, oldest first.
