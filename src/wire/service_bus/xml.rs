@@ -201,6 +201,7 @@ fn escaped(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             // XML has no way to write them.
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             c if c.is_control() && !matches!(c, '\n' | '\t') => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
@@ -243,11 +244,11 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_not_written() {
-        assert_eq!(
-            Element::of_text("a", "\u{1}").to_string(),
-            "<a>\u{fffd}</a>"
-        );
+    fn characters_that_xml_does_not_have_are_not_written() {
+        for character in ["\0", "\u{1}", "\r", "\u{fffe}", "\u{ffff}"] {
+            let element = Element::of_text("a", character).with_attribute("b", character);
+            assert_eq!(element.to_string(), "<a b=\"\u{fffd}\">\u{fffd}</a>");
+        }
     }
 
     #[test]
