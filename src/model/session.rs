@@ -3,7 +3,7 @@
 
 use crate::base::Timestamp;
 use crate::model::lease::LockToken;
-use crate::model::limits::SESSION_STATE_BYTES_MAX;
+use crate::model::limits::{SESSION_ID_MAX, SESSION_STATE_BYTES_MAX};
 use crate::model::subscription::SubscriptionId;
 
 /// Which session of a queue a receiver wants.
@@ -12,6 +12,21 @@ pub enum SessionSelection {
     /// The one of those with messages that nobody holds whose first message has been due the longest.
     Next,
     Named(String),
+}
+
+impl SessionSelection {
+    /// Returns whether messages can have the id of that session.
+    pub fn can_have_messages(&self) -> bool {
+        match self {
+            Self::Next => true,
+            Self::Named(id) => is_session_id(id),
+        }
+    }
+}
+
+/// Returns whether a text is short enough for a session id.
+pub fn is_session_id(text: &str) -> bool {
+    text.chars().count() <= SESSION_ID_MAX
 }
 
 /// A session that a receiver holds, and with it the locks on all of the session's messages that it has received.

@@ -109,6 +109,8 @@ pub enum NotAllowed {
         "A sessionful message receiver cannot be created on an entity that does not require sessions"
     )]
     ReceiveInSession,
+    #[error("A session ID has up to {SESSION_ID_MAX} characters, as those of messages have")]
+    SessionIdTooLong,
     #[error("The locks of messages in sessions end with that of their session; renew that")]
     RenewInSession,
     #[error("Only the subscriptions of Service Bus topics have rules")]

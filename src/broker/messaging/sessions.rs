@@ -22,6 +22,9 @@ impl Broker {
         which: &SessionSelection,
         give_up: impl Future<Output = ()>,
     ) -> Result<HeldSession, MessagingError> {
+        if !which.can_have_messages() {
+            return Err(NotAllowed::SessionIdTooLong.into());
+        }
         let none_free = Err(SessionError::NoneFree);
         let first = self.try_session(queue, which).await?;
         if first != none_free {

@@ -15,7 +15,7 @@ use crate::base::Timestamp;
 use crate::model::dead_letter::DeadLetterReason;
 use crate::model::event::{Attribute, Event, EventData, StoredEvent};
 use crate::model::lease::LockToken;
-use crate::model::limits::SESSION_ID_MAX;
+use crate::model::session::is_session_id;
 use crate::model::topic::DeliverySchema;
 use crate::model::trace::{TRACEPARENT, TraceContext};
 use crate::wire;
@@ -160,7 +160,7 @@ pub fn session(event: &Event) -> Option<String> {
 /// The session id of a message, likewise.
 pub fn session_id(message: &Encoded) -> Option<String> {
     let id = message.properties().ok()?.group_id?;
-    (id.chars().count() <= SESSION_ID_MAX).then_some(id)
+    is_session_id(&id).then_some(id)
 }
 
 /// An id as a text. The message keeps its type.
@@ -361,6 +361,7 @@ pub(super) fn ascii(value: &Json) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::limits::SESSION_ID_MAX;
     use crate::wire::amqp::message::encoded;
     use crate::wire::amqp::value::get;
 

@@ -5,6 +5,7 @@ use crate::admin::forms::document::{duration_of, typed_line, typed_pairs};
 use crate::admin::pages::service_bus::BusTopic;
 use crate::broker::NewMessage;
 use crate::model::limits::{MESSAGE_BYTES_MAX, MESSAGE_ID_MAX, SESSION_ID_MAX};
+use crate::model::session::is_session_id;
 use crate::wire::amqp::Value as AmqpValue;
 use crate::wire::amqp::message::{Message as Encoded, Properties};
 use crate::wire::amqp::value::Map;
@@ -149,9 +150,7 @@ impl MessageForm {
             text.chars().count() <= MESSAGE_ID_MAX
         });
         let noun = format!("a session ID of up to {SESSION_ID_MAX} characters");
-        let group_id = text("sessionId", &self.session_id, &noun, |text| {
-            text.chars().count() <= SESSION_ID_MAX
-        });
+        let group_id = text("sessionId", &self.session_id, &noun, is_session_id);
         if has_sessions && given(&self.session_id).is_none() {
             let missing = "Enter one: the queue requires it of each message.";
             reading.refuse("sessionId", missing);

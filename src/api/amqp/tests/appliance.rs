@@ -12,7 +12,7 @@ use crate::api::memory::Memory;
 use crate::api::tests::{Door, TOKEN};
 use crate::model::access::Secret;
 use crate::model::shared_access::ROOT_RULE;
-use crate::wire::amqp::condition::NOT_FOUND;
+use crate::wire::amqp::condition::{NOT_ALLOWED, NOT_FOUND};
 use crate::wire::amqp::message::{Message, Properties};
 use crate::wire::amqp::state::Transactional;
 use crate::wire::amqp::value::{ElementType, get};
@@ -89,6 +89,15 @@ impl Client {
 
     /// Attaches a link over which the client receives.
     async fn receive_from(&mut self, handle: u32, address: &str, filter: Map) {
+        self.ask_to_receive(handle, address, filter).await;
+        let answer = self.answer().await;
+        assert!(
+            matches!(&answer, Performative::Attach(answer) if answer.source.is_some()),
+            "{answer:?}"
+        );
+    }
+
+    async fn ask_to_receive(&mut self, handle: u32, address: &str, filter: Map) {
         let source = Source {
             address: Some(address.to_owned()),
             filter,
@@ -99,11 +108,6 @@ impl Client {
             ..attach(handle, Role::Receiver)
         };
         self.send(&Performative::Attach(Box::new(attach))).await;
-        let answer = self.answer().await;
-        assert!(
-            matches!(&answer, Performative::Attach(answer) if answer.source.is_some()),
-            "{answer:?}"
-        );
     }
 
     /// Attaches the links for requests about an entity.
@@ -238,6 +242,33 @@ async fn a_peek_is_about_the_session_of_its_link_or_about_all() {
     assert_eq!(of_link, 404, "nothing is deferred");
     let (of_none, _) = client.request(4, receive, None, body()).await;
     assert_eq!(of_none, 400);
+}
+
+#[tokio::test]
+async fn a_session_is_held_by_an_id_that_messages_can_have() {
+    let door = Door::new().await;
+    door.define("/queues/jobs", json!({ "requiresSession": true }))
+        .await;
+    let mut client = authorized(&door).await;
+    for (handle, (length, is_held)) in (1..).zip([(128, true), (129, false), (1_000, false)]) {
+        let session = (
+            Value::symbol("com.microsoft:session-filter"),
+            "é".repeat(length).as_str().into(),
+        );
+        client.ask_to_receive(handle, "jobs", vec![session]).await;
+        let Performative::Attach(attached) = client.answer().await else {
+            panic!("an attach");
+        };
+        assert_eq!(attached.source.is_some(), is_held, "{length}");
+        if !is_held {
+            let Performative::Detach(detached) = client.answer().await else {
+                panic!("a detach");
+            };
+            let error = detached.error.expect("an error");
+            assert_eq!(error.condition, NOT_ALLOWED);
+            client.send(&detach(handle)).await;
+        }
+    }
 }
 
 #[tokio::test]
