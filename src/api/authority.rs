@@ -303,6 +303,13 @@ impl Authority {
         })
     }
 
+    /// Returns whether it allows all that `other` does, whose resource is the same.
+    pub(in crate::api) fn allows_all_of(&self, other: &Self) -> bool {
+        let has_scope = self.scope == AuthorityScope::Namespace || self.scope == other.scope;
+        let mut rights = [Right::Manage, Right::Send, Right::Listen].into_iter();
+        has_scope && rights.all(|right| self.rights.allow(right) || !other.rights.allow(right))
+    }
+
     pub(in crate::api) fn expires_at(&self) -> Option<Timestamp> {
         self.expires_at
     }

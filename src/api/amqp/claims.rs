@@ -15,6 +15,8 @@ pub(super) struct ClaimSet {
     shown: u64,
     /// When the first of them expires.
     first_expiry: Option<Timestamp>,
+    /// True if one that allowed more than the others do has gone since they were last looked at.
+    has_lost: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -31,10 +33,13 @@ impl ClaimSet {
         if self.by_path.len() >= CLAIMS_MAX && !self.by_path.contains_key(&path) {
             let oldest = self.by_path.iter().min_by_key(|(_, claim)| claim.place);
             let oldest = oldest.map(|(path, _)| path.clone());
-            oldest.and_then(|path| self.by_path.remove(&path));
+            let gone = oldest.and_then(|path| self.by_path.remove(&path));
+            self.has_lost |= gone.is_some();
         }
         self.shown += 1;
         let place = self.shown;
+        let replaced = self.by_path.get(&path);
+        self.has_lost |= replaced.is_some_and(|it| !authority.allows_all_of(&it.authority));
         self.by_path.insert(path, ShownClaim { authority, place });
         self.note_expiry();
     }
@@ -54,6 +59,7 @@ impl ClaimSet {
     /// Keeps those that `keep` says.
     pub(super) fn retain(&mut self, keep: impl Fn(&Authority) -> bool) {
         self.by_path.retain(|_, claim| keep(&claim.authority));
+        self.has_lost = false;
         self.note_expiry();
     }
 
@@ -61,8 +67,12 @@ impl ClaimSet {
         self.by_path.is_empty()
     }
 
-    /// Returns when the first of them expires.
-    pub(super) fn first_expiry(&self) -> Option<Timestamp> {
+    /// Returns from when on what they have opened has to be looked at, after which [`ClaimSet::retain`] is called: when the
+    /// first of them expires, or at once where one has gone.
+    pub(super) fn look_at(&self) -> Option<Timestamp> {
+        if self.has_lost {
+            return Some(Timestamp::default());
+        }
         self.first_expiry
     }
 

@@ -392,13 +392,13 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// Returns when to look for claims that have expired: not each time for one of many, since all links are looked at.
+    /// Returns when to look for claims that have expired or gone: not each time for one of many, since all links are looked at.
     fn next_expiry(&self) -> Option<Timestamp> {
-        let first = self.claims.borrow().first_expiry()?;
+        let first = self.claims.borrow().look_at()?;
         Some(first.max(self.looked_at + EXPIRY_LOOK))
     }
 
-    /// Ends the links whose tokens have expired.
+    /// Ends the links whose tokens have expired, or have gone.
     fn detach_unauthorized(&mut self) {
         let now = self.now();
         let mut detached = Vec::new();

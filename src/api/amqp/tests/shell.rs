@@ -125,6 +125,10 @@ impl Container for Fake {
                     listen: true,
                     ..Rights::default()
                 },
+                "send" => Rights {
+                    send: true,
+                    ..Rights::default()
+                },
                 _ => return None,
             };
             Some(Grant {
@@ -749,6 +753,26 @@ async fn what_no_token_allows_is_refused() {
     assert!(matches!(client.next().await, Some(Performative::Attach(_))));
     // The link lasts as long as the token.
     client.state.clock.advance(Duration::from_secs(60));
+    let Some(Performative::Detach(detached)) = client.next().await else {
+        panic!("a detach");
+    };
+    let condition = detached.error.map(|error| error.condition.into_owned());
+    assert_eq!(condition.as_deref(), Some(UNAUTHORIZED_ACCESS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_ends_with_the_token_that_another_one_replaces_which_allows_less() {
+    let later = NOW + Duration::from_secs(60);
+    let mut client = Client::authorized("listen").await;
+    client.attach(1, Role::Receiver).await;
+    assert!(matches!(client.next().await, Some(Performative::Attach(_))));
+    for rule in ["listen", "all", "listen"] {
+        assert_eq!(client.show_token(rule, later).await, 202);
+        client.state.clock.advance(Duration::from_secs(2));
+        assert!(client.is_quiet().await, "{rule} lets it receive");
+    }
+    assert_eq!(client.show_token("send", later).await, 202);
+    client.state.clock.advance(Duration::from_secs(1));
     let Some(Performative::Detach(detached)) = client.next().await else {
         panic!("a detach");
     };
