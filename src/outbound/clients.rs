@@ -139,7 +139,7 @@ fn client(
 }
 
 /// Trusts the system's authorities and these.
-fn tls(
+pub(super) fn tls(
     authorities: &[CertificateDer<'static>],
     identity: Option<Identity>,
 ) -> Result<ClientConfig, rustls::Error> {
@@ -166,7 +166,7 @@ pub(super) fn read_authorities(pem: &[u8]) -> Result<Vec<CertificateDer<'static>
 }
 
 /// A client certificate with its chain, and its key.
-struct Identity {
+pub(super) struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }

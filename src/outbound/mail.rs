@@ -1,23 +1,32 @@
 //! Mail by SMTP.
 
 use std::error::Error;
+use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use lettre::Message;
 use lettre::message::Mailboxes;
 use lettre::message::header::ContentType;
 use lettre::transport::smtp::authentication::Credentials;
-use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
-use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
+use lettre::transport::smtp::response::Response;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::base::{Timestamp, visible};
 use crate::model::access::Secret;
 use crate::model::alert::{AlertSent, EmailChannel, SmtpSecurity};
 use crate::model::limits::ALERT_DEADLINE;
+use crate::outbound::clients::tls;
 use crate::outbound::mask::Mask;
+use crate::outbound::smtp::{Smtp, SmtpError, words};
 use crate::outbound::transport::{common, innermost};
+use crate::outbound::unanswered::{AnsweringStream, UNANSWERED_MAX};
 use crate::wire::alert::AlertNotice;
 
 /// How long one of several addresses may take to be connected to.
@@ -30,56 +39,88 @@ pub(super) async fn send(
     addresses: &[IpAddr],
     notice: &AlertNotice<'_>,
 ) -> AlertSent {
-    // Each command has its deadline, and all of them together have one, too.
     let sent = tokio::time::timeout(ALERT_DEADLINE * 2, submit(email, addresses, notice)).await;
     sent.unwrap_or_else(|_| Err("no answer within the deadline".to_owned()))
 }
 
 async fn submit(email: &EmailChannel, addresses: &[IpAddr], notice: &AlertNotice<'_>) -> AlertSent {
     let message = message(email, notice).map_err(|error| error.to_string())?;
-    let tls = || TlsParameters::new(email.host.clone());
-    let security = match email.security {
-        SmtpSecurity::StartTls => tls().map(Tls::Required),
-        SmtpSecurity::Tls => tls().map(Tls::Wrapper),
-        SmtpSecurity::None => Ok(Tls::None),
-    };
-    let security = security.map_err(|error| error.to_string())?;
-    let address = reachable(addresses, email.port).await;
-    let transport = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(address.to_string())
-        .port(email.port)
-        .tls(security)
-        .hello_name(client_id(notice.source))
-        .timeout(Some(ALERT_DEADLINE));
     let mut mask = Mask::default();
-    let transport = match (&email.username, &email.password) {
-        (Some(user), Some(password)) => {
-            mask.add(password.reveal());
-            transport.credentials(credentials(user, password))
-        }
-        _ => transport,
-    };
-    match transport.build().send(message).await {
-        Ok(response) => {
-            let lines: Vec<&str> = response.message().collect();
-            let said = format!("{} {}", response.code(), lines.join(" "));
-            Ok(visible(said.trim(), &[]))
-        }
+    if let Some(password) = &email.password {
+        mask.add(password.reveal());
+    }
+    let name = client_id(notice.source);
+    match hand_over(email, addresses, &name, &message).await {
+        Ok(response) => Ok(visible(&words(&response), &[])),
         Err(error) => Err(visible(&mask.text(told(&error)), &[])),
     }
 }
 
-/// The first address that takes connections: machines without IPv6 find such addresses of a name, too. If there is none,
-/// the last one, which then says what is wrong.
-async fn reachable(addresses: &[IpAddr], port: u16) -> IpAddr {
+async fn hand_over(
+    email: &EmailChannel,
+    addresses: &[IpAddr],
+    name: &ClientId,
+    message: &Message,
+) -> Result<Response, SmtpError> {
+    let socket = connect(addresses, email.port).await?;
+    // All that the server sends counts, and that of TLS with it.
+    let socket = AnsweringStream::new(socket, UNANSWERED_MAX);
+    match email.security {
+        SmtpSecurity::None => {
+            let conversation = Smtp::greeted(socket).await?;
+            converse(conversation, email, name, message).await
+        }
+        SmtpSecurity::Tls => {
+            let conversation = Smtp::greeted(encrypted(socket, &email.host).await?).await?;
+            converse(conversation, email, name, message).await
+        }
+        SmtpSecurity::StartTls => {
+            let mut conversation = Smtp::greeted(socket).await?;
+            conversation.hello(name).await?;
+            let socket = conversation.start_tls().await?;
+            let conversation = Smtp::over(encrypted(socket, &email.host).await?);
+            converse(conversation, email, name, message).await
+        }
+    }
+}
+
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    mut conversation: Smtp<S>,
+    email: &EmailChannel,
+    name: &ClientId,
+    message: &Message,
+) -> Result<Response, SmtpError> {
+    conversation.hello(name).await?;
+    if let (Some(user), Some(password)) = (&email.username, &email.password) {
+        conversation.sign_in(&credentials(user, password)).await?;
+    }
+    let response = conversation.submit(message).await?;
+    conversation.quit().await;
+    Ok(response)
+}
+
+/// TLS with the server, whose certificate must be that of its host.
+async fn encrypted<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    host: &str,
+) -> io::Result<TlsStream<S>> {
+    let config = tls(&[], None).map_err(io::Error::other)?;
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let connector = TlsConnector::from(Arc::new(config));
+    connector.connect(name, stream).await
+}
+
+/// A connection to the first address that takes one: machines without IPv6 find such addresses of a name, too. If there
+/// is none, the last one says what is wrong.
+async fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
     let (last, others) = addresses.split_last().expect("a name has an address");
     for address in others {
         let connecting = TcpStream::connect((*address, port));
-        let connected = tokio::time::timeout(CONNECT_DEADLINE, connecting).await;
-        if matches!(connected, Ok(Ok(_))) {
-            return *address;
+        if let Ok(Ok(stream)) = tokio::time::timeout(CONNECT_DEADLINE, connecting).await {
+            return Ok(stream);
         }
     }
-    *last
+    TcpStream::connect((*last, port)).await
 }
 
 fn client_id(host: &str) -> ClientId {
@@ -95,7 +136,7 @@ fn credentials(user: &str, password: &Secret) -> Credentials {
 }
 
 /// The error with what lies behind it, which says more.
-fn told(error: &lettre::transport::smtp::Error) -> String {
+fn told(error: &SmtpError) -> String {
     if let Some(words) = common(error) {
         return words.to_owned();
     }
@@ -121,4 +162,51 @@ fn message(email: &EmailChannel, notice: &AlertNotice<'_>) -> Result<Message, Bo
         .message_id(Some(format!("<{}.{rule}@{source}>", at.as_ms())))
         .header(ContentType::TEXT_PLAIN)
         .body(text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::model::alert::AlertMessage;
+
+    /// Sends by way of a server that says `part` again and again.
+    async fn told_of_endless(part: &'static [u8]) -> AlertSent {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let email = EmailChannel {
+            host: "smtp.example.com".to_owned(),
+            port: address.port(),
+            security: SmtpSecurity::StartTls,
+            username: None,
+            password: None,
+            from: "everpost@example.com".to_owned(),
+            to: vec!["ops@example.com".to_owned()],
+        };
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            while stream.write_all(part).await.is_ok() {}
+        });
+        let message = AlertMessage::test();
+        let notice = AlertNotice {
+            rule: "a-rule",
+            message: &message,
+            link: "https://everpost.test/admin/alerts",
+            source: "everpost.test",
+            at: Timestamp::from_ms(0),
+        };
+        let sent = send(&email, &[address.ip()], &notice).await;
+        server.await.expect("the connection ends");
+        sent
+    }
+
+    #[tokio::test]
+    async fn answers_are_read_up_to_a_bound() {
+        let expected = format!("more than {UNANSWERED_MAX} bytes came without an answer");
+        for part in [b"220-\r\n".as_slice(), b"220-a line without an end"] {
+            assert_eq!(told_of_endless(part).await, Err(expected.clone()));
+        }
+    }
 }

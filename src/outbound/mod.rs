@@ -21,6 +21,7 @@ mod mask;
 mod message;
 mod resolver;
 mod retry_after;
+mod smtp;
 mod storage;
 #[cfg(test)]
 mod test_support;
