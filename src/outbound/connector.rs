@@ -10,12 +10,15 @@ use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
+use tower::util::MapResponse;
 use tower::{BoxError, Service};
 
 use crate::base::Stopwatch;
 use crate::outbound::connect_watch::ConnectWatch;
 use crate::outbound::resolver::{Guard, LOOKUP_DEADLINE};
-use crate::outbound::unanswered::{AnsweringStream, UNANSWERED_MAX, UNANSWERED_MAX_HTTP2};
+use crate::outbound::unanswered::{
+    AnsweringStream, UNANSWERED_MAX, UNANSWERED_MAX_HTTP2, UnansweredBytes,
+};
 
 /// How long TCP and TLS may take to connect, on top of the look-up (docs/security.md B2).
 pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
@@ -35,12 +38,15 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 #[error("no connection within {} s", (LOOKUP_DEADLINE + CONNECT_DEADLINE).as_secs())]
 pub(super) struct ConnectTimeout;
 
-type Connection = TokioIo<AnsweringStream<TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>>>;
+/// Counts below TLS, whose own messages need no answer either.
+type Socket = TokioIo<AnsweringStream<TcpStream>>;
+
+type Sockets = MapResponse<HttpConnector<Guard>, fn(TokioIo<TcpStream>) -> Socket>;
 
 /// Connects to what the guard allows.
 #[derive(Clone)]
 pub(super) struct Connector {
-    https: HttpsConnector<HttpConnector<Guard>>,
+    https: HttpsConnector<Sockets>,
     watch: ConnectWatch,
 }
 
@@ -58,16 +64,20 @@ impl Connector {
         let https = HttpsConnectorBuilder::new().with_tls_config(tls);
         let https = https.https_or_http().enable_http1().enable_http2();
         Self {
-            https: https.wrap_connector(http),
+            https: https.wrap_connector(Sockets::new(http, counted)),
             watch,
         }
     }
 }
 
+fn counted(stream: TokioIo<TcpStream>) -> Socket {
+    TokioIo::new(AnsweringStream::new(stream.into_inner(), UNANSWERED_MAX))
+}
+
 impl Service<Uri> for Connector {
-    type Response = Connection;
+    type Response = MaybeHttpsStream<Socket>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Connection, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.https.poll_ready(context)
@@ -78,16 +88,19 @@ impl Service<Uri> for Connector {
         let connecting = self.https.call(to);
         Box::pin(async move {
             let deadline = LOOKUP_DEADLINE + CONNECT_DEADLINE;
-            let connected = tokio::time::timeout(deadline, connecting).await;
-            let connection = connected.map_err(|_| ConnectTimeout)??;
+            let ended = tokio::time::timeout(deadline, connecting).await;
+            let connection = ended.map_err(|_| ConnectTimeout)??;
             watch.connected(stopwatch.took());
-            let most = if connection.connected().is_negotiated_h2() {
+            let connected = connection.connected();
+            let most = if connected.is_negotiated_h2() {
                 UNANSWERED_MAX_HTTP2
             } else {
                 UNANSWERED_MAX
             };
-            let stream = AnsweringStream::new(TokioIo::new(connection), most);
-            Ok(TokioIo::new(stream))
+            if let Some(unanswered) = UnansweredBytes::of(&connected) {
+                unanswered.begin(most);
+            }
+            Ok(connection)
         })
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
+use http::Extensions;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that a connection of HTTP/1 may bring before the head of an answer is whole, informational answers included, or
+/// Bytes that a connection may bring for TLS, and then one of HTTP/1 before the head of an answer is whole, informational answers included, or
 /// between two parts of its body.
 pub(super) const UNANSWERED_MAX: usize = 64 * 1_024;
 
@@ -18,7 +19,13 @@ pub(super) const UNANSWERED_MAX_HTTP2: usize = 512 * 1_024;
 
 /// Counts what a connection has brought since something of an answer came. Clones share the count.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UnansweredBytes(Arc<AtomicUsize>);
+pub(super) struct UnansweredBytes(Arc<Bounded>);
+
+#[derive(Debug, Default)]
+struct Bounded {
+    count: AtomicUsize,
+    most: AtomicUsize,
+}
 
 /// Too much came without an answer.
 #[derive(Debug, thiserror::Error)]
@@ -26,13 +33,27 @@ pub(super) struct UnansweredBytes(Arc<AtomicUsize>);
 struct TooMuchUnanswered(usize);
 
 impl UnansweredBytes {
-    /// A head, or a part of a body, is there.
-    pub(super) fn forget(&self) {
-        self.0.store(0, Ordering::Relaxed);
+    /// The count of a connection, if it has one.
+    pub(super) fn of(connected: &Connected) -> Option<Self> {
+        let mut extensions = Extensions::new();
+        connected.get_extras(&mut extensions);
+        extensions.remove()
     }
 
-    fn add(&self, read: usize, most: usize) -> io::Result<()> {
-        let before = self.0.fetch_add(read, Ordering::Relaxed);
+    /// A head, or a part of a body, is there.
+    pub(super) fn forget(&self) {
+        self.0.count.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts anew, up to another bound.
+    pub(super) fn begin(&self, most: usize) {
+        self.0.most.store(most, Ordering::Relaxed);
+        self.forget();
+    }
+
+    fn add(&self, read: usize) -> io::Result<()> {
+        let most = self.0.most.load(Ordering::Relaxed);
+        let before = self.0.count.fetch_add(read, Ordering::Relaxed);
         if before.saturating_add(read) > most {
             return Err(io::Error::other(TooMuchUnanswered(most)));
         }
@@ -40,20 +61,17 @@ impl UnansweredBytes {
     }
 }
 
-/// A connection that fails once it has brought more than `most` bytes without an answer. Its responses carry the count.
+/// A connection that fails once it has brought too many bytes without an answer. Its responses carry the count.
 pub(super) struct AnsweringStream<S> {
     inner: S,
-    most: usize,
     unanswered: UnansweredBytes,
 }
 
 impl<S> AnsweringStream<S> {
     pub(super) fn new(inner: S, most: usize) -> Self {
-        Self {
-            inner,
-            most,
-            unanswered: UnansweredBytes::default(),
-        }
+        let unanswered = UnansweredBytes::default();
+        unanswered.begin(most);
+        Self { inner, unanswered }
     }
 }
 
@@ -72,7 +90,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for AnsweringStream<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
         let read = buffer.filled().len() - before;
-        Poll::Ready(self.unanswered.add(read, self.most))
+        Poll::Ready(self.unanswered.add(read))
     }
 }
 
@@ -124,5 +142,8 @@ mod tests {
         let failure = stream.read_exact(&mut [0; 1]).await.expect_err("too much");
         let expected = "more than 8 bytes came without an answer";
         assert_eq!(failure.to_string(), expected);
+        unanswered.begin(4);
+        stream.read_exact(&mut [0; 4]).await.expect("read");
+        stream.read_exact(&mut [0; 1]).await.expect_err("too much");
     }
 }

@@ -338,6 +338,23 @@ async fn inform_over_http_2(
 }
 
 #[tokio::test]
+async fn what_tls_brings_counts_as_unanswered() {
+    let mut config = certified();
+    config.send_tls13_tickets = 4_000; // some 80 bytes each
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let receiver = Receiver::playing(move |stream| {
+        let acceptor = acceptor.clone();
+        async move { answer_tls(acceptor.accept(stream).await?).await }
+    })
+    .await;
+    let port = receiver.address.port();
+    let url = format!("https://localhost:{port}/?code={CANARY}");
+    let result = trusting().send(request(&url, LONG)).await;
+    let expected = format!("Socket: more than {UNANSWERED_MAX} bytes came without an answer");
+    compare(&result, &expected, "tickets");
+}
+
+#[tokio::test]
 async fn large_bodies_do_not_count_as_unanswered() {
     let body = "x".repeat(4 * UNANSWERED_MAX);
     let length = body.len();
@@ -633,12 +650,16 @@ async fn tls_receiver() -> Receiver {
     .await
 }
 
-fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
+fn certified() -> ServerConfig {
     let key = PrivateKeyDer::try_from(der(KEY)).expect("a key");
-    let mut config = ServerConfig::builder()
+    ServerConfig::builder()
         .with_no_client_auth()
         .with_single_cert(vec![der(CERTIFICATE).into()], key)
-        .expect("a configuration");
+        .expect("a configuration")
+}
+
+fn acceptor(protocols: &[&[u8]]) -> TlsAcceptor {
+    let mut config = certified();
     config.alpn_protocols = protocols.iter().map(|each| each.to_vec()).collect();
     TlsAcceptor::from(Arc::new(config))
 }
