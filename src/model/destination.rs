@@ -338,11 +338,21 @@ impl EndpointUrl {
             .map_or(&*self.text, |(base, _)| base)
     }
 
+    /// The URL without its query, in its normalised form.
+    pub fn called_base(&self) -> Url {
+        let mut base = self.url.clone();
+        base.set_query(None);
+        base
+    }
+
+    /// Says whether it can be called: hosts of URLs may have characters that those of URIs have not.
+    pub fn is_uri(&self) -> bool {
+        http::Uri::try_from(self.url.as_str()).is_ok()
+    }
+
     /// Says whether it is the other one without its query.
     pub fn is_base_of(&self, other: &Self) -> bool {
-        let mut base = other.url.clone();
-        base.set_query(None);
-        self.url == base
+        self.url == other.called_base()
     }
 
     /// The whole URL if it has no query, and so no secret.

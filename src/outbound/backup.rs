@@ -76,7 +76,7 @@ impl Outbound {
             max_retries: RETRIES_MAX,
             ..RetryConfig::default()
         };
-        let store = bucket(account, &at.bucket)
+        let store = bucket(account, &at.bucket)?
             .with_retry(retry)
             .with_disable_bulk_delete(true) // not every service has it
             .with_http_connector(connector)

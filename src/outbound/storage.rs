@@ -20,6 +20,7 @@ use object_store::{ClientOptions, ObjectStore, ObjectStoreExt, RetryConfig};
 use url::Url;
 
 use crate::model::blob_storage::{AzureAccess, AzureAccount, BlobStorage, S3Account};
+use crate::model::destination::EndpointUrl;
 use crate::model::limits::{BLOB_DEADLINE, RESPONSE_READ_MAX};
 use crate::outbound::Outbound;
 use crate::outbound::mask::Mask;
@@ -77,12 +78,12 @@ impl Outbound {
                 let container = BlobPath::from_iter([PathPart::from(blob.container)]);
                 return Ok((Arc::new(directory(root)?), container));
             }
-            BlobStorage::S3(account) => bucket(account, blob.container)
+            BlobStorage::S3(account) => bucket(account, blob.container)?
                 .with_retry(never())
                 .with_http_connector(connector)
                 .build()
                 .map(|store| Arc::new(store) as _),
-            BlobStorage::AzureBlob(account) => container(account, blob.container)
+            BlobStorage::AzureBlob(account) => container(account, blob.container)?
                 .with_http_connector(connector)
                 .build()
                 .map(|store| Arc::new(store) as _),
@@ -114,20 +115,29 @@ fn directory(root: &Path) -> Result<LocalFileSystem, String> {
     }
 }
 
-pub(super) fn bucket(account: &S3Account, name: &str) -> AmazonS3Builder {
+/// The endpoint as it is called, however it was written. The storage client takes nothing but a URI.
+fn called(endpoint: &EndpointUrl) -> Result<String, String> {
+    if !endpoint.is_uri() {
+        return Err(format!("no request can be made to {endpoint:?}"));
+    }
+    let url = endpoint.called_base();
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+pub(super) fn bucket(account: &S3Account, name: &str) -> Result<AmazonS3Builder, String> {
     let builder = AmazonS3Builder::new()
         .with_region(&account.region)
         .with_bucket_name(name)
         .with_access_key_id(&account.access_key_id)
         .with_secret_access_key(account.secret_access_key.reveal())
         .with_allow_http(true); // the egress policy decides
-    match &account.endpoint {
-        Some(endpoint) => builder.with_endpoint(endpoint.base().trim_end_matches('/')),
+    Ok(match &account.endpoint {
+        Some(endpoint) => builder.with_endpoint(called(endpoint)?),
         None => builder,
-    }
+    })
 }
 
-fn container(account: &AzureAccount, name: &str) -> MicrosoftAzureBuilder {
+fn container(account: &AzureAccount, name: &str) -> Result<MicrosoftAzureBuilder, String> {
     let builder = MicrosoftAzureBuilder::new()
         .with_account(&account.name)
         .with_container_name(name)
@@ -142,10 +152,10 @@ fn container(account: &AzureAccount, name: &str) -> MicrosoftAzureBuilder {
             builder.with_sas_authorization(pairs.collect::<Vec<_>>())
         }
     };
-    match &account.endpoint {
-        Some(endpoint) => builder.with_endpoint(endpoint.base().trim_end_matches('/').to_owned()),
+    Ok(match &account.endpoint {
+        Some(endpoint) => builder.with_endpoint(called(endpoint)?),
         None => builder,
-    }
+    })
 }
 
 /// No retries: exports have a schedule of their own.
@@ -262,6 +272,20 @@ mod tests {
         }
         let beside: Vec<_> = std::fs::read_dir(outer.path()).expect("listed").collect();
         assert_eq!(beside.len(), 1, "{beside:?}");
+    }
+
+    #[test]
+    fn endpoints_are_called_in_their_normalised_form() {
+        for (written, expected) in [
+            ("http:store.test:7125", "http://store.test:7125"),
+            ("http:\\\\store.test\\s3\\", "http://store.test/s3"),
+            ("http://store%2etest/", "http://store.test"),
+            ("http://\u{ff11}27.0.0.1", "http://127.0.0.1"),
+            ("https://Store.test:443/s3", "https://store.test/s3"),
+        ] {
+            let endpoint = EndpointUrl::parse(written).expect("a URL");
+            assert_eq!(called(&endpoint).as_deref(), Ok(expected), "{written}");
+        }
     }
 
     #[test]

@@ -462,6 +462,27 @@ async fn a_bucket_is_written_to_with_the_credentials_of_the_subscription() {
 }
 
 #[tokio::test]
+async fn an_export_that_panics_waits_like_one_that_fails() {
+    let grid = Grid::new().await.topic("orders").await;
+    let storage = json!({"type": "S3", "endpointUrl": "http:store.test",
+        "accessKeyId": "AKID", "secretAccessKey": "very-secret"});
+    let destination = json!({"deadLetterDestination": {"endpointType": "StorageBlob",
+        "properties": {"blobContainerName": "dead", "storage": storage}}});
+    let grid = grid
+        .push_with("orders", "billing", "400", destination)
+        .await;
+    publish(&grid, &["e1"]).await;
+    grid.pass(MINUTE * 5);
+    grid.script("store", "panic");
+    assert_eq!(tries(&grid, 80).await, [0, 10, 70]);
+    let shown = grid.show("orders", "billing").await;
+    let outage = &shown["everpost"]["deadLetterStorage"];
+    assert_eq!(outage["failures"], 3, "{outage}");
+    let error = outage["error"].as_str().expect("an error");
+    assert!(error.contains("bug in Everpost"), "{error}");
+}
+
+#[tokio::test]
 async fn azure_is_written_to_with_a_key_or_a_shared_access_signature() {
     for (secret, proof) in [
         (json!({"accountKey": "c2VjcmV0"}), "SharedKey shop:"),
@@ -532,6 +553,10 @@ async fn storage_that_cannot_be_used_is_refused_by_the_name_of_its_property() {
         ),
         (
             json!({"type": "S3", "accessKeyId": "A", "secretAccessKey": "s", "endpointUrl": "ftp://a"}),
+            "storage.endpointUrl",
+        ),
+        (
+            json!({"type": "S3", "accessKeyId": "A", "secretAccessKey": "s", "endpointUrl": "http://a{b}"}),
             "storage.endpointUrl",
         ),
         (

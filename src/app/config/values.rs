@@ -39,7 +39,7 @@ pub(super) fn backup_place(text: &str) -> Parsed<BackupPlace> {
 /// The URL of a service.
 pub(super) fn endpoint(text: &str) -> Parsed<EndpointUrl> {
     let url = EndpointUrl::parse(text).ok();
-    let url = url.filter(|url| url.reveal().query().is_none());
+    let url = url.filter(|url| url.reveal().query().is_none() && url.is_uri());
     url.ok_or_else(|| {
         format!("is {text:?}; write an http or https URL without ?, like https://s3.example.com")
     })

@@ -515,7 +515,9 @@ fn not_stored(error: &StoreError, deliveries: usize) {
 }
 
 /// The result of `work`, or the message of its panic.
-async fn unless_it_panics<T>(work: impl Future<Output = T>) -> Result<T, String> {
+pub(in crate::broker) async fn unless_it_panics<T>(
+    work: impl Future<Output = T>,
+) -> Result<T, String> {
     let mut work = pin!(work);
     poll_fn(|context| {
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::broker::Broker;
+use crate::broker::dispatch::deliver::unless_it_panics;
 use crate::model::blob_storage::BlobStorage;
 use crate::model::export::{Outage, WhenUnavailable};
 use crate::model::limits::BLOBS_AT_ONCE_MAX;
@@ -188,7 +189,8 @@ impl Broker {
             return Ok(false);
         }
         if !blob.dead_letters.is_empty() {
-            match self.put(exporter, &blob).await {
+            let put = unless_it_panics(self.put(exporter, &blob)).await;
+            match put.unwrap_or_else(|reason| Err(self.export_defect(exporter, &reason))) {
                 Ok(created) => self.publish_blob_created(&created).await?,
                 Err(error) => {
                     let outage = self.outage_after(exporter, status.outage, error);
@@ -238,6 +240,14 @@ impl Broker {
         let mark_stored = self.outbound().put_blob(blob).await?;
         (created.url, created.e_tag) = (mark_stored.url, mark_stored.e_tag);
         Ok(created)
+    }
+
+    /// An upload that panicked waits like one that failed, or it would be repeated without a pause.
+    fn export_defect(&self, exporter: &Exporter, reason: &str) -> String {
+        let subscription = &exporter.subscription.name;
+        tracing::error!(reason, subscription.name = %subscription, "an export panicked");
+        self.meters().panicked();
+        "not stored because of a bug in Everpost, which its log tells".to_owned()
     }
 
     /// The outage of a storage after another upload that failed.

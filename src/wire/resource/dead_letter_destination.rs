@@ -198,6 +198,10 @@ pub(super) fn judge_storage(it: &mut Judged<'_>) {
     if it.text("endpointUrl").is_some_and(|url| url.contains('?')) {
         it.fault("endpointUrl", "it must have no query");
     }
+    let url = it.text("endpointUrl").map(EndpointUrl::parse);
+    if url.is_some_and(|parsed| parsed.is_ok_and(|url| !url.is_uri())) {
+        it.fault("endpointUrl", "no request can be made to such a host");
+    }
     if it.text("type") == Some("AzureBlob") {
         match (it.has("accountKey"), it.has("sasToken")) {
             (true, true) => {
