@@ -10,7 +10,8 @@ use crate::admin::widgets::print::sentence;
 use crate::broker::diagnostics::SettingError;
 use crate::broker::people::TooOften;
 use crate::broker::{
-    AlertError, BackupRejected, InspectorError, PublishError, ReplayError, ResubmitError, SendError,
+    AlertError, BackupRejected, InspectorError, PublishError, ReplayError, ResubmitError,
+    SendError, TooManyTrials,
 };
 use crate::store::accounts::AccountError;
 
@@ -117,6 +118,12 @@ impl IntoResponse for PageError {
     }
 }
 
+impl From<TooManyTrials> for PageError {
+    fn from(error: TooManyTrials) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
 impl From<StoreError> for PageError {
     fn from(error: StoreError) -> Self {
         if matches!(error, StoreError::Provisioned { .. }) {
@@ -175,7 +182,7 @@ tell!(AlertError, missing: AlertError::NoRule(_) | AlertError::NoChannel(_));
 tell!(SettingError, missing: SettingError::NotFound(_), at "value": SettingError::Invalid { .. });
 tell!(InspectorError, missing: InspectorError::NotFound(_));
 tell!(SendError, missing: SendError::NoEvent(_) | SendError::NoSubscription(..),
-    later: SendError::Stopping | SendError::DiskLow);
+    later: SendError::Stopping | SendError::DiskLow | SendError::TooManyTrials(_));
 tell!(ResubmitError, missing: ResubmitError::NotFound(_),
     later: ResubmitError::Stopping | ResubmitError::DiskLow);
 

@@ -28,16 +28,17 @@ pub(super) async fn in_background<T: Send + 'static>(
     done.expect("the work does not panic")
 }
 
-/// Does work for a topic that may take so many steps. If they would keep the thread busy, it is done in the background.
+/// Does work for a topic, or a trial, that may take so many steps. If they would keep the thread busy, it is done in the
+/// background.
 pub(super) async fn by_steps<T: Send + 'static>(
-    topic: TopicId,
+    topic: Option<TopicId>,
     steps: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     if steps <= STEPS_AT_ONCE_MAX {
         return work();
     }
-    in_background(MATCHING.take(Some(topic)).await, work).await
+    in_background(MATCHING.take(topic).await, work).await
 }
 
 #[cfg(test)]
@@ -50,7 +51,8 @@ mod tests {
     #[tokio::test]
     async fn many_steps_are_taken_on_another_thread() {
         let here = thread::current().id();
-        let thread_of = async |steps| by_steps(TopicId(1), steps, || thread::current().id()).await;
+        let thread_of =
+            async |steps| by_steps(Some(TopicId(1)), steps, || thread::current().id()).await;
         assert_eq!(thread_of(STEPS_AT_ONCE_MAX).await, here);
         assert_ne!(thread_of(STEPS_AT_ONCE_MAX + 1).await, here);
     }

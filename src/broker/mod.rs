@@ -6,6 +6,7 @@
 mod background;
 pub mod diagnostics;
 mod dispatch;
+mod explain;
 mod housekeeping;
 mod manage;
 mod messaging;
@@ -31,6 +32,7 @@ pub use crate::store::{PromisedNumber, Resubmitted};
 pub use diagnostics::meters::Meters;
 pub use diagnostics::recount::{Account, Counts, Verified};
 pub use dispatch::retry_now::{Hold, RetryNowError};
+pub use explain::{TooManyTrials, explain_to_all, explain_to_one, try_out};
 pub use housekeeping::alerts::CertificateEnd;
 pub use housekeeping::backup::{BackupRejected, BackupRequest, is_backup_place_allowed};
 pub use housekeeping::retention::{Preview, StorageReport, StorageStatus};

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::base::Timestamp;
-use crate::model::event::Event;
 use crate::model::filter::{EventView, FilterResult};
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::{EventSubscription, SkipReason};
@@ -27,13 +26,28 @@ impl Explanation {
         event: &EventView<'_>,
         at: Timestamp,
     ) -> Self {
+        let verdict = subscription.definition.filter.explain(event);
+        Self::of(topic, subscription, verdict, at)
+    }
+
+    /// Explains what the filter makes of the event at another time, which the filter itself does not look at.
+    pub fn published_at(&self, topic: &TopicEntry, at: Timestamp) -> Self {
+        Self::of(topic, &self.subscription, self.verdict.clone(), at)
+    }
+
+    fn of(
+        topic: &TopicEntry,
+        subscription: &Arc<EventSubscription>,
+        verdict: FilterResult,
+        at: Timestamp,
+    ) -> Self {
         let is_younger = subscription.created_at > at;
         let abstains = is_younger.then_some(SkipReason::CreatedLater);
         let abstains = abstains.or_else(|| subscription.abstains(at));
         let has_rules = topic.has_rules(subscription);
         Self {
             abstains: abstains.or_else(|| has_rules.then_some(SkipReason::HasRules)),
-            verdict: subscription.definition.filter.explain(event),
+            verdict,
             changed_since: !is_younger && subscription.updated_at > at,
             subscription: Arc::clone(subscription),
         }
@@ -50,16 +64,5 @@ impl Explanation {
     /// Whether the subscription gets the event.
     pub fn matched(&self) -> bool {
         self.abstains.is_none() && self.verdict.matched()
-    }
-}
-
-impl TopicEntry {
-    /// Explains `event`, published at `at`, for each subscription, by name.
-    pub fn explain(&self, event: &Event, at: Timestamp) -> Vec<Explanation> {
-        let view = self.view(event);
-        let subscriptions = self.subscriptions.values();
-        subscriptions
-            .map(|each| Explanation::new(self, each, &view, at))
-            .collect()
     }
 }

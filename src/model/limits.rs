@@ -415,6 +415,9 @@ pub const TRIAL_EVENTS: usize = 1_000;
 /// seconds.
 pub const TRIAL_EVENTS_MAX: usize = 10_000;
 
+/// Questions about what filters make of large events that wait at once: the events are in memory meanwhile.
+pub const TRIALS_WAITING_MAX: usize = 32;
+
 /// How long a filter is tried; then what was found so far is returned.
 pub const TRIAL_DEADLINE: Duration = Duration::from_secs(5);
 

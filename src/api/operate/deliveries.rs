@@ -84,6 +84,7 @@ impl From<SendError> for ApiError {
             }
             SendError::Stopping => PublishError::Stopping.into(),
             SendError::DiskLow => PublishError::DiskLow.into(),
+            SendError::TooManyTrials(error) => error.into(),
             SendError::Store(error) => error.into(),
         }
     }

@@ -1,5 +1,7 @@
 //! Explanations: who gets an event, who does not and why, and what another filter would do.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -8,6 +10,7 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::manage::{SubscriptionPath, TopicPath};
 use crate::base::Timestamp;
+use crate::broker::{TooManyTrials, explain_to_all, explain_to_one};
 use crate::model::delivery::DeliveryId;
 use crate::model::event::{Event, EventKey};
 use crate::model::event_filter::EventFilter;
@@ -19,7 +22,6 @@ use crate::store::views::{EventDetail, EventQuery};
 use crate::wire::explanation::{Asked, Question, ShownExplanation, parse_question};
 use crate::wire::filter_trial::{self, ShownTrial};
 use crate::wire::resource::bodies::ResourceList;
-use crate::wire::service_bus::readable::readable;
 
 /// The event that is asked about, and what became of it.
 struct AskedEvent {
@@ -39,10 +41,8 @@ pub(crate) async fn explain_one(
     let (topic, name) = path.names(&state.broker.registry())?;
     let (entry, subscription) = state.broker.subscription(&topic, &name)?;
     let asked = asked_event(&state, &entry, &body).await?;
-    let readable = readable(&asked.event);
-    let view = entry.view(&readable);
-    let explanation = Explanation::new(&entry, &subscription, &view, asked.at);
-    Ok(Json(asked.show(&entry, &explanation)))
+    let explained = explain_to_one(&entry, &subscription, &asked.event, asked.at);
+    Ok(Json(asked.show(&entry, &explained.await?)))
 }
 
 /// `POST /topics/{topic}/explain` (an extension): every event subscription of the topic.
@@ -53,7 +53,7 @@ pub(crate) async fn explain_all(
 ) -> Result<Json<ResourceList<ShownExplanation>>, ApiError> {
     let entry = state.broker.topic(&topic.name(&state.broker.registry())?)?;
     let asked = asked_event(&state, &entry, &body).await?;
-    Ok(Json(asked.show_all(&entry)))
+    asked.show_all(&entry).await.map(Json)
 }
 
 /// `GET /everpost/events/{key}/explanations`: every event subscription of the event's topic.
@@ -70,7 +70,7 @@ pub(crate) async fn explain_stored(
             event.topic
         ))
     })?;
-    Ok(Json(AskedEvent::of(event).show_all(entry)))
+    AskedEvent::of(event).show_all(entry).await.map(Json)
 }
 
 /// `POST /topics/{topic}/tryFilter` (an extension)
@@ -142,6 +142,12 @@ fn no_such_event(entry: &TopicEntry, problem: &str) -> ApiError {
     error
 }
 
+impl From<TooManyTrials> for ApiError {
+    fn from(error: TooManyTrials) -> Self {
+        Self::unavailable(format!("Try again in a moment: {error}."))
+    }
+}
+
 impl AskedEvent {
     fn of(detail: EventDetail) -> Self {
         let deliveries = detail.deliveries.iter();
@@ -169,8 +175,11 @@ impl AskedEvent {
         ShownExplanation::new(entry, asked, explanation, &deliveries)
     }
 
-    fn show_all(&self, entry: &TopicEntry) -> ResourceList<ShownExplanation> {
-        let all = entry.explain(&readable(&self.event), self.at);
-        all.iter().map(|each| self.show(entry, each)).collect()
+    async fn show_all(
+        &self,
+        entry: &Arc<TopicEntry>,
+    ) -> Result<ResourceList<ShownExplanation>, ApiError> {
+        let all = explain_to_all(entry, &self.event, self.at).await?;
+        Ok(all.iter().map(|each| self.show(entry, each)).collect())
     }
 }

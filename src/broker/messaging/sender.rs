@@ -57,7 +57,7 @@ impl MessageSender {
         steps: usize,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        by_steps(self.topic_id(), steps, read).await
+        by_steps(Some(self.topic_id()), steps, read).await
     }
 
     /// Stores messages, all or none. Returns their numbers if one of them is scheduled.

@@ -33,7 +33,7 @@ pub(super) const STEPS_AT_ONCE_MAX: usize = 20_000;
 const STEPS_IN_A_ROW_MAX: usize = 100_000;
 
 /// Steps of filters after which others get their turn in the background: a few milliseconds' worth, as for rules.
-const STEPS_OF_A_TURN_MAX: usize = RULE_STEPS_MAX;
+pub(super) const STEPS_OF_A_TURN_MAX: usize = RULE_STEPS_MAX;
 
 /// What was stored, for those who serve the subscriptions.
 pub(super) struct Arrival {

@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::broker::Broker;
+use crate::broker::explain::{TooManyTrials, explain_to_one};
 use crate::broker::publish::messages::session_at;
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::delivery::DeliveryId;
 use crate::model::event::{Event, EventKey};
-use crate::model::explanation::Explanation;
 use crate::model::registry::TopicEntry;
 use crate::model::subscription::EventSubscription;
 use crate::store::{MessageFacts, Sent, StoreError};
 use crate::wire::explanation::why_not;
-use crate::wire::service_bus::readable::readable;
 
 /// Why a stored event is not delivered. Nothing is changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +33,8 @@ pub enum SendError {
     Stopping,
     #[error("the disk is almost full")]
     DiskLow,
+    #[error(transparent)]
+    TooManyTrials(#[from] TooManyTrials),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -96,14 +97,13 @@ impl Broker {
         let missing = || SendError::NoSubscription(key, name.to_owned());
         let registry = self.registry();
         let topic = registry.topic_by_id(event.topic_id).ok_or_else(missing)?;
-        let mut subscriptions = topic.subscriptions.values();
-        let subscription = subscriptions
-            .find(|each| each.name.as_str().eq_ignore_ascii_case(name))
-            .ok_or_else(missing)?;
+        let is_named =
+            |each: &&Arc<EventSubscription>| each.name.as_str().eq_ignore_ascii_case(name);
+        let subscription = topic.subscriptions.values().find(is_named);
+        let subscription = subscription.ok_or_else(missing)?;
         let unmatched = |reason| SendError::Unmatched(name.to_owned(), key, reason);
-        let readable = readable(&event.stored.event);
-        let view = topic.view(&readable);
-        if let Some(reason) = why_not(&Explanation::new(topic, subscription, &view, now)) {
+        let explained = explain_to_one(topic, subscription, &event.stored.event, now).await?;
+        if let Some(reason) = why_not(&explained) {
             return Err(unmatched(reason));
         }
         match session_at(subscription, &event.stored.event) {

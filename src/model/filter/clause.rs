@@ -66,6 +66,7 @@ impl Conditions {
         let clauses = self.clauses.iter().enumerate();
         clauses.map(move |(index, clause)| {
             let found = clause.key.find(event);
+            event.add_steps(clause.steps(found));
             let holds = clause.passes(found, self.on_arrays, dialect);
             let remark = match found {
                 Some(found) => clause.remark(found, self.on_arrays),

@@ -147,8 +147,7 @@ impl PartResult {
 impl Filter {
     /// Whether `event` passes. Stops at the first part that fails.
     pub fn matches(&self, event: &EventView<'_>) -> bool {
-        let types = self.included_event_types.as_ref();
-        event.add_steps(FILTER_STEPS + types.map_or(0, Vec::len));
+        event.add_steps(self.steps());
         self.type_matches(event.event_type())
             && self.subject_begins(event)
             && self.subject_ends(event)
@@ -157,6 +156,7 @@ impl Filter {
 
     /// The result of every part for `event`. Agrees with [`Filter::matches`].
     pub fn explain(&self, event: &EventView<'_>) -> FilterResult {
+        event.add_steps(self.steps());
         let basic = [
             self.explain_type(event),
             self.explain_beginning(event),
@@ -166,6 +166,11 @@ impl Filter {
         FilterResult {
             parts: basic.into_iter().flatten().chain(advanced).collect(),
         }
+    }
+
+    /// How many it takes besides those of its values, see [`EventView::steps`].
+    fn steps(&self) -> usize {
+        FILTER_STEPS + self.included_event_types.as_ref().map_or(0, Vec::len)
     }
 
     /// Equality with one of the types: ordinal (rule A), or in any letter case.

@@ -278,6 +278,21 @@ fn an_absent_subject_is_empty() {
 }
 
 #[test]
+fn an_explanation_takes_as_many_steps_as_its_filter() {
+    let event = event(r#"{"list":[1,2,3,4]}"#);
+    let filter = filter("NumberNotIn data.list 7 8", true);
+    let steps_of = |ask: &dyn Fn(&EventView<'_>)| {
+        let view = EventView::new(&event, "/topic");
+        ask(&view);
+        view.steps()
+    };
+    let matching = steps_of(&|view| assert!(filter.matches(view)));
+    let explaining = steps_of(&|view| assert!(filter.explain(view).matched()));
+    assert_eq!(explaining, matching);
+    assert!(explaining > FILTER_STEPS + 8, "{explaining}");
+}
+
+#[test]
 fn explanations_name_every_part_and_what_it_saw() {
     let event = event(r#"{"total":99.50,"long":"xyz","country":"DE","list":[1],"gone":null}"#);
     let view = EventView::new(&event, "/topic");

@@ -1,8 +1,8 @@
 //! Which event subscriptions of the topic matched an event, and why the others did not.
 
 use super::*;
+use crate::broker::{TooManyTrials, explain_to_all};
 use crate::wire::explanation::{cause, unmet};
-use crate::wire::service_bus::readable::readable;
 
 #[derive(Template)]
 #[template(path = "pages/filter_results.html")]
@@ -26,16 +26,18 @@ pub(crate) struct Row {
 
 impl FilterResults {
     /// What the subscriptions that `topic` has now make of `event`, and made of it.
-    pub(crate) fn new(event: &EventDetail, topic: &TopicEntry, visitor: &Visitor) -> Self {
+    pub(crate) async fn new(
+        event: &EventDetail,
+        topic: &Arc<TopicEntry>,
+        visitor: &Visitor,
+    ) -> Result<Self, TooManyTrials> {
         let stored = &event.stored;
-        let readable = readable(&stored.event);
-        let view = topic.view(&readable);
-        let mut results = Self::of_pasted(&stored.event, topic, stored.received_at);
+        let mut results = Self::of_pasted(&stored.event, topic, stored.received_at).await?;
         for row in &mut results.rows {
             let subscription = &row.explanation.subscription;
             let mut deliveries = event.deliveries.iter().map(|each| each.row.subscription_id);
             row.matched = deliveries.any(|id| id == subscription.id);
-            let now = Explanation::new(topic, subscription, &view, visitor.now);
+            let now = row.explanation.published_at(topic, visitor.now);
             let send = send_page(stored.key, subscription.name.as_str());
             let may_send = !row.matched && now.matched() && visitor.sends(&send);
             row.send = may_send.then_some(send);
@@ -44,23 +46,27 @@ impl FilterResults {
                 row.explanation = row.explanation.clone().without_data();
             }
         }
-        results
+        Ok(results)
     }
 
     /// What they would make of `event` if it were published at `at`.
-    pub(crate) fn of_pasted(event: &Event, topic: &TopicEntry, at: Timestamp) -> Self {
+    pub(crate) async fn of_pasted(
+        event: &Event,
+        topic: &Arc<TopicEntry>,
+        at: Timestamp,
+    ) -> Result<Self, TooManyTrials> {
         let row = |explanation: Explanation| Row {
             matched: explanation.matched(),
             explanation,
             now: None,
             send: None,
         };
-        let explained = topic.explain(&readable(event), at).into_iter();
-        Self {
+        let explained = explain_to_all(topic, event, at).await?.into_iter();
+        Ok(Self {
             rows: explained.map(row).collect(),
             topic: topic.topic.name.to_string(),
             received_at: at,
-        }
+        })
     }
 
     pub(crate) fn matched(&self) -> usize {

@@ -12,6 +12,7 @@ pub(crate) async fn show(
     let mut event = find(&call, &key).await?;
     let topic = visitor.standing.registry.topic_by_id(event.topic_id);
     let results = topic.map(|topic| FilterResults::new(&event, topic, visitor));
+    let results = OptionFuture::from(results).await.transpose()?;
     let (key, event_type) = (event.stored.key, &event.stored.event.event_type);
     let title = print::visible(event_type);
     let deliveries = std::mem::take(&mut event.deliveries).into_iter();

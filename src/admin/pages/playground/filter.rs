@@ -1,6 +1,7 @@
 //! Would this event get through this filter? The answer is that of the API's `explain`.
 
 use super::*;
+use crate::broker::explain_to_one;
 use crate::wire::explanation::{unmet, why_not};
 use crate::wire::resource::{parse_filter, render_filter};
 
@@ -12,7 +13,7 @@ const FILTER_BYTES_MAX: usize = 65_536;
 const RECIPE_BYTES_MAX: usize = 4_096;
 
 /// Tries the filter, or writes that of the chosen subscription into the form.
-pub(super) fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Outcome>, Refusal> {
+pub(super) async fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Outcome>, Refusal> {
     let registry = call.broker.registry();
     let gone = "There is no such topic or event subscription any more.";
     let of = Of::named(pasted.of.trim(), &registry).ok_or_else(|| Refusal::of("of", gone))?;
@@ -27,9 +28,12 @@ pub(super) fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Outcome>
         pasted.filter = json_text::laid_out(&filter.to_string());
         return Ok(None);
     }
-    let event = PastedEvent::read(call, &pasted.event, topic.cloned())?;
+    let event = PastedEvent::read(call, &pasted.event, topic.cloned()).await?;
     if !pasted.filter.trim().is_empty() {
-        let result = typed(&pasted.filter, topic.map(|topic| &**topic))?.explain(&event.view());
+        let steps = event.event.size();
+        let filter = typed(&pasted.filter, topic.map(|topic| &**topic))?;
+        let explain = move || filter.explain(&event.view());
+        let result = try_out(steps, explain).await.map_err(busy)?;
         let why_not = result.first_failed().map(unmet);
         let outcome = Outcome::Filter(result, None, why_not, Recipe::default());
         return Ok(Some(outcome));
@@ -41,11 +45,15 @@ pub(super) fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Outcome>
     let recipe = recipe(call, &pasted.event, topic, name.as_deref());
     Ok(Some(match subscription {
         Some(subscription) => {
-            let explanation = Explanation::new(topic, subscription, &event.view(), now);
+            let explained = explain_to_one(topic, subscription, &event.event, now);
+            let explanation = explained.await.map_err(busy)?;
             let why_not = why_not(&explanation);
             Outcome::Filter(explanation.verdict, name, why_not, recipe)
         }
-        None => Outcome::Everybody(FilterResults::of_pasted(&event.event, topic, now), recipe),
+        None => {
+            let results = FilterResults::of_pasted(&event.event, topic, now);
+            Outcome::Everybody(results.await.map_err(busy)?, recipe)
+        }
     }))
 }
 

@@ -7,6 +7,8 @@ mod signature;
 
 use crate::admin::pages::events::FilterResults;
 use crate::admin::pages::*;
+use crate::base::Entropy;
+use crate::broker::{TooManyTrials, try_out};
 use crate::outbound::DeliveryRequest;
 use signature::SignatureVerdict;
 
@@ -87,8 +89,8 @@ pub(crate) fn tool(tool: Tool) -> MethodRouter<Arc<Site>> {
     let send = move |call: Call| async move {
         let mut pasted = Filled::<Pasted>::sent(&call.form).values;
         let outcome = match tool {
-            Tool::Filter => filter::use_it(&call, &mut pasted),
-            Tool::Convert => convert::write(&call, &pasted),
+            Tool::Filter => filter::use_it(&call, &mut pasted).await,
+            Tool::Convert => convert::write(&call, &pasted).await,
             Tool::Signature => signature::check(&pasted, call.visitor.now),
         };
         draw_tool(tool, &call, pasted, outcome)
@@ -128,6 +130,11 @@ fn check_size(name: &str, text: &str, bytes_max: usize) -> Result<(), Refusal> {
     Err(Refusal::of(name, problem))
 }
 
+/// Says that too many others try large events.
+fn busy(error: TooManyTrials) -> Refusal {
+    Refusal::of("event", format!("Try again in a moment: {error}."))
+}
+
 /// An event as its topic would read it, and where it would have been published.
 struct PastedEvent {
     event: Event,
@@ -139,24 +146,40 @@ struct PastedEvent {
 
 impl PastedEvent {
     /// Reads what was pasted, as an event of `topic` or by what it tells of itself.
-    fn read(call: &Call, text: &str, topic: Option<Arc<TopicEntry>>) -> Result<Self, Refusal> {
+    async fn read(
+        call: &Call,
+        text: &str,
+        topic: Option<Arc<TopicEntry>>,
+    ) -> Result<Self, Refusal> {
         check_size("event", text, call.publish_bytes_max)?;
         // Browsers end the lines of a form in their own way, which must not show in the bytes of a delivery.
         let json = text.replace("\r\n", "\n");
+        let name = TopicName::parse(NOWHERE).expect("it is a name");
+        let nowhere = call.broker.registry().resource_id(&name);
+        let (now, entropy) = (call.visitor.now, call.broker.entropy().clone());
+        let steps = json.len();
+        let parse = move || Self::parse(&json, topic, nowhere, now, &entropy);
+        try_out(steps, parse).await.map_err(busy)?
+    }
+
+    fn parse(
+        json: &str,
+        topic: Option<Arc<TopicEntry>>,
+        nowhere: String,
+        now: Timestamp,
+        entropy: &Entropy,
+    ) -> Result<Self, Refusal> {
         let (schema, resource_id) = match topic.as_deref() {
             Some(of) => (of.topic.kind.input_schema().clone(), of.resource_id.clone()),
             None => {
-                let recognized = wire::pasted::recognize(&json);
-                let name = TopicName::parse(NOWHERE).expect("it is a name");
-                let nowhere = || call.broker.registry().resource_id(&name);
-                let resource_id = recognized.topic.unwrap_or_else(nowhere).into();
+                let recognized = wire::pasted::recognize(json);
+                let resource_id = recognized.topic.unwrap_or(nowhere).into();
                 (recognized.schema, resource_id)
             }
         };
-        let (now, entropy) = (call.visitor.now, call.broker.entropy());
-        let event = wire::decode_one(&schema, &resource_id, &json, now, entropy);
+        let event = wire::decode_one(&schema, &resource_id, json, now, entropy);
         Ok(Self {
-            event: event.map_err(|bad| Refusal::of("event", json_fault::of_events(&json, &bad)))?,
+            event: event.map_err(|bad| Refusal::of("event", json_fault::of_events(json, &bad)))?,
             topic,
             schema,
             resource_id,

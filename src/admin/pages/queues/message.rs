@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::admin::pages::service_bus::BusRule;
+use crate::broker::{TooManyTrials, try_out};
 use crate::model::rule::Steps;
 use crate::store::Peeked;
 use crate::wire::amqp::Value as AmqpValue;
@@ -90,16 +91,28 @@ impl QueuedMessage {
 }
 
 /// The rules of the subscription, each with why the message does not match it now, if so.
-fn rules(call: &Call<Queue>, message: &QueuedMessage) -> Vec<(BusRule, Option<String>)> {
-    let (stored, topic) = (&message.peeked.event, &call.of.topic);
-    let sent = SentMessage::of(&stored.event, &topic.resource_id, stored.received_at);
-    let Ok(sent) = sent else {
-        return Vec::new(); // as it cannot be read, it matches nothing
+async fn rules(
+    call: &Call<Queue>,
+    message: &QueuedMessage,
+) -> Result<Vec<(BusRule, Option<String>)>, TooManyTrials> {
+    let rules = BusRule::all_of(call);
+    let stored = Arc::clone(&message.peeked.event);
+    let topic = Arc::clone(&call.of.topic);
+    let entropy = call.broker.entropy().clone();
+    let steps = stored.event.size() * rules.len();
+    let compare = move || {
+        let sent = SentMessage::of(&stored.event, &topic.resource_id, stored.received_at);
+        let Ok(sent) = sent else {
+            return Vec::new(); // as it cannot be read, it matches nothing
+        };
+        let mut left = Steps::of_message();
+        let why = |each: BusRule| {
+            let mismatch = each.rule.filter.mismatch(&sent, &entropy, &mut left);
+            (each, mismatch)
+        };
+        rules.into_iter().map(why).collect()
     };
-    let rules = BusRule::all_of(call).into_iter();
-    let (entropy, mut steps) = (call.broker.entropy(), Steps::of_message());
-    let mut why = |each: &BusRule| each.rule.filter.mismatch(&sent, entropy, &mut steps);
-    rules.map(|each| (each.clone(), why(&each))).collect()
+    try_out(steps, compare).await
 }
 
 /// The message that the address names, also one that is a dead letter.
@@ -120,6 +133,7 @@ async fn find(call: &Call<Queue>) -> PageResult<QueuedMessage> {
 
 pub(crate) async fn show_message(Query(asked): Query<Names>, call: Call<Queue>) -> PageResult {
     let message = find(&call).await?;
+    let rules = rules(&call, &message).await?;
     let (visitor, number) = (&call.visitor, message.peeked.delivery.number);
     let page = paths::message_page(call.of.page(), number);
     let body = message.sent.plain_body();
@@ -129,7 +143,7 @@ pub(crate) async fn show_message(Query(asked): Query<Names>, call: Call<Queue>) 
         body: BodyView = body.seen_by(visitor.role),
         // Those of the application, for whoever sees data.
         properties: Option<Vec<(String, Value)>> = sees_data.then(|| message.application_properties()),
-        rules: Vec<(BusRule, Option<String>)> = rules(&call, &message),
+        rules: Vec<(BusRule, Option<String>)> = rules,
         queue: Queue = call.of.clone(),
         message: QueuedMessage = message,
     })
