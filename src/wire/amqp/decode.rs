@@ -457,6 +457,15 @@ impl Decoder {
     }
 }
 
+/// Returns the text of an encoded string or symbol, which clients mix up; `None` for any other value.
+pub(super) fn text_in(encoded: &[u8]) -> Option<&[u8]> {
+    match encoded.first()? {
+        0xa1 | 0xa3 => encoded.get(2..),
+        0xb1 | 0xb3 => encoded.get(5..),
+        _ => None,
+    }
+}
+
 /// Whether a list, a map or an array with a size follows the constructor `code`.
 fn is_compound(code: u8) -> bool {
     matches!(code, 0xc0 | 0xc1 | 0xd0 | 0xd1 | 0xe0 | 0xf0)

@@ -111,6 +111,11 @@ fn compound(
     }
 }
 
+/// Appends a map whose keys and values, so many of them, are encoded already.
+pub(super) fn encode_map(entries: &[u8], count: usize, out: &mut Vec<u8>) {
+    compound(0xc1, 0xd1, count, out, |out| out.extend_from_slice(entries));
+}
+
 fn length_of(length: usize) -> [u8; 4] {
     u32::try_from(length)
         .expect("what is encoded is bounded to far below 4 GiB")

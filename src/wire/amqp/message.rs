@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use crate::base::Timestamp;
 use crate::model::limits::HEAD_BYTES_MAX;
-use crate::wire::amqp::decode::{DecodeError, Decoder, unexpected};
-use crate::wire::amqp::encode::encode;
+use crate::wire::amqp::decode::{DecodeError, Decoder, text_in, unexpected};
+use crate::wire::amqp::encode::{encode, encode_map};
 use crate::wire::amqp::fields::Fields;
 use crate::wire::amqp::sent;
 use crate::wire::amqp::value::{Map, Value, get};
@@ -118,6 +118,8 @@ pub struct Handout {
     pub annotations: Vec<(&'static str, Value)>,
     /// Changes of application properties: a new value, or `None` to remove it. Of two for one property the first counts.
     pub properties: Vec<(String, Option<Value>)>,
+    /// An encoded map of application properties that receivers have set, after those changes; or nothing.
+    pub set: Bytes,
     pub life: Option<MessageLife>,
 }
 
@@ -486,16 +488,12 @@ impl Message {
             (None, _) | (_, None) => self.properties.clone(),
         };
         let header = section(HEADER, header.to_value());
-        let mut of_delivery = map_of(&self.delivery_annotations)?;
-        of_delivery.retain(|(key, _)| key.as_text() != Some(annotation::LOCK_TOKEN));
-        let token = handout.lock_token;
-        let token = token.map(|token| (Value::symbol(annotation::LOCK_TOKEN), Value::Uuid(token)));
-        of_delivery.extend(token);
-        let of_delivery = section(DELIVERY_ANNOTATIONS, Value::Map(of_delivery));
-        let annotations = section(MESSAGE_ANNOTATIONS, Value::Map(self.annotated(handout)?));
-        let own = match handout.properties.is_empty() {
-            true => self.application_properties.clone(),
-            false => section(APPLICATION_PROPERTIES, Value::Map(self.changed(handout)?)),
+        let of_delivery = self.locked(handout)?.section(DELIVERY_ANNOTATIONS);
+        let annotations = self.annotated(handout)?.section(MESSAGE_ANNOTATIONS);
+        let own = if handout.properties.is_empty() && handout.set.is_empty() {
+            self.application_properties.clone()
+        } else {
+            self.changed(handout)?.section(APPLICATION_PROPERTIES)
         };
         Ok(self.with(&header, &of_delivery, &annotations, &properties, &own))
     }
@@ -510,27 +508,42 @@ impl Message {
         Ok(section(PROPERTIES, properties.to_value()))
     }
 
-    fn annotated(&self, handout: &Handout) -> Result<Map, DecodeError> {
-        let mut annotations = self.annotations()?;
-        let is_ours = |name: &str| annotation::OF_BROKER.contains(&name);
-        annotations.retain(|(key, _)| !key.as_text().is_some_and(is_ours));
-        let ours = handout.annotations.iter();
-        annotations.extend(ours.map(|(name, value)| (Value::symbol(name), value.clone())));
+    fn locked(&self, handout: &Handout) -> Result<MapEntries, DecodeError> {
+        let is_token = |name: &[u8]| name == annotation::LOCK_TOKEN.as_bytes();
+        let mut annotations = MapEntries::kept(&self.delivery_annotations, |key| !is_token(key))?;
+        if let Some(token) = handout.lock_token {
+            annotations.add(&Value::symbol(annotation::LOCK_TOKEN), &Value::Uuid(token));
+        }
         Ok(annotations)
     }
 
-    fn changed(&self, handout: &Handout) -> Result<Map, DecodeError> {
-        let properties = self.application_properties()?;
+    fn annotated(&self, handout: &Handout) -> Result<MapEntries, DecodeError> {
+        let ours = annotation::OF_BROKER.map(str::as_bytes);
+        let mut annotations =
+            MapEntries::kept(&self.message_annotations, |key| !ours.contains(&key))?;
+        for (name, value) in &handout.annotations {
+            annotations.add(&Value::symbol(name), value);
+        }
+        Ok(annotations)
+    }
+
+    fn changed(&self, handout: &Handout) -> Result<MapEntries, DecodeError> {
         // By name, so that a message with thousands of them costs no more than its bytes.
-        let names = handout.properties.iter().map(|(name, _)| name.as_str());
-        let changed: HashSet<&str> = names.collect();
-        let is_kept = |key: &Value| !key.as_text().is_some_and(|name| changed.contains(name));
-        let kept = properties.into_iter().filter(|(key, _)| is_kept(key));
-        let mut seen = HashSet::new();
-        let set = handout.properties.iter();
-        let set = set.filter(|(name, _)| seen.insert(name.as_str()));
-        let set = set.filter_map(|(name, value)| Some((name.as_str().into(), value.clone()?)));
-        Ok(kept.chain(set).collect())
+        let mut names: HashSet<Vec<u8>> = HashSet::new();
+        let mut set = MapEntries::default();
+        for (name, value) in &handout.properties {
+            let is_first = names.insert(name.as_bytes().to_vec());
+            if let Some(value) = value.as_ref().filter(|_| is_first) {
+                set.add(&name.as_str().into(), value);
+            }
+        }
+        if !handout.set.is_empty() {
+            let is_first = |key: Option<&[u8]>| key.is_some_and(|key| names.insert(key.to_vec()));
+            set.take(Decoder::new(handout.set.clone()), is_first)?;
+        }
+        let mut all = MapEntries::kept(&self.application_properties, |key| !names.contains(key))?;
+        all.append(&set);
+        Ok(all)
     }
 
     fn with(
@@ -597,6 +610,69 @@ impl Properties {
             fields.pop();
         }
         Value::List(fields)
+    }
+}
+
+/// Bytes before the entries of a section's map at most: its descriptor, its size and its count.
+const MAP_HEAD_BYTES: usize = 16;
+
+/// The entries of a map, encoded.
+#[derive(Default)]
+struct MapEntries {
+    bytes: Vec<u8>,
+    /// Keys and values.
+    count: usize,
+}
+
+impl MapEntries {
+    /// Returns those of a section's map whose keys are kept, and all whose keys are no texts, as they came.
+    fn kept(section: &Bytes, is_kept: impl Fn(&[u8]) -> bool) -> Result<Self, DecodeError> {
+        let mut entries = Self::default();
+        if section.is_empty() {
+            return Ok(entries);
+        }
+        entries.bytes.reserve(section.len());
+        let mut map = Decoder::new(section.clone());
+        map.descriptor()?;
+        entries.take(map, |key| key.is_none_or(&is_kept))?;
+        Ok(entries)
+    }
+
+    /// Adds those of the map that comes next which are taken by the texts of their keys, as they came.
+    fn take(
+        &mut self,
+        mut map: Decoder,
+        mut is_taken: impl FnMut(Option<&[u8]>) -> bool,
+    ) -> Result<(), DecodeError> {
+        let mut inside = map.inside_map()?;
+        while !inside.is_empty() {
+            let (key, value) = (inside.raw()?, inside.raw()?);
+            if is_taken(text_in(&key)) {
+                self.bytes.extend_from_slice(&key);
+                self.bytes.extend_from_slice(&value);
+                self.count += 2;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, key: &Value, value: &Value) {
+        encode(key, &mut self.bytes);
+        encode(value, &mut self.bytes);
+        self.count += 2;
+    }
+
+    fn append(&mut self, others: &Self) {
+        self.bytes.extend_from_slice(&others.bytes);
+        self.count += others.count;
+    }
+
+    fn section(&self, code: u64) -> Bytes {
+        let mut out = Vec::with_capacity(MAP_HEAD_BYTES + self.bytes.len());
+        out.push(0x00);
+        encode(&Value::Ulong(code), &mut out);
+        encode_map(&self.bytes, self.count, &mut out);
+        out.into()
     }
 }
 

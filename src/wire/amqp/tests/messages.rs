@@ -40,6 +40,7 @@ fn sections_are_kept_byte_for_byte() {
             lock_token: Some(uuid::Uuid::from_u128(7)),
             annotations: vec![(annotation::SEQUENCE_NUMBER, Value::Long(9))],
             properties: Vec::new(),
+            set: Bytes::new(),
             life: None,
         })
         .expect("a message");
@@ -55,6 +56,28 @@ fn sections_are_kept_byte_for_byte() {
         hex(&SECTIONS[3..].concat()),
     ];
     assert_eq!(Bytes::from(handed), Bytes::from(expected.concat()));
+}
+
+#[test]
+fn what_nobody_has_changed_is_not_written_anew() {
+    // In longer forms than are written here.
+    let (tenant, note) = ("b1 00000001 6b 71 00000007", "a1 04 6e6f7465 71 00000008");
+    let annotations = "00 53 72 c1 09 02 a3 01 61 70 00000002";
+    let body = "00 53 77 a1 01 61";
+    let own = format!("00 53 74 c1 11 04 {tenant} a1 01 6e 54 01");
+    let message = Message::parse(&hex(&[annotations, &own, body].concat())).expect("a message");
+    let handed = message.hand_out(&Handout {
+        properties: vec![("n".to_owned(), Some(Value::Int(2)))],
+        set: hex(&format!("c1 11 04 a1 01 6e 54 03 {note}")),
+        ..Handout::default()
+    });
+    let expected = [
+        "00 53 70 c0 06 05 40 40 40 40 43 00 53 71 c1 01 00",
+        annotations,
+        &format!("00 53 74 c1 1c 06 {tenant} a1 01 6e 54 02 {note}"),
+        body,
+    ];
+    assert_eq!(handed.map(Bytes::from), Ok(hex(&expected.concat())));
 }
 
 #[test]
