@@ -1,4 +1,4 @@
-//! Time and randomness, bytes that are kept for clients, turns of those who wait, the forms in which people read figures and unknown text, hashes,
+//! Time and randomness, bytes that are kept for clients, turns of those who wait and of those who work, the forms in which people read figures and unknown text, hashes,
 //! the newest lines of the log, and files that others may have put there. Nothing else reads a clock or makes random numbers.
 
 pub mod budget;
@@ -12,6 +12,7 @@ pub mod log_tail;
 pub mod named;
 pub mod places;
 pub mod regular_file;
+pub mod stint;
 pub mod stopwatch;
 pub mod turns;
 pub mod zone;

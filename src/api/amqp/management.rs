@@ -7,6 +7,7 @@ use crate::api::amqp::container::{
 };
 use crate::api::amqp::receiver::{check_locks, lock_of, renew_session, settle, uuid_of};
 use crate::api::amqp::sessions::Sessions;
+use crate::base::stint::Stint;
 use crate::broker::{MessageReceiver, MessagingEntity, MessagingError, NotAllowed, PromisedNumber};
 use crate::model::audit::{Actor, Caller};
 use crate::model::session::HeldSession;
@@ -55,11 +56,14 @@ pub(super) async fn answer(
             } else {
                 receiver.complete(by, received.await?).await
             };
-            let messages = received.iter().map(|each| {
-                let message = receiver.encode(each, lock);
-                (uuid_of(each.token), Bytes::from(message))
-            });
-            Reply::Received(messages.collect())
+            let mut stint = Stint::default();
+            let mut messages = Vec::with_capacity(received.len());
+            for each in &received {
+                let message = Bytes::from(receiver.encode(each, lock));
+                stint.did(message.len()).await;
+                messages.push((uuid_of(each.token), message));
+            }
+            Reply::Received(messages)
         }
         Operation::Settle { tokens, outcome } => {
             let locks = tokens.into_iter().map(|token| (token, outcome.clone()));
@@ -188,15 +192,18 @@ async fn peek(
     omit_body: bool,
 ) -> Result<Vec<Bytes>, MessagingError> {
     let peeked = receiver.peek(from, count, session).await?;
-    let messages = peeked.iter().map(|each| {
+    let mut stint = Stint::default();
+    let mut messages = Vec::with_capacity(peeked.len());
+    for each in &peeked {
         let message = Bytes::from(receiver.encode_peeked(each));
-        if omit_body {
+        stint.did(message.len()).await;
+        messages.push(if omit_body {
             without_body(&message)
         } else {
             message
-        }
-    });
-    Ok(messages.collect())
+        });
+    }
+    Ok(messages)
 }
 
 fn without_body(message: &Bytes) -> Bytes {

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::api::amqp::container::{OutgoingLink, OutgoingMessage, ReceiverRequest};
 use crate::api::amqp::sessions::Sessions;
+use crate::base::stint::Stint;
 use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::audit::Caller;
 use crate::model::dead_letter::DeadLetterDetails;
@@ -121,11 +122,17 @@ impl OutgoingLink for ReceiverLink {
         let (receiver, session) = (&self.receiver, self.session.as_ref());
         let received = receiver.receive(limit, session).await?;
         self.in_vain.store(received.is_empty(), Ordering::Relaxed);
-        let taken = received.iter().map(|each| OutgoingMessage {
-            token: uuid_of(each.token),
-            message: receiver.encode(each, self.settles),
-        });
-        Ok(taken.collect())
+        let mut stint = Stint::default();
+        let mut taken = Vec::with_capacity(received.len());
+        for each in &received {
+            let message = receiver.encode(each, self.settles);
+            stint.did(message.len()).await;
+            taken.push(OutgoingMessage {
+                token: uuid_of(each.token),
+                message,
+            });
+        }
+        Ok(taken)
     }
 
     async fn renew(&self, locks: Vec<Uuid>) {

@@ -13,6 +13,7 @@ use crate::api::manage::messaging::{Found, MessagingPath};
 use crate::api::manage::people::read;
 use crate::api::memory::AnswerMemory;
 use crate::api::parameters::Parameters;
+use crate::base::stint::Stint;
 use crate::broker::MessageReceiver;
 use crate::model::audit::Caller;
 use crate::model::lease::SubQueue;
@@ -73,7 +74,11 @@ pub(crate) async fn peek(
     memory.reserve(LOCK_BYTES_MAX).await?;
     let peeked = receiver.peek(from, limit, asked.session).await?;
     memory.note_read(peeked.iter().map(|each| each.event.event.data.len()).sum());
-    shown(peeked.iter().map(|each| receiver.encode_peeked(each)))
+    let mut shown = Showing::default();
+    for each in &peeked {
+        shown.add(receiver.encode_peeked(each)).await?;
+    }
+    Ok(Json(shown.messages.into_iter().collect()))
 }
 
 /// `POST /queues/{queue}/receive`, and of a subscription: they are removed.
@@ -99,7 +104,11 @@ pub(crate) async fn receive(
             .map(|each| each.event.event.data.len())
             .sum(),
     );
-    shown(received.iter().map(|each| receiver.encode(each, false)))
+    let mut shown = Showing::default();
+    for each in &received {
+        shown.add(receiver.encode(each, false)).await?;
+    }
+    Ok(Json(shown.messages.into_iter().collect()))
 }
 
 fn receiver(
@@ -121,13 +130,52 @@ fn receiver(
     Ok(MessageReceiver::of(&state.broker, found, sub_queue))
 }
 
-fn shown(messages: impl Iterator<Item = Vec<u8>>) -> Result<Json<List<ShownMessage>>, ApiError> {
-    let shown = messages.map(|encoded| {
+/// Messages of an answer, as far as it is made.
+#[derive(Default)]
+struct Showing {
+    messages: Vec<ShownMessage>,
+    stint: Stint,
+}
+
+impl Showing {
+    /// Adds an encoded message, and lets others have their turn after each few of them.
+    async fn add(&mut self, encoded: Vec<u8>) -> Result<(), ApiError> {
+        let bytes = encoded.len();
         let message = Message::parse(&encoded.into());
-        message.and_then(|message| ShownMessage::of(&message))
-    });
-    let shown = shown.collect::<Result<_, _>>();
-    let shown =
-        shown.map_err(|error| ApiError::bad_request(format!("A message cannot be read: {error}.")));
-    shown.map(Json)
+        let shown = message.and_then(|message| ShownMessage::of(&message));
+        self.messages.push(shown.map_err(|error| {
+            ApiError::bad_request(format!("A message cannot be read: {error}."))
+        })?);
+        self.stint.did(bytes).await;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+
+    use super::*;
+    use crate::wire::amqp::message::Properties;
+
+    #[tokio::test]
+    async fn others_get_their_turn_while_many_messages_are_shown() {
+        let body = vec![0; 16 * 1_024];
+        let message = Message::of_data(&Properties::default(), Vec::new(), body).to_bytes();
+        let mut making = pin!(async {
+            let mut shown = Showing::default();
+            for _ in 0..8 {
+                shown.add(message.clone()).await?;
+            }
+            Ok::<_, ApiError>(shown.messages.len())
+        });
+        let mut turns = 0;
+        let made = poll_fn(|context| {
+            turns += 1;
+            making.as_mut().poll(context)
+        });
+        assert_eq!(made.await.ok(), Some(8));
+        assert_eq!(turns, 3);
+    }
 }

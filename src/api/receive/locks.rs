@@ -19,6 +19,7 @@ use crate::api::error::{ApiError, QUOTA_EXCEEDED};
 use crate::api::lists::List;
 use crate::api::memory::AnswerMemory;
 use crate::base::Timestamp;
+use crate::base::stint::Stint;
 use crate::broker::ReceiveRequest;
 use crate::model::audit::{AuditAction, Caller, Target};
 use crate::model::dead_letter::DeadLetterDetails;
@@ -80,15 +81,15 @@ pub(crate) async fn receive(
     let locked = state.broker.receive(&request).await?;
     memory.note_read(locked.iter().map(|each| each.event.event.data.len()).sum());
     let schema = subscription.definition.delivery_schema;
-    let locked = locked.iter().map(|each| {
-        let event = raw(wire::encode_message(
-            schema,
-            &topic.resource_id,
-            &each.event,
-        ));
-        ShownLocked::new(each, event)
-    });
-    Ok(Json(locked.collect()))
+    let mut stint = Stint::default();
+    let mut shown = Vec::with_capacity(locked.len());
+    for each in &locked {
+        let payload = wire::encode_message(schema, &topic.resource_id, &each.event);
+        let bytes = payload.body.len();
+        shown.push(ShownLocked::new(each, raw(payload)));
+        stint.did(bytes).await;
+    }
+    Ok(Json(shown.into_iter().collect()))
 }
 
 /// A dead letter that a receiver holds.

@@ -59,17 +59,17 @@ pub(super) async fn use_it(call: &Call, pasted: &mut Pasted) -> Result<Option<Ou
 
 /// The filter that was typed, in the form that subscriptions of `topic` have.
 fn typed(text: &str, topic: Option<&TopicEntry>) -> Result<Filter, Refusal> {
-    let refuse = |problem: String| Refusal::of("filter", problem);
+    let wrong = |problem: String| Refusal::of("filter", problem);
     check_size("filter", text, FILTER_BYTES_MAX)?;
     let filter = serde_json::from_str::<Value>(text);
-    let filter = filter.map_err(|error| refuse(json_fault::words(&error)))?;
+    let filter = filter.map_err(|error| wrong(json_fault::words(&error)))?;
     if !filter.is_object() {
         let problem = "The filter must be a JSON object, such as {\"subjectBeginsWith\": \"/orders/\"}; {} \
                        matches every event.";
-        return Err(refuse(problem.to_owned()));
+        return Err(wrong(problem.to_owned()));
     }
     let dialect = topic.map_or(Dialect::Basic, TopicEntry::filter_dialect);
-    parse_filter(dialect, &filter).map_err(|invalid| refuse(sentence(&invalid.to_string())))
+    parse_filter(dialect, &filter).map_err(|invalid| wrong(sentence(&invalid.to_string())))
 }
 
 /// The same question for the API and the command.
