@@ -200,26 +200,44 @@ pub struct Received<'a> {
 }
 
 /// The answer to `receive`: events as structured CloudEvents, their data byte for byte.
-pub fn render_received(topic_resource_id: &str, received: &[Received<'_>]) -> Vec<u8> {
-    let mut out = b"{\"value\":[".to_vec();
-    for (place, each) in received.iter().enumerate() {
-        if place > 0 {
-            out.push(b',');
+pub struct ReceivedBody {
+    out: Vec<u8>,
+    is_empty: bool,
+}
+
+impl Default for ReceivedBody {
+    fn default() -> Self {
+        Self {
+            out: b"{\"value\":[".to_vec(),
+            is_empty: true,
         }
-        let mut event = Vec::with_capacity(each.event.event.size() + 256);
-        let readable = readable_stored(each.event);
+    }
+}
+
+impl ReceivedBody {
+    /// Adds an event that was published to the topic.
+    pub fn add(&mut self, topic_resource_id: &str, received: &Received<'_>) {
+        if !std::mem::take(&mut self.is_empty) {
+            self.out.push(b',');
+        }
+        let mut event = Vec::with_capacity(received.event.event.size() + 256);
+        let readable = readable_stored(received.event);
         cloud_events::write(&mut event, topic_resource_id, &readable);
         let properties = json!({
-            "lockToken": token_to_text(each.token),
-            "deliveryCount": each.delivery_count,
+            "lockToken": token_to_text(received.token),
+            "deliveryCount": received.delivery_count,
         });
-        let mut object = ObjectWriter::open(&mut out);
+        let mut object = ObjectWriter::open(&mut self.out);
         object.raw("brokerProperties", &properties.to_string());
         object.raw("event", &String::from_utf8_lossy(&event));
         object.close();
     }
-    out.extend_from_slice(b"]}");
-    out
+
+    /// Returns it whole.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.out.extend_from_slice(b"]}");
+        self.out
+    }
 }
 
 /// Why nothing came of a token.

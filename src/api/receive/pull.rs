@@ -18,12 +18,13 @@ use crate::api::memory::AnswerMemory;
 use crate::api::publish::namespace::{API_VERSIONS, choose_topic, topic_of};
 use crate::api::publish::{authorize, check_version, host_of, read_body, told};
 use crate::api::receive::waiting::receive_while_allowed;
+use crate::base::stint::Stint;
 use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::audit::Actor;
 use crate::model::lease::{BadToken, LockToken, ReceiverAction, SubQueue};
 use crate::model::limits::MANAGEMENT_BYTES_MAX;
 use crate::model::name::SubscriptionName;
-use crate::wire::pull::{self, Address, Failure, Received};
+use crate::wire::pull::{self, Address, Failure, Received, ReceivedBody};
 
 /// The version whose answers tell failures of single tokens without an object of their own.
 const FLAT_ERRORS: &str = "2023-06-01-preview";
@@ -103,17 +104,19 @@ async fn receive(
     let by = Actor::AccessRule(owner);
     let memory = AnswerMemory::of(request.extensions());
     let locked = receive_while_allowed(receiver, &by, limit, wait, check, &memory).await?;
-    let received: Vec<Received<'_>> = locked
-        .iter()
-        .map(|each| Received {
+    let mut body = ReceivedBody::default();
+    let mut stint = Stint::default();
+    for each in &locked {
+        let received = Received {
             token: each.token,
             delivery_count: each.delivery.attempts + 1,
             event: &each.event,
-        })
-        .collect();
-    let body = pull::render_received(&receiver.topic.resource_id, &received);
+        };
+        body.add(&receiver.topic.resource_id, &received);
+        stint.did(each.event.event.size()).await;
+    }
     let kind = (header::CONTENT_TYPE, "application/json; charset=utf-8");
-    Ok(([kind], body).into_response())
+    Ok(([kind], body.finish()).into_response())
 }
 
 async fn settle(
