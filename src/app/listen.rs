@@ -349,6 +349,10 @@ where
 {
     service_fn(move |mut request: Request<Incoming>| {
         let version = request.version();
+        let asked = Asked {
+            version,
+            is_safe: request.method().is_safe(),
+        };
         let is_by_proxy = proxies.contain(address.ip());
         if is_by_proxy {
             request.extensions_mut().insert(ByTrustedProxy);
@@ -369,30 +373,44 @@ where
                 let request = prepared(request, client, Arc::clone(&shared.progress));
                 let answer = answer(request);
                 answer
-                    .map(move |answer| counted(answer, taken, version))
+                    .map(move |answer| counted(answer, taken, asked))
                     .boxed()
             }
             (Ok(taken), Err(ambiguous)) => {
                 let refused = (StatusCode::BAD_REQUEST, ambiguous.to_string());
-                lazy(move |_| counted(refused.into_response(), taken, version)).boxed()
+                lazy(move |_| counted(refused.into_response(), taken, asked)).boxed()
             }
         };
         answered.map(Ok)
     })
 }
 
-/// Returns an answer that counts until nothing of it is left, or another one if there is no memory for it.
+/// What is asked of an answer.
+#[derive(Clone, Copy)]
+struct Asked {
+    version: Version,
+    /// True if the request changes nothing, by its method.
+    is_safe: bool,
+}
+
+/// Returns an answer that counts until nothing of it is left. If there is no memory for it, a client that has only read is told
+/// to ask again; in any other answer may stand what is nowhere else any more, such as a message that was removed or a new key.
 fn counted(
     answer: Response<axum::body::Body>,
     request: RequestMemory,
-    version: Version,
+    asked: Asked,
 ) -> Response<axum::body::Body> {
     let size = answer.body().size_hint();
     let bytes = usize::try_from(size.lower()).unwrap_or(usize::MAX);
+    let is_written = size.exact().is_some();
     let answer = match request.answer(bytes) {
-        Ok(()) if size.exact().is_none() => answer.map(|body| written_meanwhile(body, &request)),
-        Ok(()) => answer,
-        Err(NothingLeft) => overloaded(version),
+        Err(NothingLeft) if asked.is_safe => overloaded(asked.version),
+        Err(NothingLeft) => {
+            request.answer_anyway(bytes);
+            answer
+        }
+        Ok(()) if is_written => answer,
+        Ok(()) => answer.map(|body| written_meanwhile(body, &request)),
     };
     answer.map(|body| watched(body, request))
 }
@@ -602,23 +620,46 @@ mod tests {
         )
     }
 
+    const READS: Asked = Asked {
+        version: Version::HTTP_11,
+        is_safe: true,
+    };
+
+    const CHANGES: Asked = Asked {
+        is_safe: false,
+        ..READS
+    };
+
     #[test]
     fn answers_count_until_nothing_of_them_is_left_and_need_room() {
         let account = Budget::of(1_000_000).account([None, None], 30_500);
         let answer = || Response::new(axum::body::Body::from("x".repeat(9_000)));
         let taken = || RequestMemory::take(&account, 1_000).expect("room");
-        let first = counted(answer(), taken(), Version::HTTP_11);
+        let first = counted(answer(), taken(), READS);
         assert_eq!((first.status(), account.taken()), (StatusCode::OK, 10_000));
-        let second = counted(answer(), taken(), Version::HTTP_11);
-        let third = counted(answer(), taken(), Version::HTTP_11);
+        let second = counted(answer(), taken(), READS);
+        let third = counted(answer(), taken(), READS);
         assert_eq!(third.status(), StatusCode::OK);
         drop(second);
         assert_eq!(account.taken(), 20_000);
         let fourth = taken();
-        let fifth = counted(answer(), taken(), Version::HTTP_11);
+        let fifth = counted(answer(), taken(), READS);
         assert_eq!(fifth.status(), StatusCode::SERVICE_UNAVAILABLE);
         drop((first, third, fourth, fifth));
         assert_eq!(account.taken(), 0);
+    }
+
+    #[test]
+    fn an_answer_to_what_has_changed_something_is_kept_and_counts_without_room_for_it() {
+        let account = Budget::of(1_000_000).account([None, None], 5_000);
+        let request = || RequestMemory::take(&account, 1_000);
+        let key = Response::new(axum::body::Body::from("x".repeat(9_000)));
+        let answer = counted(key, request().expect("room"), CHANGES);
+        assert_eq!((answer.status(), account.taken()), (StatusCode::OK, 10_000));
+        assert!(request().is_err(), "others have to wait for it");
+        drop(answer);
+        assert_eq!(account.taken(), 0);
+        assert!(request().is_ok());
     }
 
     #[tokio::test]
@@ -627,7 +668,7 @@ mod tests {
         let batches = [9_000, 5_000].map(|length| Ok::<_, Infallible>(vec![0_u8; length]));
         let body = axum::body::Body::from_stream(stream::iter(batches));
         let request = RequestMemory::take(&account, 1_000).expect("room");
-        let answer = counted(Response::new(body), request, Version::HTTP_11);
+        let answer = counted(Response::new(body), request, READS);
         let mut body = answer.into_body();
         assert_eq!(account.taken(), 1_000, "nothing is made yet");
         let mut counts = Vec::new();

@@ -59,7 +59,7 @@ impl Door {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_locked_or_read_for_an_answer_that_there_is_no_memory_for() {
+async fn nothing_is_locked_removed_or_read_for_an_answer_that_there_is_no_memory_for() {
     let door = Door::new().await;
     for (method, path, body) in [
         (Method::PUT, "/queues/jobs", json!({})),
@@ -70,7 +70,8 @@ async fn nothing_is_locked_or_read_for_an_answer_that_there_is_no_memory_for() {
     }
     let peek = || (Method::GET, "/queues/jobs/messages");
     let lock = || (Method::POST, "/jobs/messages/head?timeout=0");
-    for asked in [peek(), lock()] {
+    let take = (Method::DELETE, "/jobs/messages/head?timeout=0");
+    for asked in [peek(), lock(), take] {
         let path = asked.1;
         let status = door.answer_within(asked, 100_000).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
