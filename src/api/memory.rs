@@ -2,8 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::Extensions;
@@ -12,6 +11,7 @@ use axum::http::request::Parts;
 use crate::api::authority::Authority;
 use crate::api::intake::client_of;
 use crate::base::budget::{Budget, MemoryAccount, MemoryGroups, NothingLeft, TakenBytes};
+use crate::base::request_memory::RequestMemory;
 use crate::broker::MessagingError;
 
 /// Bytes that are kept for connections whose client has shown no key, and for those of HTTP: more than 10,000 of them
@@ -28,16 +28,6 @@ const STRANGER_BYTES_MAX: usize = 64 * 1_024;
 /// Bytes that a connection keeps for a client that has shown a key: 5,000 links, and messages that go over them.
 const CLIENT_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
-/// Copies of what is read of the store for an answer while it is made: that itself, the message or the values that are made of
-/// it, and the body.
-const COPIES_WHILE_MADE: usize = 3;
-
-/// How long a request waits for memory for its answer before its client is told to come back.
-pub(in crate::api) const MEMORY_WAIT: Duration = Duration::from_secs(5);
-
-/// How often it is looked whether there is memory.
-pub(in crate::api) const MEMORY_CHECK: Duration = Duration::from_millis(5);
-
 /// The memory that all connections share. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<Budgets>);
@@ -49,43 +39,6 @@ struct Budgets {
     addresses: MemoryGroups<IpAddr>,
     /// By the hash of a key.
     keys: MemoryGroups<String>,
-}
-
-/// The bytes that a request over HTTP counts for, and its answer. Whatever goes on for it holds a clone, so that it counts also
-/// after its client has hung up.
-#[derive(Clone, Debug)]
-pub struct RequestMemory(Arc<KeptForRequest>);
-
-#[derive(Debug)]
-struct KeptForRequest {
-    /// The request itself.
-    own: TakenBytes,
-    /// The answer, also while it is made.
-    answer: Mutex<TakenBytes>,
-}
-
-impl RequestMemory {
-    /// Takes so many bytes of `account`.
-    pub fn take(account: &MemoryAccount, bytes: usize) -> Result<Self, NothingLeft> {
-        let own = account.take(bytes)?;
-        let answer = Mutex::new(account.nothing());
-        Ok(Self(Arc::new(KeptForRequest { own, answer })))
-    }
-
-    /// Has the answer count for so many bytes, in place of what was counted for it before; for none if there are not so many.
-    pub fn answer(&self, bytes: usize) -> Result<(), NothingLeft> {
-        let mut answer = self.0.answer.lock().unwrap();
-        let taken = answer.resize(bytes);
-        if taken.is_err() {
-            answer.resize_anyway(0);
-        }
-        taken
-    }
-
-    /// Has the answer count for bytes that are there already.
-    pub fn answer_anyway(&self, bytes: usize) {
-        self.0.answer.lock().unwrap().resize_anyway(bytes);
-    }
 }
 
 /// Counts an answer over HTTP while it is made of what lies in the store. Without a connection it counts nothing.
@@ -104,22 +57,14 @@ impl AnswerMemory {
         let Some(request) = &self.0 else {
             return Ok(());
         };
-        let bytes = bytes_max.saturating_mul(COPIES_WHILE_MADE);
-        let has_room = async {
-            while !request.0.own.account().has_room(bytes) {
-                tokio::time::sleep(MEMORY_CHECK).await;
-            }
-        };
-        // Whoever waits in vain takes nothing from others: what is reserved is many times what most answers have.
-        let waited = tokio::time::timeout(MEMORY_WAIT, has_room).await;
-        let taken = waited.ok().and_then(|()| request.answer(bytes).ok());
-        taken.ok_or(MessagingError::NoMemory)
+        let reserved = request.reserve(bytes_max).await;
+        reserved.map_err(|NothingLeft| MessagingError::NoMemory)
     }
 
     /// Says how many bytes were read.
     pub(crate) fn note_read(&self, bytes: usize) {
         if let Some(request) = &self.0 {
-            request.answer_anyway(bytes.saturating_mul(COPIES_WHILE_MADE));
+            request.note_read(bytes);
         }
     }
 }
@@ -183,6 +128,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::request_memory::MEMORY_WAIT;
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_counts_before_it_is_read_and_until_it_is_gone() {

@@ -49,7 +49,7 @@ pub use auth::ManagementToken;
 pub use denials::Denials;
 pub use guesses::Guesses;
 pub use intake::{Intake, client_of};
-pub use memory::{Memory, RequestMemory};
+pub use memory::Memory;
 pub use openapi::document;
 pub use operate::development::DevMode;
 

@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt;
 
-use crate::api::memory::RequestMemory;
+use crate::base::request_memory::RequestMemory;
 
 /// Runs the handler on its own, so that it ends even if the client does not wait for it. Until then it counts.
 pub(super) async fn run_to_completion(request: Request, next: Next) -> Response {

@@ -32,7 +32,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Memory, RequestMemory, amqp, client_of};
+use crate::api::{Memory, amqp, client_of};
 use crate::app::forwarded::TrustedProxies;
 use crate::app::heads::{Buffers, HeadBytes, HeadStream, Progress};
 use crate::app::mistakes::{Mistake, Mistakes};
@@ -42,6 +42,7 @@ use crate::app::tls::{self, SecureStream, Tls};
 use crate::app::unread::{Streams, watched};
 use crate::base::Live;
 use crate::base::budget::{MemoryAccount, NothingLeft};
+use crate::base::request_memory::RequestMemory;
 use crate::broker::diagnostics::Connections;
 use crate::broker::people::ByTrustedProxy;
 
@@ -349,7 +350,7 @@ where
 {
     service_fn(move |mut request: Request<Incoming>| {
         let version = request.version();
-        let asked = Asked {
+        let asked = AnswerTo {
             version,
             is_safe: request.method().is_safe(),
         };
@@ -385,9 +386,9 @@ where
     })
 }
 
-/// What is asked of an answer.
+/// To what an answer is made.
 #[derive(Clone, Copy)]
-struct Asked {
+struct AnswerTo {
     version: Version,
     /// True if the request changes nothing, by its method.
     is_safe: bool,
@@ -398,7 +399,7 @@ struct Asked {
 fn counted(
     answer: Response<axum::body::Body>,
     request: RequestMemory,
-    asked: Asked,
+    asked: AnswerTo,
 ) -> Response<axum::body::Body> {
     let size = answer.body().size_hint();
     let bytes = usize::try_from(size.lower()).unwrap_or(usize::MAX);
@@ -620,12 +621,12 @@ mod tests {
         )
     }
 
-    const READS: Asked = Asked {
+    const READS: AnswerTo = AnswerTo {
         version: Version::HTTP_11,
         is_safe: true,
     };
 
-    const CHANGES: Asked = Asked {
+    const CHANGES: AnswerTo = AnswerTo {
         is_safe: false,
         ..READS
     };

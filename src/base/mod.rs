@@ -12,6 +12,7 @@ pub mod log_tail;
 pub mod named;
 pub mod places;
 pub mod regular_file;
+pub mod request_memory;
 pub mod stint;
 pub mod stopwatch;
 pub mod turns;

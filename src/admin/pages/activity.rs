@@ -4,11 +4,15 @@ use crate::admin::pages::queues::Queue;
 use crate::admin::pages::*;
 use crate::store::audit::AuditQuery;
 use crate::wire::audit::AuditEntryBody;
+use axum::Extension;
 
 const PATH: &str = "/admin/activity";
 
-/// Entries of one page, and of one batch of a file.
+/// Entries of one page.
 const SHOWN: usize = 50;
+
+/// Entries that are read at once for a file. Each may have a whole definition, as it was and as it is.
+const FILE_ENTRIES: usize = 4;
 
 /// Entries that one file has at most: as many as an editor still opens.
 const FILE_ENTRIES_MAX: usize = 10_000;
@@ -68,21 +72,46 @@ fn flags(form: &Filled<ActivityForm>) -> Vec<(&str, String)> {
 }
 
 /// The newest entries that are meant, each on a line as the management API shows it.
-pub(crate) async fn export(Query(form): Query<ActivityForm>, call: Call) -> PageResult {
-    let first = (form.query()?, FILE_ENTRIES_MAX);
-    let next = move |(mut query, left): (AuditQuery, usize)| {
-        let views = call.views.clone();
-        async move {
-            let found = views.audit(query.clone()).await?;
-            let bodies = found.rows.iter().map(AuditEntryBody::from);
-            let lines = bodies.flat_map(|body| line(&body)).collect();
-            query.before = found.next_before;
-            let left = left.saturating_sub(found.rows.len());
-            let goes_on = query.before.is_some() && left > 0;
-            Ok((lines, goes_on.then_some((query, left))))
-        }
+pub(crate) async fn export(
+    memory: Option<Extension<RequestMemory>>,
+    Query(form): Query<ActivityForm>,
+    call: Call,
+) -> PageResult {
+    let query = AuditQuery {
+        limit: FILE_ENTRIES,
+        ..form.query()?
     };
-    Ok(streamed("activity.ndjson", NDJSON, first, next))
+    let entries = Entries {
+        views: call.views.clone(),
+        query: Some(query),
+        left: FILE_ENTRIES_MAX,
+    };
+    Ok(streamed("activity.ndjson", LINES, memory, entries))
+}
+
+/// Entries that are still to be written to a file.
+struct Entries {
+    views: Views,
+    /// For the next ones; `None` if there are none.
+    query: Option<AuditQuery>,
+    /// How many the file may still have.
+    left: usize,
+}
+
+impl Rows for Entries {
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(mut query) = self.query.take() else {
+            return Ok(None);
+        };
+        let found = self.views.audit(query.clone()).await?;
+        let bodies = found.rows.iter().map(AuditEntryBody::from);
+        let lines = bodies.flat_map(|body| line(&body)).collect();
+        query.before = found.next_before;
+        self.left = self.left.saturating_sub(found.rows.len());
+        let goes_on = query.before.is_some() && self.left > 0;
+        self.query = goes_on.then_some(query);
+        Ok(Some(lines))
+    }
 }
 
 impl ActivityForm {

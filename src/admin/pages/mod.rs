@@ -39,7 +39,7 @@ pub(crate) use crate::admin::forms::sheet::{Fields, Head, Sheet, draw_sheet, nam
 pub(crate) use crate::admin::lists::bulk::{Bulk, Selectable};
 pub(crate) use crate::admin::lists::by_name::NameFilter;
 pub(crate) use crate::admin::lists::download::{
-    FILE_BATCH, NDJSON, body_file, file, line, streamed,
+    FILE_BATCH, LINES, NDJSON, Rows, body_file, file, line, streamed,
 };
 pub(crate) use crate::admin::lists::filter::{Of, Reading, given, in_utc, moment, whole_topic};
 pub(crate) use crate::admin::lists::list::{ROWS, cursor};
@@ -56,6 +56,7 @@ pub(crate) use crate::admin::widgets::body_view::{BodyView, carried_by};
 pub(crate) use crate::admin::widgets::{
     chart::Spark, figure::Look, hint, json_text, kept_body::KeptBody, response,
 };
+pub(crate) use crate::base::request_memory::RequestMemory;
 pub(crate) use crate::broker::Put;
 pub(crate) use crate::model::access::{AccessKeys, KeyName, KeyOwner};
 pub(crate) use crate::model::identity::UserSource;

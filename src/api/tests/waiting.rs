@@ -10,8 +10,8 @@ use futures_util::stream::once;
 use serde_json::json;
 
 use super::{Door, TOKEN};
-use crate::api::RequestMemory;
 use crate::base::budget::Budget;
+use crate::base::request_memory::RequestMemory;
 
 /// Often enough for a request to come to where it waits.
 const TURNS: usize = 1_000;

@@ -1,8 +1,12 @@
 //! What is done with all dead letters that a filter means: send them again as a replay job, take them out of
 //! their queues, or keep them as a file. Each says first how many there are.
 
+use std::vec::IntoIter;
+
+use axum::Extension;
+
 use super::*;
-use crate::admin::lists::download::on_one_line;
+use crate::admin::lists::download::{ARRAY, on_one_line};
 use crate::admin::pages::replays::filters;
 use crate::wire::resource::ReplayRequest;
 
@@ -106,37 +110,50 @@ pub(super) fn all(filter: DeadLetterFilter, limit: usize) -> DeadLetterQuery {
 
 /// The records of all that are meant, as Azure writes them: one on a line, or as one array.
 pub(crate) async fn download(
+    memory: Option<Extension<RequestMemory>>,
     Query(search): Query<Search>,
     Query(asked): Query<Names>,
     call: Call,
 ) -> PageResult {
-    let is_array = name_of(&asked, "form") == "json";
-    let (kind, name) = match is_array {
-        true => ("application/json", "dead-letters.json"),
-        false => (NDJSON, "dead-letters.ndjson"),
+    let (name, framing) = match name_of(&asked, "form") {
+        "json" => ("dead-letters.json", ARRAY),
+        _ => ("dead-letters.ndjson", LINES),
     };
-    let [opens, goes_on] = if is_array { ["[", ","] } else { [""; 2] };
-    let query = all(search.dead_letters(&call.visitor)?, FILE_BATCH);
-    let next = move |(mut query, mut sign): (DeadLetterQuery, &'static str)| {
-        let site = Arc::clone(&call.site);
-        async move {
-            let page = site.views.dead_letters(query.clone()).await?;
-            let (registry, mut out) = (site.broker.registry(), Vec::new());
-            for row in page.rows {
-                let event = site.views.event(row.event).await?;
+    let records = DeadLetterRecords {
+        query: Some(all(search.dead_letters(&call.visitor)?, FILE_BATCH)),
+        site: Arc::clone(&call.site),
+        rows: Vec::new().into_iter(),
+    };
+    Ok(streamed(name, framing, memory, records))
+}
+
+/// Records that are still to be written to a file.
+struct DeadLetterRecords {
+    site: Arc<Site>,
+    /// For the next ones; `None` if there are none.
+    query: Option<DeadLetterQuery>,
+    /// Rows that were found and not written.
+    rows: IntoIter<DeliveryRow>,
+}
+
+impl Rows for DeadLetterRecords {
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        loop {
+            for row in self.rows.by_ref() {
+                let event = self.site.views.event(row.event).await?;
+                let registry = self.site.broker.registry();
                 // What went meanwhile is left out.
                 if let Some(record) = event.and_then(|it| row.record(&it.stored, &registry)) {
-                    out.extend([sign.as_bytes(), &on_one_line(record), b"\n"].concat());
-                    sign = goes_on;
+                    return Ok(Some([&on_one_line(record)[..], b"\n"].concat()));
                 }
             }
+            let Some(mut query) = self.query.take() else {
+                return Ok(None);
+            };
+            let page = self.site.views.dead_letters(query.clone()).await?;
             query.before = page.next_before;
-            let rest = query.before.is_some().then_some((query, sign));
-            if is_array && rest.is_none() {
-                out.extend(if sign == opens { "[]\n" } else { "]\n" }.bytes());
-            }
-            Ok((out, rest))
+            self.query = query.before.is_some().then_some(query);
+            self.rows = page.rows.into_iter();
         }
-    };
-    Ok(streamed(name, kind, (query, opens), next))
+    }
 }

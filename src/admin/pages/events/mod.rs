@@ -6,9 +6,12 @@ mod show;
 
 pub(crate) use {filter_results::FilterResults, send::*, show::*};
 
+use std::vec::IntoIter;
+
 use crate::admin::pages::search::{Search, UNMATCHED};
 use crate::admin::pages::*;
 use crate::wire::stored_event::StoredEventBody;
+use axum::Extension;
 
 const PATH: &str = "/admin/events";
 
@@ -127,28 +130,62 @@ fn recipe(call: &Call, search: &Search) -> Recipe {
 }
 
 /// The newest events that are meant, each on a line as the management API shows it.
-pub(crate) async fn export(Query(search): Query<Search>, call: Call) -> PageResult {
-    let query = query(&search, &call.visitor, FILE_BATCH)?;
-    let first = (query, FILE_EVENTS_MAX, BARREN_SEARCHES_MAX);
-    let next = move |(mut query, mut events, mut searches): (EventQuery, usize, usize)| {
-        let views = call.views.clone();
-        async move {
-            query.limit = FILE_BATCH.min(events);
-            let found = views.events(query.clone()).await?;
-            let mut out = Vec::new();
-            for row in &found.rows {
+pub(crate) async fn export(
+    memory: Option<Extension<RequestMemory>>,
+    Query(search): Query<Search>,
+    call: Call,
+) -> PageResult {
+    let events = FileEvents {
+        query: Some(query(&search, &call.visitor, FILE_BATCH)?),
+        views: call.views.clone(),
+        rows: Vec::new().into_iter(),
+        left: FILE_EVENTS_MAX,
+        searches: BARREN_SEARCHES_MAX,
+    };
+    Ok(streamed("events.ndjson", LINES, memory, events))
+}
+
+/// Events that are still to be written to a file.
+struct FileEvents {
+    views: Views,
+    /// For the next ones; `None` if there are none.
+    query: Option<EventQuery>,
+    /// Rows that were found and not written.
+    rows: IntoIter<EventRow>,
+    /// How many may still be found.
+    left: usize,
+    /// Searches without a full page that there may still be.
+    searches: usize,
+}
+
+impl FileEvents {
+    async fn search(&mut self, mut query: EventQuery) -> Result<(), StoreError> {
+        query.limit = FILE_BATCH.min(self.left);
+        let found = self.views.events(query.clone()).await?;
+        self.left -= found.rows.len();
+        self.searches -= usize::from(found.progress.is_some());
+        query.before = found.next_before;
+        let goes_on = query.before.is_some() && self.left > 0 && self.searches > 0;
+        self.query = goes_on.then_some(query);
+        self.rows = found.rows.into_iter();
+        Ok(())
+    }
+}
+
+impl Rows for FileEvents {
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        loop {
+            for row in self.rows.by_ref() {
                 // What has gone meanwhile is left out.
-                if let Some(event) = views.event(row.key).await? {
+                if let Some(event) = self.views.event(row.key).await? {
                     let body = StoredEventBody::new(&event.stored, &event.topic, event.matched);
-                    out.extend(line(&body));
+                    return Ok(Some(line(&body)));
                 }
             }
-            events -= found.rows.len();
-            searches -= usize::from(found.progress.is_some());
-            query.before = found.next_before;
-            let goes_on = query.before.is_some() && events > 0 && searches > 0;
-            Ok((out, goes_on.then_some((query, events, searches))))
+            let Some(query) = self.query.take() else {
+                return Ok(None);
+            };
+            self.search(query).await?;
         }
-    };
-    Ok(streamed("events.ndjson", NDJSON, first, next))
+    }
 }

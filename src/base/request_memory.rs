@@ -1,0 +1,73 @@
+//! What a request over HTTP counts for, and its answer.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::base::budget::{MemoryAccount, NothingLeft, TakenBytes};
+
+/// Copies of what is read of the store for an answer while it is made: that itself, the message or the values that are made of
+/// it, and the body.
+const COPIES_WHILE_MADE: usize = 3;
+
+/// How long a request waits for memory for its answer before its client is told to come back.
+pub const MEMORY_WAIT: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether there is memory.
+pub const MEMORY_CHECK: Duration = Duration::from_millis(5);
+
+/// The bytes that a request over HTTP counts for, and its answer. Whatever goes on for it holds a clone, so that it counts also
+/// after its client has hung up.
+#[derive(Clone, Debug)]
+pub struct RequestMemory(Arc<KeptForRequest>);
+
+#[derive(Debug)]
+struct KeptForRequest {
+    /// The request itself.
+    own: TakenBytes,
+    /// The answer, also while it is made.
+    answer: Mutex<TakenBytes>,
+}
+
+impl RequestMemory {
+    /// Takes so many bytes of `account`.
+    pub fn take(account: &MemoryAccount, bytes: usize) -> Result<Self, NothingLeft> {
+        let own = account.take(bytes)?;
+        let answer = Mutex::new(account.nothing());
+        Ok(Self(Arc::new(KeptForRequest { own, answer })))
+    }
+
+    /// Has the answer count for so many bytes, in place of what was counted for it before; for none if there are not so many.
+    pub fn answer(&self, bytes: usize) -> Result<(), NothingLeft> {
+        let mut answer = self.0.answer.lock().unwrap();
+        let taken = answer.resize(bytes);
+        if taken.is_err() {
+            answer.resize_anyway(0);
+        }
+        taken
+    }
+
+    /// Has the answer count for bytes that are there already.
+    pub fn answer_anyway(&self, bytes: usize) {
+        self.0.answer.lock().unwrap().resize_anyway(bytes);
+    }
+
+    /// Takes memory for an answer, or a piece of one, for which up to so many bytes are read. Waits for it for a while, so that
+    /// many who ask at once get their turns.
+    pub async fn reserve(&self, bytes_max: usize) -> Result<(), NothingLeft> {
+        let bytes = bytes_max.saturating_mul(COPIES_WHILE_MADE);
+        let has_room = async {
+            while !self.0.own.account().has_room(bytes) {
+                tokio::time::sleep(MEMORY_CHECK).await;
+            }
+        };
+        // Whoever waits in vain takes nothing from others: what is reserved is many times what most answers have.
+        let waited = tokio::time::timeout(MEMORY_WAIT, has_room).await;
+        waited.map_err(|_| NothingLeft)?;
+        self.answer(bytes)
+    }
+
+    /// Says how many bytes were read.
+    pub fn note_read(&self, bytes: usize) {
+        self.answer_anyway(bytes.saturating_mul(COPIES_WHILE_MADE));
+    }
+}
