@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::base::request_memory::RequestMemory;
 use crate::base::{Stopwatch, Timestamp};
 use crate::broker::people::TokenHolder;
 use crate::model::access::{AccessKeys, KeyOwner, KeyRef, Secret};
@@ -419,6 +420,13 @@ pub(super) fn address_of(extensions: &Extensions) -> Option<IpAddr> {
     address.map(|ConnectInfo(address)| address.ip().to_canonical())
 }
 
+/// Notes that who sends a request has shown a valid key or token.
+pub(super) fn note_known(extensions: &Extensions) {
+    if let Some(memory) = extensions.get::<RequestMemory>() {
+        memory.note_known();
+    }
+}
+
 /// Lets only those through whose token has the role that the route takes.
 pub(super) async fn require_role(
     State((state, role)): State<(ApiState, Role)>,
@@ -426,6 +434,7 @@ pub(super) async fn require_role(
     next: Next,
 ) -> Result<Response, ApiError> {
     let principal = principal(&state, request.headers(), request.extensions())?;
+    note_known(request.extensions());
     principal.check(role)?;
     state.options.azure.check(request.extensions())?;
     request.extensions_mut().insert(principal);

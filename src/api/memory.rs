@@ -103,7 +103,11 @@ impl Memory {
     /// with others.
     pub fn connection(&self, client: Option<IpAddr>) -> MemoryAccount {
         let group = client.map(|client| self.0.addresses.of(client_of(client)));
-        self.0.strangers.closable_account([group, None], usize::MAX)
+        let account = self.0.strangers.closable_account([group, None], usize::MAX);
+        if client.is_none() {
+            account.note_known(); // strangers share it with others
+        }
+        account
     }
 
     /// Returns the account of a request that a proxy passes on for a client.

@@ -244,6 +244,7 @@ pub(super) async fn serve<S, B>(
                     let attended = attend(connection.into_owned(), &requested, &stop);
                     let asked_to_close = account.asked_to_close();
                     let attended = asked_to_close.run_until_cancelled(Box::pin(attended)).await;
+                    account.stay(); // a WebSocket has an account of its own, and closes by that
                     if let Some(Err(cause)) = attended {
                         tracing::debug!(%cause, %address, "a connection was broken");
                         broken.fetch_add(1, Ordering::Relaxed);

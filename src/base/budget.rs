@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use tokio_util::sync::CancellationToken;
@@ -42,6 +42,10 @@ struct AccountState {
     groups: GroupsOfAccount,
     bytes_max: usize,
     taken: AtomicUsize,
+    /// True once its client has shown a valid key or token.
+    is_known: AtomicBool,
+    /// True once nobody listens any more for being asked to close.
+    stays: AtomicBool,
     /// Made when somebody first asks for it: most accounts are those of single requests, which never close.
     close: OnceLock<CancellationToken>,
 }
@@ -76,11 +80,14 @@ impl Budget {
             groups,
             bytes_max,
             taken: AtomicUsize::new(0),
+            is_known: AtomicBool::new(false),
+            stays: AtomicBool::new(false),
             close: OnceLock::new(),
         }))
     }
 
-    /// An account that is asked to close when others need its room and it has most.
+    /// An account that is asked to close when others need its room and it has most. Those whose clients have shown no key or
+    /// token go first.
     pub fn closable_account(&self, groups: GroupsOfAccount, bytes_max: usize) -> MemoryAccount {
         let account = self.account(groups, bytes_max);
         let mut closable = self.0.closable.lock().unwrap();
@@ -108,20 +115,29 @@ impl Budget {
 }
 
 impl BudgetState {
-    /// Asks the largest account of the largest group to close, unless it is that of `asking` or one is closing already.
-    fn make_room(&self, asking: &AccountState) {
+    /// Asks the largest account of the largest group to close, a stranger's if there are any, unless `asking` is no smaller or
+    /// one is closing already. Strangers have to go for who is known even if they are smaller.
+    fn make_room(&self, asking: &AccountState, bytes: usize) {
         let mut closing = self.closing.lock().unwrap();
         if closing.strong_count() > 0 {
             return;
         }
+        let is_known = asking.is_known();
+        // Whoever has half of everything would get no more if all others were gone.
+        let is_strangers_turn = !is_known || asking.share_allows(asking.own(), bytes);
         let largest = {
             let mut closable = self.closable.lock().unwrap();
             closable.retain(|each| each.strong_count() > 0);
             let all = closable.iter().filter_map(Weak::upgrade);
-            all.max_by_key(|each| (each.taken_by_group(), each.taken()))
+            let listening = all.filter(|each| !each.stays.load(Ordering::Relaxed));
+            listening.max_by_key(|each| {
+                let goes_first = is_strangers_turn && each.is_strangers();
+                (goes_first, each.taken_by_group(), each.taken())
+            })
         };
         if let Some(largest) = largest
-            && largest.taken() > asking.taken()
+            && (largest.taken() > asking.taken()
+                || (is_known && is_strangers_turn && largest.is_strangers()))
         {
             *closing = Arc::downgrade(&largest);
             largest.close.get_or_init(CancellationToken::new).cancel();
@@ -162,11 +178,24 @@ impl AccountState {
         taken.max().unwrap_or(0)
     }
 
+    /// Returns what counts for its share.
+    fn own(&self) -> usize {
+        self.taken().max(self.taken_by_group())
+    }
+
+    fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether it keeps something for a client that has shown nothing.
+    fn is_strangers(&self) -> bool {
+        !self.is_known() && self.taken() > 0
+    }
+
     /// Returns whether the rule for shares lets `bytes` be added where `all` are taken.
     fn share_allows(&self, all: usize, bytes: usize) -> bool {
-        let own = self.taken().max(self.taken_by_group());
         let left = self.total.bytes_max.saturating_sub(all);
-        own.saturating_add(bytes) <= left
+        self.own().saturating_add(bytes) <= left
     }
 
     fn add(&self, bytes: usize) {
@@ -219,6 +248,16 @@ impl MemoryAccount {
         self.0.taken() + bytes <= self.0.bytes_max && self.0.share_allows(all, bytes)
     }
 
+    /// Notes that its client has shown a valid key or token: strangers go before it when others need room.
+    pub fn note_known(&self) {
+        self.0.is_known.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that it cannot be asked to close any more.
+    pub fn stay(&self) {
+        self.0.stays.store(true, Ordering::Relaxed);
+    }
+
     /// Cancelled when others need its room, and it has to close.
     pub fn asked_to_close(&self) -> &CancellationToken {
         self.0.close.get_or_init(CancellationToken::new)
@@ -238,7 +277,7 @@ impl TakenBytes {
         let more = |all| holder.share_allows(all, bytes).then(|| all + bytes);
         let order = Ordering::Relaxed;
         if holder.total.taken.fetch_update(order, order, more).is_err() {
-            holder.total.make_room(holder);
+            holder.total.make_room(holder, bytes);
             return Err(NothingLeft);
         }
         holder.add(bytes);
@@ -373,6 +412,49 @@ mod tests {
         assert!(is_closing(&alone), "the other group is the largest now");
         assert!(!is_closing(&small));
         drop(few);
+    }
+
+    #[test]
+    fn strangers_go_before_those_who_are_known() {
+        let budget = Budget::of(100);
+        let groups = MemoryGroups::default();
+        let account = |group: &'static str| {
+            budget.closable_account([Some(groups.of(group)), None], usize::MAX)
+        };
+        let is_closing = |account: &MemoryAccount| account.asked_to_close().is_cancelled();
+        let (known, stranger) = (account("known"), account("stranger"));
+        known.note_known();
+        let much = known.take(40).expect("room");
+        let little = stranger.take(20).expect("room");
+        assert!(stranger.take(50).is_err());
+        assert!(!is_closing(&known) && !is_closing(&stranger));
+        assert!(known.take(21).is_err());
+        assert!(!is_closing(&stranger), "nobody has so much");
+        assert!(account("new").take(50).is_err());
+        assert!(is_closing(&stranger), "although it has less");
+        drop((stranger, little));
+        let stranger = account("stranger");
+        let little = stranger.take(20).expect("room");
+        let asking = account("also known");
+        asking.note_known();
+        let half = asking.take(25).expect("room");
+        assert!(asking.take(20).is_err());
+        assert!(is_closing(&stranger), "it has less than who asks");
+        drop((stranger, little, half));
+        assert!(account("new").take(70).is_err());
+        assert!(is_closing(&known), "there are no strangers");
+        drop(much);
+    }
+
+    #[test]
+    fn who_cannot_close_any_more_keeps_nobody_from_closing() {
+        let budget = Budget::of(100);
+        let account = || budget.closable_account([None, None], 100);
+        let (upgraded, other) = (account(), account());
+        let _kept = (upgraded.take(40), other.take(20));
+        upgraded.stay();
+        assert!(account().take(90).is_err());
+        assert!(other.asked_to_close().is_cancelled());
     }
 
     #[test]

@@ -36,6 +36,11 @@ impl RequestMemory {
         Ok(Self(Arc::new(KeptForRequest { own, answer })))
     }
 
+    /// Notes that who sends the request has shown a valid key or token.
+    pub fn note_known(&self) {
+        self.0.own.account().note_known();
+    }
+
     /// Has the answer count for so many bytes, in place of what was counted for it before; for none if there are not so many.
     pub fn answer(&self, bytes: usize) -> Result<(), NothingLeft> {
         let mut answer = self.0.answer.lock().unwrap();

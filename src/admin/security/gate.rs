@@ -8,6 +8,7 @@ use crate::admin::security::client::is_refresh;
 use crate::admin::security::{login, proxy_user, session, setup};
 use crate::admin::sitemap::Access;
 use crate::admin::standing::Standing;
+use crate::base::request_memory::RequestMemory;
 
 /// Lets the signed in pass, as a [`Visitor`] in the request's extensions.
 pub(crate) async fn admit(
@@ -31,6 +32,9 @@ pub(crate) async fn admit(
     let Some(mut visitor) = visitor.await? else {
         return Ok(to_login(&request, address));
     };
+    if let Some(memory) = extensions.get::<RequestMemory>() {
+        memory.note_known();
+    }
     visitor.only_reads = request.method().is_safe();
     if visitor.only_reads && by_reader {
         visitor = visitor.with_flash().await?;

@@ -21,7 +21,7 @@ pub(super) use address::enter;
 use crate::api::ApiState;
 use crate::api::auth::{
     Credential, NoTopic, Place, SoughtTopic, TopicRequest, address_of, authorize_for_topic,
-    query_value,
+    note_known, query_value,
 };
 use crate::api::error::{ApiError, REQUEST_ID};
 use crate::api::intake::{Publisher, Reservation};
@@ -242,7 +242,9 @@ fn check_key<B>(state: &ApiState, place: Place<'_>, request: &Request<B>) -> Res
         uri,
         address: address_of(request.extensions()),
     };
-    authorize_for_topic(state, place, &shown)
+    authorize_for_topic(state, place, &shown)?;
+    note_known(request.extensions());
+    Ok(())
 }
 
 /// The events of a request, or what is wrong with it.

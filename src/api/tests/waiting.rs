@@ -10,7 +10,7 @@ use futures_util::stream::once;
 use serde_json::json;
 
 use super::{Door, TOKEN};
-use crate::base::budget::Budget;
+use crate::base::budget::{Budget, MemoryAccount};
 use crate::base::request_memory::RequestMemory;
 
 /// Often enough for a request to come to where it waits.
@@ -44,17 +44,63 @@ impl Door {
     }
 
     /// How a request is answered that asks for what lies in the queue `jobs`, and may count for so many bytes.
-    async fn answer_within(&self, (method, path): (Method, &str), bytes_max: usize) -> StatusCode {
+    async fn answer_within(&self, asked: (Method, &str), bytes_max: usize) -> StatusCode {
         let account = Budget::of(usize::MAX / 2).account([None, None], bytes_max);
+        self.answer_to(asked, &format!("Bearer {TOKEN}"), &account)
+            .await
+    }
+
+    /// How a request is answered that counts for this account.
+    async fn answer_to(
+        &self,
+        (method, path): (Method, &str),
+        authorization: &str,
+        account: &MemoryAccount,
+    ) -> StatusCode {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::HOST, "127.0.0.1:8080")
-            .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
-            .extension(RequestMemory::take(&account, 0).expect("nothing"))
+            .header(header::AUTHORIZATION, authorization)
+            .extension(RequestMemory::take(account, 0).expect("nothing"))
             .body(Body::empty())
             .expect("a request");
         self.doors.clone().answer(request).await.status()
+    }
+
+    /// After such a request, returns whether its connection has to go before a smaller one that has shown nothing.
+    async fn goes_first_after(&self, asked: (Method, &str), authorization: &str) -> bool {
+        let budget = Budget::of(1_000_000_000);
+        let account = || budget.closable_account([None, None], usize::MAX);
+        let (asking, stranger) = (account(), account());
+        let _kept = (asking.take(300_000_000), stranger.take(200_000_000));
+        self.answer_to(asked, authorization, &asking).await;
+        assert!(account().take(900_000_000).is_err());
+        let goes_first = asking.asked_to_close().is_cancelled();
+        assert_ne!(goes_first, stranger.asked_to_close().is_cancelled());
+        goes_first
+    }
+
+    /// Makes the queue `jobs` and a pulled subscription. Returns the path of that, and a key for it.
+    async fn with_queue_and_subscription(&self) -> (String, String) {
+        let topic = "/namespaces/shop/topics/orders";
+        let subscription = format!("{topic}/eventSubscriptions/billing");
+        let pulled =
+            json!({ "properties": { "deliveryConfiguration": { "deliveryMode": "Queue" } } });
+        let located = json!({ "location": "local", "properties": {} });
+        for (path, body) in [
+            ("/queues/jobs", json!({})),
+            ("/namespaces/shop", located),
+            (topic, json!({})),
+            (&*subscription, pulled),
+        ] {
+            let (status, answer) = self.ask(TOKEN, Method::PUT, path, body).await;
+            assert!(status.is_success(), "{path}: {answer}");
+        }
+        let path = "/namespaces/shop/listKeys";
+        let (_, keys) = self.ask(TOKEN, Method::POST, path, json!({})).await;
+        let key = keys["key1"].as_str().expect("a key").to_owned();
+        (subscription, key)
     }
 }
 
@@ -87,22 +133,7 @@ async fn nothing_is_locked_removed_or_read_for_an_answer_that_there_is_no_memory
 #[tokio::test]
 async fn who_waits_keeps_no_body() {
     let door = Door::new().await;
-    let topic = "/namespaces/shop/topics/orders";
-    let subscription = format!("{topic}/eventSubscriptions/billing");
-    let pulled = json!({ "properties": { "deliveryConfiguration": { "deliveryMode": "Queue" } } });
-    let located = json!({ "location": "local", "properties": {} });
-    for (path, body) in [
-        ("/queues/jobs", json!({})),
-        ("/namespaces/shop", located),
-        (topic, json!({})),
-        (&*subscription, pulled),
-    ] {
-        let (status, answer) = door.ask(TOKEN, Method::PUT, path, body).await;
-        assert!(status.is_success(), "{path}: {answer}");
-    }
-    let path = "/namespaces/shop/listKeys";
-    let (_, keys) = door.ask(TOKEN, Method::POST, path, json!({})).await;
-    let key = keys["key1"].as_str().expect("a key");
+    let (subscription, key) = door.with_queue_and_subscription().await;
     let bearer = format!("Bearer {TOKEN}");
     for (method, path, authorization) in [
         (Method::DELETE, "/jobs/messages/head?timeout=60", &bearer),
@@ -114,5 +145,23 @@ async fn who_waits_keeps_no_body() {
         ),
     ] {
         door.check_wait(method, path, authorization).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_shown_a_key_or_token_goes_behind_strangers() {
+    let door = Door::new().await;
+    let (subscription, key) = door.with_queue_and_subscription().await;
+    let (bearer, key) = (format!("Bearer {TOKEN}"), format!("SharedAccessKey {key}"));
+    let received = format!("{subscription}:receive?api-version=2024-06-01&maxWaitTime=10");
+    for (method, path, right) in [
+        (Method::GET, "/queues", &bearer),
+        (Method::DELETE, "/jobs/messages/head?timeout=0", &bearer),
+        (Method::POST, &*received, &key),
+    ] {
+        let is_strangers = door.goes_first_after((method.clone(), path), "").await;
+        assert!(is_strangers, "{path}");
+        let is_strangers = door.goes_first_after((method, path), right).await;
+        assert!(!is_strangers, "{path}");
     }
 }
