@@ -241,7 +241,7 @@ pub const WIRE_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 /// The longest age for which anything can be kept, in hours: a century.
 pub const RETENTION_HOURS_MAX: u64 = 876_000;
 
-/// Deliveries that one change of the store creates or ends. What is more is done in batches of so many, each of which
+/// Deliveries that one change of the store creates, locks or ends. What is more is done in batches of so many, each of which
 /// takes the writer some 5 ms, between the changes of others: those of one event write a page of 16 KiB each.
 pub const CHANGE_DELIVERIES_MAX: usize = 200;
 

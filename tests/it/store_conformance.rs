@@ -571,6 +571,7 @@ conformance! {
     properties_that_receivers_set_add_up
     additions_of_receivers_count_for_the_size_of_their_queue
     a_change_settles_messages_with_so_many_properties
+    a_change_locks_and_settles_so_many_messages
     a_message_is_forwarded_as_often_as_it_may_be
     a_number_that_another_queue_has_promised_is_not_given_again
     sessions_have_one_holder_and_keep_their_order

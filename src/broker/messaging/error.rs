@@ -69,9 +69,9 @@ pub enum MessagingError {
     },
     /// It would block the writer for too long.
     #[error(
-        "the messages have more than {RULE_COPIES_MAX} copies for subscriptions together, more than {} MiB, or more than \
-         {SETTLED_BYTES_MAX} bytes that receivers have set, which are changed all at once or not at all; name or send fewer \
-         of them", RULE_COPIES_BYTES_MAX / (1_024 * 1_024)
+        "the messages are more than {RULE_COPIES_MAX}, with their copies for subscriptions, more than {} MiB, or have more \
+         than {SETTLED_BYTES_MAX} bytes that receivers have set, which are changed all at once or not at all; name or send \
+         fewer of them", RULE_COPIES_BYTES_MAX / (1_024 * 1_024)
     )]
     TransactionTooLarge,
     #[error("The appliance cannot answer right now; try again in a moment")]

@@ -12,8 +12,8 @@ use crate::model::subscription::{DeadLetterDestination, EventSubscription, Subsc
 use crate::store::{LockChanges, LockSettled, LocksSettled, QueueRoom, StoreError};
 
 impl Broker {
-    /// Settles and renews locks, in several changes if their messages have much that receivers have set. Returns what became
-    /// of each. `audit` is recorded if dead letters leave their queue for good, with their number in each change.
+    /// Settles and renews locks, in several changes if they are many or their messages have much that receivers have set.
+    /// Returns what became of each. `audit` is recorded if dead letters leave their queue for good, with their number in each change.
     pub async fn settle_locks(
         &self,
         changes: Vec<LockChange>,

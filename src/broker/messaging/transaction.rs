@@ -77,7 +77,8 @@ impl MessagingTransaction {
         let sent = messages.map(|each| each.event.size());
         let states = self.states.iter().filter_map(|(_, state)| state.as_ref());
         let bytes = sent.sum::<usize>() + states.map(Vec::len).sum::<usize>();
-        let made = MadeCopies::beside(cancelled.sum(), bytes);
+        let changed = cancelled.sum::<usize>() + self.changes.len();
+        let made = MadeCopies::beside(changed, bytes);
         if made.is_too_much() {
             return Err(MessagingError::TransactionTooLarge);
         }

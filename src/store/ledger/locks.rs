@@ -17,8 +17,8 @@ use crate::model::lease::{
     Lock, LockChange, LockEnd, LockError, LockOf, LockToken, NEVER, QueueRef, SubQueue, is_held,
 };
 use crate::model::limits::{
-    DEAD_LETTER_BYTES_LET_IN, LOCK_BYTES_MAX, RECEIVER_PROPERTY_BYTES_MAX, RULE_COPIES_MAX,
-    SESSION_MESSAGES_HELD_MAX, SETTLED_BYTES_MAX,
+    CHANGE_DELIVERIES_MAX, DEAD_LETTER_BYTES_LET_IN, LOCK_BYTES_MAX, RECEIVER_PROPERTY_BYTES_MAX,
+    RULE_COPIES_MAX, SESSION_MESSAGES_HELD_MAX, SETTLED_BYTES_MAX,
 };
 use crate::model::session::HeldSession;
 use crate::model::subscription::SubscriptionId;
@@ -44,7 +44,7 @@ pub struct LockRequest {
     pub now: Timestamp,
     /// When the locks end.
     pub until: Timestamp,
-    /// One token for each lock that is wanted at most.
+    /// One token for each lock that is wanted at most; one change locks no more than [`CHANGE_DELIVERIES_MAX`].
     pub tokens: Vec<LockToken>,
     /// Bytes, of events and of what receivers have set, after which no more is locked; the first delivery always is.
     pub bytes_max: usize,
@@ -253,8 +253,7 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
         give_back_lapsed(tx, request.of, now)?;
     }
     let mut bytes = 0;
-    let tokens = request.tokens.iter().take(limit);
-    for (found, token) in find(tx, request)?.into_iter().zip(tokens) {
+    for (found, token) in find(tx, request, limit)?.into_iter().zip(&request.tokens) {
         if bytes > request.bytes_max {
             break;
         }
@@ -290,16 +289,13 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
     Ok(taken)
 }
 
-/// Lapsed locks that one change gives back, as far as receivers have not set too much. More have to wait for the next one,
-/// and until then for their turn.
-const GIVEN_BACK_MAX: usize = 1_000;
-
 const GIVE_BACK: &str = "UPDATE delivery SET lock_token = NULL, locked_at = NULL, locked_until = NULL, \
      next_attempt_at = CASE WHEN deferred THEN next_attempt_at \
      ELSE min(coalesce(ended_at, published_at), locked_until) END WHERE id = ?1";
 
 /// Has what was locked for too long take its old place, ahead of what was enqueued later. It is due at once, even if the
-/// clock was put back to before it came.
+/// clock was put back to before it came. What is more than one change gives back, or has more that receivers have set, waits
+/// for the next one, and until then for its turn.
 fn give_back_lapsed(tx: &WriteTx, of: QueueRef, now: Timestamp) -> Result<(), StoreError> {
     let find = format!(
         "SELECT id, attempts, locked_at, locked_until, {BYTES_SET} FROM delivery WHERE subscription_id = ?1 \
@@ -307,7 +303,7 @@ fn give_back_lapsed(tx: &WriteTx, of: QueueRef, now: Timestamp) -> Result<(), St
          AND locked_until <= ?2 ORDER BY locked_until LIMIT ?3",
         of.queue.state().name()
     );
-    let values = params![of.subscription, now, GIVEN_BACK_MAX];
+    let values = params![of.subscription, now, CHANGE_DELIVERIES_MAX];
     let lapsed = tx.all(&find, values, |row| {
         let lock = (row.get(2)?, row.get(3)?);
         Ok((row.get(0)?, row.get(1)?, lock, row.get::<_, usize>(4)?))
@@ -332,11 +328,13 @@ fn bounds(
     tx: &Connection,
     request: &LockRequest,
 ) -> Result<Option<(Timestamp, usize)>, StoreError> {
+    let most = request.tokens.len().min(CHANGE_DELIVERIES_MAX);
     let Some(session) = &request.session else {
-        return Ok(Some((request.until, request.tokens.len())));
+        return Ok(Some((request.until, most)));
     };
     let held = sessions::messages_held(tx, session, request.now)?;
-    Ok(held.map(|(until, count)| (until, SESSION_MESSAGES_HELD_MAX.saturating_sub(count))))
+    let left = |count| SESSION_MESSAGES_HELD_MAX.saturating_sub(count);
+    Ok(held.map(|(until, count)| (until, most.min(left(count)))))
 }
 
 /// Deliveries by their numbers. One whose event cannot be read is left out.
@@ -403,7 +401,7 @@ fn scope(of: QueueRef, session: Option<&str>) -> String {
     format!("subscription_id = ?1 AND state = '{state}' AND {session}")
 }
 
-fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreError> {
+fn find(tx: &Connection, request: &LockRequest, limit: usize) -> Result<Vec<Lockable>, StoreError> {
     let subscription = request.of.subscription;
     let session = request
         .session
@@ -417,10 +415,7 @@ fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreEr
     match &request.which {
         LockSelection::Due => {
             let due = "next_attempt_at <= ?2 ORDER BY next_attempt_at, id LIMIT ?3";
-            find(
-                due,
-                params![subscription, request.now, request.tokens.len(), session],
-            )
+            find(due, params![subscription, request.now, limit, session])
         }
         LockSelection::Deferred(numbers) => {
             let deferred = format!(
@@ -429,6 +424,9 @@ fn find(tx: &Connection, request: &LockRequest) -> Result<Vec<Lockable>, StoreEr
             );
             let (mut found, mut named) = (Vec::new(), HashSet::new());
             for number in numbers.iter().filter(|number| named.insert(**number)) {
+                if found.len() >= limit {
+                    break;
+                }
                 found.extend(find(
                     &deferred,
                     params![subscription, request.now, number, session],
@@ -595,15 +593,17 @@ pub(super) fn check_locks(
     locks.into_iter().map(check).collect()
 }
 
-/// Settles the first of some locks: until these, with what is set now, have more bytes that receivers have set than one
-/// change writes. Returns also what is to be recorded.
+/// Settles the first of some locks: up to `most`, and until these, with what is set now, have more bytes that receivers have
+/// set than one change writes. Returns also what is to be recorded.
 pub(super) fn settle_locks(
     tx: &WriteTx,
     mut request: LockChanges,
+    most: usize,
 ) -> Result<(LocksSettled, Option<AuditEntry>), StoreError> {
     let mut changes = std::mem::take(&mut request.changes).into_iter();
-    let (mut settled, mut bytes) = (Vec::with_capacity(changes.len()), 0);
+    let (mut settled, mut bytes) = (Vec::with_capacity(changes.len().min(most)), 0);
     while bytes < SETTLED_BYTES_MAX
+        && settled.len() < most
         && let Some(change) = changes.next()
     {
         settled.push(settle_lock(tx, change, &mut request, &mut bytes)?);

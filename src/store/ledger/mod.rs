@@ -38,7 +38,7 @@ use crate::model::audit::{AuditEntry, TargetKind};
 use crate::model::delivery::{DeliveryId, Settlement};
 use crate::model::event::EventKey;
 use crate::model::lease::{LockError, LockOf, LockToken, QueueRef};
-use crate::model::limits::{BLOB_NAMES_KEPT, REQUEST_ID_WINDOW};
+use crate::model::limits::{BLOB_NAMES_KEPT, CHANGE_DELIVERIES_MAX, REQUEST_ID_WINDOW};
 use crate::model::queue::MessageEntity;
 use crate::model::registry::{Registry, ResourceScope};
 use crate::model::replay::{NewReplayJob, ReplayCommand, ReplayJob, ReplayJobId, ReplaySource};
@@ -375,10 +375,10 @@ impl Ledger {
     pub async fn settle_locks(&self, request: LockChanges) -> Result<LocksSettled, StoreError> {
         let db = self.db.of(request.whose());
         if request.audit.is_some() {
-            let change = move |tx: &_| locks::settle_locks(tx, request);
+            let change = move |tx: &_| locks::settle_locks(tx, request, CHANGE_DELIVERIES_MAX);
             return db.write_audited(change).await;
         }
-        let change = move |tx: &_| Ok(locks::settle_locks(tx, request)?.0);
+        let change = move |tx: &_| Ok(locks::settle_locks(tx, request, CHANGE_DELIVERIES_MAX)?.0);
         db.write_in_group(change).await
     }
 }
@@ -442,7 +442,8 @@ impl TransactionChanges {
         tx: &WriteTx,
     ) -> Result<(Vec<LockSettled>, Option<AuditEntry>), TransactionError> {
         let now = self.locks.now;
-        let (locks, audit) = locks::settle_locks(tx, self.locks)?;
+        let all = self.locks.changes.len();
+        let (locks, audit) = locks::settle_locks(tx, self.locks, all)?;
         let mut rest = locks.rest;
         if !rest.changes.is_empty() {
             return Err(TransactionError::TooLarge);

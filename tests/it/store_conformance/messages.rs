@@ -8,7 +8,7 @@ use everpost::base::Entropy;
 use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::delivery::{DeliveryId, DeliveryState, Settlement};
 use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, LockToken, QueueRef};
-use everpost::model::limits::DEAD_LETTER_BYTES_LET_IN;
+use everpost::model::limits::{CHANGE_DELIVERIES_MAX, DEAD_LETTER_BYTES_LET_IN};
 use everpost::model::queue::MessageEntity;
 use everpost::model::subscription::SubscriptionId;
 use everpost::store::views::TotalsQuery;
@@ -451,6 +451,44 @@ pub(super) async fn a_change_settles_messages_with_so_many_properties(f: Fixture
         assert_eq!(pieces, [70, 70, 10], "4 MiB each, and the last one beyond");
     }
     assert_eq!(f.store.ledger.queue_bytes(&[f.billing]), 0);
+}
+
+pub(super) async fn a_change_locks_and_settles_so_many_messages(f: Fixture) {
+    let expected = [CHANGE_DELIVERIES_MAX, CHANGE_DELIVERIES_MAX, 50];
+    let count: usize = expected.iter().sum();
+    let publish = AppendRequest {
+        events: vec![(event("a"), vec![f.billing]); count],
+        ..f.accepted("", &[], 10)
+    };
+    f.store.ledger.append(publish, drop).await.expect("stored");
+    let queue = QueueRef::pending(f.billing);
+    let entropy = Entropy::seeded(1);
+    let (mut tokens, mut pieces) = (Vec::new(), Vec::new());
+    for _ in expected {
+        let fresh = std::iter::repeat_with(|| LockToken::generate(&entropy));
+        let request = LockRequest {
+            of: queue,
+            which: LockSelection::Due,
+            now: at(20),
+            until: at(90),
+            tokens: fresh.take(count).collect(),
+            bytes_max: usize::MAX,
+            session: None,
+        };
+        let batch = f.store.ledger.lock(request).await.expect("locks");
+        pieces.push(batch.locked.len());
+        tokens.extend(batch.locked.iter().map(|each| each.token));
+    }
+    assert_eq!(pieces, expected);
+    let mut request = changes(&tokens, queue, (Disposition::Uncount, &[]), 0, 30);
+    pieces.clear();
+    while !request.changes.is_empty() {
+        let done = f.store.ledger.settle_locks(request).await.expect("settled");
+        assert!(done.settled.iter().all(Result::is_ok));
+        pieces.push(done.settled.len());
+        request = done.rest;
+    }
+    assert_eq!(pieces, expected);
 }
 
 pub(super) async fn a_message_is_forwarded_as_often_as_it_may_be(f: Fixture) {
