@@ -10,7 +10,7 @@ use everpost::broker::{
 use everpost::model::audit::Caller;
 use everpost::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use everpost::model::lease::{Disposition, LockChange, LockError, LockOf, QueueRef};
-use everpost::model::limits::{RULE_COPIES_MAX, RULES_PER_TOPIC_MAX};
+use everpost::model::limits::{CHANGE_DELIVERIES_MAX, RULE_COPIES_MAX, RULES_PER_TOPIC_MAX};
 use everpost::model::name::{SubscriptionName, TopicName};
 use everpost::model::registry::TopicEntry;
 use everpost::store::{LockSelection, Locked, Peeked};
@@ -570,6 +570,39 @@ async fn a_deferred_message_that_is_asked_for_twice_is_received_once() {
     let missing = vec![numbers[0] + 1; 2];
     let nothing = receiver.receive_deferred(&by, missing, None).await;
     assert!(matches!(nothing, Err(MessagingError::DeferredNotFound)));
+    grid.leave();
+}
+
+#[tokio::test]
+async fn a_batch_deletes_what_is_older_and_nothing_else() {
+    let grid = Grid::new().await;
+    let (topic, of) = jobs(&grid, json!({})).await;
+    let (_, queue) = grid.broker.queue(&topic.topic.name).expect("the queue");
+    let receiver = MessageReceiver::of(&grid.broker, (Arc::clone(&topic), queue), of.queue);
+    let begun = grid.clock.now();
+    let older = 2 * CHANGE_DELIVERIES_MAX + 10;
+    for count in [older, 5] {
+        let messages = (0..count).map(|number| message(&number.to_string(), 1, None));
+        let sent = grid.broker.send_messages(&topic, messages.collect()).await;
+        sent.expect("sent");
+        grid.pass(Duration::from_secs(10));
+    }
+    let by = Caller::command_line(grid.clock.now());
+    let delete = async |count, before| {
+        let deleted = receiver.delete_batch(&by, count, before, None).await;
+        deleted.expect("an answer")
+    };
+    let between = begun + Duration::from_secs(5);
+    assert_eq!(delete(4_000, begun).await, 0);
+    assert_eq!(
+        delete(CHANGE_DELIVERIES_MAX + 5, between).await,
+        CHANGE_DELIVERIES_MAX + 5
+    );
+    assert_eq!(delete(4_000, between).await, CHANGE_DELIVERIES_MAX + 5);
+    assert_eq!(delete(4_000, between).await, 0);
+    let left = peek(&grid, of).await;
+    assert!(left.iter().all(|each| each.locked_until.is_none()));
+    assert_eq!(left.len(), 5);
     grid.leave();
 }
 

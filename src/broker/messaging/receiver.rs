@@ -160,7 +160,7 @@ impl MessageReceiver {
         Ok(locked)
     }
 
-    /// Deletes up to `count` of the oldest messages that nobody holds. Returns how many it were.
+    /// Deletes up to `count` of the oldest messages that nobody holds. Nothing is locked that is newer. Returns how many it were.
     pub async fn delete_batch(
         &self,
         by: &Caller,
@@ -171,15 +171,12 @@ impl MessageReceiver {
         self.check_receivable()?;
         let (most, mut deleted) = (count.min(DELETED_MAX), 0);
         while deleted < most {
-            let locked = self.receive(most - deleted, session).await?;
-            let is_older = |each: &Locked| each.delivery.published_at < enqueued_before;
-            let (older, newer): (Vec<_>, Vec<_>) = locked.into_iter().partition(is_older);
-            let is_last = older.is_empty() || !newer.is_empty();
-            self.give_back(by, &newer).await;
-            deleted += self.complete(by, older).await.len();
-            if is_last {
+            let older = LockSelection::EnqueuedBefore(enqueued_before);
+            let locked = self.lock(older, most - deleted, session).await?;
+            if locked.is_empty() {
                 break;
             }
+            deleted += self.complete(by, locked).await.len();
         }
         Ok(deleted)
     }

@@ -57,9 +57,15 @@ pub struct LockRequest {
 pub enum LockSelection {
     /// The due ones, oldest first.
     Due,
+    /// Those that were enqueued before a moment, of the [`OLDEST_LOOKED_AT`] that have been due the longest.
+    EnqueuedBefore(Timestamp),
     /// Deferred ones, by number; each is locked once, however often it is named.
     Deferred(Vec<i64>),
 }
+
+/// Due deliveries that one change looks at to find those from before a moment: a queue in which all are newer is not walked
+/// to its end, while others wait.
+const OLDEST_LOOKED_AT: usize = 1_000;
 
 /// A locked delivery.
 #[derive(Clone, Debug)]
@@ -416,6 +422,18 @@ fn find(tx: &Connection, request: &LockRequest, limit: usize) -> Result<Vec<Lock
         LockSelection::Due => {
             let due = "next_attempt_at <= ?2 ORDER BY next_attempt_at, id LIMIT ?3";
             find(due, params![subscription, request.now, limit, session])
+        }
+        LockSelection::EnqueuedBefore(before) => {
+            let oldest = format!(
+                "SELECT id AS oldest FROM delivery WHERE {scope} AND next_attempt_at <= ?2 \
+                 ORDER BY next_attempt_at, id LIMIT {OLDEST_LOOKED_AT}"
+            );
+            let select = format!(
+                "SELECT {DELIVERY_COLUMNS}, {LOCKABLE} FROM ({oldest}) CROSS JOIN delivery ON id = oldest \
+                 WHERE published_at < ?5 LIMIT ?3"
+            );
+            let values = params![subscription, request.now, limit, session, before];
+            tx.all(&select, values, Lockable::of)
         }
         LockSelection::Deferred(numbers) => {
             let deferred = format!(
@@ -840,6 +858,34 @@ mod tests {
                 steps
             };
             assert_eq!(other(&mut few, short), other(&mut many, long), "{of}");
+        }
+    }
+
+    #[test]
+    fn what_is_newer_is_not_found_however_long_the_queue_is() {
+        let (short, long) = (2_000, 100_000);
+        let [mut few, mut many] = [short, long].map(filled);
+        let older = |connection: &mut Connection, before| {
+            let steps = counted_steps(connection);
+            let request = LockRequest {
+                of: QueueRef::pending(SubscriptionId(1)),
+                which: LockSelection::EnqueuedBefore(Timestamp::from_ms(before)),
+                now: Timestamp::from_ms(long),
+                until: Timestamp::from_ms(long),
+                tokens: Vec::new(),
+                bytes_max: usize::MAX,
+                session: None,
+            };
+            let found = find(connection, &request, 3).expect("an answer");
+            let numbers: Vec<_> = found.iter().map(|each| each.delivery.number).collect();
+            (numbers, steps.load(Ordering::Relaxed))
+        };
+        let (none, steps) = older(&mut few, 0);
+        assert_eq!(none, [0; 0]);
+        assert_eq!(older(&mut many, 0), (none, steps));
+        for (connection, length) in [(&mut few, short), (&mut many, long)] {
+            let (numbers, _) = older(connection, 1);
+            assert_eq!(numbers, [length, length - 1, length - 2]);
         }
     }
 
