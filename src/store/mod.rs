@@ -54,8 +54,8 @@ pub use ledger::fan_out::{FanOut, FannedOut};
 pub use ledger::forward::{ForwardMark, ForwardQuery, ForwardRequest, Forwardable};
 pub use ledger::lease::{Due, LeaseRequest, Leased};
 pub use ledger::locks::{
-    DeadLetter, LockBatch, LockChanges, LockRequest, LockSelection, LockSettled, Locked,
-    LocksSettled, NumberedQuery, Origin, PeekRequest, Peeked,
+    DeadLetter, DeferredQuery, LockBatch, LockChanges, LockRequest, LockSelection, LockSettled,
+    Locked, LocksSettled, NumberedQuery, Origin, PeekRequest, Peeked,
 };
 pub use ledger::notices::{NoticeMark, OwedNotice};
 pub use ledger::request_marks::RequestMark;

@@ -574,6 +574,35 @@ async fn a_deferred_message_that_is_asked_for_twice_is_received_once() {
 }
 
 #[tokio::test]
+async fn many_deferred_messages_are_received_all_or_none() {
+    let grid = Grid::new().await;
+    let (topic, of) = jobs(&grid, json!({})).await;
+    let (_, queue) = grid.broker.queue(&topic.topic.name).expect("the queue");
+    let receiver = MessageReceiver::of(&grid.broker, (Arc::clone(&topic), queue), of.queue);
+    let by = Caller::command_line(grid.clock.now());
+    let count = CHANGE_DELIVERIES_MAX + 50;
+    let messages = (0..count).map(|number| message(&number.to_string(), 1, None));
+    let sent = grid.broker.send_messages(&topic, messages.collect()).await;
+    let numbers = sent.expect("numbers");
+    for some in [CHANGE_DELIVERIES_MAX, 50] {
+        let received = receiver.receive(count, None).await.expect("received");
+        assert_eq!(received.len(), some);
+        let each = received.iter().map(|each| each.token);
+        let defer = each.map(|token| receiver.change(token, Disposition::Defer));
+        let deferred = receiver.settle(&by, defer.collect()).await;
+        assert!(deferred.iter().all(Result::is_ok));
+    }
+    let one_more = [&numbers[..], &[numbers[0] + 1_000]].concat();
+    let nothing = receiver.receive_deferred(&by, one_more, None).await;
+    assert!(matches!(nothing, Err(MessagingError::DeferredNotFound)));
+    let all = receiver.receive_deferred(&by, numbers.clone(), None).await;
+    let received = all.expect("they are there");
+    let order: Vec<_> = received.iter().map(|each| each.delivery.number).collect();
+    assert_eq!(order, numbers);
+    grid.leave();
+}
+
+#[tokio::test]
 async fn a_batch_deletes_what_is_older_and_nothing_else() {
     let grid = Grid::new().await;
     let (topic, of) = jobs(&grid, json!({})).await;

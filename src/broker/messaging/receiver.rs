@@ -13,11 +13,13 @@ use crate::model::destination::DeliveryMode;
 use crate::model::lease::{
     Disposition, LockChange, LockError, LockOf, LockToken, QueueRef, SubQueue,
 };
-use crate::model::limits::{LOCK_BYTES_MAX, LOCK_DURATION, MESSAGE_BYTES_MAX};
+use crate::model::limits::{
+    CHANGE_DELIVERIES_MAX, LOCK_BYTES_MAX, LOCK_DURATION, MESSAGE_BYTES_MAX,
+};
 use crate::model::registry::TopicEntry;
 use crate::model::session::HeldSession;
 use crate::model::subscription::EventSubscription;
-use crate::store::{LockSelection, Locked, Peeked, SessionWait, StoreError};
+use crate::store::{DeferredQuery, LockSelection, Locked, Peeked, SessionWait, StoreError};
 
 /// Messages that one request deletes, as in Azure's premium tier.
 const DELETED_MAX: usize = 4_000;
@@ -143,24 +145,58 @@ impl MessageReceiver {
         Ok(self.complete(by, locked).await)
     }
 
-    /// Locks deferred messages by their numbers, each once: all of them or none.
+    /// Locks deferred messages by their numbers, each once: all of them or none. None is locked where one is not there.
     pub async fn receive_deferred(
         &self,
         by: &Caller,
-        numbers: Vec<i64>,
+        mut numbers: Vec<i64>,
         session: Option<&HeldSession>,
     ) -> Result<Vec<Locked>, MessagingError> {
-        let wanted = numbers.iter().collect::<HashSet<_>>().len();
-        let deferred = LockSelection::Deferred(numbers);
-        let locked = self.lock(deferred, wanted, session).await?;
-        if locked.len() < wanted {
-            self.give_back(by, &locked).await;
+        let mut named = HashSet::new();
+        numbers.retain(|number| named.insert(*number));
+        let query = DeferredQuery {
+            of: self.queue(),
+            numbers: numbers.clone(),
+            session: session.map(|held| held.name.clone()),
+            now: self.broker.clock().now(),
+        };
+        if !self.broker.store().ledger.are_deferred(query).await? {
+            self.receive(0, session).await?; // what else stands in the way is told first
             return Err(MessagingError::DeferredNotFound);
+        }
+        let mut locked = Vec::with_capacity(numbers.len());
+        if let Err(error) = self.lock_numbers(&numbers, session, &mut locked).await {
+            self.give_back(by, &locked).await;
+            return Err(error);
         }
         Ok(locked)
     }
 
-    /// Deletes up to `count` of the oldest messages that nobody holds. Nothing is locked that is newer. Returns how many it were.
+    /// Locks deferred messages, some at a time, as long as all of them are there and have not too many bytes together.
+    async fn lock_numbers(
+        &self,
+        numbers: &[i64],
+        session: Option<&HeldSession>,
+        locked: &mut Vec<Locked>,
+    ) -> Result<(), MessagingError> {
+        let mut bytes = 0;
+        for some in numbers.chunks(CHANGE_DELIVERIES_MAX) {
+            if bytes > LOCK_BYTES_MAX {
+                return Err(MessagingError::DeferredNotFound);
+            }
+            let deferred = LockSelection::Deferred(some.to_vec());
+            let found = self.lock(deferred, some.len(), session).await?;
+            let is_whole = found.len() == some.len();
+            bytes += found.iter().map(Locked::bytes).sum::<usize>();
+            locked.extend(found);
+            if !is_whole {
+                return Err(MessagingError::DeferredNotFound);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes up to `count` of the oldest messages that nobody holds, and locks nothing that is newer. Returns how many it were.
     pub async fn delete_batch(
         &self,
         by: &Caller,

@@ -57,7 +57,7 @@ pub struct LockRequest {
 pub enum LockSelection {
     /// The due ones, oldest first.
     Due,
-    /// Those that were enqueued before a moment, of the [`OLDEST_LOOKED_AT`] that have been due the longest.
+    /// Due ones that were enqueued before a moment, of some that have been due the longest.
     EnqueuedBefore(Timestamp),
     /// Deferred ones, by number; each is locked once, however often it is named.
     Deferred(Vec<i64>),
@@ -66,6 +66,15 @@ pub enum LockSelection {
 /// Due deliveries that one change looks at to find those from before a moment: a queue in which all are newer is not walked
 /// to its end, while others wait.
 const OLDEST_LOOKED_AT: usize = 1_000;
+
+/// Deferred messages of a queue, or of one session of it, by their numbers.
+#[derive(Clone, Debug)]
+pub struct DeferredQuery {
+    pub of: QueueRef,
+    pub numbers: Vec<i64>,
+    pub session: Option<String>,
+    pub now: Timestamp,
+}
 
 /// A locked delivery.
 #[derive(Clone, Debug)]
@@ -81,6 +90,16 @@ pub struct Locked {
     /// See [`LockChange::properties`].
     pub properties: Option<Vec<u8>>,
     pub origin: Origin,
+}
+
+impl Locked {
+    /// Returns the bytes of the event, and of what receivers have set.
+    pub fn bytes(&self) -> usize {
+        let dead_letter = self.dead_letter.as_ref();
+        self.event.event.size()
+            + self.properties.as_ref().map_or(0, Vec::len)
+            + dead_letter.map_or(0, |dead_letter| dead_letter.details.bytes())
+    }
 }
 
 /// The result of a [`LockRequest`].
@@ -280,8 +299,7 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
         let Ok(event) = event else {
             continue; // a dead letter already: locked for nobody, and out of the way of those behind it
         };
-        bytes += event.event.size() + found.bytes_set();
-        taken.locked.push(Locked {
+        let locked = Locked {
             token: *token,
             until,
             delivery: found.delivery,
@@ -290,7 +308,9 @@ pub(super) fn lock(tx: &WriteTx, request: &LockRequest) -> Result<LockBatch, Sto
             dead_letter: found.dead_letter,
             properties: found.properties,
             origin: found.origin,
-        });
+        };
+        bytes += locked.bytes();
+        taken.locked.push(locked);
     }
     Ok(taken)
 }
@@ -436,23 +456,44 @@ fn find(tx: &Connection, request: &LockRequest, limit: usize) -> Result<Vec<Lock
             tx.all(&select, values, Lockable::of)
         }
         LockSelection::Deferred(numbers) => {
-            let deferred = format!(
-                "deferred = 1 AND (locked_until IS NULL OR locked_until <= ?2) AND id = {NUMBERED} \
-                 AND coalesce(number, id) = ?3"
-            );
             let (mut found, mut named) = (Vec::new(), HashSet::new());
             for number in numbers.iter().filter(|number| named.insert(**number)) {
                 if found.len() >= limit {
                     break;
                 }
                 found.extend(find(
-                    &deferred,
+                    &deferred(),
                     params![subscription, request.now, number, session],
                 )?);
             }
             Ok(found)
         }
     }
+}
+
+/// Selects what is deferred in the queue `?1` with the number `?3`, and not locked at `?2`.
+fn deferred() -> String {
+    format!(
+        "deferred = 1 AND (locked_until IS NULL OR locked_until <= ?2) AND id = {NUMBERED} \
+         AND coalesce(number, id) = ?3"
+    )
+}
+
+/// Says whether all of the messages are deferred, and nobody holds any.
+pub(super) fn are_deferred(tx: &Connection, query: &DeferredQuery) -> Result<bool, StoreError> {
+    let (of, session) = (query.of, query.session.as_deref());
+    let is_there = format!(
+        "SELECT 1 FROM delivery WHERE {} AND {}",
+        scope(of, session),
+        deferred()
+    );
+    for number in &query.numbers {
+        let values = params![of.subscription, query.now, number, session];
+        if !tx.is_any(&is_there, values)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The id of what has the number `?3` in the queue `?1`.
@@ -859,6 +900,28 @@ mod tests {
             };
             assert_eq!(other(&mut few, short), other(&mut many, long), "{of}");
         }
+    }
+
+    #[test]
+    fn deferred_messages_are_looked_for_up_to_the_first_that_is_not_there() {
+        let mut connection = filled(1_000);
+        let mut look = |of: i64, numbers: Vec<i64>| {
+            let steps = counted_steps(&mut connection);
+            let query = DeferredQuery {
+                of: QueueRef::pending(SubscriptionId(of)),
+                numbers,
+                session: None,
+                now: Timestamp::from_ms(1),
+            };
+            let all = are_deferred(&connection, &query).expect("an answer");
+            (all, steps.load(Ordering::Relaxed))
+        };
+        assert!(look(2, (1..=1_000).collect()).0);
+        let (all, one) = look(2, vec![2_000]);
+        assert!(!all);
+        assert_eq!(look(2, (2_000..3_000).collect()), (false, one));
+        assert!(!look(2, (1..=1_001).collect()).0);
+        assert!(!look(1, vec![1]).0, "it is not deferred");
     }
 
     #[test]

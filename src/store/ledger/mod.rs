@@ -63,8 +63,8 @@ use fan_out::FannedOut;
 use forward::{ForwardQuery, ForwardRequest, Forwardable};
 use lease::{Due, LeaseRequest, Leased};
 use locks::{
-    LockBatch, LockChanges, LockRequest, LockSettled, LocksSettled, NumberedQuery, PeekRequest,
-    Peeked,
+    DeferredQuery, LockBatch, LockChanges, LockRequest, LockSettled, LocksSettled, NumberedQuery,
+    PeekRequest, Peeked,
 };
 use notices::OwedNotice;
 use resubmit::{ResubmitDone, ResubmitRequest, Sent};
@@ -360,6 +360,14 @@ impl Ledger {
         self.db
             .of(Whose::Queue(request.of.subscription))
             .write(move |tx| locks::lock(tx, &request))
+            .await
+    }
+
+    /// Says whether all of these messages are deferred in their queue, and nobody holds any.
+    pub async fn are_deferred(&self, query: DeferredQuery) -> Result<bool, StoreError> {
+        let of = query.of.subscription;
+        self.db
+            .read_in_turn(Some(of), move |tx| locks::are_deferred(tx, &query))
             .await
     }
 
