@@ -320,8 +320,9 @@ pub const SESSION_ID_MAX: usize = 128;
 /// Bytes of the state of a session.
 pub const SESSION_STATE_BYTES_MAX: usize = 262_144;
 
-/// Messages of a session that its holder may have at once: to renew the lock is one change for all of them.
-pub const SESSION_MESSAGES_HELD_MAX: usize = 500;
+/// Messages of a session that its holder may have at once: to renew the lock, to give the session back or to take it over when
+/// the lock has lapsed is one change for all of them.
+pub const SESSION_MESSAGES_HELD_MAX: usize = CHANGE_DELIVERIES_MAX;
 
 /// Sessions that one answer lists.
 pub const SESSIONS_LISTED_MAX: usize = 100;

@@ -576,6 +576,7 @@ conformance! {
     a_number_that_another_queue_has_promised_is_not_given_again
     sessions_have_one_holder_and_keep_their_order
     a_holder_gives_its_messages_back
+    a_holder_has_as_many_messages_as_one_change_renews
     sessions_keep_a_state
     states_of_sessions_count_as_bytes_of_their_queue
     a_session_that_a_wrong_clock_locked_is_free

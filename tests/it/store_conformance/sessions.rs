@@ -10,7 +10,7 @@ use everpost::model::delivery::DeliveryId;
 use everpost::model::lease::{
     Disposition, LockChange, LockEnd, LockError, LockOf, LockToken, QueueRef,
 };
-use everpost::model::limits::SESSION_STATE_BYTES_MAX;
+use everpost::model::limits::{CHANGE_DELIVERIES_MAX, SESSION_STATE_BYTES_MAX};
 use everpost::model::session::{
     HeldSession, SessionAnswer, SessionChange, SessionError, SessionSelection,
 };
@@ -21,7 +21,7 @@ use everpost::store::{
     RegistryChange, SessionQuery, SessionRequest, SessionWait,
 };
 
-use super::{Fixture, at, changed};
+use super::{Fixture, at, changed, event};
 
 /// The queue `billing`, whose messages have sessions.
 struct Queue {
@@ -216,6 +216,31 @@ pub(super) async fn sessions_have_one_holder_and_keep_their_order(f: Fixture) {
     assert_eq!(queue.take(&a, 9, 199).await, Some(vec![]));
     assert_eq!(queue.take(&a, 9, 200).await, None);
     assert_eq!(queue.sessions(None).await, ["b"]);
+}
+
+pub(super) async fn a_holder_has_as_many_messages_as_one_change_renews(f: Fixture) {
+    let queue = Queue::of(f);
+    let (of, count) = (queue.f.billing, CHANGE_DELIVERIES_MAX + 5);
+    let intake = QueueIntake {
+        with_sessions: vec![of],
+        sessions: vec![Some("a".to_owned()); count],
+        ..QueueIntake::default()
+    };
+    let accepted = AppendRequest {
+        intake: Some(Arc::new(intake)),
+        events: vec![(event("x"), vec![of]); count],
+        ..queue.f.accepted("", &[], 10)
+    };
+    let stored = queue.f.store.ledger.append(accepted, drop).await;
+    assert!(matches!(stored, Ok(Appended::Stored { .. })), "{stored:?}");
+    let held = queue.accept(None, 20, 60).await.expect("it is free");
+    let received = queue.take(&held, count, 21).await.expect("it is held");
+    assert_eq!(received.len(), CHANGE_DELIVERIES_MAX);
+    assert_eq!(queue.take(&held, count, 22).await, Some(vec![]));
+    let done = queue.settle(received[0].2, Disposition::Complete, 23).await;
+    assert!(done.is_ok(), "{done:?}");
+    let more = queue.take(&held, count, 24).await.expect("it is held");
+    assert_eq!(more.len(), 1);
 }
 
 pub(super) async fn a_holder_gives_its_messages_back(f: Fixture) {
