@@ -947,6 +947,31 @@ async fn what_is_scheduled_in_a_topic_has_one_number() {
 }
 
 #[tokio::test]
+async fn many_scheduled_messages_are_cancelled_all_or_none() {
+    let grid = Grid::new().await;
+    let (topic, of) = jobs(&grid, json!({})).await;
+    let at = Some(grid.clock.now() + Duration::from_secs(60));
+    let scheduled = |number: usize| NewMessage {
+        scheduled_at: at,
+        ..message(&number.to_string(), 1, None)
+    };
+    let messages = (0..CHANGE_DELIVERIES_MAX + 10).map(scheduled);
+    let sent = grid.broker.send_messages(&topic, messages.collect()).await;
+    let numbers = sent.expect("numbers");
+    let cancel = async |numbers: Vec<i64>| {
+        let cancelled = grid.broker.cancel_scheduled(&topic, numbers).await;
+        cancelled.expect("an answer")
+    };
+    assert!(cancel(numbers[CHANGE_DELIVERIES_MAX + 9..].to_vec()).await);
+    assert!(!cancel(numbers.clone()).await, "the last one is gone");
+    let left = peek(&grid, of).await;
+    assert_eq!(left.len(), CHANGE_DELIVERIES_MAX + 9);
+    assert!(cancel(numbers[..CHANGE_DELIVERIES_MAX + 9].to_vec()).await);
+    assert!(peek(&grid, of).await.is_empty());
+    grid.leave();
+}
+
+#[tokio::test]
 async fn what_was_locked_for_too_long_takes_its_old_place() {
     let grid = Grid::new().await;
     put(&grid, "", json!({})).await;

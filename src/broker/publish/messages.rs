@@ -19,8 +19,7 @@ use crate::model::limits::RULE_COPIES_MAX;
 use crate::model::registry::{FanOutPart, TopicEntry};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::store::{
-    AppendRequest, Appended, FreeChange, FreeChanges, FreeSettled, HandedOver, NumberedQuery,
-    QueueIntake,
+    AppendRequest, Appended, FreeChanges, FreeSettled, HandedOver, NumberedQuery, QueueIntake,
 };
 use crate::wire::service_bus::message;
 use crate::wire::service_bus::readable::readable;
@@ -261,7 +260,7 @@ impl Broker {
     }
 
     /// Cancels messages that are scheduled in a queue or a topic with rules, all copies of each. Returns `false`, and cancels
-    /// none, if one of them cannot be.
+    /// none, if one of them cannot be. Of many, some may be cancelled if one of the others is enqueued meanwhile.
     pub async fn cancel_scheduled(
         &self,
         topic: &TopicEntry,
@@ -270,25 +269,26 @@ impl Broker {
         let Some(scheduled) = self.numbered(topic, numbers).await? else {
             return Ok(false);
         };
-        let of = scheduled.first().map(|(_, of)| *of);
-        let cancel = |(id, of)| (id, FreeChange::Cancel(of));
-        let request = FreeChanges {
-            of,
-            changes: scheduled.into_iter().map(cancel).collect(),
-            all_or_none: true,
-            audit: None,
-            now: self.clock().now(),
-        };
-        let settled = self.store().ledger.settle_free(request).await?;
-        let is_done = settled
-            .iter()
-            .all(|each| matches!(each, FreeSettled::Done(_)));
-        let cancelled = settled.into_iter().filter_map(|each| match each {
-            FreeSettled::Done(of) => Some(of),
-            FreeSettled::Held | FreeSettled::In(_) | FreeSettled::Missing => None,
-        });
-        self.on_cancelled(topic, cancelled);
-        Ok(is_done)
+        let (ledger, now) = (&self.store().ledger, self.clock().now());
+        let scheduled: Arc<[_]> = scheduled.into();
+        if !ledger.can_cancel(Arc::clone(&scheduled), now).await? {
+            return Ok(false);
+        }
+        for changes in FreeChanges::cancels(&scheduled, now) {
+            let settled = ledger.settle_free(changes).await?;
+            let is_done = settled
+                .iter()
+                .all(|each| matches!(each, FreeSettled::Done(_)));
+            let cancelled = settled.into_iter().filter_map(|each| match each {
+                FreeSettled::Done(of) => Some(of),
+                FreeSettled::Held | FreeSettled::In(_) | FreeSettled::Missing => None,
+            });
+            self.on_cancelled(topic, cancelled);
+            if !is_done {
+                return Ok(false); // one is there no more since it was looked at
+            }
+        }
+        Ok(true)
     }
 
     /// Finds the messages with these numbers, and all copies of each: as many as can be scheduled together. Returns `None` if

@@ -327,6 +327,18 @@ impl Ledger {
             .await
     }
 
+    /// Says whether all of these scheduled messages can be cancelled.
+    pub async fn can_cancel(
+        &self,
+        scheduled: Arc<[(DeliveryId, SubscriptionId)]>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let of = scheduled.first().map(|(_, of)| *of);
+        self.db
+            .read_in_turn(of, move |tx| settle::can_cancel(tx, &scheduled, now))
+            .await
+    }
+
     /// Ends up to `limit` deliveries at once. There may be more unless it ends none.
     pub async fn discard(
         &self,

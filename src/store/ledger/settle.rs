@@ -12,6 +12,7 @@ use crate::model::delivery::{
     Settlement,
 };
 use crate::model::lease::{NEVER, is_held};
+use crate::model::limits::CHANGE_DELIVERIES_MAX;
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
 use crate::store::engine::queue::Whose;
@@ -91,6 +92,20 @@ pub struct FreeChanges {
 }
 
 impl FreeChanges {
+    /// Returns what cancels scheduled messages, in as many changes as they need. Each of these is made whole or not at all.
+    pub fn cancels(scheduled: &[(DeliveryId, SubscriptionId)], now: Timestamp) -> Vec<Self> {
+        let cancel = |(id, of): &(DeliveryId, SubscriptionId)| (*id, FreeChange::Cancel(*of));
+        let pieces = scheduled.chunks(CHANGE_DELIVERIES_MAX);
+        let changes = pieces.map(|some| Self {
+            changes: some.iter().map(cancel).collect(),
+            of: some.first().map(|(_, of)| *of),
+            all_or_none: true,
+            audit: None,
+            now,
+        });
+        changes.collect()
+    }
+
     /// Returns whose turn they take.
     pub(super) fn whose(&self) -> Whose {
         self.of.map_or(Whose::Appliance, Whose::Queue)
@@ -379,6 +394,20 @@ fn look_free(
     Ok(Ok(free))
 }
 
+/// Says whether all of the scheduled messages can be cancelled.
+pub(super) fn can_cancel(
+    tx: &Connection,
+    scheduled: &[(DeliveryId, SubscriptionId)],
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    for (id, of) in scheduled {
+        if look_free(tx, *id, FreeChange::Cancel(*of), now)?.is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 pub(super) fn settle_free(
     tx: &WriteTx,
     id: DeliveryId,
@@ -545,4 +574,22 @@ pub(super) fn end_pending(
         }
     }
     Ok(ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_messages_are_cancelled_in_changes_of_a_bounded_number() {
+        let cancelled = |count| {
+            let scheduled = vec![(DeliveryId(1), SubscriptionId(1)); count];
+            let changes = FreeChanges::cancels(&scheduled, Timestamp::from_ms(1));
+            let counts = changes.iter().map(|each| each.changes.len());
+            counts.collect::<Vec<_>>()
+        };
+        let most = CHANGE_DELIVERIES_MAX;
+        assert_eq!(cancelled(2 * most + 1), [most, most, 1]);
+        assert_eq!(cancelled(3), [3]);
+    }
 }
