@@ -710,7 +710,7 @@ CREATE TABLE audit (
 ) STRICT;
 
 CREATE INDEX audit_at ON audit (at);
-CREATE INDEX audit_actor ON audit (actor, id);
+CREATE INDEX audit_actor ON audit (actor_kind, actor, id);
 
 -- Entries are added and, in the end, deleted, but never changed.
 CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit

@@ -2,7 +2,7 @@
 CREATE INDEX access_rule_topic ON access_rule (topic_id);
 CREATE INDEX alert_message_channel ON alert_message (channel_id);
 CREATE INDEX alert_message_due ON alert_message (next_attempt_at) WHERE state = 'Pending';
-CREATE INDEX audit_actor ON audit (actor, id);
+CREATE INDEX audit_actor ON audit (actor_kind, actor, id);
 CREATE INDEX audit_at ON audit (at);
 CREATE INDEX delivery_blob ON delivery (blob_id) WHERE blob_id IS NOT NULL;
 CREATE INDEX delivery_dead ON delivery (id, subscription_id, event_id, dead_letter_reason, receiver_reason, last_outcome, last_status, ended_at, event_type, event_source, event_subject) WHERE state = 'DeadLettered';

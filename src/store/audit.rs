@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params, params_from_iter};
 
 use crate::base::Timestamp;
 use crate::model::audit::{Actor, AuditEntry, AuditId, AuditRow, Caller, Target};
-use crate::model::limits::{AUDIT_LIFE, AUDIT_ROWS_MAX};
+use crate::model::limits::{AUDIT_LIFE, AUDIT_ROWS_MAX, AUDIT_ROWS_PER_RULE_MAX};
 use crate::store::engine::db::{Db, WriteTx};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::provisioned;
@@ -20,7 +20,13 @@ use crate::store::views::{PAGE_ROWS_MAX, Page, Views};
 const OLDEST_CHECKED: i64 = 4;
 
 const DELETE_OLD: &str = "DELETE FROM audit \
-     WHERE id IN (SELECT id FROM audit ORDER BY id LIMIT ?3) AND (id <= ?1 OR at < ?2)";
+     WHERE id IN (SELECT id FROM audit ORDER BY id LIMIT ?3) \
+         AND (+at < ?2 OR id IN (SELECT id FROM audit ORDER BY id LIMIT ?1))";
+
+/// An index alone says what is too much of one actor's.
+const DELETE_OLD_OF: &str = "DELETE FROM audit \
+     WHERE id IN (SELECT id FROM audit WHERE actor_kind = ?1 AND actor = ?2 ORDER BY id LIMIT ?4) \
+         AND id <= (SELECT id FROM audit WHERE actor_kind = ?1 AND actor = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)";
 
 /// The log, for what changes nothing in the store.
 #[derive(Clone)]
@@ -106,10 +112,28 @@ fn add(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
         entry.target.name,
         details,
     ])?;
-    let last_to_go = tx.last_insert_rowid().saturating_sub(AUDIT_ROWS_MAX);
-    let oldest = (entry.caller.at - AUDIT_LIFE).as_ms();
-    tx.prepare_cached(DELETE_OLD)?
-        .execute(params![last_to_go, oldest, OLDEST_CHECKED])?;
+    delete_old(tx, &entry.caller)?;
+    Ok(())
+}
+
+/// Deletes the oldest entries, if they are too old or too many, and the oldest of the same access rule, if these are too many.
+fn delete_old(tx: &Connection, caller: &Caller) -> rusqlite::Result<()> {
+    if let Actor::AccessRule(name) = &caller.actor {
+        let values = params![
+            caller.actor.kind(),
+            name,
+            AUDIT_ROWS_PER_RULE_MAX,
+            OLDEST_CHECKED
+        ];
+        tx.prepare_cached(DELETE_OLD_OF)?.execute(values)?;
+    }
+    // Counted, since ids go on where entries in between were deleted. SQLite reads the pages of the smallest index for it.
+    let mut all = tx.prepare_cached("SELECT count(*) FROM audit")?;
+    let count: i64 = all.query_row([], |row| row.get(0))?;
+    let too_many = (count - AUDIT_ROWS_MAX).clamp(0, OLDEST_CHECKED);
+    let oldest = (caller.at - AUDIT_LIFE).as_ms();
+    let values = params![too_many, oldest, OLDEST_CHECKED];
+    tx.prepare_cached(DELETE_OLD)?.execute(values)?;
     Ok(())
 }
 
@@ -224,5 +248,53 @@ mod tests {
             add_at(late);
         }
         assert_eq!(steps(), few);
+    }
+
+    #[test]
+    fn what_is_done_with_keys_pushes_out_no_entries_of_others() {
+        let mut tx = db::open_in_memory().expect("a database");
+        migrate::migrate(&mut tx).expect("a schema");
+        let add_by = |actor: &Actor| {
+            let entry = AuditEntry {
+                caller: Caller {
+                    actor: actor.clone(),
+                    ..Caller::command_line(Timestamp::from_ms(0))
+                },
+                action: AuditAction::Resume,
+                target: Target::appliance(),
+            };
+            add(&tx, &entry).expect("an entry");
+        };
+        let left = |actor: &Actor| -> i64 {
+            let count = "SELECT count(*) FROM audit WHERE actor_kind = ?1 AND actor = ?2";
+            let values = params![actor.kind(), actor.name()];
+            let left = tx.query_row(count, values, |row| row.get(0));
+            left.expect("a count")
+        };
+        let name = || "jobs/listen".to_owned();
+        let (ann, key) = (Actor::User(name()), Actor::AccessRule(name()));
+        let other = Actor::AccessRule("jobs/send".to_owned());
+        add_by(&ann);
+        add_by(&other);
+        for _ in 0..AUDIT_ROWS_PER_RULE_MAX + 10 {
+            add_by(&key);
+        }
+        // As if much more had been added and deleted since.
+        let further = "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'audit'";
+        tx.execute(further, [2 * AUDIT_ROWS_MAX])
+            .expect("a sequence");
+        add_by(&key);
+        let expected = [1, AUDIT_ROWS_PER_RULE_MAX, 1];
+        assert_eq!([&ann, &key, &other].map(left), expected);
+
+        let fill = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) \
+             INSERT INTO audit (at, actor_kind, actor, action, target_kind, target, details) \
+             SELECT 0, 'User', 'bob', 'Resume', 'Appliance', '', '{}' FROM n";
+        let free = AUDIT_ROWS_MAX - AUDIT_ROWS_PER_RULE_MAX - 2;
+        tx.execute(fill, [free]).expect("entries");
+        add_by(&ann);
+        let bob = Actor::User("bob".to_owned());
+        assert_eq!(left(&bob), free);
+        assert_eq!(left(&ann), 1, "the oldest went");
     }
 }
