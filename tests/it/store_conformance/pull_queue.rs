@@ -105,11 +105,12 @@ pub(super) async fn what_has_lapsed_is_due_although_the_clock_was_put_back(f: Fi
     let changes = LockChanges {
         changes: vec![renewal],
         dropping: HashSet::new(),
+        room: QueueRoom::default(),
         audit: None,
         now: at(20),
     };
     let renewed = f.store.ledger.settle_locks(changes).await;
-    assert!(renewed.expect("an answer").remove(0).is_ok());
+    assert!(renewed.expect("an answer").settled[0].is_ok());
     lock(40, 50).await;
 }
 

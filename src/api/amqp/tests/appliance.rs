@@ -332,5 +332,12 @@ async fn what_a_transaction_sends_is_for_no_other_queue_of_the_name() {
     );
     let mut other = authorized(&door).await;
     other.manage("jobs").await;
-    assert!(other.peeked(0, None).await.is_empty());
+    let peek = vec![
+        ("from-sequence-number".into(), Value::Long(0)),
+        ("message-count".into(), Value::Int(10)),
+    ];
+    let (status, _) = other
+        .request(0, "com.microsoft:peek-message", None, peek)
+        .await;
+    assert_eq!(status, 204, "nothing is in the new queue");
 }
