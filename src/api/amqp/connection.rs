@@ -1,6 +1,7 @@
 //! The state of one connection: bytes and answers in, bytes and events out. Nothing here waits, and the time is
 //! an argument.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
@@ -27,16 +28,12 @@ use crate::wire::amqp::sasl::{self, Init, Mechanism, Outcome};
 use crate::wire::amqp::state::DeliveryState;
 use crate::wire::amqp::value::Map;
 
-/// Bytes of the smallest frame with a message, about.
-const TRANSFER_BYTES_MIN: usize = 16;
-
 /// The product of Azure's client for Go. It knows a missing entity by the status of its token alone; others tell more of
 /// the error that answers their attach.
 const GO_CLIENT: &str = "MSGolangClient";
 
-/// Bytes that have to be left for more to be read: a frame of the largest size, and as many messages as one read can bring.
-const READ_ROOM: usize =
-    FRAME_BYTES_MAX as usize + READ_BYTES_MAX / TRANSFER_BYTES_MIN * MESSAGE_BYTES;
+/// Bytes that have to be left for the next frame, or more of it, to be read: one of the largest size, and the message in it.
+const FRAME_ROOM: usize = FRAME_BYTES_MAX as usize + READ_BYTES_MAX + MESSAGE_BYTES;
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +126,10 @@ impl Connection {
         self.steps_owed += self.frames.steps;
         if self.is_paused {
             self.unfinished_since = None;
-        } else if self.input.is_empty() {
+            // No more is read until there is room.
+            return self.unfinished.resize_anyway(self.input.len());
+        }
+        if self.input.is_empty() {
             // One that waits for the next frame keeps no memory for it.
             self.input = BytesMut::new();
             self.unfinished_since = None;
@@ -141,13 +141,15 @@ impl Connection {
         }
     }
 
-    /// Returns whether more bytes can be taken: not while the memory that there is for this peer is full of what it has sent, and
-    /// part of that is about to be stored.
+    /// Returns whether more bytes can be taken.
     pub(super) fn wants_input(&self) -> bool {
         let is_read = !matches!(self.phase, Phase::Authenticating | Phase::Closed);
-        is_read
-            && !self.is_paused
-            && (self.frames.account.has_room(READ_ROOM) || !self.is_storing())
+        is_read && !self.is_paused && !self.waits_for_memory()
+    }
+
+    /// Returns whether the memory that there is for this peer is full of what it has sent, and part of that is about to be stored.
+    fn waits_for_memory(&self) -> bool {
+        !self.frames.account.has_room(FRAME_ROOM) && self.is_storing()
     }
 
     /// Notes that nothing is read now: what the peer does not finish meanwhile is not its fault.
@@ -155,9 +157,9 @@ impl Connection {
         self.not_read_at = now;
     }
 
-    /// Returns whether frames that have come wait for their turn.
-    pub(super) fn is_paused(&self) -> bool {
-        self.is_paused
+    /// Returns whether frames that have come can be read now, after others had their turn.
+    pub(super) fn can_proceed(&self) -> bool {
+        self.is_paused && !self.waits_for_memory()
     }
 
     /// Takes the part of a task's budget that frames have cost since the last call: after all of it, which is 128, others have
@@ -473,9 +475,13 @@ impl Connection {
 
     /// Reads what came as far as it goes. Returns whether frames may be left.
     fn read(&mut self, now: Timestamp) -> bool {
+        // Looked at once, since that is about all links. Messages that are begun to be stored meanwhile are few.
+        let is_storing = OnceCell::new();
         loop {
             let has_room = self.frames.output.len() < OUTPUT_BYTES_MAX;
-            if !has_room || self.frames.steps >= FRAME_STEPS_MAX {
+            let has_memory = self.frames.account.has_room(FRAME_ROOM)
+                || !is_storing.get_or_init(|| self.is_storing());
+            if !has_room || !has_memory || self.frames.steps >= FRAME_STEPS_MAX {
                 return !self.input.is_empty();
             }
             let read = match self.phase {

@@ -275,7 +275,7 @@ impl Shell<'_> {
                     let _ = output.split_to(count);
                     self.written_at = self.now();
                 }
-                () = tokio::task::yield_now(), if reads && self.connection.is_paused() => {
+                () = tokio::task::yield_now(), if reads && self.connection.can_proceed() => {
                     self.connection.proceed(self.now());
                 }
                 Some(command) = queue.recv() => self.obey(command),

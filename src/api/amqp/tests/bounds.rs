@@ -258,7 +258,7 @@ fn a_link_that_ends_costs_what_came_over_it_and_no_more() {
     }
     peer.connection.receive(&frames, NOW);
     let mut turns = 1;
-    while peer.connection.is_paused() {
+    while peer.connection.can_proceed() {
         assert!(!peer.connection.wants_input(), "others have their turn");
         peer.connection.proceed(NOW);
         turns += 1;
@@ -382,6 +382,7 @@ fn messages_that_are_never_answered_stop_the_reading() {
     storing.clear();
     let settled = (0..id).map(|id| (id, DeliveryState::Accepted)).collect();
     peer.connection.settle_incoming(link, settled);
+    peer.connection.proceed(NOW);
     assert!(peer.connection.wants_input());
 }
 

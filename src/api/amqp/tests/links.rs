@@ -826,7 +826,7 @@ fn frames_wait_until_what_others_caused_is_written() {
     }
     peer.connection.receive(&frames, NOW);
     let mut pauses = 0;
-    while peer.connection.is_paused() {
+    while peer.connection.can_proceed() {
         assert!(!peer.connection.wants_input());
         assert!(peer.connection.output_bytes() < 2 * OUTPUT_BYTES_MAX);
         drop(peer.connection.take_output(NOW));
