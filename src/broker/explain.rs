@@ -44,7 +44,7 @@ pub async fn explain_to_all(
     at: Timestamp,
 ) -> Result<Vec<Explanation>, TooManyTrials> {
     let of = topic.subscriptions.values().cloned().collect();
-    Explaining::new(topic, of, event, at).to_the_end().await
+    Explaining::new(topic, of, event, at).finish().await
 }
 
 /// Explains it for one subscription.
@@ -55,7 +55,7 @@ pub async fn explain_to_one(
     at: Timestamp,
 ) -> Result<Explanation, TooManyTrials> {
     let of = vec![Arc::clone(subscription)];
-    let mut explained = Explaining::new(topic, of, event, at).to_the_end().await?;
+    let mut explained = Explaining::new(topic, of, event, at).finish().await?;
     Ok(explained.remove(0))
 }
 
@@ -84,7 +84,7 @@ impl Explaining {
         }
     }
 
-    async fn to_the_end(mut self) -> Result<Vec<Explanation>, TooManyTrials> {
+    async fn finish(mut self) -> Result<Vec<Explanation>, TooManyTrials> {
         // Known before the first filter is asked, which may take the longest by itself.
         let steps = self.event.size() * self.left.len();
         check_waiting(steps)?;
@@ -188,7 +188,7 @@ mod tests {
         let of = vec![subscription(&topic); 3];
         let costly = event(STEPS_OF_A_TURN_MAX / 25 + 1);
         let explaining = Explaining::new(&topic, of, &costly, NOW);
-        let explained = explaining.to_the_end().await.expect("explanations");
+        let explained = explaining.finish().await.expect("explanations");
         assert_eq!(explained.len(), 3);
         let one = explain_to_one(&topic, &subscription(&topic), &costly, NOW).await;
         assert_eq!(one.expect("an explanation").verdict, explained[0].verdict);
