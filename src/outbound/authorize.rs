@@ -152,7 +152,7 @@ impl Outbound {
                 is_fresh: false,
             });
         }
-        let fetched = self.fetch(client, tls).await;
+        let fetched = self.fetch(client, tls).await?;
         let lasts = match &fetched {
             Ok(grant) => lasts(grant.life),
             Err(_) => TOKEN_PAUSE,
@@ -169,11 +169,12 @@ impl Outbound {
         })
     }
 
+    /// Fails if the authorization server could not be asked because of others.
     async fn fetch(
         &self,
         client: &ClientCredentials,
         tls: Option<&Arc<TlsMaterial>>,
-    ) -> Result<Grant, String> {
+    ) -> Result<Result<Grant, String>, TransportError> {
         let mut headers = HeaderMap::new();
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         headers.insert(CONTENT_TYPE, form);
@@ -192,8 +193,12 @@ impl Outbound {
             authorize(&mut request, &authorization);
         }
         match self.transport.send(request).await {
-            Ok(response) => wire::read(response.status, &response.body),
-            Err(error) => Err(format!("the authorization server was not reached: {error}")),
+            Ok(response) => Ok(wire::read(response.status, &response.body)),
+            Err(TransportError::NoPlace) => Err(TransportError::NoPlace),
+            Err(error) => {
+                let problem = format!("the authorization server was not reached: {error}");
+                Ok(Err(problem))
+            }
         }
     }
 }

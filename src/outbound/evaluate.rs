@@ -47,6 +47,7 @@ pub(super) async fn evaluate(policy: &EgressPolicy, guard: &Guard, url: &Url) ->
         Ok(permits) => EgressVerdict::Allowed(permits),
         Err(ResolveError::Denied(denied)) => EgressVerdict::Denied(denied),
         Err(ResolveError::Failed(reason)) => EgressVerdict::Unresolved(reason),
+        Err(error @ ResolveError::NoPlace) => EgressVerdict::Unresolved(error.to_string()),
     }
 }
 

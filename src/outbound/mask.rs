@@ -154,7 +154,7 @@ impl Mask {
             TransportError::Socket(text) => TransportError::Socket(self.text(text)),
             TransportError::Tls(text) => TransportError::Tls(self.text(text)),
             TransportError::Token(text) => TransportError::Token(self.text(text)),
-            TransportError::TimedOut | TransportError::Denied(_) => error,
+            TransportError::TimedOut | TransportError::NoPlace | TransportError::Denied(_) => error,
         }
     }
 

@@ -142,25 +142,26 @@ impl Outbound {
         Some((request.headers, request.body))
     }
 
-    /// Makes one attempt, as a part of `trace` or of that of the event. A late response may follow a time-out.
+    /// Makes one attempt, as a part of `trace` or of that of the event. A late response may follow a time-out. `None` if
+    /// nothing was attempted, since others take all places for what comes before a request.
     pub async fn deliver(
         &self,
         delivery_request: DeliveryRequest<'_>,
         trace: Option<&TraceContext>,
-    ) -> SendResult {
+    ) -> Option<SendResult> {
         match &delivery_request.subscription.definition.destination {
             Destination::WebHook(webhook) => {
                 webhook::deliver(self, webhook, &delivery_request, trace).await
             }
             Destination::ServiceBusQueue(_)
             | Destination::ServiceBusTopic(_)
-            | Destination::Queue(_) => SendResult {
+            | Destination::Queue(_) => Some(SendResult {
                 result: AttemptResult {
                     error: Some("not sent: this subscription has no webhook".to_owned()),
                     ..AttemptResult::of(Outcome::Aborted)
                 },
                 late: None,
-            },
+            }),
         }
     }
 }

@@ -7,12 +7,12 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::client::legacy::connect::dns::Name;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::Service;
 
 use crate::base::{Clock, Timestamp};
@@ -25,7 +25,18 @@ mod tests;
 pub(super) const LOOKUP_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Look-ups at once: each one holds a thread for as long as the system's resolver takes.
-const LOOKUPS_MAX: usize = 32;
+const LOOKUPS_MAX: usize = 64;
+
+/// Look-ups at once of names in one domain: whoever has a name server that does not answer has a domain.
+const LOOKUPS_PER_DOMAIN_MAX: usize = LOOKUPS_MAX / 8;
+
+/// How long a name waits for a place among these.
+const PLACE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Countries register domains below these, as in `co.uk`.
+const SECOND_LEVELS: [&str; 10] = [
+    "ac", "co", "com", "edu", "go", "gov", "ne", "net", "or", "org",
+];
 
 /// How long addresses are cached. The system's resolver does not return the record's own time to live.
 const ADDRESSES_KEPT: Duration = Duration::from_secs(30);
@@ -61,11 +72,17 @@ pub(super) enum ResolveError {
     Denied(#[from] Denied),
     #[error("{0}")]
     Failed(String),
+    /// It has not been looked up.
+    #[error("too many other names are being looked up")]
+    NoPlace,
 }
 
 type Resolved = Result<Vec<IpAddr>, ResolveError>;
 
-/// The resolver. Cheap to clone; clones share permits and cache.
+/// The addresses that a look-up has found, if it has. It is under way as long as there is a sender.
+type Found = watch::Receiver<Option<Resolved>>;
+
+/// The resolver. Cheap to clone; clones share places and cache.
 #[derive(Clone)]
 pub(super) struct Guard(Arc<Shared>);
 
@@ -73,7 +90,10 @@ struct Shared {
     policy: EgressPolicy,
     clock: Clock,
     lookup: Lookup,
-    permits: Arc<Semaphore>,
+    places: Arc<Semaphore>,
+    /// Places of each domain that has names under way.
+    shares: Mutex<HashMap<String, Weak<Semaphore>>>,
+    under_way: Mutex<HashMap<String, Found>>,
     known: Mutex<HashMap<String, Known>>,
 }
 
@@ -88,7 +108,9 @@ impl Guard {
             policy,
             clock,
             lookup,
-            permits: Arc::new(Semaphore::new(LOOKUPS_MAX)),
+            places: Arc::new(Semaphore::new(LOOKUPS_MAX)),
+            shares: Mutex::default(),
+            under_way: Mutex::default(),
             known: Mutex::default(),
         }))
     }
@@ -98,15 +120,10 @@ impl Guard {
         if let Some(resolved) = self.recall(name) {
             return resolved;
         }
-        let resolved = match tokio::time::timeout(LOOKUP_DEADLINE, self.look_up(name)).await {
-            Ok(resolved) => resolved,
-            Err(_) => Err(ResolveError::Failed(format!(
-                "the look-up of {name} took longer than {} s",
-                LOOKUP_DEADLINE.as_secs()
-            ))),
-        };
-        self.remember(name, &resolved);
-        resolved
+        let mut look_up = self.join(name);
+        let found = look_up.wait_for(Option::is_some).await;
+        let resolved = found.ok().and_then(|found| found.clone());
+        resolved.unwrap_or_else(|| Err(unknown(name, &"its look-up ended without an answer")))
     }
 
     /// Removes `name` from the cache.
@@ -114,25 +131,67 @@ impl Guard {
         self.0.known.lock().unwrap().remove(name);
     }
 
-    /// The look-up goes on when the caller gives up: the system's resolver cannot be stopped, and its permit
-    /// must not be passed on before its thread is free.
-    async fn look_up(&self, name: &str) -> Resolved {
-        let permits = Arc::clone(&self.0.permits);
-        let permit = permits.acquire_owned().await.expect("it is never closed");
-        if let Some(resolved) = self.recall(name) {
-            return resolved;
+    /// The look-up of `name`, of which there is one at a time, however many ask.
+    fn join(&self, name: &str) -> Found {
+        let mut under_way = self.0.under_way.lock().unwrap();
+        if let Some(found) = under_way.get(name)
+            && is_under_way(found)
+        {
+            return found.clone();
         }
-        let requested = (self.0.lookup)(name.to_owned());
-        let response = tokio::spawn(async move {
-            let response = requested.await;
-            drop(permit);
-            response
-        });
-        let addresses = match response.await {
-            Ok(response) => response.map_err(|error| unknown(name, &error)),
-            Err(error) => Err(unknown(name, &error)),
+        under_way.retain(|_, each| is_under_way(each));
+        let (askers, found) = watch::channel(None);
+        under_way.insert(name.to_owned(), found.clone());
+        tokio::spawn(self.clone().look_up(name.to_owned(), askers));
+        found
+    }
+
+    /// Goes on when the askers give up, or were told that it takes too long: the system's resolver cannot be stopped,
+    /// and its places must not be passed on before its thread is free.
+    async fn look_up(self, name: String, askers: watch::Sender<Option<Resolved>>) {
+        let places = tokio::time::timeout(PLACE_DEADLINE, self.places(&name));
+        let Ok(_places) = places.await else {
+            askers.send_replace(Some(Err(ResolveError::NoPlace)));
+            return;
         };
-        self.evaluate(name, addresses?)
+        let tell = |resolved: Resolved| {
+            self.remember(&name, &resolved);
+            askers.send_replace(Some(resolved));
+        };
+        let mut requested = (self.0.lookup)(name.clone());
+        let response = match tokio::time::timeout(LOOKUP_DEADLINE, &mut requested).await {
+            Ok(response) => response,
+            Err(_) => {
+                tell(Err(ResolveError::Failed(format!(
+                    "the look-up of {name} took longer than {} s",
+                    LOOKUP_DEADLINE.as_secs()
+                ))));
+                requested.await
+            }
+        };
+        tell(match response {
+            Ok(addresses) => self.evaluate(&name, addresses),
+            Err(error) => Err(unknown(&name, &error)),
+        });
+    }
+
+    /// Waits for a place of the name's domain, and then for one of all.
+    async fn places(&self, name: &str) -> [OwnedSemaphorePermit; 2] {
+        let never_closed = "it is never closed";
+        let share = self.share(domain(name)).acquire_owned().await;
+        let place = Arc::clone(&self.0.places).acquire_owned().await;
+        [share.expect(never_closed), place.expect(never_closed)]
+    }
+
+    fn share(&self, domain: &str) -> Arc<Semaphore> {
+        let mut shares = self.0.shares.lock().unwrap();
+        if let Some(share) = shares.get(domain).and_then(Weak::upgrade) {
+            return share;
+        }
+        shares.retain(|_, each| each.strong_count() > 0);
+        let share = Arc::new(Semaphore::new(LOOKUPS_PER_DOMAIN_MAX));
+        shares.insert(domain.to_owned(), Arc::downgrade(&share));
+        share
     }
 
     fn evaluate(&self, name: &str, mut addresses: Vec<IpAddr>) -> Resolved {
@@ -194,6 +253,22 @@ impl Service<Name> for Guard {
             Ok(dialled.collect::<Vec<_>>().into_iter())
         })
     }
+}
+
+fn is_under_way(found: &Found) -> bool {
+    found.has_changed().is_ok()
+}
+
+/// The part of a name that has an owner: two labels, or three below what countries share.
+fn domain(name: &str) -> &str {
+    let whole = name.trim_end_matches('.');
+    let mut labels = whole.rsplit('.');
+    let is_shared = labels.next().is_some_and(|last| last.len() == 2)
+        && labels
+            .next()
+            .is_some_and(|label| SECOND_LEVELS.contains(&label));
+    let before = whole.rmatch_indices('.').nth(1 + usize::from(is_shared));
+    before.map_or(whole, |(dot, _)| &whole[dot + 1..])
 }
 
 fn unknown(name: &str, error: &dyn std::fmt::Display) -> ResolveError {

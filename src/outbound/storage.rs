@@ -218,6 +218,7 @@ impl HttpService for Connector {
             let kind = match error {
                 TransportError::TimedOut => HttpErrorKind::Timeout,
                 TransportError::Resolution(_)
+                | TransportError::NoPlace
                 | TransportError::Socket(_)
                 | TransportError::Tls(_)
                 | TransportError::Token(_)

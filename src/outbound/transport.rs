@@ -82,6 +82,9 @@ pub enum TransportError {
     /// The host name cannot be resolved.
     #[error("{0}")]
     Resolution(String),
+    /// The host name has not been looked up.
+    #[error("not sent: {}", ResolveError::NoPlace)]
+    NoPlace,
     /// No connection, or a broken one, or a response that is not HTTP.
     #[error("{0}")]
     Socket(String),
@@ -451,6 +454,7 @@ fn cause(error: &legacy::Error) -> TransportError {
         return match unresolved {
             ResolveError::Denied(denied) => TransportError::Denied(denied.clone()),
             ResolveError::Failed(text) => TransportError::Resolution(text.clone()),
+            ResolveError::NoPlace => TransportError::NoPlace,
         };
     }
     if let Some(late) = sources(error).find_map(|each| each.downcast_ref::<ConnectTimeout>()) {

@@ -43,13 +43,13 @@ const DEAD_LETTER_DESCRIPTION: HeaderName =
 pub(super) const WEBHOOK_REQUEST_ORIGIN: HeaderName =
     HeaderName::from_static("webhook-request-origin");
 
-/// Makes one attempt.
+/// Makes one attempt; `None` if there was no place for it.
 pub(super) async fn deliver(
     outbound: &Outbound,
     webhook: &WebHook,
     delivery_request: &DeliveryRequest<'_>,
     trace: Option<&TraceContext>,
-) -> SendResult {
+) -> Option<SendResult> {
     let late = LateResponseSlot::default();
     let now = outbound.clock.now();
     let (mut request, warning) = request(webhook, delivery_request, &outbound.origin, now);
@@ -64,16 +64,17 @@ pub(super) async fn deliver(
     let (sent, mask) = outbound.send(id, webhook, request).await;
     let result = match mask.hide(sent) {
         Ok(response) => attempt_result(response, outbound.clock.now()),
+        Err(TransportError::NoPlace) => return None,
         Err(error) => unanswered(&error),
     };
     let clock = outbound.clock.clone();
     let late = late
         .take()
         .map(|transport| LateResponseWait { transport, clock });
-    SendResult {
+    Some(SendResult {
         result: AttemptResult { warning, ..result },
         late,
-    }
+    })
 }
 
 /// The request of an attempt, and what it lacks, if anything. Messages are in the form in which webhooks read them.
@@ -311,7 +312,7 @@ fn dead_letter(response: &TransportResponse) -> Option<Arc<DeadLetterDetails>> {
 fn unanswered(error: &TransportError) -> AttemptResult {
     let outcome = match error {
         TransportError::TimedOut => Outcome::TimedOut,
-        TransportError::Resolution(_) => Outcome::ResolutionError,
+        TransportError::Resolution(_) | TransportError::NoPlace => Outcome::ResolutionError,
         TransportError::Socket(_) | TransportError::Tls(_) => Outcome::SocketError,
         TransportError::Token(_) => Outcome::TokenError,
         TransportError::Denied(_) => Outcome::Aborted,

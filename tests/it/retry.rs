@@ -38,6 +38,13 @@ fn assert_timeline(timeline: &str, expected: &str, script: &str) {
     assert!(is_as_expected, "{script}: {timeline} instead of {expected}");
 }
 
+/// Others take all places for the look-up of its host.
+#[tokio::test]
+async fn what_could_not_be_attempted_counts_as_no_attempt() {
+    let once = json!({"retryPolicy": {"maxDeliveryAttempts": 1}});
+    check("crowded crowded 200", once, "e1 +20s=200 Delivered").await;
+}
+
 #[tokio::test]
 async fn failures_are_retried_by_the_schedule() {
     check("200", json!({}), "e1 +0s=200 Delivered").await;

@@ -52,7 +52,7 @@ struct Slot<'a> {
 }
 
 impl Drop for Slot<'_> {
-    /// The request was dropped, because of a stop or a panic. Its deliveries are still due.
+    /// The request was dropped, because of a stop or a panic, or not made. Its deliveries are still due.
     fn drop(&mut self) {
         if self.is_answered {
             return;
@@ -184,7 +184,8 @@ impl Broker {
     }
 
     /// Makes one request and has its deliveries settled by the result. Returns the next turn of the subscription, if
-    /// it may have one straight away: the slot ends with the answer, not with its being stored.
+    /// it may have one straight away: the slot ends with the answer, not with its being stored. A request that there was
+    /// no place for counts as none.
     async fn attempt(&self, batch: Batch, unstored: &TaskTracker) -> Option<DispatchSlot<Due>> {
         let id = batch.subscription.id;
         let mut slot = Slot {
@@ -199,8 +200,8 @@ impl Broker {
         let span = self.delivery_span(&batch, started_at);
         let trace = span.as_ref().map(|span| &span.context);
         let sent = unless_it_panics(self.send(&batch, trace)).await;
-        let (SendResult { result, late }, enqueued) =
-            sent.unwrap_or_else(|reason| (self.defect(&batch, &reason), None));
+        let ended = sent.unwrap_or_else(|reason| Some((self.defect(&batch, &reason), None)));
+        let (SendResult { result, late }, enqueued) = ended?;
         let ended_at = self.clock().now();
         let (topic, subscription) = (&batch.topic, &batch.subscription);
         let took = ended_at.since(started_at);
@@ -311,7 +312,7 @@ impl Broker {
         &self,
         batch: &Batch,
         trace: Option<&TraceContext>,
-    ) -> (SendResult, Option<Box<Enqueued>>) {
+    ) -> Option<(SendResult, Option<Box<Enqueued>>)> {
         let events: Vec<&StoredEvent> = batch.events.iter().map(AsRef::as_ref).collect();
         let counts = batch.deliveries.iter().map(|each| each.attempts);
         let destination = &batch.subscription.definition.destination;
@@ -324,9 +325,12 @@ impl Broker {
             deadline: own_deadline.unwrap_or(self.options().response_deadline),
         };
         match destination.entity() {
-            None => (self.outbound().deliver(delivery_request, trace).await, None),
+            None => {
+                let sent = self.outbound().deliver(delivery_request, trace).await?;
+                Some((sent, None))
+            }
             // Apart, so that requests do not take its room.
-            Some(entity) => Box::pin(self.enqueue(entity.to, &delivery_request)).await,
+            Some(entity) => Some(Box::pin(self.enqueue(entity.to, &delivery_request)).await),
         }
     }
 

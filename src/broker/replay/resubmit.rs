@@ -461,7 +461,8 @@ impl Broker {
             delivery_count: request.of.attempts,
             deadline: self.options().response_deadline,
         };
-        let result = self.outbound().deliver(delivery_request, None).await.result;
+        let sent = self.outbound().deliver(delivery_request, None).await;
+        let result = sent.map_or_else(not_sent, |sent| sent.result);
         let is_delivered = result.outcome == Outcome::Delivered;
         let error = endpoint_error(&result);
         let attempt = Arc::new(DeliveryAttempt {
@@ -516,6 +517,14 @@ pub(super) fn resubmitted(outcomes: Vec<ResubmitOutcome>) -> Vec<Resubmitted> {
         ResubmitOutcome::Rejected(_) | ResubmitOutcome::Stale => None,
     });
     done.collect()
+}
+
+/// The result of a request that there was no place for. Whoever asked for it is told, and may ask again.
+fn not_sent() -> AttemptResult {
+    AttemptResult {
+        error: Some("too many host names are being looked up".to_owned()),
+        ..AttemptResult::of(Outcome::ResolutionError)
+    }
 }
 
 /// Why an endpoint did not accept the event.

@@ -198,22 +198,105 @@ async fn a_silent_name_server_is_given_up() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn look_ups_that_hang_do_not_pile_up() {
-    let requested = Arc::new(AtomicUsize::new(0));
+/// A resolver whose name server answers for names in `good.test` only, and the names that it was asked for.
+fn mostly_silent() -> (Guard, Arc<Mutex<Vec<String>>>) {
+    let requested = Arc::new(Mutex::new(Vec::new()));
     let counted = Arc::clone(&requested);
-    let lookup: Lookup = Arc::new(move |_| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        Box::pin(std::future::pending())
+    let lookup: Lookup = Arc::new(move |name| {
+        let answer = name.ends_with("good.test").then(|| addresses("1.1.1.1"));
+        counted.lock().unwrap().push(name);
+        Box::pin(async move {
+            match answer {
+                Some(found) => Ok(found),
+                None => std::future::pending().await,
+            }
+        })
     });
     let guard = Guard::new(EgressPolicy::default(), clock(), lookup);
+    (guard, requested)
+}
+
+/// How many of these names were given up because they took too long, and how many found no place.
+async fn give_up(guard: &Guard, names: impl Iterator<Item = String>) -> (usize, usize) {
     let mut askers = tokio::task::JoinSet::new();
-    for number in 0..200 {
+    for name in names {
         let guard = guard.clone();
-        askers.spawn(async move { guard.addresses(&format!("{number}.example")).await });
+        askers.spawn(async move { guard.addresses(&name).await });
     }
-    for response in askers.join_all().await {
-        assert!(response.is_err());
+    let given_up = askers.join_all().await;
+    let without = given_up
+        .iter()
+        .filter(|each| **each == Err(ResolveError::NoPlace))
+        .count();
+    assert!(given_up.iter().all(Result::is_err));
+    (given_up.len() - without, without)
+}
+
+#[tokio::test(start_paused = true)]
+async fn look_ups_that_hang_do_not_pile_up() {
+    let (guard, requested) = mostly_silent();
+    let names = (0..200).map(|number| format!("{number}.example"));
+    let given_up = give_up(&guard, names).await;
+    assert_eq!(given_up, (LOOKUPS_MAX, 200 - LOOKUPS_MAX));
+    assert_eq!(requested.lock().unwrap().len(), LOOKUPS_MAX);
+    let others = guard.addresses("shop.good.test").await;
+    assert_eq!(others, Err(ResolveError::NoPlace));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_looked_up_once_at_a_time() {
+    let (guard, requested) = mostly_silent();
+    for _ in 0..2 {
+        let names = (0..200).map(|_| "shop.slow.test".to_owned());
+        assert_eq!(give_up(&guard, names).await, (200, 0));
+        guard.forget("shop.slow.test");
     }
-    assert_eq!(requested.load(Ordering::SeqCst), LOOKUPS_MAX);
+    assert_eq!(*requested.lock().unwrap(), ["shop.slow.test"]);
+    let others = guard.addresses("shop.good.test").await;
+    assert_eq!(others, Ok(addresses("1.1.1.1")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_names_of_a_domain_leave_places_for_others() {
+    let (guard, requested) = mostly_silent();
+    let names = (0..200).map(|number| format!("{number}.of.slow.test"));
+    let given_up = give_up(&guard, names).await;
+    let most = LOOKUPS_PER_DOMAIN_MAX;
+    assert_eq!(given_up, (most, 200 - most));
+    assert_eq!(requested.lock().unwrap().len(), most);
+    let others = guard.addresses("shop.good.test").await;
+    assert_eq!(others, Ok(addresses("1.1.1.1")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_too_late_is_kept() {
+    let (answer, answered) = watch::channel(false);
+    let lookup: Lookup = Arc::new(move |_| {
+        let mut waiting = answered.clone();
+        Box::pin(async move {
+            let _ = waiting.wait_for(|is_there| *is_there).await;
+            Ok(addresses("1.1.1.1"))
+        })
+    });
+    let guard = Guard::new(EgressPolicy::default(), clock(), lookup);
+    assert!(guard.addresses("slow.example").await.is_err());
+    answer.send_replace(true);
+    while guard.addresses("slow.example").await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn domains_have_owners() {
+    for (name, expected) in [
+        ("shop", "shop"),
+        ("shop.test", "shop.test"),
+        ("a.b.shop.test.", "shop.test"),
+        ("a.shop.co.uk", "shop.co.uk"),
+        ("shop.co.uk", "shop.co.uk"),
+        ("a.b.shop.uk", "shop.uk"),
+        ("a.shop.co.test", "co.test"),
+    ] {
+        assert_eq!(domain(name), expected, "{name}");
+    }
 }

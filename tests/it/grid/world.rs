@@ -36,6 +36,8 @@ pub(super) enum Reply {
     Refused,
     /// The host has no address.
     Unknown,
+    /// Too many other hosts are being looked up.
+    NoPlace,
     Denied,
     /// A success whose body is made of the request.
     Echo {
@@ -47,14 +49,15 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    /// `503`, `503/30` (with `Retry-After: 30`), `timeout`, `late`, `refused`, `unknown`, `denied` or
-    /// `panic`.
+    /// `503`, `503/30` (with `Retry-After: 30`), `timeout`, `late`, `refused`, `unknown`, `crowded`,
+    /// `denied` or `panic`.
     pub(super) fn parse(word: &str) -> Self {
         match (word, word.split_once('/')) {
             ("timeout", _) => Self::TimedOut,
             ("late", _) => Self::Late,
             ("refused", _) => Self::Refused,
             ("unknown", _) => Self::Unknown,
+            ("crowded", _) => Self::NoPlace,
             ("denied", _) => Self::Denied,
             ("panic", _) => Self::Panic,
             (_, Some((status, seconds))) => Self::Answer {
@@ -110,6 +113,7 @@ impl Responder for World {
             }
             Reply::Refused => Err(TransportError::Socket("connection refused".to_owned())),
             Reply::Unknown => Err(TransportError::Resolution("no such host".to_owned())),
+            Reply::NoPlace => Err(TransportError::NoPlace),
             Reply::Answer {
                 status,
                 headers,
