@@ -706,11 +706,12 @@ CREATE TABLE audit (
     action      TEXT    NOT NULL, -- 'Create', 'Pause', ...
     target_kind TEXT    NOT NULL, -- 'Topic', 'User', ...
     target      TEXT    NOT NULL, -- the name or the number; topic/name of an event subscription
-    details     TEXT    NOT NULL  -- JSON: the action with its members, without secrets
+    details     TEXT    NOT NULL, -- JSON: the action with its members, without secrets
+    share       TEXT              -- the part of the log that it has to fit into; NULL: all of it
 ) STRICT;
 
 CREATE INDEX audit_at ON audit (at);
-CREATE INDEX audit_actor ON audit (actor_kind, actor, id);
+CREATE INDEX audit_share ON audit (share) WHERE share IS NOT NULL;
 
 -- Entries are added and, in the end, deleted, but never changed.
 CREATE TRIGGER audit_unchanged BEFORE UPDATE ON audit

@@ -2,8 +2,8 @@
 CREATE INDEX access_rule_topic ON access_rule (topic_id);
 CREATE INDEX alert_message_channel ON alert_message (channel_id);
 CREATE INDEX alert_message_due ON alert_message (next_attempt_at) WHERE state = 'Pending';
-CREATE INDEX audit_actor ON audit (actor_kind, actor, id);
 CREATE INDEX audit_at ON audit (at);
+CREATE INDEX audit_share ON audit (share) WHERE share IS NOT NULL;
 CREATE INDEX delivery_blob ON delivery (blob_id) WHERE blob_id IS NOT NULL;
 CREATE INDEX delivery_dead ON delivery (id, subscription_id, event_id, dead_letter_reason, receiver_reason, last_outcome, last_status, ended_at, event_type, event_source, event_subject) WHERE state = 'DeadLettered';
 CREATE INDEX delivery_dead_due ON delivery (subscription_id, next_attempt_at, id) WHERE state = 'DeadLettered';
@@ -41,7 +41,7 @@ CREATE TABLE alert_channel ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT
 CREATE TABLE alert_message ( id INTEGER PRIMARY KEY AUTOINCREMENT, channel_id INTEGER NOT NULL REFERENCES alert_channel (id) ON DELETE CASCADE, rule TEXT NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL, firing INTEGER NOT NULL CHECK (firing IN (0, 1)), state TEXT NOT NULL CHECK (state IN ('Pending', 'Sent', 'Failed')), attempts INTEGER NOT NULL DEFAULT 0, created_at INTEGER NOT NULL, next_attempt_at INTEGER, sent_at INTEGER, error TEXT, CHECK ((state = 'Pending') = (next_attempt_at IS NOT NULL)), CHECK ((state = 'Sent') = (sent_at IS NOT NULL)) ) STRICT;
 CREATE TABLE alert_rule ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL COLLATE NOCASE UNIQUE, definition TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, told_at INTEGER ) STRICT;
 CREATE TABLE api_token ( id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE COLLATE NOCASE, hash TEXT NOT NULL UNIQUE, role TEXT NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')), created_by TEXT NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER, used_at INTEGER ) STRICT;
-CREATE TABLE audit ( id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, actor_kind TEXT NOT NULL CHECK (actor_kind IN ('User', 'ApiToken', 'ManagementToken', 'CommandLine', 'Provisioning', 'AccessRule', 'Appliance')), actor TEXT NOT NULL, address TEXT, action TEXT NOT NULL, target_kind TEXT NOT NULL, target TEXT NOT NULL, details TEXT NOT NULL ) STRICT;
+CREATE TABLE audit ( id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, actor_kind TEXT NOT NULL CHECK (actor_kind IN ('User', 'ApiToken', 'ManagementToken', 'CommandLine', 'Provisioning', 'AccessRule', 'Appliance')), actor TEXT NOT NULL, address TEXT, action TEXT NOT NULL, target_kind TEXT NOT NULL, target TEXT NOT NULL, details TEXT NOT NULL, share TEXT ) STRICT;
 CREATE TABLE dead_letter_blob ( id INTEGER PRIMARY KEY AUTOINCREMENT, subscription_id INTEGER NOT NULL, name TEXT NOT NULL, created_at INTEGER NOT NULL, stored_at INTEGER ) STRICT;
 CREATE TABLE dead_letter_notice ( subscription_id INTEGER NOT NULL, reason TEXT NOT NULL, dead_letters INTEGER NOT NULL, first_at INTEGER NOT NULL, last_at INTEGER NOT NULL, last_delivery_id INTEGER NOT NULL, quiet_until INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (subscription_id, reason) ) STRICT, WITHOUT ROWID;
 CREATE TABLE dead_letter_total ( subscription_id INTEGER NOT NULL, reason TEXT NOT NULL, day_at INTEGER NOT NULL, dead_letters INTEGER NOT NULL, PRIMARY KEY (subscription_id, reason, day_at) ) STRICT, WITHOUT ROWID;

@@ -1,5 +1,5 @@
 //! Time and randomness, bytes that are kept for clients, turns of those who wait and of those who work, the forms in which people read figures and unknown text, hashes,
-//! the newest lines of the log, and files that others may have put there. Nothing else reads a clock or makes random numbers.
+//! the newest lines of the log and those that others can cause at will, and files that others may have put there. Nothing else reads a clock or makes random numbers.
 
 pub mod budget;
 pub mod clock;
@@ -13,6 +13,7 @@ pub mod named;
 pub mod places;
 pub mod regular_file;
 pub mod request_memory;
+pub mod seldom;
 pub mod stint;
 pub mod stopwatch;
 pub mod turns;

@@ -450,12 +450,48 @@ impl AuditEntry {
         (count > 0).then_some(self)
     }
 
+    /// The part of the log that the entry has to fit into, if it is about something that those do as often as they like
+    /// whom nobody has trusted with more: the holder of a key, a definition that makes the appliance act, and whoever signs in,
+    /// with each of the things that they may do to their own account.
+    pub fn share(&self) -> Option<String> {
+        let (actor, action) = (&self.caller.actor, &self.action);
+        if matches!(action, AuditAction::RejectSignIn { .. }) {
+            return Some(action.name()); // anybody may come by any name
+        }
+        let is_free_to_all = matches!(
+            action,
+            AuditAction::SignIn
+                | AuditAction::SignOut
+                | AuditAction::ChangePassword
+                | AuditAction::SetUpSecondFactor
+                | AuditAction::RemoveSecondFactor
+                | AuditAction::EndSessions { .. }
+        );
+        let (kind, name) = (actor.kind(), actor.name());
+        match actor {
+            Actor::AccessRule(_) | Actor::Appliance => Some(format!("{kind}/{name}")),
+            Actor::User(_) if is_free_to_all && self.is_own() => {
+                Some(format!("{kind}/{name}/{}", action.name()))
+            }
+            Actor::User(_)
+            | Actor::ApiToken(_)
+            | Actor::ManagementToken
+            | Actor::CommandLine
+            | Actor::Provisioning(_) => None,
+        }
+    }
+
+    /// Somebody did it to their own account.
+    fn is_own(&self) -> bool {
+        self.target.kind == TargetKind::User
+            && matches!(&self.caller.actor, Actor::User(name) if *name == self.target.name)
+    }
+
     /// What was done, as a sentence without its subject and its full stop.
     pub fn describe(&self) -> String {
         use AuditAction::*;
         let target = &self.target;
-        let is_own = target.kind == TargetKind::User
-            && self.caller.actor == Actor::User(target.name.clone());
+        let is_own = self.is_own();
         let is_everything = target.kind == TargetKind::Appliance;
         let of = |what: &str| match is_own {
             true => format!("own {what}"),

@@ -42,9 +42,9 @@ pub const CONFIGURATION_BYTES_MAX: usize = 8_388_608;
 /// Entries of the audit log: years of a busy appliance, and some tens of megabytes at most.
 pub const AUDIT_ROWS_MAX: i64 = 100_000;
 
-/// Entries of the audit log about what was done with the keys of one access rule: whoever has a key does as much as it lets them,
-/// and pushes nobody else's entries out.
-pub const AUDIT_ROWS_PER_RULE_MAX: i64 = AUDIT_ROWS_MAX / 100;
+/// Entries of the audit log in one share ([`crate::model::audit::AuditEntry::share`]): whoever fills it pushes nobody else's
+/// entries out.
+pub const AUDIT_ROWS_PER_SHARE_MAX: i64 = AUDIT_ROWS_MAX / 100;
 
 /// How long audit entries are kept: as long as the oldest counters.
 pub const AUDIT_LIFE: Duration = Duration::from_secs(400 * 86_400);

@@ -3,12 +3,14 @@
 //! What somebody changes in the store goes through [`Db::write_audited`], so that the change and its entry
 //! are one transaction, and that what is provisioned stays as it is. What was only looked at, or done outside of the store, is recorded by itself.
 
+use std::time::Duration;
+
 use rusqlite::types::Value as Sql;
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use crate::base::Timestamp;
 use crate::model::audit::{Actor, AuditEntry, AuditId, AuditRow, Caller, Target};
-use crate::model::limits::{AUDIT_LIFE, AUDIT_ROWS_MAX, AUDIT_ROWS_PER_RULE_MAX};
+use crate::model::limits::{AUDIT_LIFE, AUDIT_ROWS_MAX, AUDIT_ROWS_PER_SHARE_MAX};
 use crate::store::engine::db::{Db, WriteTx};
 use crate::store::error::{ChangeError, StoreError};
 use crate::store::provisioned;
@@ -23,10 +25,15 @@ const DELETE_OLD: &str = "DELETE FROM audit \
      WHERE id IN (SELECT id FROM audit ORDER BY id LIMIT ?3) \
          AND (+at < ?2 OR id IN (SELECT id FROM audit ORDER BY id LIMIT ?1))";
 
-/// An index alone says what is too much of one actor's.
+/// An index alone says what is too much of one share.
 const DELETE_OLD_OF: &str = "DELETE FROM audit \
-     WHERE id IN (SELECT id FROM audit WHERE actor_kind = ?1 AND actor = ?2 ORDER BY id LIMIT ?4) \
-         AND id <= (SELECT id FROM audit WHERE actor_kind = ?1 AND actor = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)";
+     WHERE id IN (SELECT id FROM audit WHERE share = ?1 ORDER BY id LIMIT ?3) \
+         AND id <= (SELECT id FROM audit WHERE share = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)";
+
+/// How many entries of one share within a minute the process's own log has a line for.
+const LINES_PER_SHARE: i64 = 10;
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// The log, for what changes nothing in the store.
 #[derive(Clone)]
@@ -71,10 +78,11 @@ impl Db {
         let (value, entry) = self
             .write(move |tx| {
                 let (value, entry) = change(tx)?;
-                if let Some(entry) = &entry {
-                    add(tx, entry)?;
-                }
-                Ok::<_, E>((value, entry))
+                let told = match entry {
+                    Some(entry) => add(tx, &entry)?.then_some(entry),
+                    None => None,
+                };
+                Ok::<_, E>((value, told))
             })
             .await?;
         if let Some(entry) = entry {
@@ -93,14 +101,16 @@ impl Views {
     }
 }
 
-fn add(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
+/// Returns whether the process's own log is to have a line, too.
+fn add(tx: &Connection, entry: &AuditEntry) -> Result<bool, StoreError> {
     provisioned::check(tx, entry)?;
     let defect = |error: serde_json::Error| StoreError::Other(error.to_string());
     let kind = serde_json::to_value(entry.target.kind).map_err(defect)?;
     let details = serde_json::to_string(&entry.action).map_err(defect)?;
+    let share = entry.share();
     tx.prepare_cached(
-        "INSERT INTO audit (at, actor_kind, actor, address, action, target_kind, target, details) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO audit (at, actor_kind, actor, address, action, target_kind, target, details, share) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?
     .execute(params![
         entry.caller.at.as_ms(),
@@ -111,27 +121,36 @@ fn add(tx: &Connection, entry: &AuditEntry) -> Result<(), StoreError> {
         kind.as_str(),
         entry.target.name,
         details,
+        share,
     ])?;
-    delete_old(tx, &entry.caller)?;
-    Ok(())
+    let at = entry.caller.at;
+    delete_old(tx, share.as_deref(), at)?;
+    match share {
+        Some(share) => Ok(is_seldom(tx, &share, at)?),
+        None => Ok(true),
+    }
 }
 
-/// Deletes the oldest entries, if they are too old or too many, and the oldest of the same access rule, if these are too many.
-fn delete_old(tx: &Connection, caller: &Caller) -> rusqlite::Result<()> {
-    if let Actor::AccessRule(name) = &caller.actor {
-        let values = params![
-            caller.actor.kind(),
-            name,
-            AUDIT_ROWS_PER_RULE_MAX,
-            OLDEST_CHECKED
-        ];
+/// Returns whether the entries of this share were few lately.
+fn is_seldom(tx: &Connection, share: &str, now: Timestamp) -> rusqlite::Result<bool> {
+    let before = "SELECT at FROM audit WHERE share = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2";
+    let mut before = tx.prepare_cached(before)?;
+    let found = before.query_row(params![share, LINES_PER_SHARE], |row| row.get(0));
+    let at = found.optional()?.map(Timestamp::from_ms);
+    Ok(at.is_none_or(|at| now.since(at) >= MINUTE))
+}
+
+/// Deletes the oldest entries, if they are too old or too many, and the oldest of the same share, if these are too many.
+fn delete_old(tx: &Connection, share: Option<&str>, now: Timestamp) -> rusqlite::Result<()> {
+    if let Some(share) = share {
+        let values = params![share, AUDIT_ROWS_PER_SHARE_MAX, OLDEST_CHECKED];
         tx.prepare_cached(DELETE_OLD_OF)?.execute(values)?;
     }
     // Counted, since ids go on where entries in between were deleted. SQLite reads the pages of the smallest index for it.
     let mut all = tx.prepare_cached("SELECT count(*) FROM audit")?;
     let count: i64 = all.query_row([], |row| row.get(0))?;
     let too_many = (count - AUDIT_ROWS_MAX).clamp(0, OLDEST_CHECKED);
-    let oldest = (caller.at - AUDIT_LIFE).as_ms();
+    let oldest = (now - AUDIT_LIFE).as_ms();
     let values = params![too_many, oldest, OLDEST_CHECKED];
     tx.prepare_cached(DELETE_OLD)?.execute(values)?;
     Ok(())
@@ -276,7 +295,7 @@ mod tests {
         let other = Actor::AccessRule("jobs/send".to_owned());
         add_by(&ann);
         add_by(&other);
-        for _ in 0..AUDIT_ROWS_PER_RULE_MAX + 10 {
+        for _ in 0..AUDIT_ROWS_PER_SHARE_MAX + 10 {
             add_by(&key);
         }
         // As if much more had been added and deleted since.
@@ -284,17 +303,75 @@ mod tests {
         tx.execute(further, [2 * AUDIT_ROWS_MAX])
             .expect("a sequence");
         add_by(&key);
-        let expected = [1, AUDIT_ROWS_PER_RULE_MAX, 1];
+        let expected = [1, AUDIT_ROWS_PER_SHARE_MAX, 1];
         assert_eq!([&ann, &key, &other].map(left), expected);
 
         let fill = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) \
              INSERT INTO audit (at, actor_kind, actor, action, target_kind, target, details) \
              SELECT 0, 'User', 'bob', 'Resume', 'Appliance', '', '{}' FROM n";
-        let free = AUDIT_ROWS_MAX - AUDIT_ROWS_PER_RULE_MAX - 2;
+        let free = AUDIT_ROWS_MAX - AUDIT_ROWS_PER_SHARE_MAX - 2;
         tx.execute(fill, [free]).expect("entries");
         add_by(&ann);
         let bob = Actor::User("bob".to_owned());
         assert_eq!(left(&bob), free);
         assert_eq!(left(&ann), 1, "the oldest went");
+    }
+
+    #[test]
+    fn who_signs_in_again_and_again_pushes_out_nothing_else() {
+        let mut tx = db::open_in_memory().expect("a database");
+        migrate::migrate(&mut tx).expect("a schema");
+        let add_by = |name: &str, action: AuditAction, target: &str, at_s: i64| {
+            let by = Caller::user(name, None, Timestamp::from_ms(at_s * 1_000));
+            add(&tx, &by.did(action, Target::user(target))).expect("an entry")
+        };
+        let too_many = AUDIT_ROWS_PER_SHARE_MAX + 10;
+        let rejected = |name: &str| {
+            let reason = "no role".to_owned();
+            add_by(name, AuditAction::RejectSignIn { reason }, name, 0)
+        };
+        add_by("bob", AuditAction::SignIn, "bob", 0);
+        add_by("ann", AuditAction::ChangePassword, "ann", 0);
+        for number in 0..too_many {
+            add_by("ann", AuditAction::SignIn, "ann", 0);
+            add_by("ann", AuditAction::Disable, "bob", 0);
+            rejected(&format!("stranger {number}"));
+        }
+        let left = |actor: &str, action: &str| -> i64 {
+            let count = "SELECT count(*) FROM audit WHERE actor LIKE ?1 AND action = ?2";
+            let left = tx.query_row(count, [actor, action], |row| row.get(0));
+            left.expect("a count")
+        };
+        let own = [("bob", "SignIn"), ("ann", "ChangePassword")];
+        assert_eq!(own.map(|(actor, action)| left(actor, action)), [1, 1]);
+        assert_eq!(left("ann", "SignIn"), AUDIT_ROWS_PER_SHARE_MAX);
+        assert_eq!(left("stranger%", "RejectSignIn"), AUDIT_ROWS_PER_SHARE_MAX);
+        assert_eq!(left("ann", "Disable"), too_many, "what takes a role");
+    }
+
+    #[test]
+    fn what_comes_too_often_has_no_lines_in_the_log() {
+        let mut tx = db::open_in_memory().expect("a database");
+        migrate::migrate(&mut tx).expect("a schema");
+        let told = |actor: Actor, action: AuditAction, at_s: i64| {
+            let caller = Caller {
+                actor,
+                ..Caller::command_line(Timestamp::from_ms(at_s * 1_000))
+            };
+            add(&tx, &caller.did(action, Target::user("ann"))).expect("an entry")
+        };
+        let ann = || Actor::User("ann".to_owned());
+        let mut sign_ins = (0..LINES_PER_SHARE).map(|_| told(ann(), AuditAction::SignIn, 0));
+        assert!(sign_ins.all(|told| told));
+        assert!(!told(ann(), AuditAction::SignIn, 59));
+        assert!(told(ann(), AuditAction::SignOut, 59), "another kind");
+        assert!(told(
+            Actor::User("bob".to_owned()),
+            AuditAction::Disable,
+            59
+        ));
+        assert!(told(ann(), AuditAction::SignIn, 60));
+        let mut others = (0..LINES_PER_SHARE * 2).map(|_| told(ann(), AuditAction::Enable, 60));
+        assert!(others.all(|told| told), "what takes a role");
     }
 }

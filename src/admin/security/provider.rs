@@ -122,10 +122,13 @@ fn returned(from: &Stranger) -> Result<SignIn, String> {
     if form.has("error") {
         let (code, text) = (form.raw("error"), form.raw("error_description"));
         let said: String = format!("{code} {text}").chars().take(200).collect();
-        tracing::warn!(
-            error = said,
-            "the sign-in provider did not sign somebody in"
-        );
+        if let Some(unlogged) = site.sign_ins.line_of_failure(now) {
+            tracing::warn!(
+                error = said,
+                unlogged,
+                "the sign-in provider did not sign somebody in"
+            );
+        }
         let said = print::visible(said.trim());
         return Err(format!("{name} did not sign you in: {said}."));
     }
@@ -179,7 +182,9 @@ fn provider(site: &Site) -> PageResult<&IdentityProvider> {
 
 /// What is wrong, for whoever reads the log and, in fewer words, for whoever wants to sign in.
 fn problem(site: &Site, error: &ProviderError) -> String {
-    tracing::warn!(%error, "a sign-in with the provider failed");
+    if let Some(unlogged) = site.sign_ins.line_of_failure(site.people.now()) {
+        tracing::warn!(%error, unlogged, "a sign-in with the provider failed");
+    }
     let (name, url) = (site.sign_in.provider_name(), site.public_url());
     let or_password = match site.sign_in.hides_password {
         true => "",

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::throttle::network;
 use crate::base::Timestamp;
 use crate::base::places::{Places, TakenPlace};
+use crate::base::seldom::SeldomLine;
 use crate::outbound::identity_provider::SignInSecrets;
 
 /// How long somebody may take at the provider: as long as a password may wait for its second factor.
@@ -66,6 +67,7 @@ pub struct SignIns {
     exchanges: Places<Option<IpNet>>,
     /// Who was rejected, the first ones first.
     rejected: Mutex<VecDeque<(String, Timestamp)>>,
+    failed: SeldomLine,
 }
 
 impl SignIns {
@@ -76,6 +78,7 @@ impl SignIns {
             ended: Mutex::default(),
             exchanges: Places::of(EXCHANGES_MAX),
             rejected: Mutex::default(),
+            failed: SeldomLine::default(),
         }
     }
 
@@ -122,6 +125,12 @@ impl SignIns {
             rejected.push_back((subject.to_owned(), now));
         }
         is_first
+    }
+
+    /// How many failures the log has not said since the last one, if it is to say this one: anybody can come back without a
+    /// code.
+    pub fn line_of_failure(&self, now: Timestamp) -> Option<u64> {
+        self.failed.take(now)
     }
 
     /// Whether it had not ended before.
