@@ -283,7 +283,7 @@ CREATE TABLE delivery_attempt (
     error            TEXT,
     warning          TEXT,    -- what the request lacked
     remote_address   TEXT,
-    response_headers TEXT,    -- JSON: [[name, value], ...]
+    response_headers TEXT,    -- JSON: [[name, value], ...]; [] if only the beginning of the body is kept
     response_body    BLOB,    -- its beginning
     late_outcome     TEXT,    -- of a response that came after the deadline
     late_status      INTEGER, -- HTTP

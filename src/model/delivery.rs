@@ -8,6 +8,7 @@ use crate::base::named::{ids, named_enum};
 use crate::base::{TimeScale, Timestamp};
 use crate::model::dead_letter::{DeadLetterDetails, DeadLetterReason};
 use crate::model::event::EventKey;
+use crate::model::limits::RESPONSE_CUT_MAX;
 use crate::model::probation::is_client_error;
 use crate::model::retry::RetryPolicy;
 use crate::model::subscription::{DeadLetterDestination, SubscriptionDefinition};
@@ -155,6 +156,8 @@ pub struct HttpResponse {
     pub headers: Vec<(String, String)>,
     /// The first bytes of the body (at most [`crate::model::limits::RESPONSE_KEPT_MAX`]).
     pub body: Vec<u8>,
+    /// Its headers and the rest of its body are not kept.
+    pub is_cut: bool,
 }
 
 impl HttpResponse {
@@ -165,9 +168,34 @@ impl HttpResponse {
             ..Self::default()
         }
     }
+
+    /// Returns whether there is nothing to read in it.
+    pub fn is_bare(&self) -> bool {
+        self.headers.is_empty() && self.body.is_empty()
+    }
+
+    /// A small one whole, else the beginning of its body.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        let pairs = self.headers.iter();
+        let headers: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
+        if headers + self.body.len() > RESPONSE_CUT_MAX {
+            self.headers.clear();
+            self.body.truncate(RESPONSE_CUT_MAX);
+            self.is_cut = true;
+        }
+        self
+    }
 }
 
 impl AttemptResult {
+    /// Cuts the response, if there is one.
+    #[must_use]
+    pub fn cut(self) -> Self {
+        let response = self.response.map(HttpResponse::cut);
+        Self { response, ..self }
+    }
+
     /// The HTTP status, if there was a response.
     pub fn status(&self) -> Option<u16> {
         self.response.as_ref().map(|response| response.status)

@@ -206,6 +206,10 @@ pub const RESPONSE_READ_MAX: usize = 65_536;
 /// How much of a webhook's response is recorded with the attempt.
 pub const RESPONSE_KEPT_MAX: usize = 16_384;
 
+/// How much is kept of a webhook's response once a later attempt was answered, or for each but one of the deliveries of a
+/// request: whoever answers much to many attempts fills the disk with it.
+pub const RESPONSE_CUT_MAX: usize = 1_024;
+
 /// Headers of a webhook's response that are recorded with the attempt.
 pub const RESPONSE_HEADERS_KEPT_MAX: usize = 100;
 

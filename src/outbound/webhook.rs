@@ -291,6 +291,7 @@ pub(super) fn attempt_result(response: TransportResponse, now: Timestamp) -> Att
             status: response.status,
             headers: kept(&response.headers),
             body,
+            is_cut: false,
         })
     }
 }

@@ -7,6 +7,7 @@ use rusqlite::types::{Value, ValueRef};
 
 use crate::model::access::{AccessKeys, Secret};
 use crate::model::dead_letter::DeadLetterDetails;
+use crate::model::delivery::HttpResponse;
 use crate::model::event::{Attribute, Event, EventData, StoredEvent};
 use crate::model::name::{AccessRuleName, NamespaceName, RuleName, SubscriptionName, TopicName};
 use crate::model::namespace::Namespace;
@@ -283,6 +284,17 @@ fn attributes_from(text: Option<&str>) -> Result<Vec<Attribute>, StoreError> {
 pub(super) fn pairs_column<T: AsRef<str> + serde::Serialize>(pairs: &[(T, T)]) -> Option<String> {
     let text = || serde_json::to_string(pairs).expect("texts are JSON");
     (!pairs.is_empty()).then(text)
+}
+
+/// The headers of a response that is cut: an empty list, and not NULL as those of one that had none.
+pub(super) const CUT: &str = "[]";
+
+/// The headers of a response, or that it is cut.
+pub(super) fn headers_column(response: &HttpResponse) -> Option<String> {
+    if response.is_cut {
+        return Some(CUT.to_owned());
+    }
+    pairs_column(&response.headers)
 }
 
 /// The pairs of a JSON array; empty for NULL.

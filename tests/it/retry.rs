@@ -38,6 +38,54 @@ fn assert_timeline(timeline: &str, expected: &str, script: &str) {
     assert!(is_as_expected, "{script}: {timeline} instead of {expected}");
 }
 
+/// How many bytes of the body and how many headers are kept with each attempt of an event.
+async fn kept(grid: &Grid, event: u32) -> Vec<(usize, usize)> {
+    let path = format!("/everpost/events/{event}");
+    let shown = grid.manage(Method::GET, &path, Value::Null).await.json();
+    let attempts = &shown["deliveries"][0]["deliveryAttempts"];
+    let attempts = attempts.as_array().expect("attempts").iter();
+    let kept = attempts.map(|each| {
+        let body = each["responseBody"].as_str().expect("a body");
+        let headers = each["responseHeaders"].as_array().expect("headers");
+        (body.len(), headers.len())
+    });
+    kept.collect()
+}
+
+#[tokio::test]
+async fn the_newest_answer_is_kept_whole_and_of_large_ones_the_beginning() {
+    let grid = Grid::new().await.topic("orders").await;
+    let grid = grid.push("orders", "billing", "500").await;
+    grid.publish("orders", event("e1")).await;
+    for (body, seconds) in [(8_000, 5), (9, 10), (7_000, 35)] {
+        let headers = vec![("x-a", "1".to_owned())];
+        grid.answer("billing", 500, headers, "b".repeat(body));
+        grid.run_for(Duration::from_secs(seconds)).await;
+        assert_eq!(kept(&grid, 1).await.last(), Some(&(body, 1)));
+    }
+    grid.script("billing", "timeout");
+    grid.run_for(Duration::from_secs(70)).await;
+    let expected = [(1_024, 0), (9, 1), (7_000, 1), (0, 0)];
+    assert_eq!(kept(&grid, 1).await, expected);
+    grid.leave();
+}
+
+#[tokio::test]
+async fn one_event_of_a_request_keeps_its_whole_answer() {
+    let grid = Grid::new().await.topic("orders").await;
+    let batches = json!({"destination": {"properties": {"maxEventsPerBatch": 3}}});
+    let grid = grid.push_with("orders", "billing", "400", batches).await;
+    let headers = vec![("x-a", "1".to_owned())];
+    grid.answer("billing", 400, headers, "b".repeat(8_000));
+    let events = json!([event("e1"), event("e2"), event("e3")]);
+    grid.post("orders", events).await;
+    grid.run_for(Duration::from_secs(5)).await;
+    assert_eq!(grid.heard("billing").len(), 1);
+    for (number, expected) in [(1, (1_024, 0)), (2, (1_024, 0)), (3, (8_000, 1))] {
+        assert_eq!(kept(&grid, number).await, [expected], "{number}");
+    }
+}
+
 /// Others take all places for the look-up of its host.
 #[tokio::test]
 async fn what_could_not_be_attempted_counts_as_no_attempt() {

@@ -232,6 +232,7 @@ impl Fixture {
                 status: 503,
                 headers: vec![("x-a".to_owned(), "b".to_owned())],
                 body: b"no\0pe".to_vec(),
+                is_cut: false,
             }),
             error: None,
             warning: Some("The header X-A was left out: it is odd.".to_owned()),

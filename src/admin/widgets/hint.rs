@@ -17,7 +17,7 @@ pub(crate) fn for_answer(answer: &AttemptResult) -> Option<Hint<'_>> {
 impl Hint<'_> {
     fn has_said(&self) -> bool {
         let response = self.0.response.as_ref();
-        response.is_some_and(|said| !said.headers.is_empty() || !said.body.is_empty())
+        response.is_some_and(|said| !said.is_bare())
     }
 
     fn is(&self, outcome: Outcome, from: u16, to: u16) -> bool {

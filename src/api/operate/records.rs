@@ -169,10 +169,10 @@ struct Attempt {
     /// What the request lacked, such as a header whose value could not be sent.
     warning: Option<String>,
     remote_address: Option<String>,
-    /// Names and values.
+    /// Names and values; empty if the response was large and a later attempt, or another event of the request, has one.
     #[schemars(with = "Vec<[String; 2]>")]
     response_headers: Vec<(String, String)>,
-    /// As far as it is kept.
+    /// Its first 16 KiB, or 1 KiB where headers are not kept.
     response_body: String,
     /// Of an answer after the deadline.
     late_http_status_code: Option<u16>,

@@ -407,10 +407,12 @@ impl Broker {
             .deliveries
             .split_last()
             .expect("a batch is never empty");
-        let mut settled: Vec<_> = others
-            .iter()
-            .map(|each| settle_one(each, result.clone()))
-            .collect();
+        let mut settled = Vec::with_capacity(batch.deliveries.len());
+        if !others.is_empty() {
+            // Thousands of deliveries may have the same large response.
+            let cut = result.clone().cut();
+            settled.extend(others.iter().map(|each| settle_one(each, cut.clone())));
+        }
         settled.push(settle_one(last, result));
         settled
     }

@@ -232,6 +232,7 @@ async fn answers_are_kept_with_their_meaning() {
                     ("x-why".to_owned(), "\u{fc}ber".to_owned()),
                 ],
                 body: b"busy".to_vec(),
+                is_cut: false,
             }),
             error: None,
             warning: None,

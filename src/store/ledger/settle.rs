@@ -12,7 +12,7 @@ use crate::model::delivery::{
     Settlement,
 };
 use crate::model::lease::{NEVER, is_held};
-use crate::model::limits::CHANGE_DELIVERIES_MAX;
+use crate::model::limits::{CHANGE_DELIVERIES_MAX, RESPONSE_CUT_MAX};
 use crate::model::subscription::SubscriptionId;
 use crate::store::engine::db::WriteTx;
 use crate::store::engine::queue::Whose;
@@ -271,6 +271,13 @@ const RECORD: &str = "INSERT INTO delivery_attempt (delivery_id, attempt, starte
      remote_address = ?8, response_headers = ?9, response_body = ?10, \
      warning = ?11";
 
+/// Does to the responses before what [`crate::model::delivery::HttpResponse::cut`] does, and marks them by [`row::CUT`].
+const CUT_EARLIER: &str = "UPDATE delivery_attempt SET response_headers = ?4, \
+         response_body = substr(response_body, 1, ?3) \
+     WHERE delivery_id = ?1 AND attempt < ?2 AND response_headers IS NOT ?4 \
+         AND coalesce(length(response_headers), 0) + coalesce(length(response_body), 0) > ?3";
+
+/// Keeps all of the response, and of those before no more than their beginnings.
 pub(super) fn record_attempt(
     tx: &Connection,
     id: DeliveryId,
@@ -287,13 +294,17 @@ pub(super) fn record_attempt(
         result.status(),
         result.error,
         result.remote_address,
-        response.and_then(|response| row::pairs_column(&response.headers)),
+        response.and_then(row::headers_column),
         response
             .map(|response| &response.body)
             .filter(|body| !body.is_empty()),
         result.warning,
     ];
     tx.run(RECORD, values)?;
+    if attempt.attempt > 1 && response.is_some_and(|response| !response.is_bare()) {
+        let values = params![id, attempt.attempt, RESPONSE_CUT_MAX, row::CUT];
+        tx.run(CUT_EARLIER, values)?;
+    }
     Ok(())
 }
 

@@ -517,10 +517,12 @@ fn attempt(row: &Row<'_>) -> Result<DeliveryAttempt, StoreError> {
     let (status, late_status): (Option<u16>, Option<u16>) = (row.get(4)?, row.get(10)?);
     let late_outcome: Option<Outcome> = row.get(9)?;
     let response = status.map(|status| {
+        let headers: Option<String> = row.get(7)?;
         Ok::<_, StoreError>(HttpResponse {
             status,
-            headers: row::pairs_from(row.get::<_, Option<String>>(7)?.as_deref())?,
+            headers: row::pairs_from(headers.as_deref())?,
             body: row.get::<_, Option<Vec<u8>>>(8)?.unwrap_or_default(),
+            is_cut: headers.as_deref() == Some(row::CUT),
         })
     });
     Ok(DeliveryAttempt {
