@@ -158,6 +158,7 @@ fn told(result: &Result<TransportResponse, TransportError>) -> String {
         Err(error) => {
             let kind = match error {
                 TransportError::TimedOut => "TimedOut",
+                TransportError::NoPlace => "NoPlace",
                 TransportError::Resolution(_) => "Resolution",
                 TransportError::Socket(_) => "Socket",
                 TransportError::Tls(_) => "Tls",
