@@ -182,7 +182,8 @@ async fn deliver(outbound: &Outbound, subscription: &EventSubscription) -> (Outc
         delivery_count: 0,
         deadline: Duration::from_secs(30),
     };
-    let answer = outbound.deliver(delivery_request, None).await.result;
+    let sent = outbound.deliver(delivery_request, None).await;
+    let answer = sent.expect("a place to look the name up").result;
     (answer.outcome, answer.error.unwrap_or_default())
 }
 
