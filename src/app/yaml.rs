@@ -10,33 +10,43 @@ use serde_json::{Map, Number, Value};
 /// character, and goes no deeper than this.
 const DEPTH_MAX: usize = 128;
 
+/// How many brackets may be open over all lines: the reader looks at those of earlier lines, too, where a key is marked as
+/// one. More than can be read, since those in texts and comments count with them.
+const OPEN_MAX: usize = 512;
+
 /// Reads a document. The error says what is wrong, and where.
 pub(super) fn read(text: &str) -> Result<Value, String> {
-    if let Some(line) = (1..)
-        .zip(text.lines())
-        .find_map(|(at, line)| is_deep(line).then_some(at))
-    {
-        return Err(format!(
-            "line {line} opens more than {DEPTH_MAX} lists and objects in each other"
-        ));
-    }
+    check_depth(text)?;
     // What is written out has less than two for each byte: one for the value, and one for each byte of a text.
     let budget = Expansion(&Cell::new(2 * text.len() + 1));
     let read = budget.deserialize(serde_norway::Deserializer::from_str(text));
     read.map_err(|error| error.to_string())
 }
 
-/// Tells whether a line opens too many lists and objects without closing them.
-fn is_deep(line: &str) -> bool {
-    let mut depth: usize = 0;
-    line.bytes().any(|byte| {
-        match byte {
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
+/// Rejects a text that opens too many lists and objects without closing them, on one line or over all.
+fn check_depth(text: &str) -> Result<(), String> {
+    let mut open: usize = 0;
+    for (number, line) in (1..).zip(text.lines()) {
+        let mut depth: usize = 0;
+        for byte in line.bytes() {
+            match byte {
+                b'[' | b'{' => (open, depth) = (open + 1, depth + 1),
+                b']' | b'}' => (open, depth) = (open.saturating_sub(1), depth.saturating_sub(1)),
+                _ => {}
+            }
+            if depth > DEPTH_MAX {
+                return Err(format!(
+                    "line {number} opens more than {DEPTH_MAX} lists and objects in each other"
+                ));
+            }
+            if open > OPEN_MAX {
+                return Err(format!(
+                    "more than {OPEN_MAX} lists and objects are open in line {number}"
+                ));
+            }
         }
-        depth > DEPTH_MAX
-    })
+    }
+    Ok(())
 }
 
 /// Makes values out of YAML while they are no more than is left: aliases let a short text stand for any number.
@@ -173,6 +183,14 @@ mod tests {
         let said = "line 2 opens more than 128 lists and objects in each other";
         assert_eq!(read(&open), Err(said.to_owned()));
         assert!(read(&"{a: ".repeat(1_000)).is_err());
+        // A marked key keeps the reader looking at what earlier lines have opened.
+        for each in ["[\n", "[? [\n", "{? {\n", "- [? [\n  "] {
+            let said = read(&each.repeat(50_000)).expect_err("too deep");
+            let expected = "more than 512 lists and objects are open in line ";
+            assert!(said.starts_with(expected), "{each:?}: {said}");
+        }
+        let texts = format!("[{}x]\n", "'[', \n".repeat(OPEN_MAX - 1));
+        assert!(read(&texts).is_ok(), "brackets in texts are no lists");
         let wide = "x,".repeat(4_000);
         let aliases = "*a,".repeat(1_000);
         let name = format!("'{}'", "x".repeat(1_000));
