@@ -195,19 +195,27 @@ pub(super) fn authorize_for_topic(
         }
     };
     let now = state.broker.clock().now();
-    let shown = request.credential.shown_key(place, now);
-    let shown = shown.map_err(|error| explain(error, from))?;
+    let too_many = |wait| {
+        ApiError::too_many_guesses(
+            "Too many wrong keys came from this address; try again in a moment.",
+            wait,
+        )
+    };
+    let shown = match request.credential.shown_key(place, now) {
+        Ok(shown) => shown,
+        Err(error) => {
+            // Of a token that has expired it says that the key is right.
+            let held_back = state.guesses.hold_back(request.address, now);
+            held_back.map_err(too_many)?;
+            return Err(explain(error, from));
+        }
+    };
     let secret = shown.as_ref().map_or(presented, |shown| shown.secret);
     let is_right = || shown.is_some().then_some(());
     let looked = state
         .guesses
         .examine(secret, request.address, now, is_right);
-    looked.map_err(|wait| {
-        ApiError::too_many_guesses(
-            "Too many wrong keys came from this address; try again in a moment.",
-            wait,
-        )
-    })?;
+    looked.map_err(too_many)?;
     let Some(shown) = shown else {
         return Err(ApiError::unauthorized(format!(
             "The request authorization key is not authorized for this topic, or there is no such topic. It was read \

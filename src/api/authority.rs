@@ -110,6 +110,19 @@ impl AccessDenied {
             }
         }
     }
+
+    /// Returns whether it is said of what was signed with the right key alone.
+    fn tells_of_a_right_key(&self) -> bool {
+        match self {
+            Self::Token(TokenError::Expired { .. })
+            | Self::OtherResource(_)
+            | Self::MissingRight { .. } => true,
+            Self::Token(TokenError::Malformed(_) | TokenError::WrongSignature)
+            | Self::Resource(_)
+            | Self::WrongKey(_)
+            | Self::TooManyGuesses(_) => false,
+        }
+    }
 }
 
 /// A signature that a client has shown, and the hosts that it may mean.
@@ -233,8 +246,13 @@ impl Authority {
         let right = match &verified {
             Ok(_) => Some(()),
             Err(AccessDenied::WrongKey(_)) => None,
-            // What is wrong with these says nothing of any key.
-            Err(denied) => return Err(denied.clone()),
+            Err(denied) => {
+                if denied.tells_of_a_right_key() {
+                    let held_back = state.guesses.hold_back(client, now);
+                    held_back.map_err(AccessDenied::TooManyGuesses)?;
+                }
+                return Err(denied.clone());
+            }
         };
         let looked = state.guesses.examine(presented, client, now, || right);
         looked.map_err(AccessDenied::TooManyGuesses)?;

@@ -53,7 +53,7 @@ impl Guesses {
             return Ok(look());
         };
         let hash = sha256(token.reveal().as_bytes());
-        if let Some(wait) = self.wait(client, hash, now) {
+        if let Some(wait) = self.wait(client, Some(hash), now) {
             return Err(wait);
         }
         let found = look();
@@ -61,13 +61,25 @@ impl Guesses {
         Ok(found)
     }
 
-    fn wait(&self, client: IpAddr, hash: Hash, now: Timestamp) -> Option<Duration> {
+    /// Tells a client that has presented too many wrong ones how long to wait, in place of an answer that says that a key is
+    /// right, although what it has signed opens nothing.
+    pub(super) fn hold_back(
+        &self,
+        address: Option<IpAddr>,
+        now: Timestamp,
+    ) -> Result<(), Duration> {
+        let waits = address.and_then(|address| self.wait(client_of(address), None, now));
+        waits.map_or(Ok(()), Err)
+    }
+
+    /// How long a client waits, unless what it presents was right before.
+    fn wait(&self, client: IpAddr, hash: Option<Hash>, now: Timestamp) -> Option<Duration> {
         let clients = self.clients.lock().unwrap();
         let of_client = clients.get(&client)?;
         let wait = of_client
             .forgotten_at
             .since(now + WRONG_EVERY * (WRONG_AT_ONCE - 1));
-        let is_known = of_client.right.contains(&hash);
+        let is_known = hash.is_some_and(|hash| of_client.right.contains(&hash));
         (!wait.is_zero() && !is_known).then_some(wait)
     }
 
@@ -128,6 +140,25 @@ mod tests {
             let found = present(&guesses, from, token, after_s);
             assert_eq!(found, expected, "{token} from {from} after {after_s} s");
         }
+    }
+
+    #[test]
+    fn what_says_that_a_key_is_right_waits_like_any_other() {
+        let guesses = Guesses::default();
+        let held_back = |from: &str, after_s: u64| {
+            let now = START + Duration::from_secs(after_s);
+            let from = from.parse().expect("an address");
+            guesses.hold_back(Some(from), now).is_err()
+        };
+        assert_eq!(present(&guesses, "192.0.2.1", "right", 0), Ok(true));
+        for number in 0..10 {
+            assert!(!held_back("192.0.2.1", 0), "{number}");
+            assert_eq!(present(&guesses, "192.0.2.1", "wrong", 0), Ok(false));
+        }
+        assert!(held_back("192.0.2.1", 0));
+        assert!(!held_back("192.0.2.2", 0));
+        assert!(!held_back("192.0.2.1", 1), "it costs no turn itself");
+        assert!(!held_back("192.0.2.1", 1));
     }
 
     #[test]

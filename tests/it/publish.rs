@@ -122,17 +122,15 @@ async fn without_a_right_key_nobody_learns_which_topics_there_are() {
 async fn whoever_tries_one_key_after_the_other_waits() {
     let grid = Grid::new().await.topic("orders").await;
     let right = grid.key("orders").await;
-    let from = |key: &str| {
-        let mut request = request(
-            "/topics/orders/api/events",
-            &[("aeg-sas-key", key)],
-            &events(),
-        );
+    let showing = |name: &str, text: &str| {
+        let path = "/topics/orders/api/events";
+        let mut request = request(path, &[(name, text)], &events());
         let address: std::net::SocketAddr = ([192, 0, 2, 1], 1).into();
         let address = axum::extract::ConnectInfo(address);
         request.extensions_mut().insert(address);
         request
     };
+    let from = |key: &str| showing("aeg-sas-key", key);
     assert_eq!(grid.send(from(&right)).await.status, 200);
     for tried in 0..10 {
         grid.send(from(&format!("guess {tried}")))
@@ -140,6 +138,12 @@ async fn whoever_tries_one_key_after_the_other_waits() {
             .error(401, "Unauthorized");
     }
     grid.send(from("another"))
+        .await
+        .error(429, "TooManyRequests");
+    // Nor is anybody told that a key is right by what it has signed for too short a time.
+    let past: Timestamp = "2026-11-21T11:00:00Z".parse().expect("a moment");
+    let expired = sas::sign("http://everpost.test/", past, &Secret::new(right.as_str()));
+    grid.send(showing("aeg-sas-token", &expired))
         .await
         .error(429, "TooManyRequests");
     // Whoever was right before is let in meanwhile.

@@ -236,6 +236,20 @@ async fn who_guesses_keys_waits() {
     for number in 10..12 {
         assert_eq!(guess(number).await, 429, "{number}");
     }
+    // What would say that a key is right waits, too.
+    let past: Timestamp = "2026-11-21T11:00:00Z".parse().expect("a moment");
+    let root = Key {
+        rule: ROOT,
+        secret: TOKEN.to_owned(),
+    };
+    let expired = sas::sign("https://bus.test/", ROOT, past, &Secret::new(TOKEN));
+    for token in [expired, bus.token(&root, "https://other.test/")] {
+        for (client, expected) in [(0, 429), (1, 401)] {
+            let receive = (Method::DELETE, "/evil/messages/head?timeout=0");
+            let answer = bus.ask_from(client, receive, HOST, &token).await;
+            assert_eq!(answer.status.as_u16(), expected, "{}", answer.text);
+        }
+    }
     bus.grid.pass(Duration::from_secs(1));
     assert_eq!(guess(12).await, 401, "one more a second");
 }

@@ -83,15 +83,16 @@ impl<'a> Token<'a> {
         let signature = STANDARD
             .decode(signature)
             .map_err(|_| TokenError::Malformed("its sig is not base64"))?;
+        // What is wrong with its form is said before any key is looked at, so that it tells nothing of one.
+        let seconds: i64 = self
+            .expiry
+            .parse()
+            .map_err(|_| TokenError::Malformed("its se is not a number of seconds"))?;
         let signed = signed_text(self.resource, self.expiry);
         let signs =
             |key: &Secret| hmac::verify(&hmac_key(key), signed.as_bytes(), &signature).is_ok();
         let key = keys.into_iter().position(signs);
         let key = key.ok_or(TokenError::WrongSignature)?;
-        let seconds: i64 = self
-            .expiry
-            .parse()
-            .map_err(|_| TokenError::Malformed("its se is not a number of seconds"))?;
         let at = Timestamp::from_ms(seconds.saturating_mul(1_000));
         if at <= now {
             return Err(TokenError::Expired { at });
@@ -216,6 +217,10 @@ mod tests {
             let error = error(&without, &right, now).expect_err("a part is missing");
             assert!(matches!(error, TokenError::Malformed(_)), "{error}");
         }
+        // Whatever the key is.
+        let never = KNOWN.replace("1900000000", "never");
+        let malformed = Err(TokenError::Malformed("its se is not a number of seconds"));
+        assert_eq!(error(&never, &Secret::new("another"), now), malformed);
     }
 
     #[test]
