@@ -499,3 +499,42 @@ fn entity_of<'a>(registry: &'a Registry, resource: &TokenResource) -> Option<&'a
         topic.topic.kind.takes_messages().then_some(topic)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Actor, Authority, AuthorityScope, Duration, Grant, Rights, SIGNATURE_MAX, Secret,
+        ShownSignature, Timestamp, TokenResource,
+    };
+    use crate::wire::service_bus::sas::sign;
+
+    #[test]
+    fn a_signature_counts_for_a_day_at_most() {
+        let now = Timestamp::from_ms(1_800_000_000_000);
+        let key = Secret::new("key");
+        let soon = now + Duration::from_secs(60);
+        for (until, expected) in [
+            (soon, soon),
+            (now + SIGNATURE_MAX, now + SIGNATURE_MAX),
+            (now + 2 * SIGNATURE_MAX, now + SIGNATURE_MAX),
+            (Timestamp::from_ms(i64::MAX), now + SIGNATURE_MAX),
+        ] {
+            let token = sign("sb://host/", "all", until, &key);
+            let shown = ShownSignature {
+                token: token.trim_start_matches("SharedAccessSignature "),
+                hosts: &["host"],
+            };
+            let find = |_: &str, _: &TokenResource| {
+                Some(Grant {
+                    keys: vec![(key.clone(), None)],
+                    rights: Rights::ALL,
+                    scope: AuthorityScope::Namespace,
+                    actor: Actor::ManagementToken,
+                })
+            };
+            let verified = Authority::verify(shown, now, find);
+            let ends_at = verified.map(|verified| verified.authority.expires_at());
+            assert_eq!(ends_at, Ok(Some(expected)), "{until}");
+        }
+    }
+}

@@ -70,17 +70,28 @@ pub(super) struct Door {
 
 impl Door {
     pub(super) async fn new() -> Self {
+        Self::with_token(ManagementToken::configured(Secret::new(TOKEN))).await
+    }
+
+    /// An appliance that this token manages.
+    pub(super) async fn with_token(token: ManagementToken) -> Self {
         let clock = Clock::simulated(Timestamp::from_ms(1_800_000_000_000));
         let database = InlineDatabase::new().expect("a database");
-        Self::over(database, clock, 1).await
+        Self::over(database, clock, 1, token).await
     }
 
     /// The appliance after its process has ended and another one has begun.
     pub(super) async fn restarted(&self) -> Self {
-        Self::over(self.database.clone(), self.clock.clone(), 2).await
+        let token = self.state.token.clone();
+        Self::over(self.database.clone(), self.clock.clone(), 2, token).await
     }
 
-    async fn over(database: InlineDatabase, clock: Clock, seed: u64) -> Self {
+    async fn over(
+        database: InlineDatabase,
+        clock: Clock,
+        seed: u64,
+        token: ManagementToken,
+    ) -> Self {
         let entropy = Entropy::seeded(seed);
         let scope = ResourceScope {
             subscription: "s".to_owned(),
@@ -122,7 +133,7 @@ impl Door {
             broker: broker.clone(),
             views: store.views.clone(),
             people,
-            token: ManagementToken::configured(Secret::new(TOKEN)),
+            token,
             intake: Intake::default(),
             denials: Denials::default(),
             guesses: Guesses::default(),
@@ -169,7 +180,7 @@ impl Door {
         assert!(status.is_success(), "{path}: {answer}");
     }
 
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         token: &str,
         method: Method,
@@ -351,6 +362,20 @@ async fn a_token_ends_with_its_days_or_when_it_is_deleted() {
     assert_eq!(status, StatusCode::NO_CONTENT);
     let (status, _) = door.ask(&token, Method::GET, "/topics", json!(null)).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_no_operator_of_the_machine_backs_up_nowhere_but_where_settings_say() {
+    let door = Door::new().await;
+    let path = "/everpost/backups";
+    let anywhere = json!({ "directory": "/" });
+    let token = door.token(Role::Admin).await;
+    let (status, answer) = door.ask(&token, Method::POST, path, anywhere.clone()).await;
+    assert!(status.is_client_error(), "{status}");
+    let said = "neither in nor below what the settings backup.dir and backup.allow name";
+    assert!(answer.to_string().contains(said), "{answer}");
+    let (status, answer) = door.ask(TOKEN, Method::POST, path, anywhere).await;
+    assert!(status.is_success(), "{answer}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -365,3 +365,32 @@ fn a_benchmark_leaves_a_server_as_it_was() {
         &["over plain HTTP"],
     );
 }
+
+/// Files that somebody else has written, whose names steer a terminal.
+#[test]
+fn nothing_in_a_file_of_others_steers_the_terminal() {
+    let site = Site::start();
+    let folder = tempfile::tempdir().expect("a directory");
+    let steering = "n\\u202e\\u001b[2J\\u009bx";
+    let template = format!(
+        r##"{{ "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
+            "contentVersion": "1.0.0.0", "resources": [{{ "type": "Microsoft.Odd/{steering}",
+            "apiVersion": "2022-06-15", "name": "n", "location": "x" }}] }}"##
+    );
+    let queue = format!("- kind: Queue\n  name: \"{steering}\"\n");
+    for (command, file, text) in [
+        ("import arm", "template.json", template),
+        ("apply", "queue.yaml", queue),
+    ] {
+        let path = folder.path().join(file);
+        std::fs::write(&path, text).expect("written");
+        let (code, out, err) = site.run(&format!("{command} {}", path.display()));
+        assert_ne!(code, Some(0), "{out}");
+        let said = out + &err;
+        let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!said.contains(steers), "{said:?}");
+        assert!(said.contains(file), "{said}");
+        let visible = "\\u{202e}\\u{1b}[2J\\u{9b}";
+        assert!(said.contains(visible), "{said}");
+    }
+}

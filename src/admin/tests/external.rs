@@ -13,6 +13,7 @@ use url::Url;
 
 use super::person::{Person, Shown};
 use super::{Appliance, PASSWORD};
+use crate::admin::lists::link;
 use crate::base::{Clock, Timestamp};
 use crate::broker::people::GroupRoles;
 use crate::broker::people::{ByTrustedProxy, ProxyHeaders, SignInOptions};
@@ -146,6 +147,12 @@ impl Responder for Provider {
 
 /// An appliance whose people sign in with the provider, and its administrator.
 async fn with_provider(hides_password: bool) -> (Appliance, Arc<Provider>) {
+    with_names("preferred_username", hides_password).await
+}
+
+/// One whose people have the names that such a claim of the provider says.
+async fn with_names(user_claim: &str, hides_password: bool) -> (Appliance, Arc<Provider>) {
+    let user_claim = user_claim.to_owned();
     let provider = Provider::new();
     let transport = HttpTransport::Scripted(provider.clone());
     let sign_in = |_: &Outbound| SignInOptions {
@@ -162,7 +169,7 @@ async fn with_provider(hides_password: bool) -> (Appliance, Arc<Provider>) {
                 client_id: "everpost".to_owned(),
                 client_secret: None,
                 scopes: vec!["openid".to_owned()],
-                user_claim: "preferred_username".to_owned(),
+                user_claim,
                 groups_claim: "groups".to_owned(),
             }),
         ),
@@ -334,6 +341,46 @@ async fn a_sign_in_comes_back_once_to_the_browser_that_began_it() {
         .open(&back)
         .await
         .expect(&["Keycloak did not sign you in: access_denied <b>"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whom_the_provider_does_not_vouch_for_is_not_let_in() {
+    for (claim, value) in [
+        ("iat", Value::Null),
+        ("email_verified", json!("false")),
+        ("email_verified", json!(false)),
+        ("email", json!("e\u{200b}ve@id.example")),
+        ("email", json!("eve\u{feff}@id.example")),
+    ] {
+        let (appliance, provider) = with_names("email", false).await;
+        provider.says("email", json!("eve@id.example"));
+        provider.says("email_verified", json!(true));
+        let mut eve = appliance.somebody();
+        assert_eq!(sign_in(&mut eve, &provider).await.path, "/admin/topics");
+        provider.says(claim, value.clone());
+        let mut eve = appliance.somebody();
+        let shown = sign_in(&mut eve, &provider).await;
+        assert_ne!(shown.path, "/admin/topics", "{claim}: {value}");
+        let shown = eve.open("/admin/topics").await;
+        shown.expect(&["Sign in with Keycloak"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sign_in_leads_to_no_other_sign_in() {
+    let (appliance, provider) = with_provider(false).await;
+    for next in [
+        "/admin/login/provider",
+        "/admin/login/provider?next=/admin",
+        "/admin/logout",
+    ] {
+        let mut eve = appliance.somebody();
+        let next = link("/admin/login/provider", &[("next", next.to_owned())]);
+        let to = begin(&mut eve, &next).await;
+        let back = eve.get_keeping(&provider.agrees(&to)).await;
+        assert_eq!(back.status(), StatusCode::SEE_OTHER, "{next}");
+        assert_eq!(back.headers()["location"], "/admin", "{next}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,10 @@
 //! Connections to the entities of an appliance.
 
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use axum::http::Method;
 use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::watch;
@@ -7,16 +12,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::shell::{Client, State, discharge};
 use super::*;
-use crate::api::amqp_server;
+use crate::api::amqp::{Container, EntityContainer};
+use crate::api::auth::check_role;
 use crate::api::memory::Memory;
 use crate::api::tests::{Door, TOKEN};
+use crate::api::{ManagementToken, amqp_server};
 use crate::model::access::Secret;
 use crate::model::shared_access::ROOT_RULE;
-use crate::wire::amqp::condition::{NOT_ALLOWED, NOT_FOUND};
+use crate::store::accounts::Role as UserRole;
+use crate::wire::amqp::cbs::{PutToken, TokenKind};
+use crate::wire::amqp::condition::{NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED_ACCESS};
 use crate::wire::amqp::message::{Message, Properties};
+use crate::wire::amqp::sasl::Plain;
 use crate::wire::amqp::state::Transactional;
 use crate::wire::amqp::value::{ElementType, get};
 use crate::wire::service_bus::sas;
+
+/// An address that others guess from.
+const GUESSER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// The handle of the link to `$management`, and of that for its replies.
 const REQUESTS: u32 = 50;
@@ -40,8 +53,27 @@ async fn connected(door: &Door, product: &str) -> Client {
 
 /// A token of the rule for everything.
 fn token(door: &Door, resource: &str) -> String {
-    let until = door.clock().now() + std::time::Duration::from_secs(600);
+    let until = door.clock().now() + Duration::from_secs(600);
     sas::sign(resource, ROOT_RULE, until, &Secret::new(TOKEN))
+}
+
+/// Defines a rule `app` of a queue or topic, with the right to listen there. Returns its first key.
+async fn listening_rule(door: &Door, entity: &str) -> Secret {
+    let path = format!("/everpost/accessRules/{entity}%2Fapp");
+    let rule = json!({ "rights": ["Listen"] });
+    let (status, answer) = door.ask(TOKEN, Method::PUT, &path, rule).await;
+    assert!(status.is_success(), "{answer}");
+    let keys = format!("{path}/listKeys");
+    let (_, keys) = door.ask(TOKEN, Method::POST, &keys, json!(null)).await;
+    Secret::new(keys["key1"].as_str().expect("a key"))
+}
+
+/// Shows a token of that rule.
+async fn show_rule(client: &mut Client, door: &Door, entity: &str, key: &Secret) {
+    let resource = format!("sb://host/{entity}");
+    let until = door.clock().now() + Duration::from_secs(600);
+    let token = sas::sign(&resource, "app", until, key);
+    assert_eq!(client.show(&token, &resource).await, 202);
 }
 
 /// A client of the appliance that may do everything.
@@ -340,4 +372,135 @@ async fn what_a_transaction_sends_is_for_no_other_queue_of_the_name() {
         .request(0, "com.microsoft:peek-message", None, peek)
         .await;
     assert_eq!(status, 204, "nothing is in the new queue");
+}
+
+/// Waits for the end of a connection, and no longer than it may take. Returns the reason.
+async fn told_at_its_end(client: &mut Client) -> String {
+    let told = tokio::time::timeout(Duration::from_secs(5), client.answer()).await;
+    let Ok(Performative::Close(Some(error))) = told else {
+        panic!("no close with a reason: {told:?}");
+    };
+    error.condition.into_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_rule_has_opened_ends_when_that_is_taken_from_it() {
+    const RULE: &str = "/everpost/accessRules/jobs%2Fapp";
+    let regenerate = format!("{RULE}/regenerateKey");
+    for (method, path, body) in [
+        (Method::DELETE, RULE, json!(null)),
+        (Method::POST, &*regenerate, json!({ "keyName": "key1" })),
+        (Method::PUT, RULE, json!({ "rights": ["Send"] })),
+    ] {
+        let door = Door::new().await;
+        door.define("/queues/jobs", json!({})).await;
+        let key = listening_rule(&door, "jobs").await;
+        let mut client = connected(&door, "peer").await;
+        show_rule(&mut client, &door, "jobs", &key).await;
+        client.receive_from(1, "jobs", vec![]).await;
+        let container = EntityContainer::new(door.state().clone(), GUESSER);
+        let rule = "app".to_owned();
+        let by_password = container.plain(&Plain { rule, key });
+        let by_password = by_password.expect("the key of the rule");
+        assert!(container.still_holds(&by_password));
+
+        let (status, answer) = door.ask(TOKEN, method, path, body).await;
+        assert!(status.is_success(), "{path}: {answer}");
+        assert_eq!(told_at_its_end(&mut client).await, UNAUTHORIZED_ACCESS);
+        assert!(!container.still_holds(&by_password), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_management_token_has_opened_ends_when_it_is_replaced() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("management.token");
+    fs::write(&file, TOKEN).expect("written");
+    let in_file = ManagementToken::in_file(file.clone(), Secret::new(TOKEN));
+    let door = Door::with_token(in_file).await;
+    door.define("/queues/jobs", json!({})).await;
+    let mut client = authorized(&door).await;
+    client.receive_from(1, "jobs", vec![]).await;
+    fs::write(&file, "another one").expect("written");
+    assert_eq!(told_at_its_end(&mut client).await, UNAUTHORIZED_ACCESS);
+    let mut late = connected(&door, "peer").await;
+    let shown = late.show(&token(&door, "sb://host/"), "sb://host/").await;
+    assert_eq!(shown, 401);
+}
+
+#[tokio::test]
+async fn guesses_count_together_whatever_the_entrance() {
+    let door = Door::new().await;
+    let container = EntityContainer::new(door.state().clone(), GUESSER);
+    let now = door.clock().now();
+    let plain = |key: &str| {
+        let (rule, key) = (ROOT_RULE.to_owned(), Secret::new(key));
+        container.plain(&Plain { rule, key }).is_some()
+    };
+    let signed = |key: &str, resource: &str, until| {
+        let token = sas::sign(resource, ROOT_RULE, until, &Secret::new(key));
+        let shown = container.token(&PutToken {
+            kind: TokenKind::SharedAccessSignature,
+            audience: "sb://host/".to_owned(),
+            token: Secret::new(token),
+        });
+        shown.map(drop).map_err(|error| error.description)
+    };
+    let bearer = |key: &str| {
+        let key = Secret::new(key);
+        check_role(door.state(), &key, Some(GUESSER), UserRole::Viewer).is_ok()
+    };
+    let later = now + Duration::from_secs(60);
+    for number in 0..4 {
+        assert!(!plain(&format!("guess {number}")));
+    }
+    for number in 4..7 {
+        assert!(signed(&format!("guess {number}"), "sb://host/", later).is_err());
+    }
+    for number in 7..10 {
+        assert!(!bearer(&format!("guess {number}")));
+    }
+    // From now on a right one, in whatever it is shown, is answered as a wrong one is.
+    assert!(!plain(TOKEN) && !bearer(TOKEN));
+    for (resource, until) in [
+        ("sb://host/", later),
+        ("sb://host/", now),
+        ("sb://elsewhere/", later),
+    ] {
+        let [right, wrong] = [TOKEN, "guess"].map(|key| signed(key, resource, until));
+        assert!(right.is_err(), "{resource}");
+        assert_eq!(right, wrong, "{resource}");
+    }
+    door.clock().advance(Duration::from_secs(1));
+    assert!(plain(TOKEN), "one more a second");
+}
+
+#[tokio::test]
+async fn the_audit_log_names_the_rule_that_was_used() {
+    let door = Door::new().await;
+    let mut client = connected(&door, "peer").await;
+    for topic in ["one", "two"] {
+        let path = format!("/serviceBusTopics/{topic}");
+        door.define(&path, json!({})).await;
+        door.define(&format!("{path}/subscriptions/all"), json!({}))
+            .await;
+        let key = listening_rule(&door, topic).await;
+        show_rule(&mut client, &door, topic, &key).await;
+    }
+    client.manage("one/Subscriptions/all").await;
+    let expression = Value::Map(vec![("expression".into(), "n = 7".into())]);
+    let description = Value::Map(vec![("sql-filter".into(), expression)]);
+    let body = vec![
+        ("rule-name".into(), "seven".into()),
+        ("rule-description".into(), description),
+    ];
+    let (status, _) = client
+        .request(0, "com.microsoft:add-rule", None, body)
+        .await;
+    assert_eq!(status, 200);
+    let newest = door.ask(TOKEN, Method::GET, "/everpost/audit?limit=1", json!(null));
+    let (_, log) = newest.await;
+    let entry = &log["value"][0];
+    assert_eq!(entry["actorKind"], "AccessRule", "{entry}");
+    assert_eq!(entry["actor"], "one/app", "{entry}");
 }
