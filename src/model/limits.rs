@@ -414,7 +414,7 @@ pub const RECEIVE_WAIT: Duration = Duration::from_secs(60);
 pub const RECEIVE_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// Receivers that wait at once, over all queues. Half of them may have the same key and wait at the same queue, which is
-/// twice what Service Bus allows. Each holds a connection or a link, and little else.
+/// twice what Service Bus allows. Each holds a request or a link, too, and there is memory for fewer of these.
 pub const RECEIVERS_WAITING_MAX: usize = 20_000;
 
 /// Events that a filter is tried on by default.
