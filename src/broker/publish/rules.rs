@@ -10,7 +10,7 @@ use crate::broker::publish::{PublishError, STEPS_AT_ONCE_MAX, STEPS_IN_A_ROW_MAX
 use crate::model::event::Event;
 use crate::model::limits::{RULE_COPIES_BYTES_MAX, RULE_COPIES_MAX};
 use crate::model::registry::TopicEntry;
-use crate::model::rule::{ChangedCopy, Copies, Steps};
+use crate::model::rule::{ChangedCopy, Copies, RuleBook, Steps};
 use crate::model::subscription::{EventSubscription, SubscriptionId};
 use crate::model::topic::TopicId;
 use crate::store::AppendRequest;
@@ -154,7 +154,9 @@ impl Broker {
             let to = self.targets(topic, event, now).await;
             let sent = SentMessage::of(&to.event, &topic.resource_id, now);
             let sent = sent.map_err(PublishError::Unreadable)?;
-            let (sent, copies, steps) = self.copies(topic, sent, &takers).await;
+            let rules = (topic.topic.id, &topic.rules);
+            let held_against = copies_by(rules, self.entropy(), sent, &takers);
+            let (sent, copies, steps) = held_against.await;
             evaluated += steps + to.steps;
             let of = HeldMessage {
                 event: to.event,
@@ -191,33 +193,32 @@ impl Broker {
             ..empty(topic, now)
         })
     }
+}
 
-    /// What rules make of a message, and the steps that were taken here. What would keep the thread busy is done in the
-    /// background.
-    async fn copies(
-        &self,
-        topic: &TopicEntry,
-        sent: SentMessage,
-        takers: &Arc<Takers>,
-    ) -> (SentMessage, Copies, usize) {
-        let mut steps = Steps::of(STEPS_AT_ONCE_MAX);
-        let takes = |of: SubscriptionId| takers.contains_key(&of);
-        let copies = topic.rules.copies(&sent, self.entropy(), takes, &mut steps);
-        let taken = STEPS_AT_ONCE_MAX - steps.left();
-        if !copies.is_cut {
-            return (sent, copies, taken);
-        }
-        let (rules, takers) = (topic.rules.clone(), Arc::clone(takers));
-        let entropy = self.entropy().clone();
-        let place = MATCHING.take(Some(topic.topic.id)).await;
-        let (sent, copies) = in_background(place, move || {
-            let takes = |of: SubscriptionId| takers.contains_key(&of);
-            let copies = rules.copies(&sent, &entropy, takes, &mut Steps::of_message());
-            (sent, copies)
-        })
-        .await;
-        (sent, copies, taken)
+/// Holds a message against the rules of a topic. Returns what these make of it, and the steps that were taken here. What would
+/// keep the thread busy is done in the background.
+async fn copies_by(
+    (topic, rules): (TopicId, &RuleBook),
+    entropy: &Entropy,
+    sent: SentMessage,
+    takers: &Arc<Takers>,
+) -> (SentMessage, Copies, usize) {
+    let mut steps = Steps::of(STEPS_AT_ONCE_MAX);
+    let takes = |of: SubscriptionId| takers.contains_key(&of);
+    let copies = rules.copies(&sent, entropy, takes, &mut steps);
+    let taken = STEPS_AT_ONCE_MAX - steps.left();
+    if !copies.is_cut {
+        return (sent, copies, taken);
     }
+    let (rules, takers, entropy) = (rules.clone(), Arc::clone(takers), entropy.clone());
+    let place = MATCHING.take(Some(topic)).await;
+    let (sent, copies) = in_background(place, move || {
+        let takes = |of: SubscriptionId| takers.contains_key(&of);
+        let copies = rules.copies(&sent, &entropy, takes, &mut Steps::of_message());
+        (sent, copies)
+    })
+    .await;
+    (sent, copies, taken)
 }
 
 /// A message that was held against filters and rules.
@@ -271,8 +272,13 @@ fn takers(topic: &TopicEntry, now: Timestamp) -> Takers {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt;
+
     use super::*;
-    use crate::model::rule::{Changes, PropertyValue, Rule};
+    use crate::model::name::RuleName;
+    use crate::model::rule::{Changes, Parameters, PropertyValue, Rule, RuleFilter, SqlFilter};
     use crate::wire::amqp::message::{Message, Properties};
     use crate::wire::service_bus::message::to_event;
 
@@ -344,5 +350,48 @@ mod tests {
         let few = add(2).await;
         assert!((2_000..=STEPS_AT_ONCE_MAX).contains(&few), "{few}");
         assert_eq!(add(20).await, 0, "none of them here");
+    }
+
+    /// Holds a message against so many rules, each of which takes a step for nearly each of its 30,000 characters. Returns
+    /// what they make of it, whether that was there at once, and how many steps were taken here.
+    async fn held_against(count: usize) -> (Copies, bool, usize) {
+        let filter = SqlFilter::parse("a LIKE '%y%x'", Parameters::new()).expect("a filter");
+        let mut book = RuleBook::default();
+        for number in 0..count {
+            let rule = Rule {
+                name: RuleName::parse(&format!("r{number}")).expect("a name"),
+                filter: RuleFilter::Sql(filter.clone()),
+                ..Rule::default_rule()
+            };
+            book.put(SubscriptionId(1), rule);
+        }
+        let long = "y".repeat(30_000);
+        let own = vec![("a".into(), long.as_str().into())];
+        let message = Message::of(&Properties::default(), own, "body".into());
+        let event = to_event(message, || "m".to_owned()).expect("an event");
+        let sent = SentMessage::of(&event, "/t", Timestamp::from_ms(1)).expect("a message");
+        let takers = Arc::new(Takers::from([(SubscriptionId(1), true)]));
+        let entropy = Entropy::seeded(1);
+        let mut made = pin!(copies_by((TopicId(1), &book), &entropy, sent, &takers));
+        match made.as_mut().now_or_never() {
+            Some((_, copies, taken)) => (copies, true, taken),
+            None => {
+                let (_, copies, taken) = made.await;
+                (copies, false, taken)
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn costly_rules_are_left_to_other_threads_and_end_at_their_bound() {
+        let (copies, is_at_once, taken) = held_against(0).await;
+        assert!(is_at_once && taken == 0 && copies.unevaluated.is_empty());
+        let (copies, is_at_once, taken) = held_against(3).await;
+        assert!(!is_at_once && taken <= STEPS_AT_ONCE_MAX, "{taken}");
+        assert!(copies.unevaluated.is_empty(), "{copies:?}");
+        let (copies, is_at_once, taken) = held_against(500).await;
+        assert!(!is_at_once && taken <= STEPS_AT_ONCE_MAX, "{taken}");
+        let problem = &copies.unevaluated[&SubscriptionId(1)];
+        assert!(problem.contains("1000000 steps"), "{problem}");
     }
 }

@@ -1102,6 +1102,30 @@ async fn links_that_are_gone_count_as_long_as_their_tasks_run() {
     assert_eq!(client.memory.taken(), (0, 0));
 }
 
+#[test]
+fn attaches_that_wait_keep_what_their_answers_need() {
+    const LINKS: u32 = 50;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime");
+    let mut client = runtime.block_on(Client::authorized("listen"));
+    client.state.opens.forget_permits(10_000);
+    // A null has a byte on the way, and forty where it is read.
+    let nulls = || vec![(Value::symbol("a"), Value::List(vec![Value::Null; 4_000]))];
+    let measured = allocation_counter::measure(|| {
+        runtime.block_on(async {
+            for handle in 0..LINKS {
+                let mut attach = attach(handle, Role::Receiver);
+                attach.properties = nulls();
+                client.send(&Performative::Attach(Box::new(attach))).await;
+            }
+            assert!(client.is_quiet().await, "the store has answered none");
+        });
+    });
+    let kept = measured.bytes_current;
+    assert!(kept < i64::from(LINKS) * 40 * 1_024, "{kept} bytes");
+}
+
 #[tokio::test(start_paused = true)]
 async fn requests_over_many_links_count_and_are_answered_a_few_at_once() {
     const LINKS: usize = 2 * REQUESTS_AT_ONCE_MAX;
