@@ -99,8 +99,20 @@ fn answers_without_credit() -> Vec<u8> {
     bytes
 }
 
+/// Who the client is, with an array of 200 lists without bytes in it, whose descriptor is such an array again.
+fn arrays_without_bytes() -> Vec<u8> {
+    let mut array = vec![0x45];
+    for _ in 0..4 {
+        let content = [&[0, 0, 0, 200, 0x00], array.as_slice(), &[0x45]].concat();
+        let length = u32::try_from(content.len()).expect("small").to_be_bytes();
+        array = [&[0xf0], length.as_slice(), &content].concat();
+    }
+    let init = list(0x41, &[sized(0xa3, b"ANONYMOUS"), array]);
+    [b"AMQP\x03\x01\x00\x00".to_vec(), frame(1, &init)].concat()
+}
+
 /// What some client sends, and nothing after it.
-fn beginnings() -> [Vec<u8>; 6] {
+fn beginnings() -> [Vec<u8>; 7] {
     let long_names = (0..200).flat_map(|handle| attach(handle, RECEIVER, &"x".repeat(5_000)));
     [
         Vec::new(),
@@ -109,6 +121,7 @@ fn beginnings() -> [Vec<u8>; 6] {
         [anonymous(), long_names.collect()].concat(),
         answers_without_credit(),
         [b"GET / HTTP/1.1\r\nX-Long: ".to_vec(), vec![b'x'; 15_000]].concat(),
+        arrays_without_bytes(),
     ]
 }
 
@@ -141,7 +154,7 @@ async fn clients_that_finish_nothing_take_little_memory() {
     );
     let taken = appliance.memory_bytes().saturating_sub(before);
     assert!(taken < BYTES_MAX, "{taken} bytes");
-    // The last but one kind was told why.
+    // Whose answers wait for credit was told why.
     let told = &mut clients[5 * EACH - 1];
     told.set_read_timeout(Some(Duration::from_secs(20)))
         .expect("a timeout");
