@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::base::budget::TakenBytes;
+use crate::base::budget::{NothingLeft, TakenBytes};
 
 /// The beginning of a connection of HTTP/2 (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -18,7 +18,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// bodies may fill while their requests wait.
 const IDLE_BYTES_MAX: usize = 2 * 1_024 * 1_024;
 
-/// Bytes that a connection has for heads. It grows when a client sends more than `least` between two requests.
+/// Bytes that a connection has. It grows when a client sends more than there is room for at first between two requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeadBytes {
     pub(super) least: usize,
@@ -28,6 +28,8 @@ pub(super) struct HeadBytes {
 /// Bytes that a connection has for its buffers, by the version of HTTP.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Buffers {
+    /// Bytes that there is room for at first.
+    pub(super) small: usize,
     pub(super) http1: HeadBytes,
     pub(super) http2: HeadBytes,
 }
@@ -92,30 +94,34 @@ pub(super) struct HeadStream<S> {
     /// takes a large answer says so in small frames, and the answers to floods are as large as what they answer.
     idle: usize,
     progress: Arc<Progress>,
+    /// Bytes that the stream beneath counts for.
+    beneath: usize,
     taken: TakenBytes,
 }
 
 impl<S> HeadStream<S> {
-    /// A connection whose requests note their `progress`.
+    /// A connection whose requests note their `progress`. What was `taken` for the stream beneath counts as well.
     pub(super) fn new(
         inner: S,
         buffers: Buffers,
         progress: Arc<Progress>,
         mut taken: TakenBytes,
-    ) -> Self {
-        taken.resize_anyway(buffers.http1.least);
-        Self {
+    ) -> Result<Self, NothingLeft> {
+        let beneath = taken.bytes();
+        taken.add(buffers.http1.least)?;
+        Ok(Self {
             inner,
             buffers,
             version: Version::Unknown(0),
             read: 0,
             idle: 0,
             progress,
+            beneath,
             taken,
-        }
+        })
     }
 
-    fn note(&mut self, came: &[u8]) -> Result<(), NothingButFrames> {
+    fn note(&mut self, came: &[u8]) -> io::Result<()> {
         self.version = self.version.after(came);
         if self.progress.has_head.swap(false, Ordering::Relaxed) {
             (self.read, self.idle) = (0, 0);
@@ -129,11 +135,12 @@ impl<S> HeadStream<S> {
             Version::Unknown(_) | Version::Http1 => (self.buffers.http1, usize::MAX),
             Version::Http2 => (self.buffers.http2, IDLE_BYTES_MAX),
         };
-        let has_more = self.read > self.buffers.http1.least;
+        let has_more = self.read > self.buffers.small;
         let bytes = if has_more { bytes.most } else { bytes.least };
-        self.taken.resize_anyway(bytes);
+        let resized = self.taken.resize(self.beneath + bytes);
+        resized.map_err(io::Error::other)?;
         match self.idle > idle_max {
-            true => Err(NothingButFrames),
+            true => Err(io::Error::other(NothingButFrames)),
             false => Ok(()),
         }
     }
@@ -153,8 +160,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadStream<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
-        let noted = self.note(&buffer.filled()[before..]);
-        Poll::Ready(noted.map_err(io::Error::other))
+        Poll::Ready(self.note(&buffer.filled()[before..]))
     }
 }
 
@@ -200,6 +206,7 @@ mod tests {
     use crate::base::budget::Budget;
 
     const BUFFERS: Buffers = Buffers {
+        small: 8,
         http1: HeadBytes { least: 8, most: 16 },
         http2: HeadBytes {
             least: 100,
@@ -211,26 +218,42 @@ mod tests {
     async fn a_head_counts_while_it_is_not_whole() {
         let budget = Budget::of(1_024);
         let progress = Arc::new(Progress::default());
-        let taken = budget.account([None, None], 1_024).nothing();
+        let beneath = budget.account([None, None], 1_024).take(100).expect("room");
         let sent = [0; 20].as_slice();
-        let mut stream = HeadStream::new(sent, BUFFERS, Arc::clone(&progress), taken);
-        assert_eq!(budget.taken(), 8);
+        let stream = HeadStream::new(sent, BUFFERS, Arc::clone(&progress), beneath);
+        let mut stream = stream.expect("room");
+        assert_eq!(budget.taken(), 108, "what is beneath counts as well");
         stream.read_exact(&mut [0; 8]).await.expect("read");
-        assert_eq!(budget.taken(), 8);
+        assert_eq!(budget.taken(), 108);
         stream.read_exact(&mut [0; 4]).await.expect("read");
-        assert_eq!(budget.taken(), 16);
+        assert_eq!(budget.taken(), 116);
         progress.note_head();
         stream.read_exact(&mut [0; 4]).await.expect("read");
-        assert_eq!(budget.taken(), 8, "the next head has begun");
+        assert_eq!(budget.taken(), 108, "the next head has begun");
         drop(stream);
         assert_eq!(budget.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_connection_needs_room_for_its_buffers_and_for_a_head_that_is_not_small() {
+        let budget = Budget::of(1_024);
+        let with = |bytes_max| {
+            let taken = budget.account([None, None], bytes_max).nothing();
+            HeadStream::new([0_u8; 20].as_slice(), BUFFERS, Arc::default(), taken)
+        };
+        assert!(with(7).is_err());
+        let mut stream = with(15).expect("room");
+        stream.read_exact(&mut [0; 8]).await.expect("read");
+        assert!(stream.read_exact(&mut [0; 4]).await.is_err());
+        assert_eq!(budget.taken(), 8);
     }
 
     /// What a connection counts for that has read so much, in pieces of 5.
     async fn counted(sent: &[u8]) -> usize {
         let budget = Budget::of(1_024);
         let taken = budget.account([None, None], 1_024).nothing();
-        let mut stream = HeadStream::new(sent, BUFFERS, Arc::default(), taken);
+        let stream = HeadStream::new(sent, BUFFERS, Arc::default(), taken);
+        let mut stream = stream.expect("room");
         for piece in sent.chunks(5) {
             let read = stream.read_exact(&mut vec![0; piece.len()]).await;
             read.expect("read");
@@ -251,7 +274,8 @@ mod tests {
         let progress = Arc::new(Progress::default());
         let sent = preface.chain(tokio::io::repeat(0));
         let stream = tokio::io::join(sent, tokio::io::sink());
-        let mut stream = HeadStream::new(stream, BUFFERS, Arc::clone(&progress), taken);
+        let heads = HeadStream::new(stream, BUFFERS, Arc::clone(&progress), taken);
+        let mut stream = heads.expect("room");
         let mut frames = [0; 1_024];
         for piece in 0..10 * 1_024 {
             if stream.read(&mut frames).await.is_err() {

@@ -20,10 +20,11 @@ use crate::api::amqp::container::{
 };
 use crate::api::amqp::event::{Decision, Delivery, Event, LinkId, PartOfTransaction};
 use crate::api::amqp::limits::{
-    CLOSE_DEADLINE, COORDINATOR_BYTES_MAX, DELIVERY_BYTES, ENDING_TASKS_MAX, EXPIRY_LOOK,
-    LINK_TASK_BYTES, LINKS_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX, READ_BYTES_MAX, READ_BYTES_MIN,
-    REQUEST_BYTES_MAX, REQUESTS_AT_ONCE_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX, TASK_BYTES,
-    TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WAITING_REQUEST_BYTES, WRITE_DEADLINE,
+    CLOSE_DEADLINE, CONNECTION_BYTES, COORDINATOR_BYTES_MAX, DELIVERY_BYTES, ENDING_TASKS_MAX,
+    EXPIRY_LOOK, LINK_TASK_BYTES, LINKS_MAX, MESSAGE_BYTES, OUTPUT_BYTES_MAX, READ_BYTES_MAX,
+    READ_BYTES_MIN, REQUEST_BYTES_MAX, REQUESTS_AT_ONCE_MAX, STRANGER_OUTPUT_BYTES_MAX, TAKES_MAX,
+    TASK_BYTES, TOKEN_BYTES_MAX, TOKEN_DEADLINE, TOKEN_LINKS_MAX, WAITING_REQUEST_BYTES,
+    WRITE_DEADLINE,
 };
 use crate::api::amqp::order::FrameOrder;
 use crate::api::amqp::receipt::Unwritten;
@@ -82,6 +83,10 @@ where
     let (commands, queue) = mpsc::unbounded_channel();
     let now = server.clock.now();
     let account = own.account().clone();
+    if account.take(CONNECTION_BYTES).is_err() {
+        tracing::debug!(%client, "there is no memory left for another AMQP connection");
+        return;
+    }
     let mut shell = Shell {
         server,
         container: (server.container)(client),
@@ -115,7 +120,7 @@ where
             tracing::debug!(%client, %cause, "an AMQP connection ended early");
         }
     }
-    shell.end().await;
+    Box::pin(shell.end()).await; // a connection that lasts has no room for it
 }
 
 struct Shell<'a> {
@@ -142,7 +147,7 @@ struct Shell<'a> {
     access: watch::Receiver<u64>,
     transactions: Transactions,
     order: FrameOrder,
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<Box<Command>>,
     /// Messages that wait until the peer has taken what was sent before.
     held: VecDeque<Deliver>,
     takes: Arc<Semaphore>,
@@ -217,7 +222,7 @@ impl Shell<'_> {
     async fn run<S>(
         &mut self,
         stream: S,
-        mut queue: mpsc::UnboundedReceiver<Command>,
+        mut queue: mpsc::UnboundedReceiver<Box<Command>>,
     ) -> io::Result<()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -278,7 +283,7 @@ impl Shell<'_> {
                 () = tokio::task::yield_now(), if reads && self.connection.can_proceed() => {
                     self.connection.proceed(self.now());
                 }
-                Some(command) = queue.recv() => self.obey(command),
+                Some(command) = queue.recv() => self.obey(*command),
                 Some(()) = self.tasks.join_next() => {}
                 Ok(()) = self.access.changed() => self.review(),
                 () = tokio::time::sleep(deadline) => self.tick(is_writing)?,
@@ -334,12 +339,15 @@ impl Shell<'_> {
         }
     }
 
-    /// The peer has shown a key: what is kept for it counts among what is kept for those who have.
-    fn become_known(&mut self, by: &Authority) {
-        if std::mem::replace(&mut self.is_known, true) {
-            return;
+    /// The peer has shown a key: what is kept for it counts among what is kept for those who have, if there is room.
+    fn become_known(&mut self, by: &Authority) -> Result<(), AmqpError> {
+        if self.is_known {
+            return Ok(());
         }
         let account = self.server.memory.client(by);
+        let room = account.take(self.connection.account().taken());
+        drop(room.map_err(|NothingLeft| nothing_left("another connection"))?);
+        self.is_known = true;
         self.connection.move_to(&account);
         for kept in [&mut self.own, &mut self.output, &mut self.claims_kept] {
             kept.move_to(&account);
@@ -349,6 +357,7 @@ impl Shell<'_> {
                 memory.move_to(&account);
             }
         }
+        Ok(())
     }
 
     /// How long until something is due.
@@ -898,12 +907,13 @@ impl Shell<'_> {
             }
             drop(one);
             // A connection that is gone needs nothing any more.
-            let _ = commands.send(Command::Discharged(DischargeResult {
+            let discharged = Command::Discharged(DischargeResult {
                 link,
                 delivery,
                 enlisted,
                 committed,
-            }));
+            });
+            let _ = commands.send(Box::new(discharged));
         });
     }
 
@@ -1085,12 +1095,13 @@ impl Shell<'_> {
             let has_token = |each: &Delivery| token(&each.tag).is_some();
             let with_tokens = deliveries.into_iter().filter(has_token);
             // A connection that is gone needs nothing any more.
-            let _ = commands.send(Command::Enlist(LocksChecked {
+            let enlist = Command::Enlist(LocksChecked {
                 link,
                 part,
                 outcome,
                 checked: with_tokens.zip(checked).collect(),
-            }));
+            });
+            let _ = commands.send(Box::new(enlist));
             drop(turn);
         });
     }
@@ -1174,8 +1185,8 @@ impl Shell<'_> {
 
     /// Takes in what a token grants. The newest ones of too many count.
     fn claim(&mut self, claims: Authority) -> Result<(), AmqpError> {
+        self.become_known(&claims)?;
         self.token_deadline = None;
-        self.become_known(&claims);
         let room = self.claims_kept.add(claims.bytes());
         room.map_err(|NothingLeft| nothing_left("another token"))?;
         self.claims.send_modify(|held| held.add(claims));

@@ -188,8 +188,8 @@ pub(super) struct Task {
     pub(super) link: LinkId,
     pub(super) entity: EntityAddress,
     pub(super) container: Arc<dyn Container>,
-    pub(super) commands: mpsc::UnboundedSender<Command>,
-    /// Boxed, since a channel has room for many from its beginning, and most links have nothing to do.
+    /// Boxed as well as the work, since a channel has room for many from its beginning, and most links have nothing to do.
+    pub(super) commands: mpsc::UnboundedSender<Box<Command>>,
     pub(super) inbox: mpsc::UnboundedReceiver<Box<Work>>,
     /// Counts all that the task keeps for the client.
     pub(super) account: MemoryAccount,
@@ -200,7 +200,7 @@ pub(super) struct Task {
 impl Task {
     fn say(&self, command: Command) {
         // A connection that is gone needs nothing any more.
-        let _ = self.commands.send(command);
+        let _ = self.commands.send(Box::new(command));
     }
 
     fn accept(&self, with: Acceptance) {
@@ -787,12 +787,13 @@ impl HandingOut {
             let tags: Vec<Bytes> = messages.iter().map(|each| each.tag.clone()).collect();
             let (undelivered, returned) = oneshot::channel();
             // Of a connection that is gone nothing is known; what it took is locked until its time.
-            let _ = commands.send(Command::Deliver(Deliver {
+            let deliver = Command::Deliver(Deliver {
                 link,
                 messages,
                 undelivered,
                 memory,
-            }));
+            });
+            let _ = commands.send(Box::new(deliver));
             let returned = returned.await.unwrap_or_default();
             let mut delivered = tags;
             // There was no credit for the last ones.
@@ -887,7 +888,7 @@ impl HandingOut {
                 }
             }
             // A connection that is gone needs no answer.
-            let _ = commands.send(Command::SettleOutgoing(link, settled));
+            let _ = commands.send(Box::new(Command::SettleOutgoing(link, settled)));
             lost
         };
         self.settling.push(settle.boxed());

@@ -58,14 +58,14 @@ pub(super) struct Discharge {
 #[derive(Debug)]
 pub(super) struct OpenPart {
     pub(super) transaction: Bytes,
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<Box<Command>>,
 }
 
 impl Drop for OpenPart {
     fn drop(&mut self) {
         let ended = Command::PartEnded(std::mem::take(&mut self.transaction));
         // A connection that is gone needs nothing any more.
-        let _ = self.commands.send(ended);
+        let _ = self.commands.send(Box::new(ended));
     }
 }
 
@@ -152,7 +152,7 @@ impl Transactions {
     pub(super) fn begin_part(
         &mut self,
         id: &Bytes,
-        commands: &mpsc::UnboundedSender<Command>,
+        commands: &mpsc::UnboundedSender<Box<Command>>,
     ) -> Result<OpenPart, AmqpError> {
         self.find(id)?.parts += 1;
         Ok(OpenPart {
@@ -308,7 +308,8 @@ mod tests {
         assert!(own.postpone(discharge()).is_none());
         let mut ended = parts.into_iter().map(|part| {
             drop(part);
-            let Ok(Command::PartEnded(of)) = queue.try_recv() else {
+            let command = queue.try_recv().expect("a command");
+            let Command::PartEnded(of) = *command else {
                 panic!("the end of a part");
             };
             own.end_part(&of).map(|discharge| discharge.delivery)

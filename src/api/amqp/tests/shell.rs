@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::super::limits::{
-    ANSWERING_BYTES, DELIVERY_BYTES, ENDING_TASKS_MAX, FRAME_STEPS_MAX, LINK_STEPS,
-    LINK_TASK_BYTES, REQUESTS_AT_ONCE_MAX, WAITING_REQUEST_BYTES,
+    ANSWERING_BYTES, CONNECTION_BYTES, DELIVERY_BYTES, ENDING_TASKS_MAX, FRAME_STEPS_MAX,
+    LINK_STEPS, LINK_TASK_BYTES, REQUESTS_AT_ONCE_MAX, SESSION_BYTES, WAITING_REQUEST_BYTES,
 };
 use super::*;
 use crate::api::amqp::entities::{signature, unproven};
@@ -1009,7 +1009,7 @@ async fn replies_without_credit_are_counted_and_end_their_link() {
             other => panic!("{other:?}"),
         }
         let (strangers, clients) = client.memory.taken();
-        assert!(strangers < 80 * 1_024 && clients == 0, "{strangers}");
+        assert!(strangers < 84 * 1_024 && clients == 0, "{strangers}");
     }
     let error = ended.expect("an end").error.expect("an error");
     assert_eq!(error.condition, RESOURCE_LIMIT_EXCEEDED);
@@ -1038,6 +1038,76 @@ async fn others_have_their_turn_after_so_many_frames_however_short_they_are() {
     });
     counted.await;
     assert!(polls >= FRAMES * FRAME_STEPS / FRAME_STEPS_MAX, "{polls}");
+}
+
+#[tokio::test]
+async fn a_connection_that_there_is_no_memory_for_is_closed() {
+    let state = State::new(Clock::simulated(NOW));
+    let access = watch::channel(0).0;
+    let server = server(&state, &access);
+    let mut kept = Vec::new();
+    for host in 1..=20 {
+        let other = Some(IpAddr::from([10, 0, 0, host]));
+        let all_that_it_may = (10..27).rev().find_map(|power| {
+            let entered = server.memory.enter(other, 1 << power);
+            entered.ok()
+        });
+        kept.extend(all_that_it_may);
+    }
+    let own = server.memory.enter(Some(CLIENT), 0).expect("nothing");
+    let (_client, stream) = tokio::io::duplex(64);
+    let served = serve(stream, CLIENT, &server, own).now_or_never();
+    assert!(served.is_some(), "it is over");
+    drop(kept);
+    assert_eq!(server.memory.taken(), (0, 0));
+}
+
+#[test]
+fn connections_hold_no_more_than_they_count_for() {
+    const CONNECTIONS: usize = 20;
+    // What one counts for before it is known that it speaks AMQP.
+    const STREAM_BYTES: usize = 4 * 1_024;
+    // Often enough for a connection to have nothing to do any more.
+    const POLLS: usize = 20;
+
+    let mut begun = Protocol::Amqp.header().to_vec();
+    frame(&mut begun, 0, &open(FRAME_BYTES_MAX));
+    frame(&mut begun, 0, &begin(1_000));
+    let state = State::new(Clock::simulated(NOW));
+    let access = watch::channel(0).0;
+    let server = server(&state, &access);
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build().expect("a runtime");
+    let (mut clients, mut streams) = (Vec::new(), Vec::new());
+    for _ in 0..CONNECTIONS {
+        let (mut client, stream) = tokio::io::duplex(1_024);
+        let sent = runtime.block_on(client.write_all(&begun));
+        sent.expect("sent");
+        clients.push(client);
+        streams.push(tokio::io::join(stream, tokio::io::sink()));
+    }
+    let mut serving = Vec::with_capacity(CONNECTIONS);
+    let measured = allocation_counter::measure(|| {
+        runtime.block_on(async {
+            for stream in streams {
+                let own = server.memory.enter(Some(CLIENT), STREAM_BYTES);
+                let served = serve(stream, CLIENT, &server, own.expect("memory"));
+                let mut connection = Box::pin(served);
+                for _ in 0..POLLS {
+                    assert!(connection.as_mut().now_or_never().is_none(), "it goes on");
+                    tokio::task::yield_now().await;
+                }
+                serving.push(connection);
+            }
+        });
+    });
+    let (counted, _) = server.memory.taken();
+    let least = CONNECTIONS * (STREAM_BYTES + CONNECTION_BYTES + SESSION_BYTES);
+    assert!(counted >= least, "{counted}: each has begun a session");
+    let held = usize::try_from(measured.bytes_current).expect("bytes");
+    assert!(held <= counted, "{held} of {counted}");
+    drop((serving, clients));
+    assert_eq!(server.memory.taken(), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
