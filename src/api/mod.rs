@@ -40,6 +40,7 @@ use axum::http::StatusCode;
 use axum::middleware;
 use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -128,25 +129,38 @@ impl Doors {
     ///
     /// A publish request ends with its client: what was handed to the store goes on by itself, and what was not
     /// is not stored. Others are carried out whoever waits.
-    pub async fn answer(self, mut request: Request) -> Response {
+    ///
+    /// Each kind of request has a future of its own, so that none that waits has room for what others do.
+    pub fn answer(self, mut request: Request) -> BoxFuture<'static, Response> {
         let checked = match self.state.options.dev {
             Some(_) => operate::development::check_is_local(&request),
             None => Ok(()),
         };
         if let Err(error) = checked.and_then(|()| arm::enter(&mut request)) {
-            return error::render_error(&self.state, error.into_response()).await;
+            let response = error.into_response();
+            return async move { error::render_error(&self.state, response).await }.boxed();
         }
         amqp::enter_websocket(request.uri_mut());
         publish::enter(&mut request);
+        match publish::Address::of(&request) {
+            Some(address) => self.published(address, request).boxed(),
+            None => self.routed(request).boxed(),
+        }
+    }
+
+    async fn routed(self, request: Request) -> Response {
         let client = auth::address_of(request.extensions());
-        let Some(address) = publish::Address::of(&request) else {
-            let (state, uri) = (self.state.clone(), request.uri().clone());
-            let request = request.map(|body| state.intake.held(body, client));
-            let answer = self.router.oneshot(request).await;
-            let answer = answer.unwrap_or_else(|never| match never {});
-            state.note_if_denied(answer.status(), client, uri.path());
-            return answer;
-        };
+        let path = request.uri().path().to_owned(); // a URI would keep all that was read with it
+        let Self { state, router } = self;
+        let held = request.map(|body| state.intake.held(body, client));
+        let routed = router.oneshot(held).await;
+        let answer = routed.unwrap_or_else(|never| match never {});
+        state.note_if_denied(answer.status(), client, &path);
+        answer
+    }
+
+    async fn published(self, address: publish::Address, request: Request) -> Response {
+        let client = auth::address_of(request.extensions());
         let published = publish::publish(&self.state, address, request);
         match AssertUnwindSafe(published).catch_unwind().await {
             Ok(Ok(response)) => response,

@@ -17,7 +17,7 @@ use crate::api::error::{ApiError, render_error};
 use crate::api::memory::AnswerMemory;
 use crate::api::publish::namespace::{API_VERSIONS, choose_topic, topic_of};
 use crate::api::publish::{authorize, check_version, host_of, read_body, told};
-use crate::api::receive::waiting::receive_while_allowed;
+use crate::api::receive::waiting::{kept_while_waiting, receive_while_allowed};
 use crate::base::stint::Stint;
 use crate::broker::{MessageReceiver, MessagingError};
 use crate::model::audit::Actor;
@@ -37,8 +37,8 @@ pub(crate) async fn intercept(
 ) -> Response {
     match Address::parse(request.uri().path()) {
         Some(address) if request.method() == Method::POST => {
-            let answer = answer(&state, &address, request).await;
-            render_error(&state, answer.into_response()).await
+            let answer = Box::pin(answer(&state, &address, request)).await;
+            Box::pin(render_error(&state, answer.into_response())).await
         }
         Some(_) | None => next.run(request).await,
     }
@@ -60,10 +60,11 @@ async fn answer(
     let delay = query_value(request.uri(), "releaseDelayInSeconds");
     match pull::action(address.operation, delay.as_deref())? {
         None => {
-            drop(body); // it would be kept as long as the receiver waits
-            receive(state, &receiver, &request).await
+            let kept = kept_while_waiting(&request);
+            drop((request, body)); // they would be kept as long as the receiver waits
+            Box::pin(receive(state, &receiver, &kept)).await
         }
-        Some(action) => settle(&receiver, action, request.uri(), body).await,
+        Some(action) => Box::pin(settle(&receiver, action, request.uri(), body)).await,
     }
 }
 

@@ -72,7 +72,7 @@ pub(in crate::api) async fn intercept(
     };
     let by = authorize(&state, &request, demand);
     let answer = match by.map_err(|denied| unauthorized(request.method(), denied)) {
-        Ok(by) => answer(&state, by, request).await,
+        Ok(by) => Box::pin(answer(&state, by, request)).await,
         Err(refusal) => Err(refusal),
     };
     answer.unwrap_or_else(Refusal::into_response)

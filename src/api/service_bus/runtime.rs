@@ -21,7 +21,7 @@ use crate::api::auth::query_value;
 use crate::api::authority::Demand;
 use crate::api::base_url::BaseUrl;
 use crate::api::memory::AnswerMemory;
-use crate::api::receive::waiting::receive_while_allowed;
+use crate::api::receive::waiting::{kept_while_waiting, receive_while_allowed};
 use crate::base::Timestamp;
 use crate::broker::{MessageReceiver, MessageSender, MessageView, MessagingEntity, MessagingError};
 use crate::model::audit::Caller;
@@ -49,7 +49,7 @@ pub(in crate::api) async fn intercept(
     let is_managed = address.is_entity() && is_administration(&request);
     match address.operation(request.method()) {
         None if is_managed || !address.is_dead_letters() => next.run(request).await,
-        operation => answer(&state, &address, operation, request)
+        operation => Box::pin(answer(&state, &address, operation, request))
             .await
             .unwrap_or_else(Refusal::into_response),
     }
@@ -61,13 +61,21 @@ async fn answer(
     operation: Option<Operation>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (parts, body) = request.into_parts();
-    let request = Request::from_parts(parts, ());
     let right = match operation {
         Some(Operation::Send) => Right::Send,
         _ => Right::Listen,
     };
-    let body = unless_waiting(right, body);
+    let (parts, body) = request.into_parts();
+    let base = BaseUrl::of(state, &parts.headers, &parts.uri, &parts.extensions);
+    let came = Request::from_parts(parts, ());
+    let (request, body) = match right {
+        Right::Send => (came, body),
+        Right::Listen | Right::Manage => {
+            let kept = kept_while_waiting(&came);
+            drop((came, body)); // they would be kept as long as a receiver waits
+            (kept, Body::empty())
+        }
+    };
     let demand = Demand {
         right: Some(right),
         topic_or_queue: Some(&address.entity.topic_or_queue),
@@ -81,7 +89,6 @@ async fn answer(
         Refusal::not_found(format!("There is nothing at {method} {}.", uri.path()))
     })?;
     let entity = state.broker.resolve(&address.entity)?;
-    let base = BaseUrl::of(state, request.headers(), uri, request.extensions());
     let handler = |entity: MessagingEntity| {
         entity.receiver().map(|receiver| ReceiverHandler {
             base,
@@ -93,7 +100,7 @@ async fn answer(
         })
     };
     match operation {
-        Operation::Send => send(&entity.sender()?, request.headers(), body).await,
+        Operation::Send => Box::pin(send(&entity.sender()?, request.headers(), body)).await,
         Operation::PeekLock => handler(entity)?.peek_lock(wait(uri)?).await,
         Operation::ReceiveAndDelete => handler(entity)?.receive_and_delete(wait(uri)?).await,
         Operation::Unlock(claim) => handler(entity)?.settle(&claim, Disposition::Abandon).await,
@@ -103,14 +110,6 @@ async fn answer(
             let renewal = handler.receiver.renewal();
             handler.settle(&claim, renewal).await
         }
-    }
-}
-
-/// Keeps the body of what sends. Whoever receives may wait for minutes, and what they have sent would be kept as long.
-fn unless_waiting(right: Right, body: Body) -> Body {
-    match right {
-        Right::Send => body,
-        Right::Listen | Right::Manage => Body::empty(),
     }
 }
 
@@ -212,7 +211,7 @@ impl ReceiverHandler<'_> {
     }
 
     async fn change(&self, change: LockChange) -> Result<(), MessagingError> {
-        let settled = self.receiver.settle(&self.caller, vec![change]).await;
+        let settled = Box::pin(self.receiver.settle(&self.caller, vec![change])).await;
         settled.into_iter().collect()
     }
 

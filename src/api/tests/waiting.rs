@@ -8,6 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{Method, Request, StatusCode, header};
 use futures_util::stream::once;
 use serde_json::json;
+use tokio::runtime::Runtime;
 
 use super::{Door, TOKEN};
 use crate::base::budget::{Budget, MemoryAccount};
@@ -15,6 +16,9 @@ use crate::base::request_memory::RequestMemory;
 
 /// Often enough for a request to come to where it waits.
 const TURNS: usize = 1_000;
+
+/// Bytes that are held for a request that waits: it counts for 16 KiB, of which its stream has a part.
+const HELD_MAX: i64 = 14 * 1_024;
 
 /// A body that never ends. It has `kept` for as long as there is something that could read it.
 fn endless(kept: Arc<()>) -> Body {
@@ -41,6 +45,37 @@ impl Door {
         assert!(!waiting.is_finished(), "{path} does not wait");
         assert_eq!(Arc::strong_count(&kept), 1, "{path} keeps its body");
         waiting.abort();
+    }
+
+    /// Begins requests that wait, and returns how many bytes are held for them.
+    fn held_by(
+        &self,
+        runtime: &Runtime,
+        count: usize,
+        (method, path, authorization): &(Method, String, String),
+    ) -> i64 {
+        let mut waiting = Vec::with_capacity(count);
+        let begun = allocation_counter::measure(|| {
+            runtime.block_on(async {
+                for _ in 0..count {
+                    let request = Request::builder()
+                        .method(method)
+                        .uri(path)
+                        .header(header::HOST, "127.0.0.1:8080")
+                        .header(header::AUTHORIZATION, authorization)
+                        .header("x-more", "x".repeat(10_000))
+                        .body(Body::empty())
+                        .expect("a request");
+                    waiting.push(tokio::spawn(self.doors.clone().answer(request)));
+                }
+                for _ in 0..TURNS {
+                    tokio::task::yield_now().await;
+                }
+            });
+        });
+        let ended = waiting.iter().filter(|each| each.is_finished()).count();
+        assert_eq!(ended, 0, "{path} does not wait");
+        begun.bytes_current
     }
 
     /// How a request is answered that asks for what lies in the queue `jobs`, and may count for so many bytes.
@@ -130,21 +165,38 @@ async fn nothing_is_locked_removed_or_read_for_an_answer_that_there_is_no_memory
     );
 }
 
+/// Requests that wait: with what, where, and by which right.
+fn waits(subscription: &str, key: &str) -> [(Method, String, String); 3] {
+    let head = "/jobs/messages/head?timeout=60".to_owned();
+    let received = format!("{subscription}:receive?api-version=2024-06-01&maxWaitTime=60");
+    let bearer = format!("Bearer {TOKEN}");
+    [
+        (Method::DELETE, head.clone(), bearer.clone()),
+        (Method::POST, head, bearer),
+        (Method::POST, received, format!("SharedAccessKey {key}")),
+    ]
+}
+
 #[tokio::test]
 async fn who_waits_keeps_no_body() {
     let door = Door::new().await;
     let (subscription, key) = door.with_queue_and_subscription().await;
-    let bearer = format!("Bearer {TOKEN}");
-    for (method, path, authorization) in [
-        (Method::DELETE, "/jobs/messages/head?timeout=60", &bearer),
-        (Method::POST, "/jobs/messages/head?timeout=60", &bearer),
-        (
-            Method::POST,
-            &*format!("{subscription}:receive?api-version=2024-06-01&maxWaitTime=60"),
-            &format!("SharedAccessKey {key}"),
-        ),
-    ] {
-        door.check_wait(method, path, authorization).await;
+    for (method, path, authorization) in waits(&subscription, &key) {
+        door.check_wait(method, &path, &authorization).await;
+    }
+}
+
+#[test]
+fn who_waits_holds_less_than_a_request_counts_for() {
+    const WAITING: usize = 20;
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build().expect("a runtime");
+    let door = runtime.block_on(Door::new());
+    let (subscription, key) = runtime.block_on(door.with_queue_and_subscription());
+    for wait in waits(&subscription, &key) {
+        door.held_by(&runtime, 1, &wait); // fills caches
+        let held = door.held_by(&runtime, WAITING, &wait) / WAITING as i64;
+        assert!(held < HELD_MAX, "{wait:?}: {held}");
     }
 }
 

@@ -43,7 +43,7 @@ impl Broker {
             tokio::pin!(arrival, sooner);
             arrival.as_mut().enable();
             sooner.as_mut().enable();
-            let pause = self.time_until_due(&waiter.awaited).await?;
+            let pause = Box::pin(self.time_until_due(&waiter.awaited)).await?;
             if pause.is_zero() {
                 return Ok(());
             }

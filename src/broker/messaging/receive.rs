@@ -118,7 +118,7 @@ impl Broker {
     where
         F: Future<Output = Result<Vec<Locked>, MessagingError>>,
     {
-        let found = receive().await?;
+        let found = Box::pin(receive()).await?; // whoever waits has no room for it
         if !found.is_empty() || wait.is_zero() {
             return Ok(found);
         }
@@ -133,7 +133,7 @@ impl Broker {
                 () = &mut give_up => return Ok(Vec::new()),
                 () = self.stopping() => return Ok(Vec::new()),
             }
-            let found = receive().await?;
+            let found = Box::pin(receive()).await?;
             if !found.is_empty() {
                 return Ok(found);
             }
